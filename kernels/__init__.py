@@ -1,0 +1,1 @@
+"""CUDA C++ sources, one kernel a file."""

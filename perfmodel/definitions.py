@@ -1,0 +1,30 @@
+"""Numbers that define the programming model and never vary between GPUs (CUDA C++ Programming Guide, chapter 5)."""
+
+WARP_SIZE = 32
+SECTOR_BYTES = 32
+LINE_BYTES = 128
+SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
+SHARED_BANKS = 32
+BANK_BYTES = 4
+FLOAT_BYTES = 4
+MAX_THREADS_PER_BLOCK = 1024
+MAX_GRID_X = 2**31 - 1
+MAX_GRID_YZ = 65_535
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """Smallest integer that is at least the quotient; works element by element on integer arrays too.
+
+    >>> ceil_div(10, 4)
+    3
+    """
+    return -(-numerator // denominator)
+
+
+def round_up(value: int, multiple: int) -> int:
+    """Smallest multiple of ``multiple`` that is at least ``value``; element by element on arrays.
+
+    >>> round_up(33, 32)
+    64
+    """
+    return ceil_div(value, multiple) * multiple

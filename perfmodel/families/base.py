@@ -1,0 +1,207 @@
+"""What a kernel family is: problem, configurations, launch, source, reference, closed-form counts, register estimate."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiler.request import CompileRequest
+from ..gpu import Gpu
+from ..launch import KernelCall, Launch
+from ..work import Work
+
+ProblemT = TypeVar("ProblemT")
+ConfigurationT = TypeVar("ConfigurationT")
+
+Column = NDArray[np.int32]
+NONE_CODE = -1
+"""How a field that has no effect (``None``) stands in a column."""
+
+
+def enum_of(configuration_type: type, field_name: str) -> type[Enum] | None:
+    """The Enum class of a configuration's field, or None where the field is an integer."""
+    hint = get_type_hints(configuration_type)[field_name]
+    for candidate in (hint, *get_args(hint)):
+        if isinstance(candidate, type) and issubclass(candidate, Enum):
+            return candidate
+    return None
+
+
+def encode(configuration_type: type, field_name: str, value: Any) -> int:
+    """Column code of one field's value: integers as themselves, Enum members by position, None as ``NONE_CODE``."""
+    if value is None:
+        return NONE_CODE
+    if isinstance(value, Enum):
+        return list(type(value)).index(value)
+    return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Generic[ConfigurationT]):
+    """Many configurations as columns, one int32 array of shape ``(n,)`` for each field of the configuration's type."""
+
+    configuration_type: type[ConfigurationT]
+    columns: Mapping[str, Column]
+
+    @classmethod
+    def of(cls, configurations: Sequence[ConfigurationT]) -> Batch[ConfigurationT]:
+        """The batch that holds the given configurations, in order; at least one."""
+        kind = type(configurations[0])
+        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+        return cls(
+            kind,
+            {
+                name: np.array([encode(kind, name, getattr(c, name)) for c in configurations], dtype=np.int32)
+                for name in names
+            },
+        )
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, field_name: str) -> Column:
+        return self.columns[field_name]
+
+    def equals(self, field_name: str, member: Enum) -> NDArray[np.bool_]:
+        """Where an Enum field has the given member."""
+        return self.columns[field_name] == encode(self.configuration_type, field_name, member)
+
+    def take(self, index: Any) -> Batch[ConfigurationT]:
+        """The configurations at the given indices or mask."""
+        return Batch(self.configuration_type, {name: column[index] for name, column in self.columns.items()})
+
+    def configuration(self, index: int) -> ConfigurationT:
+        """One configuration as a record."""
+        values: dict[str, Any] = {}
+        for name, column in self.columns.items():
+            code = int(column[index])
+            kind = enum_of(self.configuration_type, name)
+            values[name] = None if code == NONE_CODE else code if kind is None else list(kind)[code]
+        return self.configuration_type(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Product(Generic[ConfigurationT]):
+    """All combinations of the values of each field; the last field varies fastest."""
+
+    configuration_type: type[ConfigurationT]
+    values: Mapping[str, tuple[Any, ...]]
+
+    def __len__(self) -> int:
+        return int(np.prod([len(v) for v in self.values.values()], dtype=np.int64))
+
+    def batch(self, start: int, stop: int) -> Batch[ConfigurationT]:
+        """The combinations with indices ``start`` to ``stop`` (exclusive) as columns."""
+        shape = tuple(len(v) for v in self.values.values())
+        indices = np.unravel_index(np.arange(start, stop), shape)
+        columns = {
+            name: np.array([encode(self.configuration_type, name, v) for v in choices], dtype=np.int32)[index]
+            for (name, choices), index in zip(self.values.items(), indices, strict=True)
+        }
+        return Batch(self.configuration_type, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Space(Generic[ConfigurationT]):
+    """The candidates of a family for a problem: a union of disjoint products, so that no configuration stands twice."""
+
+    products: tuple[Product[ConfigurationT], ...]
+
+    def __len__(self) -> int:
+        return sum(len(product) for product in self.products)
+
+    def chunks(self, size: int = 262_144) -> Iterator[Batch[ConfigurationT]]:
+        """All candidates in batches of at most ``size``, so that memory stays bounded whatever the space."""
+        for product in self.products:
+            for start in range(0, len(product), size):
+                yield product.batch(start, min(start + size, len(product)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One limit tested on a whole batch: where it is broken, and what value broke which limit.
+
+    ``reason`` is short and groups rejected candidates (``"shared memory per block"``); the message of one candidate is
+    ``f"{reason}: {value} {relation} {limit}"``, so that it names value and limit.
+    """
+
+    reason: str
+    rejected: NDArray[np.bool_]
+    value: Any
+    limit: Any
+    relation: str = "exceeds"
+
+    def message(self, index: int) -> str:
+        """Why the candidate at ``index`` is rejected, in one line."""
+        value = self.value if np.ndim(self.value) == 0 else self.value[index]
+        limit = self.limit if np.ndim(self.limit) == 0 else self.limit[index]
+        return f"{self.reason}: {value} {self.relation} {limit}"
+
+
+class Family(ABC, Generic[ProblemT, ConfigurationT]):
+    """A kernel with its problem type, its tuning space and its closed forms. Pure: no state, nothing is cached here.
+
+    Arguments always stand in the order problem, configurations, GPU. Arrays have one element per candidate.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    problem_type: type[ProblemT]
+    configuration_type: type[ConfigurationT]
+
+    @abstractmethod
+    def default_problem(self) -> ProblemT:
+        """The problem that the command line takes where an option is not given."""
+
+    @abstractmethod
+    def space(self, problem: ProblemT, gpu: Gpu) -> Space[ConfigurationT]:
+        """Every candidate worth looking at; infeasible ones may be among them."""
+
+    @abstractmethod
+    def checks(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> tuple[Check, ...]:
+        """Limits of this family alone; threads, registers and shared memory are checked for all families elsewhere."""
+
+    @abstractmethod
+    def launch(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> Launch:
+        """Grid, block and shared memory; this is the one home of the launch geometry."""
+
+    @abstractmethod
+    def work(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> Work:
+        """Closed-form counts and serial structure. Memory requests, sectors and wavefronts are exact; instruction classes
+
+        are estimates that ``compiled`` fidelity replaces by the compiler's.
+        """
+
+    @abstractmethod
+    def registers(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> NDArray[np.int32]:
+        """Estimate of the registers per thread that the compiler will use on this GPU's architecture."""
+
+    @abstractmethod
+    def compile_request(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> CompileRequest:
+        """Source, kernel and macros of one configuration."""
+
+    @abstractmethod
+    def inputs(self, problem: ProblemT, rng: np.random.Generator) -> Mapping[str, NDArray[np.float32]]:
+        """Fresh random inputs by name."""
+
+    @abstractmethod
+    def call(
+        self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu, inputs: Mapping[str, NDArray[np.float32]]
+    ) -> KernelCall:
+        """Kernel parameters and constants for these inputs; output buffers are poisoned with NaN."""
+
+    @abstractmethod
+    def reference(
+        self, problem: ProblemT, inputs: Mapping[str, NDArray[np.float32]]
+    ) -> Mapping[str, NDArray[np.float64]]:
+        """The exact result in float64, by the name of the output buffer and in its shape."""
+
+    @abstractmethod
+    def tolerance(self, problem: ProblemT) -> float:
+        """Largest acceptable error of the fp32 kernel, relative to the largest magnitude of the reference."""

@@ -1,0 +1,1 @@
+"""Execution of compiled PTX on the CPU, lane by lane."""

@@ -1,0 +1,25 @@
+"""What a launch has to do, as the time model sees it: counts plus the serial structure of one warp."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .counts import Counts
+from .launch import Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Launch, counts and serial structure of one launch or of n candidates (arrays of shape ``(n,)``).
+
+    ``global_round_trips``: groups of global loads that a warp issues together and then waits for, one group after the other
+    (the longest warp of a block). ``loop_code_bytes``: code of the largest loop body, or of the straight-line code where it is
+    larger, that every warp walks through. ``independent_chains``: accumulators of a thread that do not wait for one another.
+    """
+
+    launch: Launch
+    counts: Counts
+    global_round_trips: Any = 1.0
+    independent_chains: Any = 1.0
+    loop_code_bytes: Any = 0.0

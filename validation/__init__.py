@@ -1,0 +1,1 @@
+"""What is measured: launch, check, time and count real kernels on a GPU."""
