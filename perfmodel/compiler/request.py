@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InputError
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileRequest:
     """One kernel of one source under one set of macros.
 
-    ``kernel`` is a plain ``extern "C"`` name or a name expression such as ``conv<5,2>``. ``defines`` become ``-DNAME=VALUE``
-    in the given order; ``options`` are further NVRTC options; ``file_name`` is what messages and line information call the source.
+    ``kernel`` is a plain ``extern "C"`` name or a name expression such as ``conv<5,2>``. ``defines`` become
+    ``-DNAME=VALUE`` in the given order; ``options`` are further NVRTC options; ``file_name`` is what messages and line
+    information call the source; ``include_directories`` are searched for ``#include "…"``. ``architecture_specific``
+    asks for a front-end run of its own for each target, even where the source does not look at ``__CUDA_ARCH__``.
     """
 
     source: str
@@ -19,3 +27,56 @@ class CompileRequest:
     defines: tuple[tuple[str, str | int], ...] = ()
     options: tuple[str, ...] = ()
     include_directories: tuple[str, ...] = ()
+    architecture_specific: bool = False
+
+    def included_sources(self) -> tuple[str, ...]:
+        """Texts of the files that the source includes by ``#include "…"``, transitively, in order of discovery.
+
+        Files of the CUDA headers (not found in ``include_directories``) are left out: the compiler's version stands for
+        them.
+        """
+        seen: dict[Path, str] = {}
+        pending = [self.source]
+        while pending:
+            for name in _INCLUDE.findall(pending.pop()):
+                path = next((p for d in self.include_directories if (p := Path(d) / name).is_file()), None)
+                if path is not None and path not in seen:
+                    seen[path] = _read(path)
+                    pending.append(seen[path])
+        return tuple(seen.values())
+
+    def virtual_architecture(self, architecture: str) -> str:
+        """The PTX target that the front end compiles for when ``architecture`` (``sm_86``) is asked about.
+
+        A source that looks at neither ``__CUDA_ARCH__`` nor a CUDA header gives the same PTX from compute_60 to
+        compute_90 (checked on the tiled kernel), so one front-end run serves all of these targets; from 10.0 on the PTX
+        differs.
+
+        >>> CompileRequest(source="", kernel="k", file_name="k.cu").virtual_architecture("sm_86")
+        'compute_60'
+        """
+        number = architecture_number(architecture)
+        texts = (self.source, *self.included_sources())
+        specific = self.architecture_specific or any("__CUDA_ARCH__" in t or "#include <" in t for t in texts)
+        if specific:
+            return f"compute_{number}"
+        return "compute_60" if number < 100 else "compute_100"
+
+
+def architecture_number(architecture: str) -> int:
+    """The number in a target's name.
+
+    >>> architecture_number("sm_90")
+    90
+    """
+    match = re.fullmatch(r"sm_(\d{2,3})[af]?", architecture)
+    if match is None:
+        raise InputError(f"architecture {architecture!r} is not of the form sm_NN (sm_60 … sm_120)")
+    return int(match[1])
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"included file {path}: {error}") from error

@@ -70,7 +70,8 @@ class Batch(Generic[ConfigurationT]):
 
     def equals(self, field_name: str, member: Enum) -> NDArray[np.bool_]:
         """Where an Enum field has the given member."""
-        return self.columns[field_name] == encode(self.configuration_type, field_name, member)
+        mask: NDArray[np.bool_] = self.columns[field_name] == encode(self.configuration_type, field_name, member)
+        return mask
 
     def take(self, index: Any) -> Batch[ConfigurationT]:
         """The configurations at the given indices or mask."""

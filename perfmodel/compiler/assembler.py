@@ -1,0 +1,44 @@
+"""PTX to cubin with ptxas, one target at a time."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import CompileError
+from .front_end import ASSEMBLER_OPTIONS
+from .toolchain import ptxas_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """A cubin and the assembler's verbose log, which names registers, stack and spills."""
+
+    cubin: bytes
+    log: str
+
+
+def assemble(
+    ptx: str, architecture: str, options: tuple[str, ...] = (), time_limit_s: float | None = None
+) -> Assembled:
+    """Assemble PTX for a real architecture such as ``sm_90``; ``CompileError`` carries ptxas' message.
+
+    ``options`` are those of the request; the ones meant for the assembler are picked out.
+    """
+    own = [option for option in options if option.startswith(ASSEMBLER_OPTIONS)]
+    own += ["-lineinfo"] if "-lineinfo" in options else []
+    with tempfile.TemporaryDirectory(prefix="perfmodel-") as folder:
+        source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_text(ptx, encoding="utf-8")
+        command = [str(ptxas_path()), "--verbose", f"--gpu-name={architecture}", *own, str(source), "--output-file"]
+        try:
+            run = subprocess.run(
+                [*command, str(target)], capture_output=True, text=True, timeout=time_limit_s, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise CompileError(f"ptxas needed more than {time_limit_s:g} s for {architecture}") from error
+        if run.returncode != 0:
+            raise CompileError(f"ptxas refuses the PTX for {architecture}: {run.stderr.strip()}")
+        return Assembled(cubin=target.read_bytes(), log=run.stderr)

@@ -1,0 +1,106 @@
+"""One kernel compiled for one architecture: what the prediction is made from and what ``validation`` launches."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from . import disk_cache
+from .assembler import Assembled, assemble
+from .front_end import Ptx, compile_to_ptx
+from .request import CompileRequest, architecture_number
+from .resources import Resources, code_section, read_resources
+from .toolchain import compiler_version
+
+if TYPE_CHECKING:
+    from .sass import CodeProfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledKernel:
+    """PTX, cubin, resources and the content hash that names them together."""
+
+    kernel_name: str
+    architecture: str
+    key: str
+    ptx: str
+    cubin: bytes
+    resources: Resources
+
+    def profile(self) -> CodeProfile:
+        """Instruction mix, basic blocks and loops of the machine code (static: each instruction once)."""
+        from .sass import profile_code
+
+        return profile_code(code_section(self.cubin, self.kernel_name), self.architecture, self.ptx)
+
+
+def _content(request: CompileRequest) -> tuple[object, ...]:
+    """What of a request decides the code (the include directories' names do not, their files do)."""
+    return (
+        request.source,
+        request.included_sources(),
+        request.kernel,
+        request.file_name,
+        request.defines,
+        request.options,
+    )
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def content_key(request: CompileRequest, architecture: str, compiler: str | None = None) -> str:
+    """Hash of everything that decides the code: source, included files, macros, options, compiler, architecture.
+
+    ``compiler`` is the version to name where another than the installed one is meant (or none is installed).
+    """
+    virtual = request.virtual_architecture(architecture)
+    return _digest(*_content(request), virtual, compiler or compiler_version(), architecture)
+
+
+def _ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
+    key = "ptx-" + _digest(*_content(request), virtual_architecture, compiler_version())
+    stored = disk_cache.fetch(key)
+    if stored is not None:
+        return Ptx(**json.loads(stored))
+    ptx = compile_to_ptx(request, virtual_architecture)
+    disk_cache.keep(key, json.dumps(asdict(ptx)).encode())
+    return ptx
+
+
+def _assembled(ptx: Ptx, key: str, request: CompileRequest, architecture: str) -> Assembled:
+    stored = disk_cache.fetch("cubin-" + key)
+    if stored is not None:
+        log_bytes = int.from_bytes(stored[:8], "little")
+        return Assembled(log=stored[8 : 8 + log_bytes].decode(), cubin=stored[8 + log_bytes :])
+    assembled = assemble(ptx.text, architecture, request.options)
+    log = assembled.log.encode()
+    disk_cache.keep("cubin-" + key, len(log).to_bytes(8, "little") + log + assembled.cubin)
+    return assembled
+
+
+def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel:
+    """Compile (or fetch from the disk cache) one kernel for one architecture such as ``sm_80``.
+
+    Raises ``CompileError`` with the compiler's message, ``CompilerMissingError`` without the extra ``compile``.
+
+    >>> source = 'extern "C" __global__ void k(float *x) { x[threadIdx.x] = 1.0f; }'
+    >>> request = CompileRequest(source=source, kernel="k", file_name="k.cu")
+    >>> compile_kernel(request, "sm_80").resources.stack_bytes_per_thread
+    0
+    """
+    architecture_number(architecture)
+    ptx = _ptx(request, request.virtual_architecture(architecture))
+    key = content_key(request, architecture)
+    assembled = _assembled(ptx, key, request, architecture)
+    return CompiledKernel(
+        kernel_name=ptx.kernel_name,
+        architecture=architecture,
+        key=key,
+        ptx=ptx.text,
+        cubin=assembled.cubin,
+        resources=read_resources(assembled.cubin, ptx.kernel_name, architecture, assembled.log),
+    )

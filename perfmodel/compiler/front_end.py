@@ -1,0 +1,74 @@
+"""CUDA C++ to PTX with NVRTC: no driver, no GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import CompileError, InputError
+from .request import CompileRequest
+from .toolchain import header_directories, nvrtc
+
+ASSEMBLER_OPTIONS = ("--maxrregcount", "-maxrregcount")
+"""Options that belong to the assembler and not to the front end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ptx:
+    """PTX text, the kernel's name in it (mangled for templates), and the compiler's warnings."""
+
+    text: str
+    kernel_name: str
+    log: str
+
+
+def _checked(result: tuple[Any, ...]) -> Any:
+    if int(result[0]) != 0:
+        text = nvrtc().nvrtcGetErrorString(result[0])[1].decode()
+        raise CompileError(f"NVRTC: {text}")
+    return result[1] if len(result) == 2 else None
+
+
+def _text(size: Any, fetch: Any, program: Any) -> str:
+    buffer = b" " * _checked(size(program))
+    _checked(fetch(program, buffer))
+    text: str = buffer.rstrip(b"\0").decode("utf-8", errors="replace")
+    return text
+
+
+def front_end_options(request: CompileRequest, virtual_architecture: str) -> list[str]:
+    """NVRTC's option list for a request."""
+    options = [f"-arch={virtual_architecture}"]
+    options += [f"-D{name}={value}" for name, value in request.defines]
+    options += [f"-I{directory}" for directory in request.include_directories]
+    if "#include" in request.source:
+        options += [f"-I{directory}" for directory in header_directories()]
+    options += [option for option in request.options if not option.startswith(ASSEMBLER_OPTIONS)]
+    return options
+
+
+def compile_to_ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
+    """Run the front end; ``CompileError`` carries the compiler's own message.
+
+    >>> source = 'extern "C" __global__ void k(float *x) { x[threadIdx.x] = 1.0f; }'
+    >>> compile_to_ptx(CompileRequest(source=source, kernel="k", file_name="k.cu"), "compute_60").kernel_name
+    'k'
+    """
+    api = nvrtc()
+    program = _checked(api.nvrtcCreateProgram(request.source.encode(), request.file_name.encode(), 0, [], []))
+    try:
+        expression = request.kernel.encode()
+        _checked(api.nvrtcAddNameExpression(program, expression))
+        options = [option.encode() for option in front_end_options(request, virtual_architecture)]
+        outcome = api.nvrtcCompileProgram(program, len(options), options)
+        log = _text(api.nvrtcGetProgramLogSize, api.nvrtcGetProgramLog, program).strip()
+        if int(outcome[0]) != 0:
+            reason = api.nvrtcGetErrorString(outcome[0])[1].decode()
+            if int(outcome[0]) == int(api.nvrtcResult.NVRTC_ERROR_INVALID_OPTION):
+                raise InputError(f"the compiler refuses an option: {log or reason}")
+            raise CompileError(f"{request.file_name} does not compile for {virtual_architecture}: {log or reason}")
+        lowered = _checked(api.nvrtcGetLoweredName(program, expression)).decode()
+        text = _text(api.nvrtcGetPTXSize, api.nvrtcGetPTX, program)
+    finally:
+        api.nvrtcDestroyProgram(program)
+    return Ptx(text=text, kernel_name=lowered, log=log)

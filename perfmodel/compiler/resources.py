@@ -1,0 +1,96 @@
+"""What a compiled kernel occupies: registers, shared memory, stack, spills and code, read from the cubin."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from elftools.elf.elffile import ELFFile
+
+from ..errors import InputError
+from .request import architecture_number
+
+_REGISTER_COUNT = 0x2F
+_FRAME_SIZE = 0x11
+_FORMAT_SIZED_VALUE = 4
+_RESERVED_SHARED_FROM = 90
+_RESERVED_SHARED_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Resources of one kernel on one architecture; bytes for each thread, block or kernel as the name says."""
+
+    registers_per_thread: int
+    static_shared_bytes: int
+    dynamic_shared_bytes: int = 0
+    stack_bytes_per_thread: int
+    spill_load_bytes: int
+    spill_store_bytes: int
+    code_bytes: int
+
+
+def _attributes(data: bytes) -> list[tuple[int, bytes]]:
+    """Sized attributes of a ``.nv.info`` section as pairs of identifier and payload."""
+    found, offset = [], 0
+    while offset + 4 <= len(data):
+        kind, identifier, size = struct.unpack_from("<BBH", data, offset)
+        offset += 4
+        if kind == _FORMAT_SIZED_VALUE:
+            found.append((identifier, data[offset : offset + size]))
+            offset += size
+    return found
+
+
+def _per_kernel(elf: Any, kernel_name: str, wanted: int) -> int | None:
+    section = elf.get_section_by_name(".nv.info")
+    symbols = elf.get_section_by_name(".symtab")
+    if section is None or symbols is None:
+        return None
+    for identifier, payload in _attributes(section.data()):
+        if identifier == wanted and len(payload) == 8:
+            symbol, value = struct.unpack("<II", payload)
+            if symbols.get_symbol(symbol).name == kernel_name:
+                return int(value)
+    return None
+
+
+def code_section(cubin: bytes, kernel_name: str) -> bytes:
+    """Machine code of one kernel."""
+    section = ELFFile(io.BytesIO(cubin)).get_section_by_name(f".text.{kernel_name}")
+    if section is None:
+        raise InputError(f"kernel {kernel_name!r} is not in the cubin")
+    data: bytes = section.data()
+    return data
+
+
+def _log_number(pattern: str, log: str) -> int:
+    match = re.search(pattern, log)
+    return int(match[1]) if match else 0
+
+
+def read_resources(cubin: bytes, kernel_name: str, architecture: str, log: str) -> Resources:
+    """Resources from the cubin's attributes; spills, which no attribute names, from the assembler's log.
+
+    From sm_90 on the shared section holds 1,024 bytes that the driver reserves; they are not the kernel's and left out.
+    """
+    elf = ELFFile(io.BytesIO(cubin))
+    registers = _per_kernel(elf, kernel_name, _REGISTER_COUNT)
+    if registers is None:
+        raise InputError(f"the cubin names no register count for kernel {kernel_name!r}")
+    shared = elf.get_section_by_name(f".nv.shared.{kernel_name}")
+    shared_bytes = 0 if shared is None else int(shared["sh_size"])
+    if shared_bytes and architecture_number(architecture) >= _RESERVED_SHARED_FROM:
+        shared_bytes = max(0, shared_bytes - _RESERVED_SHARED_BYTES)
+    part = log[max(0, log.find(f"'{kernel_name}'")) :]
+    return Resources(
+        registers_per_thread=registers,
+        static_shared_bytes=shared_bytes,
+        stack_bytes_per_thread=_per_kernel(elf, kernel_name, _FRAME_SIZE) or 0,
+        spill_load_bytes=_log_number(r"(\d+) bytes spill loads", part),
+        spill_store_bytes=_log_number(r"(\d+) bytes spill stores", part),
+        code_bytes=len(code_section(cubin, kernel_name)),
+    )

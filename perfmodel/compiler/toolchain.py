@@ -1,0 +1,78 @@
+"""Where the compiler wheels lie and which version they are; nothing is imported before it is needed."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+from ..errors import CompilerMissingError
+
+_MESSAGE = (
+    "the CUDA compiler is not installed (no {what}): install the extra with `pip install 'perfmodel[compile]'`, "
+    "or use --fidelity analytic"
+)
+
+
+@cache
+def nvrtc() -> ModuleType:
+    """NVIDIA's NVRTC binding; raises ``CompilerMissingError`` naming the extra where it is absent."""
+    try:
+        from cuda.bindings import nvrtc as module
+
+        module.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:
+        raise CompilerMissingError(_MESSAGE.format(what="NVRTC")) from error
+    found: ModuleType = module
+    return found
+
+
+@cache
+def wheel_directory(package: str) -> Path:
+    """Directory of one of NVIDIA's component wheels, such as ``cuda_nvcc``."""
+    try:
+        spec = importlib.util.find_spec(f"nvidia.{package}")
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise CompilerMissingError(_MESSAGE.format(what=f"wheel nvidia-{package.replace('_', '-')}-cu12"))
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+@cache
+def ptxas_path() -> Path:
+    """The assembler's executable."""
+    path = wheel_directory("cuda_nvcc") / "bin" / "ptxas"
+    if not path.is_file():
+        raise CompilerMissingError(_MESSAGE.format(what="ptxas"))
+    return path
+
+
+@cache
+def header_directories() -> tuple[Path, ...]:
+    """Include directories of the CUDA headers (``cuda_fp16.h``, ``cooperative_groups.h``, ``cub/…``)."""
+    roots = (wheel_directory("cuda_runtime") / "include", wheel_directory("cuda_cccl") / "include")
+    return (*roots, *(r / "cccl" for r in roots if (r / "cccl").is_dir()))
+
+
+@cache
+def compiler_version() -> str:
+    """Version of front end and assembler, part of every cache key.
+
+    >>> compiler_version().startswith("nvrtc-12.")
+    True
+    """
+    releases = (metadata.version(f"nvidia-cuda-{part}-cu12") for part in ("nvrtc", "nvcc"))
+    return "nvrtc-{} ptxas-{}".format(*releases)
+
+
+def compiler_available() -> bool:
+    """Whether CUDA source can be compiled here."""
+    try:
+        nvrtc()
+        ptxas_path()
+    except CompilerMissingError:
+        return False
+    return True
