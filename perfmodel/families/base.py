@@ -155,6 +155,10 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     summary: ClassVar[str]
     problem_type: type[ProblemT]
     configuration_type: type[ConfigurationT]
+    measurement_defaults: ClassVar[Mapping[str, Any]] = {}
+    """Values of fields that files of measurements may leave out, because they were measured before the field existed."""
+    kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ()
+    """Fields of the problem that Kernel Tuner's ``problem_size`` gives, x first."""
 
     @abstractmethod
     def default_problem(self) -> ProblemT:

@@ -1,0 +1,168 @@
+"""From the columns of a measurement file to a family's problems and configurations, each cell checked."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..families.base import Batch, Column, Family, encode
+from .table import RawTable
+
+NONE_TEXT = "none"
+LARGEST_INTEGER = 2**31 - 1
+TRUTHS = {"0": False, "1": True, "false": False, "true": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementSchema:
+    """Which fields the rows of a family's measurements have; those in ``defaults`` may be missing."""
+
+    family_name: str
+    problem_type: type
+    configuration_type: type
+    defaults: Mapping[str, Any]
+
+    @property
+    def problem_fields(self) -> tuple[str, ...]:
+        """Names of the problem's fields in order."""
+        return tuple(field.name for field in fields(self.problem_type))
+
+    @property
+    def configuration_fields(self) -> tuple[str, ...]:
+        """Names of the configuration's fields in order."""
+        return tuple(field.name for field in fields(self.configuration_type))
+
+    @property
+    def required_fields(self) -> tuple[str, ...]:
+        """Fields that every row must give."""
+        return tuple(name for name in self.problem_fields + self.configuration_fields if name not in self.defaults)
+
+
+def schema_of(family: Family[Any, Any]) -> MeasurementSchema:
+    """The columns that measurements of a family have: the fields of its problem and of its configuration."""
+    return MeasurementSchema(
+        family_name=family.name,
+        problem_type=family.problem_type,
+        configuration_type=family.configuration_type,
+        defaults=family.measurement_defaults,
+    )
+
+
+def check_columns(path: object, names: Sequence[str], schema: MeasurementSchema, place: str) -> None:
+    """Raise an ``InputError`` that names the first column a file of this family lacks."""
+    missing = [name for name in schema.required_fields if name not in names]
+    if missing:
+        raise InputError(
+            f"{path}: {place}: column {missing[0]!r} is missing; "
+            f"measurements of {schema.family_name} need {', '.join(schema.required_fields)}"
+        )
+
+
+def problems_of(table: RawTable, schema: MeasurementSchema) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
+    """The distinct problems in order of first appearance, and for each row the index of its problem."""
+    cells = [_parsed_column(table, schema, schema.problem_type, name) for name in schema.problem_fields]
+    index_of: dict[tuple[Any, ...], int] = {}
+    problems: list[Any] = []
+    index = np.empty(len(table.places), dtype=np.intp)
+    for row, values in enumerate(zip(*cells, strict=True)):
+        if values not in index_of:
+            index_of[values] = len(problems)
+            problems.append(_constructed(table, row, schema.problem_type, schema.problem_fields, values))
+        index[row] = index_of[values]
+    return tuple(problems), index
+
+
+def batch_of(table: RawTable, schema: MeasurementSchema) -> Batch[Any]:
+    """The configuration of every row, as columns; each distinct one is constructed once, so that its own checks run."""
+    kind, names = schema.configuration_type, schema.configuration_fields
+    cells = [_parsed_column(table, schema, kind, name) for name in names]
+    seen: set[tuple[Any, ...]] = set()
+    for row, values in enumerate(zip(*cells, strict=True)):
+        if values not in seen:
+            seen.add(values)
+            _constructed(table, row, kind, names, values)
+    return Batch(kind, {name: _encoded(kind, name, values) for name, values in zip(names, cells, strict=True)})
+
+
+def _constructed(table: RawTable, row: int, kind: type, names: Sequence[str], values: Sequence[Any]) -> Any:
+    try:
+        return kind(**dict(zip(names, values, strict=True)))
+    except ValueError as error:
+        raise table.error(row, str(error)) from error
+
+
+def _encoded(kind: type, name: str, values: Sequence[Any]) -> Column:
+    codes = {value: encode(kind, name, value) for value in set(values)}
+    return np.array([codes[value] for value in values], dtype=np.int32)
+
+
+def _parsed_column(table: RawTable, schema: MeasurementSchema, kind: type, name: str) -> Sequence[Any]:
+    if name not in table.columns:
+        return [schema.defaults[name]] * len(table.places)
+    parse = cell_parser(get_type_hints(kind)[name])
+    known: dict[str, Any] = {}
+    values = []
+    for row, cell in enumerate(table.columns[name]):
+        text = cell_text(cell)
+        if text not in known:
+            try:
+                known[text] = parse(text)
+            except ValueError as error:
+                raise table.error(row, f"column {name!r}: {error}") from error
+        values.append(known[text])
+    return values
+
+
+def cell_text(cell: object) -> str:
+    """A cell as text, the same for a CSV file (text already) and for JSON (numbers, true, null).
+
+    >>> cell_text(None), cell_text(True), cell_text(8), cell_text(" 8 ")
+    ('none', 'true', '8', '8')
+    """
+    if cell is None:
+        return NONE_TEXT
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return str(cell).strip()
+
+
+def cell_parser(hint: Any) -> Callable[[str], Any]:
+    """The function from a cell's text to a value of the annotated type: int, bool, Enum, or one of these or None."""
+    if get_origin(hint) in (Union, types.UnionType):
+        inner = cell_parser(next(argument for argument in get_args(hint) if argument is not type(None)))
+        return lambda text: None if text in (NONE_TEXT, "") else inner(text)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return lambda text: _member(hint, text)
+    return _truth if hint is bool else _integer
+
+
+def _member(kind: type[Enum], text: str) -> Enum:
+    for member in kind:
+        if str(member.value) == text:
+            return member
+    raise ValueError(f"{text!r} is none of {', '.join(str(member.value) for member in kind)}")
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in TRUTHS:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return TRUTHS[text.lower()]
+
+
+def _integer(text: str) -> int:
+    if text.lower() in TRUTHS:
+        return int(TRUTHS[text.lower()])
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+    if not number.is_integer() or not 0 <= number <= LARGEST_INTEGER:
+        raise ValueError(f"{text!r} is not a whole number from 0 to {LARGEST_INTEGER}")
+    return int(number)

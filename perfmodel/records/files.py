@@ -1,0 +1,68 @@
+"""Text files that a user hands in, plain or gzip: read whole, written so that no reader sees half a file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, unpacked when its first bytes are those of gzip, whatever its name.
+
+    Raises:
+        InputError: The file cannot be opened, its gzip stream is damaged or cut short, or it is not UTF-8 text.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if data.startswith(GZIP_MAGIC):
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{path}: damaged gzip file: {error}") from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start}: not UTF-8 text") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file by the text in one step; a name that ends in ``.gz`` is packed (without a time stamp inside)."""
+    data = text.encode()
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise
+
+
+def parse_json(path: Path, text: str, first_line: int = 1) -> Any:
+    """The value that a JSON text holds; ``first_line`` is the line of the file on which the text starts.
+
+    Raises:
+        InputError: The text is not JSON; file, line and column are named.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = first_line + error.lineno - 1
+        raise InputError(f"{path}: line {line}, column {error.colno}: damaged JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: line {first_line}: damaged JSON: {error}") from error
