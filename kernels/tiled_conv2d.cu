@@ -5,7 +5,10 @@
 //            filter [FILTER_HEIGHT][FILTER_WIDTH] in constant memory
 // Block:     BLOCK_SIZE_X x BLOCK_SIZE_Y threads; (BLOCK_SIZE_X * TILE_SIZE_X) x (BLOCK_SIZE_Y * TILE_SIZE_Y) outputs.
 // Thread:    TILE_SIZE_Y x TILE_SIZE_X outputs that lie one block size apart.
-// Constants: the configuration's fields in capitals, and ROW_LENGTH, the padded row of the patch (one home: the family).
+// Constants: the problem's and the configuration's fields in capitals, and ROW_LENGTH, the row of the patch with its
+//            padding (use_padding has no other effect; the family computes it).
+// Without USE_SHMEM the taps come straight from global memory; coordinates past the input are clamped, because what
+//            they feed is never stored.
 
 __constant__ float filter[FILTER_HEIGHT * FILTER_WIDTH];
 
@@ -72,9 +75,9 @@ extern "C" __global__ void tiled_conv2d(float *output, const float *input)
                     sum[ty][tx] += LOAD(&input[(first_row + y) * INPUT_WIDTH + first_column + x])
                                    * filter[i * FILTER_WIDTH + j];
 #else
-                    if (first_row + y < INPUT_HEIGHT && first_column + x < INPUT_WIDTH)
-                        sum[ty][tx] += LOAD(&input[(first_row + y) * INPUT_WIDTH + first_column + x])
-                                       * filter[i * FILTER_WIDTH + j];
+                    const int inside_y = min(first_row + y, INPUT_HEIGHT - 1);
+                    const int inside_x = min(first_column + x, INPUT_WIDTH - 1);
+                    sum[ty][tx] += LOAD(&input[inside_y * INPUT_WIDTH + inside_x]) * filter[i * FILTER_WIDTH + j];
 #endif
                 }
             }

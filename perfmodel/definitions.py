@@ -1,5 +1,7 @@
 """Numbers that define the programming model and never vary between GPUs (CUDA C++ Programming Guide, chapter 5)."""
 
+from typing import Any
+
 WARP_SIZE = 32
 SECTOR_BYTES = 32
 LINE_BYTES = 128
@@ -12,7 +14,7 @@ MAX_GRID_X = 2**31 - 1
 MAX_GRID_YZ = 65_535
 
 
-def ceil_div(numerator: int, denominator: int) -> int:
+def ceil_div(numerator: Any, denominator: Any) -> Any:
     """Smallest integer that is at least the quotient; works element by element on integer arrays too.
 
     >>> ceil_div(10, 4)
@@ -21,7 +23,7 @@ def ceil_div(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
-def round_up(value: int, multiple: int) -> int:
+def round_up(value: Any, multiple: Any) -> Any:
     """Smallest multiple of ``multiple`` that is at least ``value``; element by element on arrays.
 
     >>> round_up(33, 32)

@@ -178,9 +178,10 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
 
     @abstractmethod
     def work(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> Work:
-        """Closed-form counts and serial structure. Memory requests, sectors and wavefronts are exact; instruction classes
+        """Closed-form counts and serial structure.
 
-        are estimates that ``compiled`` fidelity replaces by the compiler's.
+        Memory requests, sectors and wavefronts are exact; instruction classes are estimates that ``compiled`` fidelity
+        replaces by the compiler's.
         """
 
     @abstractmethod

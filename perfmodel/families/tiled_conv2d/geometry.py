@@ -1,0 +1,69 @@
+"""Sizes that follow from a configuration: patch, row with padding, grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...definitions import SHARED_BANKS, ceil_div
+from ..base import Batch
+from .problem import TiledConv2d, TiledConv2dConfiguration
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometry:
+    """Sizes of n configurations, arrays of shape ``(n,)``: block, tile of outputs, patch of inputs, grid."""
+
+    block_x: Integers
+    block_y: Integers
+    tile_x: Integers
+    tile_y: Integers
+    use_shmem: NDArray[np.bool_]
+    outputs_x: Integers
+    outputs_y: Integers
+    patch_width: Integers
+    patch_height: Integers
+    row_length: Integers
+    grid_x: Integers
+    grid_y: Integers
+    guarded: NDArray[np.bool_]
+    """Where the tiles do not divide the image, loads and stores are tested against its edge."""
+
+
+def padded_row(block_x: Integers, patch_width: Integers, use_padding: NDArray[np.bool_]) -> Integers:
+    """Row length of the patch in shared memory (SPEC section 5, ``use_padding``).
+
+    >>> padded_row(np.array([16]), np.array([30]), np.array([True]))
+    array([48])
+    """
+    useful = use_padding & (block_x % SHARED_BANKS != 0) & ((patch_width - block_x) % SHARED_BANKS != 0)
+    columns = (SHARED_BANKS - (patch_width - block_x)) % SHARED_BANKS
+    return np.where(useful, patch_width + columns, patch_width)
+
+
+def geometry(problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration]) -> Geometry:
+    """Sizes of every configuration of the batch."""
+    block_x, block_y, tile_x, tile_y = (
+        batch[name].astype(np.int64) for name in ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y")
+    )
+    outputs_x, outputs_y = block_x * tile_x, block_y * tile_y
+    patch_width = outputs_x + problem.filter_width - 1
+    return Geometry(
+        block_x=block_x,
+        block_y=block_y,
+        tile_x=tile_x,
+        tile_y=tile_y,
+        use_shmem=batch["use_shmem"] == 1,
+        outputs_x=outputs_x,
+        outputs_y=outputs_y,
+        patch_width=patch_width,
+        patch_height=outputs_y + problem.filter_height - 1,
+        row_length=padded_row(block_x, patch_width, batch["use_padding"] == 1),
+        grid_x=ceil_div(problem.image_width, outputs_x),
+        grid_y=ceil_div(problem.image_height, outputs_y),
+        guarded=(problem.image_width % outputs_x != 0) | (problem.image_height % outputs_y != 0),
+    )
