@@ -40,6 +40,7 @@ class Gpu:
 
     max_warps_per_sm: int
     max_blocks_per_sm: int
+    barriers_per_sm: int
     max_threads_per_block: int
     registers_per_sm: int
     registers_per_block: int
