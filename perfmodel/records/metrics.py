@@ -71,30 +71,30 @@ COLLECTED_METRICS: tuple[str, ...] = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCount:
-    """One count of n launches as the hardware counted it; NaN where a launch was not counted."""
+    """One count as the hardware counted it, for n launches; NaN where a launch was not counted."""
 
     count: str
     metrics: tuple[str, ...]
-    values: NDArray[np.float64]
+    launches: NDArray[np.float64]
 
 
 def measured_counts(columns: pd.DataFrame) -> tuple[MeasuredCount, ...]:
     """The counts for which a table of measurements has columns named after Nsight Compute's metrics.
 
     >>> import pandas as pd
-    >>> measured_counts(pd.DataFrame({"dram__sectors_read.sum": [2, 3]}))[0].values
+    >>> measured_counts(pd.DataFrame({"dram__sectors_read.sum": [2, 3]}))[0].launches
     array([64., 96.])
     """
     found: dict[str, MeasuredCount] = {}
     for entry in METRIC_SUMS:
         if entry.count not in found and all(metric in columns for metric in entry.metrics):
-            values = columns[list(entry.metrics)].to_numpy(dtype=np.float64).sum(axis=1) * entry.factor
-            found[entry.count] = MeasuredCount(count=entry.count, metrics=entry.metrics, values=values)
+            launches = columns[list(entry.metrics)].to_numpy(dtype=np.float64).sum(axis=1) * entry.factor
+            found[entry.count] = MeasuredCount(count=entry.count, metrics=entry.metrics, launches=launches)
     return tuple(found.values())
 
 
 def counts_of_metrics(metrics: Mapping[str, float]) -> tuple[MeasuredCount, ...]:
-    """The same for the metrics of one launch; each ``values`` has one element.
+    """The same for the metrics of one launch; each ``launches`` has one element.
 
     >>> counts_of_metrics({"smsp__inst_executed.sum": 7.0})[0].count
     'warp_instructions'

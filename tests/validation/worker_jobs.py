@@ -1,0 +1,28 @@
+"""Jobs that a worker really executes: one that answers, and every way to lose the process."""
+
+import ctypes
+import os
+import sys
+import time
+
+from perfmodel.validation.worker import Reply
+
+
+def obey(job: str) -> Reply[str]:
+    if job == "hang":
+        time.sleep(3600)
+    if job == "segfault":
+        ctypes.string_at(0)
+    if job == "raise":
+        raise RuntimeError("the ninth plate is missing")
+    if job == "exit":
+        sys.exit(3)
+    return Reply(result=f"{job} done by {os.getpid()}", healthy=job != "poison")
+
+
+def fail_to_start() -> None:
+    raise RuntimeError("nothing to start with")
+
+
+def hang_at_start() -> None:
+    time.sleep(3600)
