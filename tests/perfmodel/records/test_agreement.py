@@ -1,0 +1,38 @@
+"""Predicted counts beside measured ones."""
+
+import numpy as np
+
+from perfmodel.counts import Counts
+from perfmodel.records.agreement import CountAgreement, count_agreement
+from perfmodel.records.metrics import MeasuredCount
+
+
+def measured(count: str, *launches: float) -> MeasuredCount:
+    return MeasuredCount(count=count, metrics=(), launches=np.array(launches))
+
+
+def test_exact_median_and_largest_error() -> None:
+    predicted = Counts(shared_load_wavefronts=np.array([100.0, 102.0, 100.0, 7.0]))
+    # errors 0, 2/100, 25/125; the fourth launch was not counted
+    assert count_agreement(predicted, [measured("shared_load_wavefronts", 100, 100, 125, np.nan)]) == (
+        CountAgreement(
+            count="shared_load_wavefronts",
+            n=3,
+            exact_fraction=1 / 3,
+            median_relative_error=0.02,
+            max_relative_error=0.2,
+        ),
+    )
+
+
+def test_nothing_counted_where_nothing_or_something_was_predicted() -> None:
+    none, some = count_agreement(
+        Counts(local_load_sectors=0.0, local_store_sectors=5.0),
+        [measured("local_load_sectors", 0, 0), measured("local_store_sectors", 0, 5)],
+    )
+    assert (none.exact_fraction, none.max_relative_error) == (1.0, 0.0)
+    assert (some.exact_fraction, some.max_relative_error) == (0.5, np.inf)
+
+
+def test_count_that_no_launch_has_is_left_out() -> None:
+    assert count_agreement(Counts(), [measured("barriers", np.nan)]) == ()
