@@ -37,6 +37,8 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
     summary: ClassVar[str] = "2-D convolution of one image through a shared-memory patch, with a tuning space"
     problem_type = TiledConv2d
     configuration_type = TiledConv2dConfiguration
+    measurement_defaults: ClassVar[Mapping[str, Any]] = {"use_shmem": 1}
+    kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ("image_width", "image_height")
 
     def default_problem(self) -> TiledConv2d:
         """The auto-tuners' benchmark: 4096 × 4096 outputs, 15 × 15 taps."""
