@@ -1,0 +1,75 @@
+"""Compile-time constants of the kernel for each configuration: the one home of everything that the source leaves open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...definitions import FLOAT_BYTES, round_up
+from .blocking import Tiles
+from .fetch import MAX_VECTOR_WORDS, Fetch
+from .plan import STAGES
+from .problem import PointwiseConv2d
+from .shared_layout import Operand, Pitches, pitches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLayout:
+    """Where both operands of one configuration lie in a stage of shared memory."""
+
+    width: Pitches
+    height: Pitches
+    stage_words: int
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of all stages."""
+        return STAGES * self.stage_words * FLOAT_BYTES
+
+
+def _operand(tile: Tiles, fetched: Fetch, index: int, *, along_width: bool) -> Operand:
+    filters = bool(tile.filters_along_width[index]) == along_width
+    return Operand(
+        channel_lanes=int(tile.channel_lanes[index]),
+        words=int((tile.block_width if along_width else tile.block_height)[index]),
+        read_words=int((tile.thread_width if along_width else tile.warp_height)[index]),
+        read_vector=int((fetched.width_vector if along_width else fetched.height_vector)[index]),
+        spread=along_width,
+        transposed=filters,
+        fetch_vector=int((fetched.filter_vector if filters else fetched.input_vector)[index]),
+        store_lanes=int((fetched.filter_channel_lanes if filters else fetched.position_lanes)[index]),
+    )
+
+
+def shared_layout(tile: Tiles, fetched: Fetch, index: int) -> SharedLayout:
+    """Pitches of the width and the height operand of the configuration at ``index``, and the words of a stage."""
+    width = pitches(_operand(tile, fetched, index, along_width=True))
+    height = pitches(_operand(tile, fetched, index, along_width=False))
+    lanes = int(tile.channel_lanes[index])
+    stage = round_up(round_up(width.words(lanes), MAX_VECTOR_WORDS) + height.words(lanes), MAX_VECTOR_WORDS)
+    return SharedLayout(width=width, height=height, stage_words=stage)
+
+
+def defines(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int) -> tuple[tuple[str, int], ...]:
+    """Macros of the configuration at ``index``; problems that agree in them share one compiled kernel."""
+    layout = shared_layout(tile, fetched, index)
+    lanes = int(tile.channel_lanes[index])
+    return (
+        ("LAYOUT", 1 if tile.filters_along_width[index] else 2),
+        ("BLOCKS_PER_SM", int(tile.blocks_per_sm[index])),
+        ("CHANNEL_LANES", lanes),
+        ("THREAD_W", int(tile.thread_width[index])),
+        ("WARP_H", int(tile.warp_height[index])),
+        ("WIDTH_VECTOR", int(fetched.width_vector[index])),
+        ("HEIGHT_VECTOR", int(fetched.height_vector[index])),
+        ("FILTER_VECTOR", int(fetched.filter_vector[index])),
+        ("INPUT_VECTOR", int(fetched.input_vector[index])),
+        ("STORE_VECTOR", (layout.height if tile.filters_along_width[index] else layout.width).store_vector),
+        ("POSITION_LANES", int(fetched.position_lanes[index])),
+        ("WIDTH_PITCH", layout.width.pitch),
+        ("WIDTH_PAD", layout.width.pad),
+        ("HEIGHT_PITCH", layout.height.pitch),
+        ("HEIGHT_PAD", layout.height.pad),
+        ("ONE_IMAGE", int(problem.batch == 1)),
+        ("CHANNEL_TAIL", int(problem.in_channels % lanes != 0)),
+        ("FILTER_TAIL", int(problem.out_channels % int(tile.filter_tile[index]) != 0)),
+    )

@@ -1,0 +1,193 @@
+"""Pitches of the slabs in shared memory, searched so that no access of the main loop meets a bank conflict.
+
+Both operands lie channel by channel. Three patterns touch an operand in each slab: lanes that read their columns (or rows) of
+their own channel, and the threads that publish what they fetched: filters four channels at a time, transposed; inputs
+along the positions. ``offset(channel) = channel · pitch + ⌊channel / 4⌋ · pad`` has two degrees of freedom for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...definitions import SHARED_BANKS, WARP_SIZE
+from .blocking import THREADS_PER_BLOCK
+
+Integers = NDArray[np.int64]
+
+CHANNELS_PER_PAD = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """One operand of one tile: everything that decides which banks its accesses touch. Extents and vectors in words.
+
+    ``words``: of one channel; ``read_words``: that a lane reads, in steps of ``read_vector``; ``spread``: whether the
+    lanes of a channel read different words or all the same.
+    ``store_lanes`` neighbouring threads store ``fetch_vector`` words each: channels of a filter when ``transposed``,
+    positions of a channel when not.
+    """
+
+    channel_lanes: int
+    words: int
+    read_words: int
+    read_vector: int
+    spread: bool
+    transposed: bool
+    fetch_vector: int
+    store_lanes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pitches:
+    """Words from channel to channel, additional words after each fourth, and the wavefronts of one slab that follow.
+
+    ``store_vector`` is the width of a store, at most that of the fetch. Reads are those of one warp, stores those of the block; ``conflicts`` are the wavefronts of both beyond one for each
+    phase with an active lane.
+    """
+
+    pitch: int
+    pad: int
+    store_vector: int
+    read_requests: int
+    read_wavefronts: int
+    store_requests: int
+    store_wavefronts: int
+    conflicts: int
+
+    def words(self, channel_lanes: int) -> int:
+        """Words of one slab of the operand."""
+        return channel_lanes * self.pitch + (channel_lanes - 1) // CHANNELS_PER_PAD * self.pad
+
+
+def wavefronts(word: Integers, active: NDArray[np.bool_], vector: int) -> Integers:
+    """Wavefronts of requests of 32 lanes that access ``vector`` words each from ``word`` on; both of shape ``(n, 32)``.
+
+    Accesses of 8 and 16 bytes go in 2 and 4 phases of neighbouring lanes; in a phase each bank serves one word a wavefront.
+
+    >>> lanes = np.arange(32)[None]
+    >>> wavefronts(lanes * 2, lanes >= 0, 1), wavefronts(lanes * 4, lanes >= 0, 4)
+    (array([2]), array([4]))
+    """
+    phases = word.reshape(-1, WARP_SIZE // vector)
+    words = (phases[:, :, None] + np.arange(vector)).reshape(len(phases), WARP_SIZE)
+    present = np.repeat(active.reshape(-1, WARP_SIZE // vector), vector, axis=1)
+    keyed = np.sort(np.where(present, words % SHARED_BANKS * 2**40 + words, -1), axis=1)
+    distinct = np.ones_like(keyed, dtype=bool)
+    distinct[:, 1:] = keyed[:, 1:] != keyed[:, :-1]
+    distinct &= keyed >= 0
+    row = np.broadcast_to(np.arange(len(keyed))[:, None] * SHARED_BANKS, keyed.shape)
+    slot = (row + (keyed >> 40))[distinct]
+    per_bank = np.bincount(slot, minlength=len(keyed) * SHARED_BANKS).reshape(-1, SHARED_BANKS)
+    total: Integers = per_bank.max(axis=1).reshape(len(word), vector).sum(axis=1)
+    return total
+
+
+def _read_accesses(operand: Operand) -> tuple[Integers, Integers]:
+    """Channel and word within it of every lane in the reads of one warp, shapes ``(32,)`` and ``(requests, 32)``."""
+    lane = np.arange(WARP_SIZE)
+    element_lanes = WARP_SIZE // operand.channel_lanes
+    step = np.arange(0, operand.read_words, operand.read_vector)
+    if not operand.spread:
+        return lane // element_lanes, np.broadcast_to(step[:, None], (len(step), WARP_SIZE))
+    return lane // element_lanes, step[:, None] * element_lanes + lane % element_lanes * operand.read_vector
+
+
+def _transposed_stores(operand: Operand) -> tuple[Integers, Integers]:
+    """Channel and word of every thread in the stores of the filters, shapes ``(stores, 128)``: one channel a store."""
+    thread = np.arange(THREADS_PER_BLOCK)
+    step = THREADS_PER_BLOCK // operand.store_lanes
+    row = thread // operand.store_lanes + np.arange(0, operand.words, step)[:, None]
+    channel = thread % operand.store_lanes * operand.fetch_vector + np.arange(operand.fetch_vector)[:, None]
+    shape = (len(row), operand.fetch_vector, THREADS_PER_BLOCK)
+    return np.broadcast_to(channel, shape), np.broadcast_to(row[:, None], shape)
+
+
+def _straight_stores(operand: Operand, vector: int) -> tuple[Integers, Integers]:
+    """Channel and first word of every thread in the stores of the input, ``vector`` words each."""
+    thread = np.arange(THREADS_PER_BLOCK)
+    step = THREADS_PER_BLOCK // operand.store_lanes
+    channel = thread // operand.store_lanes + np.arange(0, operand.channel_lanes, step)[:, None, None, None]
+    across = np.arange(0, operand.words, THREADS_PER_BLOCK * operand.fetch_vector)[:, None, None]
+    within = np.arange(0, operand.fetch_vector, vector)[:, None]
+    word = thread % operand.store_lanes * operand.fetch_vector + across + within
+    shape = (len(channel), len(across), len(within), THREADS_PER_BLOCK)
+    return np.broadcast_to(channel, shape), np.broadcast_to(word, shape)
+
+
+def _store_accesses(operand: Operand, vector: int) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+    """Channel, word and activity of every lane in the block's stores of one slab, each of shape ``(requests, 32)``."""
+    channel, word = _transposed_stores(operand) if operand.transposed else _straight_stores(operand, vector)
+    channel, word = channel.reshape(-1, WARP_SIZE), word.reshape(-1, WARP_SIZE)
+    active = (word < operand.words) & (channel < operand.channel_lanes)
+    used = active.any(axis=1)
+    return channel[used], word[used], active[used]
+
+
+def _offset(channel: Integers, pitch: int, pad: int) -> Integers:
+    offset: Integers = channel * pitch + channel // CHANNELS_PER_PAD * pad
+    return offset
+
+
+def _candidates(operand: Operand, unit: int) -> list[tuple[int, int]]:
+    """Pitches and pads worth trying, smallest footprint first; the first is the tightest layout."""
+    lanes = operand.channel_lanes
+    pitch = range(-(-operand.words // unit) * unit, operand.words + SHARED_BANKS + unit, unit)
+    pad = range(0, SHARED_BANKS if lanes > CHANNELS_PER_PAD else 1, unit)
+    footprint = {(p, q): lanes * p + (lanes - 1) // CHANNELS_PER_PAD * q for p in pitch for q in pad}
+    return sorted(footprint, key=lambda pair: (footprint[pair], pair))
+
+
+def _busy_phases(active: NDArray[np.bool_], vector: int) -> int:
+    return int(active.reshape(-1, WARP_SIZE // vector).any(axis=1).sum())
+
+
+def _best_layout(operand: Operand, store_vector: int) -> Pitches:
+    """The smallest layout without conflicts for this width of stores, or the one with the fewest."""
+    read_channel, read_word = _read_accesses(operand)
+    store_channel, store_word, active = _store_accesses(operand, store_vector)
+    everyone = np.ones(read_word.shape, dtype=bool)
+    ideal = _busy_phases(everyone, operand.read_vector) + _busy_phases(active, store_vector)
+    best: Pitches | None = None
+    for pitch, pad in _candidates(operand, max(operand.read_vector, store_vector)):
+        reads = wavefronts(read_word + _offset(read_channel, pitch, pad), everyone, operand.read_vector).sum()
+        stores = wavefronts(store_word + _offset(store_channel, pitch, pad), active, store_vector).sum()
+        found = Pitches(
+            pitch=pitch,
+            pad=pad,
+            store_vector=store_vector,
+            read_requests=len(read_word),
+            read_wavefronts=int(reads),
+            store_requests=len(store_word),
+            store_wavefronts=int(stores),
+            conflicts=int(reads + stores) - ideal,
+        )
+        if best is None or found.conflicts < best.conflicts:
+            best = found
+        if best.conflicts == 0:
+            break
+    assert best is not None
+    return best
+
+
+@lru_cache(maxsize=16384)
+def pitches(operand: Operand) -> Pitches:
+    """The layout with the widest stores that is free of bank conflicts, or the one with the fewest where none is.
+
+    >>> filters = Operand(
+    ...     channel_lanes=8, words=64, read_words=8, read_vector=4, spread=True, transposed=True, fetch_vector=4,
+    ...     store_lanes=2)
+    >>> found = pitches(filters)
+    >>> found.pitch, found.pad, found.conflicts
+    (68, 8, 0)
+    """
+    vector = 1 if operand.transposed else operand.fetch_vector
+    best = _best_layout(operand, vector)
+    while best.conflicts > 0 and vector > 1:
+        vector //= 2
+        narrower = _best_layout(operand, vector)
+        best = narrower if narrower.conflicts < best.conflicts else best
+    return best
