@@ -121,7 +121,8 @@ def _field(word: NDArray[np.uint64], first_bit: int, bits: int) -> NDArray[np.in
 def _classes(low: NDArray[np.uint64], code: NDArray[np.int16]) -> NDArray[np.int8]:
     """Classes by opcode; a constant load without an index register is a move, an unknown opcode is control."""
     classes = CLASS_OF_OPCODE[code].copy()
-    fixed = (code == opcode("LDC")) & (_field(low, 24, 8) == _NO_REGISTER)
+    by_constant = (code == opcode("LDC")) | (code == opcode("LDCU"))
+    fixed = by_constant & (_field(low, 24, 8) == _NO_REGISTER)
     classes[fixed] = SASS_CLASSES.index("integer")
     classes[classes < 0] = SASS_CLASSES.index("control")
     return classes

@@ -26,7 +26,7 @@ _BY_OPERATION = {
     "bar": "barriers", "barrier": "barriers", "shfl": "shuffles", "vote": "votes", "match": "votes", "activemask":
     "votes", "ex2": "special_function", "lg2": "special_function", "sin": "special_function", "cos": "special_function",
     "rcp": "special_function", "rsqrt": "special_function", "sqrt": "special_function", "tanh": "special_function",
-    "cvt": "conversion",
+    "cvt": "conversion", "mma": "tensor", "wmma": "tensor", "ldmatrix": "shared_load",
 }  # fmt: skip
 _FREE = ("cvta", "ld.param", "mov.u32", "mov.b32", "mov.f32", "mov.u64", "mov.b64", "mov.pred")
 
@@ -43,17 +43,24 @@ def estimate_mix(ptx: str) -> tuple[tuple[str, int, int], ...]:
     for match in _STATEMENT.finditer(ptx):
         name = match[1]
         if not name.startswith(_FREE):
-            found[_classify(name)] += 1
+            found[classify(name)] += 1
     return tuple(sorted((name, width, number) for (name, width), number in found.items()))
 
 
-def _classify(name: str) -> tuple[str, int]:
+def classify(name: str) -> tuple[str, int]:
+    """Class of ``SASS_CLASSES`` and access width in bytes (0: no memory access) of a PTX opcode with its modifiers.
+
+    >>> classify("ld.shared.v2.f32")
+    ('shared_load', 8)
+    """
     operation, *modifiers = name.split(".")
     kind = modifiers[-1] if modifiers else ""
     if operation in ("ld", "ldu", "st"):
         return _memory_class(operation, modifiers)
     if operation in ("atom", "red"):
         return ("atomics", 0) if "shared" in modifiers else ("global_reduction", _bytes(kind))
+    if operation == "cp" and modifiers[:1] == ["async"]:
+        return ("control" if {"commit_group", "wait_group", "wait_all"} & set(modifiers) else "async_copy"), 0
     if operation in _BY_OPERATION:
         return _BY_OPERATION[operation], 0
     if kind == "f32":
@@ -64,6 +71,8 @@ def _classify(name: str) -> tuple[str, int]:
 
 
 def _memory_class(operation: str, modifiers: list[str]) -> tuple[str, int]:
+    if "param" in modifiers:
+        return "integer", 0
     if "const" in modifiers:
         return "constant_load", _bytes(modifiers[-1])
     lanes = next((int(m[1]) for m in modifiers if m in ("v2", "v4")), 1)

@@ -1,8 +1,8 @@
 """Control flow of machine code: basic blocks, edges between them, procedures and calls.
 
 ``BSYNC`` falls through, as ptxas puts it directly before the reconvergence point that its ``BSSY`` names; ``CALL``
-returns to the next instruction; a procedure ends at ``EXIT`` or ``RET``. The table of an indirect branch (``BRX``)
-lies outside of the code: its targets are taken to be the blocks that nothing else reaches.
+returns to the next instruction (unless it is a long jump); a procedure ends at ``EXIT`` or ``RET``. The table of an indirect
+branch (``BRX``) lies outside of the code: its targets are taken to be the blocks that nothing else reaches.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def control_flow(instructions: Instructions) -> ControlFlow:
     stop = np.append(first[1:], len(instructions))
     block_of = np.repeat(np.arange(len(first)), stop - first)
     edges, calls, indirect = _edges(instructions, stop, block_of)
+    edges, calls = _long_jumps(instructions, stop, edges, calls)
     entries = (0, *sorted({entry for _, entry in calls}))
     if indirect:
         edges += _table_edges(len(first), edges, entries, indirect)
@@ -100,6 +101,18 @@ def _edges(
         if tables[block]:
             indirect.append(block)
     return edges, calls, indirect
+
+
+def _long_jumps(
+    instructions: Instructions, stop: NDArray[np.int64], edges: list[tuple[int, int]], calls: list[tuple[int, int]]
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Take calls from whose destination no ``RET`` is reached for what they are: jumps (ptxas leaves loops by them)."""
+    returns = np.flatnonzero(instructions.is_mnemonic("RET")[stop - 1]).tolist()
+    returning = _reachable(len(stop), [(b, a) for a, b in edges], tuple(returns))
+    jumps = [(block, entry) for block, entry in calls if not returning[entry]]
+    unconditional = {block for block, _ in jumps if not instructions.conditional[stop[block] - 1]}
+    kept = [(a, b) for a, b in edges if a not in unconditional]
+    return kept + jumps, [(block, entry) for block, entry in calls if returning[entry]]
 
 
 def _table_edges(

@@ -1,0 +1,231 @@
+"""Instructions as the hardware executes them: machine code counted with the trip counts of the executed PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiler.sass import SASS_CLASSES, CodeProfile
+from ..counts import INSTRUCTION_CLASSES, Counts
+from ..definitions import SECTOR_BYTES, WARP_SIZE, ceil_div
+from ..errors import SimulationError
+from .executed_graphs import ACCESS_KEYS, FEATURES, machine_graph, ptx_graph
+from .executed_match import Alignment, Match, align
+from .executed_regions import Region, region_tree
+from .module import BasicBlock
+
+_MAX_PAIRS = 250_000
+"""Most pairs of regions that are aligned; beyond, every block counts as executed once by every warp, and that is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PtxExecution:
+    """What the executed PTX says of a whole launch, summed over its warps.
+
+    ``visits``: how many warps entered each basic block, every time with at least one lane. ``requests``: memory
+    requests by class and width in bytes, as in ``ACCESS_KEYS``; a request has an active lane. ``warps`` and
+    ``threads_per_block`` are the launch's.
+    """
+
+    visits: NDArray[np.float64]
+    requests: Mapping[tuple[str, int], float]
+    warps: float
+    threads_per_block: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutedCode:
+    """Executed warp instructions of a launch.
+
+    ``counts`` holds ``warp_instructions``, the classes of ``INSTRUCTION_CLASSES``, ``constant_load_requests`` and
+    local sectors; the other memory requests are the simulation's. An instruction that is issued with all lanes
+    predicated off is no request and counts as ``control``. ``block_executions`` has one element for each basic block
+    of the machine code. ``exact`` says that loops and branches of PTX and machine code correspond one to one and
+    that all accesses agree; ``disagreements`` names those that do not.
+    """
+
+    counts: Counts
+    exact: bool
+    disagreements: tuple[str, ...]
+    block_executions: NDArray[np.float64]
+
+
+def executed_counts(profile: CodeProfile, blocks: tuple[BasicBlock, ...], execution: PtxExecution) -> ExecutedCode:
+    """Executed counts of machine code whose PTX has been executed.
+
+    Args:
+        profile: the machine code; an undecoded one (before sm_70) is refused with a SimulationError.
+        blocks: basic blocks of the PTX kernel.
+        execution: what its execution says of the whole launch.
+    """
+    if profile.decoded is None or profile.flow is None:
+        raise SimulationError(f"machine code of {profile.architecture} is not decoded: needs sm_70 or newer")
+    machine, ptx = machine_graph(profile, profile.decoded, profile.flow), ptx_graph(blocks)
+    machine_regions, ptx_regions = region_tree(machine), region_tree(ptx)
+    if len(machine_regions) * len(ptx_regions) > _MAX_PAIRS:
+        executions, certain = np.full(len(profile.flow), execution.warps), False
+    else:
+        alignment = align(machine_regions, ptx_regions)
+        per_region = _region_executions(alignment, machine_regions, ptx_regions, execution.visits)
+        executions = np.zeros(len(profile.flow))
+        for region, count in zip(machine_regions, per_region, strict=True):
+            executions[list(region.blocks)] = count
+        certain = alignment.certain
+    certain &= _count_procedures(profile, executions)
+    issued: NDArray[np.float64] = executions @ machine.features.astype(np.float64)
+    guarded = _guarded_features(profile, executions)
+    disagreements = _disagreements(issued, guarded, execution.requests)
+    return ExecutedCode(
+        counts=_counts(profile, executions, execution),
+        exact=certain and not disagreements and not profile.unknown_opcodes,
+        disagreements=disagreements,
+        block_executions=executions,
+    )
+
+
+def _region_executions(
+    alignment: Alignment, machine: tuple[Region, ...], ptx: tuple[Region, ...], visits: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Executions of every machine-code region: its PTX region's visits, as its shape and unrolling change them."""
+    executions = np.zeros(len(machine))
+    unrolled: dict[int, list[Match]] = {}
+    for match in alignment.matches:
+        if match.multiple and match.ptx >= 0:
+            unrolled.setdefault(match.ptx, []).append(match)
+    for p, copies in unrolled.items():
+        if len(copies) == 1 and copies[0].multiple == 1:
+            executions[copies[0].machine] = _visits(machine[copies[0].machine], machine, ptx[p], ptx, visits)
+            continue
+        remaining = visits[ptx[p].blocks[0]]
+        entries = max(_entries(p, ptx, visits), 1.0)
+        for match in copies:
+            times = np.floor(remaining / entries / match.multiple) * entries
+            executions[match.machine] = times if match is not copies[-1] else remaining / match.multiple
+            remaining -= executions[match.machine] * match.multiple
+    for match in reversed(alignment.matches):
+        if match.ptx < 0:
+            executions[match.machine] = _added_executions(match.machine, machine, executions)
+    return executions
+
+
+def _added_executions(index: int, machine: tuple[Region, ...], executions: NDArray[np.float64]) -> float:
+    """Executions of a region that PTX has not: a loop's branch back is its loop's, a guard's those inside of it, else none."""
+    parent = machine[index].parent
+    if parent is not None and machine[parent].latch == index:
+        return float(executions[parent])
+    return max((float(executions[child]) for child in machine[index].children), default=0.0)
+
+
+def _entries(loop: int, ptx: tuple[Region, ...], visits: NDArray[np.float64]) -> float:
+    """How often a loop is entered from outside: the visits of the region around it."""
+    parent = ptx[loop].parent
+    return float(visits[ptx[parent].blocks[0]]) if parent is not None else 1.0
+
+
+def _visits(
+    own: Region, machine: tuple[Region, ...], region: Region, ptx: tuple[Region, ...], visits: NDArray[np.float64]
+) -> float:
+    """Visits of a matched region. A loop that the assembler rotated runs as often as PTX goes back to its header.
+
+    Rotated: the test moved from the loop's begin to its end, and what precedes the first test was peeled off.
+    """
+    tests_last = own.tests_at_end or (own.latch is not None and not machine[own.latch].subtree.any())
+    if region.tests_at_end or region.latch is None or not tests_last:
+        return float(visits[region.blocks[0]])
+    return float(visits[ptx[region.latch].blocks[0]])
+
+
+def _count_procedures(profile: CodeProfile, executions: NDArray[np.float64]) -> bool:
+    """Give called procedures their callers' executions, all blocks alike; returns whether there are none that matter."""
+    flow = profile.flow
+    if flow is None or not flow.calls:
+        return True
+    successors: dict[int, list[int]] = {}
+    for a, b in flow.edges:
+        successors.setdefault(a, []).append(b)
+    own = set(np.flatnonzero(executions).tolist())
+    called = False
+    for _ in flow.entries:
+        for entry in flow.entries[1:]:
+            times = sum(executions[caller] for caller, callee in flow.calls if callee == entry)
+            stack, seen = [entry], set(own)
+            while stack:
+                block = stack.pop()
+                if block not in seen:
+                    seen.add(block)
+                    executions[block] = times
+                    stack.extend(successors.get(block, ()))
+            called |= times > 0
+    return not called
+
+
+def _guarded_features(profile: CodeProfile, executions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Executed accesses that stand under a predicate, so that some of them may be no request."""
+    decoded, flow = profile.decoded, profile.flow
+    assert decoded is not None
+    assert flow is not None
+    times = executions[flow.block_of_instruction()]
+    totals = np.zeros(len(FEATURES))
+    for column, (name, width) in enumerate(ACCESS_KEYS):
+        under = decoded.guarded & (decoded.class_index == SASS_CLASSES.index(name)) & (decoded.width_bytes == width)
+        totals[column] = times[under].sum()
+    return totals
+
+
+def _disagreements(
+    issued: NDArray[np.float64], guarded: NDArray[np.float64], requests: Mapping[tuple[str, int], float]
+) -> tuple[str, ...]:
+    """Accesses by class and width of which the machine code executes another number than the PTX."""
+    found = []
+    for column, (name, width) in enumerate(ACCESS_KEYS):
+        wanted = requests.get((name, width), 0.0)
+        least, most = issued[column] - guarded[column], issued[column]
+        if not least - 0.5 <= wanted <= most + 0.5:
+            number = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
+            what = name.replace("_", " ")
+            found.append(f"{what} of {width} bytes: PTX makes {wanted:.0f} requests, the machine code {number}")
+    return tuple(found)
+
+
+def _counts(profile: CodeProfile, executions: NDArray[np.float64], execution: PtxExecution) -> Counts:
+    decoded, flow = profile.decoded, profile.flow
+    assert decoded is not None
+    assert flow is not None
+    times = np.where(decoded.never, 0.0, executions[flow.block_of_instruction()])
+    by_class = np.bincount(decoded.class_index, weights=times, minlength=len(SASS_CLASSES))
+    totals = dict(zip(SASS_CLASSES, by_class, strict=True))
+    for name in {name for name, _ in ACCESS_KEYS}:
+        requests = sum(number for (kind, _), number in execution.requests.items() if kind == name)
+        totals["control"] += max(totals[name] - requests, 0.0)
+    sectors = {
+        name: sum(
+            times[chosen].sum() * _local_sectors(int(width), execution.threads_per_block)
+            for width in np.unique(decoded.width_bytes[decoded.is_class(name)])
+            for chosen in [decoded.is_class(name) & (decoded.width_bytes == width)]
+        )
+        for name in ("local_load", "local_store")
+    }
+    return Counts(
+        warp_instructions=times.sum(),
+        constant_load_requests=totals["constant_load"],
+        local_load_sectors=sectors["local_load"],
+        local_store_sectors=sectors["local_store"],
+        **{name: totals[name] for name in INSTRUCTION_CLASSES},
+    )
+
+
+def _local_sectors(width_bytes: int, threads_per_block: int) -> float:
+    """Sectors of one local access of a warp, averaged over a block's warps; the words of a warp's lanes lie side by side.
+
+    >>> _local_sectors(4, 64), _local_sectors(16, 64), _local_sectors(4, 2)
+    (4.0, 16.0, 1.0)
+    """
+    warps = ceil_div(threads_per_block, WARP_SIZE)
+    last = threads_per_block - (warps - 1) * WARP_SIZE
+    words = max(width_bytes // 4, 1)
+    lanes_per_sector = SECTOR_BYTES // 4
+    sectors = (warps - 1) * (WARP_SIZE // lanes_per_sector) + ceil_div(last, lanes_per_sector)
+    return float(words * sectors / warps)

@@ -1,0 +1,61 @@
+"""The two control-flow graphs of a kernel, PTX and machine code, with the features by which their regions are told apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiler.sass import SASS_CLASSES, CodeProfile
+from ..compiler.sass_decode import Instructions
+from ..compiler.sass_estimate import classify
+from ..compiler.sass_flow import ControlFlow
+from .executed_regions import Graph
+from .module import BasicBlock
+
+_WIDTHS = (1, 2, 4, 8, 16, 32)
+ACCESS_CLASSES = ("global_load", "global_store", "shared_load", "shared_store", "async_copy")
+ACCESS_KEYS: tuple[tuple[str, int], ...] = tuple((name, width) for name in ACCESS_CLASSES for width in _WIDTHS)
+"""Class and width of the memory accesses whose number PTX and machine code must agree in."""
+_OTHER_CLASSES = ("global_reduction", "atomics", "barriers", "shuffles", "fp32_fma", "special_function", "tensor")
+FEATURES: tuple[tuple[str, int | None], ...] = (*ACCESS_KEYS, *((name, None) for name in _OTHER_CLASSES))
+"""Class and access width (None: any) of the columns of a graph's features."""
+
+
+def machine_graph(profile: CodeProfile, decoded: Instructions, flow: ControlFlow) -> Graph:
+    """Graph of the kernel's machine code; called procedures are no part of it."""
+    block_of = flow.block_of_instruction()
+    live = ~decoded.never
+    features = np.zeros((len(flow), len(FEATURES)), dtype=np.int64)
+    for column, (name, width) in enumerate(FEATURES):
+        counted = live & (decoded.class_index == SASS_CLASSES.index(name))
+        if width is not None:
+            counted = counted & (decoded.width_bytes == width)
+        features[:, column] = np.bincount(block_of[counted], minlength=len(flow))
+    leaving = decoded.is_mnemonic("EXIT", "RET", "KILL")[flow.stop - 1]
+    return Graph(edges=flow.edges, exits=tuple(np.flatnonzero(leaving).tolist()), features=features)
+
+
+def ptx_graph(blocks: tuple[BasicBlock, ...]) -> Graph:
+    """Graph of the kernel's PTX."""
+    end = len(blocks)
+    features = np.zeros((end, len(FEATURES)), dtype=np.int64)
+    columns = {feature: column for column, feature in enumerate(FEATURES)}
+    for block in blocks:
+        for instruction in block.instructions:
+            name, width = classify(instruction.opcode)
+            if name == "async_copy":
+                width = int(instruction.operand(2))
+            column = columns.get((name, width), columns.get((name, None)))
+            if column is not None:
+                features[block.index, column] += 1
+    return Graph(
+        edges=tuple((block.index, after) for block in blocks for after in block.successors if after != end),
+        exits=tuple(block.index for block in blocks if end in block.successors),
+        features=features,
+    )
+
+
+def executed_features(graph: Graph, executions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Executed number of each feature, given how often every block is executed."""
+    total: NDArray[np.float64] = executions @ graph.features
+    return total
