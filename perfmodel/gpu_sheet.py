@@ -24,6 +24,7 @@ FIELD_TYPES: Mapping[str, Any] = MappingProxyType(
 _HEAD_KEYS = ("base", "name", "device_names")
 _MAY_BE_ZERO = frozenset(
     {
+        "barriers_per_sm",
         "compute_capability",
         "instruction_cache_l0_bytes",
         "launch_overhead_s",
