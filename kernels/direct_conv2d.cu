@@ -32,8 +32,10 @@
 #define FILTER_ELEMENTS (OUT_CHANNELS * FILTER_CHANNELS * FILTER_TAPS)
 #define ALL_LANES 0xffffffffu
 
-// Taps from global memory are kept in registers where they are few, so that each is loaded once for a channel.
-#define TAPS_IN_REGISTERS (!FILTER_IN_CONSTANT && FILTER_TAPS <= TAPS_IN_REGISTERS_LIMIT)
+// Taps are kept in registers where they are few, so that each is fetched once for a channel. Where they are many they are
+// fetched again: from global memory for each use, from constant memory in each pass of a loop.
+#define TAPS_IN_REGISTERS (FILTER_TAPS <= TAPS_IN_REGISTERS_LIMIT)
+#define FETCH_IN_LOOP (FILTER_CHANNELS > 1 || (FILTER_IN_CONSTANT && OUT_CHANNELS > 1 && !TAPS_IN_REGISTERS))
 
 #if FILTER_IN_CONSTANT
 __constant__ float filter[FILTER_ELEMENTS];
@@ -42,12 +44,13 @@ __constant__ float filter[FILTER_ELEMENTS];
 #define FILTER_PARAMETER , const float *__restrict__ filter
 #endif
 
-// Whether column lies in the image; the caller knows on which sides it may lie outside.
+// Whether column lies in the image; the caller knows on which sides it may lie outside. Conditions are joined by & and |,
+// because && and || would branch.
 __device__ __forceinline__ bool in_width(int column, int width, bool left, bool right)
 {
     if (left && right)
         return (unsigned)column < (unsigned)width;
-    return (!left || column >= 0) && (!right || column < width);
+    return (!left | (column >= 0)) & (!right | (column < width));
 }
 
 // The element OFFSET columns right of *row, or zero. The compiler's own form of the conditional expression moves the result
@@ -80,7 +83,12 @@ __device__ __forceinline__ float load_tap(const float *address)
 struct Filter {
 #if FILTER_IN_CONSTANT
     int first;
-    __device__ __forceinline__ void select(int channel) { first = channel * FILTER_TAPS; }
+    __device__ __forceinline__ void select(int channel)
+    {
+        first = channel * FILTER_TAPS;
+        if (FETCH_IN_LOOP)
+            asm volatile("" : "+r"(first)); // the compiler must not move the fetches out of the loop
+    }
     __device__ __forceinline__ float tap(int row, int column) const { return filter[first + row * FILTER_WIDTH + column]; }
 #elif TAPS_IN_REGISTERS
     float taps[FILTER_TAPS];
@@ -123,9 +131,9 @@ __device__ __forceinline__ void read_row(float (&taps)[TAP_COUNT], const float *
                                          int lane)
 {
 #if EXCHANGE == ROTATE
-    const float here = load_if<0>(row_inside && in_width(column, width, PADDING > 0, true), row);
-    const bool beyond = lane < FILTER_WIDTH - 1 && in_width(column + 32, width, PADDING > 32, true);
-    const float next = FILTER_WIDTH > 1 ? load_if<32>(row_inside && beyond, row) : 0.0f;
+    const float here = load_if<0>(row_inside & in_width(column, width, PADDING > 0, true), row);
+    const bool beyond = (lane < FILTER_WIDTH - 1) & in_width(column + 32, width, PADDING > 32, true);
+    const float next = FILTER_WIDTH > 1 ? load_if<32>(row_inside & beyond, row) : 0.0f;
     taps[0] = here;
 #pragma unroll
     for (int i = 1; i < FILTER_WIDTH; i++)
@@ -134,7 +142,7 @@ __device__ __forceinline__ void read_row(float (&taps)[TAP_COUNT], const float *
     // A thread with an output reaches over the left edge with the first PADDING taps only, and likewise on the right.
 #define LOAD(TAP)                                                                                                            \
     taps[TAP] = load_if<TAP>(                                                                                                \
-        row_inside && in_width(column + TAP, width, TAP < PADDING, COLUMN_REUSE || TAP >= FILTER_WIDTH - PADDING), row);
+        row_inside & in_width(column + TAP, width, TAP < PADDING, COLUMN_REUSE || TAP >= FILTER_WIDTH - PADDING), row);
 #define STEP(TAP, MASK) taps[TAP] = exchange<TAP, MASK>(taps, lane);
     PLAN_LOADS
     PLAN_STEPS
@@ -183,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y)
 #else
 #define FILTER_OF(CHANNEL) (first_filter + (CHANNEL))
 #endif
-    if (FILTER_CHANNELS == 1)
+    if (!FETCH_IN_LOOP)
         channel_filter.select(FILTER_OF(0));
 
     float taps[TAP_COUNT];
@@ -196,12 +204,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y)
         float sum = 0.0f;
 #pragma unroll 1
         for (int channel = 0; channel < FILTER_CHANNELS; channel++) {
-            if (FILTER_CHANNELS > 1)
+            if (FETCH_IN_LOOP)
                 channel_filter.select(FILTER_OF(channel));
             const float *row = patch + (long long)channel * plane_size + (long long)(o * STRIDE) * width;
 #pragma unroll
             for (int k = 0; k < FILTER_HEIGHT; k++) {
-                const bool inside = (k >= PADDING || k >= -top) && (k < FILTER_HEIGHT - PADDING || k < height - top);
+                const bool inside = ((k >= PADDING) | (k >= -top)) & ((k < FILTER_HEIGHT - PADDING) | (k < height - top));
                 read_row(taps, row, inside, column, width, lane);
                 row += width;
 #pragma unroll
@@ -227,12 +235,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y)
 
 #pragma unroll 1
     for (int channel = 0; channel < FILTER_CHANNELS; channel++) {
-        if (FILTER_CHANNELS > 1)
+        if (FETCH_IN_LOOP)
             channel_filter.select(FILTER_OF(channel));
         const float *row = patch + (long long)channel * plane_size;
 #pragma unroll
         for (int r = 0; r < (ROWS_PER_THREAD - 1) * STRIDE + FILTER_HEIGHT; r++) {
-            read_row(taps, row, (r >= PADDING || r >= -first_row) && r < row_end, column, width, lane);
+            read_row(taps, row, ((r >= PADDING) | (r >= -first_row)) & (r < row_end), column, width, lane);
             row += width;
 #pragma unroll
             for (int o = 0; o < ROWS_PER_THREAD; o++) {
@@ -267,13 +275,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y)
             sums[j] = sums[j + 1];
 #pragma unroll 1
         for (int channel = 0; channel < FILTER_CHANNELS; channel++) {
-            if (FILTER_CHANNELS > 1)
+            if (FETCH_IN_LOOP)
                 channel_filter.select(FILTER_OF(channel));
             const float *row = patch + (long long)channel * plane_size + (long long)(step * STRIDE) * width;
 #pragma unroll
             for (int s = 0; s < STRIDE; s++) {
                 const int r = step * STRIDE + s;
-                read_row(taps, row, (PADDING == 0 || r >= -first_row) && r < row_end, column, width, lane);
+                read_row(taps, row, ((PADDING == 0) | (r >= -first_row)) & (r < row_end), column, width, lane);
                 row += width;
 #pragma unroll
                 for (int j = 0; j < WINDOW; j++) {

@@ -1,0 +1,48 @@
+"""The serial structure of one warp: what it waits for, one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .exchange_plans import executed_plan
+from .instructions import rows_in_step
+from .problem import Conv2d
+from .strips import Strips
+
+Floats = NDArray[np.float64]
+
+LOADS_IN_FLIGHT = 16
+"""Loads that the compiler moves in front of the first use, where there are as many."""
+INSTRUCTION_BYTES = 16
+
+
+def _steps(problem: Conv2d, sizes: Strips) -> NDArray[np.int64]:
+    """Passes of one warp through the code of one step, channels included."""
+    looped = np.where(sizes.rolling, sizes.rows_per_thread + sizes.window - 1, sizes.rows_per_thread)
+    return np.where(sizes.rows & ~sizes.rolling, 1, looped) * problem.filter_channels
+
+
+def _loads_of_row(problem: Conv2d, sizes: Strips) -> NDArray[np.int64]:
+    exchanged = np.where(sizes.rotate, 2, executed_plan(problem.filter_width).loads)
+    return np.where(sizes.columns, exchanged, problem.filter_width)
+
+
+def global_round_trips(problem: Conv2d, sizes: Strips) -> Floats:
+    """Groups of loads that a warp issues together and waits for: one or more in every step."""
+    loads = rows_in_step(problem, sizes) * _loads_of_row(problem, sizes)
+    return np.asarray(_steps(problem, sizes) * -(-loads // LOADS_IN_FLIGHT), np.float64)
+
+
+def independent_chains(sizes: Strips) -> Floats:
+    """Accumulators that one input row feeds."""
+    unrolled = np.minimum(sizes.rows_per_thread, sizes.window)
+    return np.where(sizes.rolling, sizes.window, np.where(sizes.rows, unrolled, 1)).astype(float)
+
+
+def loop_code_bytes(problem: Conv2d, sizes: Strips) -> Floats:
+    """Code of one step: multiply-adds, loads with their predicates, exchanges."""
+    outputs = np.where(sizes.rows & ~sizes.rolling, sizes.rows_per_thread, 1)
+    exchanges = np.where(sizes.columns, 2 * problem.filter_width, 0)
+    row = 4 + 3 * _loads_of_row(problem, sizes) + exchanges
+    return INSTRUCTION_BYTES * (outputs * problem.filter_taps + rows_in_step(problem, sizes) * row).astype(float)
