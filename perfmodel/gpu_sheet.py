@@ -104,11 +104,12 @@ def gpu_from_sheet(gpu_id: str, sheet: Sheet) -> Gpu:
 def nearest(word: str, accepted: Iterable[str]) -> str:
     """End of a message about an unknown word: the accepted words nearest to it, or all of them where none is near.
 
-    >>> nearest("h20", ["h200", "gh200", "t4"])
+    >>> nearest("H20", ["gh200", "h200", "t4"])
     'nearest: h200, gh200'
     """
-    words = list(accepted)
-    found = difflib.get_close_matches(word.lower(), words, n=3)
+    words, wanted = list(accepted), word.lower()
+    beginning_so = [candidate for candidate in words if len(wanted) > 1 and candidate.startswith(wanted)]
+    found = dict.fromkeys([*beginning_so, *difflib.get_close_matches(wanted, words, n=3)])
     return f"nearest: {', '.join(found)}" if found else f"accepted: {', '.join(words)}"
 
 
