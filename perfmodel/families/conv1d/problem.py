@@ -1,0 +1,81 @@
+"""Problem of the dense 1-D convolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import InputError
+from ..sizes import require_elements, require_integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv1d:
+    """Batch of rows, dense over channels, stride 1, ``padding`` zeros beyond both ends; ``length`` is the *input* row.
+
+    The default is the shape whose hardware profile the source publishes.
+
+    >>> Conv1d(in_channels=256, out_channels=512, length=8).output_length
+    8
+    """
+
+    batch: int = 1
+    in_channels: int = 1024
+    out_channels: int = 1024
+    length: int = 4
+    filter_width: int = 5
+    padding: int = 2
+
+    def __post_init__(self) -> None:
+        require_integers(1, batch=self.batch, in_channels=self.in_channels, out_channels=self.out_channels)
+        require_integers(1, length=self.length, filter_width=self.filter_width)
+        require_integers(0, padding=self.padding)
+        if self.filter_width > self.length + 2 * self.padding:
+            raise InputError(
+                f"filter_width={self.filter_width} must be at most {self.length + 2 * self.padding}, "
+                f"the padded length (length={self.length}, padding={self.padding})"
+            )
+        require_elements("input", self.batch, self.in_channels, self.length)
+        require_elements("weights", self.out_channels, self.in_channels, self.filter_width)
+        require_elements("output", self.batch, self.out_channels, self.output_length)
+
+    @property
+    def output_length(self) -> int:
+        """Outputs of a row."""
+        return self.length + 2 * self.padding - self.filter_width + 1
+
+    @property
+    def input_words(self) -> int:
+        """Input words of one batch element, all of which one block reads."""
+        return self.in_channels * self.length
+
+    @property
+    def weight_words(self) -> int:
+        """Weights of one output channel, all of which one block reads."""
+        return self.in_channels * self.filter_width
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a launch: one for each output channel of each batch element, in every variant."""
+        return self.batch * self.out_channels
+
+    @property
+    def products_per_channel(self) -> int:
+        """Multiply-adds of one input channel for one output row, without those on padding.
+
+        >>> Conv1d(length=4, filter_width=5, padding=2).products_per_channel  # 4 * 5 - (2 + 1 + 1 + 2) on padding
+        14
+        """
+        first = self.padding
+        return sum(
+            max(0, min(t + self.filter_width, first + self.length) - max(t, first)) for t in range(self.output_length)
+        )
+
+    @property
+    def used_taps(self) -> range:
+        """Filter taps that meet an input word in some output; the others only ever meet padding.
+
+        >>> Conv1d(length=1, filter_width=5, padding=2).used_taps
+        range(2, 3)
+        """
+        first = max(0, self.filter_width - self.length - self.padding)
+        return range(first, min(self.filter_width, self.padding + self.length))

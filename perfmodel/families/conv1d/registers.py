@@ -1,0 +1,64 @@
+"""Estimate of registers per thread, fitted to what the compiler gives on sm_75, sm_80 and sm_90.
+
+The compiler aims at occupancy: below the count that allows all resident warps it uses what it likes, above it stops at the
+counts where a resident block would be lost, and from a hundred live values on it schedules loads early and uses more.
+"""
+
+from __future__ import annotations
+
+from ...definitions import WARP_SIZE, round_up
+from ...gpu import Gpu
+from .configuration import Conv1dConfiguration
+from .geometry import threads_per_block
+from .problem import Conv1d
+
+_OCCUPANCY_STEPS = (32, 40, 48, 56, 64, 72, 80, 96, 128)
+_LARGEST_STEPPED = 108
+_ADDRESS_REGISTERS = 8
+_SMALLEST = 22
+
+
+def _largest_allowed(threads: int, gpu: Gpu) -> int:
+    """Registers that let the block run at all."""
+    unit = gpu.register_allocation_unit // WARP_SIZE
+    per_thread = gpu.registers_per_block // int(round_up(threads, WARP_SIZE)) // unit * unit
+    return min(gpu.max_registers_per_thread, per_thread)
+
+
+def _demand(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> int:
+    """Registers without the limit of the block."""
+    full_occupancy = gpu.registers_per_sm // (WARP_SIZE * gpu.max_warps_per_sm) // 8 * 8
+    if configuration.channels_per_thread is None:
+        relaxed = min(20 + 2 * problem.filter_width, full_occupancy)
+        return max(_SMALLEST, relaxed, problem.length + problem.filter_width + 7)
+    input_words = problem.length * configuration.channels_per_thread
+    weight_words = problem.filter_width * configuration.channels_per_thread
+    live = input_words + weight_words + _ADDRESS_REGISTERS
+    if live <= full_occupancy:
+        return max(_SMALLEST, min(round(1.27 * (input_words + weight_words) + 14.5), full_occupancy))
+    if live <= _LARGEST_STEPPED:
+        return min(step for step in _OCCUPANCY_STEPS if step >= live)
+    return round(1.1 * input_words + 1.3 * weight_words + 16)
+
+
+def _threads(problem: Conv1d, configuration: Conv1dConfiguration) -> int:
+    if configuration.channels_per_thread is None:
+        return problem.in_channels
+    return threads_per_block(problem, configuration.channels_per_thread)
+
+
+def estimated_registers(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> int:
+    """Registers per thread that the compiler will use for one configuration on this GPU's architecture.
+
+    >>> from perfmodel.gpus import load_gpu
+    >>> estimated_registers(Conv1d(), Conv1dConfiguration(channels_per_thread=8), load_gpu("h200"))
+    80
+    """
+    return min(_demand(problem, configuration, gpu), _largest_allowed(_threads(problem, configuration), gpu))
+
+
+def spilled_words(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> int:
+    """Words of a thread that must live in local memory because input, weights and addresses exceed the registers."""
+    channels_per_thread = configuration.channels_per_thread or 1
+    live = (problem.length + problem.filter_width) * channels_per_thread + _ADDRESS_REGISTERS
+    return max(0, live - _largest_allowed(_threads(problem, configuration), gpu))
