@@ -105,7 +105,7 @@ def decode(code: bytes, architecture: str) -> Instructions:
         words=words,
         opcode=code_index,
         class_index=class_index,
-        width_bytes=_widths(low, high, code_index, class_index),
+        width_bytes=_widths(high, code_index, class_index, compute_capability(architecture)),
         guarded=(guard != _ALWAYS) & (guard != _NEVER),
         never=guard == _NEVER,
         conditional=(guard != _ALWAYS) | _branch_condition(low, high, code_index),
@@ -129,13 +129,17 @@ def _classes(low: NDArray[np.uint64], code: NDArray[np.int16]) -> NDArray[np.int
 
 
 def _widths(
-    low: NDArray[np.uint64], high: NDArray[np.uint64], code: NDArray[np.int16], classes: NDArray[np.int8]
+    high: NDArray[np.uint64], code: NDArray[np.int16], classes: NDArray[np.int8], capability: int
 ) -> NDArray[np.int16]:
+    """Bytes of an access; asynchronous copies have a field of two bits of their own from sm_100 on."""
     first_memory_class = SASS_CLASSES.index("global_load")
     size = _field(high, 9, 3)
     widths = np.where(classes >= first_memory_class, _ACCESS_BYTES[size], 0).astype(np.int16)
     atomic = (classes == SASS_CLASSES.index("atomics")) | (classes == SASS_CLASSES.index("global_reduction"))
     widths[atomic] = _ATOMIC_BYTES[size[atomic]]
+    if capability >= 100:
+        copies = code == opcode("LDGSTS")
+        widths[copies] = 4 << _field(high, 10, 2)[copies]
     matrices = code == opcode("LDSM")
     widths[matrices] = 4 << _field(high, 8, 2)[matrices]
     return widths
