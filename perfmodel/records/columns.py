@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..families.base import Batch, Column, Family, encode
 from .table import RawTable
+
+RecordT = TypeVar("RecordT")
 
 NONE_TEXT = "none"
 LARGEST_INTEGER = 2**31 - 1
@@ -166,3 +168,24 @@ def _integer(text: str) -> int:
     if not number.is_integer() or not 0 <= number <= LARGEST_INTEGER:
         raise ValueError(f"{text!r} is not a whole number from 0 to {LARGEST_INTEGER}")
     return int(number)
+
+
+def record_of_fields(kind: type[RecordT], values: Mapping[str, Any]) -> RecordT:
+    """The problem or configuration that a record's fields describe, the reverse of ``perfmodel.prediction.plain``.
+
+    Raises:
+        InputError: A field is missing or unknown, or its value is not of the field's type.
+
+    >>> from perfmodel.families.tiled_conv2d import TiledConv2d
+    >>> record_of_fields(TiledConv2d, {"image_height": 8, "image_width": 9, "filter_height": 3, "filter_width": 5})
+    TiledConv2d(image_height=8, image_width=9, filter_height=3, filter_width=5)
+    """
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    if set(names) != set(values):
+        odd = sorted(set(names) ^ set(values))[0]
+        raise InputError(f"{kind.__name__}: field {odd!r} is {'missing' if odd in names else 'unknown'}")
+    try:
+        return kind(**{name: cell_parser(hints[name])(cell_text(values[name])) for name in names})
+    except ValueError as error:
+        raise InputError(f"{kind.__name__}: {error}") from error

@@ -1,0 +1,82 @@
+"""Runs jobs one after the other in a worker and writes a record for each; what a file already holds is not run again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from perfmodel.records.schema import Failure, Record, RunKey
+from perfmodel.records.store import append_record, read_records
+
+from .worker import Reply, Worker
+
+JOB_LIMIT_S = 60.0
+
+
+class Job(Protocol):
+    """What can be run: it knows what it is, and what to write down when it fails."""
+
+    @property
+    def key(self) -> RunKey:
+        """What makes two runs the same."""
+
+    def failed(self, failure: Failure) -> Record:
+        """The record of this job when there is nothing but a failure."""
+
+
+JobT = TypeVar("JobT", bound=Job)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """How a run of jobs ended."""
+
+    done: int
+    failed: int
+    already_recorded: int
+    left: int
+    """Jobs that the time did not suffice for."""
+
+
+def recorded_keys(path: Path, wanted: Callable[[Record], bool] = lambda _: True) -> frozenset[RunKey]:
+    """Keys of the records of a file for which ``wanted`` holds; none where there is no file yet."""
+    if not path.exists():
+        return frozenset()
+    return frozenset(record.key for record in read_records(path) if wanted(record))
+
+
+def run_missing(
+    jobs: Sequence[JobT],
+    function: Callable[[JobT], Reply[Record]],
+    records: Path,
+    *,
+    done: Iterable[RunKey] = (),
+    time_limit_s: float,
+    job_limit_s: float = JOB_LIMIT_S,
+    report: Callable[[Record], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> RunSummary:
+    """Run each job whose key is not in ``done``, append its record, and stop when the time is over.
+
+    No job is started that could outlast the time limit by more than its own limit.
+    """
+    recorded = frozenset(done)
+    missing = [job for job in jobs if job.key not in recorded]
+    end = clock() + time_limit_s
+    finished = failed = 0
+    with Worker(function) as worker:
+        for job in missing:
+            if clock() >= end:
+                break
+            outcome = worker.run(job, job_limit_s)
+            record = job.failed(outcome) if isinstance(outcome, Failure) else outcome
+            append_record(records, record)
+            finished += 1
+            failed += record.failure is not None
+            report(record)
+    return RunSummary(
+        done=finished, failed=failed, already_recorded=len(jobs) - len(missing), left=len(missing) - finished
+    )

@@ -1,0 +1,197 @@
+"""One configuration of a family on the device: checked against the reference, then timed; runs in the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfmodel.families.base import Batch, Family
+from perfmodel.families.registry import family as family_of_name
+from perfmodel.gpu import Gpu
+from perfmodel.gpus import load_gpu
+from perfmodel.launch import KernelCall, Launch
+from perfmodel.records.columns import record_of_fields
+from perfmodel.records.schema import (
+    Correctness,
+    Environment,
+    Failure,
+    FailureKind,
+    KernelResources,
+    Record,
+    RunKey,
+    Timing,
+)
+
+from .correctness import compare_outputs
+from .device import import_cupy, require_device
+from .launching import DeviceKernel, cuda_errors, failure_kind, load_kernel, run_once, upload, upload_constants
+from .prepared import PreparedFolder, PreparedKernel, Purpose, unpacked_cubin
+from .sampling import SamplingPlan
+from .timing import L2Flush, time_kernel
+from .worker import Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelJob:
+    """What the worker is asked to do with one prepared kernel; ``seed`` decides the inputs of its problem."""
+
+    kernel: PreparedKernel
+    folder: Path
+    environment: Environment
+    gpu: str
+    seed: int
+    timed: bool
+    sampling: SamplingPlan
+
+    @property
+    def key(self) -> RunKey:
+        """What makes two runs the same."""
+        return self.kernel.key
+
+    def failed(self, failure: Failure) -> Record:
+        """The record of this job when there is nothing but a failure."""
+        return job_record(self, failure=failure)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A configuration ready to be launched."""
+
+    family: Family[Any, Any]
+    problem: Any
+    launch: Launch
+    call: KernelCall
+
+
+def now() -> str:
+    """The time of day, UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def job_record(
+    job: KernelJob,
+    *,
+    timings: tuple[Timing, ...] = (),
+    correctness: Correctness | None = None,
+    counters: Mapping[str, float] | None = None,
+    failure: Failure | None = None,
+) -> Record:
+    """The record of a job."""
+    kernel = job.kernel
+    return Record(
+        kind=kernel.kind,
+        name=kernel.name,
+        problem=kernel.problem,
+        configuration=kernel.configuration,
+        gpu=job.gpu,
+        environment=job.environment,
+        measured_at=now(),
+        timings=timings,
+        resources=kernel.resources,
+        correctness=correctness,
+        counters=counters or {},
+        failure=failure,
+    )
+
+
+def run_kernel_job(job: KernelJob) -> Reply[Record]:
+    """Check the kernel, time it if asked to and if it is right; a fault of the GPU ends this process after the reply."""
+    errors = cuda_errors()
+    try:
+        return Reply(result=_measured(job, _loadable(job.kernel)))
+    except errors as error:
+        message = " ".join(str(error).split())
+        failed = Failure(kind=failure_kind(error), message=message)
+        return Reply(result=job_record(job, failure=failed), healthy=False)
+
+
+def _loadable(kernel: PreparedKernel) -> KernelResources:
+    if kernel.resources is None:
+        raise ValueError(f"{kernel.name}: no code was prepared for {kernel.configuration}")
+    return kernel.resources
+
+
+def _measured(job: KernelJob, resources: KernelResources) -> Record:
+    prepared = prepare_call(job.kernel, job.seed)
+    folder = PreparedFolder(job.folder)
+    loaded = load_kernel(
+        unpacked_cubin(folder, resources.cubin_sha256), job.kernel.kernel_name, resources.dynamic_shared_bytes
+    )
+    correctness = _checked(loaded, prepared, job.seed)
+    if not correctness.passed:
+        message = f"error {correctness.max_relative_error:.3g} exceeds {correctness.tolerance:.3g}"
+        failed = Failure(kind=FailureKind.WRONG_RESULT, message=message)
+        return job_record(job, correctness=correctness, failure=failed)
+    timings: tuple[Timing, ...] = ()
+    if job.timed:
+        timings = time_kernel(loaded, prepared.launch, prepared.call, flush_of(job.folder), job.sampling)
+    import_cupy().get_default_memory_pool().free_all_blocks()
+    return job_record(job, correctness=correctness, timings=timings)
+
+
+def _checked(loaded: DeviceKernel, prepared: PreparedCall, seed: int) -> Correctness:
+    upload_constants(loaded, prepared.call)
+    outputs = run_once(loaded, prepared.launch, upload(prepared.call))
+    reference = _reference(prepared.family.name, prepared.problem, seed)
+    return compare_outputs(outputs, reference, prepared.family.tolerance(prepared.problem))
+
+
+def prepare_call(kernel: PreparedKernel, seed: int) -> PreparedCall:
+    """Launch geometry, inputs and poisoned outputs of a prepared configuration."""
+    family = family_of_name(kernel.name)
+    gpu: Gpu = load_gpu(kernel.gpu)
+    problem = record_of_fields(family.problem_type, kernel.problem)
+    configuration = record_of_fields(family.configuration_type, kernel.configuration)
+    launch = single_launch(family.launch(problem, Batch.of([configuration]), gpu))
+    inputs = _inputs(family.name, problem, seed)
+    return PreparedCall(family, problem, launch, family.call(problem, configuration, gpu, inputs))
+
+
+def single_launch(launch: Launch) -> Launch:
+    """The launch of a batch of one, with integers for its arrays.
+
+    >>> single_launch(Launch(grid_x=np.array([3]), block_x=np.array([64]))).grid
+    (3, 1, 1)
+    """
+    return Launch(
+        grid_x=_only(launch.grid_x),
+        grid_y=_only(launch.grid_y),
+        grid_z=_only(launch.grid_z),
+        block_x=_only(launch.block_x),
+        block_y=_only(launch.block_y),
+        block_z=_only(launch.block_z),
+        static_shared_bytes=_only(launch.static_shared_bytes),
+        dynamic_shared_bytes=_only(launch.dynamic_shared_bytes),
+    )
+
+
+def _only(value: Any) -> int:
+    return int(np.asarray(value).reshape(-1)[0])
+
+
+@lru_cache(maxsize=2)
+def _inputs(family_name: str, problem: Any, seed: int) -> Mapping[str, NDArray[np.float32]]:
+    return family_of_name(family_name).inputs(problem, np.random.default_rng(seed))
+
+
+@lru_cache(maxsize=2)
+def _reference(family_name: str, problem: Any, seed: int) -> Mapping[str, NDArray[np.float64]]:
+    """Kept for the configurations of one problem, which run one after the other with the same inputs."""
+    return family_of_name(family_name).reference(problem, _inputs(family_name, problem, seed))
+
+
+@lru_cache(maxsize=1)
+def flush_of(path: Path) -> L2Flush:
+    """The L2 flush prepared in this folder, loaded once in a process."""
+    folder = PreparedFolder(path)
+    kernel = next(kernel for kernel in folder.kernels() if Purpose.FLUSH in kernel.purposes)
+    cubin = unpacked_cubin(folder, _loadable(kernel).cubin_sha256)
+    device = require_device()
+    return L2Flush.load(cubin, kernel.kernel_name, device.l2_bytes, device.sm_count)
