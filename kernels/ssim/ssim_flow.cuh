@@ -12,14 +12,13 @@ typedef float Partial[WAITING][COLUMNS][MAPS];
 
 // Make one row of the patch ready, start the copy of the one STAGES - 1 further down, and filter the row.
 template <class Copy>
-__device__ __forceinline__ void filter_next(const Tile &tile, const Copy &copy, RowPair (&stages)[STAGES],
-                                            const float *plane1, const float *plane2, int row,
+__device__ __forceinline__ void filter_next(const Tile &tile, Copy &copy, RowPair (&stages)[STAGES], int row,
                                             float (&sums)[COLUMNS][MAPS])
 {
     wait_for_copies<STAGES - 2>();
     const int next = row + STAGES - 1;
     if (next < PATCH_HEIGHT)
-        copy.row(tile, stages[next % STAGES], plane1, plane2, next);
+        copy.row(tile, stages[next % STAGES]);
     commit_copies();
     filter_row(stages[row % STAGES], tile.lane, sums);
 }
@@ -57,35 +56,35 @@ __device__ __forceinline__ void flowing_similarity(const Outputs &outputs, const
 {
     __shared__ __align__(8) RowPair stages[STAGES];
     const Tile tile(height, width);
-    const Copy copy(tile);
+    Copy copy;
     const int x = tile.first_x + COLUMNS * tile.lane;
 #pragma unroll 1
     for (int channel = 0; channel < channels; channel++) {
         const size_t plane = plane_offset(channel, channels, height, width);
-        const float *plane1 = image1 + plane, *plane2 = image2 + plane;
         Partial partial = {};
         float sums[COLUMNS][MAPS], filtered[COLUMNS][MAPS];
         __syncwarp();
+        copy.begin(tile, image1 + plane, image2 + plane);
 #pragma unroll
         for (int row = 0; row < STAGES - 1; row++) {
-            copy.row(tile, stages[row], plane1, plane2, row);
+            copy.row(tile, stages[row]);
             commit_copies();
         }
 #pragma unroll 1
         for (int row = 0; row < WAITING; row++) {
-            filter_next(tile, copy, stages, plane1, plane2, row, sums);
+            filter_next(tile, copy, stages, row, sums);
             advance(partial, sums, WAITING - 1 - row, WAITING - 1);
         }
 #pragma unroll 1
         for (int row = WAITING; row < TILE_HEIGHT; row++) {
-            filter_next(tile, copy, stages, plane1, plane2, row, sums);
+            filter_next(tile, copy, stages, row, sums);
             complete(partial, sums, filtered);
             advance(partial, sums, 0, WAITING - 1);
             store_similarity(outputs, plane, filtered, x, tile.first_y + row - WAITING, height, width);
         }
 #pragma unroll 1
         for (int row = TILE_HEIGHT; row < PATCH_HEIGHT; row++) {
-            filter_next(tile, copy, stages, plane1, plane2, row, sums);
+            filter_next(tile, copy, stages, row, sums);
             complete(partial, sums, filtered);
             advance(partial, sums, 0, PATCH_HEIGHT - 2 - row);
             store_similarity(outputs, plane, filtered, x, tile.first_y + row - WAITING, height, width);

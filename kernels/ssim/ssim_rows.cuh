@@ -19,7 +19,8 @@ struct Tile {
     }
 };
 
-// Copy one float; with `bytes` of 0 instead of 4 write a zero and read nothing. The count is one of bytes, not a flag.
+// Start the copy of one float; with `bytes` of 0 instead of 4 write a zero and read nothing. The count is one of bytes, not a
+// flag.
 __device__ __forceinline__ void copy_float(float *shared, const float *global, int bytes)
 {
 #if __CUDA_ARCH__ >= 800
@@ -30,6 +31,7 @@ __device__ __forceinline__ void copy_float(float *shared, const float *global, i
 #endif
 }
 
+// Start the copy of one float from an address that is known to be valid.
 __device__ __forceinline__ void copy_float(float *shared, const float *global)
 {
 #if __CUDA_ARCH__ >= 800
@@ -57,14 +59,23 @@ __device__ __forceinline__ void wait_for_copies()
     __syncwarp();
 }
 
+// Every kind of copy has begin(), which a channel's planes are given to, and row(), which copies the next row of the patch
+// (rows follow one another, so that addresses only advance) to both halves of a place in the ring.
+
 // Pixels are tested one by one: inside they are copied, outside a zero is stored.
 struct GuardedCopy {
-    __device__ __forceinline__ explicit GuardedCopy(const Tile &) {}
+    const float *plane1, *plane2;
+    int y;
 
-    __device__ __forceinline__ void row(const Tile &tile, RowPair &target, const float *plane1, const float *plane2,
-                                        int row) const
+    __device__ __forceinline__ void begin(const Tile &tile, const float *image1, const float *image2)
     {
-        const int y = tile.first_y - RADIUS + row;
+        plane1 = image1;
+        plane2 = image2;
+        y = tile.first_y - RADIUS;
+    }
+
+    __device__ __forceinline__ void row(const Tile &tile, RowPair &target)
+    {
 #pragma unroll
         for (int turn = 0; turn < ROW_TURNS; turn++) {
             const int column = tile.lane + turn * LANES, x = tile.first_x - RADIUS + column;
@@ -79,58 +90,77 @@ struct GuardedCopy {
                 }
             }
         }
+        y++;
     }
 };
 
-// Columns are clamped and tested once for the whole tile, rows once for each row: no test of single pixels is left.
+// Columns are clamped once for each channel; rows above and below the image are clamped because the addresses do not advance
+// there. No test of single pixels is left.
 struct ClampedCopy {
-    int x[ROW_TURNS], bytes[ROW_TURNS];
+    const float *pixels[ROW_TURNS];
+    ptrdiff_t second;
+    int bytes[ROW_TURNS];
+    int y;
 
-    __device__ __forceinline__ explicit ClampedCopy(const Tile &tile)
+    __device__ __forceinline__ void begin(const Tile &tile, const float *plane1, const float *plane2)
     {
+        second = plane2 - plane1;
+        y = tile.first_y - RADIUS;
+        plane1 += (size_t)max(y, 0) * tile.width;
 #pragma unroll
         for (int turn = 0; turn < ROW_TURNS; turn++) {
             const int wanted = tile.first_x - RADIUS + tile.lane + turn * LANES;
-            x[turn] = min(max(wanted, 0), tile.width - 1);
-            bytes[turn] = x[turn] == wanted ? sizeof(float) : 0;
+            const int x = min(max(wanted, 0), tile.width - 1);
+            pixels[turn] = plane1 + x;
+            bytes[turn] = x == wanted ? sizeof(float) : 0;
         }
     }
 
-    __device__ __forceinline__ void row(const Tile &tile, RowPair &target, const float *plane1, const float *plane2,
-                                        int row) const
+    __device__ __forceinline__ void row(const Tile &tile, RowPair &target)
     {
-        const int wanted = tile.first_y - RADIUS + row, y = min(max(wanted, 0), tile.height - 1);
-        const size_t first = (size_t)y * tile.width;
+        const bool inside = (unsigned)y < (unsigned)tile.height;
+        const int advance = inside && y + 1 < tile.height ? tile.width : 0;
 #pragma unroll
         for (int turn = 0; turn < ROW_TURNS; turn++) {
-            const int column = tile.lane + turn * LANES, count = y == wanted ? bytes[turn] : 0;
+            const int column = tile.lane + turn * LANES, count = inside ? bytes[turn] : 0;
             if (column < PATCH_WIDTH) {
-                copy_float(&target[0][column], plane1 + first + x[turn], count);
-                copy_float(&target[1][column], plane2 + first + x[turn], count);
+                copy_float(&target[0][column], pixels[turn], count);
+                copy_float(&target[1][column], pixels[turn] + second, count);
             }
+            pixels[turn] += advance;
         }
+        y++;
     }
 };
 
 // Every pixel selects its own address, the plane's first pixel where it lies outside, and its own byte count.
 struct SelectedCopy {
-    __device__ __forceinline__ explicit SelectedCopy(const Tile &) {}
+    const float *plane1;
+    ptrdiff_t second;
+    int y;
 
-    __device__ __forceinline__ void row(const Tile &tile, RowPair &target, const float *plane1, const float *plane2,
-                                        int row) const
+    __device__ __forceinline__ void begin(const Tile &tile, const float *image1, const float *image2)
     {
-        const int y = tile.first_y - RADIUS + row;
+        plane1 = image1;
+        second = image2 - image1;
+        y = tile.first_y - RADIUS;
+    }
+
+    __device__ __forceinline__ void row(const Tile &tile, RowPair &target)
+    {
+        const float *first = plane1 + (ptrdiff_t)y * tile.width;
 #pragma unroll
         for (int turn = 0; turn < ROW_TURNS; turn++) {
             const int column = tile.lane + turn * LANES, x = tile.first_x - RADIUS + column;
             const bool inside = (unsigned)y < (unsigned)tile.height && (unsigned)x < (unsigned)tile.width;
-            const size_t pixel = inside ? (size_t)y * tile.width + x : 0;
+            const float *pixel = inside ? first + x : plane1;
             const int count = inside ? sizeof(float) : 0;
             if (column < PATCH_WIDTH) {
-                copy_float(&target[0][column], plane1 + pixel, count);
-                copy_float(&target[1][column], plane2 + pixel, count);
+                copy_float(&target[0][column], pixel, count);
+                copy_float(&target[1][column], pixel + second, count);
             }
         }
+        y++;
     }
 };
 

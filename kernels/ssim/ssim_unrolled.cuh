@@ -13,14 +13,12 @@ static_assert(TILE_HEIGHT % TURN_ROWS == 0, "the tile must be a whole number of 
 // Make the row ROW of the patch ready, start the copy of the one STAGES - 1 further down, filter the row into the ring.
 // `above` is a multiple of TURN_ROWS that the loop adds to ROW, so that ROW alone decides the places in both rings.
 template <int ROW, class Copy>
-__device__ __forceinline__ void filter_next(const Tile &tile, const Copy &copy, RowPair (&stages)[STAGES],
-                                            float (&ring)[RING_ROWS][COLUMNS][MAPS], const float *plane1,
-                                            const float *plane2, int above)
+__device__ __forceinline__ void filter_next(const Tile &tile, Copy &copy, RowPair (&stages)[STAGES],
+                                            float (&ring)[RING_ROWS][COLUMNS][MAPS], int above)
 {
     wait_for_copies<STAGES - 2>();
-    const int next = above + ROW + STAGES - 1;
-    if (next < PATCH_HEIGHT)
-        copy.row(tile, stages[(ROW + STAGES - 1) % STAGES], plane1, plane2, next);
+    if (above + ROW + STAGES - 1 < PATCH_HEIGHT)
+        copy.row(tile, stages[(ROW + STAGES - 1) % STAGES]);
     commit_copies();
     filter_row(stages[ROW % STAGES], tile.lane, ring[ROW % RING_ROWS]);
 }
@@ -43,36 +41,35 @@ __device__ __forceinline__ void filter_columns(const float (&ring)[RING_ROWS][CO
 template <int STEP, int END>
 struct Steps {
     template <class Copy>
-    static __device__ __forceinline__ void fill(const Tile &tile, const Copy &copy, RowPair (&stages)[STAGES],
-                                                float (&ring)[RING_ROWS][COLUMNS][MAPS], const float *plane1,
-                                                const float *plane2)
+    static __device__ __forceinline__ void fill(const Tile &tile, Copy &copy, RowPair (&stages)[STAGES],
+                                                float (&ring)[RING_ROWS][COLUMNS][MAPS])
     {
-        filter_next<STEP>(tile, copy, stages, ring, plane1, plane2, 0);
-        Steps<STEP + 1, END>::fill(tile, copy, stages, ring, plane1, plane2);
+        filter_next<STEP>(tile, copy, stages, ring, 0);
+        Steps<STEP + 1, END>::fill(tile, copy, stages, ring);
     }
 
     template <class Copy>
-    static __device__ __forceinline__ void turn(const Tile &tile, const Copy &copy, RowPair (&stages)[STAGES],
-                                                float (&ring)[RING_ROWS][COLUMNS][MAPS], const float *plane1,
-                                                const float *plane2, const Outputs &outputs, size_t plane, int above)
+    static __device__ __forceinline__ void turn(const Tile &tile, Copy &copy, RowPair (&stages)[STAGES],
+                                                float (&ring)[RING_ROWS][COLUMNS][MAPS], const Outputs &outputs,
+                                                size_t plane, int above)
     {
         float filtered[COLUMNS][MAPS];
-        filter_next<STEP + WINDOW - 1>(tile, copy, stages, ring, plane1, plane2, above);
+        filter_next<STEP + WINDOW - 1>(tile, copy, stages, ring, above);
         filter_columns<STEP>(ring, filtered);
         store_similarity(outputs, plane, filtered, tile.first_x + COLUMNS * tile.lane, tile.first_y + above + STEP,
                          tile.height, tile.width);
-        Steps<STEP + 1, END>::turn(tile, copy, stages, ring, plane1, plane2, outputs, plane, above);
+        Steps<STEP + 1, END>::turn(tile, copy, stages, ring, outputs, plane, above);
     }
 };
 
 template <int END>
 struct Steps<END, END> {
     template <class... Arguments>
-    static __device__ __forceinline__ void fill(const Arguments &...)
+    static __device__ __forceinline__ void fill(Arguments &&...)
     {
     }
     template <class... Arguments>
-    static __device__ __forceinline__ void turn(const Arguments &...)
+    static __device__ __forceinline__ void turn(Arguments &&...)
     {
     }
 };
@@ -83,21 +80,21 @@ __device__ __forceinline__ void unrolled_similarity(const Outputs &outputs, cons
 {
     __shared__ __align__(8) RowPair stages[STAGES];
     const Tile tile(height, width);
-    const Copy copy(tile);
+    Copy copy;
 #pragma unroll 1
     for (int channel = 0; channel < channels; channel++) {
         const size_t plane = plane_offset(channel, channels, height, width);
-        const float *plane1 = image1 + plane, *plane2 = image2 + plane;
         float ring[RING_ROWS][COLUMNS][MAPS];
         __syncwarp();
+        copy.begin(tile, image1 + plane, image2 + plane);
 #pragma unroll
         for (int row = 0; row < STAGES - 1; row++) {
-            copy.row(tile, stages[row], plane1, plane2, row);
+            copy.row(tile, stages[row]);
             commit_copies();
         }
-        Steps<0, WINDOW - 1>::fill(tile, copy, stages, ring, plane1, plane2);
+        Steps<0, WINDOW - 1>::fill(tile, copy, stages, ring);
 #pragma unroll 1
         for (int above = 0; above < TILE_HEIGHT; above += TURN_ROWS)
-            Steps<0, TURN_ROWS>::turn(tile, copy, stages, ring, plane1, plane2, outputs, plane, above);
+            Steps<0, TURN_ROWS>::turn(tile, copy, stages, ring, outputs, plane, above);
     }
 }

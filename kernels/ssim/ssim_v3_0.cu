@@ -11,24 +11,24 @@ extern "C" __global__ void __launch_bounds__(LANES) ssim_v3_0(SSIM_PARAMETERS)
 {
     __shared__ __align__(8) RowPair stages[STAGES];
     const Tile tile(height, width);
-    const GuardedCopy copy(tile);
+    GuardedCopy copy;
 #pragma unroll 1
     for (int channel = 0; channel < channels; channel++) {
         const size_t plane = plane_offset(channel, channels, height, width);
-        const float *plane1 = image1 + plane, *plane2 = image2 + plane;
         float ring[WINDOW][COLUMNS][MAPS];
         int newest = 0;
         __syncwarp();
+        copy.begin(tile, image1 + plane, image2 + plane);
 #pragma unroll
         for (int row = 0; row < STAGES - 1; row++) {
-            copy.row(tile, stages[row], plane1, plane2, row);
+            copy.row(tile, stages[row]);
             commit_copies();
         }
 #pragma unroll 1
         for (int row = 0; row < PATCH_HEIGHT; row++) {
             wait_for_copies<STAGES - 2>();
             if (row + STAGES - 1 < PATCH_HEIGHT)
-                copy.row(tile, stages[(row + STAGES - 1) % STAGES], plane1, plane2, row + STAGES - 1);
+                copy.row(tile, stages[(row + STAGES - 1) % STAGES]);
             commit_copies();
             filter_row(stages[row % STAGES], tile.lane, ring[newest]);
             newest = newest + 1 < WINDOW ? newest + 1 : 0;

@@ -1,0 +1,120 @@
+"""What distinguishes the nine kernels, as facts that counts, launch geometry and explanations are computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ...definitions import FLOAT_BYTES, WARP_SIZE, ceil_div
+from .configuration import Version
+
+WINDOW = 11
+"""Taps of the Gaussian window in each direction."""
+RADIUS = WINDOW // 2
+MAPS = 5
+"""Filtered maps of each channel: both images, their squares, their product."""
+IMAGES = 2
+
+
+class Rows(Enum):
+    """Where a block keeps what the horizontal pass made, until the vertical pass has used it."""
+
+    SHARED = "shared memory, one map after the other, with barriers"
+    LOCAL = "an array with run-time index, in local memory"
+    REGISTERS = "registers that an unrolled loop names"
+    FLOW = "partial sums that move from register to register"
+
+
+class Copy(Enum):
+    """How pixels get to shared memory, and what happens outside of the image."""
+
+    LOAD = "loaded and stored, guarded"
+    GUARDED = "asynchronous copy, guarded; zeros are stored"
+    ZERO_FILL = "asynchronous copy of every pixel, filled with zeros"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """One kernel: outputs and warps of a block, columns of a thread, and the ways named by ``Rows`` and ``Copy``."""
+
+    tile_width: int
+    tile_height: int
+    warps: int
+    rows: Rows
+    copy: Copy
+    clears_scratch: bool = False
+    stages: int = 0
+    """Rows of both images in shared memory at once; 0 where it holds the whole patch."""
+
+    @property
+    def columns(self) -> int:
+        """Neighbouring outputs of a thread."""
+        return self.tile_width // WARP_SIZE
+
+    @property
+    def patch_width(self) -> int:
+        """Columns of input that a tile needs."""
+        return self.tile_width + WINDOW - 1
+
+    @property
+    def patch_height(self) -> int:
+        """Rows of input that a tile needs."""
+        return self.tile_height + WINDOW - 1
+
+    @property
+    def segments(self) -> int:
+        """Warp accesses of one float a lane that cover a row of the patch."""
+        return int(ceil_div(self.patch_width, WARP_SIZE))
+
+    @property
+    def barriers_per_channel(self) -> int:
+        """Barriers of a block for each channel.
+
+        >>> DESIGNS[Version.NAIVE].barriers_per_channel  # 2 loads, 5 × (clear, rows, columns), 1 product
+        18
+        >>> DESIGNS[Version.V1].barriers_per_channel  # 1 load, 5 × (rows, columns), 1 product
+        12
+        """
+        if self.rows is not Rows.SHARED:
+            return 0
+        return 2 + MAPS * 3 + 1 if self.clears_scratch else 1 + MAPS * 2 + 1
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block: both patches and the scratch of one map, or the ring of rows."""
+        if self.rows is not Rows.SHARED:
+            return self.stages * IMAGES * self.patch_width * FLOAT_BYTES
+        return self.patch_height * (IMAGES * self.patch_width + self.tile_width) * FLOAT_BYTES
+
+    @property
+    def stack_bytes(self) -> int:
+        """Local memory of a thread: the ring of filtered rows, where it is indexed at run time.
+
+        >>> DESIGNS[Version.V3_0].stack_bytes  # 11 rows · 2 columns · 5 maps · 4 bytes
+        440
+        """
+        return WINDOW * self.columns * MAPS * FLOAT_BYTES if self.rows is Rows.LOCAL else 0
+
+
+def _square(clears_scratch: bool) -> Design:
+    return Design(
+        tile_width=32, tile_height=32, warps=32, rows=Rows.SHARED, copy=Copy.LOAD, clears_scratch=clears_scratch
+    )
+
+
+def _walking(tile_height: int, rows: Rows, copy: Copy, stages: int) -> Design:
+    """One warp that walks down the rows of a tile of 64 columns."""
+    return Design(tile_width=64, tile_height=tile_height, warps=1, rows=rows, copy=copy, stages=stages)
+
+
+DESIGNS: dict[Version, Design] = {
+    Version.NAIVE: _square(clears_scratch=True),
+    Version.V1: _square(clears_scratch=False),
+    Version.V2: Design(tile_width=64, tile_height=8, warps=8, rows=Rows.SHARED, copy=Copy.LOAD),
+    Version.V3_0: _walking(32, Rows.LOCAL, Copy.GUARDED, stages=4),
+    Version.V3_1: _walking(72, Rows.REGISTERS, Copy.GUARDED, stages=8),
+    Version.V3: _walking(72, Rows.REGISTERS, Copy.ZERO_FILL, stages=8),
+    Version.V4_1: _walking(72, Rows.FLOW, Copy.ZERO_FILL, stages=4),
+    Version.V4: _walking(72, Rows.FLOW, Copy.GUARDED, stages=4),
+    Version.V4_Z4: _walking(72, Rows.FLOW, Copy.ZERO_FILL, stages=4),
+}
