@@ -211,3 +211,15 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     @abstractmethod
     def tolerance(self, problem: ProblemT) -> float:
         """Largest acceptable error of the fp32 kernel, relative to the largest magnitude of the reference."""
+
+    def redundant(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> NDArray[np.bool_]:
+        """Where a candidate of the space is the same program as another one of it, so that rankings leave it out."""
+        return np.zeros(len(batch), np.bool_)
+
+    def equivalent(self, configuration: ConfigurationT) -> ConfigurationT | None:
+        """A configuration with the same memory accesses whose stored counts may stand in for this one's, if there is."""
+        return None
+
+    def notes(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> tuple[str, ...]:
+        """What a reader should know of this configuration, computed from its counts."""
+        return ()

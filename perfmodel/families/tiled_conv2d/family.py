@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import resources
 from typing import Any, ClassVar
 
@@ -61,7 +62,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
         return Space((patch, direct))
 
     def checks(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
-        """A block must have a whole warp, and padding must change the row (else the configuration stands twice)."""
+        """A block must have at least one whole warp."""
         sizes = geometry(problem, batch)
         threads = sizes.block_x * sizes.block_y
         return (
@@ -128,6 +129,15 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
                 ("USE_SHMEM", configuration.use_shmem),
             ),
         )
+
+    def redundant(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> NDArray[np.bool_]:
+        """Padding that adds no column gives the program without padding."""
+        sizes = geometry(problem, batch)
+        return np.asarray((batch["use_padding"] == 1) & (sizes.row_length == sizes.patch_width))
+
+    def equivalent(self, configuration: TiledConv2dConfiguration) -> TiledConv2dConfiguration | None:
+        """The same without the read-only path: since 7.0 both kinds of load take the same one."""
+        return replace(configuration, read_only=0) if configuration.read_only else None
 
     def inputs(self, problem: TiledConv2d, rng: np.random.Generator) -> Mapping[str, Floats32]:
         """A padded image and a filter, uniform in [−1, 1)."""

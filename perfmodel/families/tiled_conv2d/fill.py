@@ -81,14 +81,24 @@ def fill_totals(problem: TiledConv2d, sizes: Geometry) -> tuple[Floats, Floats, 
     return totals[0], totals[1], totals[2], totals[3]
 
 
+def _row_round_trips(block_x: Integers, block_y: Integers, patch_width: Integers, guarded: Integers) -> tuple[Integers]:
+    kinds = warp_kinds(block_x, block_y)
+    trips = -(-(patch_width[:, None, None] - kinds.x) // block_x[:, None, None])
+    remainder = np.where(kinds.present, trips % UNROLL, 0)
+    quads = np.where(kinds.present, trips // UNROLL, 0)
+    waits = (remainder >= 1).any(axis=2).astype(np.int64) + (remainder >= 2).any(axis=2)
+    waits += (guarded[:, None] > 0) & (remainder >= 3).any(axis=2)
+    waits += quads.max(axis=2)
+    return (np.where(kinds.weight > 0, waits, 0).max(axis=1),)
+
+
 def round_trips(sizes: Geometry) -> Integers:
-    """Groups of loads that the first warp of a block issues and waits for, one group after the other.
+    """Groups of loads that the slowest warp of a block issues and waits for, one group after the other.
 
     Each remainder step waits for its load (two of three are merged where no edge is tested); four unrolled loads go
-    together.
+    together. A warp whose lanes have different trip counts walks through the steps of all of them.
     """
-    trips = -(-sizes.patch_width // sizes.block_x)
-    remainder = trips % UNROLL
-    waits = (remainder >= 1).astype(np.int64) + (remainder >= 2) + (sizes.guarded & (remainder >= 3)) + trips // UNROLL
-    passes: Integers = -(-sizes.patch_height // sizes.block_y)
+    guarded = sizes.guarded.astype(np.int64)
+    (waits,) = over_unique(_row_round_trips, sizes.block_x, sizes.block_y, sizes.patch_width, guarded)
+    passes = -(-sizes.patch_height // sizes.block_y)
     return np.asarray(passes * waits, np.int64)

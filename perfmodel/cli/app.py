@@ -1,0 +1,89 @@
+"""The program ``perfmodel``: its commands, and how errors become one line and an exit status."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import entry_points, version
+
+import typer
+
+from ..errors import PerfmodelError
+from . import catalogue, predict, rank, validate
+
+COMMANDS_GROUP = "perfmodel.commands"
+USAGE_STATUS = 2
+# Typer carries a Click of its own from 0.25 on; its base of usage errors is reached through a class that Typer exports.
+_UsageError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+INTERRUPTED_STATUS = 130
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"perfmodel {version('perfmodel')}")
+        raise typer.Exit
+
+
+def build_app() -> typer.Typer:
+    """The Typer application with the commands of this package and those that others bring by entry points.
+
+    An entry point of the group ``perfmodel.commands`` is a function that takes the application and adds to it.
+    """
+    app = typer.Typer(
+        name="perfmodel",
+        help="Predict which configuration of a CUDA convolution kernel to run, how long it takes and why; no GPU needed.",
+        no_args_is_help=False,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def options(
+        show_version: bool = typer.Option(
+            False, "--version", callback=_version, is_eager=True, help="Print the version."
+        ),
+    ) -> None:
+        pass
+
+    for module in (catalogue, rank, predict, validate):
+        module.register(app)
+    for point in sorted(entry_points(group=COMMANDS_GROUP), key=lambda point: point.name):
+        try:
+            register = point.load()
+        except ImportError as error:
+            typer.echo(f"perfmodel: command {point.name!r} cannot be loaded: {error}", err=True)
+            continue
+        register(app)
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the program; exit status 0 done, 1 a check failed, 2 bad usage or input, 130 interrupted."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the program and return its exit status."""
+    try:
+        status = build_app()(args=arguments, prog_name="perfmodel", standalone_mode=False)
+    except _UsageError as error:
+        return _fail(_usage_text(error))
+    except PerfmodelError as error:
+        return _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("perfmodel: interrupted; what was finished is kept", err=True)
+        return INTERRUPTED_STATUS
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return status if isinstance(status, int) else 0
+
+
+def _usage_text(error: BaseException) -> str:
+    """The parser's message in one line."""
+    return " ".join(str(getattr(error, "format_message", error.__str__)()).split())
+
+
+def _fail(message: str) -> int:
+    typer.echo(f"perfmodel: error: {message}", err=True)
+    return USAGE_STATUS

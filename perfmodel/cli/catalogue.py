@@ -1,0 +1,95 @@
+"""``perfmodel gpus`` and ``perfmodel families``: what can be asked about."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import typer
+
+from .options import JsonOption
+from .output import print_json, print_table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command("gpus")(gpus)
+    app.command("families")(families)
+
+
+def gpus(
+    name: str = typer.Argument(
+        None, metavar="[ID|FILE.toml|auto]", help="Show every value of one GPU with its source."
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """List the GPUs, or every value of one with the source that it was taken from."""
+    from ..gpus import gpu_ids, load_gpu
+
+    if name is not None:
+        _one_gpu(name, as_json)
+        return
+    found = [load_gpu(gpu_id) for gpu_id in gpu_ids()]
+    if as_json:
+        print_json({"gpus": [_gpu_json(gpu) for gpu in found]})
+        return
+    columns = ("GPU", "arch", "SMs", "boost MHz", "FP32 TFLOP/s", "L2 MiB", "DRAM GB/s", "shared KiB/SM")
+    rows = [
+        (
+            gpu.id,
+            gpu.architecture,
+            gpu.sm_count,
+            f"{gpu.boost_clock_hz / 1e6:.0f}",
+            f"{2 * gpu.fp32_lanes_per_sm * gpu.sm_count * gpu.boost_clock_hz / 1e12:.1f}",
+            f"{gpu.l2_bytes / 2**20:.1f}",
+            f"{gpu.dram_bytes_per_s / 1e9:.0f}",
+            gpu.shared_bytes_per_sm // 1024,
+        )
+        for gpu in found
+    ]
+    print_table("GPUs", columns, rows, left=2)
+
+
+def _gpu_json(gpu: Any) -> dict[str, Any]:
+    values = {field.name: getattr(gpu, field.name) for field in fields(gpu)}
+    return {name: getattr(value, "value", value) for name, value in values.items()}
+
+
+def _one_gpu(name: str, as_json: bool) -> None:
+    from ..gpus import load_gpu, source_of
+
+    gpu = load_gpu(name)
+    values = _gpu_json(gpu)
+    sources = {field: source_of(name, field) for field in values if field not in ("id", "name")}
+    if as_json:
+        print_json({"gpu": values, "sources": sources})
+        return
+    print_table(
+        f"{gpu.name} ({gpu.id})", ("field", "value", "source"), [(f, values[f], s) for f, s in sources.items()], 3
+    )
+
+
+def families(as_json: JsonOption = False) -> None:
+    """List the kernel families with their problem options and configuration fields."""
+    from ..families.registry import family, family_names
+    from ..prediction import plain
+
+    listed: list[dict[str, Any]] = []
+    for name in family_names():
+        one = family(name)
+        listed.append(
+            {
+                "family": name,
+                "summary": one.summary,
+                "problem": plain(one.default_problem()),
+                "configuration": [field.name for field in fields(one.configuration_type)],
+            }
+        )
+    if as_json:
+        print_json({"families": listed})
+        return
+    for entry in listed:
+        options = " ".join(f"--{n.replace('_', '-')} {v}" for n, v in entry["problem"].items())
+        rows = [("problem (default)", options), ("configuration", " ".join(entry["configuration"]))]
+        print_table(f"{entry['family']}: {entry['summary']}", ("", ""), rows, left=2)
+        typer.echo()

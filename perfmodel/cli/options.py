@@ -1,0 +1,125 @@
+"""Options that several commands share, and the reading of problem and configuration options, which families name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from enum import Enum
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import typer
+
+from ..errors import InputError
+
+EXTRA_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Context settings of commands that take a family's problem options."""
+
+GpuOption = Annotated[
+    str,
+    typer.Option(
+        "--gpu", metavar="ID|FILE.toml|auto", help="GPU: an id of `perfmodel gpus`, a file, or the one present."
+    ),
+]
+ClockOption = Annotated[
+    float | None, typer.Option("--sm-clock-mhz", min=1.0, help="SM clock in MHz [default: the boost clock]")
+]
+L2Option = Annotated[str, typer.Option("--l2", metavar="cold|warm", help="What the L2 holds when the kernel starts.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output and nothing else.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything that is drawn at random.")]
+FidelityOption = Annotated[
+    str, typer.Option("--fidelity", metavar="analytic|compiled|simulated", help="Where counts and registers come from.")
+]
+CalibrationOption = Annotated[
+    Path | None,
+    typer.Option("--calibration", metavar="FILE.toml", help="Coefficients of your own, made by `perfmodel fit`."),
+]
+
+
+def one_of(kind: type[Enum], option: str, text: str) -> Any:
+    """The Enum member of a value given for an option."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise InputError(f"{option} {text!r} must be one of {', '.join(m.value for m in kind)}") from None
+
+
+def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> Any:
+    """The problem that a command line's extra arguments describe, over the family's default.
+
+    ``--filter-height 5`` or ``--filter-height=5``; a truth value may stand without ``true``.
+    """
+    values = {f.name: getattr(default, f.name) for f in fields(problem_type)}
+    hints = get_type_hints(problem_type)
+    pending = list(arguments)
+    while pending:
+        word = pending.pop(0)
+        name, given, text = word.removeprefix("--").partition("=")
+        field = name.replace("-", "_")
+        if not word.startswith("--") or field not in values:
+            accepted = ", ".join("--" + n.replace("_", "-") for n in values)
+            raise InputError(f"unexpected argument {word!r}; {problem_type.__name__} takes {accepted}")
+        if not given:
+            if hints[field] is bool and (not pending or pending[0] not in _TRUTHS):
+                text = "true"
+            elif not pending:
+                raise InputError(f"{word} needs a value")
+            else:
+                text = pending.pop(0)
+        values[field] = parse_value(f"--{name}", hints[field], text)
+    return problem_type(**values)
+
+
+def settings(pairs: Sequence[str]) -> dict[str, str]:
+    """Names and texts of repeated ``--set name=value`` options."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, given, text = pair.partition("=")
+        if not given or not name:
+            raise InputError(f"--set {pair!r} must have the form name=value")
+        found[name.strip()] = text.strip()
+    return found
+
+
+def configuration_from(configuration_type: type, base: Any, given: Mapping[str, str]) -> Any:
+    """The configuration with the given fields set, the others from ``base`` (or their defaults where it is None)."""
+    hints = get_type_hints(configuration_type)
+    values: dict[str, Any] = {}
+    for field in fields(configuration_type):
+        if base is not None:
+            values[field.name] = getattr(base, field.name)
+        elif field.default is not MISSING:
+            values[field.name] = field.default
+    for name, text in given.items():
+        if name not in hints:
+            raise InputError(f"--set {name}={text}: {name!r} is no field; the fields are {', '.join(hints)}")
+        values[name] = parse_value(f"--set {name}", hints[name], text)
+    return configuration_type(**values)
+
+
+_TRUTHS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+
+
+def parse_value(option: str, hint: Any, text: str) -> Any:
+    """A field's value from its text: integers, truth values, Enum members by value, ``none``."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if type(None) in kinds and text.lower() == "none":
+        return None
+    for kind in kinds:
+        if kind is bool:
+            if text.lower() not in _TRUTHS:
+                raise InputError(f"{option} {text!r} must be true or false")
+            return _TRUTHS[text.lower()]
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            accepted = {str(member.value): member for member in kind}
+            if text not in accepted:
+                more = ", none" if type(None) in kinds else ""
+                raise InputError(f"{option} {text!r} must be one of {', '.join(accepted)}{more}")
+            return accepted[text]
+        if kind is int:
+            try:
+                return int(text)
+            except ValueError:
+                raise InputError(f"{option} {text!r} must be an integer") from None
+    raise InputError(f"{option} {text!r} cannot be set")

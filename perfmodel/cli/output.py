@@ -1,0 +1,72 @@
+"""What people read: tables and numbers with units, on standard output; progress and notes on standard error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output."""
+    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1) -> None:
+    """A table on standard output; the first ``left`` columns are text, the others numbers, aligned to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(table)
+
+
+def note(text: str) -> None:
+    """A remark on standard error."""
+    typer.echo(f"perfmodel: {text}", err=True)
+
+
+def time_text(seconds: float) -> str:
+    """A duration in the unit that people would say it in.
+
+    >>> time_text(2.5e-6), time_text(0.0123)
+    ('2.50 µs', '12.3 ms')
+    """
+    for factor, unit in ((1e-6, "µs"), (1e-3, "ms")):
+        if seconds < 1000 * factor:
+            return f"{seconds / factor:.3g} {unit}" if seconds >= 10 * factor else f"{seconds / factor:.2f} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def count_text(value: float) -> str:
+    """A large number as people read it.
+
+    >>> count_text(1234567.0), count_text(12.0)
+    ('1.23 M', '12')
+    """
+    for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= 10 * factor or (abs(value) >= factor and unit != "k"):
+            return f"{value / factor:.3g} {unit}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+@contextmanager
+def progress_bar(what: str, total: int | None) -> Iterator[Callable[[], None]]:
+    """A Rich progress bar on standard error; gives the function that advances it by one."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)

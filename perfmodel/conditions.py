@@ -1,0 +1,50 @@
+"""Under which conditions a launch is predicted: GPU, clock, state of the L2, calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .counts import Counts
+from .gpu import Gpu
+from .gpus import load_gpu, with_sm_clock
+from .records.schema import L2State
+from .time.calibration import Calibration, load_calibration
+from .work import Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """The GPU (its boost clock is the SM clock), what lies in its L2 when the kernel starts, and the coefficients."""
+
+    gpu: Gpu
+    calibration: Calibration
+    l2: L2State = L2State.COLD
+
+    def apply(self, work: Work) -> Work:
+        """The work as it meets this L2: what is warm and fits needs no DRAM reads."""
+        return work if self.l2 is L2State.COLD else replace(work, counts=_warm(work.counts, self.gpu))
+
+
+def _warm(counts: Counts, gpu: Gpu) -> Counts:
+    footprint = counts.dram_read_bytes + counts.dram_write_bytes
+    return replace(counts, dram_read_bytes=np.where(footprint <= gpu.l2_bytes, 0.0, counts.dram_read_bytes))
+
+
+def conditions(
+    gpu: str | Gpu,
+    *,
+    sm_clock_mhz: float | None = None,
+    l2: L2State | str = L2State.COLD,
+    calibration: str | None = None,
+) -> Conditions:
+    """Conditions from what a user names: a GPU's id, file or ``auto``; the clock in MHz; ``cold`` or ``warm``.
+
+    >>> conditions("h200", sm_clock_mhz=1500).gpu.boost_clock_hz
+    1500000000.0
+    """
+    found = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
+    if sm_clock_mhz is not None:
+        found = with_sm_clock(found, sm_clock_mhz * 1e6)
+    return Conditions(gpu=found, calibration=load_calibration(found, calibration), l2=L2State(l2))

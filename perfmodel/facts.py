@@ -1,0 +1,89 @@
+"""What is known of one configuration beyond closed forms: the compiler's resources and the executed counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .compiler.resources import Resources
+from .counts import COUNT_NAMES, Counts
+from .launch import Launch
+from .work import Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Resources and executed counts of one launch; ``exact`` and ``notes`` as in ``Prediction``.
+
+    ``counts`` has every count that the execution gives; L2 and DRAM traffic are closed forms unless ``hierarchy`` says
+    that caches were simulated.
+    """
+
+    resources: Resources
+    counts: Counts
+    loop_code_bytes: float
+    exact: bool
+    hierarchy: bool = False
+    notes: tuple[str, ...] = ()
+
+
+CACHE_COUNTS = ("l2_read_sectors", "l2_write_sectors", "dram_read_bytes", "dram_write_bytes")
+
+
+def refined_work(work: Work, facts: Sequence[Facts]) -> tuple[Work, NDArray[np.int32]]:
+    """The closed-form work of n candidates with the executed counts put in, and the registers of each."""
+    columns: dict[str, Any] = {}
+    for name in COUNT_NAMES:
+        closed = np.broadcast_to(np.asarray(getattr(work.counts, name), np.float64), len(facts))
+        columns[name] = np.array(
+            [
+                closed[i] if name in CACHE_COUNTS and not fact.hierarchy else float(getattr(fact.counts, name))
+                for i, fact in enumerate(facts)
+            ]
+        )
+    launch = replace(
+        work.launch, static_shared_bytes=np.array([fact.resources.static_shared_bytes for fact in facts], np.int64)
+    )
+    refined = replace(
+        work,
+        launch=launch,
+        counts=Counts(**columns),
+        loop_code_bytes=np.array([fact.loop_code_bytes for fact in facts]),
+    )
+    return refined, np.array([fact.resources.registers_per_thread for fact in facts], np.int32)
+
+
+def estimated_resources(launch: Launch, registers: int, index: int) -> Resources:
+    """Resources where nothing was compiled: the family's estimate, no stack, code unknown (0)."""
+
+    def at(value: Any) -> int:
+        return int(np.broadcast_to(value, np.broadcast_shapes(np.shape(launch.block_x), np.shape(value)))[index])
+
+    return Resources(
+        registers_per_thread=registers,
+        static_shared_bytes=at(launch.static_shared_bytes),
+        dynamic_shared_bytes=at(launch.dynamic_shared_bytes),
+        stack_bytes_per_thread=0,
+        spill_load_bytes=0,
+        spill_store_bytes=0,
+        code_bytes=0,
+    )
+
+
+def take_launch(launch: Launch, index: int) -> Launch:
+    """The launch of one candidate out of arrays."""
+    names = Launch.__dataclass_fields__
+    values = {name: getattr(launch, name) for name in names}
+    return Launch(**{name: int(v) if np.ndim(v) == 0 else int(v[index]) for name, v in values.items()})
+
+
+Advance = Callable[[], None]
+"""Called as each of a long list of steps ends; what a progress bar hangs on."""
+
+
+def no_progress() -> None:
+    """The ``Advance`` of those who do not show progress."""

@@ -1,0 +1,56 @@
+"""The counts store checked: rows recomputed from the source, any difference reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .compiler import Resources
+from .facts import Advance, Facts, no_progress
+from .families.base import Family
+from .gather import gather_facts, stored_facts
+from .gpu import Gpu
+from .prediction import plain
+from .records import Measurements
+from .store import STORED_COUNTS, load_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recount:
+    """How many stored rows were recomputed, and one line for each that differs."""
+
+    compared: int
+    differences: tuple[str, ...]
+
+
+def _differences(stored: Facts, fresh: Facts) -> list[str]:
+    found = []
+    for field in fields(Resources):
+        before, now = getattr(stored.resources, field.name), getattr(fresh.resources, field.name)
+        if before != now:
+            found.append(f"{field.name} {before} is now {now}")
+    for name in STORED_COUNTS:
+        before, now = float(getattr(stored.counts, name)), float(getattr(fresh.counts, name))
+        if before != now:
+            found.append(f"{name} {before:.0f} is now {now:.0f}")
+    return found
+
+
+def recount_store(
+    family: Family[Any, Any], measurements: Measurements, gpu: Gpu, advance: Advance = no_progress
+) -> Recount:
+    """Recompute every stored configuration among the rows and compare resources and counts to the unit."""
+    store, compared, lines = load_store(family.name), 0, []
+    for index, problem in enumerate(measurements.problems):
+        batch = measurements.batch.take(measurements.problem_index == index)
+        configurations = [batch.configuration(i) for i in range(len(batch))]
+        stored = stored_facts(family, problem, configurations, gpu, store)
+        kept = [i for i, facts in enumerate(stored) if facts is not None]
+        fresh = gather_facts(family, problem, batch.take(kept), gpu, use_store=False, advance=advance) if kept else []
+        for i, outcome in zip(kept, fresh, strict=True):
+            before = stored[i]
+            assert before is not None
+            found = _differences(before, outcome) if isinstance(outcome, Facts) else [str(outcome)]
+            compared += 1
+            lines += [f"{plain(configurations[i])}: {text}" for text in found]
+    return Recount(compared=compared, differences=tuple(lines))

@@ -1,0 +1,119 @@
+"""The fitted coefficients with their evidence, read from TOML files that ship with the package or that a user gives."""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from dataclasses import dataclass
+from enum import Enum
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..gpu import Gpu
+from .coefficients import COEFFICIENT_NAMES, Coefficients
+
+
+class Evidence(Enum):
+    """What backs the coefficients for the GPU asked about."""
+
+    CALIBRATED = "calibrated GPU"
+    ARCHITECTURE = "same architecture"
+    DATA_SHEET = "data sheet only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Coefficients, what they were fitted on, and how far held-out runs were off.
+
+    ``log_error_90`` is the 90 % quantile of |log(measured / predicted)| on held-out groups for this evidence, None where
+    nothing backs it; half the width of the interval on a logarithmic scale.
+    """
+
+    coefficients: Coefficients
+    evidence: Evidence
+    fitted_on: tuple[str, ...]
+    log_error_90: float | None
+
+    def interval_s(self, seconds: float) -> tuple[float, float] | None:
+        """The 90 % interval around a prediction, None where nothing backs one."""
+        if self.log_error_90 is None:
+            return None
+        factor = math.exp(self.log_error_90)
+        return seconds / factor, seconds * factor
+
+
+_TABLES = {"coefficients", "fit", "intervals", "datasets"}
+
+
+def _table(document: dict[str, Any], name: str, origin: str) -> dict[str, Any]:
+    value = document.get(name, {})
+    if not isinstance(value, dict):
+        raise InputError(f"{origin}: {name} must be a table")
+    return value
+
+
+def _values(document: dict[str, Any], origin: str) -> dict[str, float]:
+    """Coefficient values, strict about names and kinds."""
+    found: dict[str, float] = {}
+    for name, entry in _table(document, "coefficients", origin).items():
+        if name not in COEFFICIENT_NAMES:
+            raise InputError(f"{origin}: unknown coefficient {name!r} (known: {', '.join(COEFFICIENT_NAMES)})")
+        value = entry.get("value") if isinstance(entry, dict) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            raise InputError(f"{origin}: coefficient {name} needs a non-negative number as value, not {value!r}")
+        found[name] = float(value)
+    return found
+
+
+def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
+    """A calibration from TOML text; ``InputError`` names file and key where it is not one."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{origin}: {error}") from error
+    unknown = set(document) - _TABLES
+    if unknown:
+        raise InputError(f"{origin}: unknown table {sorted(unknown)[0]!r} (known: {', '.join(sorted(_TABLES))})")
+    values = _values(document, origin)
+    missing = [name for name in COEFFICIENT_NAMES if name not in values]
+    if missing:
+        raise InputError(f"{origin}: coefficient {missing[0]} is missing")
+    datasets = _table(document, "datasets", origin)
+    evidence = _evidence(gpu, {str(entry.get("gpu")) for entry in datasets.values()})
+    intervals = _table(document, "intervals", origin)
+    return Calibration(
+        coefficients=Coefficients(**values),
+        evidence=evidence,
+        fitted_on=tuple(datasets),
+        log_error_90=intervals.get(evidence.name.lower()),
+    )
+
+
+def _evidence(gpu: Gpu, fitted: set[str]) -> Evidence:
+    from ..gpus import load_gpu
+
+    if gpu.id in fitted:
+        return Evidence.CALIBRATED
+    if any(load_gpu(name).compute_capability == gpu.compute_capability for name in fitted):
+        return Evidence.ARCHITECTURE
+    return Evidence.DATA_SHEET
+
+
+@functools.cache
+def load_calibration(gpu: Gpu, path: str | None = None) -> Calibration:
+    """The calibration for a GPU: a user's file, else the one shipped for all GPUs.
+
+    >>> from perfmodel.gpus import load_gpu
+    >>> load_calibration(load_gpu("rtx-3090")).evidence
+    <Evidence.CALIBRATED: 'calibrated GPU'>
+    """
+    if path is not None:
+        try:
+            return parse_calibration(Path(path).read_text(encoding="utf-8"), path, gpu)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"calibration {path}: {error}") from error
+    shipped = files("perfmodel.data").joinpath("calibrations", "universal.toml")
+    return parse_calibration(shipped.read_text(encoding="utf-8"), shipped.name, gpu)

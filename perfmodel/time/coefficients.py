@@ -1,0 +1,36 @@
+"""The coefficients of the time model: few, named, physical; universal ones and those of an architecture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficients:
+    """Everything that is fitted; what is known of the hardware stands in the GPU's file instead."""
+
+    round_trip_cycles: float
+    """SM cycles that a warp waits for a group of global loads of the load phase."""
+    block_start_cycles: float
+    """SM cycles from the launch of a block to its first load, and from its last store to its end."""
+    fma_issue_cycles: float
+    """Issue intervals that a lone warp needs for each FP32 instruction of its dependency chains."""
+    compute_share: float
+    """Part of the throughput demand that a block alone cannot overlap with its own latencies."""
+    sector_cycles: float
+    """Cost of a sector in the fill and store path of L1, relative to the measured L1 bandwidth."""
+    demand_norm: float
+    """Sharpness of the maximum over the resources of an SM: exponent of the p-norm is 1 + this."""
+    latency_norm: float
+    """Sharpness of the maximum of throughput and latency, likewise."""
+    memory_norm: float
+    """Sharpness of the maximum of SM time and memory time, likewise."""
+    memory_efficiency: float
+    """Part of the measured DRAM and L2 bandwidth that kernels of this kind reach."""
+    fetch_cycles_per_instruction: float
+    """SM cycles for each warp instruction whose code does not fit the instruction cache."""
+    barrier_cycles: float
+    """SM cycles that a warp waits at a barrier."""
+
+
+COEFFICIENT_NAMES: tuple[str, ...] = tuple(Coefficients.__dataclass_fields__)

@@ -1,0 +1,136 @@
+"""The terms joined into the time of a launch: throughput, latency within a block, memory, tail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..gpu import Gpu
+from ..work import Work
+from . import terms
+from .coefficients import Coefficients
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Time of every resource if it were alone, in seconds; arrays of shape ``(n,)`` or numbers.
+
+    ``load_latency`` and ``compute_latency`` are what the resident blocks cannot hide by themselves; ``launch_overhead``
+    stands beside the device time and is not in it.
+    """
+
+    arithmetic: Any
+    slow_pipes: Any
+    issue: Any
+    shared_pipe: Any
+    sectors: Any
+    instruction_fetch: Any
+    l2: Any
+    dram: Any
+    load_latency: Any
+    compute_latency: Any
+    launch_overhead: Any
+
+    def at(self, index: int) -> Terms:
+        """The terms of one candidate."""
+        return Terms(**{n: v if np.ndim(v) == 0 else v[index] for n, v in self.items()})
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Pairs of name and seconds."""
+        return [(name, getattr(self, name)) for name in TERM_NAMES]
+
+
+TERM_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Terms))
+LIMITER_NAMES: tuple[str, ...] = TERM_NAMES[:-1]
+
+
+def p_norm(exponent: float, *values: Any) -> Floats:
+    """Smooth maximum of non-negative values.
+
+    >>> float(p_norm(2.0, 3.0, 4.0))
+    5.0
+    """
+    largest = values[0]
+    for value in values[1:]:
+        largest = np.maximum(largest, value)
+    largest = np.maximum(largest, np.finfo(float).tiny)
+    total: Any = 0.0
+    for value in values:
+        total = total + (value / largest) ** exponent
+    return np.asarray(largest * total ** (1.0 / exponent))
+
+
+def blocks_of_busiest_sm(blocks: Any, resident: Any, gpu: Gpu) -> tuple[Floats, Floats]:
+    """Blocks that the last SM to finish has run, and how many of them were resident at once.
+
+    A grid of a few waves ends with a partly filled one; over many waves the scheduler evens this out.
+    """
+    average = np.asarray(blocks, np.float64) / gpu.sm_count
+    whole = np.ceil(average)
+    resident = np.minimum(resident, whole)
+    waves = average / np.maximum(resident, 1)
+    tail = (whole - average) * np.exp(-waves / 4.0)
+    return average + tail, np.maximum(resident, 1)
+
+
+def launch_seconds(
+    work: Work, blocks_per_sm: Any, gpu: Gpu, coefficients: Coefficients, sm_clock_hz: float | None = None
+) -> tuple[Floats, Terms]:
+    """Device time of one launch and the terms that it was joined from.
+
+    Args:
+        work: Launch, counts and serial structure of n candidates.
+        blocks_per_sm: Resident blocks by occupancy, shape ``(n,)``.
+        gpu: The GPU asked about.
+        coefficients: The fitted numbers.
+        sm_clock_hz: SM clock; the boost clock where None.
+    """
+    clock = sm_clock_hz or gpu.boost_clock_hz
+    counts, blocks = work.counts, np.asarray(work.launch.blocks, np.float64)
+    executed, resident = blocks_of_busiest_sm(blocks, blocks_per_sm, gpu)
+    stretch = executed * gpu.sm_count / np.maximum(blocks, 1)
+    arithmetic = terms.arithmetic_cycles(counts, gpu) * stretch
+    slow = terms.slow_pipe_cycles(counts, gpu) * stretch
+    issue = terms.issue_cycles(counts, gpu) * stretch
+    shared = terms.shared_pipe_cycles(counts, gpu) * stretch
+    sectors = terms.sector_cycles(counts, gpu, coefficients) * stretch
+    fetch = terms.fetch_cycles(counts, work.loop_code_bytes, gpu, coefficients) * stretch
+    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue + fetch, shared + sectors)
+
+    warps = np.maximum(blocks * work.launch.warps_per_block, 1)
+    barriers = counts.barriers / warps
+    load = work.global_round_trips * coefficients.round_trip_cycles + coefficients.block_start_cycles
+    load = load + barriers * coefficients.barrier_cycles
+    chain = counts.fp32_fma / warps * coefficients.fma_issue_cycles
+    compute = p_norm(3.0, chain, coefficients.compute_share * demand / np.maximum(executed, 1))
+    load_latency, compute_latency = load * executed / resident, compute * executed / resident
+    sm_cycles = p_norm(1 + coefficients.latency_norm, demand, load_latency + compute_latency)
+
+    l2 = terms.l2_seconds(counts, gpu, coefficients)
+    dram = terms.dram_seconds(counts, gpu, coefficients)
+    total = p_norm(1 + coefficients.memory_norm, sm_cycles / clock, l2, dram)
+    parts = Terms(
+        arithmetic=arithmetic / clock,
+        slow_pipes=slow / clock,
+        issue=issue / clock,
+        shared_pipe=shared / clock,
+        sectors=sectors / clock,
+        instruction_fetch=fetch / clock,
+        l2=l2,
+        dram=dram,
+        load_latency=load_latency / clock,
+        compute_latency=compute_latency / clock,
+        launch_overhead=gpu.launch_overhead_s,
+    )
+    return total, parts
+
+
+def limiters(parts: Terms) -> NDArray[np.int64]:
+    """Index into ``LIMITER_NAMES`` of the largest term of every candidate."""
+    stacked = np.stack(np.broadcast_arrays(*(np.atleast_1d(getattr(parts, name)) for name in LIMITER_NAMES)))
+    return np.asarray(stacked.argmax(axis=0), np.int64)

@@ -1,0 +1,82 @@
+"""Demand of each resource of the GPU by a launch, as times; each function is one physical term.
+
+All take whole-launch counts of n candidates (arrays of shape ``(n,)``) and give SM cycles of the average SM, or seconds
+where a resource has a clock of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..counts import Counts
+from ..definitions import SECTOR_BYTES, WARP_SIZE
+from ..gpu import Gpu, IntegerPorts
+from .coefficients import Coefficients
+
+Floats = NDArray[np.float64]
+
+
+def arithmetic_cycles(counts: Counts, gpu: Gpu) -> Floats:
+    """FP32 and integer instructions on the ports that they share or have for themselves (``Gpu.integer_ports``)."""
+    floating = np.asarray(counts.fp32_fma + counts.fp32_other, np.float64)
+    integer = np.asarray(counts.integer, np.float64)
+    fp32 = WARP_SIZE / gpu.fp32_lanes_per_sm
+    int32 = WARP_SIZE / gpu.int32_lanes_per_sm
+    if gpu.integer_ports is IntegerPorts.SEPARATE:
+        cycles = np.maximum(floating * fp32, integer * int32)
+    else:
+        cycles = np.maximum((floating + integer) * fp32, integer * int32)
+    return np.asarray(cycles / gpu.sm_count)
+
+
+def slow_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
+    """The slowest of FP64, special functions with conversions, and half precision."""
+    double = counts.fp64 * (WARP_SIZE / max(gpu.fp64_lanes_per_sm, 1))
+    special = (counts.special_function + counts.conversion) * (WARP_SIZE / gpu.special_function_lanes_per_sm)
+    half = counts.fp16 * (WARP_SIZE / gpu.fp32_lanes_per_sm)
+    return np.asarray(np.maximum(np.maximum(double, special), half) / gpu.sm_count)
+
+
+def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
+    """One warp instruction a cycle from each scheduler."""
+    return np.asarray(counts.warp_instructions / (gpu.schedulers_per_sm * gpu.sm_count), np.float64)
+
+
+def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
+    """The data pipe of L1 and shared memory: shared accesses by instruction and by wavefront, shuffles, global tags."""
+    instruction, wavefront = gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront
+    shared = np.maximum(instruction * counts.shared_load_requests, wavefront * counts.shared_load_wavefronts)
+    shared = shared + np.maximum(instruction * counts.shared_store_requests, wavefront * counts.shared_store_wavefronts)
+    copies = wavefront * counts.async_copy_wavefronts
+    tags = np.maximum(counts.global_load_requests, counts.global_load_lines)
+    return np.asarray((shared + copies + tags + instruction * counts.shuffles) / gpu.sm_count, np.float64)
+
+
+def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Sectors through the fill and store path of L1, those of local memory with them."""
+    sectors = counts.global_load_sectors + counts.global_store_sectors
+    local = counts.local_load_sectors + counts.local_store_sectors
+    per_sector = coefficients.sector_cycles * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
+    return np.asarray((sectors + local) * per_sector / gpu.sm_count, np.float64)
+
+
+def fetch_cycles(counts: Counts, loop_code_bytes: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Instructions fetched from beyond the SM's instruction cache, because the loop is larger than it."""
+    beyond = np.maximum(0.0, 1.0 - gpu.instruction_cache_l1_bytes / np.maximum(loop_code_bytes, 1.0))
+    missed = np.minimum(1.0, 2.0 * beyond) * counts.warp_instructions
+    return np.asarray(missed * coefficients.fetch_cycles_per_instruction / gpu.sm_count, np.float64)
+
+
+def l2_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Sectors that pass L1, at the L2's bandwidth."""
+    sectors = counts.l2_read_sectors + counts.l2_write_sectors
+    return np.asarray(sectors * SECTOR_BYTES / (gpu.l2_read_bytes_per_s * coefficients.memory_efficiency), np.float64)
+
+
+def dram_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Bytes that pass L2, at the DRAM's measured bandwidth."""
+    moved = counts.dram_read_bytes + counts.dram_write_bytes
+    return np.asarray(moved / (gpu.dram_read_bytes_per_s * coefficients.memory_efficiency), np.float64)

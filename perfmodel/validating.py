@@ -1,0 +1,124 @@
+"""Predictions set against measurements that others made: times, ranking and, where the file has them, counters."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .accuracy import Accuracy, accuracy
+from .conditions import Conditions
+from .counts import COUNT_NAMES, Counts
+from .errors import InputError
+from .facts import Advance, Facts, no_progress
+from .families.base import Family
+from .gather import gather_facts
+from .predicting import evaluate_under
+from .prediction import Fidelity
+from .records import Measurements
+from .records.agreement import CountAgreement, count_agreement
+from .records.metrics import measured_counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prophecy:
+    """What the model says of every measured row: seconds (infinite where it cannot run), counts, registers, exactness."""
+
+    seconds: NDArray[np.float64]
+    counts: Counts
+    registers: NDArray[np.int32]
+    known: NDArray[np.bool_]
+    """Where facts were found (always, at analytic fidelity)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """The result of ``validate``: accuracy over the rows that ran and were predicted, and agreement of counters."""
+
+    kernel: str
+    gpu: str
+    fidelity: Fidelity
+    rejected: int
+    accuracy: Accuracy
+    counts: tuple[CountAgreement, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the JSON contract."""
+        counts = {c.count: {k: v for k, v in asdict(c).items() if k != "count"} for c in self.counts}
+        head = {"kernel": self.kernel, "gpu": self.gpu, "fidelity": self.fidelity.value}
+        result = head | {"n": self.accuracy.n, "rejected": self.rejected} | self.accuracy.to_json()
+        return result | ({"counts": counts} if counts else {}) | {"notes": list(self.notes)}
+
+
+def prophecy(
+    family: Family[Any, Any],
+    measurements: Measurements,
+    under: Conditions,
+    fidelity: Fidelity,
+    advance: Advance = no_progress,
+) -> Prophecy:
+    """Predict every row of a file of measurements, problem by problem."""
+    count = len(measurements)
+    seconds, registers = np.full(count, np.inf), np.zeros(count, np.int32)
+    known = np.zeros(count, np.bool_)
+    columns = {name: np.zeros(count) for name in COUNT_NAMES}
+    for index, problem in enumerate(measurements.problems):
+        rows = np.flatnonzero(measurements.problem_index == index)
+        batch, facts = measurements.batch.take(rows), None
+        if fidelity is not Fidelity.ANALYTIC:
+            outcomes = gather_facts(
+                family, problem, batch, under.gpu, fidelity=fidelity, equivalents=True, advance=advance
+            )
+            found = np.array([isinstance(outcome, Facts) for outcome in outcomes])
+            facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
+            rows, batch = rows[found], batch.take(found)
+        if not len(rows):
+            continue
+        evaluation = evaluate_under(family, problem, batch, under, facts)
+        seconds[rows], registers[rows], known[rows] = evaluation.seconds, evaluation.registers, True
+        for name, column in columns.items():
+            column[rows] = getattr(evaluation.work.counts, name)
+    return Prophecy(seconds=seconds, counts=Counts(**columns), registers=registers, known=known)
+
+
+def validate_under(
+    family: Family[Any, Any],
+    measurements: Measurements,
+    under: Conditions,
+    fidelity: Fidelity = Fidelity.COMPILED,
+    advance: Advance = no_progress,
+) -> Validation:
+    """Set predictions against measurements; at least two rows must have run and be predictable."""
+    told = prophecy(family, measurements, under, fidelity, advance)
+    usable = measurements.ran & np.isfinite(told.seconds)
+    if usable.sum() < 2:
+        raise InputError(f"{measurements.path}: {int(usable.sum())} rows can be compared; at least 2 are needed")
+    rejected = int((measurements.ran & ~np.isfinite(told.seconds)).sum())
+    rows = np.flatnonzero(usable)
+    counted = Counts(**{name: value[rows] for name, value in told.counts.items()})
+    return Validation(
+        kernel=family.name,
+        gpu=under.gpu.id,
+        fidelity=fidelity,
+        rejected=rejected,
+        accuracy=accuracy(told.seconds[rows], measurements.time_s[rows]),
+        counts=count_agreement(counted, measured_counts(measurements.columns.iloc[rows])),
+        notes=_notes(told, measurements),
+    )
+
+
+def _notes(told: Prophecy, measurements: Measurements) -> tuple[str, ...]:
+    notes = []
+    lost = int((measurements.ran & ~told.known).sum())
+    if lost:
+        notes.append(f"{lost} rows left out: they do not compile within the time limit")
+    unfit = int((measurements.ran & told.known & ~np.isfinite(told.seconds)).sum())
+    if unfit:
+        notes.append(f"{unfit} rows left out: the model says that they do not fit the GPU")
+    if "registers_per_thread" in measurements.columns:
+        same = measurements.columns["registers_per_thread"].to_numpy() == told.registers
+        notes.append(f"registers equal to the recorded ones in {same[told.known].mean():.1%} of rows")
+    return tuple(notes)
