@@ -1,0 +1,43 @@
+PYTHON ?= python3
+PYTEST_ARGS ?=
+BIN := .venv/bin
+PACKAGES := perfmodel validation figures
+
+.PHONY: demo test lint bench figures counts fuzz clean
+
+demo: .venv/demo.stamp  ## install, then rank real convolutions for real GPUs and validate; no GPU needed
+	$(BIN)/python -m examples.demo
+
+test: .venv/dev.stamp lint  ## install, then run every check
+	$(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules $(PACKAGES) tests $(PYTEST_ARGS)
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(PACKAGES)
+	$(BIN)/lint-imports
+
+bench: .venv/dev.stamp  ## measure the program's own speed; prints a table with the machine's name
+	$(BIN)/python -m benchmarks
+
+figures: .venv/dev.stamp  ## draw every figure anew
+	$(BIN)/perfmodel plot all --output docs/figures
+
+counts: .venv/dev.stamp  ## fill the counts store from the published configurations (hours; resumes where it stopped)
+	$(BIN)/python -m perfmodel.store_filling
+
+fuzz: .venv/dev.stamp  ## mutate PTX 20,000 times
+	$(BIN)/python -m tests.perfmodel.simulator.fuzz
+
+.venv/demo.stamp: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[compile,figures]'
+	touch $@
+
+.venv/dev.stamp: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ .venv/demo.stamp
+
+clean:
+	rm -rf .venv build dist out

@@ -1,0 +1,64 @@
+"""What all tests share: the options of the command line, the published measurements, skips that can be forbidden."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+DATA_VARIABLE = "PERFMODEL_DATA"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-gpu", action="store_true", help="a skipped GPU test is a failure")
+    parser.addoption("--require-data", action="store_true", help="a test skipped for want of published data is a failure")
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing with them")
+
+
+def _gpu_present() -> bool:
+    try:
+        import cupy
+    except ImportError:
+        return False
+    try:
+        return bool(cupy.cuda.runtime.getDeviceCount() > 0)
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return False
+
+
+def _data_folder() -> Path | None:
+    named = os.environ.get(DATA_VARIABLE)
+    return Path(named) if named and Path(named).is_dir() else None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not _gpu_present():
+        _absent(item, "--require-gpu", "no CUDA GPU with CuPy")
+    if item.get_closest_marker("data") and _data_folder() is None:
+        _absent(item, "--require-data", f"{DATA_VARIABLE} names no folder with the published measurements")
+    if item.get_closest_marker("compiler"):
+        from perfmodel.compiler import compiler_available
+
+        if not compiler_available():
+            pytest.skip("the extra `compile` is not installed")
+
+
+def _absent(item: pytest.Item, option: str, reason: str) -> None:
+    if item.config.getoption(option):
+        pytest.fail(f"{reason} ({option})", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def published_data() -> Path:
+    """The folder of the published measurements; only for tests marked ``data``."""
+    folder = _data_folder()
+    assert folder is not None
+    return folder
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be rewritten."""
+    return bool(request.config.getoption("--update-golden"))
