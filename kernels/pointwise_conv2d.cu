@@ -5,16 +5,17 @@
 //            output [batch][out_channels][positions]
 // Block:     128 threads, 2x2 warps; BLOCK_W x BLOCK_H outputs. LAYOUT 1 puts filters along the width and positions along
 //            the height, LAYOUT 2 the other way round. Grid: x over positions of all images, y over filters.
-// Thread:    WARP_H rows x THREAD_W columns of one of CHANNEL_LANES channels. The channel slabs pass through two stages of
-//            shared memory; the next slab waits in registers meanwhile. At the end the lanes of an output add up: each of the
-//            log2(CHANNEL_LANES) steps sends half of the sums that a lane still holds to its partner, so that the outputs
-//            end spread over the lanes, neighbours in memory in neighbouring lanes.
-// Constants: LAYOUT, BLOCKS_PER_SM and CHANNEL_LANES of the configuration; the tile (WARP_H, THREAD_W), the widths of
-//            vector accesses, the shared pitches that keep them free of bank conflicts, and what the problem lacks
-//            (ONE_IMAGE, CHANNEL_TAIL, FILTER_TAIL) come from the family, their one home.
+// Thread:    WARP_H rows x THREAD_W columns, of each CHANNEL_LANES-th channel. Slabs of SLAB_GROUPS * CHANNEL_LANES channels
+//            pass through two stages of shared memory, while the next slab is on its way to registers. At the end the
+//            lanes of an output add up: in each of log2(CHANNEL_LANES) steps a lane sends half of the sums that it still
+//            holds to its partner, so that the outputs end spread over the lanes, memory neighbours in one request.
+// Constants: LAYOUT, BLOCKS_PER_SM and CHANNEL_LANES of the configuration; the tile (WARP_H, THREAD_W), SLAB_GROUPS, the
+//            widths of vector accesses, the shared pitches that keep them free of bank conflicts, and what the problem
+//            has or lacks (ONE_IMAGE, CHANNEL_TAIL, FILTER_TAIL) come from the family, their one home.
 
 #define THREADS 128
 #define LANES 32
+#define SLAB_CHANNELS (SLAB_GROUPS * CHANNEL_LANES)
 #define ELEMENT_LANES (LANES / CHANNEL_LANES)
 #define WARP_W (THREAD_W * ELEMENT_LANES)
 #define BLOCK_W (2 * WARP_W)
@@ -46,19 +47,19 @@
 #define ROUND_UP_4(words) (((words) + 3) / 4 * 4)
 #define WIDTH_CHANNEL(channel) ((channel) * WIDTH_PITCH + (channel) / 4 * WIDTH_PAD)
 #define HEIGHT_CHANNEL(channel) ((channel) * HEIGHT_PITCH + (channel) / 4 * HEIGHT_PAD)
-#define HEIGHT_START ROUND_UP_4(WIDTH_CHANNEL(CHANNEL_LANES - 1) + WIDTH_PITCH)
+#define HEIGHT_START ROUND_UP_4(WIDTH_CHANNEL(SLAB_CHANNELS - 1) + WIDTH_PITCH)
 #define COLUMN(index) (((index) / WIDTH_VECTOR * ELEMENT_LANES + element) * WIDTH_VECTOR + (index) % WIDTH_VECTOR)
-#define STAGE (HEIGHT_START + ROUND_UP_4(HEIGHT_CHANNEL(CHANNEL_LANES - 1) + HEIGHT_PITCH))
+#define STAGE (HEIGHT_START + ROUND_UP_4(HEIGHT_CHANNEL(SLAB_CHANNELS - 1) + HEIGHT_PITCH))
 
 // Who fetches what: of the filters, neighbouring threads take neighbouring channels, then neighbouring filters; of the
 // input, neighbouring threads take neighbouring positions, POSITION_LANES threads a channel.
-#define FILTER_CHANNEL_LANES (CHANNEL_LANES / FILTER_VECTOR)
+#define FILTER_CHANNEL_LANES (SLAB_CHANNELS / FILTER_VECTOR)
 #define FILTER_STEP (THREADS / FILTER_CHANNEL_LANES)
 #define FILTER_PASSES ((FILTER_TILE + FILTER_STEP - 1) / FILTER_STEP)
 #define POSITION_VECTORS (POSITION_TILE / INPUT_VECTOR)
 #define POSITION_PASSES ((POSITION_VECTORS + THREADS - 1) / THREADS)
 #define CHANNEL_STEP (THREADS / POSITION_LANES)
-#define CHANNEL_PASSES ((CHANNEL_LANES + CHANNEL_STEP - 1) / CHANNEL_STEP)
+#define CHANNEL_PASSES ((SLAB_CHANNELS + CHANNEL_STEP - 1) / CHANNEL_STEP)
 
 // Index of a position in a tensor of the given number of channels, at channel 0.
 #if ONE_IMAGE
@@ -135,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     for (int pass = 0; pass < POSITION_PASSES; pass++) {
         const unsigned vector = input_vector + pass * THREADS;
         const unsigned position = first_position + vector * INPUT_VECTOR;
-        input_valid[pass] = vector < POSITION_VECTORS && position < all_positions && input_channel < CHANNEL_LANES;
+        input_valid[pass] = vector < POSITION_VECTORS && position < all_positions && input_channel < SLAB_CHANNELS;
         input_slab[pass] = input + FIRST_OF(position, in_channels) + input_channel * positions;
     }
 
@@ -166,10 +167,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
                     copy<INPUT_VECTOR>(input_next[step][pass], input_slab[pass] + step * CHANNEL_STEP * positions);
             }
         }
-        filter_slab += CHANNEL_LANES;
+        filter_slab += SLAB_CHANNELS;
 #pragma unroll
         for (int pass = 0; pass < POSITION_PASSES; pass++)
-            input_slab[pass] += CHANNEL_LANES * positions;
+            input_slab[pass] += SLAB_CHANNELS * positions;
     };
 
     float *const filter_shared = slabs + FILTER_START + FILTER_CHANNEL(filter_channel) + filter_row;
@@ -189,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 #pragma unroll
             for (int pass = 0; pass < POSITION_PASSES; pass++) {
                 float *const to = at(input_shared, stage_bytes) + INPUT_CHANNEL(step * CHANNEL_STEP) + pass * THREADS * INPUT_VECTOR;
-                if (input_channel < CHANNEL_LANES && input_vector + pass * THREADS < POSITION_VECTORS) {
+                if (input_channel < SLAB_CHANNELS && input_vector + pass * THREADS < POSITION_VECTORS) {
 #pragma unroll
                     for (int word = 0; word < INPUT_VECTOR; word += STORE_VECTOR)
                         copy<STORE_VECTOR>(to + word, input_next[step][pass] + word);
@@ -209,15 +210,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 
     float sum[THREAD_OUTPUTS] = {};
 
-    const auto multiply = [&](const unsigned stage_bytes) {
+    const auto multiply = [&](const unsigned stage_bytes, const int group) {
+        const float *const width_group = at(width_tile, stage_bytes) + WIDTH_CHANNEL(group * CHANNEL_LANES);
+        const float *const height_group = at(height_tile, stage_bytes) + HEIGHT_CHANNEL(group * CHANNEL_LANES);
         alignas(16) float columns[THREAD_W];
         alignas(16) float rows[WARP_H];
 #pragma unroll
         for (int column = 0; column < THREAD_W; column += WIDTH_VECTOR)
-            copy<WIDTH_VECTOR>(columns + column, at(width_tile, stage_bytes) + column * ELEMENT_LANES);
+            copy<WIDTH_VECTOR>(columns + column, width_group + column * ELEMENT_LANES);
 #pragma unroll
         for (int row = 0; row < WARP_H; row += HEIGHT_VECTOR)
-            copy<HEIGHT_VECTOR>(rows + row, at(height_tile, stage_bytes) + row);
+            copy<HEIGHT_VECTOR>(rows + row, height_group + row);
 #pragma unroll
         for (int row = 0; row < WARP_H; row++)
 #pragma unroll
@@ -231,15 +234,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     publish(stage_bytes);
     __syncthreads();
     // The last slab stands after the loop: with a branch around the fetch, the compiler would sink it below the sums.
-    for (; channels_left > CHANNEL_LANES; channels_left -= CHANNEL_LANES) {
-        fetch(channels_left - CHANNEL_LANES);
-        multiply(stage_bytes);
+    for (; channels_left > SLAB_CHANNELS; channels_left -= SLAB_CHANNELS) {
+        fetch(channels_left - SLAB_CHANNELS);
+#pragma unroll
+        for (int group = 0; group < SLAB_GROUPS; group++)
+            multiply(stage_bytes, group);
         stage_bytes = 4 * STAGE - stage_bytes;
         publish(stage_bytes);
         __syncthreads();
     }
-    if (!CHANNEL_TAIL || channel_lane < channels_left)
-        multiply(stage_bytes);
+#if CHANNEL_TAIL
+#pragma unroll 1
+    for (unsigned channel = channel_lane; channel < channels_left; channel += CHANNEL_LANES)
+        multiply(stage_bytes, channel / CHANNEL_LANES);
+#else
+#pragma unroll
+    for (int group = 0; group < SLAB_GROUPS; group++)
+        multiply(stage_bytes, group);
+#endif
 
     add_up<THREAD_OUTPUTS, 1>(sum, channel_lane);
 

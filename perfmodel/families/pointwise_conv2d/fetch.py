@@ -17,11 +17,15 @@ MAX_VECTOR_WORDS = 4
 class Fetch:
     """Vector widths in words, threads and passes of a slab's fetch; arrays of shape ``(n,)``.
 
+    A slab has ``slab_groups`` groups of C_num channels.
+
     Filters: ``filter_channel_lanes`` neighbouring threads take the channels of one filter, ``filter_step`` filters a pass.
     Input: ``position_lanes`` neighbouring threads take the positions of one channel in ``position_passes``,
     ``channel_step`` channels a pass.
     """
 
+    slab_groups: Integers
+    slab_channels: Integers
     filter_vector: Integers
     filter_channel_lanes: Integers
     filter_step: Integers
@@ -47,7 +51,7 @@ def _power_of_two_from(value: Integers) -> Integers:
     return power
 
 
-def fetch(problem: PointwiseConv2d, tile: Tiles) -> Fetch:
+def fetch(problem: PointwiseConv2d, tile: Tiles, slab_groups: Integers) -> Fetch:
     """How the slabs of each configuration are fetched: vectors as wide as channel count, image and tile allow.
 
     >>> import numpy as np
@@ -55,22 +59,24 @@ def fetch(problem: PointwiseConv2d, tile: Tiles) -> Fetch:
     >>> from .blocking import tiles
     >>> from .configuration import PointwiseConfiguration
     >>> problem = PointwiseConv2d(in_channels=256, out_channels=256, height=28, width=28)
-    >>> plan = fetch(problem, tiles(problem, Batch.of([PointwiseConfiguration(block_width_split=2)]), 132))
+    >>> plan = fetch(problem, tiles(problem, Batch.of([PointwiseConfiguration(block_width_split=2)]), 132), np.array([1]))
     >>> int(plan.filter_vector[0]), int(plan.filter_passes[0])
     (4, 2)
     """
-    lanes = tile.channel_lanes
-    filter_vector = np.gcd(np.gcd(MAX_VECTOR_WORDS, problem.in_channels), lanes)
-    filter_channel_lanes = lanes // filter_vector
+    channels = slab_groups * tile.channel_lanes
+    filter_vector = np.gcd(np.gcd(MAX_VECTOR_WORDS, problem.in_channels), channels)
+    filter_channel_lanes = channels // filter_vector
     filter_step = THREADS_PER_BLOCK // filter_channel_lanes
     aligned_positions = np.where(tile.filters_along_width, tile.warp_height, tile.block_width)
     input_vector = np.gcd(np.gcd(MAX_VECTOR_WORDS, problem.image_positions), aligned_positions)
     position_vectors = tile.position_tile // input_vector
     # Lanes of one phase of a store stay within one channel where threads are idle anyway: rows then cannot collide.
-    spare_lanes = np.minimum(WARP_SIZE // input_vector, THREADS_PER_BLOCK // lanes)
+    spare_lanes = np.minimum(WARP_SIZE // input_vector, THREADS_PER_BLOCK // channels)
     position_lanes = np.minimum(np.maximum(_power_of_two_from(position_vectors), spare_lanes), THREADS_PER_BLOCK)
     channel_step = THREADS_PER_BLOCK // position_lanes
     return Fetch(
+        slab_groups=slab_groups,
+        slab_channels=channels,
         filter_vector=filter_vector,
         filter_channel_lanes=filter_channel_lanes,
         filter_step=filter_step,
@@ -80,7 +86,7 @@ def fetch(problem: PointwiseConv2d, tile: Tiles) -> Fetch:
         position_lanes=position_lanes,
         position_passes=ceil_div(position_vectors, THREADS_PER_BLOCK),  # type: ignore[arg-type]
         channel_step=channel_step,
-        channel_passes=ceil_div(lanes, channel_step),  # type: ignore[arg-type]
+        channel_passes=ceil_div(channels, channel_step),  # type: ignore[arg-type]
         width_vector=np.gcd(MAX_VECTOR_WORDS, tile.thread_width),
         height_vector=np.gcd(MAX_VECTOR_WORDS, tile.warp_height),
     )

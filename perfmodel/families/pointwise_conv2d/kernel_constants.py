@@ -26,10 +26,12 @@ class SharedLayout:
         return STAGES * self.stage_words * FLOAT_BYTES
 
 
-def _operand(tile: Tiles, fetched: Fetch, index: int, *, along_width: bool) -> Operand:
+def operand_of(tile: Tiles, fetched: Fetch, index: int, *, along_width: bool) -> Operand:
+    """The width or the height operand of the configuration at ``index``."""
     filters = bool(tile.filters_along_width[index]) == along_width
     return Operand(
         channel_lanes=int(tile.channel_lanes[index]),
+        slab_channels=int(fetched.slab_channels[index]),
         words=int((tile.block_width if along_width else tile.block_height)[index]),
         read_words=int((tile.thread_width if along_width else tile.warp_height)[index]),
         read_vector=int((fetched.width_vector if along_width else fetched.height_vector)[index]),
@@ -42,21 +44,21 @@ def _operand(tile: Tiles, fetched: Fetch, index: int, *, along_width: bool) -> O
 
 def shared_layout(tile: Tiles, fetched: Fetch, index: int) -> SharedLayout:
     """Pitches of the width and the height operand of the configuration at ``index``, and the words of a stage."""
-    width = pitches(_operand(tile, fetched, index, along_width=True))
-    height = pitches(_operand(tile, fetched, index, along_width=False))
-    lanes = int(tile.channel_lanes[index])
-    stage = round_up(round_up(width.words(lanes), MAX_VECTOR_WORDS) + height.words(lanes), MAX_VECTOR_WORDS)
+    width = pitches(operand_of(tile, fetched, index, along_width=True))
+    height = pitches(operand_of(tile, fetched, index, along_width=False))
+    channels = int(fetched.slab_channels[index])
+    stage = round_up(round_up(width.words(channels), MAX_VECTOR_WORDS) + height.words(channels), MAX_VECTOR_WORDS)
     return SharedLayout(width=width, height=height, stage_words=stage)
 
 
 def defines(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int) -> tuple[tuple[str, int], ...]:
     """Macros of the configuration at ``index``; problems that agree in them share one compiled kernel."""
     layout = shared_layout(tile, fetched, index)
-    lanes = int(tile.channel_lanes[index])
     return (
         ("LAYOUT", 1 if tile.filters_along_width[index] else 2),
         ("BLOCKS_PER_SM", int(tile.blocks_per_sm[index])),
-        ("CHANNEL_LANES", lanes),
+        ("CHANNEL_LANES", int(tile.channel_lanes[index])),
+        ("SLAB_GROUPS", int(fetched.slab_groups[index])),
         ("THREAD_W", int(tile.thread_width[index])),
         ("WARP_H", int(tile.warp_height[index])),
         ("WIDTH_VECTOR", int(fetched.width_vector[index])),
@@ -70,6 +72,6 @@ def defines(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int) -
         ("HEIGHT_PITCH", layout.height.pitch),
         ("HEIGHT_PAD", layout.height.pad),
         ("ONE_IMAGE", int(problem.batch == 1)),
-        ("CHANNEL_TAIL", int(problem.in_channels % lanes != 0)),
+        ("CHANNEL_TAIL", int(problem.in_channels % int(fetched.slab_channels[index]) != 0)),
         ("FILTER_TAIL", int(problem.out_channels % int(tile.filter_tile[index]) != 0)),
     )

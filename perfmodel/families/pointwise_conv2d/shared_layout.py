@@ -13,8 +13,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import SHARED_BANKS, WARP_SIZE
-from .blocking import THREADS_PER_BLOCK
+from ...definitions import FLOAT_BYTES, SHARED_BANKS, WARP_SIZE
+from ...simulator.access import shared_wavefronts
+from .blocking import THREADS_PER_BLOCK, WARPS_PER_BLOCK
 
 Integers = NDArray[np.int64]
 
@@ -25,6 +26,7 @@ CHANNELS_PER_PAD = 4
 class Operand:
     """One operand of one tile: everything that decides which banks its accesses touch. Extents and vectors in words.
 
+    A slab has ``slab_channels``, of which a warp reads ``channel_lanes`` at once.
     ``words``: of one channel; ``read_words``: that a lane reads, in steps of ``read_vector``; ``spread``: whether the
     lanes of a channel read different words or all the same.
     ``store_lanes`` neighbouring threads store ``fetch_vector`` words each: channels of a filter when ``transposed``,
@@ -32,6 +34,7 @@ class Operand:
     """
 
     channel_lanes: int
+    slab_channels: int
     words: int
     read_words: int
     read_vector: int
@@ -43,10 +46,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pitches:
-    """Words from channel to channel, additional words after each fourth, and the wavefronts of one slab that follow.
+    """Words from channel to channel, additional words after each fourth, and what follows for one slab.
 
-    ``store_vector`` is the width of a store, at most that of the fetch. Reads are those of one warp, stores those of the block; ``conflicts`` are the wavefronts of both beyond one for each
-    phase with an active lane.
+    ``store_vector`` is the width of a store, at most that of the fetch. Reads are those
+    of one group by one warp, stores those of a slab by the block; conflicts are the wavefronts beyond one for each phase with an active lane.
     """
 
     pitch: int
@@ -56,34 +59,17 @@ class Pitches:
     read_wavefronts: int
     store_requests: int
     store_wavefronts: int
-    conflicts: int
+    read_conflicts: int
+    store_conflicts: int
 
-    def words(self, channel_lanes: int) -> int:
+    @property
+    def conflicts(self) -> int:
+        """Conflicts of a slab, weighted as a block meets them: four warps read, and all of them together store."""
+        return WARPS_PER_BLOCK * self.read_conflicts + self.store_conflicts
+
+    def words(self, slab_channels: int) -> int:
         """Words of one slab of the operand."""
-        return channel_lanes * self.pitch + (channel_lanes - 1) // CHANNELS_PER_PAD * self.pad
-
-
-def wavefronts(word: Integers, active: NDArray[np.bool_], vector: int) -> Integers:
-    """Wavefronts of requests of 32 lanes that access ``vector`` words each from ``word`` on; both of shape ``(n, 32)``.
-
-    Accesses of 8 and 16 bytes go in 2 and 4 phases of neighbouring lanes; in a phase each bank serves one word a wavefront.
-
-    >>> lanes = np.arange(32)[None]
-    >>> wavefronts(lanes * 2, lanes >= 0, 1), wavefronts(lanes * 4, lanes >= 0, 4)
-    (array([2]), array([4]))
-    """
-    phases = word.reshape(-1, WARP_SIZE // vector)
-    words = (phases[:, :, None] + np.arange(vector)).reshape(len(phases), WARP_SIZE)
-    present = np.repeat(active.reshape(-1, WARP_SIZE // vector), vector, axis=1)
-    keyed = np.sort(np.where(present, words % SHARED_BANKS * 2**40 + words, -1), axis=1)
-    distinct = np.ones_like(keyed, dtype=bool)
-    distinct[:, 1:] = keyed[:, 1:] != keyed[:, :-1]
-    distinct &= keyed >= 0
-    row = np.broadcast_to(np.arange(len(keyed))[:, None] * SHARED_BANKS, keyed.shape)
-    slot = (row + (keyed >> 40))[distinct]
-    per_bank = np.bincount(slot, minlength=len(keyed) * SHARED_BANKS).reshape(-1, SHARED_BANKS)
-    total: Integers = per_bank.max(axis=1).reshape(len(word), vector).sum(axis=1)
-    return total
+        return slab_channels * self.pitch + (slab_channels - 1) // CHANNELS_PER_PAD * self.pad
 
 
 def _read_accesses(operand: Operand) -> tuple[Integers, Integers]:
@@ -110,7 +96,7 @@ def _straight_stores(operand: Operand, vector: int) -> tuple[Integers, Integers]
     """Channel and first word of every thread in the stores of the input, ``vector`` words each."""
     thread = np.arange(THREADS_PER_BLOCK)
     step = THREADS_PER_BLOCK // operand.store_lanes
-    channel = thread // operand.store_lanes + np.arange(0, operand.channel_lanes, step)[:, None, None, None]
+    channel = thread // operand.store_lanes + np.arange(0, operand.slab_channels, step)[:, None, None, None]
     across = np.arange(0, operand.words, THREADS_PER_BLOCK * operand.fetch_vector)[:, None, None]
     within = np.arange(0, operand.fetch_vector, vector)[:, None]
     word = thread % operand.store_lanes * operand.fetch_vector + across + within
@@ -122,7 +108,7 @@ def _store_accesses(operand: Operand, vector: int) -> tuple[Integers, Integers, 
     """Channel, word and activity of every lane in the block's stores of one slab, each of shape ``(requests, 32)``."""
     channel, word = _transposed_stores(operand) if operand.transposed else _straight_stores(operand, vector)
     channel, word = channel.reshape(-1, WARP_SIZE), word.reshape(-1, WARP_SIZE)
-    active = (word < operand.words) & (channel < operand.channel_lanes)
+    active = (word < operand.words) & (channel < operand.slab_channels)
     used = active.any(axis=1)
     return channel[used], word[used], active[used]
 
@@ -134,15 +120,23 @@ def _offset(channel: Integers, pitch: int, pad: int) -> Integers:
 
 def _candidates(operand: Operand, unit: int) -> list[tuple[int, int]]:
     """Pitches and pads worth trying, smallest footprint first; the first is the tightest layout."""
-    lanes = operand.channel_lanes
+    channels = operand.slab_channels
     pitch = range(-(-operand.words // unit) * unit, operand.words + SHARED_BANKS + unit, unit)
-    pad = range(0, SHARED_BANKS if lanes > CHANNELS_PER_PAD else 1, unit)
-    footprint = {(p, q): lanes * p + (lanes - 1) // CHANNELS_PER_PAD * q for p in pitch for q in pad}
+    pad = range(0, SHARED_BANKS if channels > CHANNELS_PER_PAD else 1, unit)
+    footprint = {(p, q): channels * p + (channels - 1) // CHANNELS_PER_PAD * q for p in pitch for q in pad}
     return sorted(footprint, key=lambda pair: (footprint[pair], pair))
 
 
-def _busy_phases(active: NDArray[np.bool_], vector: int) -> int:
-    return int(active.reshape(-1, WARP_SIZE // vector).any(axis=1).sum())
+def _wavefronts(word: Integers, active: NDArray[np.bool_], vector: int) -> tuple[int, int]:
+    total, ideal = shared_wavefronts((word * FLOAT_BYTES).astype(np.uint64), active, vector * FLOAT_BYTES)
+    return int(total.sum()), int(ideal.sum())
+
+
+def read_wavefronts(operand: Operand, found: Pitches, channels: int) -> tuple[int, int]:
+    """Wavefronts of one warp's reads of a group that has only so many channels, and their number without conflicts."""
+    channel, word = _read_accesses(operand)
+    active = np.broadcast_to(channel < channels, word.shape)
+    return _wavefronts(word + _offset(channel, found.pitch, found.pad), active, operand.read_vector)
 
 
 def _best_layout(operand: Operand, store_vector: int) -> Pitches:
@@ -150,20 +144,20 @@ def _best_layout(operand: Operand, store_vector: int) -> Pitches:
     read_channel, read_word = _read_accesses(operand)
     store_channel, store_word, active = _store_accesses(operand, store_vector)
     everyone = np.ones(read_word.shape, dtype=bool)
-    ideal = _busy_phases(everyone, operand.read_vector) + _busy_phases(active, store_vector)
     best: Pitches | None = None
     for pitch, pad in _candidates(operand, max(operand.read_vector, store_vector)):
-        reads = wavefronts(read_word + _offset(read_channel, pitch, pad), everyone, operand.read_vector).sum()
-        stores = wavefronts(store_word + _offset(store_channel, pitch, pad), active, store_vector).sum()
+        reads, ideal_reads = _wavefronts(read_word + _offset(read_channel, pitch, pad), everyone, operand.read_vector)
+        stores, ideal_stores = _wavefronts(store_word + _offset(store_channel, pitch, pad), active, store_vector)
         found = Pitches(
             pitch=pitch,
             pad=pad,
             store_vector=store_vector,
             read_requests=len(read_word),
-            read_wavefronts=int(reads),
+            read_wavefronts=reads,
             store_requests=len(store_word),
-            store_wavefronts=int(stores),
-            conflicts=int(reads + stores) - ideal,
+            store_wavefronts=stores,
+            read_conflicts=reads - ideal_reads,
+            store_conflicts=stores - ideal_stores,
         )
         if best is None or found.conflicts < best.conflicts:
             best = found
@@ -178,7 +172,7 @@ def pitches(operand: Operand) -> Pitches:
     """The layout with the widest stores that is free of bank conflicts, or the one with the fewest where none is.
 
     >>> filters = Operand(
-    ...     channel_lanes=8, words=64, read_words=8, read_vector=4, spread=True, transposed=True, fetch_vector=4,
+    ...     channel_lanes=8, slab_channels=8, words=64, read_words=8, read_vector=4, spread=True, transposed=True, fetch_vector=4,
     ...     store_lanes=2)
     >>> found = pitches(filters)
     >>> found.pitch, found.pad, found.conflicts
