@@ -2,16 +2,15 @@
 
 A lane needs the elements t … t + F − 1 of a row, t its number. In one exchange with the lane whose number differs in bit
 ``mask``, a lane with that bit clear publishes its tap ``tap + mask`` and one with it set ``tap − mask``; both then hold
-``tap``. So a tap comes for one shuffle from two others that lie ``2 · mask`` apart, and two loads that lie a power of two
-apart give everything between them. Few loads are then a shortest path over the taps from 0 to F − 1 whose steps are 1 or
-such a power; the exchanges are the dependency graph of the taps, cut down to what is needed.
+``tap``. So a tap comes for one shuffle from two others that lie ``2 · mask`` apart. The search grows, from a choice of loads,
+the graph of taps that depend on one another, and takes the smallest choice whose graph holds all F.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations, count
 
 import networkx as nx
 import numpy as np
@@ -68,55 +67,57 @@ class ExchangePlan:
         return self.shuffles + sum(1 if offset % WARP_SIZE == 0 else 2 for offset in self.load_offsets)
 
 
-def _reach_graph() -> nx.DiGraph[int]:
-    """Taps as nodes; an edge joins two loads between which exchanges give every tap."""
+def _dependencies(load_offsets: tuple[int, ...]) -> nx.DiGraph[int]:
+    """All taps that exchanges give from these loads, each with edges from the two that it comes from and its mask.
+
+    Taps are found generation by generation, so that each comes by as few exchanges in a row as possible.
+    """
     graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(range(_FARTHEST_LOAD + 1))
-    spans = [*(2 * mask for mask in _MASKS), 1]
-    graph.add_edges_from((tap, tap + span) for span in spans for tap in range(_FARTHEST_LOAD + 1 - span))
-    return graph
+    graph.add_nodes_from(load_offsets, mask=0)
+    while True:
+        found = {
+            tap + mask: mask
+            for mask in reversed(_MASKS)
+            for tap in graph
+            if tap + 2 * mask in graph and tap + mask not in graph
+        }
+        if not found:
+            return graph
+        for tap, mask in found.items():
+            graph.add_node(tap, mask=mask)
+            graph.add_edges_from(((tap - mask, tap), (tap + mask, tap)))
 
 
-def _between(low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Taps between two loads with the mask that each is exchanged by, halving the gap."""
-    mask = (high - low) // 2
-    if mask:
-        yield low + mask, mask
-        yield from _between(low, low + mask)
-        yield from _between(low + mask, high)
-
-
-def _plan(filter_width: int, load_offsets: tuple[int, ...]) -> ExchangePlan:
-    """The plan with these loads and no exchange that is not needed."""
-    dependencies: nx.DiGraph[int] = nx.DiGraph()
-    dependencies.add_nodes_from(load_offsets)
-    masks: dict[int, int] = {}
-    for low, high in zip(load_offsets[:-1], load_offsets[1:], strict=True):
-        for tap, mask in _between(low, high):
-            masks[tap] = mask
-            dependencies.add_edges_from(((tap - mask, tap), (tap + mask, tap)))
-    wanted = set(range(filter_width))
-    needed = wanted.union(*(nx.ancestors(dependencies, tap) for tap in wanted))
-    ordered = nx.lexicographical_topological_sort(dependencies, key=lambda tap: (-masks.get(tap, WARP_SIZE), tap))
-    steps = tuple(ExchangeStep(tap, masks[tap]) for tap in ordered if tap in masks and tap in needed)
-    return ExchangePlan(
-        filter_width=filter_width, load_offsets=tuple(o for o in load_offsets if o in needed), steps=steps
+def _plan(filter_width: int, load_offsets: tuple[int, ...]) -> tuple[ExchangePlan, int] | None:
+    """The plan with these loads and its longest chain of exchanges; None where they do not give every tap."""
+    graph = _dependencies(load_offsets)
+    wanted = range(filter_width)
+    if not all(tap in graph for tap in wanted):
+        return None
+    needed = graph.subgraph(set(wanted).union(*(nx.ancestors(graph, tap) for tap in wanted)))
+    if not all(load in needed for load in load_offsets):
+        return None
+    steps = tuple(
+        ExchangeStep(tap, needed.nodes[tap]["mask"])
+        for generation in nx.topological_generations(needed)
+        for tap in sorted(generation)
+        if needed.nodes[tap]["mask"]
     )
+    plan = ExchangePlan(filter_width=filter_width, load_offsets=load_offsets, steps=steps)
+    return plan, nx.dag_longest_path_length(needed)
 
 
-def _fewest_loads(filter_width: int, last_loads: range) -> ExchangePlan:
-    """Fewest loads, then fewest shuffles, then the widest gaps first, among plans whose last load is in the range."""
-    graph = _reach_graph()
-    distances = nx.single_source_shortest_path_length(graph, 0)
-    fewest = min(distances[last] for last in last_loads)
-    paths = (
-        tuple(path)
-        for last in last_loads
-        if distances[last] == fewest
-        for path in nx.all_shortest_paths(graph, 0, last)
-    )
-    plans = (_plan(filter_width, path) for path in paths)
-    return min(plans, key=lambda plan: (plan.loads, plan.shuffles, [-offset for offset in plan.load_offsets]))
+def _plans(filter_width: int, farthest_load: int, loads: int) -> list[tuple[ExchangePlan, int]]:
+    """All plans with so many loads; tap 0 is always loaded, because nothing lies before it."""
+    choices = combinations(range(1, farthest_load + 1), loads - 1)
+    return [plan for others in choices if (plan := _plan(filter_width, (0, *others))) is not None]
+
+
+def _smallest(filter_width: int, farthest_load: int) -> ExchangePlan:
+    """Fewest loads; among these fewest shuffles, then the shortest chain of exchanges, then the farthest loads."""
+    plans = next(found for loads in count(1) if (found := _plans(filter_width, farthest_load, loads)))
+    best = min(plans, key=lambda found: (found[0].shuffles, found[1], [-offset for offset in found[0].load_offsets]))
+    return best[0]
 
 
 def all_loaded(filter_width: int) -> ExchangePlan:
@@ -136,7 +137,7 @@ def in_range_plan(filter_width: int) -> ExchangePlan:
     ExchangePlan(filter_width=5, load_offsets=(0, 4), steps=(ExchangeStep(tap=2, mask=2), ExchangeStep(tap=1, mask=1), \
 ExchangeStep(tap=3, mask=1)))
     """
-    return _fewest_loads(filter_width, range(filter_width - 1, filter_width))
+    return _smallest(filter_width, filter_width - 1)
 
 
 @cache
@@ -147,15 +148,15 @@ def over_reading_plan(filter_width: int) -> ExchangePlan:
     >>> plan.load_offsets, plan.shuffles
     ((0, 16), 11)
     """
-    return _fewest_loads(filter_width, range(filter_width - 1, _FARTHEST_LOAD + 1))
+    return _smallest(filter_width, _FARTHEST_LOAD)
 
 
 @cache
 def executed_plan(filter_width: int) -> ExchangePlan:
     """The plan that the kernel executes: over-reading only where that takes fewer slots of the load/store pipe.
 
-    >>> executed_plan(11).load_offsets, executed_plan(15).load_offsets
-    ((0, 8, 10), (0, 16))
+    >>> executed_plan(11).load_offsets, executed_plan(31).load_offsets
+    ((0, 8, 10), (0, 32))
     """
     return min(in_range_plan(filter_width), over_reading_plan(filter_width), key=lambda plan: plan.pipe_slots)
 

@@ -31,7 +31,7 @@ def multiply_adds(problem: Conv2d, sizes: Strips) -> Floats:
     return (_passes(problem, sizes) * outputs * problem.filter_taps).astype(float)
 
 
-def shuffles(problem: Conv2d, sizes: Strips, warps: Integers) -> Floats:
+def shuffles(problem: Conv2d, sizes: Strips, warps: Floats) -> Floats:
     """Warp-level shuffles: those of each row read, and one of every launched warp that tells it its row."""
     of_row = np.where(sizes.rotate, problem.filter_width - 1, executed_plan(problem.filter_width).shuffles)
     exchanged = _passes(problem, sizes) * rows_in_step(problem, sizes) * of_row

@@ -45,4 +45,5 @@ def loop_code_bytes(problem: Conv2d, sizes: Strips) -> Floats:
     outputs = np.where(sizes.rows & ~sizes.rolling, sizes.rows_per_thread, 1)
     exchanges = np.where(sizes.columns, 2 * problem.filter_width, 0)
     row = 4 + 3 * _loads_of_row(problem, sizes) + exchanges
-    return INSTRUCTION_BYTES * (outputs * problem.filter_taps + rows_in_step(problem, sizes) * row).astype(float)
+    instructions = outputs * problem.filter_taps + rows_in_step(problem, sizes) * row
+    return np.asarray(INSTRUCTION_BYTES * instructions, np.float64)

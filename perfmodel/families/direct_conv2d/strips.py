@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...definitions import WARP_SIZE, ceil_div
 from ...launch import Launch
 from ..base import NONE_CODE, Batch
-from .configuration import Accumulators, DirectConv2dConfiguration, Exchange, Reuse
+from .configuration import Accumulators, DirectConv2dConfiguration, Exchange
 from .problem import Conv2d
 
 Integers = NDArray[np.int64]
@@ -63,6 +63,7 @@ class Strips:
 def strips(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Strips:
     """Sizes of every configuration of the batch.
 
+    >>> from perfmodel.families.direct_conv2d import Reuse
     >>> configuration = DirectConv2dConfiguration(
     ...     reuse=Reuse.ROW, exchange=None, accumulators=Accumulators.UNROLLED, rows_per_thread=2, block_x=32, block_y=1)
     >>> problem = Conv2d(height=7, width=40, filter_height=3, filter_width=3)

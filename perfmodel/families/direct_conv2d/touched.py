@@ -43,9 +43,7 @@ def clipped_floor_sum(
     below = np.clip(-((first - low) // step), 0, count)
     up_to_high = np.clip((high - first) // step + 1, below, count)
     inner = _floor_sum(first + offset, step, up_to_high, divisor) - _floor_sum(first + offset, step, below, divisor)
-    return np.asarray(
-        below * ((low + offset) // divisor) + inner + (count - up_to_high) * ((high + offset) // divisor)
-    )
+    return np.asarray(below * ((low + offset) // divisor) + inner + (count - up_to_high) * ((high + offset) // divisor))
 
 
 def row_loads(first: int, step: int, rows: int, count: int, height: int) -> Integers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +60,9 @@ def _input_runs(problem: Conv2d, columns: bool, rotate: bool) -> tuple[_Run, ...
         return (here, beyond) if problem.filter_width > 1 else (here,)
     if columns:
         return (_Run(np.array(executed_plan(problem.filter_width).load_offsets) + edge, WARP_SIZE, across),)
-    return _warps_with_an_output(np.array(all_loaded(problem.filter_width).load_offsets) + edge, problem, problem.stride)
+    return _warps_with_an_output(
+        np.array(all_loaded(problem.filter_width).load_offsets) + edge, problem, problem.stride
+    )
 
 
 def _accesses(runs: tuple[_Run, ...], spacing: int, width: int, starts: Integers) -> tuple[int, int, int]:
@@ -94,7 +97,10 @@ def input_loads(problem: Conv2d, sizes: Strips) -> Accesses:
     def of_kinds(columns: Integers, rotate: Integers, shared_rows: Integers) -> tuple[Integers, Integers, Integers]:
         totals = [
             _accesses(
-                _input_runs(problem, bool(c), bool(r)), problem.stride, problem.width, _input_row_starts(problem, int(n))
+                _input_runs(problem, bool(c), bool(r)),
+                problem.stride,
+                problem.width,
+                _input_row_starts(problem, int(n)),
             )
             for c, r, n in zip(columns, rotate, shared_rows, strict=True)
         ]
@@ -134,10 +140,10 @@ def block_sectors(problem: Conv2d, launch: Launch, sizes: Strips) -> Floats:
     output_columns = np.minimum(launch.block_x, problem.output_width)
     rows = np.minimum((output_rows - 1) * problem.stride + problem.filter_height, problem.height)
     columns = np.minimum((output_columns - 1) * problem.stride + problem.filter_width, problem.width)
-    if problem.width % _SECTOR_ELEMENTS:  # rows start anywhere in a sector
-        sectors_of_row = (columns + _SECTOR_ELEMENTS - 1) / _SECTOR_ELEMENTS
-    else:
-        sectors_of_row = np.ceil((columns + -problem.padding % _SECTOR_ELEMENTS) / _SECTOR_ELEMENTS)
+    several_rows = problem.batch * problem.in_channels * problem.height > 1
+    step = math.gcd(problem.width, _SECTOR_ELEMENTS) if several_rows else _SECTOR_ELEMENTS  # of the rows' starts
+    reach = -(-(columns + -problem.padding % step) // step) * step
+    sectors_of_row = (reach + _SECTOR_ELEMENTS - step) / _SECTOR_ELEMENTS
     return np.asarray(launch.blocks * rows * sectors_of_row * problem.filter_channels, np.float64)
 
 
