@@ -25,6 +25,7 @@ from .sensors import sampled_sensors, summarise
 SHORT_KERNEL_S = 10e-6
 """Below this, events measure themselves too: their resolution is half a microsecond."""
 GRAPH_LAUNCHES = 32
+BATCH_LAUNCHES = 256
 GRAPH_BUFFER_LIMIT_BYTES = 4 * 2**30
 WARM_UP_LAUNCHES = 3
 SECONDS_PER_MS = 1e-3
@@ -75,6 +76,25 @@ def event_samples(kernel: DeviceKernel, launch: Launch, call: DeviceCall, flush:
             stop.record()
         pairs[-1][1].synchronize()
         return [cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS for start, stop in pairs]
+
+    return take
+
+
+def batch_samples(kernel: DeviceKernel, launch: Launch, call: DeviceCall) -> Take:
+    """A function that takes n samples, each the mean over many launches in a row between two events."""
+    cuda = import_cupy().cuda
+
+    def take(count: int) -> list[float]:
+        samples = []
+        for _ in range(count):
+            start, stop = cuda.Event(), cuda.Event()
+            start.record()
+            for _ in range(BATCH_LAUNCHES):
+                enqueue(kernel, launch, call)
+            stop.record()
+            stop.synchronize()
+            samples.append(cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS / BATCH_LAUNCHES)
+        return samples
 
     return take
 
