@@ -1,0 +1,163 @@
+"""Requests, sectors, lines and wavefronts of warp-level accesses, from the addresses of their lanes.
+
+Warps whose lanes lie in the same pattern relative to their first active lane are analysed once: sectors and lines then depend only on
+the first address modulo a line, and wavefronts not even on that, because adding a constant to every address rotates the banks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..definitions import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
+
+Mask = NDArray[np.bool_]
+Addresses = NDArray[np.uint64]
+
+_INACTIVE = np.uint64(0xA5A5_A5A5_A5A5_A5A5)
+_MIX = np.random.default_rng(0x5EED).integers(1, 2**63, size=WARP_SIZE, dtype=np.uint64) | np.uint64(1)
+"""Odd multipliers that fold the 32 relative addresses of a warp into one key; equal keys are compared in full afterwards."""
+
+
+def distinct_per_row(values: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Number of distinct values in each row of an array of shape ``(n, k)``.
+
+    >>> distinct_per_row(np.array([[1, 1, 2], [3, 3, 3]], dtype=np.uint64)).tolist()
+    [2, 1]
+    """
+    ordered = values
+    if not (values[:, 1:] >= values[:, :-1]).all():
+        ordered = np.sort(values, axis=1)
+    return (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1, dtype=np.int64) + 1
+
+
+def phases_of(width_bytes: int) -> int:
+    """Parts of a warp that a shared access serves one after the other: whole, half or quarter warps.
+
+    >>> phases_of(4), phases_of(8), phases_of(16)
+    (1, 2, 4)
+    """
+    return max(1, min(width_bytes, 16) // BANK_BYTES)
+
+
+def shared_wavefronts(
+    addresses: Addresses, active: Mask, width_bytes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Wavefronts of each row of 32 lanes, and how many there would be without bank conflicts.
+
+    In each phase every bank delivers one 4-byte word; lanes that read the same word share it. The wavefronts of a phase are the largest
+    number of distinct words in one bank; a phase without an active lane needs none.
+
+    >>> stride_two = np.arange(32, dtype=np.uint64)[None, :] * 8
+    >>> [int(n[0]) for n in shared_wavefronts(stride_two, np.ones((1, 32), bool), 4)]
+    [2, 1]
+    """
+    rows, phases = len(addresses), phases_of(width_bytes)
+    words_per_lane = max(1, width_bytes // BANK_BYTES)
+    first = (addresses // np.uint64(BANK_BYTES)).reshape(rows * phases, -1)
+    words = (first[:, :, None] + np.arange(words_per_lane, dtype=np.uint64)).reshape(rows * phases, -1)
+    present = np.repeat(active.reshape(rows * phases, -1), words_per_lane, axis=1)
+    order = np.argsort(np.where(present, words, np.uint64(2**64 - 1)), axis=1, kind="stable")
+    words, present = np.take_along_axis(words, order, 1), np.take_along_axis(present, order, 1)
+    new = present.copy()
+    new[:, 1:] &= (words[:, 1:] != words[:, :-1]) | ~present[:, :-1]
+    row, column = np.nonzero(new)
+    bank = (words[row, column] % np.uint64(SHARED_BANKS)).astype(np.int64)
+    per_bank = np.bincount(row * SHARED_BANKS + bank, minlength=rows * phases * SHARED_BANKS)
+    per_phase = per_bank.reshape(rows, phases, SHARED_BANKS).max(axis=2)
+    return per_phase.sum(axis=1), (per_phase > 0).sum(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What one warp-level access touches, for each warp (arrays of shape ``(warps,)``)."""
+
+    sectors: NDArray[np.int64]
+    lines: NDArray[np.int64]
+
+
+class WarpPatterns:
+    """Addresses of ``n`` warps, shape ``(n, 32)``, folded into their distinct relative patterns.
+
+    ``active`` is the mask of lanes of the same shape, or None for all lanes; every warp has at least one active lane.
+    """
+
+    def __init__(self, addresses: Addresses, active: Mask | None) -> None:
+        if active is None:
+            self.first = addresses[:, 0]
+            relative = addresses - self.first[:, None]
+        else:
+            self.first = addresses[np.arange(len(addresses)), active.argmax(axis=1)]
+            relative = np.where(active, addresses - self.first[:, None], _INACTIVE)
+        self.inverse: NDArray[np.intp]
+        if (relative == relative[0]).all():
+            self.inverse, chosen = np.zeros(len(relative), np.intp), np.zeros(1, np.intp)
+        else:
+            _, chosen, inverse = np.unique((relative * _MIX).sum(axis=1), return_index=True, return_inverse=True)
+            self.inverse = inverse.reshape(-1)
+            if not (relative[chosen][self.inverse] == relative).all():
+                chosen, self.inverse = np.arange(len(relative)), np.arange(len(relative))
+        self._chosen = chosen
+        self.relative = relative[chosen]
+        self.active = np.ones(self.relative.shape, np.bool_) if active is None else active[chosen]
+        self._wavefronts: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._footprints: dict[int, Footprint] = {}
+
+    @cached_property
+    def _filled(self) -> Addresses:
+        """Relative addresses with inactive lanes standing where the first active lane stands."""
+        return np.where(self.active, self.relative, np.uint64(0))
+
+    def _cases(self, offset: int, modulus: int) -> tuple[Addresses, Mask, NDArray[np.intp]]:
+        """Distinct pairs of pattern and first address modulo ``modulus``: addresses, active lanes, and the case of each warp."""
+        residue = (self.first + np.uint64(offset % modulus)) % np.uint64(modulus)
+        cases, inverse = np.unique(self.inverse.astype(np.uint64) * np.uint64(modulus) + residue, return_inverse=True)
+        pattern = (cases // np.uint64(modulus)).astype(np.intp)
+        placed = self._filled[pattern] + (cases % np.uint64(modulus))[:, None] + np.uint64(2**48)
+        return placed, self.active[pattern], inverse.reshape(-1)
+
+    def footprint(self, offset: int) -> Footprint:
+        """Distinct sectors and lines of each warp when ``offset`` bytes are added to every address."""
+        key = offset % LINE_BYTES
+        if key not in self._footprints:
+            placed, _, inverse = self._cases(offset, LINE_BYTES)
+            self._footprints[key] = Footprint(
+                distinct_per_row(placed // np.uint64(SECTOR_BYTES))[inverse],
+                distinct_per_row(placed // np.uint64(LINE_BYTES))[inverse],
+            )
+        return self._footprints[key]
+
+    def wavefronts(self, width_bytes: int, offset: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Shared-memory wavefronts of each warp, and their number without bank conflicts."""
+        key = (width_bytes, offset % BANK_BYTES if width_bytes < BANK_BYTES else 0)
+        if key not in self._wavefronts:
+            placed, active, inverse = self._cases(key[1], BANK_BYTES)
+            total, ideal = shared_wavefronts(placed, active, width_bytes)
+            self._wavefronts[key] = (total[inverse], ideal[inverse])
+        return self._wavefronts[key]
+
+    def local_footprint(self, width_bytes: int, offset: int) -> Footprint:
+        """Distinct sectors and lines when the hardware interleaves the local memory of a warp word by word."""
+        words = max(1, width_bytes // BANK_BYTES)
+        address = (self.relative + self.first[self._chosen][:, None] + np.uint64(offset % 2**64)) // np.uint64(
+            BANK_BYTES
+        )
+        address = (address[:, :, None] + np.arange(words, dtype=np.uint64)) * np.uint64(WARP_SIZE * BANK_BYTES)
+        address += (np.arange(WARP_SIZE, dtype=np.uint64) * np.uint64(BANK_BYTES))[None, :, None]
+        lane = self.active.argmax(axis=1)
+        fill = address[np.arange(len(address)), lane, 0]
+        address = np.where(self.active[:, :, None], address, fill[:, None, None]).reshape(len(address), -1)
+        return Footprint(
+            distinct_per_row(np.sort(address // np.uint64(SECTOR_BYTES), axis=1))[self.inverse],
+            distinct_per_row(np.sort(address // np.uint64(LINE_BYTES), axis=1))[self.inverse],
+        )
+
+
+def rows_and_warps(mask: Any, threads: int) -> Mask:
+    """Which warps have an active lane: shape ``(rows, warps)`` of a mask that broadcasts to ``(rows, threads)``."""
+    full = np.broadcast_to(mask, (mask.shape[0], threads))
+    return full.reshape(mask.shape[0], threads // WARP_SIZE, WARP_SIZE).any(axis=2)

@@ -1,0 +1,70 @@
+"""Basic blocks of a kernel, in layout order (the order that the scheduler's lowest-address rule follows)."""
+
+from __future__ import annotations
+
+from .expand import Expanded
+from .module import BasicBlock, Instruction, Label
+
+TERMINATORS = frozenset({"bra", "brx", "ret", "exit", "trap"})
+"""Instructions after which a basic block ends."""
+
+
+def _split(expanded: Expanded) -> tuple[list[list[Instruction]], dict[str, int]]:
+    """Instructions of every block, and the block that each label starts."""
+    blocks: list[list[Instruction]] = []
+    current: list[Instruction] = []
+    labels: dict[str, int] = {}
+    for statement in expanded.statements:
+        if isinstance(statement, Label):
+            if current:
+                blocks.append(current)
+                current = []
+            if labels.setdefault(statement.name, len(blocks)) != len(blocks):
+                labels[statement.name] = -1
+            continue
+        current.append(statement)
+        if statement.name in TERMINATORS:
+            blocks.append(current)
+            current = []
+    if current:
+        blocks.append(current)
+    return blocks, labels
+
+
+def _destination(instruction: Instruction, label: str, labels: dict[str, int]) -> int:
+    if labels.get(label, -1) < 0:
+        raise instruction.error(f"label {label} is missing or stands twice")
+    return labels[label]
+
+
+def _successors(index: int, last: Instruction, end: int, labels: dict[str, int], expanded: Expanded) -> tuple[int, ...]:
+    """For a guarded branch the fall-through comes first, then the target."""
+    name = last.name
+    if name == "brx":
+        targets = expanded.branch_targets.get(last.operand(1))
+        if targets is None:
+            raise last.error("the list of branch targets is missing")
+        return tuple(_destination(last, target, labels) for target in targets)
+    if name == "bra":
+        taken = _destination(last, last.operand(0), labels)
+    elif name in ("ret", "exit", "trap"):
+        taken = end
+    else:
+        return (index + 1,)
+    return (index + 1, taken) if last.guard else (taken,)
+
+
+def basic_blocks(expanded: Expanded) -> tuple[BasicBlock, ...]:
+    """Basic blocks in layout order, with successors; the index one past the last stands for the end of the thread.
+
+    Raises:
+        SimulationError: a branch goes to a label that is missing.
+    """
+    split, labels = _split(expanded)
+    blocks: list[BasicBlock] = []
+    first = 0
+    for index, instructions in enumerate(split):
+        successors = _successors(index, instructions[-1], len(split), labels, expanded)
+        blocks.append(BasicBlock(index=index, first=first, instructions=tuple(instructions), successors=successors))
+        first += len(instructions)
+    return tuple(blocks)

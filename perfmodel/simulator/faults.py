@@ -1,0 +1,64 @@
+"""What a kernel does wrong, as compute-sanitizer would report it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ..errors import SimulationError
+from .module import Instruction
+
+
+class FaultKind(Enum):
+    """Kinds of faults; those in ``FATAL`` end the simulation."""
+
+    OUT_OF_BOUNDS = "out-of-bounds access"
+    MISALIGNED = "misaligned access"
+    TRAP = "trap"
+    DEADLOCK = "barrier that some threads never reach"
+    SHARED_RACE = "race in shared memory"
+    UNINITIALISED_SHARED = "read of uninitialised shared memory"
+    DIVERGENT_BARRIER = "divergent barrier"
+    INACTIVE_LANE = "shuffle from an inactive lane"
+
+
+FATAL = frozenset({FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED, FaultKind.TRAP, FaultKind.DEADLOCK})
+
+Index = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault: kind, block and thread (x, y, z), instruction with its index, and what happened."""
+
+    kind: FaultKind
+    block: Index
+    thread: Index
+    instruction_index: int
+    instruction: Instruction
+    detail: str
+
+    @property
+    def ptx_line(self) -> int:
+        """Line in the PTX text."""
+        return self.instruction.line
+
+    @property
+    def source_line(self) -> int | None:
+        """Line in the CUDA source, where the PTX has line information."""
+        return self.instruction.source.line if self.instruction.source else None
+
+    @property
+    def text(self) -> str:
+        """One line that names everything."""
+        return str(
+            self.instruction.error(f"{self.kind.value} by thread {self.thread} of block {self.block}: {self.detail}")
+        )
+
+
+class FaultError(SimulationError):
+    """A fault that ended the simulation."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.text)
+        self.fault = fault

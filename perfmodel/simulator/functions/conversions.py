@@ -1,0 +1,81 @@
+"""Conversions that NumPy does otherwise than the hardware (PTX ISA 9.7.9.21)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import ScalarType
+from .floats import bfloat16_to_f32, rectify, to_bfloat16
+
+
+def float_to_integer(values: NDArray[Any], target: ScalarType) -> NDArray[Any]:
+    """Integral floats as integers: clamped to the range of the type, NaN becomes 0.
+
+    >>> float_to_integer(np.array([3e9, -1.0, np.nan], np.float32), np.uint32).tolist()
+    [3000000000, 0, 0]
+    """
+    limits = np.iinfo(target)
+    wide = values.astype(np.float64)
+    high = np.float64(limits.max)
+    inside = np.where((wide > limits.min) & (wide < high), wide, 0.0)
+    result = inside.astype(target)
+    result = np.where(wide >= high, target(limits.max), result)
+    return np.where(wide <= limits.min, target(limits.min), result)
+
+
+def clamp_integer(values: NDArray[Any], target: ScalarType) -> NDArray[Any]:
+    """Integers clamped to the range of a type."""
+    limits, own = np.iinfo(target), np.iinfo(values.dtype)
+    low, high = max(limits.min, own.min), min(limits.max, own.max)
+    return np.clip(values, values.dtype.type(low), values.dtype.type(high)).astype(target)
+
+
+def convert_directed(values: NDArray[Any], target: ScalarType, rounding: str) -> NDArray[Any]:
+    """Values as a narrower float, rounded toward zero (``rz``), down (``rm``) or up (``rp``).
+
+    >>> float(convert_directed(np.array([1 + 2.0**-30]), np.float32, "rp")[0]) > 1.0
+    True
+    """
+    near = values.astype(target)
+    back = near.astype(np.longdouble) - values.astype(np.longdouble)
+    down = np.where(back > 0, np.nextafter(near, target(-np.inf)), near)
+    up = np.where(back < 0, np.nextafter(near, target(np.inf)), near)
+    if rounding == "rz":
+        return np.where(values < 0, up, down)
+    return up if rounding == "rp" else down
+
+
+def truncate_bfloat16(values: NDArray[Any]) -> NDArray[np.uint16]:
+    """Bits of the bfloat16 next to a float towards zero."""
+    single = values.astype(np.float32)
+    bits = (single.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(single), np.uint16(0x7FFF), bits)
+
+
+def pack_halves(
+    high: NDArray[np.float32], low: NDArray[np.float32], half: bool, relu: bool, truncate: bool
+) -> NDArray[np.uint32]:
+    """Two floats as packed half-precision (``half``) or bfloat16 values."""
+    words = []
+    for values in (low, high):
+        chosen = rectify(values) if relu else values
+        if half:
+            rounded = convert_directed(chosen, np.float16, "rz") if truncate else chosen.astype(np.float16)
+            words.append(rounded.view(np.uint16).astype(np.uint32))
+        else:
+            words.append((truncate_bfloat16(chosen) if truncate else to_bfloat16(chosen)).astype(np.uint32))
+    return words[0] | (words[1] << np.uint32(16))
+
+
+__all__ = [
+    "bfloat16_to_f32",
+    "clamp_integer",
+    "convert_directed",
+    "float_to_integer",
+    "pack_halves",
+    "to_bfloat16",
+    "truncate_bfloat16",
+]

@@ -1,0 +1,214 @@
+"""Exchanges within a warp and barriers, on the lanes of a batch (PTX ISA 9.7.9.5, 9.7.12, 9.7.13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...definitions import WARP_SIZE
+from ..access import Mask, rows_and_warps
+from ..faults import FaultKind
+from ..machine import Lanes
+from ..plan import both
+
+Values = NDArray[Any]
+_LANE = np.arange(WARP_SIZE)
+_BITS = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
+
+
+def _by_warp(lanes: Lanes, values: Values) -> Values:
+    """Values with the lanes of a warp on the last axis: shape ``(1 | rows, warps, 32)``."""
+    rows = values.shape[0]
+    return np.broadcast_to(values, (rows, lanes.threads)).reshape(rows, -1, WARP_SIZE)
+
+
+def _flat(lanes: Lanes, values: Values) -> Values:
+    return values.reshape(values.shape[0], lanes.threads)
+
+
+def _count(lanes: Lanes, site: int, mask: Mask | None) -> None:
+    warps_per_row = lanes.threads // WARP_SIZE
+    if mask is None:
+        lanes.environment.recorder.count_warps(site, lanes.rows * warps_per_row, lanes.rows * lanes.threads)
+        return
+    scale = lanes.rows // mask.shape[0]
+    warps = int(rows_and_warps(mask, lanes.threads).sum()) * scale
+    lanes.environment.recorder.count_warps(site, warps, int(np.broadcast_to(mask, lanes.shape).sum()))
+
+
+def _ballot(mask: Mask) -> NDArray[np.uint64]:
+    """Bits of the true lanes of each warp, from shape ``(rows, warps, 32)`` to ``(rows, warps, 1)``."""
+    return (mask * _BITS).sum(axis=2, keepdims=True, dtype=np.uint64)
+
+
+def member_lanes(lanes: Lanes, mask: Values | None, guard: Mask | None) -> Mask:
+    """Active lanes that the member mask names, by warp."""
+    effective = both(lanes.active, guard)
+    here = np.ones((1, 1), np.bool_) if effective is None else effective
+    by_warp = _by_warp(lanes, here)
+    if mask is None:
+        return by_warp
+    named = (_by_warp(lanes, mask).astype(np.uint64) >> np.arange(WARP_SIZE, dtype=np.uint64)) & np.uint64(1) == 1
+    return by_warp & named
+
+
+def shuffle(
+    lanes: Lanes,
+    site: int,
+    instruction: int,
+    mode: str,
+    a: Values,
+    b: Values,
+    c: Values,
+    mask: Values | None,
+    guard: Mask | None,
+) -> tuple[Values, Mask]:
+    """The value of the lane that each lane asks for, and whether that lane is in its segment."""
+    effective = both(lanes.active, guard)
+    _count(lanes, site, effective)
+    warp_barrier(lanes, guard)
+    lane = np.arange(lanes.threads)[None, :] % WARP_SIZE
+    distance = (b & np.uint32(31)).astype(np.int64)
+    clamp = (c & np.uint32(31)).astype(np.int64)
+    segment = ((c >> np.uint32(8)) & np.uint32(31)).astype(np.int64)
+    last = (lane & segment) | (clamp & ~segment)
+    if mode == "up":
+        source = lane - distance
+        inside = source >= last
+    else:
+        source = {"bfly": lane ^ distance, "down": lane + distance}.get(mode, (lane & segment) | (distance & ~segment))
+        inside = source <= last
+    source = np.where(inside, source, lane)
+    index = lanes.batch.thread - lane + source
+    full = np.broadcast_to(a, (max(a.shape[0], index.shape[0]), lanes.threads))
+    if index.shape[0] == 1:
+        values = full.take(index[0], axis=1)
+        from_active = (
+            None
+            if effective is None
+            else np.broadcast_to(effective, (effective.shape[0], lanes.threads)).take(index[0], axis=1)
+        )
+    else:
+        values = np.take_along_axis(full, index, axis=1)
+        from_active = (
+            None if effective is None else np.take_along_axis(np.broadcast_to(effective, lanes.shape), index, axis=1)
+        )
+    if lanes.environment.check:
+        _check_source(lanes, instruction, index, mask, effective, from_active)
+    return values, inside
+
+
+def _check_source(
+    lanes: Lanes, instruction: int, index: Values, mask: Values | None, effective: Mask | None, active: Mask | None
+) -> None:
+    wrong = np.zeros((1, 1), np.bool_) if active is None else ~active
+    if mask is not None:
+        source_lane = (index % WARP_SIZE).astype(np.uint32)
+        wrong = wrong | ((mask >> source_lane) & np.uint32(1) == 0)
+    if effective is not None:
+        wrong = wrong & effective
+    if wrong.any():
+        lanes.fault(FaultKind.INACTIVE_LANE, instruction, wrong, "the source lane does not take part")
+
+
+def vote(lanes: Lanes, site: int, mode: str, predicate: Mask, mask: Values | None, guard: Mask | None) -> Values:
+    """Predicates of the member lanes joined; ballots as bits."""
+    _count(lanes, site, both(lanes.active, guard))
+    warp_barrier(lanes, guard)
+    members = member_lanes(lanes, mask, guard)
+    holds = _by_warp(lanes, predicate) & members
+    if mode == "ballot":
+        result = _ballot(holds).astype(np.uint32)
+    elif mode == "any":
+        result = holds.any(axis=2, keepdims=True)
+    else:
+        every = (holds == members).all(axis=2, keepdims=True)
+        result = every if mode == "all" else every | ~holds.any(axis=2, keepdims=True)
+    return _spread(lanes, result)
+
+
+def _spread(lanes: Lanes, per_warp: Values) -> Values:
+    """One value for each warp, given to all its lanes; uniform where there is only one."""
+    if per_warp.shape[1] == 1:
+        return per_warp.reshape(per_warp.shape[0], 1)
+    return np.repeat(per_warp[:, :, 0], WARP_SIZE, axis=1)
+
+
+def match(lanes: Lanes, site: int, mode: str, value: Values, mask: Values, guard: Mask | None) -> tuple[Values, Mask]:
+    """Bits of the member lanes with the same value (any), or of all members if all agree (all), and whether all agree."""
+    _count(lanes, site, both(lanes.active, guard))
+    warp_barrier(lanes, guard)
+    members = member_lanes(lanes, mask, guard)
+    values = _by_warp(lanes, value)
+    same = (values[..., :, None] == values[..., None, :]) & members[..., None, :]
+    bits = (same * _BITS).sum(axis=3, dtype=np.uint64)
+    everyone = _ballot(members)
+    agree = bits == everyone
+    if mode == "all":
+        agree_all = (agree | ~members).all(axis=2, keepdims=True)
+        bits = np.where(agree_all, everyone, np.uint64(0)) + np.zeros_like(bits)
+        agree = np.broadcast_to(agree_all, bits.shape)
+    return _flat(lanes, bits.astype(np.uint32)), _flat(lanes, np.ascontiguousarray(agree))
+
+
+def reduce_warp(lanes: Lanes, site: int, operation: str, value: Values, mask: Values, guard: Mask | None) -> Values:
+    """One value reduced over the member lanes of each warp."""
+    _count(lanes, site, both(lanes.active, guard))
+    warp_barrier(lanes, guard)
+    members = member_lanes(lanes, mask, guard)
+    kind = value.dtype.type
+    functions: dict[str, tuple[np.ufunc, int]] = {
+        "add": (np.add, 0),
+        "or": (np.bitwise_or, 0),
+        "xor": (np.bitwise_xor, 0),
+        "and": (np.bitwise_and, -1),
+        "min": (np.minimum, int(np.iinfo(kind).max)),
+        "max": (np.maximum, int(np.iinfo(kind).min)),
+    }
+    function, neutral = functions[operation]
+    filled = np.where(members, _by_warp(lanes, value), np.array(neutral).astype(kind))
+    return _spread(lanes, function.reduce(filled, axis=2, keepdims=True).astype(kind))
+
+
+def active_mask(lanes: Lanes) -> Values:
+    """Bits of the lanes of the warp that run together here."""
+    if lanes.active is None:
+        return np.full((1, 1), 2**32 - 1, np.uint32)
+    return _spread(lanes, _ballot(_by_warp(lanes, lanes.active)).astype(np.uint32))
+
+
+def warp_barrier(lanes: Lanes, guard: Mask | None) -> None:
+    """Order the shared-memory accesses of the warps that are here."""
+    if lanes.batch.shadow is not None:
+        lanes.batch.shadow.warp_barrier(lanes, both(lanes.active, guard))
+
+
+def block_barrier(lanes: Lanes) -> None:
+    """Order the shared-memory accesses of the blocks that are here."""
+    if lanes.batch.shadow is not None:
+        rows = None
+        if lanes.active is not None:
+            rows = np.broadcast_to(lanes.active, lanes.shape).any(axis=1)
+        lanes.batch.shadow.block_barrier(lanes, rows)
+
+
+def reduce_block(lanes: Lanes, mode: str, predicate: Mask) -> Values:
+    """A predicate reduced over the lanes of each block that meet at a barrier."""
+    here = np.ones((1, 1), np.bool_) if lanes.active is None else lanes.active
+    shape = (max(predicate.shape[0], here.shape[0]), lanes.threads)
+    holds = np.broadcast_to(predicate & here, shape)
+    if mode == "popc":
+        return holds.sum(axis=1, keepdims=True).astype(np.uint32)
+    if mode == "or":
+        return holds.any(axis=1, keepdims=True)
+    return (holds == np.broadcast_to(here, shape)).all(axis=1, keepdims=True)
+
+
+def trap(lanes: Lanes, instruction: int, guard: Mask | None) -> None:
+    """End the simulation if a lane is here."""
+    effective = both(lanes.active, guard)
+    if effective is None or effective.any():
+        wrong = np.ones((1, 1), np.bool_) if effective is None else effective
+        lanes.fault(FaultKind.TRAP, instruction, wrong, "the kernel stops itself (trap or failed assertion)")

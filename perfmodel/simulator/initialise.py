@@ -1,0 +1,123 @@
+"""Contents of variables and parameters before a launch: initialisers of the module, arguments of the call."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SimulationError
+from ..launch import Buffer, KernelCall
+from .memory import Bytes, GlobalMemory
+from .module import Kernel, Space, Variable
+from .operands import literal
+from .program import Layout, Program, lay_out
+from .types import VALUE_TYPES, width_bytes
+
+_ELEMENT = re.compile(r"[{}\s]+")
+
+
+@dataclass(slots=True)
+class Contents:
+    """Memories of a launch before its first instruction."""
+
+    memory: GlobalMemory
+    constant_bank: Bytes
+    parameter_bank: Bytes
+    symbol_addresses: dict[str, int]
+
+
+def _padded(layout: Layout) -> Bytes:
+    return np.zeros(-(-max(1, layout.size_bytes) // 16) * 16, np.uint8)
+
+
+def initial_bytes(variable: Variable) -> Bytes:
+    """Bytes of a variable as its initialiser states them; zeros beyond it.
+
+    Raises:
+        SimulationError: the initialiser is not a list of literals that fits.
+    """
+    result = np.zeros(variable.size_bytes, np.uint8)
+    if variable.initialiser is None:
+        return result
+    scalar_type = VALUE_TYPES[variable.type_name]
+    elements = [text for text in _ELEMENT.sub("", variable.initialiser).split(",") if text]
+    if len(elements) * width_bytes(scalar_type) > variable.size_bytes:
+        raise SimulationError(f"PTX line {variable.line}: initialiser of {variable.name} is longer than the variable")
+    for position, text in enumerate(elements):
+        value: Any = literal(text, scalar_type)
+        if value is None:
+            raise SimulationError(f"PTX line {variable.line}: initialiser {text!r} of {variable.name} is not supported")
+        width = width_bytes(scalar_type)
+        result[position * width : (position + 1) * width] = np.frombuffer(value.tobytes(), np.uint8)
+    return result
+
+
+def _bytes_of(array: NDArray[Any]) -> Bytes:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _filled(variable: Variable, given: dict[str, Buffer]) -> Bytes:
+    if variable.name not in given:
+        return initial_bytes(variable)
+    contents = _bytes_of(given[variable.name].array)
+    if len(contents) > variable.size_bytes:
+        raise SimulationError(
+            f"{variable.name}: {len(contents)} bytes are given, the module's variable has {variable.size_bytes}"
+        )
+    return np.concatenate((contents, np.zeros(variable.size_bytes - len(contents), np.uint8)))
+
+
+def parameter_bytes(kernel: Kernel, layout: Layout, values: list[Any]) -> Bytes:
+    """The parameter bank: every argument's bytes at its parameter's offset.
+
+    Raises:
+        SimulationError: the number of arguments or the size of one is wrong.
+    """
+    if len(values) != len(kernel.parameters):
+        raise SimulationError(f"kernel {kernel.name} has {len(kernel.parameters)} parameters, {len(values)} are given")
+    bank = _padded(layout)
+    for position, (parameter, value) in enumerate(zip(kernel.parameters, values, strict=True)):
+        data = np.frombuffer(np.asarray(value).tobytes(), np.uint8)
+        if len(data) != parameter.size_bytes:
+            raise SimulationError(
+                f"parameter {position} of kernel {kernel.name} has {parameter.size_bytes} bytes, {len(data)} are given"
+            )
+        offset = layout.offsets[parameter.name]
+        bank[offset : offset + len(data)] = data
+    return bank
+
+
+def initialise(program: Program, call: KernelCall) -> Contents:
+    """Memories of a launch, with the buffers and constants of the call in place.
+
+    Raises:
+        SimulationError: an argument does not fit its parameter, or an initialiser is not supported.
+    """
+    memory = GlobalMemory()
+    values: list[Any] = []
+    for argument in call.parameters:
+        if isinstance(argument, Buffer):
+            data = _bytes_of(argument.array)
+            values.append(np.uint64(memory.allocate(argument.name, len(data), data)))
+        else:
+            values.append(argument)
+    given = {buffer.name: buffer for buffer in call.constants}
+    unknown = given.keys() - program.kernel.variables.keys()
+    if unknown:
+        raise SimulationError(f"constant {sorted(unknown)[0]!r} is not a variable of the module")
+    addresses: dict[str, int] = {}
+    for variable in program.variables(Space.GLOBAL):
+        addresses[variable.name] = memory.allocate(variable.name, variable.size_bytes, _filled(variable, given))
+    constants = program.variables(Space.CONSTANT)
+    constant_layout = lay_out(constants)
+    bank = _padded(constant_layout)
+    for variable in constants:
+        offset = constant_layout.offsets[variable.name]
+        bank[offset : offset + variable.size_bytes] = _filled(variable, given)
+    for layout in (constant_layout, program.shared, program.local, program.parameters):
+        addresses.update(layout.offsets)
+    return Contents(memory, bank, parameter_bytes(program.kernel, program.parameters, values), addresses)

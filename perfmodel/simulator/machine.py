@@ -1,0 +1,216 @@
+"""State of a batch of blocks: special registers, memories, recorder; and `Lanes`, the view of it that generated code works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..definitions import WARP_SIZE, ceil_div
+from ..launch import Launch
+from .access import Mask, rows_and_warps
+from .faults import FATAL, Fault, FaultError, FaultKind
+from .memory import GlobalMemory
+from .module import Instruction
+from .plan import Plan, both
+from .recorder import Recorder
+from .shadow import Shadow
+from .types import ScalarType
+
+Values = NDArray[Any]
+MAX_PLANS = 48
+"""Analysed base registers that are kept; more would only hold memory."""
+SHARED_ALIGNMENT_BYTES = 16
+BARRIERS = 16
+"""Named barriers of a block (PTX ISA 9.7.13.1)."""
+
+
+@dataclass(slots=True)
+class Environment:
+    """What all batches of a launch share."""
+
+    launch: Launch
+    instructions: tuple[Instruction, ...]
+    memory: GlobalMemory
+    constant_bank: NDArray[np.uint8]
+    parameter_bank: NDArray[np.uint8]
+    symbol_addresses: dict[str, int]
+    shared_bytes: int
+    local_bytes: int
+    recorder: Recorder
+    check: bool
+    max_faults: int
+    faults: list[Fault] = field(default_factory=list)
+    clock: int = 0
+    _symbols: dict[tuple[str, ScalarType], Values] = field(default_factory=dict)
+
+    def symbol(self, name: str, scalar_type: ScalarType) -> Values:
+        """Address of a variable within its own state space, uniform."""
+        key = (name, scalar_type)
+        if key not in self._symbols:
+            self._symbols[key] = np.full((1, 1), self.symbol_addresses[name], scalar_type)
+        return self._symbols[key]
+
+    def report(self, fault: Fault) -> None:
+        """Keep a fault (each kind once for each instruction, up to the cap), or stop at a fatal one."""
+        if fault.kind in FATAL:
+            self.faults.append(fault)
+            raise FaultError(fault)
+        if len(self.faults) < self.max_faults and not any(
+            known.kind is fault.kind and known.instruction_index == fault.instruction_index for known in self.faults
+        ):
+            self.faults.append(fault)
+
+
+class Batch:
+    """Blocks that run together; arrays have shape ``(1 | blocks, 1 | threads)`` with threads rounded up to whole warps."""
+
+    def __init__(self, environment: Environment, block_ids: NDArray[np.int64], first_position: int) -> None:
+        self.environment = environment
+        self.block_ids = block_ids
+        self.positions = first_position + np.arange(len(block_ids))
+        launch = environment.launch
+        self.real_threads = int(np.prod(launch.block))
+        self.threads = ceil_div(self.real_threads, WARP_SIZE) * WARP_SIZE
+        self.rows = len(block_ids)
+        self.thread = np.arange(self.threads)[None, :]
+        self.shared_stride = -(-max(1, environment.shared_bytes) // SHARED_ALIGNMENT_BYTES) * SHARED_ALIGNMENT_BYTES
+        self.local_stride = -(-max(1, environment.local_bytes) // SHARED_ALIGNMENT_BYTES) * SHARED_ALIGNMENT_BYTES
+        self.shared = np.zeros(self.rows * self.shared_stride, np.uint8)
+        self.local: NDArray[np.uint8] | None = None
+        self.special = self._special_registers(launch)
+        self.shadow: Shadow | None = None
+
+    @property
+    def initial_mask(self) -> Mask | None:
+        """Lanes that exist: None where the block is whole warps."""
+        return None if self.real_threads == self.threads else self.thread < self.real_threads
+
+    def local_memory(self) -> NDArray[np.uint8]:
+        """Stacks of all threads, made when first used."""
+        if self.local is None:
+            self.local = np.zeros(self.rows * self.threads * self.local_stride, np.uint8)
+        return self.local
+
+    def _special_registers(self, launch: Launch) -> dict[str, Values]:
+        """Special registers (PTX ISA 10) by name; what the hardware decides has a fixed value."""
+        (gx, gy, gz), (bx, by, _) = launch.grid, launch.block
+        thread, lane = self.thread, self.thread % WARP_SIZE
+        block = self.block_ids[:, None]
+        one = np.ones((1, 1), np.int64)
+        bit = np.uint64(1) << lane.astype(np.uint64)
+        below = bit - np.uint64(1)
+        full = np.uint64(2**32 - 1)
+        warps = self.threads // WARP_SIZE
+        values: dict[str, Any] = {
+            "%tid.x": thread % bx,
+            "%tid.y": thread // bx % by,
+            "%tid.z": thread // (bx * by),
+            "%ctaid.x": block % gx,
+            "%ctaid.y": block // gx % gy,
+            "%ctaid.z": block // (gx * gy),
+            "%laneid": lane,
+            "%warpid": thread // WARP_SIZE,
+            "%nwarpid": one * warps,
+            "%lanemask_eq": bit,
+            "%lanemask_lt": below,
+            "%lanemask_le": below | bit,
+            "%lanemask_ge": full & ~below,
+            "%lanemask_gt": full & ~(below | bit),
+            "%smid": 0 * one,
+            "%nsmid": one,
+            "%dynamic_smem_size": one * int(launch.dynamic_shared_bytes),
+            "%total_smem_size": one * self.environment.shared_bytes,
+            "%aggr_smem_size": one * self.environment.shared_bytes,
+            "%reserved_smem_offset_begin": 0 * one,
+            "%reserved_smem_offset_end": 0 * one,
+            "%reserved_smem_offset_cap": 0 * one,
+            "%cluster_ctarank": 0 * one,
+            "%cluster_nctarank": one,
+            "%is_explicit_cluster": 0 * one,
+            "%envreg1": 0 * one,
+            "%envreg2": 0 * one,
+        }
+        for axis, size, extent in zip("xyz", launch.block, launch.grid, strict=True):
+            values[f"%ntid.{axis}"] = one * size
+            values[f"%nctaid.{axis}"] = one * extent
+            values[f"%clusterid.{axis}"] = values[f"%ctaid.{axis}"]
+            values[f"%nclusterid.{axis}"] = one * extent
+            values[f"%cluster_ctaid.{axis}"] = 0 * one
+            values[f"%cluster_nctaid.{axis}"] = one
+        return {name: value.astype(np.uint32) for name, value in values.items()} | {
+            "%gridid": one.astype(np.uint64),
+        }
+
+
+class Lanes:
+    """Some blocks of a batch, as generated code sees them: which lanes are active, and what instructions do to memory."""
+
+    def __init__(self, batch: Batch, subset: NDArray[np.int64] | None = None) -> None:
+        self.batch = batch
+        self.environment = batch.environment
+        self.subset = subset
+        self.threads = batch.threads
+        self.rows = batch.rows if subset is None else len(subset)
+        self.block_ids = batch.block_ids if subset is None else batch.block_ids[subset]
+        self.positions = batch.positions if subset is None else batch.positions[subset]
+        self.row_index = np.arange(batch.rows) if subset is None else subset
+        self.special = (
+            batch.special
+            if subset is None
+            else {n: v if v.shape[0] == 1 else v[subset] for n, v in batch.special.items()}
+        )
+        self.active: Mask | None = None
+        self.arrived = np.zeros((batch.rows, BARRIERS), np.int64)
+        """Threads that have arrived at each named barrier without waiting, by block of the batch."""
+        self._plans: dict[tuple[int, int, int], Plan] = {}
+        self._kept: list[Any] = []
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of an array with a value for every lane."""
+        return (self.rows, self.threads)
+
+    def plan(self, base: NDArray[np.uint64], guard: Mask | None) -> Plan:
+        """The analysed addresses of a base register under the active mask and a guard."""
+        key = (id(base), id(guard), id(self.active))
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= MAX_PLANS:
+                self._plans.clear()
+                self._kept.clear()
+            plan = Plan(base, both(self.active, guard), self.rows, self.threads)
+            self._plans[key] = plan
+            self._kept.append((base, guard, self.active))
+        return plan
+
+    def arrive(self, number: NDArray[np.uint32], count: NDArray[np.uint32], guard: Mask | None) -> None:
+        """``barrier.arrive``: whole warps arrive at a named barrier and go on."""
+        effective = both(self.active, guard)
+        here = np.broadcast_to(np.ones((1, 1), np.bool_) if effective is None else effective, self.shape)
+        threads = rows_and_warps(here, self.threads).sum(axis=1) * WARP_SIZE
+        self.arrived[self.row_index, int(number.flat[0]) % BARRIERS] += threads
+
+    def clock(self, scalar_type: ScalarType) -> Values:
+        """A counter that grows with every read (``%clock``, ``%globaltimer``)."""
+        self.environment.clock += 1
+        return np.full((1, 1), self.environment.clock, scalar_type)
+
+    def fault(self, kind: FaultKind, instruction: int, wrong: Mask, detail: str) -> None:
+        """Report a fault of the first lane of a mask that broadcasts to all lanes."""
+        full = np.broadcast_to(wrong, self.shape)
+        row, thread = (int(k) for k in np.argwhere(full)[0])
+        (gx, gy, _), (bx, by, _) = self.environment.launch.grid, self.environment.launch.block
+        block = int(self.block_ids[row])
+        self.environment.report(
+            Fault(
+                kind=kind,
+                block=(block % gx, block // gx % gy, block // (gx * gy)),
+                thread=(thread % bx, thread // bx % by, thread // (bx * by)),
+                instruction_index=instruction,
+                instruction=self.environment.instructions[instruction],
+                detail=detail,
+            )
+        )

@@ -1,0 +1,142 @@
+"""One base register's addresses over the lanes of a batch: analysed once, used by every access that adds an offset to it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..definitions import WARP_SIZE
+from .access import Mask, WarpPatterns, rows_and_warps
+from .module import Space
+
+Values = NDArray[Any]
+
+
+def both(first: Mask | None, second: Mask | None) -> Mask | None:
+    """Lanes that two masks share; None stands for all lanes."""
+    if first is None:
+        return second
+    return first if second is None else first & second
+
+
+class Plan:
+    """Addresses of shape ``(1 | rows, 1 | threads)`` and the mask of lanes that use them (None: all).
+
+    The mask is split into ``row_mask`` of shape ``(rows, 1)`` and ``lane_mask`` of shape ``(1 | rows, threads)``, so that what holds
+    alike for all blocks is looked at once.
+    """
+
+    def __init__(self, base: NDArray[np.uint64], mask: Mask | None, rows: int, threads: int) -> None:
+        self.base = base
+        self.mask = mask
+        self.rows = rows
+        self.threads = threads
+        self.row_mask = mask if mask is not None and mask.shape[1] == 1 else None
+        self.lane_mask = mask if mask is not None and mask.shape[1] != 1 else None
+        self.empty = mask is not None and not mask.any()
+        self.indices: dict[tuple[Space, int], NDArray[np.int64]] = {}
+        """Element indices by space and width, kept by the loads and stores that share the plan."""
+
+    @cached_property
+    def _selected(self) -> NDArray[np.uint64]:
+        """Addresses of active lanes, each pattern once."""
+        if self.mask is None:
+            return self.base
+        if self.lane_mask is not None and self.base.shape[1] == 1:
+            mask = self.lane_mask.any(axis=1, keepdims=True)
+        else:
+            mask = self.mask
+        shape = np.broadcast_shapes(self.base.shape, mask.shape)
+        return np.broadcast_to(self.base, shape)[np.broadcast_to(mask, shape)]
+
+    @cached_property
+    def low(self) -> int:
+        """Smallest active address."""
+        return int(self._selected.min())
+
+    @cached_property
+    def high(self) -> int:
+        """Largest active address."""
+        return int(self._selected.max())
+
+    @cached_property
+    def low_bits(self) -> int:
+        """Bits below 16 that any active address has set: what alignment depends on."""
+        return int(np.bitwise_or.reduce(self._selected, axis=None)) & 15
+
+    @cached_property
+    def read_base(self) -> NDArray[np.uint64]:
+        """Addresses in which every inactive lane stands at the lowest active address, so that it can be read."""
+        if self.mask is None or self.base.size == 1:
+            return self.base
+        if self.lane_mask is not None and self.base.shape[1] == 1:
+            mask = self.lane_mask.any(axis=1, keepdims=True)
+        else:
+            mask = self.mask
+        return np.where(mask, self.base, np.uint64(self.low))
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        """Shape ``(rows, threads)`` of all lanes."""
+        return (self.rows, self.threads)
+
+    def chosen(self, values: Values) -> Values:
+        """Values of the active lanes, flat, in the order block, warp, lane."""
+        full = np.broadcast_to(values, self.shape)
+        return full.reshape(-1) if self.mask is None else full[np.broadcast_to(self.mask, self.shape)]
+
+    @cached_property
+    def pattern_rows(self) -> int:
+        """Rows that the pattern analysis looks at: one where all blocks do the same."""
+        return max(self.base.shape[0], 1 if self.lane_mask is None else self.lane_mask.shape[0])
+
+    @cached_property
+    def warp_active(self) -> NDArray[np.bool_] | None:
+        """Warps of the pattern rows with an active lane, flat; None where all have one. Idle rows are weighed, not dropped."""
+        if self.lane_mask is None:
+            return None
+        warps = rows_and_warps(self.lane_mask, self.threads)
+        warps = np.broadcast_to(warps, (self.pattern_rows, warps.shape[1])).reshape(-1)
+        return None if warps.all() else warps
+
+    @cached_property
+    def patterns(self) -> WarpPatterns:
+        """Patterns of the active warps of the pattern rows."""
+        shape = (self.pattern_rows, self.threads)
+        addresses = np.broadcast_to(self.base, shape).reshape(-1, WARP_SIZE)
+        active = None
+        if self.lane_mask is not None:
+            active = np.broadcast_to(self.lane_mask, shape).reshape(-1, WARP_SIZE)
+            if self.warp_active is not None:
+                addresses, active = addresses[self.warp_active], active[self.warp_active]
+        return WarpPatterns(addresses, active)
+
+    @cached_property
+    def row_of_warp(self) -> NDArray[np.int64]:
+        """Pattern row of each analysed warp."""
+        rows = np.repeat(np.arange(self.pattern_rows), self.threads // WARP_SIZE)
+        return rows if self.warp_active is None else rows[self.warp_active]
+
+    @cached_property
+    def lanes(self) -> NDArray[np.int64]:
+        """Active lanes of each analysed warp."""
+        if self.lane_mask is None:
+            return np.full(self.pattern_rows * self.threads // WARP_SIZE, WARP_SIZE)
+        return self.patterns.active.sum(axis=1)[self.patterns.inverse]
+
+    def per_row(self, per_warp: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sums over the warps of each block, shape ``(rows,)``."""
+        sums = np.bincount(self.row_of_warp, weights=per_warp, minlength=self.pattern_rows).astype(np.int64)
+        full = np.broadcast_to(sums, (self.rows,))
+        return full if self.row_mask is None else np.where(self.row_mask[:, 0], full, 0)
+
+    def total(self, per_warp: NDArray[np.int64]) -> int:
+        """Sum over all warps of all blocks."""
+        if self.row_mask is None:
+            return int(per_warp.sum()) * (self.rows // self.pattern_rows)
+        if self.pattern_rows == 1:
+            return int(per_warp.sum()) * int(np.broadcast_to(self.row_mask, (self.rows, 1)).sum())
+        return int(self.per_row(per_warp).sum())

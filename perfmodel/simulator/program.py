@@ -1,0 +1,201 @@
+"""A kernel as the simulator runs it: registers numbered, blocks cut into units at points where lanes wait for one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+
+from .module import BasicBlock, Instruction, Kernel, Space, Variable
+from .operands import Effects, effects
+from .types import STORAGE_TYPES, ScalarType
+
+
+class Meeting(Enum):
+    """Who must arrive before a unit's first instruction runs."""
+
+    NOBODY = "nobody"
+    WARP = "warp"
+    BLOCK = "block"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A stretch of a basic block that begins with a synchronising instruction or with the block itself."""
+
+    index: int
+    block: int
+    first: int
+    instructions: tuple[Instruction, ...]
+    meeting: Meeting
+    ends_block: bool
+
+
+def meeting_of(instruction: Instruction) -> Meeting:
+    """Which lanes an instruction waits for (PTX ISA 9.7.9 and 9.7.13).
+
+    >>> meeting_of(Instruction("bar.sync", ("0",), None, False, 1, None))
+    <Meeting.BLOCK: 'block'>
+    """
+    parts = instruction.parts
+    if parts[0] in ("bar", "barrier"):
+        if "warp" in parts:
+            return Meeting.WARP
+        return Meeting.NOBODY if "arrive" in parts else Meeting.BLOCK
+    if parts[0] in ("shfl", "vote", "match", "redux", "elect") and "sync" in parts:
+        return Meeting.WARP
+    return Meeting.NOBODY
+
+
+def align_up(offset: int, alignment: int) -> int:
+    """Smallest multiple of the alignment that is not below the offset."""
+    return -(-offset // alignment) * alignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Byte offsets of the variables of one state space, and its size."""
+
+    offsets: dict[str, int]
+    size_bytes: int
+
+
+def lay_out(variables: list[Variable]) -> Layout:
+    """Variables one after the other; those of unknown size come last and share one place."""
+    offsets: dict[str, int] = {}
+    position = 0
+    for variable in [v for v in variables if v.size_bytes]:
+        position = align_up(position, variable.alignment_bytes)
+        offsets[variable.name] = position
+        position += variable.size_bytes
+    dynamic = [v for v in variables if not v.size_bytes]
+    if dynamic:
+        position = align_up(position, max(16, *(v.alignment_bytes for v in dynamic)))
+        offsets.update({v.name: position for v in dynamic})
+    return Layout(offsets=offsets, size_bytes=position)
+
+
+class Program:
+    """What translation and scheduling need to know of a kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.blocks: tuple[BasicBlock, ...] = kernel.blocks
+        self.register_index: dict[str, int] = {}
+        self.register_types: list[ScalarType] = []
+        self.units: list[Unit] = []
+        self.unit_of_block: list[int] = []
+        self._number_registers()
+        self._cut_units()
+        self.end = len(self.units)
+        self.unit_of_block.append(self.end)
+
+    def _number_registers(self) -> None:
+        expanded = self.kernel.expanded
+
+        def is_register(name: str) -> bool:
+            if name in self.register_index:
+                return True
+            type_name = expanded.register_type(name)
+            if type_name is None:
+                return False
+            self.register_index[name] = len(self.register_types)
+            self.register_types.append(STORAGE_TYPES[type_name])
+            return True
+
+        self.effects: list[Effects] = [
+            effects(instruction, is_register) for block in self.blocks for instruction in block.instructions
+        ]
+
+    def _cut_units(self) -> None:
+        for block in self.blocks:
+            self.unit_of_block.append(len(self.units))
+            cuts = [k for k, i in enumerate(block.instructions) if k and meeting_of(i) is not Meeting.NOBODY]
+            for start, stop in zip([0, *cuts], [*cuts, len(block.instructions)], strict=True):
+                instructions = block.instructions[start:stop]
+                self.units.append(
+                    Unit(
+                        index=len(self.units),
+                        block=block.index,
+                        first=block.first + start,
+                        instructions=instructions,
+                        meeting=meeting_of(instructions[0]),
+                        ends_block=stop == len(block.instructions),
+                    )
+                )
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """All instructions in layout order."""
+        return tuple(instruction for block in self.blocks for instruction in block.instructions)
+
+    @cached_property
+    def symbols(self) -> set[str]:
+        """Names of variables that the instructions mention."""
+        from .operands import names
+
+        known = self.kernel.variables.keys() | self.kernel.expanded.variables.keys()
+        return {name for i in self.instructions for text in i.operands for name in names(text) if name in known}
+
+    def variables(self, space: Space) -> list[Variable]:
+        """Variables of a space that the instructions mention, those of the kernel before those of the module."""
+        own = self.kernel.expanded.variables
+        every = {**{n: v for n, v in self.kernel.variables.items() if n not in own}, **own}
+        found = [replace(v, name=n) for n, v in every.items() if n in self.symbols and v.space is space]
+        return sorted(found, key=lambda v: v.name not in own)
+
+    @cached_property
+    def shared(self) -> Layout:
+        """Static shared memory; dynamic shared memory begins at its end."""
+        return lay_out(self.variables(Space.SHARED))
+
+    @cached_property
+    def local(self) -> Layout:
+        """Stack of a thread."""
+        return lay_out(self.variables(Space.LOCAL))
+
+    @cached_property
+    def parameters(self) -> Layout:
+        """Kernel parameters in the parameter space."""
+        offsets: dict[str, int] = {}
+        position = 0
+        for parameter in self.kernel.parameters:
+            position = align_up(position, parameter.alignment_bytes)
+            offsets[parameter.name] = position
+            position += parameter.size_bytes
+        return Layout(offsets=offsets, size_bytes=position)
+
+    @cached_property
+    def live_out(self) -> list[set[int]]:
+        """Registers that may be read after each unit, by index (a backward data-flow fixed point)."""
+        gen: list[set[int]] = []
+        kill: list[set[int]] = []
+        for unit in self.units:
+            reads: set[int] = set()
+            writes: set[int] = set()
+            for effect in self.effects[unit.first : unit.first + len(unit.instructions)]:
+                reads |= {self.register_index[name] for name in effect.reads} - writes
+                writes |= {self.register_index[name] for name in effect.writes}
+            gen.append(reads)
+            kill.append(writes)
+        live_in: list[set[int]] = [set() for _ in self.units] + [set()]
+        live_out: list[set[int]] = [set() for _ in self.units]
+        changed = True
+        while changed:
+            changed = False
+            for unit in reversed(self.units):
+                out: set[int] = set()
+                for successor in self.successors(unit):
+                    out |= live_in[successor]
+                new = gen[unit.index] | (out - kill[unit.index])
+                live_out[unit.index] = out
+                if new != live_in[unit.index]:
+                    live_in[unit.index] = new
+                    changed = True
+        return live_out
+
+    def successors(self, unit: Unit) -> tuple[int, ...]:
+        """Units that may follow; the index one past the last stands for the end of the thread."""
+        if not unit.ends_block:
+            return (unit.index + 1,)
+        return tuple(self.unit_of_block[block] for block in self.blocks[unit.block].successors)

@@ -1,0 +1,246 @@
+"""Simulate a launch: batches of blocks through the scheduler, and the result record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..counts import Counts
+from ..definitions import MAX_THREADS_PER_BLOCK, WARP_SIZE
+from ..errors import SimulationError
+from ..launch import Buffer, KernelCall, Launch
+from .faults import Fault, FaultError
+from .initialise import Contents, initialise
+from .machine import Batch, Environment
+from .module import Kernel, Module, Space
+from .program import Program, align_up
+from .recorder import AccessObserver, Action, InstructionCount, Recorder
+from .schedule import Limits, Scheduler
+from .shadow import Shadow
+from .totals import launch_counts
+from .translate.translation import Translation
+from .types import width_bytes
+
+
+class Mode(Enum):
+    """What is computed: results, or only what decides addresses, predicates and control flow."""
+
+    EXECUTE = "execute"
+    TRACE = "trace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a simulation may use before it ends with a SimulationError."""
+
+    warp_instructions: int = 10**11
+    seconds: float = 3600.0
+    memory_bytes: int = 2**31
+    faults: int = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockTotals:
+    """Totals of each executed block: arrays of shape ``(blocks, fields)`` by action and space, and visits by basic block.
+
+    The fields of ``accesses`` are those of `recorder.BLOCK_TOTALS`.
+    """
+
+    accesses: Mapping[tuple[Action, Space], NDArray[np.int64]]
+    visits: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """What the executed blocks did.
+
+    ``blocks`` are their linear indices in the order of execution; ``visits`` has one element per basic block of the kernel: executions by
+    warps with an active lane. ``outputs`` holds the output buffers after execution (in trace mode: none). ``completed`` is False where a
+    fatal fault ended the simulation, which then is the last of ``faults``.
+    """
+
+    kernel: Kernel
+    launch: Launch
+    mode: Mode
+    blocks: NDArray[np.int64]
+    instructions: tuple[InstructionCount, ...]
+    visits: NDArray[np.int64]
+    outputs: Mapping[str, NDArray[Any]]
+    faults: tuple[Fault, ...]
+    completed: bool
+    per_block: BlockTotals | None = field(default=None, repr=False)
+
+    @cached_property
+    def warp_instructions(self) -> int:
+        """Executed PTX instructions of warps."""
+        return sum(
+            int(visits) * len(block.instructions) for visits, block in zip(self.visits, self.kernel.blocks, strict=True)
+        )
+
+    def counts(self) -> Counts:
+        """Counts of the executed blocks under the project's names, instruction classes from PTX."""
+        return launch_counts(self.kernel, self.instructions, self.visits)
+
+
+_TARGET_LANES = 32_768
+"""Lanes of a batch at which the arrays of a few registers stay in the second-level cache."""
+_SHADOW_BYTES_PER_BYTE = 28
+
+
+def _batch_rows(program: Program, threads: int, shared_bytes: int, budget: Budget, arena: int, check: bool) -> int:
+    """Blocks that run together within the memory budget."""
+    widest = max((len(live) for live in program.live_out), default=0)
+    held = sum(sorted((width_bytes(t) for t in program.register_types), reverse=True)[: widest + 64])
+    per_block = (held + align_up(program.local.size_bytes, 16) + 128) * threads
+    per_block += shared_bytes * (1 + (_SHADOW_BYTES_PER_BYTE if check else 0))
+    available = (budget.memory_bytes - 2 * arena) // 4
+    if available < per_block:
+        raise SimulationError(f"memory budget of {budget.memory_bytes} bytes is too small for buffers of {arena} bytes")
+    return max(1, min(_TARGET_LANES // threads, available // per_block))
+
+
+def _check_launch(launch: Launch) -> None:
+    threads = int(np.prod(launch.block))
+    if not 0 < threads <= MAX_THREADS_PER_BLOCK or min(launch.block) < 1 or min(launch.grid) < 1:
+        raise SimulationError(f"grid {launch.grid} and block {launch.block} cannot be launched")
+
+
+def _block_ids(launch: Launch, blocks: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    total = int(np.prod(launch.grid, dtype=np.int64))
+    if blocks is None:
+        return np.arange(total)
+    chosen = np.asarray(blocks, np.int64).reshape(-1)
+    if len(chosen) and (chosen.min() < 0 or chosen.max() >= total):
+        raise SimulationError(
+            f"blocks must lie in 0 … {total - 1}, {int(chosen.max())} and {int(chosen.min())} are asked for"
+        )
+    return chosen
+
+
+_TRANSLATIONS: dict[int, tuple[Kernel, dict[bool, Translation]]] = {}
+"""Translations of the kernels used last, by identity."""
+_KEPT_TRANSLATIONS = 16
+
+
+def _translation(kernel: Kernel, trace: bool) -> Translation:
+    if id(kernel) not in _TRANSLATIONS:
+        while len(_TRANSLATIONS) >= _KEPT_TRANSLATIONS:
+            _TRANSLATIONS.pop(next(iter(_TRANSLATIONS)))
+        _TRANSLATIONS[id(kernel)] = (kernel, {})
+    known = _TRANSLATIONS[id(kernel)][1]
+    if trace not in known:
+        known[trace] = Translation(kernel, trace)
+    return known[trace]
+
+
+def _outputs(call: KernelCall, contents: Contents) -> dict[str, NDArray[Any]]:
+    buffers = [argument for argument in call.parameters if isinstance(argument, Buffer)]
+    found: dict[str, NDArray[Any]] = {}
+    for buffer in (*buffers, *call.constants):
+        if buffer.output:
+            data = contents.memory.contents(buffer.name).copy()
+            found[buffer.name] = data[: buffer.array.nbytes].view(buffer.array.dtype).reshape(buffer.array.shape)
+    return found
+
+
+def simulate(
+    module: Module,
+    kernel: str,
+    launch: Launch,
+    call: KernelCall,
+    *,
+    mode: Mode = Mode.EXECUTE,
+    blocks: NDArray[np.int64] | None = None,
+    budget: Budget | None = None,
+    observer: AccessObserver | None = None,
+    check: bool = False,
+    per_block: bool = False,
+) -> Simulation:
+    """Run thread blocks of one launch on the CPU and count what they do.
+
+    Args:
+        module: the parsed PTX.
+        kernel: name of the entry point.
+        launch: grid, block and dynamic shared bytes of a single launch; its static shared bytes come from the PTX.
+        call: arguments; buffers are copied, so that nothing of the caller changes.
+        mode: results, or only what decides addresses and control flow.
+        blocks: linear indices (x fastest) of the blocks to run; all when None.
+        budget: instructions, seconds and bytes; defaults when None.
+        observer: receives every global access in program order.
+        check: report races, uninitialised shared memory, divergent barriers and shuffles from inactive lanes as well, and return a
+            simulation that a fatal fault ended instead of raising it.
+        per_block: also sum by block.
+
+    Raises:
+        SimulationError: something is not supported, a budget is used up, or (without ``check``) a fault ended the simulation.
+    """
+    budget = budget or Budget()
+    _check_launch(launch)
+    translation = _translation(module.kernel(kernel), mode is Mode.TRACE)
+    program = translation.program
+    contents = initialise(program, call)
+    chosen = _block_ids(launch, blocks)
+    shared_bytes = program.shared.size_bytes + int(launch.dynamic_shared_bytes)
+    threads = -(-int(np.prod(launch.block)) // WARP_SIZE) * WARP_SIZE
+    rows = _batch_rows(program, threads, shared_bytes, budget, contents.memory.size_bytes, check)
+    recorder = Recorder(translation.pool.sites, observer, len(chosen), per_block)
+    environment = Environment(
+        launch=launch,
+        instructions=program.instructions,
+        memory=contents.memory,
+        constant_bank=contents.constant_bank,
+        parameter_bank=contents.parameter_bank,
+        symbol_addresses=contents.symbol_addresses,
+        shared_bytes=shared_bytes,
+        local_bytes=program.local.size_bytes,
+        recorder=recorder,
+        check=check,
+        max_faults=budget.faults,
+    )
+    visits = np.zeros(len(program.blocks), np.int64)
+    by_block = np.zeros((len(chosen), len(program.blocks)), np.int64) if per_block else None
+    completed = _run_batches(translation, environment, chosen, rows, budget, visits, by_block)
+    return Simulation(
+        kernel=program.kernel,
+        launch=launch,
+        mode=mode,
+        blocks=chosen,
+        instructions=recorder.instruction_counts(),
+        visits=visits,
+        outputs=_outputs(call, contents) if mode is Mode.EXECUTE else {},
+        faults=tuple(environment.faults),
+        completed=completed,
+        per_block=None if by_block is None else BlockTotals(accesses=recorder.by_block or {}, visits=by_block),
+    )
+
+
+def _run_batches(
+    translation: Translation,
+    environment: Environment,
+    chosen: NDArray[np.int64],
+    rows: int,
+    budget: Budget,
+    visits: NDArray[np.int64],
+    by_block: NDArray[np.int64] | None,
+) -> bool:
+    """Run all blocks; whether they came to their end."""
+    limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
+    with np.errstate(all="ignore"):
+        for start in range(0, len(chosen), rows):
+            batch = Batch(environment, chosen[start : start + rows], start)
+            if environment.check:
+                batch.shadow = Shadow(batch.rows, batch.threads, batch.shared_stride)
+            try:
+                Scheduler(translation, batch, limits, visits, by_block).run()
+            except FaultError:
+                if not environment.check:
+                    raise
+                return False
+    return True

@@ -1,0 +1,308 @@
+"""Loads and stores of all state spaces: bounds and alignment, counting, the bytes themselves (PTX ISA 9.7.9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .access import Mask
+from .faults import FaultKind
+from .machine import Lanes
+from .memory import CONSTANT_WINDOW, GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from .module import Space
+from .plan import Plan, Values
+from .types import ScalarType, width_bytes
+
+GenericSites = tuple[int, int, int, int]
+"""Sites of a generic access as global, shared, local and other memory (the last is `UNCOUNTED`)."""
+_WINDOWS = (
+    (1, Space.SHARED, SHARED_WINDOW),
+    (2, Space.LOCAL, LOCAL_WINDOW),
+    (3, Space.CONSTANT, CONSTANT_WINDOW),
+    (3, Space.PARAMETER, PARAMETER_WINDOW),
+)
+"""Position among the sites of a generic access, space and first generic address."""
+UNCOUNTED = -1
+
+
+def _bank(lanes: Lanes, space: Space) -> NDArray[np.uint8]:
+    environment = lanes.environment
+    return environment.constant_bank if space is Space.CONSTANT else environment.parameter_bank
+
+
+def _limit(lanes: Lanes, space: Space) -> int:
+    if space is Space.SHARED:
+        return lanes.environment.shared_bytes
+    return lanes.environment.local_bytes if space is Space.LOCAL else len(_bank(lanes, space))
+
+
+def _in_bounds(lanes: Lanes, space: Space, low: int, end: int) -> bool:
+    if space is Space.GLOBAL:
+        return lanes.environment.memory.holds(low, end)
+    return low >= 0 and end <= _limit(lanes, space)
+
+
+def _outside(lanes: Lanes, space: Space, addresses: NDArray[np.uint64], width: int) -> Mask:
+    if space is Space.GLOBAL:
+        return ~lanes.environment.memory.inside(addresses, width)
+    limit = _limit(lanes, space)
+    if limit < width:
+        return np.ones(addresses.shape, np.bool_)
+    return addresses > np.uint64(limit - width)
+
+
+def checked(lanes: Lanes, instruction: int, space: Space, plan: Plan, offset: int, width: int) -> tuple[Plan, int]:
+    """A plan and offset that are safe to read: in bounds and aligned on every active lane.
+
+    Raises:
+        FaultError: an active lane is out of bounds or misaligned.
+    """
+    if (plan.low_bits | offset) & (width - 1):
+        plan = Plan(plan.base + np.uint64(offset % 2**64), plan.mask, plan.rows, plan.threads)
+        offset = 0
+        if plan.low_bits & (width - 1):
+            wrong = _active(plan) & (plan.base & np.uint64(width - 1) != 0)
+            _report(lanes, FaultKind.MISALIGNED, instruction, space, plan, width, wrong)
+    if not _in_bounds(lanes, space, plan.low + offset, plan.high + offset + width):
+        if offset:
+            plan = Plan(plan.base + np.uint64(offset % 2**64), plan.mask, plan.rows, plan.threads)
+            offset = 0
+        wrong = _active(plan) & _outside(lanes, space, plan.base, width)
+        if wrong.any():
+            _report(lanes, FaultKind.OUT_OF_BOUNDS, instruction, space, plan, width, wrong)
+    return plan, offset
+
+
+def _active(plan: Plan) -> Mask:
+    return np.ones((1, 1), np.bool_) if plan.mask is None else plan.mask
+
+
+def _report(lanes: Lanes, kind: FaultKind, instruction: int, space: Space, plan: Plan, width: int, wrong: Mask) -> None:
+    row, thread = (int(k) for k in np.argwhere(np.broadcast_to(wrong, lanes.shape))[0])
+    address = int(np.broadcast_to(plan.base, lanes.shape)[row, thread])
+    detail = f"{width} bytes at {space.value} address {address:#x}"
+    if space is Space.GLOBAL:
+        segment = lanes.environment.memory.segment_at(address)
+        if segment is None:
+            below = [s for s in lanes.environment.memory.segments if s.start <= address]
+            if below:
+                detail += (
+                    f", {address - below[-1].start - below[-1].size_bytes} bytes past the end of {below[-1].name!r}"
+                )
+    else:
+        detail += f" of {_limit(lanes, space)} bytes"
+    lanes.fault(kind, instruction, wrong, detail)
+
+
+def element_index(lanes: Lanes, space: Space, plan: Plan, width: int) -> NDArray[np.int64]:
+    """Index of each lane's address among values of a width in the space's bytes; inactive lanes stand where they may be read."""
+    shift = np.uint64(width.bit_length() - 1)
+    if space is Space.GLOBAL:
+        return ((plan.read_base - np.uint64(GLOBAL_BASE)) >> shift).view(np.int64)
+    index = (plan.read_base >> shift).view(np.int64)
+    if space is Space.SHARED:
+        return index + (lanes.row_index * (lanes.batch.shared_stride // width))[:, None]
+    if space is Space.LOCAL:
+        lane = lanes.row_index[:, None] * lanes.threads + lanes.batch.thread
+        return index + lane * (lanes.batch.local_stride // width)
+    return index
+
+
+def storage(lanes: Lanes, space: Space, scalar_type: ScalarType) -> NDArray[Any]:
+    """All bytes of a space as values of a type, flat."""
+    if space is Space.GLOBAL:
+        return lanes.environment.memory.view(scalar_type)
+    if space is Space.SHARED:
+        return lanes.batch.shared.view(scalar_type)
+    if space is Space.LOCAL:
+        return lanes.batch.local_memory().view(scalar_type)
+    return _bank(lanes, space).view(scalar_type)
+
+
+def index_of(lanes: Lanes, space: Space, plan: Plan, width: int) -> NDArray[np.int64]:
+    """`element_index`, kept with the plan."""
+    key = (space, width)
+    if key not in plan.indices:
+        plan.indices[key] = element_index(lanes, space, plan, width)
+    return plan.indices[key]
+
+
+def count_access(lanes: Lanes, site: int, plan: Plan, offset: int, space: Space) -> None:
+    """Count an access at its site, and hand global ones to the observer."""
+    if site != UNCOUNTED:
+        lanes.environment.recorder.record(site, plan, offset, lanes.positions)
+        if space is Space.GLOBAL:
+            lanes.environment.recorder.observe(site, plan, offset, lanes.block_ids)
+
+
+def touch(
+    lanes: Lanes, site: int, instruction: int, space: Space, base: Values, offset: int, width: int, guard: Mask | None
+) -> None:
+    """Count an access and check it, without moving data."""
+    plan = lanes.plan(base, guard)
+    if plan.empty:
+        return
+    checked(lanes, instruction, space, plan, offset, width)
+    count_access(lanes, site, plan, offset, space)
+
+
+def load(
+    lanes: Lanes,
+    site: int,
+    instruction: int,
+    space: Space,
+    base: Values,
+    offset: int,
+    scalar_type: ScalarType,
+    count: int,
+    guard: Mask | None,
+) -> list[Values]:
+    """Values of a load, one array for each element of the vector; inactive lanes hold anything."""
+    plan = lanes.plan(base, guard)
+    if plan.empty:
+        return [np.zeros((1, 1), scalar_type)] * count
+    width = width_bytes(scalar_type)
+    safe, shift = checked(lanes, instruction, space, plan, offset, width * count)
+    count_access(lanes, site, plan, offset, space)
+    if space is Space.SHARED and lanes.batch.shadow is not None:
+        lanes.batch.shadow.read(lanes, instruction, safe, shift, width * count)
+    index = index_of(lanes, space, safe, width)
+    values = storage(lanes, space, scalar_type)
+    step = shift // width
+    if step >= 0:
+        return [values[step + k :].take(index) for k in range(count)]
+    return [values.take(index + (step + k)) for k in range(count)]
+
+
+def store(
+    lanes: Lanes,
+    site: int,
+    instruction: int,
+    space: Space,
+    base: Values,
+    offset: int,
+    scalar_type: ScalarType,
+    elements: tuple[Values, ...],
+    guard: Mask | None,
+) -> None:
+    """Write the elements of a vector; where lanes write one place, the last in the order block, warp, lane stays."""
+    plan = lanes.plan(base, guard)
+    if plan.empty:
+        return
+    width = width_bytes(scalar_type)
+    safe, shift = checked(lanes, instruction, space, plan, offset, width * len(elements))
+    count_access(lanes, site, plan, offset, space)
+    if space is Space.SHARED and lanes.batch.shadow is not None:
+        lanes.batch.shadow.write(lanes, instruction, safe, shift, elements)
+    index = safe.chosen(index_of(lanes, space, safe, width))
+    values = storage(lanes, space, scalar_type)
+    for position, element in enumerate(elements):
+        values[index + (shift // width + position)] = safe.chosen(element)
+
+
+def generic_parts(
+    lanes: Lanes, base: Values, offset: int, guard: Mask | None
+) -> list[tuple[int, Space, Values, Mask | None]]:
+    """A generic address resolved: site position, space, address within the space and guard, for each space that lanes point to."""
+    plan = lanes.plan(base, guard)
+    if plan.empty:
+        return []
+    low, high = plan.low + offset, plan.high + offset
+    if low >= SHARED_WINDOW + WINDOW_BYTES or high < PARAMETER_WINDOW:
+        return [(0, Space.GLOBAL, base, guard)]
+    for position, space, window in _WINDOWS:
+        if low >= window and high < window + WINDOW_BYTES:
+            return [(position, space, base - np.uint64(window), guard)]
+    parts: list[tuple[int, Space, Values, Mask | None]] = []
+    rest = np.ones((1, 1), np.bool_) if guard is None else guard
+    address = base + np.uint64(offset % 2**64)
+    for position, space, window in _WINDOWS:
+        here = (address >= np.uint64(window)) & (address < np.uint64(window + WINDOW_BYTES))
+        parts.append((position, space, base - np.uint64(window), rest & here))
+        rest = rest & ~here
+    return [(0, Space.GLOBAL, base, rest), *parts]
+
+
+def touch_generic(
+    lanes: Lanes, sites: GenericSites, instruction: int, base: Values, offset: int, width: int, guard: Mask | None
+) -> None:
+    """Count a generic access where each lane's address leads."""
+    for position, space, address, part in generic_parts(lanes, base, offset, guard):
+        touch(lanes, sites[position], instruction, space, address, offset, width, part)
+
+
+def load_generic(
+    lanes: Lanes,
+    sites: GenericSites,
+    instruction: int,
+    base: Values,
+    offset: int,
+    scalar_type: ScalarType,
+    count: int,
+    guard: Mask | None,
+) -> list[Values]:
+    """Values of a generic load, from the space that each lane's address leads to."""
+    found: list[Values] | None = None
+    for position, space, address, part in generic_parts(lanes, base, offset, guard):
+        values = load(lanes, sites[position], instruction, space, address, offset, scalar_type, count, part)
+        if found is None or part is None:
+            found = values
+        else:
+            found = [np.where(part, new, old) for new, old in zip(values, found, strict=True)]
+    return [np.zeros((1, 1), scalar_type)] * count if found is None else found
+
+
+def store_generic(
+    lanes: Lanes,
+    sites: GenericSites,
+    instruction: int,
+    base: Values,
+    offset: int,
+    scalar_type: ScalarType,
+    elements: tuple[Values, ...],
+    guard: Mask | None,
+) -> None:
+    """Write to the space that each lane's address leads to."""
+    for position, space, address, part in generic_parts(lanes, base, offset, guard):
+        store(lanes, sites[position], instruction, space, address, offset, scalar_type, elements, part)
+
+
+def copy_async(
+    lanes: Lanes,
+    read_site: int,
+    write_site: int,
+    instruction: int,
+    target: Values,
+    target_offset: int,
+    source: Values,
+    source_offset: int,
+    size: int,
+    source_size: NDArray[np.uint32] | None,
+    guard: Mask | None,
+    moves: bool,
+) -> None:
+    """Copy ``size`` bytes from global to shared memory; bytes from ``source_size`` on are zero and not read."""
+    count_read = guard
+    if source_size is not None:
+        some = source_size > 0
+        count_read = some if guard is None else guard & some
+    touch(lanes, read_site, instruction, Space.GLOBAL, source, source_offset, size, count_read)
+    if not moves:
+        touch(lanes, write_site, instruction, Space.SHARED, target, target_offset, size, guard)
+        return
+    elements = load(
+        lanes, UNCOUNTED, instruction, Space.GLOBAL, source, source_offset, np.uint32, size // 4, count_read
+    )
+    if source_size is not None:
+        valid = np.minimum(source_size, np.uint32(size))
+        elements = [_first_bytes(element, valid, 4 * k) for k, element in enumerate(elements)]
+    store(lanes, write_site, instruction, Space.SHARED, target, target_offset, np.uint32, tuple(elements), guard)
+
+
+def _first_bytes(words: Values, valid: NDArray[np.uint32], begin: int) -> Values:
+    """Words whose bytes from ``valid - begin`` on are zero."""
+    count = np.clip(valid.astype(np.int64) - begin, 0, 4).astype(np.uint64)
+    mask = ((np.uint64(1) << (count * np.uint64(8))) - np.uint64(1)).astype(np.uint32)
+    return words & mask

@@ -1,0 +1,272 @@
+"""Moves, address conversion, selection, comparison and logic (PTX ISA 9.7.1, 9.7.5 to 9.7.9)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..module import Instruction, Space
+from ..operands import names, vector
+from ..types import VALUE_TYPES, ScalarType, is_float, is_signed, unsigned_of, width_bytes
+from .emitter import Emitter, window_of
+
+_ORDERED = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "lo": "<",
+    "ls": "<=",
+    "hi": ">",
+    "hs": ">=",
+}
+_UNORDERED = {"ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
+"""Comparisons that hold for NaN, by the ordered comparison that is their negation."""
+_BOOLEAN = {"and": "&", "or": "|", "xor": "^"}
+
+
+def value_type(instruction: Instruction, position: int = -1) -> ScalarType:
+    """NumPy type of a type modifier of the opcode; SimulationError where it is none."""
+    parts = instruction.parts
+    if len(parts) < -position or parts[position] not in VALUE_TYPES:
+        raise instruction.error("type is missing or not supported")
+    return VALUE_TYPES[parts[position]]
+
+
+def comparison(instruction: Instruction, operator: str, a: str, b: str, scalar_type: ScalarType) -> str:
+    """Expression of a comparison (PTX ISA 9.7.6.1, table of operators)."""
+    if operator == "ne" and is_float(scalar_type):
+        return f"(({a}<{b})|({a}>{b}))"
+    if operator in _ORDERED:
+        return f"({a}{_ORDERED[operator]}{b})"
+    if operator == "neu":
+        return f"({a}!={b})"
+    if operator == "equ":
+        return f"~(({a}<{b})|({a}>{b}))"
+    if operator in _UNORDERED:
+        return f"~({a}{_UNORDERED[operator]}{b})"
+    if operator in ("num", "nan"):
+        return f"{'~' if operator == 'num' else ''}(isnan({a})|isnan({b}))"
+    raise instruction.error(f"comparison .{operator} is not supported")
+
+
+def emit_setp(e: Emitter, i: Instruction) -> None:
+    """``setp``: one or two predicates."""
+    parts, scalar_type = i.parts, value_type(i)
+    if len(parts) < 3:
+        raise i.error("comparison is missing")
+    a, b = (e.read(i, i.operand(k), scalar_type) for k in (1, 2))
+    compared = comparison(i, parts[1], a, b, scalar_type)
+    combine = parts[2] if parts[2] in _BOOLEAN else None
+    first, _, second = i.operand(0).partition("|")
+    if not second and combine is None:
+        e.write(i, first, compared, np.bool_)
+        return
+    compared = e.temporary(compared)
+    third = e.predicate(i, i.operand(3)) if combine else ""
+    operator = _BOOLEAN[combine] if combine else ""
+    e.write(i, first, f"({compared}{operator}{third})", np.bool_)
+    if second:
+        e.write(i, second, f"((~{compared}){operator}{third})", np.bool_)
+
+
+def emit_set(e: Emitter, i: Instruction) -> None:
+    """``set``: all ones or 1.0 where the comparison holds."""
+    parts = i.parts
+    source, target = value_type(i), value_type(i, -2)
+    a, b = (e.read(i, i.operand(k), source) for k in (1, 2))
+    compared = comparison(i, parts[1], a, b, source)
+    if parts[2] in _BOOLEAN:
+        compared = f"({compared}{_BOOLEAN[parts[2]]}{e.predicate(i, i.operand(3))})"
+    one = np.ones((1, 1), target) if is_float(target) else np.full((1, 1), -1).astype(target)
+    e.write(
+        i, i.operand(0), f"where({compared},{e.pool.constant(one)},{e.pool.constant(np.zeros((1, 1), target))})", target
+    )
+
+
+def emit_selp(e: Emitter, i: Instruction) -> None:
+    """``selp``: one of two values."""
+    scalar_type = value_type(i)
+    a, b = (e.read(i, i.operand(k), scalar_type) for k in (1, 2))
+    e.write(i, i.operand(0), f"where({e.predicate(i, i.operand(3))},{a},{b})", scalar_type)
+
+
+def emit_slct(e: Emitter, i: Instruction) -> None:
+    """``slct``: one of two values by the sign of a third."""
+    scalar_type, chooser = value_type(i, -2), value_type(i)
+    a, b = (e.read(i, i.operand(k), scalar_type) for k in (1, 2))
+    e.write(i, i.operand(0), f"where({e.read(i, i.operand(3), chooser)}>=0,{a},{b})", scalar_type)
+
+
+def emit_mov(e: Emitter, i: Instruction) -> None:
+    """``mov``: a value, or packing and unpacking of a vector of halves."""
+    scalar_type = value_type(i)
+    target, source = i.operand(0), i.operand(1)
+    if target.startswith("{"):
+        _unpack(e, i, vector(target), e.read(i, source, _whole(i, scalar_type)), width_bytes(scalar_type))
+    elif source.startswith("{"):
+        elements = vector(source)
+        part = unsigned_of(_part_width(i, scalar_type, len(elements)))
+        whole = _whole(i, scalar_type)
+        shift = 8 * width_bytes(part)
+        packed = "|".join(
+            f"({e.read(i, text, part)}.astype({whole.__name__})<<{e.pool.constant(np.full((1, 1), k * shift, whole))})"
+            for k, text in enumerate(elements)
+        )
+        e.write(i, target, f"({packed})", whole)
+    else:
+        e.write(i, target, e.read(i, source, scalar_type), scalar_type)
+
+
+def _whole(i: Instruction, scalar_type: ScalarType) -> ScalarType:
+    if scalar_type is np.bool_:
+        raise i.error("predicates are not packed")
+    return unsigned_of(width_bytes(scalar_type))
+
+
+def _part_width(i: Instruction, scalar_type: ScalarType, count: int) -> int:
+    width = width_bytes(scalar_type)
+    if count not in (2, 4) or width % count:
+        raise i.error(f"{width} bytes are not packed from {count} elements")
+    return width // count
+
+
+def _unpack(e: Emitter, i: Instruction, elements: tuple[str, ...], value: str, width: int) -> None:
+    part = unsigned_of(_part_width(i, unsigned_of(width), len(elements)))
+    whole = e.temporary(value)
+    for k, name in enumerate(elements):
+        shift = e.pool.constant(np.full((1, 1), 8 * k * width_bytes(part), unsigned_of(width)))
+        e.write(i, name, f"({whole}>>{shift}).astype({part.__name__})", part)
+
+
+def emit_cvta(e: Emitter, i: Instruction) -> None:
+    """``cvta``: between generic addresses and those of a space."""
+    parts = i.parts
+    space = next((s for s in Space if s.value in parts), None)
+    if space is None:
+        raise i.error("state space is not supported")
+    value = e.read(i, i.operand(1), np.uint64)
+    window = window_of(space)
+    if window and value.startswith("C.environment.symbol") or window:
+        value = f"({value}{'-' if 'to' in parts else '+'}{e.pool.constant(np.full((1, 1), window, np.uint64))})"
+    e.write(i, i.operand(0), value, np.uint64)
+
+
+def emit_isspacep(e: Emitter, i: Instruction) -> None:
+    """``isspacep``: whether a generic address lies in a space."""
+    space = i.parts[-1]
+    value = e.read(i, i.operand(1), np.uint64)
+    if space not in ("global", "shared", "local", "const", "shared::cta", "shared::cluster"):
+        raise i.error("state space is not supported")
+    e.write(i, i.operand(0), f"is_in_space({value},{space.partition('::')[0]!r})", np.bool_)
+
+
+def emit_logic(e: Emitter, i: Instruction) -> None:
+    """``and``, ``or``, ``xor`` on bits or predicates."""
+    scalar_type = value_type(i)
+    if is_float(scalar_type):
+        raise i.error("logic needs bits")
+    a, b = (e.read(i, i.operand(k), scalar_type) for k in (1, 2))
+    e.write(i, i.operand(0), f"({a}{_BOOLEAN[i.name]}{b})", scalar_type)
+
+
+def emit_not(e: Emitter, i: Instruction) -> None:
+    """``not``: complement of bits or of a predicate."""
+    scalar_type = value_type(i)
+    if is_float(scalar_type):
+        raise i.error("logic needs bits")
+    e.write(i, i.operand(0), f"(~{e.read(i, i.operand(1), scalar_type)})", scalar_type)
+
+
+def emit_cnot(e: Emitter, i: Instruction) -> None:
+    """``cnot``: 1 where the operand is 0."""
+    scalar_type = value_type(i)
+    zero = e.pool.constant(np.zeros((1, 1), scalar_type))
+    e.write(
+        i, i.operand(0), f"({e.read(i, i.operand(1), scalar_type)}=={zero}).astype({scalar_type.__name__})", scalar_type
+    )
+
+
+def emit_lop3(e: Emitter, i: Instruction) -> None:
+    """``lop3``: any function of three bits, given as a table of eight."""
+    a, b, c = (e.read(i, i.operand(k), np.uint32) for k in (1, 2, 3))
+    table = literal_integer(i, 4)
+    terms = []
+    for row in range(8):
+        if table >> row & 1:
+            terms.append("&".join(f"{'' if row >> bit & 1 else '~'}({x})" for x, bit in ((a, 2), (b, 1), (c, 0))))
+    zero = e.pool.constant(np.zeros((1, 1), np.uint32))
+    e.write(i, i.operand(0), "|".join(f"({term})" for term in terms) if terms else f"(({a})&{zero})", np.uint32)
+
+
+def literal_integer(i: Instruction, position: int) -> int:
+    """An operand that must be an integer literal."""
+    from ..operands import integer
+
+    value = integer(i.operand(position))
+    if value is None:
+        raise i.error(f"operand {i.operand(position)!r} must be a literal")
+    return value
+
+
+def emit_shift(e: Emitter, i: Instruction) -> None:
+    """``shl`` and ``shr``; amounts beyond the width give zeros or sign bits."""
+    scalar_type = value_type(i)
+    if is_float(scalar_type) or scalar_type is np.bool_:
+        raise i.error("shifts need integers")
+    amount = e.read(i, i.operand(2), np.uint32)
+    width = width_bytes(scalar_type)
+    if width != 4:
+        amount = (
+            f"minimum({amount},{e.pool.constant(np.full((1, 1), 64, np.uint32))}).astype({unsigned_of(width).__name__})"
+        )
+    right = i.name == "shr"
+    if right and is_signed(scalar_type):
+        amount = f"({amount}).view({scalar_type.__name__})"
+        if width == 4:
+            amount = f"minimum({e.read(i, i.operand(2), np.uint32)},{e.pool.constant(np.full((1, 1), 32, np.uint32))}).view(int32)"
+    elif is_signed(scalar_type):
+        scalar_type = unsigned_of(width)
+    e.write(i, i.operand(0), f"({e.read(i, i.operand(1), scalar_type)}{'>>' if right else '<<'}{amount})", scalar_type)
+
+
+def emit_nothing(e: Emitter, i: Instruction) -> None:
+    """Instructions without an effect on results: fences, prefetches, hints."""
+    for text in i.operands:
+        for name in names(text):
+            if e.is_register(name):
+                return
+
+
+EMITTERS = {
+    "setp": emit_setp,
+    "set": emit_set,
+    "selp": emit_selp,
+    "slct": emit_slct,
+    "mov": emit_mov,
+    "cvta": emit_cvta,
+    "isspacep": emit_isspacep,
+    "and": emit_logic,
+    "or": emit_logic,
+    "xor": emit_logic,
+    "not": emit_not,
+    "cnot": emit_cnot,
+    "lop3": emit_lop3,
+    "shl": emit_shift,
+    "shr": emit_shift,
+    **dict.fromkeys(
+        (
+            "membar",
+            "fence",
+            "prefetch",
+            "prefetchu",
+            "discard",
+            "applypriority",
+            "nanosleep",
+            "pmevent",
+            "griddepcontrol",
+        ),
+        emit_nothing,
+    ),
+}

@@ -1,0 +1,175 @@
+"""Floating-point arithmetic in single, double and half precision (PTX ISA 9.7.3 and 9.7.4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..module import Instruction
+from ..types import ScalarType
+from .basic import value_type
+from .emitter import Emitter
+
+PACKED = {"f16x2": "f16", "bf16x2": "bf16"}
+_DIRECTED = {"rz": "toward_zero", "rm": "downward", "rp": "upward"}
+_APPROXIMATE = {
+    "rcp": "reciprocal",
+    "sqrt": "square_root",
+    "rsqrt": "reciprocal_square_root",
+    "ex2": "power_of_two",
+    "lg2": "logarithm",
+    "sin": "sine",
+    "cos": "cosine",
+    "tanh": "hyperbolic_tangent",
+}
+
+
+def float_kind(instruction: Instruction) -> str | None:
+    """The floating type of an instruction, or None where it is an integer instruction."""
+    kind = instruction.parts[-1]
+    return kind if kind in ("f16", "f32", "f64", "bf16", "f16x2", "bf16x2") else None
+
+
+def _operands(e: Emitter, i: Instruction, scalar_type: ScalarType, count: int) -> list[str]:
+    found = [e.read(i, i.operand(k), scalar_type) for k in range(1, count + 1)]
+    if "ftz" in i.parts and scalar_type is np.float32:
+        return [f"flush({x})" for x in found]
+    return found
+
+
+def _finish(i: Instruction, expression: str, scalar_type: ScalarType) -> str:
+    if "ftz" in i.parts and scalar_type is np.float32:
+        expression = f"flush({expression})"
+    if "sat" in i.parts:
+        expression = f"saturate({expression})"
+    if "relu" in i.parts:
+        expression = f"rectify({expression})"
+    return expression
+
+
+def _narrow(e: Emitter, i: Instruction, function: str, count: int) -> None:
+    """Half-precision and bfloat16 instructions, packed or not: compute wider, round once."""
+    kind = i.parts[-1]
+    single = PACKED.get(kind, kind)
+    storage = np.uint32 if kind in PACKED else np.uint16
+    arguments = ",".join(e.read(i, i.operand(k), storage) for k in range(1, count + 1))
+    flags = f"{'relu' in i.parts},{'sat' in i.parts}"
+    call = f"narrow({function},{single!r},{kind in PACKED},{flags},{arguments})"
+    e.write(i, i.operand(0), call, storage)
+
+
+def _rounding(i: Instruction) -> str | None:
+    return next((name for part, name in _DIRECTED.items() if part in i.parts), None)
+
+
+def emit_binary(e: Emitter, i: Instruction) -> None:
+    """``add``, ``sub``, ``mul``; directed roundings go through exact sums and products."""
+    operator = {"add": "+", "sub": "-", "mul": "*"}[i.name]
+    if i.parts[-1] not in ("f32", "f64"):
+        _narrow(e, i, f"{i.name}_wide", 2)
+        return
+    scalar_type = value_type(i)
+    a, b = _operands(e, i, scalar_type, 2)
+    directed = _rounding(i)
+    expression = f"{i.name}_{directed}({a},{b})" if directed else f"({a}{operator}{b})"
+    e.write(i, i.operand(0), _finish(i, expression, scalar_type), scalar_type)
+
+
+def emit_fma(e: Emitter, i: Instruction) -> None:
+    """``fma`` and ``mad``: one rounding."""
+    if i.parts[-1] not in ("f32", "f64"):
+        _narrow(e, i, "fma_wide", 3)
+        return
+    scalar_type = value_type(i)
+    a, b, c = _operands(e, i, scalar_type, 3)
+    directed = _rounding(i)
+    suffix = f"_{directed}" if directed else ("_f32" if scalar_type is np.float32 else "_f64")
+    e.write(i, i.operand(0), _finish(i, f"fma{suffix}({a},{b},{c})", scalar_type), scalar_type)
+
+
+def emit_div(e: Emitter, i: Instruction) -> None:
+    """``div``: correctly rounded; the approximate forms are at least as exact as documented."""
+    scalar_type = value_type(i)
+    a, b = _operands(e, i, scalar_type, 2)
+    directed = _rounding(i)
+    if directed:
+        expression = f"div_{directed}({a},{b})"
+    elif "approx" in i.parts or "full" in i.parts:
+        expression = f"approximate_quotient({a},{b})"
+    else:
+        expression = f"({a}/{b})"
+    e.write(i, i.operand(0), _finish(i, expression, scalar_type), scalar_type)
+
+
+def emit_extremum(e: Emitter, i: Instruction) -> None:
+    """``min`` and ``max``: the other operand where one is NaN, unless ``.NaN`` is given."""
+    if i.parts[-1] not in ("f32", "f64"):
+        _narrow(e, i, f"{i.name}imum" if "NaN" in i.parts else f"f{i.name}", 2)
+        return
+    scalar_type = value_type(i)
+    count = 3 if len(i.operands) == 4 else 2
+    function = f"{i.name}imum" if "NaN" in i.parts else f"f{i.name}"
+    expression, *rest = _operands(e, i, scalar_type, count)
+    for operand in rest:
+        expression = f"{function}({expression},{operand})"
+    e.write(i, i.operand(0), _finish(i, expression, scalar_type), scalar_type)
+
+
+def emit_sign(e: Emitter, i: Instruction) -> None:
+    """``abs``, ``neg`` and ``copysign``."""
+    kind = i.parts[-1]
+    if kind not in ("f32", "f64"):
+        storage = np.uint32 if kind in PACKED else np.uint16
+        sign = e.pool.constant(np.full((1, 1), 0x80008000 if kind in PACKED else 0x8000).astype(storage))
+        operator = f"^{sign}" if i.name == "neg" else f"&~{sign}"
+        e.write(i, i.operand(0), f"({e.read(i, i.operand(1), storage)}{operator})", storage)
+        return
+    scalar_type = value_type(i)
+    operands = _operands(e, i, scalar_type, 2 if i.name == "copysign" else 1)
+    if i.name == "copysign":
+        expression = f"copysign({operands[1]},{operands[0]})"
+    else:
+        expression = f"(-{operands[0]})" if i.name == "neg" else f"absolute({operands[0]})"
+    e.write(i, i.operand(0), expression, scalar_type)
+
+
+def emit_approximate(e: Emitter, i: Instruction) -> None:
+    """``rcp``, ``sqrt``, ``rsqrt``, ``ex2``, ``lg2``, ``sin``, ``cos``, ``tanh``: computed in double precision, rounded once."""
+    function = _APPROXIMATE[i.name]
+    if i.parts[-1] not in ("f32", "f64"):
+        _narrow(e, i, function, 1)
+        return
+    scalar_type = value_type(i)
+    (a,) = _operands(e, i, scalar_type, 1)
+    directed = _rounding(i)
+    if directed and i.name in ("rcp", "sqrt"):
+        one = e.pool.constant(np.ones((1, 1), scalar_type))
+        expression = f"div_{directed}({one},{a})" if i.name == "rcp" else f"sqrt_{directed}({a})"
+    else:
+        expression = f"{function}({a})"
+    e.write(i, i.operand(0), _finish(i, expression, scalar_type), scalar_type)
+
+
+def emit_testp(e: Emitter, i: Instruction) -> None:
+    """``testp``: class of a floating-point value."""
+    scalar_type = value_type(i)
+    question = i.parts[1]
+    if question not in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
+        raise i.error(f"test .{question} is not supported")
+    e.write(i, i.operand(0), f"test_{question}({e.read(i, i.operand(1), scalar_type)})", np.bool_)
+
+
+EMITTERS = {
+    "add": emit_binary,
+    "sub": emit_binary,
+    "mul": emit_binary,
+    "fma": emit_fma,
+    "mad": emit_fma,
+    "div": emit_div,
+    "min": emit_extremum,
+    "max": emit_extremum,
+    "abs": emit_sign,
+    "neg": emit_sign,
+    "copysign": emit_sign,
+    "testp": emit_testp,
+    **dict.fromkeys(_APPROXIMATE, emit_approximate),
+}

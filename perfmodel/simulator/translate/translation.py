@@ -1,0 +1,184 @@
+"""A kernel translated: one Python function for each stretch of code, compiled when it is first reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..access import Mask
+from ..functions import atomics, bits, conversions, floats, warp_functions
+from ..memory import is_in_space
+from ..module import Instruction, Kernel, Space
+from ..program import Meeting, Program, Unit
+from ..transfer import copy_async, load, load_generic, store, store_generic, touch, touch_generic
+from . import basic, conversion, floating, integer, memory, warp
+from .emitter import Emitter, Pool
+from .slices import address_slice
+
+UnitFunction = Callable[[Any, list[Any], Mask | None], Any]
+_TERMINATORS = frozenset({"bra", "brx", "ret", "exit"})
+_INTEGER_ONLY = {name: function for name, function in integer.EMITTERS.items() if name not in floating.EMITTERS}
+_EMITTERS = {
+    **_INTEGER_ONLY,
+    **{name: f for name, f in floating.EMITTERS.items() if name not in integer.EMITTERS},
+    **basic.EMITTERS,
+    **conversion.EMITTERS,
+    **memory.EMITTERS,
+    **warp.EMITTERS,
+}
+
+
+def emit_instruction(e: Emitter, i: Instruction) -> None:
+    """Translate one instruction.
+
+    Raises:
+        SimulationError: it is not supported; the text names it and its line.
+    """
+    name = i.name
+    if name in _EMITTERS:
+        _EMITTERS[name](e, i)
+    elif name in floating.EMITTERS and floating.float_kind(i) is not None:
+        floating.EMITTERS[name](e, i)
+    elif name in integer.EMITTERS:
+        integer.EMITTERS[name](e, i)
+    else:
+        raise i.error("instruction is not supported")
+
+
+def _namespace() -> dict[str, Any]:
+    names: dict[str, Any] = {
+        "where": np.where,
+        "minimum": np.minimum,
+        "maximum": np.maximum,
+        "fmin": np.fmin,
+        "fmax": np.fmax,
+        "absolute": np.abs,
+        "copysign": np.copysign,
+        "isnan": np.isnan,
+        "rint": np.rint,
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "trunc": np.trunc,
+        "Space": Space,
+        "is_in_space": is_in_space,
+        "load": load,
+        "store": store,
+        "touch": touch,
+        "load_generic": load_generic,
+        "store_generic": store_generic,
+        "touch_generic": touch_generic,
+        "copy_async": copy_async,
+        **floats.directed_functions(),
+    }
+    for scalar in (
+        np.bool_, np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64,
+    ):  # fmt: skip
+        names[scalar.__name__] = scalar
+    names["bool_"] = names["bool"] = np.bool_
+    for module in (bits, floats, conversions, warp_functions, atomics):
+        names.update({name: value for name, value in vars(module).items() if callable(value) and name[0] != "_"})
+    return names
+
+
+class Translation:
+    """Functions of a kernel for one mode; sites of accesses are numbered while functions are translated."""
+
+    def __init__(self, kernel: Kernel, trace: bool) -> None:
+        self.program = Program(kernel)
+        self.pool = Pool(self.program, trace)
+        self.undefined = [np.zeros((1, 1), held) for held in self.program.register_types]
+        self.pool.namespace.update(_namespace(), UNDEFINED=self.undefined)
+        if trace:
+            self.pool.kept, self.pool.wanted = address_slice(self.program)
+        self._functions: dict[tuple[int, bool], UnitFunction] = {}
+        self._touched: dict[int, set[int]] = {}
+        self._check_all()
+
+    def _check_all(self) -> None:
+        """Number the sites in program order, and refuse at once what is not supported anywhere in the kernel."""
+        for unit in self.program.units:
+            e = Emitter(self.pool, set(), False)
+            for k, instruction in enumerate(unit.instructions):
+                self._emit(e, unit.first + k, instruction)
+            if unit.meeting is Meeting.BLOCK:
+                warp.barrier_identifier(unit.instructions[0])
+
+    def _emit(self, e: Emitter, index: int, instruction: Instruction) -> str | None:
+        """Translate one instruction unless the mode leaves it out; gives what its branch depends on."""
+        if instruction.name in _TERMINATORS:
+            return warp.branch_value(e, instruction)
+        if not self._needed(index, instruction):
+            return None
+        e.begin(index, instruction)
+        if instruction.name == "trap":
+            warp.emit_trap(e, instruction)
+        else:
+            emit_instruction(e, instruction)
+        return None
+
+    def _needed(self, index: int, instruction: Instruction) -> bool:
+        if not self.pool.trace or instruction.name in (
+            "ld",
+            "ldu",
+            "st",
+            "atom",
+            "red",
+            "cp",
+            "bar",
+            "barrier",
+            "trap",
+        ):
+            return True
+        if instruction.name in ("shfl", "vote", "match", "redux"):
+            return True
+        writes = self.program.effects[index].writes
+        return any(self.program.register_index[name] in self.pool.wanted for name in writes)
+
+    def function(self, start: int, masked: bool) -> UnitFunction:
+        """The function of a unit; without masking, of everything from the unit to the end of its basic block."""
+        key = (start, masked)
+        if key not in self._functions:
+            self._functions[key] = self._compile(start, masked)
+        return self._functions[key]
+
+    def touched(self, unit: Unit) -> set[int]:
+        """Registers that a unit reads or writes, by index."""
+        if unit.index not in self._touched:
+            stretch = self.program.effects[unit.first : unit.first + len(unit.instructions)]
+            self._touched[unit.index] = {
+                self.program.register_index[name] for effect in stretch for name in (*effect.reads, *effect.writes)
+            }
+        return self._touched[unit.index]
+
+    def _compile(self, start: int, masked: bool) -> UnitFunction:
+        units = [self.program.units[start]]
+        while not masked and not units[-1].ends_block:
+            units.append(self.program.units[units[-1].index + 1])
+        live_out = self.program.live_out[units[-1].index]
+        e = Emitter(self.pool, live_out, masked)
+        instructions = [(unit.first + k, i) for unit in units for k, i in enumerate(unit.instructions)]
+        dying = self._dying([index for index, _ in instructions], live_out)
+        result = None
+        for (index, instruction), dead in zip(instructions, dying, strict=True):
+            result = self._emit(e, index, instruction)
+            if result is None:
+                e.forget(dead)
+        name = f"{'masked' if masked else 'whole'}_{start}"
+        source = e.source(name, result)
+        exec(compile(source, f"<{self.program.kernel.name}:{name}>", "exec"), self.pool.namespace)
+        function: UnitFunction = self.pool.namespace[name]
+        return function
+
+    def _dying(self, indices: list[int], live_out: set[int]) -> list[set[int]]:
+        """Registers that nothing reads after each instruction."""
+        live = set(live_out)
+        found: list[set[int]] = []
+        for index in reversed(indices):
+            effect = self.program.effects[index]
+            touched = {self.program.register_index[name] for name in (*effect.reads, *effect.writes)}
+            found.append(touched - live)
+            live -= {self.program.register_index[name] for name in effect.writes}
+            live |= {self.program.register_index[name] for name in effect.reads}
+        return found[::-1]
