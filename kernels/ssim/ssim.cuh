@@ -53,9 +53,9 @@ __device__ __forceinline__ float reciprocal(float value)
     return result;
 }
 
-// Similarity of one pixel, and its partial derivatives with respect to the filtered maps mu1, image1^2 and image1*image2,
-// from the five filtered maps. Multiplications and additions are not contracted, so that the executed fused
-// multiply-adds are those of the two passes alone and can be compared with their closed form.
+// Similarity of one pixel, and its partial derivatives with respect to the filtered maps mu1, image1^2 and
+// image1 * image2, from the five filtered maps. Multiplications and additions are not contracted, so that the executed
+// fused multiply-adds are those of the two passes alone and can be compared with their closed form.
 __device__ __forceinline__ void similarity(const float (&filtered)[MAPS], float (&result)[OUTPUT_MAPS])
 {
     const float mu1 = filtered[0], mu2 = filtered[2];

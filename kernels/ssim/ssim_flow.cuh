@@ -1,6 +1,6 @@
-// The pipeline in y with partial sums that flow through registers (v4_1, v4, v4_z4): each filtered row is added to the sums
-// of the ten outputs that still wait for rows, and the fused multiply-add that adds it also moves the sum to its neighbour.
-// So a loop turn is a single row, and its code fits the instruction caches.
+// The pipeline in y with partial sums that flow through registers (v4_1, v4, v4_z4): each filtered row is added to the
+// sums of the ten outputs that still wait for rows, and the fused multiply-add that adds it also moves the sum to its
+// neighbour. So a loop turn is a single row, and its code fits the instruction caches.
 #pragma once
 #include "ssim_rows.cuh"
 
@@ -23,8 +23,8 @@ __device__ __forceinline__ void filter_next(const Tile &tile, Copy &copy, RowPai
     filter_row(stages[row % STAGES], tile.lane, sums);
 }
 
-// Add a row to the outputs waiting at places `first` to `last`: each sum moves there from the place behind, and the last
-// place's begins. With the bounds 0 and WAITING - 1 no test is left.
+// Add a row to the outputs waiting at places `first` to `last`: each sum moves there from the place behind, and the
+// last place's begins. With the bounds 0 and WAITING - 1 no test is left.
 __device__ __forceinline__ void advance(Partial &partial, const float (&row)[COLUMNS][MAPS], int first, int last)
 {
 #pragma unroll

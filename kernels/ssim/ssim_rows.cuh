@@ -19,8 +19,8 @@ struct Tile {
     }
 };
 
-// Start the copy of one float; with `bytes` of 0 instead of 4 write a zero and read nothing. The count is one of bytes, not a
-// flag.
+// Start the copy of one float; with `bytes` of 0 instead of 4 write a zero and read nothing. The count is one of bytes,
+// not a flag.
 __device__ __forceinline__ void copy_float(float *shared, const float *global, int bytes)
 {
 #if __CUDA_ARCH__ >= 800
@@ -59,8 +59,8 @@ __device__ __forceinline__ void wait_for_copies()
     __syncwarp();
 }
 
-// Every kind of copy has begin(), which a channel's planes are given to, and row(), which copies the next row of the patch
-// (rows follow one another, so that addresses only advance) to both halves of a place in the ring.
+// Every kind of copy has begin(), which is given a channel's planes, and row(), which copies the next row of the patch
+// to both halves of a place in the ring. Rows follow one another, so addresses only advance.
 
 // Pixels are tested one by one: inside they are copied, outside a zero is stored.
 struct GuardedCopy {
@@ -94,12 +94,11 @@ struct GuardedCopy {
     }
 };
 
-// Columns are clamped once for each channel; rows above and below the image are clamped because the addresses do not advance
-// there. No test of single pixels is left.
+// Columns are clamped once for each channel, and rows above and below the image because addresses do not advance there.
+// What is left of the tests decides the byte count alone.
 struct ClampedCopy {
     const float *pixels[ROW_TURNS];
     ptrdiff_t second;
-    int bytes[ROW_TURNS];
     int y;
 
     __device__ __forceinline__ void begin(const Tile &tile, const float *plane1, const float *plane2)
@@ -109,10 +108,8 @@ struct ClampedCopy {
         plane1 += (size_t)max(y, 0) * tile.width;
 #pragma unroll
         for (int turn = 0; turn < ROW_TURNS; turn++) {
-            const int wanted = tile.first_x - RADIUS + tile.lane + turn * LANES;
-            const int x = min(max(wanted, 0), tile.width - 1);
-            pixels[turn] = plane1 + x;
-            bytes[turn] = x == wanted ? sizeof(float) : 0;
+            const int x = tile.first_x - RADIUS + tile.lane + turn * LANES;
+            pixels[turn] = plane1 + min(max(x, 0), tile.width - 1);
         }
     }
 
@@ -122,7 +119,8 @@ struct ClampedCopy {
         const int advance = inside && y + 1 < tile.height ? tile.width : 0;
 #pragma unroll
         for (int turn = 0; turn < ROW_TURNS; turn++) {
-            const int column = tile.lane + turn * LANES, count = inside ? bytes[turn] : 0;
+            const int column = tile.lane + turn * LANES, x = tile.first_x - RADIUS + column;
+            const int count = inside && (unsigned)x < (unsigned)tile.width ? sizeof(float) : 0;
             if (column < PATCH_WIDTH) {
                 copy_float(&target[0][column], pixels[turn], count);
                 copy_float(&target[1][column], pixels[turn] + second, count);

@@ -18,7 +18,8 @@ __device__ __forceinline__ void load_patch(Patch &patch, const float *plane, int
         const int row = threadIdx.y + turn / TURNS_X * TILE_HEIGHT, y = blockIdx.y * TILE_HEIGHT - RADIUS + row;
         const int column = threadIdx.x + turn % TURNS_X * TILE_WIDTH, x = blockIdx.x * TILE_WIDTH - RADIUS + column;
         pixels[turn] = 0.0f;
-        if (row < PATCH_HEIGHT && column < PATCH_WIDTH && (unsigned)y < (unsigned)height && (unsigned)x < (unsigned)width)
+        const bool inside = (unsigned)y < (unsigned)height && (unsigned)x < (unsigned)width;
+        if (inside && row < PATCH_HEIGHT && column < PATCH_WIDTH)
             pixels[turn] = plane[(size_t)y * width + x];
     }
 #pragma unroll

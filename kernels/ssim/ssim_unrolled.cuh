@@ -7,7 +7,7 @@
 #define RING_ROWS 12   // filtered rows in registers: the window's 11, and a 12th because 12 divides the tile's rows
 #define TURN_ROWS 24   // least common multiple of the two rings: after so many rows every index repeats
 
-static_assert(TURN_ROWS % STAGES == 0 && TURN_ROWS % RING_ROWS == 0, "a loop turn must pass both rings a whole number of times");
+static_assert(TURN_ROWS % STAGES == 0 && TURN_ROWS % RING_ROWS == 0, "a turn must pass both rings in whole circles");
 static_assert(TILE_HEIGHT % TURN_ROWS == 0, "the tile must be a whole number of loop turns");
 
 // Make the row ROW of the patch ready, start the copy of the one STAGES - 1 further down, filter the row into the ring.

@@ -1,8 +1,8 @@
 // ssim_v3_0: one warp walks down the rows of its tile and keeps the filtered rows in an array used as a ring.
 //
 // Block:  32 threads, 64 x 32 outputs; a ring of 4 rows of both images in shared memory, copied 3 rows ahead.
-// Thread: two neighbouring columns; the last 11 filtered rows of 2 columns and 5 maps: 11 * 2 * 5 * 4 = 440 bytes, which
-//         an index that is known at run time only keeps in local memory.
+// Thread: two neighbouring columns; the last 11 filtered rows of 2 columns and 5 maps: 11 * 2 * 5 * 4 = 440 bytes,
+//         kept in local memory by an index that is known at run time only.
 #include "ssim_rows.cuh"
 
 #define STAGES 4

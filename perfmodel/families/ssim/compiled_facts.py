@@ -31,8 +31,8 @@ _PLAIN: dict[Version, CodeFacts] = {
     Version.V2: CodeFacts(registers=64, loop_bytes=16272, integer=169, control=53),
     Version.V3_0: CodeFacts(registers=70, loop_bytes=8672, integer=123, control=25),
     Version.V3_1: CodeFacts(registers=168, loop_bytes=157568, integer=60, control=21),
-    Version.V3: CodeFacts(registers=168, loop_bytes=145264, integer=52, control=9),
-    Version.V4_1: CodeFacts(registers=160, loop_bytes=6224, integer=61, control=11),
+    Version.V3: CodeFacts(registers=168, loop_bytes=144064, integer=49, control=9),
+    Version.V4_1: CodeFacts(registers=148, loop_bytes=6352, integer=69, control=11),
     Version.V4: CodeFacts(registers=146, loop_bytes=6960, integer=83, control=23),
     Version.V4_Z4: CodeFacts(registers=156, loop_bytes=6336, integer=68, control=11),
 }
@@ -42,8 +42,8 @@ _WITH_GRADIENTS: dict[Version, CodeFacts] = {
     Version.V2: CodeFacts(registers=64, loop_bytes=17968, integer=223, control=72),
     Version.V3_0: CodeFacts(registers=69, loop_bytes=9568, integer=134, control=34),
     Version.V3_1: CodeFacts(registers=160, loop_bytes=174384, integer=59, control=30),
-    Version.V3: CodeFacts(registers=168, loop_bytes=168416, integer=67, control=18),
-    Version.V4_1: CodeFacts(registers=160, loop_bytes=7088, integer=70, control=20),
+    Version.V3: CodeFacts(registers=168, loop_bytes=163296, integer=54, control=18),
+    Version.V4_1: CodeFacts(registers=146, loop_bytes=7392, integer=89, control=20),
     Version.V4: CodeFacts(registers=150, loop_bytes=7760, integer=88, control=32),
     Version.V4_Z4: CodeFacts(registers=152, loop_bytes=7504, integer=96, control=20),
 }

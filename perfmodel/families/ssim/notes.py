@@ -30,7 +30,7 @@ def explain(problem: Ssim, version: Version, gpu: Gpu) -> tuple[str, ...]:
         _arithmetic(problem, design),
         _barriers(design),
         _local_memory(problem, design, facts, gpu),
-        _loop(facts, gpu),
+        _loop(design, facts, gpu),
         _guards(problem, version, gpu),
     ]
     return tuple(note for note in found if note is not None)
@@ -67,11 +67,13 @@ def _local_memory(problem: Ssim, design: Design, facts: CodeFacts, gpu: Gpu) -> 
     )
 
 
-def _loop(facts: CodeFacts, gpu: Gpu) -> str | None:
-    cache = gpu.instruction_cache_l1_bytes
-    if facts.loop_bytes <= cache:
+def _loop(design: Design, facts: CodeFacts, gpu: Gpu) -> str | None:
+    """Where a loop holds rows: its code beside the instruction cache, whose excess is fetched anew in every turn."""
+    if not design.stages:
         return None
-    return f"instruction cache: the loop's {facts.loop_bytes / 1024:.0f} KB of code exceed its {cache / 1024:.0f} KB"
+    code, cache = facts.loop_bytes / 1024, gpu.instruction_cache_l1_bytes / 1024
+    relation = "exceed" if code > cache else "fit"
+    return f"instruction cache: the loop's {code:.0f} KB of code {relation} its {cache:.0f} KB"
 
 
 def _guards(problem: Ssim, version: Version, gpu: Gpu) -> str | None:

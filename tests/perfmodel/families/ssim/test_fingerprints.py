@@ -1,0 +1,125 @@
+"""What makes the compiled kernels the versions that they are called after (sm_80), and the table that stands for them."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from perfmodel.compiler import compile_kernel
+from perfmodel.compiler.sass_opcodes import SASS_CLASSES
+from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
+from perfmodel.families.ssim.compiled_facts import code_facts
+from perfmodel.families.ssim.design import DESIGNS
+from perfmodel.gpus import load_gpu
+
+pytestmark = pytest.mark.compiler
+
+WALKING = [version for version in Version if DESIGNS[version].stages]
+
+
+@functools.cache
+def compiled(version, gradients=False, gpu_id="a100-sxm-80gb"):
+    gpu = load_gpu(gpu_id)
+    request = FAMILY.compile_request(Ssim(gradients=gradients), SsimConfiguration(version=version), gpu)
+    return compile_kernel(request, gpu.architecture)
+
+
+@functools.cache
+def profile(version, gradients=False):
+    return compiled(version, gradients).profile()
+
+
+def innermost_loops(version, gradients=False):
+    loops = profile(version, gradients).loops
+    return [loop for index, loop in enumerate(loops) if all(other.parent != index for other in loops)]
+
+
+def class_counts(version, loop, gradients=False):
+    """Instructions of the loop's code by class, without those that never execute."""
+    found = profile(version, gradients)
+    chosen = np.isin(found.flow.block_of_instruction(), loop.blocks) & ~found.decoded.never
+    return dict(
+        zip(SASS_CLASSES, np.bincount(found.decoded.class_index[chosen], minlength=len(SASS_CLASSES)), strict=True)
+    )
+
+
+@pytest.mark.parametrize(("version", "barriers"), [(Version.NAIVE, 18), (Version.V1, 12), (Version.V2, 12)])
+def test_barriers_of_the_channel_loop(version, barriers):
+    (loop,) = innermost_loops(version)
+    assert class_counts(version, loop)["barriers"] == barriers == profile(version).count("barriers")
+
+
+@pytest.mark.parametrize("version", WALKING)
+def test_one_warp_blocks_have_no_barrier(version):
+    assert profile(version).count("barriers") == 0
+
+
+@pytest.mark.parametrize("version", list(Version))
+@pytest.mark.parametrize("gradients", [False, True])
+def test_only_the_array_version_has_a_stack_and_nothing_spills(version, gradients):
+    resources = compiled(version, gradients).resources
+    assert resources.stack_bytes_per_thread == (440 if version is Version.V3_0 else 0)
+    assert resources.spill_load_bytes == resources.spill_store_bytes == 0
+    assert resources.static_shared_bytes == DESIGNS[version].shared_bytes
+
+
+@pytest.mark.parametrize("version", [Version.V4_1, Version.V4, Version.V4_Z4])
+def test_nothing_spills_where_the_kernels_are_meant_to_win(version):
+    resources = compiled(version, False, "h200").resources
+    assert resources.stack_bytes_per_thread == resources.spill_store_bytes == 0
+
+
+@pytest.mark.parametrize("version", [Version.V3, Version.V3_1])
+def test_unrolled_loops_exceed_128_kilobytes(version):
+    (loop,) = innermost_loops(version)
+    assert loop.code_bytes >= 128 * 1024
+
+
+@pytest.mark.parametrize("version", [Version.V4_1, Version.V4, Version.V4_Z4])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_flowing_loops_stay_within_16_kilobytes(version, gradients):
+    assert max(loop.code_bytes for loop in innermost_loops(version, gradients)) <= 16 * 1024
+
+
+@pytest.mark.parametrize(
+    ("version", "multiply_adds"),
+    [
+        (Version.NAIVE, 5 * (2 + 1) * 11),  # maps, two rows and one column of the passes, taps
+        (Version.V1, 5 * (2 + 1) * 11),
+        (Version.V2, 5 * (3 + 1) * 2 * 11),  # two columns
+        (Version.V3_0, 5 * (1 + 1) * 2 * 11),
+        (Version.V3_1, (24 * 2 + 10) * 5 * 2 * 11),  # 24 rows of both passes, 10 rows before them of one
+        (Version.V3, (24 * 2 + 10) * 5 * 2 * 11),
+        (
+            Version.V4_1,
+            5 * 2 * ((11 + 11) + (11 + 10) + (11 + 10)),
+        ),  # loops that complete and begin, only begin, only complete
+        (Version.V4, 5 * 2 * (22 + 21 + 21)),
+        (Version.V4_Z4, 5 * 2 * (22 + 21 + 21)),
+    ],
+)
+def test_code_has_the_multiply_adds_of_the_two_passes_and_no_others(version, multiply_adds):
+    assert profile(version).count("fp32_fma") == multiply_adds
+
+
+@pytest.mark.parametrize("version", WALKING)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_each_row_has_no_more_shared_loads_than_pixels_need(version, gradients):
+    loop = max(innermost_loops(version, gradients), key=lambda loop: class_counts(version, loop, gradients)["fp32_fma"])
+    counts = class_counts(version, loop, gradients)
+    rows = counts["fp32_fma"] // (2 * 5 * 2 * 11)
+    assert counts["shared_load"] == rows * 2 * 6
+    assert counts["async_copy"] == rows * 2 * 3
+
+
+@pytest.mark.parametrize("version", list(Version))
+@pytest.mark.parametrize("gradients", [False, True])
+def test_the_table_of_compiled_facts_is_what_the_compiler_makes(version, gradients):
+    facts = code_facts(Ssim(gradients=gradients), version)
+    loop = max(innermost_loops(version, gradients), key=lambda loop: class_counts(version, loop, gradients)["fp32_fma"])
+    counts = class_counts(version, loop, gradients)
+    rows = counts["fp32_fma"] // 220 if DESIGNS[version].stages else 1
+    assert compiled(version, gradients).resources.registers_per_thread == pytest.approx(facts.registers, rel=0.1)
+    assert loop.code_bytes == pytest.approx(facts.loop_bytes, rel=0.05)
+    assert (counts["integer"] + counts["fp16"]) / rows == pytest.approx(facts.integer, rel=0.1)
+    assert counts["control"] / rows == pytest.approx(facts.control, rel=0.1)
