@@ -34,7 +34,7 @@ conv1d_naive(float *__restrict__ output, const float *__restrict__ input, const 
         for (int tap = 0; tap < FILTER_WIDTH; tap++) {
             const int column = t + tap - PADDING;
             if (column >= 0 && column < LENGTH)
-                sum += own_input[column] * own_weights[tap];
+                sum = fmaf(own_input[column], own_weights[tap], sum);
         }
         partial[channel] = sum;
         __syncthreads();

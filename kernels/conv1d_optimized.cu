@@ -32,6 +32,10 @@ __host__ __device__ constexpr int largest_width(int words)
     return words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1;
 }
 
+// Taps before the first and from the end on only ever meet padding.
+constexpr int FIRST_USED_TAP = FILTER_WIDTH > LENGTH + PADDING ? FILTER_WIDTH - LENGTH - PADDING : 0;
+constexpr int USED_TAPS_END = FILTER_WIDTH < LENGTH + PADDING ? FILTER_WIDTH : LENGTH + PADDING;
+
 constexpr int INPUT_VECTOR = largest_width(INPUT_WORDS);
 constexpr int OUTPUT_VECTOR = largest_width(OUTPUT_LENGTH);
 constexpr int INPUT_PASSES = (INPUT_WORDS + INPUT_VECTOR * THREADS - 1) / (INPUT_VECTOR * THREADS);
@@ -82,6 +86,21 @@ __device__ __forceinline__ void read_padded_row(float *registers, const float *s
 #pragma unroll
         for (int i = FIRST; i < LAST; i++)
             registers[i] = read_word(staged + origin + i + (origin + i) / PAD_PERIOD);
+    }
+}
+
+// The same for a thread's weights of channels FIRST to LAST; taps that only ever meet padding stay unread.
+template <int FIRST, int LAST>
+__device__ __forceinline__ void read_weights(float *registers, const float *row)
+{
+    if constexpr (FIRST_USED_TAP == 0 && USED_TAPS_END == FILTER_WIDTH) {
+        read_row<FIRST * FILTER_WIDTH, LAST * FILTER_WIDTH, largest_width(WEIGHT_WORDS_PER_THREAD)>(registers, row);
+    } else {
+#pragma unroll
+        for (int channel = FIRST; channel < LAST; channel++)
+#pragma unroll
+            for (int tap = FIRST_USED_TAP; tap < USED_TAPS_END; tap++)
+                registers[channel * FILTER_WIDTH + tap] = read_word(row + channel * FILTER_WIDTH + tap);
     }
 }
 
@@ -159,13 +178,12 @@ extern "C" __global__ void BOUNDS conv1d_optimized(float *__restrict__ output, c
     }
     __syncthreads();
 
-    constexpr int WEIGHT_ALIGNMENT = largest_width(WEIGHT_WORDS_PER_THREAD);
     const float *const weight_row = staged + thread * WEIGHT_WORDS_PER_THREAD;
     float own_weights[WEIGHT_WORDS_PER_THREAD] = {};
     if (OWNERS == THREADS || thread < OWNERS)
-        read_row<0, CERTAIN_CHANNELS * FILTER_WIDTH, WEIGHT_ALIGNMENT>(own_weights, weight_row);
+        read_weights<0, CERTAIN_CHANNELS>(own_weights, weight_row);
     if (CERTAIN_CHANNELS < CHANNELS_PER_THREAD && thread < OWNERS - 1)
-        read_row<CERTAIN_CHANNELS * FILTER_WIDTH, WEIGHT_WORDS_PER_THREAD, WEIGHT_ALIGNMENT>(own_weights, weight_row);
+        read_weights<CERTAIN_CHANNELS, CHANNELS_PER_THREAD>(own_weights, weight_row);
 
     float sum[OUTPUT_LENGTH];
 #pragma unroll
@@ -177,7 +195,7 @@ extern "C" __global__ void BOUNDS conv1d_optimized(float *__restrict__ output, c
             if (column >= 0 && column < LENGTH) {
 #pragma unroll
                 for (int channel = 0; channel < CHANNELS_PER_THREAD; channel++)
-                    sum[t] += own_input[channel * LENGTH + column] * own_weights[channel * FILTER_WIDTH + tap];
+                    sum[t] = fmaf(own_input[channel * LENGTH + column], own_weights[channel * FILTER_WIDTH + tap], sum[t]);
             }
         }
         sum[t] = warp_sum(sum[t]);

@@ -76,37 +76,34 @@ def _stores_to_shared(block: _Block) -> SharedTraffic:
     return total + shared_traffic(*_passes(block, problem.weight_words, 1))
 
 
-def _row_reads(
-    block: _Block, words_per_channel: int, used: range, alignment: int, pitch: int, pad: bool
-) -> SharedTraffic:
-    """Reads of each thread's row, ``pitch`` words after the previous thread's; with ``pad`` a word's pad depends on its place.
+def _row_reads(block: _Block, words_per_channel: int, read: range, vector: int, pitch: int, pad: bool) -> SharedTraffic:
+    """Reads of each thread's row, ``pitch`` words after the previous thread's.
 
-    The compiler drops vector accesses without a word in ``used``, the places within a channel that take part in a product.
+    Of each channel the words in ``read``, at most ``vector`` at once; with ``pad`` a word's pad depends on its place.
     """
     certain = block.certain_channels * words_per_channel
     row_words = block.channels_per_thread * words_per_channel
     total = SharedTraffic()
     for begin, end, readers in ((0, certain, block.owners), (certain, row_words, block.owners - 1)):
         threads, active = lane_matrix(readers)
-        for word, width in row_accesses(begin, end, alignment):
-            if width > 1 and not any((word + i) % words_per_channel in used for i in range(width)):
-                continue
-            place = threads * pitch + word
-            total += shared_traffic(place + place // SHARED_BANKS if pad else place, active, width)
+        for word, width in row_accesses(begin, end, vector):
+            if word % words_per_channel in read or width > 1:
+                place = threads * pitch + word
+                total += shared_traffic(place + place // SHARED_BANKS if pad else place, active, width)
     return total
 
 
 def _loads_from_shared(block: _Block) -> SharedTraffic:
     problem = block.problem
     row_words = problem.length * block.channels_per_thread
-    all_words = range(problem.length)
+    columns = range(problem.length)
     if row_words >= SHARED_BANKS:
-        staged = _row_reads(block, problem.length, all_words, widest_vector(row_words + 1), row_words + 1, pad=False)
+        staged = _row_reads(block, problem.length, columns, widest_vector(row_words + 1), row_words + 1, pad=False)
     else:
-        staged = _row_reads(block, problem.length, all_words, 1, row_words, pad=True)
+        staged = _row_reads(block, problem.length, columns, 1, row_words, pad=True)
     weight_words = problem.filter_width * block.channels_per_thread
-    alignment = widest_vector(weight_words)
-    return staged + _row_reads(block, problem.filter_width, problem.used_taps, alignment, weight_words, pad=False)
+    vector = widest_vector(weight_words) if len(problem.used_taps) == problem.filter_width else 1
+    return staged + _row_reads(block, problem.filter_width, problem.used_taps, vector, weight_words, pad=False)
 
 
 def _combination(block: _Block) -> tuple[SharedTraffic, SharedTraffic]:
