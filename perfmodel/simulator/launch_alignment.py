@@ -1,0 +1,94 @@
+"""Periods of block indices: how far apart along each axis blocks lie alike relative to sectors and lines of memory.
+
+Blocks that execute the same accesses touch different numbers of sectors when their addresses differ modulo a line. The difference
+repeats along each axis of the grid with a period that divides 32 (a line is 32 words).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .launch_boxes import Box, Executed
+
+MAX_PERIOD = 32
+FIRST_LINE = 9
+"""Blocks along an axis that are looked at first: enough to see a period of 4 repeat twice."""
+_CHECKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedTotals:
+    """Sums of the compared columns over all blocks of a box; ``exact`` where blocks drawn for checking agreed."""
+
+    sums: NDArray[np.float64]
+    exact: bool
+
+
+def line_of(box: Box, axis: int, length: int) -> NDArray[np.int64]:
+    """Up to ``length`` consecutive blocks along an axis from the box's first corner, shape ``(n, 3)``.
+
+    >>> line_of(Box((1, 2, 0), (9, 2, 0)), 0, 2).tolist()
+    [[1, 2, 0], [2, 2, 0]]
+    """
+    extent = box.high[axis] - box.low[axis] + 1
+    line = np.repeat(np.array([box.low], dtype=np.int64), min(extent, length), axis=0)
+    line[:, axis] += np.arange(len(line))
+    return line
+
+
+def aligned_totals(
+    boxes: list[Box], executed: Executed, columns: slice, rng: np.random.Generator
+) -> list[AlignedTotals]:
+    """Totals of boxes whose rows depend on the block index modulo a period along each axis.
+
+    >>> rows = Executed(lambda blocks: (blocks[:, :1] % 4).astype(float))
+    >>> aligned_totals([Box((0, 0, 0), (9, 9, 0))], rows, slice(None), np.random.default_rng(0))
+    [AlignedTotals(sums=array([130.]), exact=True)]
+    """
+    executed.at(np.concatenate([line_of(box, axis, FIRST_LINE) for box in boxes for axis in range(3)]))
+    periods = [[_period(box, axis, executed, columns) for axis in range(3)] for box in boxes]
+    offsets = [_offsets(period) for period in periods]
+    checked = [box.draw(_CHECKS, rng) for box in boxes]
+    executed.at(np.concatenate([*(o + box.low for o, box in zip(offsets, boxes, strict=True)), *checked]))
+    return [
+        _sums(box, period, offset, check, executed, columns)
+        for box, period, offset, check in zip(boxes, periods, offsets, checked, strict=True)
+    ]
+
+
+def _offsets(periods: list[int]) -> NDArray[np.int64]:
+    return np.stack(np.meshgrid(*[np.arange(p) for p in periods], indexing="ij"), axis=-1).reshape(-1, 3)
+
+
+def _sums(
+    box: Box,
+    periods: list[int],
+    offsets: NDArray[np.int64],
+    checked: NDArray[np.int64],
+    executed: Executed,
+    columns: slice,
+) -> AlignedTotals:
+    weights = np.ones(len(offsets))
+    for axis, period in enumerate(periods):
+        extent = box.high[axis] - box.low[axis] + 1
+        weights *= (extent - offsets[:, axis] + period - 1) // period
+    rows = executed.at(offsets + box.low)[:, columns]
+    expected = executed.at((checked - box.low) % periods + box.low)[:, columns]
+    return AlignedTotals(sums=weights @ rows, exact=bool((executed.at(checked)[:, columns] == expected).all()))
+
+
+def _period(box: Box, axis: int, executed: Executed, columns: slice) -> int:
+    """Smallest power of two, at most ``MAX_PERIOD``, after which rows repeat along an axis; the extent where shorter."""
+    extent = box.high[axis] - box.low[axis] + 1
+    period = 1
+    length = FIRST_LINE
+    while period < min(extent, MAX_PERIOD):
+        length = max(length, 2 * period + 1)
+        rows = executed.at(line_of(box, axis, length))[:, columns]
+        if (rows[period:] == rows[:-period]).all():
+            break
+        period *= 2
+    return min(period, extent)

@@ -1,0 +1,290 @@
+"""Counts of a whole launch from a few of its blocks: classes of blocks that behave alike, each weighed by its size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..counts import Counts
+from ..launch import KernelCall, Launch
+from .launch_alignment import aligned_totals
+from .launch_boxes import Box, Executed, agreeing_boxes, edge_boxes, merged_boxes
+from .module import Kernel, Module, Space
+from .recorder import BLOCK_TOTALS, Action, InstructionCount
+from .simulation import Budget, Mode, Simulation, simulate
+from .totals import launch_counts
+
+_ALL_BLOCKS_BELOW = 32
+"""Grids of at most so many blocks are executed wholly."""
+_SAMPLED_BLOCKS = 192
+"""Blocks drawn from a class whose members go on to disagree."""
+_NORMAL_95 = 1.96
+_ALIGNED = ("sectors", "lines")
+_Key = tuple[Action, Space]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCounts:
+    """Counts of a whole launch.
+
+    ``counts`` has the classes of PTX instructions; ``visits`` how many warps entered each basic block; ``requests`` memory
+    requests by action, space and width in bytes; ``instructions`` totals of each PTX instruction, where they were asked for.
+    ``exact`` says that all blocks were executed or that those drawn agreed; otherwise ``relative_error`` is the half width of
+    the 95 % interval of the count that is known least, and ``notes`` says why.
+    """
+
+    kernel: Kernel
+    counts: Counts
+    visits: NDArray[np.float64]
+    requests: Mapping[tuple[Action, Space, int], float]
+    instructions: tuple[InstructionCount, ...]
+    exact: bool
+    relative_error: float
+    notes: tuple[str, ...]
+    blocks_executed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stratum:
+    """Blocks that stand for ``population`` blocks; more than one only where they differ."""
+
+    blocks: NDArray[np.int64]
+    population: int
+
+
+class _Rows:
+    """Executes blocks in trace mode and lays their totals out as rows: behaviour first, then what alignment changes."""
+
+    def __init__(self, module: Module, kernel: str, launch: Launch, call: KernelCall, budget: Budget | None) -> None:
+        self._arguments = (module, kernel, launch, call)
+        self._budget = budget
+        self.keys: list[_Key] = []
+        self.kernel = module.kernel(kernel)
+        self.blocks = len(self.kernel.blocks)
+        self.widths: set[tuple[Action, Space, int]] = set()
+        self.fields = [*[n for n in BLOCK_TOTALS if n not in _ALIGNED], *_ALIGNED]
+        self._all_keys = [(action, space) for action in Action for space in Space]
+
+    def run(self, linear: NDArray[np.int64], per_block: bool) -> Simulation:
+        """Simulate blocks by linear index."""
+        module, kernel, launch, call = self._arguments
+        return simulate(
+            module,
+            kernel,
+            launch,
+            call,
+            mode=Mode.TRACE,
+            blocks=linear,
+            budget=self._budget,
+            per_block=per_block,
+        )
+
+    def linear(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Linear indices of block indices of shape ``(n, 3)``."""
+        gx, gy, _ = self._arguments[2].grid
+        return (positions[:, 2] * gy + positions[:, 1]) * gx + positions[:, 0]
+
+    def __call__(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        simulation = self.run(self.linear(positions), per_block=True)
+        assert simulation.per_block is not None
+        self.widths |= {(count.action, count.space, count.width_bytes) for count in simulation.instructions}
+        empty = np.zeros((len(positions), len(BLOCK_TOTALS)))
+        tables = [simulation.per_block.accesses.get(key, empty) for key in self._all_keys]
+        columns = [BLOCK_TOTALS.index(name) for name in self.fields]
+        behaviour = [table[:, columns[: -len(_ALIGNED)]] for table in tables]
+        aligned = [table[:, columns[-len(_ALIGNED) :]] for table in tables]
+        return np.concatenate([simulation.per_block.visits, *behaviour, *aligned], axis=1).astype(np.float64)
+
+    @property
+    def behaviour(self) -> slice:
+        """Columns that control flow decides."""
+        return slice(0, self.blocks + len(self._all_keys) * (len(BLOCK_TOTALS) - len(_ALIGNED)))
+
+    @property
+    def alignment(self) -> slice:
+        """Columns that addresses modulo a line decide."""
+        return slice(self.behaviour.stop, self.behaviour.stop + len(self._all_keys) * len(_ALIGNED))
+
+    def totals(self, row: NDArray[np.float64]) -> dict[_Key, dict[str, float]]:
+        """Totals by action and space of a summed row; those without a request are left out."""
+        first = len(self.fields) - len(_ALIGNED)
+        behaviour = row[self.blocks : self.behaviour.stop].reshape(-1, first)
+        aligned = row[self.alignment].reshape(-1, len(_ALIGNED))
+        joined = np.concatenate([behaviour, aligned], axis=1)
+        return {
+            key: dict(zip(self.fields, values.tolist(), strict=True))
+            for key, values in zip(self._all_keys, joined, strict=True)
+            if values[self.fields.index("requests")]
+        }
+
+
+def count_launch(
+    module: Module,
+    kernel: str,
+    launch: Launch,
+    call: KernelCall,
+    *,
+    all_blocks: bool = False,
+    instructions: bool = False,
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> LaunchCounts:
+    """Count a whole launch by executing blocks that stand for the others.
+
+    The grid is cut into first, inner and last blocks along each axis. Members of each part are drawn at random and executed;
+    where they differ the part is cut further (`launch_boxes`). Sectors and lines, which depend on the alignment of a block's
+    addresses, are summed over the periods of the block index (`launch_alignment`). What still differs is estimated from a
+    larger sample.
+
+    Args:
+        module: the parsed PTX.
+        kernel: name of the entry point.
+        launch: the launch.
+        call: its arguments.
+        all_blocks: execute every block.
+        instructions: give totals by PTX instruction too (sectors by instruction are then scaled from the executed blocks).
+        seed: of the blocks that are drawn.
+        budget: of each simulation.
+    """
+    rows = _Rows(module, kernel, launch, call, budget)
+    executed = Executed(rows)
+    rng = np.random.default_rng(seed)
+    whole = Box((0, 0, 0), (launch.grid[0] - 1, launch.grid[1] - 1, launch.grid[2] - 1))
+    if all_blocks or whole.size <= _ALL_BLOCKS_BELOW:
+        return _of_all(rows, launch, instructions)
+    boxes = edge_boxes(launch.grid)
+    agreed, disagreed = agreeing_boxes(boxes, executed, rows.behaviour, rng)
+    agreed = merged_boxes(agreed, executed, rows.behaviour)
+    total = np.zeros(rows.alignment.stop)
+    strata, misaligned = [], 0
+    for box, aligned in zip(
+        agreed, aligned_totals(agreed, executed, rows.alignment, rng) if agreed else (), strict=True
+    ):
+        representative = np.array([box.low], dtype=np.int64)
+        total[rows.behaviour] += box.size * executed.at(representative)[0, rows.behaviour]
+        total[rows.alignment] += aligned.sums
+        misaligned += not aligned.exact
+        strata.append(_Stratum(rows.linear(representative), box.size))
+    variance = np.zeros_like(total)
+    for box in disagreed:
+        drawn = box.draw(_SAMPLED_BLOCKS, rng)
+        found = executed.at(drawn)
+        total += box.size * found.mean(axis=0)
+        variance += box.size**2 * found.var(axis=0, ddof=1) / len(drawn) if len(drawn) < box.size else 0.0
+        strata.append(_Stratum(rows.linear(drawn), box.size))
+    return _weighed(rows, executed, total, variance, strata, bool(disagreed), misaligned, instructions)
+
+
+def _of_all(rows: _Rows, launch: Launch, instructions: bool) -> LaunchCounts:
+    simulation = rows.run(np.arange(int(np.prod(launch.grid, dtype=np.int64))), per_block=False)
+    requests: dict[tuple[Action, Space, int], float] = {}
+    for count in simulation.instructions:
+        key = (count.action, count.space, count.width_bytes)
+        requests[key] = requests.get(key, 0.0) + count.requests
+    return LaunchCounts(
+        kernel=rows.kernel,
+        counts=simulation.counts(),
+        visits=simulation.visits.astype(np.float64),
+        requests=requests,
+        instructions=simulation.instructions if instructions else (),
+        exact=True,
+        relative_error=0.0,
+        notes=(),
+        blocks_executed=len(simulation.blocks),
+    )
+
+
+def _weighed(
+    rows: _Rows,
+    executed: Executed,
+    total: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    strata: list[_Stratum],
+    sampled: bool,
+    misaligned: int,
+    instructions: bool,
+) -> LaunchCounts:
+    totals = rows.totals(total)
+    widths: dict[_Key, list[int]] = {}
+    for action, space, width in sorted(rows.widths, key=str):
+        widths.setdefault((action, space), []).append(width)
+    by_instruction: tuple[InstructionCount, ...] = ()
+    if instructions or any(len(found) > 1 for found in widths.values()):
+        by_instruction = _instruction_totals(rows, executed, strata)
+    requests = {
+        (*key, width): values["requests"] if len(widths[key]) == 1 else _requests(by_instruction, key, width)
+        for key, values in totals.items()
+        for width in widths[key]
+    }
+    groups = tuple(_group(key, widths[key][0], values) for key, values in totals.items())
+    notes = []
+    if sampled:
+        notes.append(
+            f"blocks differ from one another beyond position: estimated from {len(executed.rows)} executed blocks"
+        )
+    if misaligned:
+        notes.append("the alignment of blocks follows no period of the block index: sectors are estimated")
+    known = total > 0
+    error = float(_NORMAL_95 * np.max(np.sqrt(variance[known]) / total[known], initial=0.0))
+    return LaunchCounts(
+        kernel=rows.kernel,
+        counts=launch_counts(rows.kernel, groups, total[: rows.blocks].astype(np.int64)),
+        visits=total[: rows.blocks],
+        requests=requests,
+        instructions=by_instruction if instructions else (),
+        exact=not sampled and not misaligned,
+        relative_error=error,
+        notes=tuple(notes),
+        blocks_executed=len(executed.rows),
+    )
+
+
+def _group(key: _Key, width: int, values: dict[str, float]) -> InstructionCount:
+    """Totals of one action and space as one record, as `launch_counts` takes them."""
+    return InstructionCount(
+        instruction=-1,
+        opcode="",
+        action=key[0],
+        space=key[1],
+        width_bytes=width,
+        ptx_line=0,
+        source=None,
+        **{name: round(value) for name, value in values.items()},
+    )
+
+
+def _requests(counts: tuple[InstructionCount, ...], key: _Key, width: int) -> float:
+    return float(sum(c.requests for c in counts if (c.action, c.space) == key and c.width_bytes == width))
+
+
+def _instruction_totals(rows: _Rows, executed: Executed, strata: list[_Stratum]) -> tuple[InstructionCount, ...]:
+    """Totals by instruction: strata whose blocks behave alike are executed once and weighed together."""
+    weights: dict[bytes, tuple[NDArray[np.int64], float]] = {}
+    by_linear = {int(rows.linear(np.array([p]))[0]): row for p, row in executed.rows.items()}
+    for stratum in strata:
+        behaviour = np.array([by_linear[int(block)][rows.behaviour] for block in stratum.blocks])
+        key = behaviour.tobytes()
+        blocks, weight = weights.get(key, (stratum.blocks, 0.0))
+        weights[key] = (blocks, weight + stratum.population / len(stratum.blocks))
+    summed: dict[tuple[int, Action, Space, int], tuple[InstructionCount, NDArray[np.float64]]] = {}
+    for blocks, weight in weights.values():
+        for count in rows.run(blocks, per_block=False).instructions:
+            site = (count.instruction, count.action, count.space, count.width_bytes)
+            values = weight * np.array([getattr(count, name) for name in BLOCK_TOTALS], dtype=np.float64)
+            summed[site] = (count, summed[site][1] + values if site in summed else values)
+    return tuple(
+        InstructionCount(
+            instruction=count.instruction,
+            opcode=count.opcode,
+            action=count.action,
+            space=count.space,
+            width_bytes=count.width_bytes,
+            ptx_line=count.ptx_line,
+            source=count.source,
+            **{name: round(value) for name, value in zip(BLOCK_TOTALS, values.tolist(), strict=True)},
+        )
+        for _, (count, values) in sorted(summed.items(), key=lambda item: (item[0][0], str(item[0][2])))
+    )
