@@ -9,7 +9,7 @@
 //            pass through two stages of shared memory, while the next slab is on its way to registers. At the end the
 //            lanes of an output add up: in each of log2(CHANNEL_LANES) steps a lane sends half of the sums that it still
 //            holds to its partner, so that the outputs end spread over the lanes, memory neighbours in one request.
-// Constants: LAYOUT, BLOCKS_PER_SM and CHANNEL_LANES of the configuration; the tile (WARP_H, THREAD_W), SLAB_GROUPS, the
+// Constants: LAYOUT and CHANNEL_LANES of the configuration; the tile (WARP_H, THREAD_W), SLAB_GROUPS, RESIDENT_BLOCKS, the
 //            widths of vector accesses, the shared pitches that keep them free of bank conflicts, and what the problem
 //            has or lacks (ONE_IMAGE, CHANNEL_TAIL, FILTER_TAIL) come from the family, their one home.
 
@@ -112,7 +112,7 @@ __device__ __forceinline__ void add_up(float *sum, const unsigned channel_lane)
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     pointwise_conv2d(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter,
                      const unsigned batch, const unsigned in_channels, const unsigned out_channels, const unsigned positions)
 {
@@ -234,6 +234,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     publish(stage_bytes);
     __syncthreads();
     // The last slab stands after the loop: with a branch around the fetch, the compiler would sink it below the sums.
+#pragma unroll 1
     for (; channels_left > SLAB_CHANNELS; channels_left -= SLAB_CHANNELS) {
         fetch(channels_left - SLAB_CHANNELS);
 #pragma unroll

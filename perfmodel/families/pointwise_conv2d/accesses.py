@@ -18,6 +18,7 @@ from .blocking import THREADS_PER_BLOCK, WARP_COLUMNS
 from .problem import PointwiseConv2d
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 LINE_WORDS = LINE_BYTES // FLOAT_BYTES
 SECTOR_WORDS = SECTOR_BYTES // FLOAT_BYTES
@@ -56,7 +57,7 @@ class Classes:
     """Distinct rows of integer columns ``(m, columns)`` and how often each occurs ``(m,)``."""
 
     rows: Integers
-    weight: NDArray[np.float64]
+    weight: Floats
 
     @classmethod
     def of(cls, *columns: Integers) -> Classes:
@@ -74,7 +75,7 @@ def _segments(word: Integers, active: NDArray[np.bool_], base: Integers, words: 
     return total
 
 
-def _touched(word: Integers, active: NDArray[np.bool_], base: Integers, weight: NDArray[np.float64]) -> Touched:
+def _touched(word: Integers, active: NDArray[np.bool_], base: Integers, weight: Floats) -> Touched:
     """Access of shape ``(requests, 32)`` repeated at the given bases."""
     used = active.any(axis=1)
     word, active = word[used], active[used]
@@ -98,7 +99,7 @@ def _combined(first: Classes, second: Classes, keys: Callable[[Integers, Integer
     paired = keys(first.rows[:, None, :], second.rows[None, :, :])
     weight = np.broadcast_to(first.weight[:, None] * second.weight[None, :], paired.shape[:2]).reshape(-1)
     rows, inverse = np.unique(paired.reshape(-1, paired.shape[2]), axis=0, return_inverse=True)
-    return Classes(rows=rows, weight=np.bincount(inverse.reshape(-1), weights=weight))
+    return Classes(rows=rows, weight=np.bincount(inverse.reshape(-1), weights=weight).astype(np.float64))
 
 
 def _slabs(problem: PointwiseConv2d, geometry: Geometry, channel_words: int) -> Classes:
@@ -131,7 +132,7 @@ def _thinned(classes: Classes) -> Classes:
     return Classes(rows=classes.rows[np.concatenate(keep)], weight=np.concatenate(weight))
 
 
-def _by_shape(classes: Classes, count: Callable[[Integers, Integers, NDArray[np.float64]], Touched]) -> Touched:
+def _by_shape(classes: Classes, count: Callable[[Integers, Integers, Floats], Touched]) -> Touched:
     """Sum of ``count(shape, bases, weights)`` over the classes, whose last column is the base and the others the shape."""
     shapes, inverse = np.unique(classes.rows[:, :-1], axis=0, return_inverse=True)
     inverse = inverse.reshape(-1)
@@ -142,9 +143,7 @@ def _by_shape(classes: Classes, count: Callable[[Integers, Integers, NDArray[np.
     return _total(parts)
 
 
-def _run_words(
-    problem: PointwiseConv2d, geometry: Geometry, channels: int, position: Integers, until: int
-) -> Integers:
+def _run_words(problem: PointwiseConv2d, geometry: Geometry, channels: int, position: Integers, until: int) -> Integers:
     """Words from a tile's first position to the given ones, whose image ends after ``until`` positions."""
     image = problem.image_positions
     start = image - until if until < geometry.position_tile else 0
@@ -164,7 +163,7 @@ def filter_loads(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
     row, channel = row.reshape(-1, WARP_SIZE), channel.reshape(-1, WARP_SIZE)
     word = row * problem.in_channels + channel
 
-    def count(shape: Integers, base: Integers, weight: NDArray[np.float64]) -> Touched:
+    def count(shape: Integers, base: Integers, weight: Floats) -> Touched:
         return _touched(word, (row < shape[0]) & (channel < shape[1]), base, weight)
 
     first = np.arange(0, problem.out_channels, geometry.filter_tile)
@@ -194,7 +193,7 @@ def input_loads(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
     position = np.broadcast_to(thread % lanes * vector + across, shape).reshape(-1, WARP_SIZE)
     present = (position < geometry.position_tile) & (channel < geometry.slab_channels)
 
-    def count(shape: Integers, base: Integers, weight: NDArray[np.float64]) -> Touched:
+    def count(shape: Integers, base: Integers, weight: Floats) -> Touched:
         run = _run_words(problem, geometry, problem.in_channels, position, int(shape[1]))
         active = present & (position < shape[0]) & (channel < shape[2])
         return _touched(run + channel * problem.image_positions, active, base, weight)
@@ -209,7 +208,7 @@ def output_stores(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
     """Stores of all blocks, after the sums of an output have been added over its lanes."""
     filters, position, within = _stored_outputs(geometry)
 
-    def count(shape: Integers, base: Integers, weight: NDArray[np.float64]) -> Touched:
+    def count(shape: Integers, base: Integers, weight: Floats) -> Touched:
         run = _run_words(problem, geometry, problem.out_channels, position, int(shape[1]))
         active = within & (position < shape[0]) & (filters < shape[2])
         return _touched(run + filters * problem.image_positions, active, base, weight)
@@ -240,6 +239,9 @@ def _stored_outputs(geometry: Geometry) -> tuple[Integers, Integers, NDArray[np.
     column = column + warp % WARP_COLUMNS * geometry.thread_width * elements
     row = down + warp // WARP_COLUMNS * geometry.warp_height
     shape = np.broadcast_shapes(column.shape, row.shape)
-    column, row = np.broadcast_to(column, shape).reshape(-1, WARP_SIZE), np.broadcast_to(row, shape).reshape(-1, WARP_SIZE)
+    column, row = (
+        np.broadcast_to(column, shape).reshape(-1, WARP_SIZE),
+        np.broadcast_to(row, shape).reshape(-1, WARP_SIZE),
+    )
     within = np.broadcast_to(index < outputs, shape).reshape(-1, WARP_SIZE)
     return (column, row, within) if geometry.filters_along_width else (row, column, within)

@@ -130,13 +130,13 @@ def tiles(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], sm_cou
     thread_parts = WARP_COLUMNS * exact.element_lanes * splits
     thread_width = np.where(
         exact.filters_along_width,
-        ceil_div(problem.out_channels, thread_parts * filter_split),  # type: ignore[arg-type]
+        ceil_div(problem.out_channels, thread_parts * filter_split),
         ceil_div(problem.positions * filter_split, thread_parts * sm_count),
     )
     warp_width = thread_width * exact.element_lanes
     block_width = WARP_COLUMNS * warp_width
     block_parts = sm_count * exact.blocks_per_sm * WARP_ROWS * block_width
-    warp_height = np.minimum(thread_width, ceil_div(problem.outputs, block_parts))  # type: ignore[call-overload]
+    warp_height = np.minimum(thread_width, ceil_div(problem.outputs, block_parts))
     return Tiles(
         filters_along_width=exact.filters_along_width,
         blocks_per_sm=exact.blocks_per_sm,

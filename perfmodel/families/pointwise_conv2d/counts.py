@@ -1,7 +1,8 @@
 """Closed-form counts of a launch. Memory requests, sectors and wavefronts are exact; instruction classes are estimates.
 
-Per block: S slabs, each fetched once and published once (one barrier); ⌈C / C_num⌉ groups of channels, each read once by each of
-the four warps, which then issue Warp_H·T_num FMA. The reduction sends half of a lane's sums to its partner in each of log2(C_num) steps.
+Per block: S slabs, each fetched once and published once (one barrier); ⌈C / C_num⌉ groups of channels, each read once by
+each of the four warps, which then issue Warp_H·T_num FMA. The reduction sends half of a lane's sums to its partner in each
+of log2(C_num) steps.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ...definitions import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, ceil_div
 from ...gpu import Gpu
 from .accesses import Geometry, Touched, filter_loads, input_loads, output_stores
 from .blocking import WARPS_PER_BLOCK, Floats, Integers, Tiles
+from .candidates import Candidates
 from .fetch import Fetch
 from .kernel_constants import SharedLayout, operand_of, shared_layout
 from .problem import PointwiseConv2d
@@ -43,12 +45,14 @@ class Shared:
 
 def slabs(problem: PointwiseConv2d, fetched: Fetch) -> Integers:
     """S: channel slabs that a block walks through."""
-    return ceil_div(problem.in_channels, fetched.slab_channels)  # type: ignore[arg-type, return-value]
+    count: Integers = ceil_div(problem.in_channels, fetched.slab_channels)
+    return count
 
 
 def groups(problem: PointwiseConv2d, tile: Tiles) -> Integers:
     """Groups of C_num channels that a warp walks through."""
-    return ceil_div(problem.in_channels, tile.channel_lanes)  # type: ignore[arg-type, return-value]
+    count: Integers = ceil_div(problem.in_channels, tile.channel_lanes)
+    return count
 
 
 def grid(problem: PointwiseConv2d, tile: Tiles) -> tuple[Integers, Integers]:
@@ -65,7 +69,7 @@ def shuffle_steps(tile: Tiles) -> Integers:
     total = np.zeros_like(live)
     step = 1
     while step < 32:
-        halved = ceil_div(live, 2)  # type: ignore[arg-type]
+        halved = ceil_div(live, 2)
         going = step < tile.channel_lanes
         total += np.where(going, halved, 0)
         live = np.where(going, halved, live)
@@ -117,12 +121,25 @@ class Memory:
     shared: Shared
 
 
-def memory(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch) -> list[Memory]:
-    """Memory accesses of every configuration; those with the same tile are enumerated once."""
+_NOTHING = Touched(requests=0, sectors=0.0, lines=0.0)
+_UNCOUNTED = Memory(
+    filters=_NOTHING,
+    inputs=_NOTHING,
+    outputs=_NOTHING,
+    shared=Shared(load_requests=0.0, load_wavefronts=0.0, store_requests=0.0, store_wavefronts=0.0, conflicts=0.0),
+)
+
+
+def memory(problem: PointwiseConv2d, found: Candidates) -> list[Memory]:
+    """Memory accesses of every candidate that the plan allows, none for the others; equal tiles are enumerated once."""
+    tile, fetched = found.tile, found.fetched
     across, down = grid(problem, tile)
     known: dict[tuple[Geometry, int], Memory] = {}
-    found = []
+    entries = []
     for index in range(len(tile.channel_lanes)):
+        if not found.planned[index]:
+            entries.append(_UNCOUNTED)
+            continue
         geometry = _geometry(tile, fetched, index)
         key = (geometry, int(fetched.height_vector[index]))
         if key not in known:
@@ -132,67 +149,85 @@ def memory(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch) -> list[Memory
                 outputs=output_stores(problem, geometry),
                 shared=_shared(problem, tile, fetched, index, int(across[index] * down[index])),
             )
-        found.append(known[key])
-    return found
+        entries.append(known[key])
+    return entries
 
 
-def l2_read_sectors(problem: PointwiseConv2d, tile: Tiles, gpu: Gpu, accesses: list[Memory]) -> Floats:
+def l2_read_sectors(problem: PointwiseConv2d, tile: Tiles, gpu: Gpu, entries: list[Memory]) -> Floats:
     """Estimate of the sectors that miss L1: everything, but a filter's sector only once where L1 holds it between slabs.
 
-    Below eight channels a slab takes a part of each 32-byte sector of a filter; the rest is used by the next slabs, if the
-    lines of the resident blocks' filters fit what shared memory leaves of L1.
+    A slab of less than eight channels takes a part of each 32-byte sector of a filter; the next slabs use the rest, if the
+    lines of the resident blocks' filters fit half of L1.
     """
     across, _ = grid(problem, tile)
     once = across * ceil_div(problem.out_channels * problem.in_channels * FLOAT_BYTES, SECTOR_BYTES)
     resident = tile.filter_tile * LINE_BYTES * tile.blocks_per_sm
+    filters = np.array([entry.filters.sectors for entry in entries])
+    inputs = np.array([entry.inputs.sectors for entry in entries])
     kept = resident <= gpu.l1_bytes_per_sm / 2
-    filters = np.array([entry.filters.sectors for entry in accesses])
-    inputs = np.array([entry.inputs.sectors for entry in accesses])
     total: Floats = np.where(kept, np.minimum(filters, once), filters) + inputs
     return total
 
 
-def closed_form(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, gpu: Gpu) -> Counts:
-    """Counts of every configuration's launch, arrays of shape ``(n,)``."""
-    accesses = memory(problem, tile, fetched)
+def _fetch_loads(fetched: Fetch) -> Integers:
+    return fetched.filter_passes + fetched.channel_passes * fetched.position_passes
+
+
+def slab_instructions(found: Candidates) -> Floats:
+    """Estimate of the instructions of the loop's body, one slab: reads, FMA, loads, stores and their addresses."""
+    tile, fetched = found.tile, found.fetched
+    reads = tile.thread_width // fetched.width_vector + tile.warp_height // fetched.height_vector
+    loads = _fetch_loads(fetched)
+    total: Floats = (
+        fetched.slab_groups * (tile.accumulators + reads) + 2 * loads + fetched.words + SLAB_INTEGER + SLAB_CONTROL
+    )
+    return total.astype(np.float64)
+
+
+def _classes(problem: PointwiseConv2d, found: Candidates) -> dict[str, Floats]:
+    """Executed warp instructions that are not memory requests, by class."""
+    tile, fetched = found.tile, found.fetched
     across, down = grid(problem, tile)
     warps = (across * down * WARPS_PER_BLOCK).astype(np.float64)
-    slab, group = slabs(problem, fetched), groups(problem, tile)
+    slab = slabs(problem, fetched)
     shuffles = shuffle_steps(tile)
     stores = ceil_div(tile.accumulators, tile.channel_lanes)
-    loads = fetched.filter_passes + fetched.channel_passes * fetched.position_passes
-    classes = {
-        "fp32_fma": warps * group * tile.accumulators,
+    loads = _fetch_loads(fetched)
+    integer = PROLOGUE_INTEGER + tile.accumulators + slab * (SLAB_INTEGER + loads) + STORE_INTEGER * stores
+    return {
+        "fp32_fma": warps * groups(problem, tile) * tile.accumulators,
         "fp32_other": warps * 3 * shuffles,
         "shuffles": warps * shuffles,
         "barriers": warps * slab,
-        "integer": warps * (PROLOGUE_INTEGER + tile.accumulators + slab * (SLAB_INTEGER + loads) + STORE_INTEGER * stores),
+        "integer": warps * integer,
         "control": warps * (1 + SLAB_CONTROL * slab),
     }
+
+
+def closed_form(problem: PointwiseConv2d, found: Candidates, gpu: Gpu) -> Counts:
+    """Counts of every candidate's launch, arrays of shape ``(n,)``."""
+    entries = memory(problem, found)
+    classes = _classes(problem, found)
     requests = {
-        "global_load_requests": np.array([a.filters.requests + a.inputs.requests for a in accesses], np.float64),
-        "global_store_requests": np.array([a.outputs.requests for a in accesses], np.float64),
-        "shared_load_requests": np.array([a.shared.load_requests for a in accesses]),
-        "shared_store_requests": np.array([a.shared.store_requests for a in accesses]),
+        "global_load_requests": np.array([e.filters.requests + e.inputs.requests for e in entries], np.float64),
+        "global_store_requests": np.array([e.outputs.requests for e in entries], np.float64),
+        "shared_load_requests": np.array([e.shared.load_requests for e in entries]),
+        "shared_store_requests": np.array([e.shared.store_requests for e in entries]),
     }
-    stored_sectors = np.array([a.outputs.sectors for a in accesses])
+    stored_sectors = np.array([e.outputs.sectors for e in entries])
+    read = problem.positions * problem.in_channels + problem.out_channels * problem.in_channels
     return Counts(
         **requests,
         **classes,
-        global_load_sectors=np.array([a.filters.sectors + a.inputs.sectors for a in accesses]),
-        global_load_lines=np.array([a.filters.lines + a.inputs.lines for a in accesses]),
+        global_load_sectors=np.array([e.filters.sectors + e.inputs.sectors for e in entries]),
+        global_load_lines=np.array([e.filters.lines + e.inputs.lines for e in entries]),
         global_store_sectors=stored_sectors,
-        shared_load_wavefronts=np.array([a.shared.load_wavefronts for a in accesses]),
-        shared_store_wavefronts=np.array([a.shared.store_wavefronts for a in accesses]),
-        shared_bank_conflicts=np.array([a.shared.conflicts for a in accesses]),
+        shared_load_wavefronts=np.array([e.shared.load_wavefronts for e in entries]),
+        shared_store_wavefronts=np.array([e.shared.store_wavefronts for e in entries]),
+        shared_bank_conflicts=np.array([e.shared.conflicts for e in entries]),
         warp_instructions=sum(requests.values()) + sum(classes.values()),
-        l2_read_sectors=l2_read_sectors(problem, tile, gpu, accesses),
+        l2_read_sectors=l2_read_sectors(problem, found.tile, gpu, entries),
         l2_write_sectors=stored_sectors,
-        dram_read_bytes=np.full(len(warps), float(FLOAT_BYTES * _elements_read(problem))),
-        dram_write_bytes=np.full(len(warps), float(FLOAT_BYTES * problem.outputs)),
+        dram_read_bytes=np.full(len(entries), float(FLOAT_BYTES * read)),
+        dram_write_bytes=np.full(len(entries), float(FLOAT_BYTES * problem.outputs)),
     )
-
-
-def _elements_read(problem: PointwiseConv2d) -> int:
-    """Compulsory reads: every input and every filter once."""
-    return problem.positions * problem.in_channels + problem.out_channels * problem.in_channels

@@ -40,8 +40,8 @@ class Fetch:
     height_vector: Integers
 
     @property
-    def registers(self) -> Integers:
-        """Words of the next slab that a thread really holds."""
+    def words(self) -> Integers:
+        """Words of the next slab that a thread holds, vectors and passes rounded up."""
         filters = self.filter_passes * self.filter_vector
         return filters + self.channel_passes * self.position_passes * self.input_vector
 
@@ -84,9 +84,9 @@ def fetch(problem: PointwiseConv2d, tile: Tiles, slab_groups: Integers) -> Fetch
         input_vector=input_vector,
         position_vectors=position_vectors,
         position_lanes=position_lanes,
-        position_passes=ceil_div(position_vectors, THREADS_PER_BLOCK),  # type: ignore[arg-type]
+        position_passes=ceil_div(position_vectors, THREADS_PER_BLOCK),
         channel_step=channel_step,
-        channel_passes=ceil_div(channels, channel_step),  # type: ignore[arg-type]
+        channel_passes=ceil_div(channels, channel_step),
         width_vector=np.gcd(MAX_VECTOR_WORDS, tile.thread_width),
         height_vector=np.gcd(MAX_VECTOR_WORDS, tile.warp_height),
     )

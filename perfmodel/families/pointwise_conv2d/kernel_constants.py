@@ -56,7 +56,6 @@ def defines(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int) -
     layout = shared_layout(tile, fetched, index)
     return (
         ("LAYOUT", 1 if tile.filters_along_width[index] else 2),
-        ("BLOCKS_PER_SM", int(tile.blocks_per_sm[index])),
         ("CHANNEL_LANES", int(tile.channel_lanes[index])),
         ("SLAB_GROUPS", int(fetched.slab_groups[index])),
         ("THREAD_W", int(tile.thread_width[index])),

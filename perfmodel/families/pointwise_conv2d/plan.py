@@ -81,7 +81,8 @@ def planned_shared_bytes(tile: Tiles) -> Floats:
 def feasible(tile: Tiles, limit: Limits, constant: int) -> NDArray[np.bool_]:
     """Where the plan keeps both limits."""
     fits: NDArray[np.bool_] = planned_registers(tile, constant) <= limit.registers_per_thread
-    return fits & (planned_shared_bytes(tile) <= limit.shared_bytes_per_block)
+    fits &= planned_shared_bytes(tile) <= limit.shared_bytes_per_block
+    return fits
 
 
 def arithmetic_intensity(tile: Tiles, sub_tiles: int = 1) -> Floats:

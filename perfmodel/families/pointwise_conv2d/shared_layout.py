@@ -48,8 +48,8 @@ class Operand:
 class Pitches:
     """Words from channel to channel, additional words after each fourth, and what follows for one slab.
 
-    ``store_vector`` is the width of a store, at most that of the fetch. Reads are those
-    of one group by one warp, stores those of a slab by the block; conflicts are the wavefronts beyond one for each phase with an active lane.
+    ``store_vector`` is the width of a store, at most that of the fetch. Reads are those of one group by one warp, stores
+    those of a slab by the block; conflicts are the wavefronts beyond one for each phase with an active lane.
     """
 
     pitch: int
