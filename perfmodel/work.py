@@ -13,9 +13,9 @@ from .launch import Launch
 class Work:
     """Launch, counts and serial structure of one launch or of n candidates (arrays of shape ``(n,)``).
 
-    ``global_round_trips``: groups of global loads that a warp issues together and then waits for, one group after the other
-    (the longest warp of a block). ``loop_code_bytes``: code of the largest loop body, or of the straight-line code where it is
-    larger, that every warp walks through. ``independent_chains``: accumulators of a thread that do not wait for one another.
+    ``global_round_trips``: groups of global loads that a warp issues together and then waits for, one group after the
+    other (the slowest warp of a block). ``loop_code_bytes``: code of the largest loop that a warp walks through more than
+    once; code without a loop counts as 0. ``independent_chains``: accumulators of a thread that do not wait for one another.
     """
 
     launch: Launch

@@ -22,7 +22,11 @@ class Coefficients:
     demand_norm: float
     """Sharpness of the maximum over the resources of an SM: exponent of the p-norm is 1 + this."""
     latency_norm: float
-    """Sharpness of the maximum of throughput and latency, likewise."""
+    """Sharpness of the maximum of throughput and latency with one resident block: the exponent is 1 + this · …"""
+    latency_norm_growth: float
+    """… residents ** this: the more blocks share an SM, the more evenly they fill its pipes."""
+    contention: float
+    """Part of a block's throughput demand that each other resident block waits for when their phases coincide."""
     memory_norm: float
     """Sharpness of the maximum of SM time and memory time, likewise."""
     memory_efficiency: float
@@ -30,7 +34,7 @@ class Coefficients:
     fetch_cycles_per_instruction: float
     """SM cycles for each warp instruction whose code does not fit the instruction cache."""
     barrier_cycles: float
-    """SM cycles that a warp waits at a barrier."""
+    """SM cycles that a barrier costs for each warp of the block: the last to arrive is the later the more there are."""
 
 
 COEFFICIENT_NAMES: tuple[str, ...] = tuple(Coefficients.__dataclass_fields__)

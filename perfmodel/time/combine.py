@@ -49,7 +49,7 @@ TERM_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Terms))
 LIMITER_NAMES: tuple[str, ...] = TERM_NAMES[:-1]
 
 
-def p_norm(exponent: float, *values: Any) -> Floats:
+def p_norm(exponent: Any, *values: Any) -> Floats:
     """Smooth maximum of non-negative values.
 
     >>> float(p_norm(2.0, 3.0, 4.0))
@@ -105,11 +105,13 @@ def launch_seconds(
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
     barriers = counts.barriers / warps
     load = work.global_round_trips * coefficients.round_trip_cycles + coefficients.block_start_cycles
-    load = load + barriers * coefficients.barrier_cycles
+    load = load + barriers * work.launch.warps_per_block * coefficients.barrier_cycles
     chain = counts.fp32_fma / warps * coefficients.fma_issue_cycles
     compute = p_norm(3.0, chain, coefficients.compute_share * demand / np.maximum(executed, 1))
     load_latency, compute_latency = load * executed / resident, compute * executed / resident
-    sm_cycles = p_norm(1 + coefficients.latency_norm, demand, load_latency + compute_latency)
+    queue = coefficients.contention * demand * (resident - 1) / resident
+    sharpness = 1 + coefficients.latency_norm * resident**coefficients.latency_norm_growth
+    sm_cycles = p_norm(sharpness, demand, load_latency + compute_latency + queue)
 
     l2 = terms.l2_seconds(counts, gpu, coefficients)
     dram = terms.dram_seconds(counts, gpu, coefficients)

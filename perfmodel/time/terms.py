@@ -46,13 +46,13 @@ def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
 
 
 def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
-    """The data pipe of L1 and shared memory: shared accesses by instruction and by wavefront, shuffles, global tags."""
+    """The data pipe of L1 and shared memory: shared accesses by instruction and wavefront, shuffles, global requests."""
     instruction, wavefront = gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront
     shared = np.maximum(instruction * counts.shared_load_requests, wavefront * counts.shared_load_wavefronts)
     shared = shared + np.maximum(instruction * counts.shared_store_requests, wavefront * counts.shared_store_wavefronts)
     copies = wavefront * counts.async_copy_wavefronts
-    tags = np.maximum(counts.global_load_requests, counts.global_load_lines)
-    return np.asarray((shared + copies + tags + instruction * counts.shuffles) / gpu.sm_count, np.float64)
+    requests = counts.global_load_requests + counts.global_store_requests + counts.global_reduction_requests
+    return np.asarray((shared + copies + requests + instruction * counts.shuffles) / gpu.sm_count, np.float64)
 
 
 def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:

@@ -30,7 +30,11 @@ def keeps_row_loop(problem: TiledConv2d, sizes: Geometry) -> np.ndarray[tuple[in
 
 
 def tap_loads(problem: TiledConv2d, sizes: Geometry) -> Integers:
-    """Loads of input taps by each thread: what has been loaded is kept in registers within the unrolled code."""
+    """Loads of input taps by each thread: what has been loaded is kept in registers within the unrolled code.
+
+    Without a shared patch and with tiles that do not divide the image it is a lower bound: the compiler does not always
+    see that clamped coordinates of two outputs coincide.
+    """
     columns = distinct_offsets(sizes.block_x, sizes.tile_x, problem.filter_width)
     rows = distinct_offsets(sizes.block_y, sizes.tile_y, problem.filter_height)
     looped = sizes.tile_y * problem.filter_height
