@@ -39,6 +39,20 @@ def line_of(box: Box, axis: int, length: int) -> NDArray[np.int64]:
     return line
 
 
+def edge_lines(grid: Box) -> list[NDArray[np.int64]]:
+    """Lines of blocks along the x and y axes at both ends of the other axis, where merged boxes are likely to begin.
+
+    >>> sum(len(line) for line in edge_lines(Box((0, 0, 0), (99, 99, 0))))
+    36
+    """
+    ends = [
+        grid,
+        grid.cut(1, grid.high[1] - 1)[1] if grid.high[1] else grid,
+        grid.cut(0, grid.high[0] - 1)[1] if grid.high[0] else grid,
+    ]
+    return [line_of(box, axis, FIRST_LINE) for box, axis in zip((*ends[:2], *ends[::2]), (0, 0, 1, 1), strict=True)]
+
+
 def aligned_totals(
     boxes: list[Box], executed: Executed, columns: slice, rng: np.random.Generator
 ) -> list[AlignedTotals]:

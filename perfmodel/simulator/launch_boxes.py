@@ -89,19 +89,25 @@ def edge_boxes(grid: Position) -> list[Box]:
 
 
 def agreeing_boxes(
-    boxes: list[Box], executed: Executed, compared: slice, rng: np.random.Generator
+    boxes: list[Box],
+    executed: Executed,
+    compared: slice,
+    rng: np.random.Generator,
+    ahead: list[NDArray[np.int64]],
 ) -> tuple[list[Box], list[Box]]:
     """Boxes whose drawn members agree in the compared columns, and boxes that still disagree after cutting.
 
-    The given boxes are cut further until their members agree, at most ``_MAX_CUTS`` times in all.
+    The given boxes are cut further until their members agree, at most ``_MAX_CUTS`` times. Blocks ``ahead`` are executed with the
+    first members, for later use.
     """
     agreed: list[Box] = []
     disagreed: list[Box] = []
     cuts = 0
     pending = list(boxes)
     while pending:
-        members = [box.draw(_MEMBERS, rng) for box in pending]
-        executed.at(np.concatenate(members))
+        members = [np.concatenate([[box.low], box.draw(_MEMBERS, rng)]) for box in pending]
+        executed.at(np.concatenate([*members, *ahead]))
+        ahead = []
         following: list[Box] = []
         for box, drawn in zip(pending, members, strict=True):
             rows = executed.at(drawn)[:, compared]

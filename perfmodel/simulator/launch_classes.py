@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..counts import Counts
 from ..launch import KernelCall, Launch
-from .launch_alignment import aligned_totals
+from .launch_alignment import aligned_totals, edge_lines
 from .launch_boxes import Box, Executed, agreeing_boxes, edge_boxes, merged_boxes
 from .module import Kernel, Module, Space
 from .recorder import BLOCK_TOTALS, Action, InstructionCount
@@ -156,7 +156,7 @@ def count_launch(
     if all_blocks or whole.size <= _ALL_BLOCKS_BELOW:
         return _of_all(rows, launch, instructions)
     boxes = edge_boxes(launch.grid)
-    agreed, disagreed = agreeing_boxes(boxes, executed, rows.behaviour, rng)
+    agreed, disagreed = agreeing_boxes(boxes, executed, rows.behaviour, rng, edge_lines(whole))
     agreed = merged_boxes(agreed, executed, rows.behaviour)
     total = np.zeros(rows.alignment.stop)
     strata, misaligned = [], 0
