@@ -86,10 +86,12 @@ def _row_reads(block: _Block, words_per_channel: int, read: range, vector: int, 
     total = SharedTraffic()
     for begin, end, readers in ((0, certain, block.owners), (certain, row_words, block.owners - 1)):
         threads, active = lane_matrix(readers)
-        for word, width in row_accesses(begin, end, vector):
-            if word % words_per_channel in read or width > 1:
-                place = threads * pitch + word
-                total += shared_traffic(place + place // SHARED_BANKS if pad else place, active, width)
+        accesses = row_accesses(begin, end, vector)
+        for width in (1, 2, 4):
+            words = [word for word, w in accesses if w == width and (w > 1 or word % words_per_channel in read)]
+            place = (threads * pitch + np.array(words, np.int64)[:, None, None]).reshape(-1, WARP_SIZE)
+            everywhere = np.tile(active, (len(words), 1))
+            total += shared_traffic(place + place // SHARED_BANKS if pad else place, everywhere, width)
     return total
 
 

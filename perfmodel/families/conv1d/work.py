@@ -30,9 +30,10 @@ def tally(problem: Conv1d, configuration: Conv1dConfiguration) -> Tally:
     return optimized_tally(problem, configuration.channels_per_thread)
 
 
-def launch_counts(problem: Conv1d, configuration: Conv1dConfiguration, shared_bytes: int, gpu: Gpu) -> Counts:
-    """Counts of the whole launch of one configuration, as scalars."""
-    done = tally(problem, configuration)
+def launch_counts(
+    problem: Conv1d, configuration: Conv1dConfiguration, done: Tally, shared_bytes: int, gpu: Gpu
+) -> Counts:
+    """Counts of the whole launch of one configuration, as scalars, from what it executes."""
     blocks = problem.blocks
     loads = done.shared_loads_per_block.times(blocks)
     stores = done.shared_stores_per_block.times(blocks)
@@ -73,12 +74,15 @@ def conv1d_work(problem: Conv1d, configurations: Sequence[Conv1dConfiguration], 
     """
     naive = np.array([c.channels_per_thread is None for c in configurations])
     shared_bytes = np.asarray(launch.static_shared_bytes) + np.asarray(launch.dynamic_shared_bytes)
-    counts = [launch_counts(problem, c, int(b), gpu) for c, b in zip(configurations, shared_bytes, strict=True)]
-    lengths = np.array([tally(problem, c).instructions_per_warp for c in configurations])
+    tallies = [tally(problem, configuration) for configuration in configurations]
+    counts = [
+        launch_counts(problem, configuration, done, int(size), gpu)
+        for configuration, done, size in zip(configurations, tallies, shared_bytes, strict=True)
+    ]
     return Work(
         launch=launch,
         counts=_stacked(counts),
         global_round_trips=np.where(naive, 2.0, 1.0),
         independent_chains=np.where(naive, 1.0, float(problem.output_length)),
-        loop_code_bytes=INSTRUCTION_BYTES * lengths,
+        loop_code_bytes=INSTRUCTION_BYTES * np.array([done.instructions_per_warp for done in tallies]),
     )

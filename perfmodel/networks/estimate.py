@@ -1,0 +1,153 @@
+"""What a network costs on a GPU: the best configuration of each layer, and totals along the critical path."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import InfeasibleError
+from ..gpu import Gpu
+from .floors import Floors, floors
+from .graph import Network
+from .layer import Layer
+
+if TYPE_CHECKING:
+    from ..prediction import Fidelity, Prediction
+    from ..ranking import Ranking
+
+Progress = Callable[[str], None]
+"""Called with the name of each layer once it is done."""
+
+
+class Rank(Protocol):
+    """Ranks the configurations of one problem; raises ``InfeasibleError`` where none can run."""
+
+    def __call__(self, problem: Any, *, gpu: Gpu, fidelity: Fidelity, top: int) -> Ranking:
+        """The ranking with its best ``top`` configurations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerReport:
+    """One layer with its best configuration; ``reason`` says why there is none."""
+
+    layer: Layer
+    best: Prediction | None
+    floors: Floors | None
+    reason: str | None
+    on_critical_path: bool
+
+    @property
+    def seconds(self) -> float:
+        """Predicted device time, 0 where no family covers the layer."""
+        return 0.0 if self.best is None else self.best.time.predicted_s
+
+    def to_json(self) -> dict[str, Any]:
+        """One row of the report: times in microseconds."""
+        row: dict[str, Any] = {
+            "name": self.layer.name,
+            "operation": self.layer.operation,
+            "on_critical_path": self.on_critical_path,
+            "uncovered": self.reason,
+        }
+        return row | {
+            "dram_floor_us": None if self.floors is None else self.floors.dram_s * 1e6,
+            "fp32_floor_us": None if self.floors is None else self.floors.fp32_s * 1e6,
+            "prediction": None if self.best is None else self.best.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkReport:
+    """All layers in order of dependence, and totals of the layers that families cover, in seconds."""
+
+    network: str
+    title: str
+    gpu: str
+    batch: int
+    fidelity: Fidelity
+    layers: tuple[LayerReport, ...]
+    critical_path: tuple[str, ...]
+
+    @property
+    def critical_path_s(self) -> float:
+        """Time of the layers on the critical path: with unlimited streams no schedule is shorter."""
+        return sum(report.seconds for report in self.layers if report.on_critical_path)
+
+    @property
+    def total_s(self) -> float:
+        """Time of all layers one after the other, as a single stream runs them."""
+        return sum(report.seconds for report in self.layers)
+
+    @property
+    def uncovered(self) -> Mapping[str, int]:
+        """How many layers have no time, by reason, the most frequent first."""
+        return dict(Counter(report.reason for report in self.layers if report.reason is not None).most_common())
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``perfmodel network --json``: times in microseconds, launch overhead not included."""
+        return {
+            "network": self.network,
+            "title": self.title,
+            "gpu": self.gpu,
+            "batch": self.batch,
+            "fidelity": self.fidelity.value,
+            "layers": [report.to_json() for report in self.layers],
+            "covered": sum(report.best is not None for report in self.layers),
+            "uncovered": dict(self.uncovered),
+            "critical_path": list(self.critical_path),
+            "critical_path_us": self.critical_path_s * 1e6,
+            "total_us": self.total_s * 1e6,
+        }
+
+
+def network_report(
+    network: Network, gpu: Gpu, rank: Rank, fidelity: Fidelity, progress: Progress | None = None
+) -> NetworkReport:
+    """Rank every layer of the network and add up; equal problems are ranked once.
+
+    A layer whose configurations all cannot run has no time and names the limit as its reason.
+    """
+    known: dict[Any, Prediction | InfeasibleError] = {}
+    found: dict[str, Prediction] = {}
+    reasons: dict[str, str] = {}
+    for layer in network.layers:
+        if layer.problem is None:
+            reasons[layer.name] = str(layer.uncovered)
+        else:
+            if layer.problem not in known:
+                known[layer.problem] = _best(layer.problem, gpu, rank, fidelity)
+            best = known[layer.problem]
+            if isinstance(best, InfeasibleError):
+                reasons[layer.name] = str(best)
+            else:
+                found[layer.name] = best
+        if progress is not None:
+            progress(layer.name)
+    path = network.critical_path({name: best.time.predicted_s for name, best in found.items()})
+    return NetworkReport(
+        network=network.name,
+        title=network.title,
+        gpu=gpu.id,
+        batch=network.batch,
+        fidelity=fidelity,
+        layers=tuple(
+            LayerReport(
+                layer=layer,
+                best=found.get(layer.name),
+                floors=None if layer.problem is None else floors(layer.problem, gpu),
+                reason=reasons.get(layer.name),
+                on_critical_path=layer.name in path,
+            )
+            for layer in network.layers
+        ),
+        critical_path=path,
+    )
+
+
+def _best(problem: Any, gpu: Gpu, rank: Rank, fidelity: Fidelity) -> Prediction | InfeasibleError:
+    try:
+        return rank(problem, gpu=gpu, fidelity=fidelity, top=1).best
+    except InfeasibleError as error:
+        return error

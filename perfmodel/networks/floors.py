@@ -1,0 +1,87 @@
+"""Floors that no time can be below with a cold L2: moving every tensor once, and the multiply-adds at full rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..definitions import FLOAT_BYTES
+from ..families.conv1d.problem import Conv1d
+from ..families.direct_conv2d.problem import Conv2d
+from ..families.pointwise_conv2d.problem import PointwiseConv2d
+from ..families.ssim.problem import Ssim
+from ..gpu import Gpu
+
+SSIM_PRODUCTS_PER_PIXEL = 5 * 2 * 11
+"""Five filtered maps, two passes of eleven taps each (SPEC section 4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What a layer must move and compute whatever the kernel: bytes of its tensors, multiply-adds on no padding."""
+
+    dram_bytes: int
+    multiply_adds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    """Seconds that a layer takes at least on a GPU."""
+
+    dram_s: float
+    fp32_s: float
+
+
+def _meeting_taps(size: int, taps: int, stride: int, padding: int) -> int:
+    """Pairs of an output and a tap along one axis that meet an input element and not padding.
+
+    >>> _meeting_taps(4, 5, 1, 2)  # 3 + 4 + 4 + 3
+    14
+    """
+    outputs = (size + 2 * padding - taps) // stride + 1
+    starts = (output * stride - padding for output in range(outputs))
+    return sum(max(0, min(start + taps, size) - max(start, 0)) for start in starts)
+
+
+def demand(problem: Any) -> Demand | None:
+    """Bytes and multiply-adds of a layer's problem; None where the problem is of a family that others brought.
+
+    >>> demand(PointwiseConv2d(in_channels=2, out_channels=3, height=4, width=5))  # 4 * (40 + 6 + 60), 20 * 2 * 3
+    Demand(dram_bytes=424, multiply_adds=120)
+    """
+    if isinstance(problem, Conv1d):
+        words = problem.batch * problem.input_words + problem.out_channels * (problem.weight_words + 1)
+        outputs = problem.blocks * problem.output_length
+        products = problem.blocks * problem.in_channels * problem.products_per_channel
+    elif isinstance(problem, PointwiseConv2d):
+        words = problem.positions * problem.in_channels + problem.in_channels * problem.out_channels
+        outputs = problem.outputs
+        products = problem.outputs * problem.in_channels
+    elif isinstance(problem, Conv2d):
+        words = problem.batch * problem.in_channels * problem.height * problem.width + problem.filter_elements
+        outputs = problem.batch * problem.out_channels * problem.output_height * problem.output_width
+        rows = _meeting_taps(problem.height, problem.filter_height, problem.stride, problem.padding)
+        columns = _meeting_taps(problem.width, problem.filter_width, problem.stride, problem.padding)
+        products = problem.batch * problem.out_channels * problem.filter_channels * rows * columns
+    elif isinstance(problem, Ssim):
+        words = 2 * problem.pixels
+        outputs = problem.output_maps * problem.pixels
+        products = SSIM_PRODUCTS_PER_PIXEL * problem.pixels
+    else:
+        return None
+    return Demand(dram_bytes=FLOAT_BYTES * (words + outputs), multiply_adds=products)
+
+
+def floors(problem: Any, gpu: Gpu) -> Floors | None:
+    """The DRAM floor by the bandwidth of the data sheet, the arithmetic floor by all FP32 lanes at the GPU's boost clock.
+
+    >>> from perfmodel.gpus import load_gpu
+    >>> found = floors(PointwiseConv2d(in_channels=1024, out_channels=1024, height=7, width=7), load_gpu("h200"))
+    >>> 0.9e-6 < found.dram_s < 1.0e-6  # 4 * (2 * 49 * 1024 + 1024 * 1024) bytes at 4.8 TB/s
+    True
+    """
+    wanted = demand(problem)
+    if wanted is None:
+        return None
+    products_per_s = gpu.sm_count * gpu.fp32_lanes_per_sm * gpu.boost_clock_hz
+    return Floors(dram_s=wanted.dram_bytes / gpu.dram_bytes_per_s, fp32_s=wanted.multiply_adds / products_per_s)

@@ -1,0 +1,72 @@
+"""A network as a directed acyclic graph of layers, and the longest path through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import networkx as nx
+
+from ..errors import InputError
+from .layer import Layer
+
+_END = object()
+"""A node behind every layer, so that a path's length includes its last layer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Layers that depend on one another; node names are layer names, the node attribute ``layer`` is the record."""
+
+    name: str
+    title: str
+    batch: int
+    graph: nx.DiGraph[str]
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Layers in an order in which each stands behind all that it depends on; ties as they were given."""
+        order = {name: place for place, name in enumerate(self.graph)}
+        names = nx.lexicographical_topological_sort(self.graph, key=order.__getitem__)
+        return tuple(self.graph.nodes[name]["layer"] for name in names)
+
+    def critical_path(self, seconds: Mapping[str, float]) -> tuple[str, ...]:
+        """Names of the layers on the path that takes longest, in order; layers without a time count as zero.
+
+        >>> def layer(name):
+        ...     return Layer(name=name, operation="?", uncovered="example")
+        >>> network = assemble(
+        ...     "fork", "a fork", 1, [(layer("a"), ()), (layer("b"), ("a",)), (layer("c"), ("a",)), (layer("d"), ("b", "c"))]
+        ... )
+        >>> network.critical_path({"a": 1.0, "b": 2.0, "c": 3.0, "d": 1.0})
+        ('a', 'c', 'd')
+        """
+        weighted: nx.DiGraph[object] = nx.DiGraph()
+        for name in self.graph:
+            for successor in (*self.graph.successors(name), _END):
+                weighted.add_edge(name, successor, weight=seconds.get(name, 0.0))
+        return tuple(str(name) for name in nx.dag_longest_path(weighted) if name is not _END)
+
+
+def assemble(name: str, title: str, batch: int, layers: Iterable[tuple[Layer, Iterable[str]]]) -> Network:
+    """A network of layers, each with the names of the layers whose results it takes.
+
+    Raises ``InputError`` for a name that stands twice, an unknown predecessor or a cycle.
+    """
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    dependencies: list[tuple[str, str]] = []
+    for layer, after in layers:
+        if layer.name in graph:
+            raise InputError(f"network {name!r}: layer {layer.name!r} stands twice")
+        graph.add_node(layer.name, layer=layer)
+        dependencies += [(predecessor, layer.name) for predecessor in after]
+    for predecessor, successor in dependencies:
+        if predecessor not in graph:
+            raise InputError(f"network {name!r}: layer {successor!r} comes after {predecessor!r}, which does not exist")
+        graph.add_edge(predecessor, successor)
+    if not graph:
+        raise InputError(f"network {name!r} has no layers")
+    if not nx.is_directed_acyclic_graph(graph):
+        cycle = " → ".join(str(edge[0]) for edge in nx.find_cycle(graph))
+        raise InputError(f"network {name!r}: layers {cycle} depend on one another in a cycle")
+    return Network(name=name, title=title, batch=batch, graph=graph)

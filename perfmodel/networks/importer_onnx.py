@@ -1,0 +1,175 @@
+"""Reads an ONNX file into a network. Extra ``onnx``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..definitions import ceil_div
+from ..errors import InputError
+from .covering import Convolution, covered_layer, pointwise
+from .dataflow import Dataflow
+from .graph import Network
+from .layer import Layer
+
+Shape = tuple[int, ...]
+
+_WITHOUT_WORK = {
+    *("Constant", "ConstantOfShape", "Dropout", "Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"),
+}
+"""Operators that compute nothing in inference, or only give another view of their input."""
+
+
+def import_onnx(path: str | Path, batch: int | None = None) -> Network:
+    """The network of an ONNX file.
+
+    Every size must be fixed; with ``batch`` a symbolic first axis of the inputs becomes that number. Raises ``InputError``
+    where onnx is missing, the file is damaged or a shape is dynamic.
+    """
+    model = _checked(Path(path))
+    initializers: dict[str, Shape] = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in initializers]
+    for value in inputs:
+        _fix_shape(Path(path), value, batch)
+    shapes = {**initializers, **_inferred_shapes(Path(path), model)}
+    flow = Dataflow()
+    for place, node in enumerate(model.graph.node):
+        name = str(node.name) or f"{node.op_type}_{place}"
+        if node.op_type in _WITHOUT_WORK:
+            flow.pass_through(node.input, node.output)
+        else:
+            flow.add(_layer(name, node, shapes), node.input, node.output)
+    first = shapes.get(inputs[0].name, ()) if inputs else ()
+    return flow.network(Path(path).stem, f"{Path(path).name}", first[0] if first else 1)
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.shape_inference
+    except ImportError as error:
+        raise InputError("reading an ONNX file needs the extra `onnx`: pip install perfmodel[onnx]") from error
+    return onnx
+
+
+def _checked(path: Path) -> Any:
+    """The model of a file, after ONNX's own check of its structure."""
+    onnx = _onnx()
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+        onnx.checker.check_model(model)
+    except OSError as error:
+        raise InputError(f"ONNX file {path} cannot be read: {error.strerror}") from error
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
+        raise InputError(f"ONNX file {path} is damaged: {_first_line(error)}") from error
+    return model
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _fix_shape(path: Path, value: Any, batch: int | None) -> None:
+    """Put ``batch`` in place of a symbolic first axis; refuse every other axis without a number."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        raise InputError(f"ONNX file {path}: input {value.name!r} has no shape; every size must be fixed")
+    for axis, extent in enumerate(tensor.shape.dim):
+        if extent.dim_value > 0:
+            continue
+        if axis == 0 and batch is not None:
+            extent.ClearField("dim_param")
+            extent.dim_value = batch
+            continue
+        shown = extent.dim_param or "?"
+        raise InputError(f"ONNX file {path}: input {value.name!r} has a dynamic size, {shown!r} at axis {axis}; fix it")
+
+
+def _inferred_shapes(path: Path, model: Any) -> Mapping[str, Shape]:
+    """Shapes of all values that inference finds, where every size is a number."""
+    onnx = _onnx()
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+        raise InputError(f"ONNX file {path}: shapes do not fit together: {_first_line(error)}") from error
+    found = {}
+    for value in (*inferred.graph.input, *inferred.graph.value_info, *inferred.graph.output):
+        extents = [extent.dim_value for extent in value.type.tensor_type.shape.dim]
+        if extents and all(extents):
+            found[value.name] = tuple(extents)
+    return found
+
+
+def _layer(name: str, node: Any, shapes: Mapping[str, Shape]) -> Layer:
+    operator = str(node.op_type)
+    given = [shapes.get(value) for value in node.input]
+    if operator in ("Conv", "ConvTranspose"):
+        if given[0] is None or given[1] is None:
+            return Layer(name=name, operation=operator, uncovered="dynamic shape: the input's size depends on data")
+        return _convolution_layer(name, node, given[0], given[1])
+    dense = _dense_sizes(node, given) if operator in ("Gemm", "MatMul") else None
+    if dense is not None:
+        rows, in_features, out_features = dense
+        shown = f"linear, {in_features} to {out_features}"
+        return covered_layer(name, pointwise(rows, in_features, out_features, (1, 1)), shown)
+    return Layer(name=name, operation=operator, uncovered=f"{operator}: no family computes it")
+
+
+def _dense_sizes(node: Any, given: Sequence[Shape | None]) -> Shape | None:
+    """Rows, inputs and outputs of a matrix product that is a fully connected layer on rows; None where it is not."""
+    rows, weights = given[0], given[1]
+    if rows is None or weights is None or len(rows) != 2 or len(weights) != 2 or _attributes(node).get("transA"):
+        return None
+    return rows[0], rows[1], weights[0] if _attributes(node).get("transB") else weights[1]
+
+
+def _attributes(node: Any) -> dict[str, Any]:
+    onnx = _onnx()
+    return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
+def _convolution_layer(name: str, node: Any, given: Shape, weights: Shape) -> Layer:
+    attributes = _attributes(node)
+    rank = len(given) - 2
+    transposed = node.op_type == "ConvTranspose"
+    kernel = tuple(attributes.get("kernel_shape", weights[2:]))
+    stride = tuple(attributes.get("strides", (1,) * rank))
+    dilation = tuple(attributes.get("dilations", (1,) * rank))
+    groups = int(attributes.get("group", 1))
+    before, after = _padding(attributes, given[2:], kernel, stride, dilation)
+    convolution = Convolution(
+        batch=given[0],
+        in_channels=given[1],
+        out_channels=weights[1] * groups if transposed else weights[0],
+        spatial=given[2:],
+        kernel=kernel,
+        stride=stride,
+        padding_before=before,
+        padding_after=after,
+        dilation=dilation,
+        groups=groups,
+        transposed=transposed,
+    )
+    return covered_layer(name, convolution)
+
+
+def _padding(
+    attributes: Mapping[str, Any], spatial: Shape, kernel: Shape, stride: Shape, dilation: Shape
+) -> tuple[Shape, Shape]:
+    """Zeros before and after each axis, as the operator's ``auto_pad`` or ``pads`` say (ONNX operator ``Conv``)."""
+    rank = len(spatial)
+    mode = attributes.get("auto_pad", b"NOTSET").decode()
+    if mode in ("NOTSET", "VALID"):
+        pads = tuple(attributes.get("pads", (0,) * (2 * rank))) if mode == "NOTSET" else (0,) * (2 * rank)
+        return pads[:rank], pads[rank:]
+    totals = [
+        max(0, (ceil_div(size, s) - 1) * s + d * (k - 1) + 1 - size)
+        for size, k, s, d in zip(spatial, kernel, stride, dilation, strict=True)
+    ]
+    smaller, larger = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    return (smaller, larger) if mode == "SAME_UPPER" else (larger, smaller)

@@ -1,0 +1,181 @@
+"""Reads a PyTorch module into a network, by tracing it (``torch.fx``) with an input of a given shape. Extra ``torch``."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .covering import Convolution, covered_layer, pointwise
+from .dataflow import Dataflow
+from .graph import Network
+from .layer import Layer
+
+_CONVOLUTIONS = {
+    "Conv1d": 1,
+    "Conv2d": 2,
+    "Conv3d": 3,
+    "ConvTranspose1d": 1,
+    "ConvTranspose2d": 2,
+    "ConvTranspose3d": 3,
+}
+_WITHOUT_WORK = {
+    *("Dropout", "Dropout1d", "Dropout2d", "Flatten", "Identity", "Unflatten"),
+    *("contiguous", "detach", "expand", "flatten", "getattr", "getitem", "permute", "reshape", "size", "squeeze"),
+    *("transpose", "unsqueeze", "view", "chunk", "split", "dropout", "dropout1d", "dropout2d"),
+}
+"""Modules, functions and methods that compute nothing in inference, or only give another view of their input."""
+_USER_ERRORS = (
+    *(ArithmeticError, AttributeError, ImportError, LookupError, NameError),
+    *(OSError, RuntimeError, SyntaxError, TypeError, ValueError),
+)
+"""What a user's file may raise when it is executed, or their module when it runs."""
+
+
+def import_torch(module: Any, input_shape: Sequence[int], name: str = "torch module") -> Network:
+    """The network of a module in evaluation mode for one input of the given shape, the batch first.
+
+    Raises ``InputError`` where torch is missing, the module cannot be traced (its control flow depends on data) or does not
+    take an input of that shape.
+    """
+    torch = _torch()
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(f"{name} is a {type(module).__name__}, not a torch.nn.Module")
+    traced, shapes = _traced(torch, module.eval(), tuple(input_shape), name)
+    flow = Dataflow()
+    for node in traced.graph.nodes:
+        inputs = [argument.name for argument in node.all_input_nodes]
+        label, target = _target(torch, traced, node)
+        if node.op in ("placeholder", "get_attr", "output") or label in _WITHOUT_WORK:
+            flow.pass_through(inputs, [node.name])
+        else:
+            given = shapes.get(inputs[0]) if inputs else None
+            flow.add(_layer(str(node.name), label, target, given), inputs, [node.name])
+    return flow.network(name, f"{name}, input {'x'.join(map(str, input_shape))}", int(input_shape[0]))
+
+
+def load_torch_module(spec: str) -> Any:
+    """The module that ``FILE.py:NAME`` names: a module, or something that makes one when called without arguments.
+
+    The file is executed, as importing it would.
+    """
+    path_text, _, attribute = spec.rpartition(":")
+    path = Path(path_text)
+    if not path_text or not attribute.isidentifier() or not path.is_file():
+        raise InputError(f"torch module {spec!r} must be FILE.py:NAME with a file that exists")
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    if found is None or found.loader is None:
+        raise InputError(f"{path} is not a Python file")
+    python = importlib.util.module_from_spec(found)
+    sys.modules.setdefault(path.stem, python)
+    try:
+        found.loader.exec_module(python)
+    except _USER_ERRORS as error:
+        raise InputError(f"{path} cannot be executed: {_first_line(error)}") from error
+    if not hasattr(python, attribute):
+        raise InputError(f"{path} defines no {attribute!r}")
+    value = getattr(python, attribute)
+    torch = _torch()
+    return value if isinstance(value, torch.nn.Module) or not callable(value) else value()
+
+
+def _torch() -> Any:
+    try:
+        import torch
+        import torch.fx
+    except ImportError as error:
+        raise InputError("reading a PyTorch module needs the extra `torch`: pip install perfmodel[torch]") from error
+    return torch
+
+
+def _traced(torch: Any, module: Any, shape: tuple[int, ...], name: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
+    """The traced module and the shape of every tensor in it."""
+    from torch.fx.passes.shape_prop import ShapeProp
+
+    try:
+        traced = torch.fx.symbolic_trace(module)
+    except (torch.fx.proxy.TraceError, TypeError, NotImplementedError) as error:
+        raise InputError(f"{name} cannot be traced, its control flow depends on data: {_first_line(error)}") from error
+    try:
+        with torch.no_grad():
+            ShapeProp(traced).propagate(torch.zeros(shape))
+    except (RuntimeError, ValueError, TypeError) as error:
+        given = "x".join(map(str, shape))
+        raise InputError(f"{name} does not take an input of {given}: {_first_line(error)}") from error
+    shapes = {node.name: _shape(node.meta.get("tensor_meta")) for node in traced.graph.nodes}
+    return traced, {name: shape for name, shape in shapes.items() if shape is not None}
+
+
+def _shape(meta: Any) -> tuple[int, ...] | None:
+    shape = getattr(meta, "shape", None)
+    return None if shape is None else tuple(int(extent) for extent in shape)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    useful = [line for line in lines if not line.startswith("While executing")]
+    return (useful or lines or [type(error).__name__])[0]
+
+
+def _target(torch: Any, traced: Any, node: Any) -> tuple[str, Any]:
+    """What a node calls: its short name, and the module where it is one."""
+    if node.op == "call_module":
+        module = traced.get_submodule(node.target)
+        return type(module).__name__, module
+    if node.op == "call_function":
+        return str(getattr(node.target, "__name__", node.target)), None
+    return str(node.target), None
+
+
+def _layer(name: str, label: str, module: Any, given: tuple[int, ...] | None) -> Layer:
+    rank = _CONVOLUTIONS.get(label)
+    if module is not None and rank is not None and given is not None:
+        if len(given) != rank + 2:
+            reason = f"input of rank {len(given)}: {label} must get a batch, channels and {rank} spatial axes"
+            return Layer(name=name, operation=label, uncovered=reason)
+        return _convolution_layer(name, module, given, transposed=label.startswith("ConvTranspose"))
+    if module is not None and label == "Linear" and given is not None:
+        if len(given) != 2:
+            return Layer(
+                name=name, operation="linear", uncovered=f"linear layer of rank {len(given)}: must get rows, rank 2"
+            )
+        dense = pointwise(given[0], module.in_features, module.out_features, (1, 1))
+        return covered_layer(name, dense, f"linear, {module.in_features} to {module.out_features}")
+    if label in ("conv1d", "conv2d", "conv3d", "linear"):
+        return Layer(name=name, operation=label, uncovered=f"{label} called as a function: only modules are read")
+    return Layer(name=name, operation=label, uncovered=f"{label}: no family computes it")
+
+
+def _convolution_layer(name: str, module: Any, given: tuple[int, ...], transposed: bool) -> Layer:
+    before, after = _padding(module)
+    convolution = Convolution(
+        batch=given[0],
+        in_channels=int(module.in_channels),
+        out_channels=int(module.out_channels),
+        spatial=given[2:],
+        kernel=tuple(module.kernel_size),
+        stride=tuple(module.stride),
+        padding_before=before,
+        padding_after=after,
+        dilation=tuple(module.dilation),
+        groups=int(module.groups),
+        transposed=transposed,
+    )
+    if module.padding_mode != "zeros":
+        reason = f"padding mode {module.padding_mode!r}: families pad with zeros"
+        return Layer(name=name, operation=convolution.operation, uncovered=reason)
+    return covered_layer(name, convolution)
+
+
+def _padding(module: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Zeros before and after each axis; ``"same"`` puts the odd one after."""
+    if not isinstance(module.padding, str):
+        return tuple(module.padding), tuple(module.padding)
+    if module.padding == "valid":
+        zeros = (0,) * len(module.kernel_size)
+        return zeros, zeros
+    totals = [d * (k - 1) for d, k in zip(module.dilation, module.kernel_size, strict=True)]
+    return tuple(total // 2 for total in totals), tuple(total - total // 2 for total in totals)
