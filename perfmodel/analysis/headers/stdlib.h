@@ -1,0 +1,2 @@
+#pragma once
+#include "perfmodel_implicit.h"
