@@ -6,21 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...counts import Counts
+from ...gpu import Gpu
 from ...launch import Launch
 from .instructions import control, integer, multiply_adds, shuffles
 from .problem import Conv2d
 from .source import filter_in_constant
+from .stack_array import local_accesses
 from .strips import Strips
 from .traffic import block_sectors, compulsory_bytes, filter_fetches, input_loads, stores
 
 Floats = NDArray[np.float64]
 
 
-def closed_form(problem: Conv2d, sizes: Strips, launch: Launch) -> Counts:
+def closed_form(problem: Conv2d, sizes: Strips, launch: Launch, gpu: Gpu) -> Counts:
     """Counts of n configurations.
 
-    Requests, sectors, lines, multiply-adds and shuffles are exact; integer and control instructions and what leaves L1 are
-    estimates.
+    Requests, sectors, lines, multiply-adds and shuffles are exact; integer and control instructions, local memory and what
+    leaves L1 are estimates.
     """
     warps = np.asarray(launch.blocks * launch.warps_per_block, np.float64)
     image = input_loads(problem, sizes)
@@ -35,7 +37,8 @@ def closed_form(problem: Conv2d, sizes: Strips, launch: Launch) -> Counts:
         "control": control(problem, sizes, warps),
         "shuffles": shuffles(problem, sizes, warps),
     }
-    memory = image.requests + from_global + store_requests + indexed
+    local_requests, local_load_sectors, local_store_sectors = local_accesses(problem, sizes, gpu)
+    memory = image.requests + from_global + store_requests + indexed + local_requests
     read_bytes, written_bytes = compulsory_bytes(problem)
     return Counts(
         global_load_requests=image.requests + from_global,
@@ -44,6 +47,8 @@ def closed_form(problem: Conv2d, sizes: Strips, launch: Launch) -> Counts:
         global_store_requests=store_requests,
         global_store_sectors=store_sectors,
         constant_load_requests=indexed,
+        local_load_sectors=local_load_sectors,
+        local_store_sectors=local_store_sectors,
         warp_instructions=memory + sum(classes.values()),
         l2_read_sectors=block_sectors(problem, launch, sizes),
         l2_write_sectors=store_sectors,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .exchange_plans import executed_plan
-from .instructions import rows_in_step
+from .instructions import loads_of_row, rows_in_step
 from .problem import Conv2d
 from .strips import Strips
 
@@ -23,14 +22,9 @@ def _steps(problem: Conv2d, sizes: Strips) -> NDArray[np.int64]:
     return np.where(sizes.rows & ~sizes.rolling, 1, looped) * problem.filter_channels
 
 
-def _loads_of_row(problem: Conv2d, sizes: Strips) -> NDArray[np.int64]:
-    exchanged = np.where(sizes.rotate, 2, executed_plan(problem.filter_width).loads)
-    return np.where(sizes.columns, exchanged, problem.filter_width)
-
-
 def global_round_trips(problem: Conv2d, sizes: Strips) -> Floats:
     """Groups of loads that a warp issues together and waits for: one or more in every step."""
-    loads = rows_in_step(problem, sizes) * _loads_of_row(problem, sizes)
+    loads = rows_in_step(problem, sizes) * loads_of_row(problem, sizes)
     return np.asarray(_steps(problem, sizes) * -(-loads // LOADS_IN_FLIGHT), np.float64)
 
 
@@ -44,6 +38,6 @@ def loop_code_bytes(problem: Conv2d, sizes: Strips) -> Floats:
     """Code of one step: multiply-adds, loads with their predicates, exchanges."""
     outputs = np.where(sizes.rows & ~sizes.rolling, sizes.rows_per_thread, 1)
     exchanges = np.where(sizes.columns, 2 * problem.filter_width, 0)
-    row = 4 + 3 * _loads_of_row(problem, sizes) + exchanges
+    row = 4 + 3 * loads_of_row(problem, sizes) + exchanges
     instructions = outputs * problem.filter_taps + rows_in_step(problem, sizes) * row
     return np.asarray(INSTRUCTION_BYTES * instructions, np.float64)

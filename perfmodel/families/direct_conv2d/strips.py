@@ -24,6 +24,7 @@ class Strips:
     columns: Flags
     """Whether lanes exchange taps."""
     rotate: Flags
+    dynamic_index: Flags
     rows: Flags
     """Whether the outputs of a thread share rows."""
     rolling: Flags
@@ -75,6 +76,7 @@ def strips(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Strips:
     return Strips(
         columns=batch["exchange"] != NONE_CODE,
         rotate=batch.equals("exchange", Exchange.ROTATE),
+        dynamic_index=batch.equals("exchange", Exchange.DYNAMIC_INDEX),
         rows=batch["accumulators"] != NONE_CODE,
         rolling=batch.equals("accumulators", Accumulators.ROLLING),
         rows_per_thread=rows_per_thread,

@@ -1,0 +1,163 @@
+"""The compiled kernel, executed lane by lane: right results into poisoned outputs, no faults, and the closed form's counts."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from perfmodel.compiler import compile_kernel
+from perfmodel.errors import InputError
+from perfmodel.families.base import Batch
+from perfmodel.families.direct_conv2d import (
+    FAMILY,
+    Accumulators,
+    Conv2d,
+    DirectConv2dConfiguration,
+    Exchange,
+    Reuse,
+)
+from perfmodel.gpus import load_gpu
+from perfmodel.launch import Launch
+from perfmodel.simulator import Simulation, parse_module, simulate
+
+pytestmark = pytest.mark.compiler
+
+GPU = load_gpu("h200")
+
+EXACT = (
+    "global_load_requests",
+    "global_load_sectors",
+    "global_load_lines",
+    "global_store_requests",
+    "global_store_sectors",
+    "constant_load_requests",
+    "fp32_fma",
+    "shuffles",
+)
+
+MODES = [
+    (reuse, exchange, accumulators)
+    for reuse in Reuse
+    for exchange in (tuple(Exchange) if reuse.columns else (None,))
+    for accumulators in (tuple(Accumulators) if reuse.rows else (None,))
+]
+
+PROBLEMS = {
+    "one_by_one": Conv2d(height=1, width=1, filter_height=1, filter_width=1),
+    "odd_sizes": Conv2d(height=13, width=71, filter_height=5, filter_width=5),
+    "wider_than_high": Conv2d(height=4, width=50, filter_height=3, filter_width=11),
+    "dense_batch": Conv2d(batch=2, in_channels=3, out_channels=2, height=7, width=35, filter_height=2, filter_width=7),
+    "padded_depthwise": Conv2d(
+        batch=2, in_channels=3, out_channels=3, height=9, width=31, filter_height=3, filter_width=3, padding=1, depthwise=True
+    ),
+    "padding_beyond_filter": Conv2d(height=3, width=5, filter_height=2, filter_width=4, padding=35),
+    "widest_filter": Conv2d(height=3, width=40, filter_height=2, filter_width=33),
+    "filter_in_global_memory": Conv2d(
+        in_channels=12, out_channels=200, height=4, width=9, filter_height=3, filter_width=3
+    ),
+}  # fmt: skip
+STRIDED = {
+    "strided": Conv2d(height=12, width=70, filter_height=3, filter_width=5, stride=2, padding=2),
+    "strided_over_rows": Conv2d(in_channels=2, height=9, width=33, filter_height=1, filter_width=1, stride=2),
+    "strided_depthwise": Conv2d(
+        in_channels=2, out_channels=2, height=8, width=66, filter_height=3, filter_width=3, stride=2, padding=1, depthwise=True
+    ),
+}  # fmt: skip
+
+
+def execute(
+    problem: Conv2d, chosen: DirectConv2dConfiguration, inputs: dict[str, Any], architecture: str = "sm_90"
+) -> Simulation:
+    compiled = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), architecture)
+    geometry = FAMILY.launch(problem, Batch.of([chosen]), GPU)
+    launch = Launch(**{f.name: int(np.asarray(getattr(geometry, f.name)).reshape(-1)[0]) for f in fields(Launch)})
+    call = FAMILY.call(problem, chosen, GPU, inputs)
+    return simulate(parse_module(compiled.ptx), compiled.kernel_name, launch, call, check=True)
+
+
+def assert_right_and_counted(problem: Conv2d, chosen: DirectConv2dConfiguration, seed: int = 0) -> None:
+    inputs = dict(FAMILY.inputs(problem, np.random.default_rng(seed)))
+    done = execute(problem, chosen, inputs)
+    assert done.faults == ()
+    exact = FAMILY.reference(problem, inputs)["output"]
+    error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
+    assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
+    closed, executed = FAMILY.work(problem, Batch.of([chosen]), GPU).counts.at(0), done.counts()
+    assert {n: float(getattr(closed, n)) for n in EXACT} == {n: float(getattr(executed, n)) for n in EXACT}
+
+
+@pytest.mark.parametrize(("reuse", "exchange", "accumulators"), MODES)
+@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS.keys())
+def test_every_mode(
+    problem: Conv2d, reuse: Reuse, exchange: Exchange | None, accumulators: Accumulators | None
+) -> None:
+    chosen = DirectConv2dConfiguration(
+        reuse=reuse, exchange=exchange, accumulators=accumulators, rows_per_thread=3, block_x=32, block_y=2
+    )
+    assert_right_and_counted(problem, chosen)
+
+
+@pytest.mark.parametrize("rows_per_thread", [1, 2, 5])
+@pytest.mark.parametrize(("reuse", "exchange", "accumulators"), [mode for mode in MODES if not mode[0].columns])
+@pytest.mark.parametrize("problem", STRIDED.values(), ids=STRIDED.keys())
+def test_stride_two(
+    problem: Conv2d, reuse: Reuse, exchange: None, accumulators: Accumulators | None, rows_per_thread: int
+) -> None:
+    chosen = DirectConv2dConfiguration(
+        reuse=reuse, exchange=exchange, accumulators=accumulators, rows_per_thread=rows_per_thread, block_x=64, block_y=2
+    )  # fmt: skip
+    assert_right_and_counted(problem, chosen)
+
+
+@pytest.mark.parametrize("filter_width", [33, 9])
+def test_large_filter_in_global_memory_is_fetched_at_each_use(filter_width: int) -> None:
+    problem = Conv2d(in_channels=8, out_channels=33, height=8, width=33, filter_height=8, filter_width=filter_width)
+    assert problem.filter_elements * 4 > 65_536
+    chosen = DirectConv2dConfiguration(
+        reuse=Reuse.NONE, exchange=None, accumulators=None, rows_per_thread=1, block_x=32, block_y=1
+    )
+    assert_right_and_counted(problem, chosen)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Conv2d:
+    depthwise = draw(st.booleans())
+    channels = draw(st.integers(1, 3))
+    try:
+        return Conv2d(
+            batch=draw(st.integers(1, 2)),
+            in_channels=channels,
+            out_channels=channels if depthwise else draw(st.integers(1, 3)),
+            height=draw(st.integers(1, 16)),
+            width=draw(st.integers(1, 80)),
+            filter_height=draw(st.integers(1, 5)),
+            filter_width=draw(st.integers(1, 12)),
+            stride=draw(st.sampled_from([1, 1, 2])),
+            padding=draw(st.sampled_from([0, 0, 1, 2, 7])),
+            depthwise=depthwise,
+        )
+    except InputError:
+        assume(False)
+        raise
+
+
+@given(problems(), st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+def test_random_problems_and_configurations(problem: Conv2d, data: st.DataObject) -> None:
+    reuse, exchange, accumulators = data.draw(
+        st.sampled_from([mode for mode in MODES if problem.stride == 1 or not mode[0].columns])
+    )
+    chosen = DirectConv2dConfiguration(
+        reuse=reuse,
+        exchange=exchange,
+        accumulators=accumulators,
+        rows_per_thread=data.draw(st.integers(1, 6)),
+        block_x=data.draw(st.sampled_from([32, 64])),
+        block_y=data.draw(st.integers(1, 4)),
+    )
+    assert_right_and_counted(problem, chosen, seed=data.draw(st.integers(0, 2**32 - 1)))
