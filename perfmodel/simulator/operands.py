@@ -24,6 +24,10 @@ WITHOUT_DESTINATION = frozenset(
 """Instructions whose first operand is not written (``bar.red`` excepted)."""
 
 
+CARRY = "%cc"
+"""The carry flag, as a register of its own (PTX ISA 9.7.2)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """A memory operand: register, symbol or absolute base, and a byte offset."""
@@ -111,6 +115,11 @@ def effects(instruction: Instruction, is_register: Callable[[str], bool]) -> Eff
     written = operands[:1] if has_destination else ()
     writes = tuple(name for text in written for name in names(text) if is_register(name))
     reads = [name for text in operands[len(written) :] for name in names(text) if is_register(name)]
+    if instruction.name in ("addc", "subc", "madc"):
+        reads.append(CARRY)
+    if ".cc" in instruction.opcode:
+        writes = (*writes, CARRY)
+        is_register(CARRY)
     if instruction.guard:
         reads.append(instruction.guard)
         reads.extend(writes)

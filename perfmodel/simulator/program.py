@@ -7,7 +7,7 @@ from enum import Enum
 from functools import cached_property
 
 from .module import BasicBlock, Instruction, Kernel, Space, Variable
-from .operands import Effects, effects
+from .operands import CARRY, Effects, effects
 from .types import STORAGE_TYPES, ScalarType
 
 
@@ -96,7 +96,7 @@ class Program:
         def is_register(name: str) -> bool:
             if name in self.register_index:
                 return True
-            type_name = expanded.register_type(name)
+            type_name = "u32" if name == CARRY else expanded.register_type(name)
             if type_name is None:
                 return False
             self.register_index[name] = len(self.register_types)

@@ -56,7 +56,7 @@ def class_of(instruction: Instruction) -> str:
     if name in simple:
         return simple[name]
     if name in ("bar", "barrier"):
-        return "barriers"
+        return "control" if "warp" in parts else "barriers"
     if name in _CONTROL or name in _FENCES:
         return "control"
     if name in _TENSOR:

@@ -27,6 +27,35 @@ def clamp_s32(values: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.clip(values, -(2**31), 2**31 - 1).astype(np.int32)
 
 
+def add_with_carry(a: Integers, b: Integers, carry: Words | None) -> tuple[Integers, Words]:
+    """Sum with a carry into it, and the carry out of it.
+
+    >>> top = np.array([2**32 - 1], np.uint32)
+    >>> [int(x[0]) for x in add_with_carry(top, top, np.array([1], np.uint32))]
+    [4294967295, 1]
+    """
+    x, y = _unsigned(a), _unsigned(b)
+    total = x + y
+    out = total < x
+    if carry is not None:
+        again = total + carry.astype(total.dtype)
+        out = out | (again < total)
+        total = again
+    return total.view(a.dtype), out.astype(np.uint32)
+
+
+def subtract_with_borrow(a: Integers, b: Integers, borrow: Words | None) -> tuple[Integers, Words]:
+    """Difference with a borrow into it, and the borrow out of it."""
+    x, y = _unsigned(a), _unsigned(b)
+    rest = x - y
+    out = x < y
+    if borrow is not None:
+        again = rest - borrow.astype(rest.dtype)
+        out = out | (again > rest)
+        rest = again
+    return rest.view(a.dtype), out.astype(np.uint32)
+
+
 def quotient(a: Integers, b: Integers) -> Integers:
     """Quotient towards zero; all ones where the divisor is zero.
 

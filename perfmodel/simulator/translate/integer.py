@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..module import Instruction
+from ..operands import CARRY
 from ..types import VALUE_TYPES, ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 from .basic import value_type
 from .emitter import Emitter
@@ -33,13 +34,22 @@ def emit_add_sub(e: Emitter, i: Instruction) -> None:
         return
     scalar_type = integer_type(i)
     a, b = _operands(e, i, scalar_type, 2)
-    operator = "+" if i.name == "add" else "-"
+    operator = "+" if i.name in ("add", "addc") else "-"
     if "sat" in i.parts:
         e.write(i, i.operand(0), f"clamp_s32({a}.astype(int64){operator}{b}.astype(int64))", np.int32)
-    elif "cc" in i.parts:
-        raise i.error("carry flags are not supported")
+    elif "cc" in i.parts or i.name in ("addc", "subc"):
+        _write_with_carry(e, i, "add_with_carry" if operator == "+" else "subtract_with_borrow", a, b, scalar_type)
     else:
         e.write(i, i.operand(0), f"({a}{operator}{b})", scalar_type)
+
+
+def _write_with_carry(e: Emitter, i: Instruction, function: str, a: str, b: str, scalar_type: ScalarType) -> None:
+    """A sum or difference that reads or writes the carry flag (PTX ISA 9.7.2)."""
+    carry = e.read(i, CARRY, np.uint32) if i.name in ("addc", "subc", "madc") else "None"
+    result = e.temporary(f"{function}({a},{b},{carry})")
+    e.write(i, i.operand(0), f"{result}[0]", scalar_type)
+    if "cc" in i.parts:
+        e.write(i, CARRY, f"{result}[1]", np.uint32)
 
 
 def _emit_packed(e: Emitter, i: Instruction, operator: str) -> None:
@@ -95,9 +105,10 @@ def emit_mul(e: Emitter, i: Instruction) -> None:
     scalar_type = integer_type(i)
     form = i.parts[1]
     product, result = _product(e, i, form, scalar_type)
+    if "cc" in i.parts or i.name == "madc":
+        _write_with_carry(e, i, "add_with_carry", product, e.read(i, i.operand(3), result), result)
+        return
     if i.name == "mad":
-        if "cc" in i.parts:
-            raise i.error("carry flags are not supported")
         addend = e.read(i, i.operand(3), result)
         product = f"clamp_s32({product}.astype(int64)+{addend})" if "sat" in i.parts else f"({product}+{addend})"
     e.write(i, i.operand(0), product, result)
@@ -217,6 +228,9 @@ def emit_dot_product(e: Emitter, i: Instruction) -> None:
 EMITTERS = {
     "add": emit_add_sub,
     "sub": emit_add_sub,
+    "addc": emit_add_sub,
+    "subc": emit_add_sub,
+    "madc": emit_mul,
     "min": emit_extremum,
     "max": emit_extremum,
     "mul": emit_mul,
