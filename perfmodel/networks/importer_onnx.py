@@ -137,6 +137,9 @@ def _convolution_layer(name: str, node: Any, given: Shape, weights: Shape) -> La
     attributes = _attributes(node)
     rank = len(given) - 2
     transposed = node.op_type == "ConvTranspose"
+    if not transposed and weights[1] * int(attributes.get("group", 1)) != given[1]:
+        reason = f"weights {'x'.join(map(str, weights))} do not fit an input of {given[1]} channels"
+        return Layer(name=name, operation="Conv", uncovered=reason)
     kernel = tuple(attributes.get("kernel_shape", weights[2:]))
     stride = tuple(attributes.get("strides", (1,) * rank))
     dilation = tuple(attributes.get("dilations", (1,) * rank))

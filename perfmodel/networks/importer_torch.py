@@ -92,32 +92,34 @@ def _torch() -> Any:
 
 
 def _traced(torch: Any, module: Any, shape: tuple[int, ...], name: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    """The traced module and the shape of every tensor in it."""
-    from torch.fx.passes.shape_prop import ShapeProp
-
+    """The traced module and the shape of every tensor in it, found by running it once on zeros."""
     try:
         traced = torch.fx.symbolic_trace(module)
     except (torch.fx.proxy.TraceError, TypeError, NotImplementedError) as error:
         raise InputError(f"{name} cannot be traced, its control flow depends on data: {_first_line(error)}") from error
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    class Shapes(torch.fx.Interpreter):  # type: ignore[misc]
+        def run_node(self, node: Any) -> Any:
+            result = super().run_node(node)
+            if isinstance(result, torch.Tensor):
+                shapes[node.name] = tuple(int(extent) for extent in result.shape)
+            return result
+
+    runner = Shapes(traced)
+    runner.extra_traceback = False
     try:
         with torch.no_grad():
-            ShapeProp(traced).propagate(torch.zeros(shape))
-    except (RuntimeError, ValueError, TypeError) as error:
+            runner.run(torch.zeros(shape))
+    except _USER_ERRORS as error:
         given = "x".join(map(str, shape))
         raise InputError(f"{name} does not take an input of {given}: {_first_line(error)}") from error
-    shapes = {node.name: _shape(node.meta.get("tensor_meta")) for node in traced.graph.nodes}
-    return traced, {name: shape for name, shape in shapes.items() if shape is not None}
-
-
-def _shape(meta: Any) -> tuple[int, ...] | None:
-    shape = getattr(meta, "shape", None)
-    return None if shape is None else tuple(int(extent) for extent in shape)
+    return traced, shapes
 
 
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    useful = [line for line in lines if not line.startswith("While executing")]
-    return (useful or lines or [type(error).__name__])[0]
+    return lines[0] if lines else type(error).__name__
 
 
 def _target(torch: Any, traced: Any, node: Any) -> tuple[str, Any]:
