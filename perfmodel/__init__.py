@@ -1,1 +1,87 @@
-"""Predict which configuration of a CUDA kernel to run on a GPU, how long it takes and why, on a machine without a GPU."""
+"""Predict which configuration of a CUDA kernel to run on a GPU, how long it takes and why, on a machine without a GPU.
+
+>>> import perfmodel as pm
+>>> best = pm.rank(pm.TiledConv2d(image_height=512, image_width=512), gpu="rtx-3090", fidelity="analytic").best
+>>> best.time.predicted_s < 1e-3
+True
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import frame, predict, predict_many, rank, validate
+    from .errors import InfeasibleError, InputError, PerfmodelError
+    from .families.conv1d import Conv1d, Conv1dConfiguration
+    from .families.direct_conv2d import Conv2d, DirectConv2dConfiguration
+    from .families.pointwise_conv2d import PointwiseConfiguration, PointwiseConv2d
+    from .families.ssim import Ssim, SsimConfiguration
+    from .families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
+    from .gpus import gpu_ids, load_gpu
+    from .prediction import Fidelity, Prediction
+    from .ranking import Ranking
+
+_HOMES = {
+    "Conv1d": "families.conv1d",
+    "Conv1dConfiguration": "families.conv1d",
+    "Conv2d": "families.direct_conv2d",
+    "DirectConv2dConfiguration": "families.direct_conv2d",
+    "Fidelity": "prediction",
+    "InfeasibleError": "errors",
+    "InputError": "errors",
+    "PerfmodelError": "errors",
+    "PointwiseConv2d": "families.pointwise_conv2d",
+    "PointwiseConfiguration": "families.pointwise_conv2d",
+    "Prediction": "prediction",
+    "Ranking": "ranking",
+    "Ssim": "families.ssim",
+    "SsimConfiguration": "families.ssim",
+    "TiledConv2d": "families.tiled_conv2d",
+    "TiledConv2dConfiguration": "families.tiled_conv2d",
+    "frame": "api",
+    "gpu_ids": "gpus",
+    "load_gpu": "gpus",
+    "predict": "api",
+    "predict_many": "api",
+    "rank": "api",
+    "validate": "api",
+}
+
+__all__ = [
+    "Conv1d",
+    "Conv1dConfiguration",
+    "Conv2d",
+    "DirectConv2dConfiguration",
+    "Fidelity",
+    "InfeasibleError",
+    "InputError",
+    "PerfmodelError",
+    "PointwiseConfiguration",
+    "PointwiseConv2d",
+    "Prediction",
+    "Ranking",
+    "Ssim",
+    "SsimConfiguration",
+    "TiledConv2d",
+    "TiledConv2dConfiguration",
+    "frame",
+    "gpu_ids",
+    "load_gpu",
+    "predict",
+    "predict_many",
+    "rank",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when they are first used, so that the command line starts at once."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'perfmodel' has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,11 @@ class Execution:
 
     def facts(self, kernel: CompiledKernel, launch: Launch, configuration: Any) -> Facts:
         """Resources and executed counts of one configuration; raises ``SimulationError`` where it cannot be executed."""
-        from .simulator.executed_work import executed_work
+        return self.facts_each([kernel], launch, configuration)[0]
+
+    def facts_each(self, kernels: Sequence[CompiledKernel], launch: Launch, configuration: Any) -> list[Facts]:
+        """The same for one configuration compiled for several architectures; what they share is executed once."""
+        from .simulator.executed_work import executed_work_each
 
         call = self.family.call(self.problem, configuration, self.gpu, self._inputs)
-        return executed_work(kernel, launch, call)
+        return executed_work_each(kernels, launch, call)

@@ -13,7 +13,7 @@ from . import catalogue, predict, rank, validate
 COMMANDS_GROUP = "perfmodel.commands"
 USAGE_STATUS = 2
 # Typer carries a Click of its own from 0.25 on; its base of usage errors is reached through a class that Typer exports.
-_UsageError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 INTERRUPTED_STATUS = 130
 
 

@@ -37,14 +37,6 @@ CalibrationOption = Annotated[
 ]
 
 
-def one_of(kind: type[Enum], option: str, text: str) -> Any:
-    """The Enum member of a value given for an option."""
-    try:
-        return kind(text)
-    except ValueError:
-        raise InputError(f"{option} {text!r} must be one of {', '.join(m.value for m in kind)}") from None
-
-
 def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> Any:
     """The problem that a command line's extra arguments describe, over the family's default.
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..choices import one_of
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
@@ -15,7 +16,6 @@ from .options import (
     JsonOption,
     L2Option,
     configuration_from,
-    one_of,
     problem_from,
     settings,
 )

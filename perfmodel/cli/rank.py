@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..choices import one_of
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
@@ -14,7 +15,6 @@ from .options import (
     GpuOption,
     JsonOption,
     L2Option,
-    one_of,
     problem_from,
 )
 from .output import note, print_json, print_table, progress_bar, time_text

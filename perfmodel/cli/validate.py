@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..choices import one_of
 from .options import (
     CalibrationOption,
     ClockOption,
@@ -15,7 +16,6 @@ from .options import (
     JsonOption,
     L2Option,
     SeedOption,
-    one_of,
 )
 from .output import note, print_json, print_table, progress_bar
 

@@ -1,0 +1,151 @@
+"""Filling the counts store from files of measurements: ``python -m perfmodel.store_filling`` (``make counts``).
+
+Takes hours where nothing is in the compile cache; can be interrupted, because every finished part is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import multiprocessing
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .cli.output import note, progress_bar
+from .compiler import compile_kernel
+from .compiler.toolchain import compiler_version
+from .errors import InputError, PerfmodelError
+from .execution import Execution
+from .facts import Facts, take_launch
+from .families.base import Batch
+from .families.registry import family
+from .gpus import load_gpu
+from .prediction import Fidelity
+from .records import read_measurements
+from .store import CountsStore, empty_store, read_store, store_key, with_facts, write_store
+
+PART = 64
+"""Rows between two writes of the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One configuration to count, on one or more GPUs: what a worker process needs to know."""
+
+    family_name: str
+    problem: Any
+    configuration: Any
+    gpu_ids: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=2)
+def _execution(family_name: str, problem: Any, gpu_id: str) -> Execution:
+    return Execution(family(family_name), problem, load_gpu(gpu_id), Fidelity.COMPILED)
+
+
+def count_row(row: Row) -> list[Facts] | str:
+    """Facts of one row for each of its GPUs, or why there are none; runs in a worker process."""
+    chosen, first = family(row.family_name), load_gpu(row.gpu_ids[0])
+    try:
+        request = chosen.compile_request(row.problem, row.configuration, first)
+        kernels = [compile_kernel(request, load_gpu(gpu_id).architecture) for gpu_id in row.gpu_ids]
+        launch = take_launch(chosen.launch(row.problem, Batch.of([row.configuration]), first), 0)
+        return _execution(row.family_name, row.problem, row.gpu_ids[0]).facts_each(kernels, launch, row.configuration)
+    except PerfmodelError as error:
+        return str(error)
+
+
+def rows_of(family_name: str, paths: Sequence[Path]) -> list[Row]:
+    """The distinct configurations of files of measurements, each with the GPUs that it was measured on."""
+    chosen = family(family_name)
+    gpus: dict[tuple[Any, Any], list[str]] = {}
+    for path in paths:
+        measured = read_measurements(path, chosen)
+        for i in range(len(measured)):
+            case = (measured.problems[measured.problem_index[i]], measured.batch.configuration(i))
+            found = gpus.setdefault(case, [])
+            if measured.gpu not in found:
+                found.append(measured.gpu)
+    return [
+        Row(family_name=family_name, problem=problem, configuration=configuration, gpu_ids=tuple(found))
+        for (problem, configuration), found in gpus.items()
+    ]
+
+
+def _keys(row: Row, compiler: str) -> list[str]:
+    """The row's key in the store for each of its GPUs."""
+    chosen = family(row.family_name)
+    request = chosen.compile_request(row.problem, row.configuration, load_gpu(row.gpu_ids[0]))
+    return [store_key(request, row.problem, load_gpu(gpu_id).architecture, compiler) for gpu_id in row.gpu_ids]
+
+
+def _pending(rows: Sequence[Row], store: CountsStore) -> list[tuple[list[str], Row]]:
+    """Rows that the store lacks with their keys; configurations that are the same program have the same keys."""
+    seen, found = set(store.rows), []
+    for row in rows:
+        keys = _keys(row, store.compiler)
+        if not seen.issuperset(keys):
+            seen.update(keys)
+            found.append((keys, row))
+    return found
+
+
+def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int) -> list[str]:
+    """Count all rows that the store at ``path`` lacks and write it part by part; gives the reason of each failure."""
+    from pebble import ProcessPool
+
+    version = compiler_version()
+    store = read_store(path.read_bytes(), path.name) if path.is_file() else empty_store(version)
+    if store.compiler != version:
+        note(f"{path.name} was filled with {store.compiler}; filling it anew with {version}")
+        store = empty_store(version)
+    pending, failures = _pending(rows, store), list[str]()
+    context = multiprocessing.get_context("spawn")
+    with ProcessPool(max_workers=workers, context=context) as pool, progress_bar("counted", len(pending)) as advance:
+        for start in range(0, len(pending), PART):
+            part = pending[start : start + PART]
+            futures = [pool.schedule(count_row, args=(row,), timeout=time_limit_s) for _, row in part]
+            found: dict[str, Facts] = {}
+            for (keys, _), future in zip(part, futures, strict=True):
+                try:
+                    outcome = future.result()
+                except TimeoutError:
+                    outcome = f"not counted within {time_limit_s:g} s"
+                if isinstance(outcome, str):
+                    failures.append(outcome)
+                else:
+                    found.update(zip(keys, outcome, strict=True))
+                advance()
+            store = with_facts(store, found)
+            write_store(store, path)
+    return failures
+
+
+def main() -> None:
+    """Fill the shipped stores from every CSV below ``PERFMODEL_DATA``; the folder's name is the family's."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--time-limit", type=float, default=120.0, metavar="SECONDS", help="for each configuration")
+    parser.add_argument("--with-equivalents", action="store_true", help="also those that an equivalent stands in for")
+    chosen = parser.parse_args()
+    data = os.environ.get("PERFMODEL_DATA")
+    if not data:
+        raise InputError("PERFMODEL_DATA must name the folder with the published measurements")
+    for folder in sorted(path for path in Path(data).iterdir() if path.is_dir()):
+        rows = rows_of(folder.name, sorted(folder.glob("*.csv")))
+        if not chosen.with_equivalents:
+            rows = [row for row in rows if family(row.family_name).equivalent(row.configuration) is None]
+        target = Path(__file__).parent / "data" / "counts" / f"{folder.name}.npz"
+        target.parent.mkdir(exist_ok=True)
+        failures = fill(target, rows, chosen.time_limit, chosen.workers)
+        for text, times in zip(*np.unique(failures, return_counts=True), strict=True):
+            note(f"{times} configurations not counted: {text}")
+
+
+if __name__ == "__main__":
+    main()
