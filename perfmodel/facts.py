@@ -60,13 +60,11 @@ def refined_work(work: Work, facts: Sequence[Facts]) -> tuple[Work, NDArray[np.i
 def estimated_resources(launch: Launch, registers: int, index: int) -> Resources:
     """Resources where nothing was compiled: the family's estimate, no stack, code unknown (0)."""
 
-    def at(value: Any) -> int:
-        return int(np.broadcast_to(value, np.broadcast_shapes(np.shape(launch.block_x), np.shape(value)))[index])
-
+    one = take_launch(launch, index)
     return Resources(
         registers_per_thread=registers,
-        static_shared_bytes=at(launch.static_shared_bytes),
-        dynamic_shared_bytes=at(launch.dynamic_shared_bytes),
+        static_shared_bytes=one.static_shared_bytes,
+        dynamic_shared_bytes=one.dynamic_shared_bytes,
         stack_bytes_per_thread=0,
         spill_load_bytes=0,
         spill_store_bytes=0,

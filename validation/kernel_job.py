@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfmodel.facts import take_launch
 from perfmodel.families.base import Batch, Family
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpu import Gpu
@@ -139,7 +140,7 @@ def _measured(job: KernelJob, resources: KernelResources) -> Record:
 def _checked(loaded: DeviceKernel, prepared: PreparedCall, seed: int) -> Correctness:
     upload_constants(loaded, prepared.call)
     outputs = run_once(loaded, prepared.launch, upload(prepared.call))
-    reference = _reference(prepared.family.name, prepared.problem, seed)
+    reference = problem_reference(prepared.family.name, prepared.problem, seed)
     return compare_outputs(outputs, reference, prepared.family.tolerance(prepared.problem))
 
 
@@ -149,42 +150,21 @@ def prepare_call(kernel: PreparedKernel, seed: int) -> PreparedCall:
     gpu: Gpu = load_gpu(kernel.gpu)
     problem = record_of_fields(family.problem_type, kernel.problem)
     configuration = record_of_fields(family.configuration_type, kernel.configuration)
-    launch = single_launch(family.launch(problem, Batch.of([configuration]), gpu))
-    inputs = _inputs(family.name, problem, seed)
+    launch = take_launch(family.launch(problem, Batch.of([configuration]), gpu), 0)
+    inputs = problem_inputs(family.name, problem, seed)
     return PreparedCall(family, problem, launch, family.call(problem, configuration, gpu, inputs))
 
 
-def single_launch(launch: Launch) -> Launch:
-    """The launch of a batch of one, with integers for its arrays.
-
-    >>> single_launch(Launch(grid_x=np.array([3]), block_x=np.array([64]))).grid
-    (3, 1, 1)
-    """
-    return Launch(
-        grid_x=_only(launch.grid_x),
-        grid_y=_only(launch.grid_y),
-        grid_z=_only(launch.grid_z),
-        block_x=_only(launch.block_x),
-        block_y=_only(launch.block_y),
-        block_z=_only(launch.block_z),
-        static_shared_bytes=_only(launch.static_shared_bytes),
-        dynamic_shared_bytes=_only(launch.dynamic_shared_bytes),
-    )
-
-
-def _only(value: Any) -> int:
-    return int(np.asarray(value).reshape(-1)[0])
-
-
 @lru_cache(maxsize=2)
-def _inputs(family_name: str, problem: Any, seed: int) -> Mapping[str, NDArray[np.float32]]:
+def problem_inputs(family_name: str, problem: Any, seed: int) -> Mapping[str, NDArray[np.float32]]:
+    """The inputs of a problem that a seed draws, kept for the configurations that run one after the other."""
     return family_of_name(family_name).inputs(problem, np.random.default_rng(seed))
 
 
 @lru_cache(maxsize=2)
-def _reference(family_name: str, problem: Any, seed: int) -> Mapping[str, NDArray[np.float64]]:
-    """Kept for the configurations of one problem, which run one after the other with the same inputs."""
-    return family_of_name(family_name).reference(problem, _inputs(family_name, problem, seed))
+def problem_reference(family_name: str, problem: Any, seed: int) -> Mapping[str, NDArray[np.float64]]:
+    """The float64 results for these inputs, kept likewise."""
+    return family_of_name(family_name).reference(problem, problem_inputs(family_name, problem, seed))
 
 
 @lru_cache(maxsize=1)

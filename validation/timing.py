@@ -60,10 +60,13 @@ class L2Flush:
 
 
 Take = Callable[[int], Sequence[float]]
+"""Takes n samples in seconds."""
+Enqueue = Callable[[], Any]
+"""Puts one run into the current stream and does not wait."""
 
 
-def event_samples(kernel: DeviceKernel, launch: Launch, call: DeviceCall, flush: L2Flush | None) -> Take:
-    """A function that takes n samples, each of one launch between two events; all are enqueued before it waits."""
+def event_samples(enqueue_run: Enqueue, flush: L2Flush | None, runs: int = 1) -> Take:
+    """Samples of one enqueuing of ``runs`` runs each, between two events; all are enqueued before it waits."""
     cuda = import_cupy().cuda
 
     def take(count: int) -> list[float]:
@@ -72,41 +75,32 @@ def event_samples(kernel: DeviceKernel, launch: Launch, call: DeviceCall, flush:
             if flush is not None:
                 flush.enqueue()
             start.record()
-            enqueue(kernel, launch, call)
+            enqueue_run()
             stop.record()
         pairs[-1][1].synchronize()
-        return [cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS for start, stop in pairs]
+        return [cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS / runs for start, stop in pairs]
 
     return take
 
 
-def batch_samples(kernel: DeviceKernel, launch: Launch, call: DeviceCall) -> Take:
-    """A function that takes n samples, each the mean over many launches in a row between two events."""
-    cuda = import_cupy().cuda
+def batch_samples(enqueue_run: Enqueue) -> Take:
+    """Samples that are the mean over many runs in a row between two events."""
 
-    def take(count: int) -> list[float]:
-        samples = []
-        for _ in range(count):
-            start, stop = cuda.Event(), cuda.Event()
-            start.record()
-            for _ in range(BATCH_LAUNCHES):
-                enqueue(kernel, launch, call)
-            stop.record()
-            stop.synchronize()
-            samples.append(cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS / BATCH_LAUNCHES)
-        return samples
+    def enqueue_many() -> None:
+        for _ in range(BATCH_LAUNCHES):
+            enqueue_run()
 
-    return take
+    return event_samples(enqueue_many, None, BATCH_LAUNCHES)
 
 
-def graph_samples(kernel: DeviceKernel, launch: Launch, calls: Sequence[DeviceCall], flush: L2Flush | None) -> Take:
-    """A function that takes n samples, each the mean over one replay of a graph with a launch for each of the calls."""
+def graph_samples(runs: Sequence[Enqueue], flush: L2Flush | None) -> Take:
+    """Samples that are the mean over one replay of a graph of the given runs, which allocate nothing."""
     cuda = import_cupy().cuda
     stream = cuda.Stream(non_blocking=True)
     with stream:
         stream.begin_capture()
-        for call in calls:
-            enqueue(kernel, launch, call)
+        for enqueue_run in runs:
+            enqueue_run()
         graph = stream.end_capture()
         graph.upload(stream)
 
@@ -121,7 +115,7 @@ def graph_samples(kernel: DeviceKernel, launch: Launch, calls: Sequence[DeviceCa
                 graph.launch(stream)
                 stop.record(stream)
                 stop.synchronize()
-                samples.append(cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS / len(calls))
+                samples.append(cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS / len(runs))
         return samples
 
     return take
@@ -152,16 +146,21 @@ def time_kernel(
 ) -> tuple[Timing, ...]:
     """Warm and cold timing of a kernel, by graph where its warm launch takes less than ``SHORT_KERNEL_S``."""
     first = upload(call)
-    warm = take_timing(event_samples(kernel, launch, first, None), plan, L2State.WARM, TimingMethod.EVENTS)
+    run = launch_of(kernel, launch, first)
+    warm = take_timing(event_samples(run, None), plan, L2State.WARM, TimingMethod.EVENTS)
     if warm.median_s >= SHORT_KERNEL_S:
-        cold = take_timing(event_samples(kernel, launch, first, flush), plan, L2State.COLD, TimingMethod.EVENTS)
-        return warm, cold
-    copies = [first, *(upload(call) for _ in range(graph_copies(first.buffer_bytes) - 1))]
-    same: list[Any] = [first] * GRAPH_LAUNCHES
+        return warm, take_timing(event_samples(run, flush), plan, L2State.COLD, TimingMethod.EVENTS)
+    others = [upload(call) for _ in range(graph_copies(first.buffer_bytes) - 1)]
+    apart = [launch_of(kernel, launch, copy) for copy in (first, *others)]
     return (
-        take_timing(graph_samples(kernel, launch, same, None), plan, L2State.WARM, TimingMethod.GRAPH),
-        take_timing(graph_samples(kernel, launch, copies, flush), plan, L2State.COLD, TimingMethod.GRAPH),
+        take_timing(graph_samples([run] * GRAPH_LAUNCHES, None), plan, L2State.WARM, TimingMethod.GRAPH),
+        take_timing(graph_samples(apart, flush), plan, L2State.COLD, TimingMethod.GRAPH),
     )
+
+
+def launch_of(kernel: DeviceKernel, launch: Launch, call: DeviceCall) -> Enqueue:
+    """The function that enqueues this launch."""
+    return lambda: enqueue(kernel, launch, call)
 
 
 def graph_copies(buffer_bytes: int) -> int:

@@ -23,6 +23,8 @@ class RecordKind(Enum):
     """A library's implementation of the same problem."""
     MICRO_BENCHMARK = "micro-benchmark"
     """A kernel that measures one property of the GPU."""
+    SANITIZER = "sanitizer"
+    """A tool of compute-sanitizer over many kernels; ``counters`` say over how many."""
 
 
 class L2State(Enum):

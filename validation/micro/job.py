@@ -29,7 +29,7 @@ from ..kernel_job import flush_of, now
 from ..launching import DeviceKernel, cuda_errors, failure_kind, load_kernel, run_once, upload
 from ..prepared import PreparedFolder, PreparedKernel, unpacked_cubin
 from ..sampling import SamplingPlan
-from ..timing import GRAPH_LAUNCHES, batch_samples, event_samples, graph_samples, take_timing
+from ..timing import GRAPH_LAUNCHES, batch_samples, event_samples, graph_samples, launch_of, take_timing
 from ..worker import Reply
 from .benchmark import CYCLES, Clock, MicroBenchmark, MicroCall
 from .suite import find_benchmark
@@ -146,17 +146,15 @@ def cycle_counters(cycles: list[NDArray[np.int64]]) -> dict[str, float]:
 
 
 def _timings(job: MicroJob, loaded: DeviceKernel, benchmark: MicroBenchmark, call: KernelCall) -> tuple[Timing, ...]:
-    device_call, launch, plan = upload(call), benchmark.launch, job.sampling
+    run, plan = launch_of(loaded, benchmark.launch, upload(call)), job.sampling
     if benchmark.clock is Clock.EVENTS:
-        flush = flush_of(job.folder)
-        take = event_samples(loaded, launch, device_call, flush)
+        take = event_samples(run, flush_of(job.folder))
         return (take_timing(take, plan, L2State.COLD, TimingMethod.EVENTS),)
-    warm = take_timing(event_samples(loaded, launch, device_call, None), plan, L2State.WARM, TimingMethod.EVENTS)
+    warm = take_timing(event_samples(run, None), plan, L2State.WARM, TimingMethod.EVENTS)
     if benchmark.clock is Clock.KERNEL:
         return (warm,)
-    calls = [device_call] * GRAPH_LAUNCHES
     return (
         warm,
-        take_timing(batch_samples(loaded, launch, device_call), plan, L2State.WARM, TimingMethod.BATCH),
-        take_timing(graph_samples(loaded, launch, calls, None), plan, L2State.WARM, TimingMethod.GRAPH),
+        take_timing(batch_samples(run), plan, L2State.WARM, TimingMethod.BATCH),
+        take_timing(graph_samples([run] * GRAPH_LAUNCHES, None), plan, L2State.WARM, TimingMethod.GRAPH),
     )

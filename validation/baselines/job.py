@@ -1,0 +1,120 @@
+"""One library's implementation of one problem on the device: checked, then timed; runs in the worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfmodel.families.registry import family as family_of_name
+from perfmodel.records.columns import record_of_fields
+from perfmodel.records.schema import (
+    Correctness,
+    Environment,
+    Failure,
+    FailureKind,
+    L2State,
+    Record,
+    RecordKind,
+    RunKey,
+    Scalar,
+    Timing,
+    TimingMethod,
+    run_key,
+)
+
+from ..correctness import compare_outputs
+from ..kernel_job import flush_of, now, problem_inputs, problem_reference
+from ..launching import cuda_errors, failure_kind
+from ..sampling import SamplingPlan
+from ..timing import SHORT_KERNEL_S, event_samples, take_timing
+from ..worker import Reply
+from .catalogue import find_baseline
+from .interface import BaselineRun, BaselineUnavailableError
+
+LEAST_TOLERANCE = 1e-4
+"""Libraries may use Winograd or Fourier transforms, which are right in fp32 and still round more than plain sums."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineJob:
+    """What the worker is asked to do with one baseline of one problem of a family."""
+
+    family: str
+    problem: dict[str, Scalar]
+    baseline: str
+    folder: Path
+    environment: Environment
+    gpu: str
+    seed: int
+    sampling: SamplingPlan
+
+    @property
+    def key(self) -> RunKey:
+        """What makes two runs the same."""
+        return run_key(RecordKind.BASELINE, self.baseline, self.problem, self._configuration())
+
+    def _configuration(self) -> dict[str, Scalar]:
+        return {"family": self.family}
+
+    def failed(self, failure: Failure) -> Record:
+        """The record of this job when there is nothing but a failure."""
+        return self.record(failure=failure)
+
+    def record(
+        self,
+        *,
+        timings: tuple[Timing, ...] = (),
+        correctness: Correctness | None = None,
+        failure: Failure | None = None,
+    ) -> Record:
+        """The record of this job."""
+        return Record(
+            kind=RecordKind.BASELINE,
+            name=self.baseline,
+            problem=self.problem,
+            configuration=self._configuration(),
+            gpu=self.gpu,
+            environment=self.environment,
+            measured_at=now(),
+            timings=timings,
+            correctness=correctness,
+            failure=failure,
+        )
+
+
+def run_baseline_job(job: BaselineJob) -> Reply[Record]:
+    """Check and time one baseline; a fault of the GPU ends this process after the reply."""
+    # PyTorch raises RuntimeError for every refusal of cuDNN or the driver.
+    errors: tuple[type[Exception], ...] = (*cuda_errors(), RuntimeError)
+    try:
+        return Reply(result=_measured(job))
+    except BaselineUnavailableError as error:
+        return Reply(result=job.failed(Failure(kind=FailureKind.UNAVAILABLE, message=str(error))))
+    except errors as error:
+        failed = Failure(kind=failure_kind(error), message=" ".join(str(error).split())[:300])
+        return Reply(result=job.failed(failed), healthy=False)
+
+
+def _measured(job: BaselineJob) -> Record:
+    family = family_of_name(job.family)
+    problem = record_of_fields(family.problem_type, job.problem)
+    baseline = find_baseline(job.family, job.baseline)
+    run = baseline.start(problem, problem_inputs(job.family, problem, job.seed))
+    reference = problem_reference(job.family, problem, job.seed)
+    outputs = {name: array.reshape(reference[name].shape) for name, array in run.outputs().items()}
+    wanted = {name: reference[name] for name in outputs}
+    correctness = compare_outputs(outputs, wanted, max(family.tolerance(problem), LEAST_TOLERANCE))
+    if baseline.exact and not correctness.passed:
+        message = f"error {correctness.max_relative_error:.3g} exceeds {correctness.tolerance:.3g}"
+        return job.record(correctness=correctness, failure=Failure(kind=FailureKind.WRONG_RESULT, message=message))
+    return job.record(correctness=correctness, timings=_timings(job, run))
+
+
+def _timings(job: BaselineJob, run: BaselineRun) -> tuple[Timing, ...]:
+    warm = take_timing(event_samples(run.enqueue, None), job.sampling, L2State.WARM, TimingMethod.EVENTS)
+    cold_samples = event_samples(run.enqueue, flush_of(job.folder))
+    cold = take_timing(cold_samples, job.sampling, L2State.COLD, TimingMethod.EVENTS)
+    if run.replay is None or warm.median_s >= SHORT_KERNEL_S:
+        return warm, cold
+    replayed = event_samples(run.replay, None, run.graph_runs)
+    return take_timing(replayed, job.sampling, L2State.WARM, TimingMethod.GRAPH), cold

@@ -1,0 +1,146 @@
+"""Compiles what a campaign will run, before there is a GPU: same source, same options, same cubin as the prediction's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perfmodel.compiler import CompiledKernel, CompileRequest, compile_many
+from perfmodel.compiler.toolchain import compiler_version
+from perfmodel.conditions import Conditions
+from perfmodel.facts import no_progress, take_launch
+from perfmodel.families.base import Batch
+from perfmodel.families.registry import family as family_of_name
+from perfmodel.gpu import Gpu
+from perfmodel.predicting import evaluate_under
+from perfmodel.prediction import plain
+from perfmodel.records.schema import Failure, FailureKind, RecordKind, Scalar
+
+from .micro.benchmark import MicroBenchmark
+from .micro.memory_suite import MemorySizes, global_read
+from .micro.suite import micro_suite
+from .prepared import PreparedFolder, PreparedKernel, Purpose, kernel_resources
+
+COMPILE_LIMIT_S = 120.0
+MESSAGE_CHARACTERS = 300
+
+Advance = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Configurations of one problem of a family, and what they are to be run for."""
+
+    family: str
+    problem: Any
+    configurations: tuple[Any, ...]
+    purposes: tuple[Purpose, ...]
+
+
+def prepare_choices(
+    choices: Sequence[Choice],
+    under: Conditions,
+    folder: PreparedFolder,
+    *,
+    workers: int | None = None,
+    compile_limit_s: float = COMPILE_LIMIT_S,
+    advance: Advance = no_progress,
+) -> list[PreparedKernel]:
+    """Compile every configuration, keep its code in the folder, and say what it was predicted to take.
+
+    A configuration that does not compile within its time limit is prepared as a failure.
+    """
+    gpu = under.gpu
+    requests: list[tuple[CompileRequest, str]] = []
+    for choice in choices:
+        family = family_of_name(choice.family)
+        requests += [(family.compile_request(choice.problem, c, gpu), gpu.architecture) for c in choice.configurations]
+    compiled = iter(compile_many(requests, workers=workers, time_limit_s=compile_limit_s, advance=advance))
+    prepared: list[PreparedKernel] = []
+    for choice in choices:
+        family = family_of_name(choice.family)
+        batch: Batch[Any] = Batch.of(choice.configurations)
+        launches = family.launch(choice.problem, batch, gpu)
+        seconds = evaluate_under(family, choice.problem, batch, under).seconds
+        for index, configuration in enumerate(choice.configurations):
+            outcome = next(compiled)
+            dynamic = int(take_launch(launches, index).dynamic_shared_bytes)
+            predicted = float(seconds[index]) if np.isfinite(seconds[index]) else None
+            fields = _Fields(
+                kind=RecordKind.KERNEL,
+                name=choice.family,
+                problem=plain(choice.problem),
+                configuration=plain(configuration),
+                purposes=choice.purposes,
+                predicted_s=predicted,
+            )
+            prepared.append(_prepared(fields, outcome, dynamic, gpu, folder))
+    return prepared
+
+
+def prepare_micro(gpu: Gpu, folder: PreparedFolder, advance: Advance = no_progress) -> list[PreparedKernel]:
+    """Compile every micro-benchmark and the kernel that empties L2."""
+    suite = micro_suite(gpu)
+    flush = global_read(gpu, MemorySizes(), 2 * gpu.l2_bytes, 1)
+    benchmarks: list[tuple[MicroBenchmark, Purpose]] = [(benchmark, Purpose.MICRO) for benchmark in suite]
+    benchmarks.append((flush, Purpose.FLUSH))
+    requests = [(benchmark.compile_request(), gpu.architecture) for benchmark, _ in benchmarks]
+    compiled = compile_many(requests, advance=advance)
+    return [
+        _prepared(
+            _Fields(
+                kind=RecordKind.MICRO_BENCHMARK,
+                name=benchmark.kernel,
+                problem={},
+                configuration=dict(benchmark.setting),
+                purposes=(purpose,),
+                predicted_s=None,
+            ),
+            outcome,
+            0,
+            gpu,
+            folder,
+        )
+        for (benchmark, purpose), outcome in zip(benchmarks, compiled, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fields:
+    """What a prepared kernel is, apart from its code."""
+
+    kind: RecordKind
+    name: str
+    problem: dict[str, Scalar]
+    configuration: dict[str, Scalar]
+    purposes: tuple[Purpose, ...]
+    predicted_s: float | None
+
+
+def _prepared(
+    fields: _Fields, outcome: CompiledKernel | Exception, dynamic_bytes: int, gpu: Gpu, folder: PreparedFolder
+) -> PreparedKernel:
+    failure, resources, kernel_name = None, None, ""
+    if isinstance(outcome, CompiledKernel):
+        resources = kernel_resources(outcome, dynamic_bytes, folder.keep_cubin(outcome.cubin))
+        kernel_name = outcome.kernel_name
+    else:
+        message = " ".join(str(outcome).split())[:MESSAGE_CHARACTERS]
+        failure = Failure(kind=FailureKind.COMPILE, message=message)
+    return PreparedKernel(
+        kind=fields.kind,
+        name=fields.name,
+        problem=fields.problem,
+        configuration=fields.configuration,
+        purposes=fields.purposes,
+        gpu=gpu.id,
+        architecture=gpu.architecture,
+        compiler_version=compiler_version(),
+        kernel_name=kernel_name,
+        resources=resources,
+        predicted_s=fields.predicted_s,
+        failure=failure,
+    )

@@ -1,0 +1,105 @@
+"""Which configurations to measure: the predicted best, or some drawn at random from all that fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from perfmodel.conditions import Conditions
+from perfmodel.errors import InfeasibleError
+from perfmodel.families.base import Batch, Family
+from perfmodel.predicting import evaluate_under
+from perfmodel.ranking import survey
+
+CANDIDATES_PER_DRAW = 16
+"""Candidates that are looked at for each one that is wanted, at first."""
+SHARE_GROWTH = 8.0
+
+
+def predicted_best(family: Family[Any, Any], problem: Any, under: Conditions, count: int) -> list[tuple[Any, float]]:
+    """The ``count`` configurations with the smallest analytically predicted time and that time, fastest first."""
+    found = survey(family, problem, under, count)
+    best = found.best
+    return (
+        [] if best is None else [(best.configuration(index), float(found.seconds[index])) for index in range(len(best))]
+    )
+
+
+def drawn(
+    family: Family[Any, Any],
+    problem: Any,
+    under: Conditions,
+    count: int,
+    rng: np.random.Generator,
+    slowest_s: float = np.inf,
+) -> list[Any]:
+    """``count`` configurations drawn evenly from all that fit and whose predicted time is at most ``slowest_s``.
+
+    A random part of the space is evaluated, a larger one where too few of it fit; fewer are given where fewer fit at all.
+    """
+    share = min(1.0, CANDIDATES_PER_DRAW * count / max(len(family.space(problem, under.gpu)), 1))
+    while True:
+        found = _drawn_from_part(family, problem, under, share, rng, slowest_s)
+        if len(found) >= count or share == 1.0:
+            order = rng.permutation(len(found))[:count]
+            return [found[int(index)] for index in order]
+        share = min(1.0, SHARE_GROWTH * share)
+
+
+def _drawn_from_part(
+    family: Family[Any, Any], problem: Any, under: Conditions, share: float, rng: np.random.Generator, slowest_s: float
+) -> list[Any]:
+    """All that fit among a random part of the space."""
+    found: list[Any] = []
+    for chunk in family.space(problem, under.gpu).chunks():
+        part = chunk.take(np.flatnonzero(rng.random(len(chunk)) < share))
+        found += _fitting(family, problem, part, under, slowest_s)
+    return found
+
+
+def _fitting(
+    family: Family[Any, Any], problem: Any, candidates: Batch[Any], under: Conditions, slowest_s: float
+) -> list[Any]:
+    """The configurations of a batch that can run and are predicted to be fast enough, in order."""
+    if not len(candidates):
+        return []
+    batch = candidates.take(np.flatnonzero(~family.redundant(problem, candidates, under.gpu)))
+    if not len(batch):
+        return []
+    seconds = np.broadcast_to(evaluate_under(family, problem, batch, under).seconds, len(batch))
+    fits = np.flatnonzero(np.isfinite(seconds) & (seconds <= slowest_s))
+    return [batch.configuration(int(index)) for index in fits]
+
+
+def best_and_drawn(
+    family: Family[Any, Any],
+    problem: Any,
+    under: Conditions,
+    best: int,
+    sample: int,
+    rng: np.random.Generator,
+    slowest_ratio: float = np.inf,
+) -> list[Any]:
+    """The predicted best and then drawn ones that are not among them.
+
+    ``slowest_ratio``: how many times the best's predicted time a drawn one may be predicted to take.
+
+    Raises:
+        InfeasibleError: No configuration of the space fits the GPU.
+    """
+    top = predicted_best(family, problem, under, max(best, 1))
+    if not top:
+        raise InfeasibleError(f"no configuration of {family.name} for {problem} fits {under.gpu.id}")
+    chosen = [configuration for configuration, _ in top[:best]]
+    seen = set(chosen)
+    others = drawn(family, problem, under, sample + best, rng, slowest_ratio * top[0][1]) if sample else []
+    return chosen + [configuration for configuration in others if configuration not in seen][:sample]
+
+
+def all_fitting(family: Family[Any, Any], problem: Any, under: Conditions) -> list[Any]:
+    """Every configuration of the space that fits, in the order of the space."""
+    found: list[Any] = []
+    for chunk in family.space(problem, under.gpu).chunks():
+        found += _fitting(family, problem, chunk, under, np.inf)
+    return found
