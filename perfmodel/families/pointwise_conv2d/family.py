@@ -104,7 +104,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     ) -> CompileRequest:
         """The kernel with its tile as compile-time constants; sizes are parameters, so layers with the same tile share it."""
         found = candidates(problem, Batch.of([configuration]), gpu)
-        resident = resident_blocks(found.registers, found.tile, gpu)
+        resident = resident_blocks(problem, found.tile, found.fetched, gpu)
         return CompileRequest(
             source=kernel_source(),
             kernel=KERNEL,

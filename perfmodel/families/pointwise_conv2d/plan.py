@@ -47,8 +47,8 @@ def limits(blocks_per_sm: Integers, gpu: Gpu) -> Limits:
 def source_limits(blocks_per_sm: Integers) -> Limits:
     """The source's limits: 64 Ki registers and 64 KiB of shared memory for each SM, whatever the GPU.
 
-    >>> source_limits(np.array([2, 4, 6])).shared_bytes_per_block
-    array([32768., 16384., 10922.66666667])
+    >>> source_limits(np.array([2, 4, 6])).shared_bytes_per_block.round(1).tolist()
+    [32768.0, 16384.0, 10922.7]
     """
     registers = SOURCE_REGISTERS_PER_SM // (blocks_per_sm * THREADS_PER_BLOCK) // 8 * 8
     return Limits(

@@ -24,6 +24,8 @@ FOR_EARLY_OPERAND = 0.65
 FOR_FETCHED_WORD = 1.15
 FOR_DOUBLED_GROUPS = 4.25
 FOR_CHANNEL_TAIL = 3.0
+SMALL_KERNEL = 64
+MARGIN = 2
 
 
 def natural_registers(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch) -> Floats:
@@ -42,24 +44,31 @@ def natural_registers(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch) -> 
     return total
 
 
-def estimate(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, limit_registers: Integers) -> NDArray[np.int32]:
-    """Estimate of the registers per thread, at most what ``blocks_per_sm`` blocks leave each thread."""
-    natural = np.rint(natural_registers(problem, tile, fetched))
-    return np.minimum(natural, limit_registers).astype(np.int32)
+def allocated_registers(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, gpu: Gpu) -> Integers:
+    """Registers that the launch bound leaves a thread beyond the plan's blocks: the estimate in whole allocation units.
 
-
-def resident_blocks(registers: NDArray[np.int32], tile: Tiles, gpu: Gpu) -> Integers:
-    """Blocks of an SM that the kernel's launch bound asks for: those of the plan, or more where the estimate has room.
-
-    >>> from perfmodel.gpus import load_gpu
-    >>> from ..base import Batch
-    >>> from .blocking import tiles
-    >>> from .configuration import PointwiseConfiguration
-    >>> tile = tiles(PointwiseConv2d(), Batch.of([PointwiseConfiguration()]), 132)
-    >>> resident_blocks(np.array([90], np.int32), tile, load_gpu("h200"))  # 65,536 // (128 · 96)
-    array([5])
+    A small kernel saves the last few registers over a unit when it is asked to, a large one would spill, so its unit is
+    taken with a margin.
     """
-    allocated = round_up(registers.astype(np.int64), gpu.register_allocation_unit // WARP_SIZE)
+    natural = natural_registers(problem, tile, fetched)
+    margin = np.where(natural <= SMALL_KERNEL, -MARGIN, MARGIN)
+    whole = np.ceil(natural + margin).astype(np.int64)
+    allocated: Integers = round_up(whole, gpu.register_allocation_unit // WARP_SIZE)
+    return allocated
+
+
+def estimate(
+    problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, gpu: Gpu, limit_registers: Integers
+) -> NDArray[np.int32]:
+    """Estimate of the registers per thread, at most what the launch bound leaves."""
+    natural = np.rint(natural_registers(problem, tile, fetched))
+    bound = np.minimum(allocated_registers(problem, tile, fetched, gpu), limit_registers)
+    return np.minimum(natural, bound).astype(np.int32)
+
+
+def resident_blocks(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, gpu: Gpu) -> Integers:
+    """Blocks of an SM that the kernel's launch bound asks for: those of the plan, or more where the estimate has room."""
+    allocated = allocated_registers(problem, tile, fetched, gpu)
     by_registers = gpu.registers_per_sm // (allocated * THREADS_PER_BLOCK)
     most = min(gpu.max_warps_per_sm // WARPS_PER_BLOCK, gpu.max_blocks_per_sm)
     blocks: Integers = np.maximum(tile.blocks_per_sm, np.minimum(by_registers, most))

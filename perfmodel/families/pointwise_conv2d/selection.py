@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -86,3 +86,18 @@ def select(rule: Rule, merits: Merits) -> int | None:
     if rule is Rule.INTENSITY:
         return by_intensity(merits)
     return by_registers(merits) if rule is Rule.REGISTERS else by_predicted_time(merits)
+
+
+def regret(rule: Rule, merits: Merits, measured_s: Floats) -> float:
+    """Measured time of the rule's choice over that of the fastest feasible candidate, at least 1; NaN where none is feasible.
+
+    Candidates without a measurement are NaN and count as infeasible.
+
+    >>> merits = Merits(feasible=np.array([True, True]), intensity=np.array([4.0, 8.0]), blocks=np.array([68.0, 68.0]),
+    ...                 registers=np.array([40.0, 96.0]))
+    >>> regret(Rule.REGISTERS, merits, np.array([3e-6, 2e-6]))
+    1.5
+    """
+    known = replace(merits, feasible=merits.feasible & np.isfinite(measured_s))
+    chosen = select(rule, known)
+    return float("nan") if chosen is None else float(measured_s[chosen] / measured_s[known.feasible].min())

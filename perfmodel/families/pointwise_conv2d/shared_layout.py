@@ -176,7 +176,7 @@ def pitches(operand: Operand) -> Pitches:
     ...     store_lanes=2)
     >>> found = pitches(filters)
     >>> found.pitch, found.pad, found.conflicts
-    (68, 8, 0)
+    (80, 16, 0)
     """
     vector = 1 if operand.transposed else operand.fetch_vector
     best = _best_layout(operand, vector)
