@@ -5,22 +5,9 @@
 #define COLUMNS 2
 #define ROW_TURNS ((PATCH_WIDTH + LANES - 1) / LANES)
 
-// Store two neighbours at x of row y: at once where every row starts at an even element, else one by one.
-__device__ __forceinline__ void store_pair(float *plane, int x, int y, int height, int width, float left, float right)
-{
-    float *target = plane + (size_t)y * width + x;
-    if (y < height && x < width) {
-        if (width % 2 == 0) {
-            *reinterpret_cast<float2 *>(target) = make_float2(left, right);
-        } else {
-            target[0] = left;
-            if (x + 1 < width)
-                target[1] = right;
-        }
-    }
-}
-
-// Similarity of two neighbours from their filtered maps, stored to every output map.
+// Similarity of two neighbours at x of row y from their filtered maps, stored to every map: at once where every row
+// starts at an even element, else one by one. The intrinsics keep the compiler from splitting a pair; they also let the
+// caches keep the images rather than the maps.
 __device__ __forceinline__ void store_similarity(const Outputs &outputs, size_t plane,
                                                  const float (&filtered)[COLUMNS][MAPS], int x, int y, int height,
                                                  int width)
@@ -28,9 +15,21 @@ __device__ __forceinline__ void store_similarity(const Outputs &outputs, size_t 
     float result[COLUMNS][OUTPUT_MAPS];
     similarity(filtered[0], result[0]);
     similarity(filtered[1], result[1]);
+    const size_t pixel = plane + (size_t)y * width + x;
+    if (y < height && x < width) {
+        if (width % 2 == 0) {
 #pragma unroll
-    for (int i = 0; i < OUTPUT_MAPS; i++)
-        store_pair(outputs.maps[i] + plane, x, y, height, width, result[0][i], result[1][i]);
+            for (int i = 0; i < OUTPUT_MAPS; i++)
+                __stcs(reinterpret_cast<float2 *>(outputs.maps[i] + pixel), make_float2(result[0][i], result[1][i]));
+        } else {
+#pragma unroll
+            for (int i = 0; i < OUTPUT_MAPS; i++) {
+                __stcs(outputs.maps[i] + pixel, result[0][i]);
+                if (x + 1 < width)
+                    __stcs(outputs.maps[i] + pixel + 1, result[1][i]);
+            }
+        }
+    }
 }
 
 // The twelve pixels that two neighbouring windows of a row see, read as aligned pairs.

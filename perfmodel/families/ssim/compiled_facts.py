@@ -26,26 +26,26 @@ class CodeFacts:
 
 
 _PLAIN: dict[Version, CodeFacts] = {
-    Version.NAIVE: CodeFacts(registers=32, loop_bytes=10512, integer=159, control=35),
-    Version.V1: CodeFacts(registers=32, loop_bytes=9744, integer=127, control=35),
-    Version.V2: CodeFacts(registers=64, loop_bytes=16272, integer=169, control=53),
-    Version.V3_0: CodeFacts(registers=70, loop_bytes=8672, integer=123, control=25),
-    Version.V3_1: CodeFacts(registers=168, loop_bytes=157568, integer=60, control=21),
-    Version.V3: CodeFacts(registers=168, loop_bytes=144064, integer=49, control=9),
-    Version.V4_1: CodeFacts(registers=148, loop_bytes=6352, integer=69, control=11),
-    Version.V4: CodeFacts(registers=146, loop_bytes=6960, integer=83, control=23),
-    Version.V4_Z4: CodeFacts(registers=156, loop_bytes=6336, integer=68, control=11),
+    Version.NAIVE: CodeFacts(registers=32, loop_bytes=10480, integer=157, control=35),
+    Version.V1: CodeFacts(registers=32, loop_bytes=9792, integer=130, control=35),
+    Version.V2: CodeFacts(registers=64, loop_bytes=16464, integer=181, control=53),
+    Version.V3_0: CodeFacts(registers=70, loop_bytes=8704, integer=126, control=25),
+    Version.V3_1: CodeFacts(registers=168, loop_bytes=156464, integer=58, control=21),
+    Version.V3: CodeFacts(registers=168, loop_bytes=143264, integer=48, control=9),
+    Version.V4_1: CodeFacts(registers=148, loop_bytes=6336, integer=69, control=11),
+    Version.V4: CodeFacts(registers=146, loop_bytes=6944, integer=83, control=23),
+    Version.V4_Z4: CodeFacts(registers=154, loop_bytes=6336, integer=69, control=11),
 }
 _WITH_GRADIENTS: dict[Version, CodeFacts] = {
-    Version.NAIVE: CodeFacts(registers=32, loop_bytes=10880, integer=167, control=35),
-    Version.V1: CodeFacts(registers=32, loop_bytes=10112, integer=135, control=35),
-    Version.V2: CodeFacts(registers=64, loop_bytes=17968, integer=223, control=72),
-    Version.V3_0: CodeFacts(registers=69, loop_bytes=9568, integer=134, control=34),
-    Version.V3_1: CodeFacts(registers=160, loop_bytes=174384, integer=59, control=30),
-    Version.V3: CodeFacts(registers=168, loop_bytes=163296, integer=54, control=18),
-    Version.V4_1: CodeFacts(registers=146, loop_bytes=7392, integer=89, control=20),
-    Version.V4: CodeFacts(registers=150, loop_bytes=7760, integer=88, control=32),
-    Version.V4_Z4: CodeFacts(registers=152, loop_bytes=7504, integer=96, control=20),
+    Version.NAIVE: CodeFacts(registers=32, loop_bytes=10848, integer=165, control=35),
+    Version.V1: CodeFacts(registers=32, loop_bytes=10160, integer=138, control=35),
+    Version.V2: CodeFacts(registers=64, loop_bytes=17280, integer=199, control=53),
+    Version.V3_0: CodeFacts(registers=68, loop_bytes=9472, integer=141, control=25),
+    Version.V3_1: CodeFacts(registers=164, loop_bytes=173552, integer=70, control=21),
+    Version.V3: CodeFacts(registers=168, loop_bytes=161408, integer=62, control=9),
+    Version.V4_1: CodeFacts(registers=150, loop_bytes=7120, integer=85, control=11),
+    Version.V4: CodeFacts(registers=146, loop_bytes=7440, integer=81, control=23),
+    Version.V4_Z4: CodeFacts(registers=154, loop_bytes=7056, integer=81, control=11),
 }
 
 

@@ -7,44 +7,53 @@ from ...definitions import FLOAT_BYTES
 from ...gpu import Gpu
 from .arithmetic import multiply_adds, output_warps, pixel_work, products_per_block
 from .compiled_facts import CodeFacts
-from .design import IMAGES, Design, Rows
+from .design import IMAGES, Copy, Design, Rows
 from .problem import Ssim
 from .tiling import tiling
-from .traffic import copies, local_accesses, map_stores, patch_sectors, pixel_reads, shared_accesses
+from .traffic import CopyAccesses, local_accesses, map_stores, patch_sectors, pixel_reads, row_copies, shared_accesses
 
 
 def closed_form(problem: Ssim, design: Design, facts: CodeFacts, gpu: Gpu) -> Counts:
     """Counts of the launch. Multiply-adds, barriers and memory accesses are exact; index arithmetic is an estimate."""
-    stores = map_stores(problem, design)
-    shared = shared_accesses(problem, design)
-    local = local_accesses(problem, design)
-    asynchronous = copies(problem, design)
-    reads = None if asynchronous else pixel_reads(problem, design)
+    maps, shared, local = map_stores(problem, design), shared_accesses(problem, design), local_accesses(problem, design)
+    copies = _pixel_accesses(problem, design, gpu)
     classes = _classes(problem, design, facts)
     missed = local_miss_fraction(design, facts, gpu)
-    memory = {
-        "global_load_requests": reads.requests if reads else 0,
-        "global_store_requests": stores.requests,
+    requests = {
+        "global_load_requests": copies.loads.requests,
+        "global_store_requests": maps.requests,
         "shared_load_requests": shared.load_requests,
-        "shared_store_requests": shared.store_requests,
-        "async_copy_requests": asynchronous,
+        "shared_store_requests": shared.store_requests + copies.stores,
+        "async_copy_requests": copies.asynchronous,
     }
     return Counts(
-        **{name: float(value) for name, value in (memory | classes).items()},
-        global_load_sectors=float(reads.sectors if reads else 0),
-        global_load_lines=float(reads.lines if reads else 0),
-        global_store_sectors=float(stores.sectors),
+        **{name: float(value) for name, value in (requests | classes).items()},
+        global_load_sectors=float(copies.loads.sectors),
+        global_load_lines=float(copies.loads.lines),
+        global_store_sectors=float(maps.sectors),
         shared_load_wavefronts=float(shared.load_wavefronts),
-        shared_store_wavefronts=float(shared.store_wavefronts),
-        async_copy_wavefronts=float(asynchronous),
+        shared_store_wavefronts=float(shared.store_wavefronts + copies.stores),
+        async_copy_wavefronts=float(copies.asynchronous),
         local_load_sectors=float(local.load_sectors),
         local_store_sectors=float(local.store_sectors),
-        warp_instructions=float(sum(memory.values()) + sum(classes.values()) + local.requests),
+        warp_instructions=float(sum(requests.values()) + sum(classes.values()) + local.requests),
         l2_read_sectors=float(patch_sectors(problem, design) + missed * local.load_sectors),
-        l2_write_sectors=float(stores.sectors + missed * local.store_sectors),
+        l2_write_sectors=float(maps.sectors + missed * local.store_sectors),
         dram_read_bytes=float(IMAGES * problem.pixels * FLOAT_BYTES),
         dram_write_bytes=float(problem.output_maps * problem.pixels * FLOAT_BYTES),
     )
+
+
+def copies_asynchronously(gpu: Gpu) -> bool:
+    """Whether the GPU has ``cp.async`` (PTX ISA, requirements of ``cp.async``: sm_80 or newer)."""
+    return gpu.compute_capability >= (8, 0)
+
+
+def _pixel_accesses(problem: Ssim, design: Design, gpu: Gpu) -> CopyAccesses:
+    """How pixels get to shared memory; patches are loaded whole, their stores are counted with the shared accesses."""
+    if design.copy is Copy.LOAD:
+        return CopyAccesses(asynchronous=0, loads=pixel_reads(problem, design), stores=0)
+    return row_copies(problem, design, copies_asynchronously(gpu))
 
 
 def _classes(problem: Ssim, design: Design, facts: CodeFacts) -> dict[str, float]:

@@ -18,8 +18,8 @@ from ...work import Work
 from ..base import Batch, Check, Family, Product, Space
 from .compiled_facts import code_facts
 from .configuration import SsimConfiguration, Version
-from .counts import closed_form
-from .design import DESIGNS, MAPS, Design
+from .counts import closed_form, copies_asynchronously
+from .design import DESIGNS, MAPS, Copy, Design
 from .notes import explain
 from .problem import Ssim
 from .reference import similarity
@@ -78,7 +78,7 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
         )
 
     def work(self, problem: Ssim, batch: Batch[SsimConfiguration], gpu: Gpu) -> Work:
-        """Counts in closed form; a warp waits for global memory once a channel, as loads or copies run ahead together."""
+        """Counts in closed form, and how often a warp waits for global memory."""
         versions = _versions(batch)
         facts = [code_facts(problem, version) for version in versions]
         columns = [
@@ -87,7 +87,7 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
         return Work(
             launch=self.launch(problem, batch, gpu),
             counts=Counts(**{name: np.array([getattr(column, name) for column in columns]) for name in COUNT_NAMES}),
-            global_round_trips=np.full(len(batch), float(problem.channels)),
+            global_round_trips=np.array([float(_round_trips(problem, DESIGNS[v], gpu)) for v in versions]),
             independent_chains=np.array([float(_chains(DESIGNS[version])) for version in versions]),
             loop_code_bytes=np.array([float(known.loop_bytes) for known in facts]),
         )
@@ -142,6 +142,12 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
     def notes(self, problem: Ssim, configuration: SsimConfiguration, gpu: Gpu) -> tuple[str, ...]:
         """Why this version is as fast or slow as it is, from its counts."""
         return explain(problem, configuration.version, gpu)
+
+
+def _round_trips(problem: Ssim, design: Design, gpu: Gpu) -> int:
+    """Waits of a warp: once a channel, as loads of a patch or copies of rows run ahead together, else once a row."""
+    ahead = design.copy is Copy.LOAD or copies_asynchronously(gpu)
+    return problem.channels * (1 if ahead else design.patch_height)
 
 
 def _chains(design: Design) -> int:

@@ -46,13 +46,29 @@ def patch_sectors(problem: Ssim, design: Design) -> int:
     return IMAGES * pieces_touched(row_alignments(problem, design, RADIUS), spans, SECTOR_BYTES)
 
 
-def copies(problem: Ssim, design: Design) -> int:
-    """Warp-level asynchronous copies; filling with zeros, a copy is issued whether or not a pixel lies in the image."""
-    if design.copy is Copy.LOAD:
-        return 0
-    if design.copy is Copy.GUARDED:
-        return pixel_reads(problem, design).requests
-    return tiling(problem, design).block_channels * design.patch_height * design.segments * IMAGES
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyAccesses:
+    """How the rows that a warp walks down get to shared memory: copies, or loads and stores, and stores of zeros."""
+
+    asynchronous: int
+    loads: GlobalAccesses
+    stores: int
+
+
+NO_LOADS = GlobalAccesses(requests=0, sectors=0, lines=0)
+
+
+def row_copies(problem: Ssim, design: Design, asynchronous: bool) -> CopyAccesses:
+    """Accesses of the design's row copies, ``asynchronous`` where the GPU can (compute capability 8.0 and newer).
+
+    Filling with zeros, a copy is issued whether or not a pixel lies in the image; guarded, pixels and zeros are two accesses.
+    """
+    reads, zeros = pixel_reads(problem, design), zero_stores(problem, design)
+    everywhere = tiling(problem, design).block_channels * design.patch_height * design.segments * IMAGES
+    issued = reads.requests if design.copy is Copy.GUARDED else everywhere
+    if asynchronous:
+        return CopyAccesses(asynchronous=issued, loads=NO_LOADS, stores=zeros)
+    return CopyAccesses(asynchronous=0, loads=reads, stores=issued + zeros)
 
 
 def zero_stores(problem: Ssim, design: Design) -> int:
@@ -86,16 +102,13 @@ def map_stores(problem: Ssim, design: Design) -> GlobalAccesses:
 
 
 def shared_accesses(problem: Ssim, design: Design) -> SharedAccesses:
-    """Shared loads and stores, the copies' writes not among them; pairs of floats need two wavefronts."""
+    """Shared loads and stores but for those of row copies; pairs of floats need two wavefronts."""
     width = design.columns
     blocks = tiling(problem, design).block_channels
     row_loads = WINDOW if width == 1 else (WINDOW + 1) // width
     if design.rows is not Rows.SHARED:
         loads = blocks * design.patch_height * IMAGES * row_loads
-        zeros = zero_stores(problem, design)
-        return SharedAccesses(
-            load_requests=loads, load_wavefronts=width * loads, store_requests=zeros, store_wavefronts=zeros
-        )
+        return SharedAccesses(load_requests=loads, load_wavefronts=width * loads, store_requests=0, store_wavefronts=0)
     patch = design.patch_height * design.segments
     passes = MAPS * (design.patch_height * row_loads + design.tile_height * WINDOW)
     clears = MAPS * design.patch_height if design.clears_scratch else 0

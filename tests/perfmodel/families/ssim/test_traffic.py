@@ -9,11 +9,11 @@ from perfmodel.families.ssim import Ssim, Version
 from perfmodel.families.ssim.design import DESIGNS, Copy, Rows
 from perfmodel.families.ssim.tiling import tiling
 from perfmodel.families.ssim.traffic import (
-    copies,
     local_accesses,
     map_stores,
     patch_sectors,
     pixel_reads,
+    row_copies,
     shared_accesses,
     zero_stores,
 )
@@ -65,7 +65,10 @@ def test_pixel_reads_are_the_enumerated_ones(problem, version):
     reads = pixel_reads(problem, design)
     assert (reads.requests, reads.sectors, reads.lines) == (requests, sectors, lines)
     assert zero_stores(problem, design) == (partly_outside if design.copy is Copy.GUARDED else 0)
-    assert copies(problem, design) == (requests if design.copy is Copy.GUARDED else 0)
+    if design.copy is Copy.GUARDED:
+        assert row_copies(problem, design, True).asynchronous == requests
+        assert row_copies(problem, design, True).stores == partly_outside
+        assert row_copies(problem, design, False).stores == requests + partly_outside
 
 
 @settings(max_examples=25, deadline=None)
@@ -119,7 +122,7 @@ def test_walking_versions_read_twelve_pixels_of_two_images_for_each_row(version)
 def test_copies_that_fill_with_zeros_are_issued_everywhere():
     problem = Ssim(batch=2, channels=3, height=73, width=65)
     assert (
-        copies(problem, DESIGNS[Version.V4_1]) == (2 * 2) * 2 * 3 * 82 * 3 * 2
+        row_copies(problem, DESIGNS[Version.V4_1], True).asynchronous == (2 * 2) * 2 * 3 * 82 * 3 * 2
     )  # blocks, images, channels, rows, segments
 
 

@@ -1,0 +1,99 @@
+"""All versions executed on the CPU: results against float64, counts against the closed form."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from perfmodel.compiler import compile_kernel
+from perfmodel.families.base import Batch
+from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
+from perfmodel.gpus import load_gpu
+from perfmodel.launch import Launch
+from perfmodel.simulator import parse_module, simulate
+
+pytestmark = pytest.mark.compiler
+
+EXACT = (
+    "global_load_requests",
+    "global_load_sectors",
+    "global_load_lines",
+    "global_store_requests",
+    "global_store_sectors",
+    "shared_load_requests",
+    "shared_store_requests",
+    "shared_load_wavefronts",
+    "shared_store_wavefronts",
+    "shared_bank_conflicts",
+    "async_copy_requests",
+    "async_copy_wavefronts",
+    "local_load_sectors",
+    "local_store_sectors",
+    "fp32_fma",
+    "special_function",
+    "barriers",
+)
+
+
+@functools.cache
+def module(version, gradients, gpu_id):
+    gpu = load_gpu(gpu_id)
+    request = FAMILY.compile_request(Ssim(gradients=gradients), SsimConfiguration(version=version), gpu)
+    compiled = compile_kernel(request, gpu.architecture)
+    return parse_module(compiled.ptx), compiled.kernel_name
+
+
+def run(version, problem, gpu_id, seed, check=False):
+    """Execute one launch; its simulation and the closed form of its counts."""
+    gpu, configuration = load_gpu(gpu_id), SsimConfiguration(version=version)
+    batch = Batch.of([configuration])
+    geometry = FAMILY.launch(problem, batch, gpu)
+    launch = Launch(
+        grid_x=geometry.grid_x[0],
+        grid_y=geometry.grid_y[0],
+        grid_z=geometry.grid_z,
+        block_x=geometry.block_x,
+        block_y=geometry.block_y[0],
+    )
+    inputs = FAMILY.inputs(problem, np.random.default_rng(seed))
+    ptx, kernel = module(version, problem.gradients, gpu_id)
+    simulation = simulate(ptx, kernel, launch, FAMILY.call(problem, configuration, gpu, inputs), check=check)
+    assert not simulation.faults
+    reference = FAMILY.reference(problem, inputs)
+    assert simulation.outputs.keys() == reference.keys()
+    for name, exact in reference.items():
+        error = np.abs(simulation.outputs[name] - exact).max() / np.abs(exact).max()
+        assert error < FAMILY.tolerance(problem), name
+    return simulation.counts(), FAMILY.work(problem, batch, gpu).counts.at(0)
+
+
+def assert_counts_agree(simulated, expected):
+    for name in EXACT:
+        assert getattr(simulated, name) == getattr(expected, name), name
+
+
+@pytest.mark.parametrize("version", list(Version))
+def test_a_single_pixel(version):
+    assert_counts_agree(*run(version, Ssim(channels=1, height=1, width=1), "a100-sxm-80gb", seed=1))
+
+
+@pytest.mark.parametrize("version", list(Version))
+def test_prime_sizes_with_gradients_race_nowhere_and_read_nothing_that_nobody_wrote(version):
+    problem = Ssim(batch=2, channels=2, height=37, width=67, gradients=True)
+    assert_counts_agree(*run(version, problem, "a100-sxm-80gb", seed=2, check=True))
+
+
+@pytest.mark.parametrize("version", list(Version))
+def test_a_drawn_size_of_even_width(version):
+    rng = np.random.default_rng(list(Version).index(version))
+    problem = Ssim(
+        channels=int(rng.integers(1, 4)), height=int(rng.integers(2, 100)), width=2 * int(rng.integers(1, 80))
+    )
+    assert_counts_agree(*run(version, problem, "a100-sxm-80gb", seed=3))
+
+
+@pytest.mark.parametrize("version", [Version.V3_0, Version.V4, Version.V4_1])
+def test_without_asynchronous_copies_rows_are_loaded_and_stored(version):
+    simulated, expected = run(version, Ssim(channels=1, height=19, width=71), "rtx-2080-ti", seed=5)
+    assert simulated.async_copy_requests == 0
+    assert_counts_agree(simulated, expected)
