@@ -88,16 +88,16 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         never = np.zeros(len(batch), np.bool_)
         return (
             Check(
-                reason="column reuse needs stride 1: stride",
+                reason="column reuse needs stride 1",
                 rejected=sizes.columns & (problem.stride > 1),
                 value=problem.stride,
                 limit=1,
             ),
             Check(
-                reason="rows per thread, output height rounded up to a power of two",
+                reason="rows per thread",
                 rejected=sizes.rows_per_thread > useful_rows,
                 value=sizes.rows_per_thread,
-                limit=useful_rows,
+                limit=f"{useful_rows} (output height {problem.output_height} rounded up to a power of two)",
             ),
             Check(
                 reason="unrolled multiply-adds",

@@ -24,18 +24,22 @@ from .strips import Strips, strips
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-THREAD_REGISTERS = 16.0
+WANTED_REGISTERS = 15.0
 """Addresses, limits and indices of a thread."""
-WANTED_PER_ACCUMULATOR = 1.8
-WANTED_PER_LOAD = 1.1
-WANTED_LOADS = 40
+WANTED_PER_ACCUMULATOR = 0.8
+WANTED_PER_ROW_OF_WINDOW = 1.8
+"""Of the rows in flight in a loop over rows that rolls its sums or exchanges taps."""
+WANTED_PER_LOAD = 1.0
+WANTED_PER_EXCHANGING_LOAD = 1.2
+"""With what becomes of it by exchange."""
+WANTED_LOADS = 48
 """Loads that the assembler moves ahead at most."""
 WANTED_PER_FILTER_TAP = 0.2
 """Of taps that are fetched into registers, because several channels' filters exist."""
-WANTED_PER_ROTATED_TAP = 1.3
-WANTED_PER_INDEXED_TAP = 0.9
-WANTED_FOR_PADDING = 2.8
-WANTED_PER_CHANNEL_LOOP = 8.0
+WANTED_PER_ROTATED_TAP = 1.2
+WANTED_PER_INDEXED_TAP = 0.8
+WANTED_FOR_PADDING = 3.0
+WANTED_FOR_CHANNEL_LOOP = 15.0
 
 NECESSARY_REGISTERS = 11.55
 NECESSARY_FROM_SM_90 = 2.6
@@ -47,7 +51,7 @@ NECESSARY_PER_SHARED_TAP = 0.95
 """Of the taps of a row that several outputs share, so that none can be dropped at its first use."""
 NECESSARY_PER_ROTATED_TAP = 2.5
 NECESSARY_PER_ROTATED_TAP_UNROLLED = 1.4
-NECESSARY_PER_CHANNEL_LOOP = 9.85
+NECESSARY_FOR_CHANNEL_LOOP = 9.85
 SELECTION_REGISTERS = -19.7
 """``dynamic_index`` by selections among registers: the assembler starts many rows at once, the more the wider they are."""
 SELECTED_PER_TAP = 9.8
@@ -72,7 +76,7 @@ def free_registers(gpu: Gpu, threads_per_block: Integers) -> Integers:
     warps_of_partition = ceil_div(np.maximum(blocks, 1) * warps, gpu.sub_partitions_per_sm)
     of_warp = gpu.registers_per_sm // gpu.sub_partitions_per_sm // warps_of_partition
     whole_units = of_warp // gpu.register_allocation_unit * gpu.register_allocation_unit
-    return np.minimum(whole_units // WARP_SIZE, gpu.max_registers_per_thread)
+    return np.asarray(np.minimum(whole_units // WARP_SIZE, gpu.max_registers_per_thread), np.int64)
 
 
 def _wanted(problem: Conv2d, sizes: Strips) -> Floats:
@@ -81,14 +85,15 @@ def _wanted(problem: Conv2d, sizes: Strips) -> Floats:
     several = problem.out_channels * problem.filter_channels > 1
     fetched = problem.filter_taps if several and problem.filter_taps <= TAPS_IN_REGISTERS_LIMIT else 0
     return np.asarray(
-        THREAD_REGISTERS
-        + WANTED_PER_ACCUMULATOR * accumulators(sizes)
-        + WANTED_PER_LOAD * loads
+        WANTED_REGISTERS
+        + WANTED_PER_ACCUMULATOR * sizes.rows_per_thread * (sizes.rows & ~sizes.rolling)
+        + WANTED_PER_ROW_OF_WINDOW * sizes.window * (sizes.rolling | (sizes.columns & ~sizes.rows))
+        + np.where(sizes.columns, WANTED_PER_EXCHANGING_LOAD, WANTED_PER_LOAD) * loads
         + WANTED_PER_FILTER_TAP * fetched
         + WANTED_PER_ROTATED_TAP * problem.filter_width * sizes.rotate
         + WANTED_PER_INDEXED_TAP * problem.filter_width * sizes.dynamic_index
         + WANTED_FOR_PADDING * (problem.padding > 0)
-        + WANTED_PER_CHANNEL_LOOP * (problem.filter_channels > 1)
+        + WANTED_FOR_CHANNEL_LOOP * (problem.filter_channels > 1)
     )
 
 
@@ -106,7 +111,7 @@ def _necessary(problem: Conv2d, sizes: Strips, gpu: Gpu) -> Floats:
     chains = SELECTION_REGISTERS + SELECTED_PER_TAP * problem.filter_width
     selections = chains + SELECTED_PER_ACCUMULATOR * accumulators(sizes) * unrolled
     selected = sizes.dynamic_index & ~sizes.rolling & ~in_local_memory(problem, sizes, gpu)
-    loop = NECESSARY_PER_CHANNEL_LOOP * (problem.filter_channels > 1)
+    loop = NECESSARY_FOR_CHANNEL_LOOP * (problem.filter_channels > 1)
     return np.asarray(np.where(selected, selections, plain) + loop)
 
 
