@@ -1,0 +1,118 @@
+"""What a network costs: best configurations, totals along the critical path, floors."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from perfmodel.conditions import conditions
+from perfmodel.families.conv1d import Conv1d
+from perfmodel.gpu import Gpu
+from perfmodel.gpus import load_gpu
+from perfmodel.networks.estimate import NetworkReport, network_report
+from perfmodel.networks.graph import Network, assemble
+from perfmodel.networks.layer import Layer
+from perfmodel.networks.library import load_network
+from perfmodel.prediction import Fidelity
+from perfmodel.ranking import Ranking, rank_under
+
+
+def rank(problem: Any, *, gpu: Gpu, fidelity: Fidelity, top: int) -> Ranking:
+    return rank_under(problem, conditions(gpu), fidelity, top)
+
+
+def report(network: Network, gpu: str = "h200") -> NetworkReport:
+    return network_report(network, load_gpu(gpu), rank, Fidelity.ANALYTIC)
+
+
+def conv1d(name: str, **fields: int) -> Layer:
+    return Layer(name=name, operation="conv", problem=Conv1d(**fields))
+
+
+@pytest.fixture(scope="module")
+def unet() -> NetworkReport:
+    return report(load_network("diffusion_policy_unet"))
+
+
+def test_totals_are_sums_over_layers(unet: NetworkReport) -> None:
+    times = {found.layer.name: found.seconds for found in unet.layers}
+    assert unet.total_s == pytest.approx(sum(times.values()))
+    assert unet.critical_path_s == pytest.approx(sum(times[name] for name in unet.critical_path))
+    assert 0 < unet.critical_path_s < unet.total_s  # shortcuts run beside the main branch
+
+
+def test_the_main_branch_is_critical_and_the_shortcuts_are_not(unet: NetworkReport) -> None:
+    assert unet.critical_path[0] == "down1.block1.conv1"
+    assert unet.critical_path[-1] == "final.projection"
+    assert not any(name.endswith("shortcut") for name in unet.critical_path)
+    assert {found.layer.name for found in unet.layers if found.on_critical_path} == set(unet.critical_path)
+
+
+def test_uncovered_layers_are_counted_by_reason_and_have_no_time(unet: NetworkReport) -> None:
+    assert unet.uncovered == {
+        "stride 2 with 1 spatial axis: conv1d covers 1": 2,
+        "transposed convolution: families compute direct ones": 2,
+    }
+    assert all(found.seconds == 0 for found in unet.layers if found.reason is not None)
+
+
+def test_equal_problems_are_ranked_once_and_progress_names_every_layer() -> None:
+    asked: Counter[Any] = Counter()
+    done: list[str] = []
+
+    def counting(problem: Any, *, gpu: Gpu, fidelity: Fidelity, top: int) -> Ranking:
+        asked[problem] += 1
+        return rank(problem, gpu=gpu, fidelity=fidelity, top=top)
+
+    network = load_network("diffusion_policy_unet")
+    network_report(network, load_gpu("h200"), counting, Fidelity.ANALYTIC, done.append)
+    assert done == [layer.name for layer in network.layers]
+    assert set(asked) == {layer.problem for layer in network.layers} - {None}
+    assert set(asked.values()) == {1}
+
+
+def test_a_layer_that_cannot_run_names_the_limit() -> None:
+    endless = conv1d("endless", in_channels=64, out_channels=1, length=9000)
+    found = report(assemble("x", "x", 1, [(endless, ()), (conv1d("short"), ("endless",))]))
+    assert found.layers[0].best is None
+    assert "none of the" in str(found.layers[0].reason)
+    assert found.total_s == found.layers[1].seconds > 0
+
+
+@pytest.mark.parametrize("gpu", ["h200", "a100-sxm-80gb", "rtx-2080-ti"])
+@pytest.mark.parametrize("name", ["diffusion_policy_unet", "ssim_4k_video"])
+def test_no_layer_is_faster_than_its_floors(name: str, gpu: str) -> None:
+    assert_above_floors(report(load_network(name), gpu))
+
+
+def test_no_layer_of_mobilenet_is_faster_than_its_floors() -> None:
+    wanted = ("conv1", "conv2.pointwise", "conv3.depthwise", "conv14.pointwise")  # large, small, strided, many channels
+    layers = {layer.name: layer for layer in load_network("mobilenet_v1").layers}
+    assert_above_floors(report(assemble("few", "few", 1, [(layers[name], ()) for name in wanted])))
+
+
+def assert_above_floors(found: NetworkReport) -> None:
+    covered = [layer for layer in found.layers if layer.best is not None]
+    assert covered
+    for layer in covered:
+        assert layer.floors is not None
+        assert layer.seconds >= max(layer.floors.dram_s, layer.floors.fp32_s), layer.layer.name
+
+
+def test_json_is_plain_and_complete(unet: NetworkReport) -> None:
+    found = json.loads(json.dumps(unet.to_json()))
+    assert {name: found[name] for name in ("network", "gpu", "batch", "fidelity", "covered")} == {
+        "network": "diffusion_policy_unet",
+        "gpu": "h200",
+        "batch": 1,
+        "fidelity": "analytic",
+        "covered": len(unet.layers) - 4,
+    }
+    assert found["total_us"] == pytest.approx(unet.total_s * 1e6)
+    first = found["layers"][0]
+    assert first["prediction"]["config"].keys() == {"variant", "channels_per_thread"}
+    assert first["prediction"]["time"]["predicted_us"] >= first["dram_floor_us"] > 0
+    strided = next(row for row in found["layers"] if row["name"] == "down1.downsample")
+    assert strided["prediction"] is None
+    assert strided["uncovered"].startswith("stride 2")
