@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -12,8 +12,10 @@ from ..compiler import CompiledKernel
 from ..compiler.sass import CodeProfile
 from ..counts import INSTRUCTION_CLASSES, Counts
 from ..facts import Facts
+from ..gpu import Gpu
 from ..launch import KernelCall, Launch
 from .executed import ExecutedCode, PtxExecution, executed_counts
+from .hierarchy import memory_hierarchy, with_hierarchy
 from .launch_classes import LaunchCounts, count_launch
 from .module import Module, Space
 from .parse import parse_module
@@ -35,7 +37,13 @@ def _parsed(ptx: str) -> Module:
 
 
 def executed_work(
-    compiled: CompiledKernel, launch: Launch, call: KernelCall, *, all_blocks: bool = False, seed: int = 0
+    compiled: CompiledKernel,
+    launch: Launch,
+    call: KernelCall,
+    gpu: Gpu | None = None,
+    *,
+    all_blocks: bool = False,
+    seed: int = 0,
 ) -> Facts:
     """Resources and executed counts of one launch of a compiled kernel.
 
@@ -43,10 +51,53 @@ def executed_work(
     from the machine code (`executed_counts`). Before sm_70, whose machine code is not decoded, instruction classes are those of
     the PTX.
 
+    Args:
+        compiled: the kernel.
+        launch: a single launch of it.
+        call: its arguments.
+        gpu: whose caches are simulated too (`memory_hierarchy`); None leaves the traffic behind L1 at 0.
+        all_blocks: execute every block.
+        seed: of the blocks that are drawn.
+
     Raises:
         SimulationError: the kernel cannot be executed on the CPU.
     """
-    counted = count_launch(_parsed(compiled.ptx), compiled.kernel_name, launch, call, all_blocks=all_blocks, seed=seed)
+    module = _parsed(compiled.ptx)
+    counted = count_launch(module, compiled.kernel_name, launch, call, all_blocks=all_blocks, seed=seed)
+    facts = facts_of(compiled, counted, launch)
+    return facts if gpu is None else with_caches(facts, compiled, counted, launch, call, gpu, seed=seed)
+
+
+def with_caches(
+    facts: Facts,
+    compiled: CompiledKernel,
+    counted: LaunchCounts,
+    launch: Launch,
+    call: KernelCall,
+    gpu: Gpu,
+    *,
+    seed: int = 0,
+) -> Facts:
+    """The facts with the traffic behind L1 on a GPU put in."""
+    profile = compiled.profile()
+    code = None if profile.estimated else code_of(profile, counted, launch)
+    module, name = _parsed(compiled.ptx), compiled.kernel_name
+    found = memory_hierarchy(module, name, launch, call, gpu, facts.counts, facts.resources, profile, code, seed=seed)
+    counts = with_hierarchy(facts.counts, found)
+    return replace(facts, counts=counts, hierarchy=True, notes=facts.notes + found.notes)
+
+
+def executed_work_each(kernels: Sequence[CompiledKernel], launch: Launch, call: KernelCall) -> list[Facts]:
+    """`executed_work` of one kernel compiled for several architectures; the same PTX is executed once."""
+    counted: dict[str, LaunchCounts] = {}
+    for kernel in kernels:
+        if kernel.ptx not in counted:
+            counted[kernel.ptx] = count_launch(_parsed(kernel.ptx), kernel.kernel_name, launch, call)
+    return [facts_of(kernel, counted[kernel.ptx], launch) for kernel in kernels]
+
+
+def facts_of(compiled: CompiledKernel, counted: LaunchCounts, launch: Launch) -> Facts:
+    """Facts from the counted PTX of a launch and the machine code of one architecture."""
     profile = compiled.profile()
     code = None if profile.estimated else code_of(profile, counted, launch)
     return Facts(

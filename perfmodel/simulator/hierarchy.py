@@ -1,0 +1,240 @@
+"""What passes L1 and L2 in a launch: sectors and bytes, from sampled waves of blocks and the footprint of the whole grid.
+
+L1 is simulated for a few SMs with the loads of blocks that are resident together (`hierarchy_l1`). DRAM traffic is the launch's
+distinct sectors (`hierarchy_footprint`), read once, plus what a row or plane of blocks loads again after L2 has lost it. L2 is
+cold at the begin; what is written and still lies in it at the end does not count as DRAM traffic.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiler.resources import Resources
+from ..compiler.sass import CodeProfile
+from ..counts import Counts
+from ..definitions import SECTOR_BYTES
+from ..gpu import Gpu
+from ..launch import KernelCall, Launch
+from .executed import ExecutedCode
+from .hierarchy_flows import LocalTraffic, instruction_sectors, local_traffic
+from .hierarchy_footprint import NOTHING, Union, affine_shifts, random_union, union_sectors
+from .hierarchy_l1 import L1Traffic, l1_traffic
+from .hierarchy_schedule import Schedule, position_of, residency, schedule_blocks
+from .hierarchy_trace import WORD_BYTES, LineAccesses, Trace
+from .initialise import initialise
+from .memory import Segment
+from .module import Module, Space
+from .program import Program
+from .recorder import Action
+from .simulation import Budget, Mode, Simulation, simulate
+
+_NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hierarchy:
+    """Traffic behind L1 of one launch.
+
+    ``l2_read_sectors`` is what loads miss in L1, local memory's with it; ``instruction_read_sectors`` what instruction caches
+    miss. ``relative_error`` is the half width of the 95 % interval of the L1 miss rate over the sampled SMs; ``exact`` says
+    that the footprint of the grid follows from that of its blocks; ``notes`` says what was estimated.
+    """
+
+    l1_hit_rate: float
+    l2_read_sectors: float
+    instruction_read_sectors: float
+    l2_write_sectors: float
+    dram_read_bytes: float
+    dram_write_bytes: float
+    relative_error: float
+    exact: bool
+    notes: tuple[str, ...]
+    blocks_executed: int
+
+
+def memory_hierarchy(
+    module: Module,
+    kernel: str,
+    launch: Launch,
+    call: KernelCall,
+    gpu: Gpu,
+    counts: Counts,
+    resources: Resources,
+    profile: CodeProfile | None = None,
+    code: ExecutedCode | None = None,
+    *,
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> Hierarchy:
+    """Traffic behind L1 of one launch on a GPU.
+
+    Args:
+        module: the parsed PTX.
+        kernel: name of the entry point.
+        launch: the launch.
+        call: its arguments.
+        gpu: caches and SMs.
+        counts: counts of the whole launch, local memory's from the machine code.
+        resources: registers, shared memory and stack of the compiled kernel.
+        profile: the machine code; without it instructions are taken to fit their cache.
+        code: its executed counts.
+        seed: of the SMs and blocks that are drawn.
+        budget: of the simulation.
+    """
+    resident, l1_bytes = residency(launch, gpu, resources)
+    schedule = schedule_blocks(launch, gpu, resident, np.random.default_rng(seed))
+    trace = Trace(schedule.footprint_blocks())
+    blocks = schedule.all_blocks()
+    executed = simulate(module, kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observer=trace)
+    lines = trace.lines()
+    loading = max(1, math.ceil(schedule.together * _loading_share(executed)))
+    sampled = [_sampled(lines, run, schedule.together, loading, l1_bytes) for run in schedule.runs]
+    segments = initialise(Program(module.kernel(kernel)), call).memory.segments
+    read, written = (_grid_union(trace, schedule, launch, segments, store) for store in (False, True))
+    threads = float(resident * launch.threads_per_block)
+    local = local_traffic(
+        float(counts.local_load_sectors),
+        float(counts.local_store_sectors),
+        threads * resources.stack_bytes_per_thread,
+        float(l1_bytes),
+        gpu.l2_bytes / gpu.sm_count,
+    )
+    fetched = _instructions(profile, code, launch, gpu)
+    return _joined(launch, gpu, counts, sampled, read, written, local, fetched, len(blocks))
+
+
+def with_hierarchy(counts: Counts, found: Hierarchy) -> Counts:
+    """The counts with the traffic behind L1 put in; L2 reads are all that L2 serves, instructions with them."""
+    return replace(
+        counts,
+        l2_read_sectors=found.l2_read_sectors + found.instruction_read_sectors,
+        l2_write_sectors=found.l2_write_sectors,
+        dram_read_bytes=found.dram_read_bytes,
+        dram_write_bytes=found.dram_write_bytes,
+    )
+
+
+def _loading_share(executed: Simulation) -> float:
+    """Share of a warp's instructions that it has executed when it issues its last global load."""
+    lengths = np.array([len(block.instructions) for block in executed.kernel.blocks])
+    work = executed.visits * lengths
+    loads = [
+        count.instruction for count in executed.instructions if count.space is Space.GLOBAL and _loads(count.action)
+    ]
+    before = sum(int(work[block.index]) for block in executed.kernel.blocks if loads and block.first <= max(loads))
+    return before / max(int(work.sum()), 1)
+
+
+def _loads(action: Action) -> bool:
+    return action in (Action.LOAD, Action.ASYNC_COPY)
+
+
+def _sampled(lines: LineAccesses, run: NDArray[np.int64], together: int, loading: int, l1_bytes: int) -> L1Traffic:
+    """Traffic of one SM; the first wave only warms its cache where a second one follows."""
+    groups = [run[i : i + loading] for i in range(0, len(run), loading)]
+    warming = -(-together // loading) if len(run) > together else 0
+    return l1_traffic(lines, groups, warming, l1_bytes)
+
+
+def _grid_union(trace: Trace, schedule: Schedule, launch: Launch, segments: list[Segment], store: bool) -> Union:
+    """Distinct sectors that the launch reads or writes, summed over its buffers."""
+
+    def words(block: int, segment: Segment) -> NDArray[np.int64]:
+        footprint = trace.footprint(block)
+        found = footprint.written if store else footprint.read
+        low, high = np.searchsorted(found, [segment.start // WORD_BYTES, _end(segment)])
+        return found[low:high]
+
+    total = NOTHING
+    for segment in segments:
+        parts = [None if block is None else words(block, segment) for block in schedule.neighbours]
+        centre = parts[0]
+        if centre is None or not (len(centre) or any(len(words(int(b), segment)) for b in schedule.checked)):
+            continue
+        shifts = affine_shifts(centre, parts[1:])
+        union = None
+        if shifts is not None:
+            steps = (-shifts[0], -shifts[1], -shifts[2])
+            origin = centre - int(np.dot(steps, schedule.centre))
+            union = union_sectors(origin, steps, launch.grid, segment.start // WORD_BYTES, _end(segment))
+            for block in schedule.checked.tolist():
+                predicted = origin + int(np.dot(steps, position_of(block, launch)))
+                if union is not None and not np.isin(words(block, segment), predicted).all():
+                    union = None
+        sectors = len(np.unique(centre * WORD_BYTES // SECTOR_BYTES))
+        total += union or random_union(float(sectors), launch.grid, segment.size_bytes / SECTOR_BYTES)
+    return total
+
+
+def _end(segment: Segment) -> int:
+    return -(-(segment.start + segment.size_bytes) // WORD_BYTES)
+
+
+def _instructions(profile: CodeProfile | None, code: ExecutedCode | None, launch: Launch, gpu: Gpu) -> float:
+    if profile is None or code is None:
+        return 0.0
+    warps = float(launch.blocks * launch.warps_per_block)
+    cache_bytes = gpu.instruction_cache_l1_bytes
+    return instruction_sectors(profile, code.block_executions, warps, float(launch.blocks), cache_bytes)
+
+
+def _joined(
+    launch: Launch,
+    gpu: Gpu,
+    counts: Counts,
+    sampled: list[L1Traffic],
+    read: Union,
+    written: Union,
+    local: LocalTraffic,
+    fetched: float,
+    blocks_executed: int,
+) -> Hierarchy:
+    asked, missed = (sum(getattr(traffic, name) for traffic in sampled) for name in ("asked", "missed"))
+    rate = missed / asked if asked else 0.0
+    blocks = sum(traffic.blocks for traffic in sampled)
+    every_load = asked / max(blocks, 1) * float(launch.blocks)
+    loads = float(counts.global_load_sectors) if not float(counts.async_copy_requests) else every_load
+    rates = [traffic.missed / traffic.asked for traffic in sampled if traffic.asked]
+    spread = float(np.std(rates, ddof=1)) / len(rates) ** 0.5 if len(rates) > 1 else 0.0
+    bytes_read = SECTOR_BYTES * (_refilled(read, read, written, launch, gpu) + local.dram_read_sectors)
+    bytes_written = SECTOR_BYTES * (written.grid_sectors + local.dram_write_sectors)
+    touched = read.grid_sectors + written.grid_sectors
+    kept = gpu.l2_bytes * written.grid_sectors / touched if touched else 0.0
+    notes = (
+        ()
+        if read.exact and written.exact
+        else ("the grid's footprint is estimated: blocks' addresses do not just shift",)
+    )
+    return Hierarchy(
+        l1_hit_rate=1.0 - rate,
+        l2_read_sectors=loads * rate + local.l2_read_sectors,
+        instruction_read_sectors=fetched,
+        l2_write_sectors=float(counts.global_store_sectors) + local.l2_write_sectors,
+        dram_read_bytes=bytes_read,
+        dram_write_bytes=max(bytes_written - kept, 0.0),
+        relative_error=_NORMAL_95 * spread / rate if rate else 0.0,
+        exact=not notes,
+        notes=notes,
+        blocks_executed=blocks_executed,
+    )
+
+
+def _refilled(loaded: Union, read: Union, written: Union, launch: Launch, gpu: Gpu) -> float:
+    """Sectors read from DRAM: each once, and again what a row or plane of blocks pushes out before the next one wants it."""
+    _, gy, gz = launch.grid
+
+    def lost(passed: float) -> float:
+        return min(max(passed * SECTOR_BYTES / gpu.l2_bytes - 1.0, 0.0), 1.0)
+
+    plane: Any = loaded.plane_sectors + lost(read.row_sectors + written.row_sectors) * (
+        gy * loaded.row_sectors - loaded.plane_sectors
+    )
+    grid: Any = loaded.grid_sectors + lost(read.plane_sectors + written.plane_sectors) * (
+        gz * loaded.plane_sectors - loaded.grid_sectors
+    )
+    return float(grid + (plane - loaded.plane_sectors) * loaded.grid_sectors / max(loaded.plane_sectors, 1.0))

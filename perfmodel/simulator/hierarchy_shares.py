@@ -1,0 +1,30 @@
+"""Fitted shares of the cache model, read from the package's data."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """What the cache model takes from measurements; the data file says what each number means and where it comes from."""
+
+    refetched_share: float
+    refill_share: float
+    read_ramp: float
+    dirty_share: float
+
+
+@cache
+def shares() -> Shares:
+    """The shares that the package ships.
+
+    >>> 0 < shares().refetched_share <= 1
+    True
+    """
+    text = (files("perfmodel.data") / "hierarchy.toml").read_text()
+    tables = tomllib.loads(text)
+    return Shares(**{name: value for table in tables.values() for name, value in table.items()})
