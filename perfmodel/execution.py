@@ -1,42 +1,49 @@
-"""Facts from execution: a compiled kernel run in the simulator on the problem's own sizes."""
+"""Facts from execution: a configuration compiled and run in the simulator on the problem's own sizes."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .compiler import CompiledKernel
-from .facts import Facts
-from .families.base import Family
+from .compiler import compile_kernel
+from .facts import Facts, take_launch
+from .families.base import Batch, Family
 from .gpu import Gpu
-from .launch import Launch
+from .launch import KernelCall, Launch
 from .prediction import Fidelity
 
 
-@dataclass(frozen=True)
-class Execution:
-    """Executes configurations of one problem; the problem's inputs are made once, for the first that needs them."""
+@functools.lru_cache(maxsize=2)
+def _inputs(family: Family[Any, Any], problem: Any) -> Mapping[str, Any]:
+    """The problem's inputs; counts hardly ever depend on their values, and then the same ones must be used each time."""
+    return family.inputs(problem, np.random.default_rng(0))
 
-    family: Family[Any, Any]
-    problem: Any
-    gpu: Gpu
-    fidelity: Fidelity
 
-    @functools.cached_property
-    def _inputs(self) -> Mapping[str, Any]:
-        return self.family.inputs(self.problem, np.random.default_rng(0))
+def _launch_and_call(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu) -> tuple[Launch, KernelCall]:
+    launch = take_launch(family.launch(problem, Batch.of([configuration]), gpu), 0)
+    return launch, family.call(problem, configuration, gpu, _inputs(family, problem))
 
-    def facts(self, kernel: CompiledKernel, launch: Launch, configuration: Any) -> Facts:
-        """Resources and executed counts of one configuration; raises ``SimulationError`` where it cannot be executed."""
-        return self.facts_each([kernel], launch, configuration)[0]
 
-    def facts_each(self, kernels: Sequence[CompiledKernel], launch: Launch, configuration: Any) -> list[Facts]:
-        """The same for one configuration compiled for several architectures; what they share is executed once."""
-        from .simulator.executed_work import executed_work_each
+def executed_facts(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity) -> Facts:
+    """Resources and executed counts of one configuration; at simulated fidelity the caches are simulated too.
 
-        call = self.family.call(self.problem, configuration, self.gpu, self._inputs)
-        return executed_work_each(kernels, launch, call)
+    Raises ``CompileError`` or ``SimulationError`` where it cannot be compiled or executed.
+    """
+    from .simulator.executed_work import executed_work
+
+    kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture)
+    launch, call = _launch_and_call(family, problem, configuration, gpu)
+    return executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)
+
+
+def executed_facts_each(family: Family[Any, Any], problem: Any, configuration: Any, gpus: Sequence[Gpu]) -> list[Facts]:
+    """The same, compiled fidelity, for several GPUs whose launch is the same; what they share is executed once."""
+    from .simulator.executed_work import executed_work_each
+
+    request = family.compile_request(problem, configuration, gpus[0])
+    kernels = [compile_kernel(request, gpu.architecture) for gpu in gpus]
+    launch, call = _launch_and_call(family, problem, configuration, gpus[0])
+    return executed_work_each(kernels, launch, call)

@@ -20,7 +20,7 @@ class Facts:
     """Resources and executed counts of one launch; ``exact`` and ``notes`` as in ``Prediction``.
 
     ``counts`` has every count that the execution gives; L2 and DRAM traffic are closed forms unless ``hierarchy`` says
-    that caches were simulated.
+    that caches were simulated. ``global_round_trips`` stands for the family's closed form where it is not None.
     """
 
     resources: Resources
@@ -28,6 +28,7 @@ class Facts:
     loop_code_bytes: float
     exact: bool
     hierarchy: bool = False
+    global_round_trips: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -53,13 +54,23 @@ def refined_work(work: Work, facts: Sequence[Facts]) -> tuple[Work, NDArray[np.i
         launch=launch,
         counts=Counts(**columns),
         loop_code_bytes=np.array([fact.loop_code_bytes for fact in facts]),
+        global_round_trips=_round_trips(work.global_round_trips, facts),
     )
     return refined, np.array([fact.resources.registers_per_thread for fact in facts], np.int32)
 
 
+def _round_trips(closed: Any, facts: Sequence[Facts]) -> NDArray[np.float64]:
+    """Those of the machine code where they are known, else the closed form's."""
+    columns = np.broadcast_to(np.asarray(closed, np.float64), len(facts))
+    known = [
+        c if fact.global_round_trips is None else fact.global_round_trips
+        for c, fact in zip(columns, facts, strict=True)
+    ]
+    return np.array(known)
+
+
 def estimated_resources(launch: Launch, registers: int, index: int) -> Resources:
     """Resources where nothing was compiled: the family's estimate, no stack, code unknown (0)."""
-
     one = take_launch(launch, index)
     return Resources(
         registers_per_thread=registers,

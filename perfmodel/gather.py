@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .compiler import CompileRequest, compile_many
-from .errors import CompileError, PerfmodelError
-from .execution import Execution
-from .facts import Advance, Facts, no_progress, take_launch
+from .compiler.pool import run_many
+from .compiler.toolchain import nvrtc, ptxas_path
+from .errors import PerfmodelError
+from .execution import executed_facts
+from .facts import Advance, Facts, no_progress
 from .families.base import Batch, Family
 from .gpu import Gpu
-from .prediction import Fidelity
+from .prediction import Fidelity, plain
 from .store import CountsStore, load_store, store_key
 
 Outcome = Facts | PerfmodelError
@@ -81,18 +82,13 @@ def gather_facts(
         for _ in outcomes:
             advance()
     missing = [i for i in range(len(batch)) if i not in outcomes]
-    requests: list[tuple[CompileRequest, str]] = [
-        (family.compile_request(problem, configurations[i], gpu), gpu.architecture) for i in missing
-    ]
-    compiled = compile_many(requests, advance=advance)
-    execution = Execution(family, problem, gpu, fidelity)
-    launches = family.launch(problem, batch, gpu)
-    for i, kernel in zip(missing, compiled, strict=True):
-        if isinstance(kernel, CompileError):
-            outcomes[i] = kernel
-            continue
-        try:
-            outcomes[i] = execution.facts(kernel, take_launch(launches, i), configurations[i])
-        except PerfmodelError as error:
-            outcomes[i] = error
+    jobs = [(family, problem, configurations[i], gpu, fidelity) for i in missing]
+    if jobs:
+        nvrtc(), ptxas_path()
+    fresh = run_many(executed_facts, jobs, describe=_described, advance=advance)
+    outcomes |= dict(zip(missing, fresh, strict=True))
     return [outcomes[i] for i in range(len(batch))]
+
+
+def _described(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity) -> str:
+    return f"{family.name} {plain(configuration)} for {gpu.id}"

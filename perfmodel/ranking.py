@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .conditions import Conditions
 from .errors import InfeasibleError, InputError
 from .evaluation import Evaluation
 from .facts import Advance, Facts, no_progress
-from .families.base import Batch, Family
+from .families.base import Batch, Family, Space
 from .families.registry import family_of
 from .gather import gather_facts
 from .predicting import evaluate_under, prediction_at
@@ -59,43 +60,57 @@ class Ranking:
 
 @dataclass(slots=True)
 class _Survey:
-    """The analytic pass over a whole space, chunk by chunk, keeping only the best."""
+    """The analytic pass over a whole space, chunk by chunk; ``best`` holds the fastest of each product of the space."""
 
     candidates: int
     rejected: Counter[str]
     example: str
-    best: Batch[Any] | None
-    seconds: Any
+    best: list[tuple[Batch[Any], NDArray[np.float64]]]
 
 
-def _merge(first: Batch[Any] | None, second: Batch[Any]) -> Batch[Any]:
-    if first is None:
-        return second
-    return Batch(
-        second.configuration_type,
-        {name: np.concatenate([first[name], second[name]]) for name in second.columns},
-    )
+def _fastest(batch: Batch[Any], seconds: NDArray[np.float64], keep: int) -> tuple[Batch[Any], NDArray[np.float64]]:
+    order = np.argsort(seconds, kind="stable")[:keep]
+    order = order[np.isfinite(seconds[order])]
+    return batch.take(order), seconds[order]
+
+
+def _joined(parts: list[tuple[Batch[Any], NDArray[np.float64]]]) -> tuple[Batch[Any], NDArray[np.float64]]:
+    first = parts[0][0]
+    columns = {name: np.concatenate([batch[name] for batch, _ in parts]) for name in first.columns}
+    return Batch(first.configuration_type, columns), np.concatenate([seconds for _, seconds in parts])
 
 
 def survey(family: Family[Any, Any], problem: Any, under: Conditions, keep: int) -> _Survey:
     """Evaluate every candidate analytically; memory stays bounded whatever the space's size."""
-    found = _Survey(0, Counter(), "", None, np.zeros(0))
-    for every in family.space(problem, under.gpu).chunks():
-        chunk = every.take(~family.redundant(problem, every, under.gpu))
-        if not len(chunk):
-            continue
-        evaluation = evaluate_under(family, problem, chunk, under)
-        found.candidates += len(chunk)
-        found.rejected.update(evaluation.rejected())
-        if not found.example and np.isinf(evaluation.seconds).any():
-            found.example = str(evaluation.rejection(int(np.isinf(evaluation.seconds).argmax()), under.gpu))
-        order = np.argsort(evaluation.seconds, kind="stable")[:keep]
-        order = order[np.isfinite(evaluation.seconds[order])]
-        seconds = np.concatenate([found.seconds, evaluation.seconds[order]])
-        merged = _merge(found.best, chunk.take(order))
-        best = np.argsort(seconds, kind="stable")[:keep]
-        found.best, found.seconds = merged.take(best), seconds[best]
+    found = _Survey(0, Counter(), "", [])
+    for product in family.space(problem, under.gpu).products:
+        parts: list[tuple[Batch[Any], NDArray[np.float64]]] = []
+        for every in Space((product,)).chunks():
+            chunk = every.take(~family.redundant(problem, every, under.gpu))
+            if not len(chunk):
+                continue
+            evaluation = evaluate_under(family, problem, chunk, under)
+            found.candidates += len(chunk)
+            found.rejected.update(evaluation.rejected())
+            if not found.example and np.isinf(evaluation.seconds).any():
+                found.example = str(evaluation.rejection(int(np.isinf(evaluation.seconds).argmax()), under.gpu))
+            parts = [_fastest(*_joined([*parts, (chunk, evaluation.seconds)]), keep)]
+        found.best += [part for part in parts if len(part[0])]
     return found
+
+
+def shortlist(found: _Survey, size: int) -> Batch[Any]:
+    """The candidates to look at more closely: half of them the fastest of all, the rest from each product in turn.
+
+    Closed forms may favour one variant of a kernel as a whole; what the compiler makes of the others must be seen too.
+    """
+    merged, seconds = _joined(found.best)
+    order = np.argsort(seconds, kind="stable")
+    sizes = [len(batch) for batch, _ in found.best]
+    place = np.concatenate([np.arange(count) for count in sizes])
+    in_turn = np.lexsort((seconds, place))
+    chosen = list(dict.fromkeys([*order[: (size + 1) // 2].tolist(), *in_turn.tolist()]))[:size]
+    return merged.take(np.array(chosen))
 
 
 def rank_under(
@@ -114,23 +129,23 @@ def rank_under(
         raise InputError(f"top={top} must be at least 1")
     family = family_of(problem)
     found = survey(family, problem, under, max(top, COMPILED_CANDIDATES))
-    if found.best is None or not len(found.best):
+    if not found.best:
         raise InfeasibleError(
             f"none of the {found.candidates} configurations of {family.name} fits {under.gpu.id}: {found.example}"
         )
     notes: list[str] = []
     if fidelity is Fidelity.ANALYTIC:
-        evaluation = evaluate_under(family, problem, found.best, under)
+        best, _ = _fastest(*_joined(found.best), top)
+        evaluation = evaluate_under(family, problem, best, under)
         predictions = _predictions(family, problem, evaluation, under, fidelity, None)
     else:
-        predictions = _refined(family, problem, found.best, under, Fidelity.COMPILED, advance, notes)
+        chosen = shortlist(found, max(top, COMPILED_CANDIDATES))
+        predictions = _refined(family, problem, chosen, under, Fidelity.COMPILED, advance, notes)
     if fidelity is Fidelity.SIMULATED:
         finalists = Batch.of([p.configuration for p in predictions[: max(top, SIMULATED_CANDIDATES)]])
         predictions = _refined(family, problem, finalists, under, fidelity, advance, notes)
     if not predictions:
-        raise InfeasibleError(
-            f"none of the best {len(found.best)} configurations of {family.name} compiles: {notes[0]}"
-        )
+        raise InfeasibleError(f"none of the best configurations of {family.name} compiles: {notes[0]}")
     return Ranking(
         kernel=family.name,
         gpu=under.gpu.id,
@@ -153,7 +168,7 @@ def _refined(
     notes: list[str],
 ) -> list[Prediction]:
     """Predictions with facts, fastest first; configurations without facts are left out and noted."""
-    outcomes = gather_facts(family, problem, batch, under.gpu, fidelity=fidelity, advance=advance)
+    outcomes = gather_facts(family, problem, batch, under.gpu, fidelity=fidelity, equivalents=True, advance=advance)
     kept = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Facts)]
     notes += [
         f"{plain(batch.configuration(i))} left out: {outcome}"

@@ -6,7 +6,6 @@ Takes hours where nothing is in the compile cache; can be interrupted, because e
 from __future__ import annotations
 
 import argparse
-import functools
 import multiprocessing
 import os
 from collections.abc import Sequence
@@ -17,15 +16,12 @@ from typing import Any
 import numpy as np
 
 from .cli.output import note, progress_bar
-from .compiler import compile_kernel
 from .compiler.toolchain import compiler_version
 from .errors import InputError, PerfmodelError
-from .execution import Execution
-from .facts import Facts, take_launch
-from .families.base import Batch
+from .execution import executed_facts_each
+from .facts import Facts
 from .families.registry import family
 from .gpus import load_gpu
-from .prediction import Fidelity
 from .records import read_measurements
 from .store import CountsStore, empty_store, read_store, store_key, with_facts, write_store
 
@@ -43,19 +39,11 @@ class Row:
     gpu_ids: tuple[str, ...]
 
 
-@functools.lru_cache(maxsize=2)
-def _execution(family_name: str, problem: Any, gpu_id: str) -> Execution:
-    return Execution(family(family_name), problem, load_gpu(gpu_id), Fidelity.COMPILED)
-
-
 def count_row(row: Row) -> list[Facts] | str:
     """Facts of one row for each of its GPUs, or why there are none; runs in a worker process."""
-    chosen, first = family(row.family_name), load_gpu(row.gpu_ids[0])
+    gpus = [load_gpu(gpu_id) for gpu_id in row.gpu_ids]
     try:
-        request = chosen.compile_request(row.problem, row.configuration, first)
-        kernels = [compile_kernel(request, load_gpu(gpu_id).architecture) for gpu_id in row.gpu_ids]
-        launch = take_launch(chosen.launch(row.problem, Batch.of([row.configuration]), first), 0)
-        return _execution(row.family_name, row.problem, row.gpu_ids[0]).facts_each(kernels, launch, row.configuration)
+        return executed_facts_each(family(row.family_name), row.problem, row.configuration, gpus)
     except PerfmodelError as error:
         return str(error)
 

@@ -1,4 +1,4 @@
-"""Many compiles side by side, each with a time limit; a failed one is a value, not an exception."""
+"""Many jobs side by side in processes of their own, each with a time limit; a failed one is a value, not an exception."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, TypeVar
 
-from ..errors import CompileError
+from ..errors import CompileError, PerfmodelError
 from .compiled import CompiledKernel, compile_kernel
 from .request import CompileRequest
 from .toolchain import nvrtc, ptxas_path
@@ -17,6 +18,51 @@ DEFAULT_TIME_LIMIT_S = 120.0
 Job = tuple[CompileRequest, str]
 """A request and the architecture to compile it for."""
 
+ResultT = TypeVar("ResultT")
+
+
+def run_many(
+    function: Callable[..., ResultT],
+    jobs: Sequence[tuple[Any, ...]],
+    *,
+    describe: Callable[..., str],
+    workers: int | None = None,
+    time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+    advance: Callable[[], None] = lambda: None,
+) -> list[ResultT | PerfmodelError]:
+    """``function(*job)`` for every job in worker processes, in order; ``advance`` is called as each one ends.
+
+    A job that raises a ``PerfmodelError`` or takes too long gives that error as its result. A single job runs here, without
+    a process or time limit. Interrupting (Ctrl-C) ends the workers; what the disk cache got stays.
+    """
+    from pebble import ProcessPool
+
+    results: list[ResultT | PerfmodelError] = []
+    if len(jobs) == 1:
+        try:
+            results.append(function(*jobs[0]))
+        except PerfmodelError as error:
+            results.append(error)
+        advance()
+    if len(jobs) < 2:
+        return results
+    workers = workers or min(os.cpu_count() or 1, len(jobs))
+    with ProcessPool(max_workers=workers, context=multiprocessing.get_context("spawn")) as pool:
+        futures = [pool.schedule(function, args=job, timeout=time_limit_s) for job in jobs]
+        try:
+            for job, future in zip(jobs, futures, strict=True):
+                try:
+                    results.append(future.result())
+                except PerfmodelError as error:
+                    results.append(error)
+                except FutureTimeoutError:
+                    results.append(CompileError(f"{describe(*job)}: not finished within {time_limit_s:g} s"))
+                advance()
+        except BaseException:
+            pool.stop()  # type: ignore[no-untyped-call]
+            raise
+    return results
+
 
 def compile_many(
     jobs: Sequence[Job],
@@ -24,34 +70,17 @@ def compile_many(
     workers: int | None = None,
     time_limit_s: float = DEFAULT_TIME_LIMIT_S,
     advance: Callable[[], None] = lambda: None,
-) -> list[CompiledKernel | CompileError]:
-    """Compile every job, in order of the list; ``advance`` is called as each one ends.
+) -> list[CompiledKernel | PerfmodelError]:
+    """Compile every job, in order of the list; jobs that share a front-end run should stand next to each other.
 
-    Jobs that share a front-end run should stand next to each other. What is in the disk cache costs no process.
-    Interrupting (Ctrl-C) ends the workers; everything that was finished stays in the disk cache.
+    Raises ``CompilerMissingError`` at once where there is no compiler.
     """
-    from pebble import ProcessPool
-
-    if not jobs:
-        return []
     nvrtc(), ptxas_path()
-    workers = workers or min(os.cpu_count() or 1, len(jobs))
-    context = multiprocessing.get_context("spawn")
-    results: list[CompiledKernel | CompileError] = []
-    with ProcessPool(max_workers=workers, context=context) as pool:
-        futures = [pool.schedule(compile_kernel, args=job, timeout=time_limit_s) for job in jobs]
-        try:
-            for (request, architecture), future in zip(jobs, futures, strict=True):
-                try:
-                    results.append(future.result())
-                except CompileError as error:
-                    results.append(error)
-                except FutureTimeoutError:
-                    results.append(
-                        CompileError(f"{request.file_name} for {architecture}: not compiled within {time_limit_s:g} s")
-                    )
-                advance()
-        except BaseException:
-            pool.stop()  # type: ignore[no-untyped-call]
-            raise
-    return results
+    return run_many(
+        compile_kernel,
+        jobs,
+        describe=lambda request, architecture: f"{request.file_name} for {architecture}",
+        workers=workers,
+        time_limit_s=time_limit_s,
+        advance=advance,
+    )

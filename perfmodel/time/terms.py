@@ -18,6 +18,9 @@ from .coefficients import Coefficients
 
 Floats = NDArray[np.float64]
 
+TAGS_PER_CYCLE = 4
+"""Lines that L1 looks up in a cycle for one request; scattered loads are held up by it (derived from the calibration)."""
+
 
 def arithmetic_cycles(counts: Counts, gpu: Gpu) -> Floats:
     """FP32 and integer instructions on the ports that they share or have for themselves (``Gpu.integer_ports``)."""
@@ -51,8 +54,9 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
     shared = np.maximum(instruction * counts.shared_load_requests, wavefront * counts.shared_load_wavefronts)
     shared = shared + np.maximum(instruction * counts.shared_store_requests, wavefront * counts.shared_store_wavefronts)
     copies = wavefront * counts.async_copy_wavefronts
-    requests = counts.global_load_requests + counts.global_store_requests + counts.global_reduction_requests
-    return np.asarray((shared + copies + requests + instruction * counts.shuffles) / gpu.sm_count, np.float64)
+    tags = np.maximum(counts.global_load_requests, counts.global_load_lines / TAGS_PER_CYCLE)
+    writes = counts.global_store_requests + counts.global_reduction_requests
+    return np.asarray((shared + copies + tags + writes + instruction * counts.shuffles) / gpu.sm_count, np.float64)
 
 
 def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
