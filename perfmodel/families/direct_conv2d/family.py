@@ -83,7 +83,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         """Stride of column reuse, rows and code that no image or cache can use, and the grid's limits."""
         sizes = strips(problem, batch)
         useful_rows = 1 << (problem.output_height - 1).bit_length()
-        straight_rows = np.where(sizes.rows & ~sizes.rolling, sizes.rows_per_thread, 1)
+        straight_rows = np.where(sizes.unrolled, sizes.rows_per_thread, 1)
         code = straight_rows * problem.filter_taps
         never = np.zeros(len(batch), np.bool_)
         return (

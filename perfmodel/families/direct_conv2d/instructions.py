@@ -13,28 +13,16 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-def passes(problem: Conv2d, sizes: Strips) -> Integers:
-    """Passes of all warps through the code of one step for one input channel."""
-    total: Integers = sizes.across * sizes.planes * sizes.steps_down * problem.filter_channels
-    return total
-
-
-def rows_in_step(problem: Conv2d, sizes: Strips) -> Integers:
-    """Input rows that the code of one step reads, inside of the image or not."""
-    unrolled = (sizes.rows_per_thread - 1) * problem.stride + problem.filter_height
-    return np.where(sizes.rolling, problem.stride, np.where(sizes.rows, unrolled, problem.filter_height))
-
-
 def multiply_adds(problem: Conv2d, sizes: Strips) -> Floats:
     """Warp-level fused multiply-adds; a strip's unrolled rows count whether or not they have an output."""
-    outputs = np.where(sizes.rows & ~sizes.rolling, sizes.rows_per_thread, 1)
-    return (passes(problem, sizes) * outputs * problem.filter_taps).astype(float)
+    outputs = np.where(sizes.unrolled, sizes.rows_per_thread, 1)
+    return (sizes.passes * outputs * problem.filter_taps).astype(float)
 
 
 def shuffles(problem: Conv2d, sizes: Strips, warps: Floats) -> Floats:
     """Warp-level shuffles: those of each row read, and one of every launched warp that tells it its row."""
     of_row = np.where(sizes.rotate, problem.filter_width - 1, executed_plan(problem.filter_width).shuffles)
-    exchanged = passes(problem, sizes) * rows_in_step(problem, sizes) * of_row
+    exchanged = sizes.passes * sizes.step_rows * of_row
     return np.where(sizes.columns, exchanged + warps, 0).astype(float)
 
 
@@ -63,10 +51,10 @@ def loads_of_row(problem: Conv2d, sizes: Strips) -> Integers:
 
 def integer(problem: Conv2d, sizes: Strips, warps: Floats) -> Floats:
     """Estimate of warp-level integer instructions: addresses, predicates, zeros and selections."""
-    rows = passes(problem, sizes) * rows_in_step(problem, sizes)
+    rows = sizes.passes * sizes.step_rows
     tested = np.where(sizes.columns | (problem.padding > 0), rows * loads_of_row(problem, sizes), 0)
     of_shuffle = np.where(sizes.rotate, INTEGERS_PER_ROTATION, INTEGERS_PER_SHUFFLE)
-    outputs = sizes.across * sizes.planes * sizes.output_rows
+    outputs = sizes.across * sizes.planes * problem.output_height
     return np.asarray(
         THREAD_INTEGERS * sizes.active_warps
         + IDLE_THREAD_INTEGERS * (warps - sizes.active_warps)
@@ -78,5 +66,5 @@ def integer(problem: Conv2d, sizes: Strips, warps: Floats) -> Floats:
 
 def control(problem: Conv2d, sizes: Strips, warps: Floats) -> Floats:
     """Estimate of warp-level control instructions: exits, branches of the loops and around stores."""
-    stores = np.where(sizes.rows & ~sizes.rolling, sizes.active_warps * sizes.rows_per_thread, 0)
-    return np.asarray(2 * warps + passes(problem, sizes) + CONTROL_PER_OUTPUT * stores)
+    stores = np.where(sizes.unrolled, sizes.active_warps * sizes.rows_per_thread, 0)
+    return np.asarray(2 * warps + sizes.passes + CONTROL_PER_OUTPUT * stores)

@@ -15,7 +15,7 @@ from ...definitions import WARP_SIZE, ceil_div
 from ...gpu import Gpu
 from ..base import Batch
 from .configuration import DirectConv2dConfiguration
-from .instructions import loads_of_row, rows_in_step
+from .instructions import loads_of_row
 from .problem import Conv2d
 from .source import TAPS_IN_REGISTERS_LIMIT
 from .stack_array import in_local_memory
@@ -81,12 +81,12 @@ def free_registers(gpu: Gpu, threads_per_block: Integers) -> Integers:
 
 def _wanted(problem: Conv2d, sizes: Strips) -> Floats:
     """Registers with which all loads of a step stand in front of their uses."""
-    loads = np.minimum(loads_of_row(problem, sizes) * rows_in_step(problem, sizes), WANTED_LOADS)
+    loads = np.minimum(loads_of_row(problem, sizes) * sizes.step_rows, WANTED_LOADS)
     several = problem.out_channels * problem.filter_channels > 1
     fetched = problem.filter_taps if several and problem.filter_taps <= TAPS_IN_REGISTERS_LIMIT else 0
     return np.asarray(
         WANTED_REGISTERS
-        + WANTED_PER_ACCUMULATOR * sizes.rows_per_thread * (sizes.rows & ~sizes.rolling)
+        + WANTED_PER_ACCUMULATOR * sizes.rows_per_thread * (sizes.unrolled)
         + WANTED_PER_ROW_OF_WINDOW * sizes.window * (sizes.rolling | (sizes.columns & ~sizes.rows))
         + np.where(sizes.columns, WANTED_PER_EXCHANGING_LOAD, WANTED_PER_LOAD) * loads
         + WANTED_PER_FILTER_TAP * fetched
@@ -99,7 +99,7 @@ def _wanted(problem: Conv2d, sizes: Strips) -> Floats:
 
 def _necessary(problem: Conv2d, sizes: Strips, gpu: Gpu) -> Floats:
     """Registers without which values would have to leave them."""
-    unrolled = sizes.rows & ~sizes.rolling
+    unrolled = sizes.unrolled
     per_tap = (
         NECESSARY_PER_SHARED_TAP * sizes.rows
         + NECESSARY_PER_ROTATED_TAP * (sizes.rotate & ~sizes.rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .instructions import loads_of_row, rows_in_step
+from .instructions import loads_of_row
 from .problem import Conv2d
 from .strips import Strips
 
@@ -19,12 +19,12 @@ INSTRUCTION_BYTES = 16
 def _steps(problem: Conv2d, sizes: Strips) -> NDArray[np.int64]:
     """Passes of one warp through the code of one step, channels included."""
     looped = np.where(sizes.rolling, sizes.rows_per_thread + sizes.window - 1, sizes.rows_per_thread)
-    return np.where(sizes.rows & ~sizes.rolling, 1, looped) * problem.filter_channels
+    return np.where(sizes.unrolled, 1, looped) * problem.filter_channels
 
 
 def global_round_trips(problem: Conv2d, sizes: Strips) -> Floats:
     """Groups of loads that a warp issues together and waits for: one or more in every step."""
-    loads = rows_in_step(problem, sizes) * loads_of_row(problem, sizes)
+    loads = sizes.step_rows * loads_of_row(problem, sizes)
     return np.asarray(_steps(problem, sizes) * -(-loads // LOADS_IN_FLIGHT), np.float64)
 
 
@@ -36,8 +36,8 @@ def independent_chains(sizes: Strips) -> Floats:
 
 def loop_code_bytes(problem: Conv2d, sizes: Strips) -> Floats:
     """Code of one step: multiply-adds, loads with their predicates, exchanges."""
-    outputs = np.where(sizes.rows & ~sizes.rolling, sizes.rows_per_thread, 1)
+    outputs = np.where(sizes.unrolled, sizes.rows_per_thread, 1)
     exchanges = np.where(sizes.columns, 2 * problem.filter_width, 0)
     row = 4 + 3 * loads_of_row(problem, sizes) + exchanges
-    instructions = outputs * problem.filter_taps + rows_in_step(problem, sizes) * row
+    instructions = outputs * problem.filter_taps + sizes.step_rows * row
     return np.asarray(INSTRUCTION_BYTES * instructions, np.float64)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ...gpu import Gpu
 from .exchange_plans import executed_plan
-from .instructions import passes, rows_in_step
 from .problem import Conv2d
 from .strips import Flags, Strips
 
@@ -40,7 +39,7 @@ def local_accesses(problem: Conv2d, sizes: Strips, gpu: Gpu) -> tuple[Floats, Fl
     for a row.
     """
     plan = executed_plan(problem.filter_width)
-    rows = np.where(in_local_memory(problem, sizes, gpu), passes(problem, sizes) * rows_in_step(problem, sizes), 0)
+    rows = np.where(in_local_memory(problem, sizes, gpu), sizes.passes * sizes.step_rows, 0)
     candidates = len({tap for step in plan.steps for tap in (step.tap - step.mask, step.tap + step.mask)})
     load_sectors = sum(_SECTORS_OF_A_WORD_PER_LANE * (1 if step.mask >= 8 else 2) for step in plan.steps)
     return (

@@ -19,7 +19,11 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strips:
-    """Sizes of n configurations; arrays of shape ``(n,)``, numbers where only the problem decides."""
+    """Sizes of n configurations; arrays of shape ``(n,)``, numbers where only the problem decides.
+
+    A *step* is the code between two turns of a thread's loop over rows: one output where rows are not shared, the whole strip
+    where they are unrolled, ``stride`` input rows where they roll.
+    """
 
     columns: Flags
     """Whether lanes exchange taps."""
@@ -28,6 +32,7 @@ class Strips:
     rows: Flags
     """Whether the outputs of a thread share rows."""
     rolling: Flags
+    unrolled: Flags
     rows_per_thread: Integers
 
     across: int
@@ -35,30 +40,19 @@ class Strips:
     down: Integers
     """Strips one below the other."""
     planes: int
-    output_rows: int
-    adjacent: bool
-    """Whether the outputs of a column leave out no input row between them (a filter of one row at stride 2 does)."""
     window: int
     """Outputs of a thread that one input row reaches: partial sums that ``rolling`` keeps."""
+    shared_rows: Integers
+    """Output rows whose input rows a thread loads once."""
+    step_rows: Integers
+    """Input rows that the code of one step reads, inside of the image or not."""
+    passes: Integers
+    """Passes of all warps of the launch through the code of one step, once for each input channel."""
 
     @property
     def active_warps(self) -> Integers:
         """Warps that have an output, in the whole launch."""
         return self.across * self.planes * self.down
-
-    @property
-    def shared_rows(self) -> Integers:
-        """Output rows whose input rows a thread loads once; one where rows of neighbouring outputs are not adjacent."""
-        return np.where(self.rows & self.adjacent, self.rows_per_thread, 1)
-
-    @property
-    def steps_down(self) -> Integers:
-        """Passes of all strips of a column through the code of one step.
-
-        A step is an output row, or all rows of a strip where its loop is unrolled, or one row of the rolling window.
-        """
-        rolling = self.output_rows + self.down * (self.window - 1)
-        return np.where(self.rolling, rolling, np.where(self.rows, self.down, self.output_rows))
 
 
 def strips(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Strips:
@@ -69,23 +63,36 @@ def strips(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Strips:
     ...     reuse=Reuse.ROW, exchange=None, accumulators=Accumulators.UNROLLED, rows_per_thread=2, block_x=32, block_y=1)
     >>> problem = Conv2d(height=7, width=40, filter_height=3, filter_width=3)
     >>> sizes = strips(problem, Batch.of([configuration]))
-    >>> sizes.across, sizes.down
-    (2, array([3]))
+    >>> sizes.across, sizes.down, sizes.step_rows
+    (2, array([3]), array([4]))
     """
     rows_per_thread = batch["rows_per_thread"].astype(np.int64)
+    rolling = batch.equals("accumulators", Accumulators.ROLLING)
+    unrolled = batch.equals("accumulators", Accumulators.UNROLLED)
+    across = ceil_div(problem.output_width, WARP_SIZE)
+    down = ceil_div(problem.output_height, rows_per_thread)
+    window = ceil_div(problem.filter_height, problem.stride)
+    steps = np.where(
+        unrolled, down, np.where(rolling, problem.output_height + down * (window - 1), problem.output_height)
+    )
+    strip_rows = (rows_per_thread - 1) * problem.stride + problem.filter_height
+    rows = rolling | unrolled
+    adjacent = problem.filter_height >= problem.stride  # else no two outputs of a column need the same row
     return Strips(
         columns=batch["exchange"] != NONE_CODE,
         rotate=batch.equals("exchange", Exchange.ROTATE),
         dynamic_index=batch.equals("exchange", Exchange.DYNAMIC_INDEX),
-        rows=batch["accumulators"] != NONE_CODE,
-        rolling=batch.equals("accumulators", Accumulators.ROLLING),
+        rows=rows,
+        rolling=rolling,
+        unrolled=unrolled,
         rows_per_thread=rows_per_thread,
-        across=ceil_div(problem.output_width, WARP_SIZE),
-        down=ceil_div(problem.output_height, rows_per_thread),
+        across=across,
+        down=down,
         planes=problem.output_planes,
-        output_rows=problem.output_height,
-        adjacent=problem.filter_height >= problem.stride,
-        window=ceil_div(problem.filter_height, problem.stride),
+        window=window,
+        shared_rows=np.where(rows, rows_per_thread, 1) if adjacent else np.ones_like(rows_per_thread),
+        step_rows=np.where(unrolled, strip_rows, np.where(rolling, problem.stride, problem.filter_height)),
+        passes=across * problem.output_planes * problem.filter_channels * steps,
     )
 
 

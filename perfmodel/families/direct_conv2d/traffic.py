@@ -120,8 +120,7 @@ def filter_fetches(problem: Conv2d, sizes: Strips) -> Floats:
     many = problem.filter_taps > TAPS_IN_REGISTERS_LIMIT
     if many and not filter_in_constant(problem):
         return multiply_adds(problem, sizes)
-    each_step = sizes.across * sizes.planes * sizes.steps_down * problem.filter_channels
-    selections = each_step if many or problem.filter_channels > 1 else sizes.active_warps
+    selections = sizes.passes if many or problem.filter_channels > 1 else sizes.active_warps
     return np.asarray(selections * problem.filter_taps, np.float64)
 
 
@@ -142,7 +141,7 @@ def block_sectors(problem: Conv2d, launch: Launch, sizes: Strips) -> Floats:
     columns = np.minimum((output_columns - 1) * problem.stride + problem.filter_width, problem.width)
     several_rows = problem.batch * problem.in_channels * problem.height > 1
     step = math.gcd(problem.width, _SECTOR_ELEMENTS) if several_rows else _SECTOR_ELEMENTS  # of the rows' starts
-    reach = -(-(columns + -problem.padding % step) // step) * step
+    reach = (columns + (-problem.padding % step + step - 1)) & -step  # rounded up to a multiple of the power of two
     sectors_of_row = (reach + _SECTOR_ELEMENTS - step) / _SECTOR_ELEMENTS
     return np.asarray(launch.blocks * rows * sectors_of_row * problem.filter_channels, np.float64)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from perfmodel.counts import INSTRUCTION_CLASSES
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import (
@@ -212,10 +213,27 @@ def test_a_batch_counts_like_each_of_its_configurations(problem: Conv2d, data: s
 def test_classes_and_memory_requests_sum_to_the_instructions(
     problem: Conv2d, chosen: DirectConv2dConfiguration
 ) -> None:
+    assume(
+        chosen.exchange is not Exchange.DYNAMIC_INDEX
+    )  # its local memory has requests that have no count of their own
     counts = counted(problem, chosen)
-    classes = sum(counts[name] for name in ("fp32_fma", "fp32_other", "integer", "control", "shuffles"))
+    classes = sum(counts[name] for name in INSTRUCTION_CLASSES)
     requests = counts["global_load_requests"] + counts["global_store_requests"] + counts["constant_load_requests"]
     assert counts["warp_instructions"] == pytest.approx(classes + requests)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "load_sectors", "store_sectors"),
+    [
+        # 5 rows; a row stores its taps 0, 2, 4 (4 sectors each) and exchanges by masks 2, 1, 1 (8 sectors each)
+        ("rtx-2080-ti", 5 * 3 * 8, 5 * 3 * 4),
+        ("h200", 0, 0),  # selections among registers
+    ],
+)
+def test_dynamic_index_in_local_memory(gpu: str, load_sectors: int, store_sectors: int) -> None:
+    batch = Batch.of([configuration(Reuse.COLUMN, exchange=Exchange.DYNAMIC_INDEX)])
+    counts = FAMILY.work(FIVE_BY_FIVE, batch, load_gpu(gpu)).counts.at(0)
+    assert (counts.local_load_sectors, counts.local_store_sectors) == (load_sectors, store_sectors)
 
 
 @pytest.mark.parametrize("accumulators", Accumulators)
