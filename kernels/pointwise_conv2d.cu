@@ -90,6 +90,23 @@ __device__ __forceinline__ void copy(float *to, const float *from)
     *reinterpret_cast<Type *>(to) = *reinterpret_cast<const Type *>(from);
 }
 
+// Reads words of shared memory. In assembly, because the front end takes vectors apart and joins them anew in runs of 64
+// words, which cuts a vector where a run ends within it.
+template <int WORDS>
+__device__ __forceinline__ void read(float *to, const float *from)
+{
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(from));
+    if constexpr (WORDS == 4)
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                     : "r"(address)
+                     : "memory");
+    else if constexpr (WORDS == 2)
+        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(address) : "memory");
+    else
+        *to = *from;
+}
+
 __device__ __forceinline__ float *at(float *pointer, const unsigned bytes)
 {
     return reinterpret_cast<float *>(reinterpret_cast<char *>(pointer) + bytes);
@@ -217,10 +234,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         alignas(16) float rows[WARP_H];
 #pragma unroll
         for (int column = 0; column < THREAD_W; column += WIDTH_VECTOR)
-            copy<WIDTH_VECTOR>(columns + column, width_group + column * ELEMENT_LANES);
+            read<WIDTH_VECTOR>(columns + column, width_group + column * ELEMENT_LANES);
 #pragma unroll
         for (int row = 0; row < WARP_H; row += HEIGHT_VECTOR)
-            copy<HEIGHT_VECTOR>(rows + row, height_group + row);
+            read<HEIGHT_VECTOR>(rows + row, height_group + row);
 #pragma unroll
         for (int row = 0; row < WARP_H; row++)
 #pragma unroll
