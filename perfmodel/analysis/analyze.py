@@ -1,0 +1,299 @@
+"""One launch of any CUDA C++ kernel, analysed: compiled for the GPU asked about, executed on the CPU, timed by the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiler import CompiledKernel
+from ..conditions import Conditions, conditions
+from ..definitions import MAX_GRID_X, MAX_GRID_YZ
+from ..errors import InfeasibleError, InputError
+from ..facts import Facts
+from ..gpu import Gpu
+from ..launch import KernelCall, Launch
+from ..occupancy import Limiter, limit_text, occupancy
+from ..prediction import Fidelity, Prediction, ResidentBlocks, TimePrediction
+from ..records.schema import L2State
+from ..simulator import Fault, FaultError, Mode, Module, parse_module, simulate
+from ..time.combine import LIMITER_NAMES, launch_seconds, limiters
+from ..work import Work
+from .arguments import Argument, kernel_call
+from .launch_facts import Effort, LaunchFacts, launch_facts
+from .listing import InstructionListing, listing
+from .user_source import compile_user_kernel, read_user_source, user_request
+
+Index3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchConfiguration:
+    """How a kernel is launched: grid and block (x, y, z), dynamic shared bytes, macros."""
+
+    grid: Index3
+    block: Index3
+    shared: int = 0
+    defines: Mapping[str, str | int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, sizes, limits in (
+            ("grid", self.grid, (MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ)),
+            ("block", self.block, (1024, 1024, 64)),
+        ):
+            for axis, size, limit in zip("xyz", sizes, limits, strict=True):
+                if not 1 <= size <= limit:
+                    raise InputError(f"{name} {','.join(map(str, sizes))}: {axis} must lie in 1 … {limit}")
+        if self.shared < 0:
+            raise InputError(f"shared bytes {self.shared} must not be negative")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """What one launch does and how long it takes; ``prediction`` has counts, resources, occupancy and time.
+
+    ``instructions`` lists the memory instructions, those that waste most first; ``faults`` what the executed blocks did wrong;
+    ``blocks_executed`` of how many blocks the counts come from.
+    """
+
+    prediction: Prediction
+    instructions: tuple[InstructionListing, ...]
+    faults: tuple[Fault, ...]
+    blocks_executed: int
+    l1_hit_rate: float
+    _module: Module = field(repr=False)
+    _compiled: CompiledKernel = field(repr=False)
+    _launch: Launch = field(repr=False)
+    _call: KernelCall = field(repr=False)
+    _effort: Effort = field(repr=False)
+
+    @property
+    def configuration(self) -> LaunchConfiguration:
+        """Grid, block, shared memory and macros."""
+        found: LaunchConfiguration = self.prediction.configuration
+        return found
+
+    @cached_property
+    def outputs(self) -> Mapping[str, NDArray[Any]]:
+        """The buffers after execution, by the names of their parameters; every block is executed when first asked for.
+
+        Raises:
+            SimulationError: the kernel does something wrong, or the budget is used up.
+        """
+        name = self._compiled.kernel_name
+        return simulate(self._module, name, self._launch, self._call, budget=self._effort.budget).outputs
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the JSON contract."""
+        found = {name: value for name, value in self.prediction.to_json().items() if name != "problem"}
+        if self.faults:
+            found["faults"] = [fault.text for fault in self.faults]
+        if self.instructions:
+            found["instructions"] = [row.to_json() for row in self.instructions]
+        return found
+
+
+def analyze(
+    source: str | Path,
+    *,
+    kernel: str,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    args: Sequence[Argument],
+    gpu: str | Gpu,
+    shared_bytes: int = 0,
+    defines: Mapping[str, str | int] | None = None,
+    include: Sequence[str | Path] = (),
+    constants: Mapping[str, Argument] | None = None,
+    options: Sequence[str] = (),
+    lines: bool = False,
+    sm_clock_mhz: float | None = None,
+    l2: L2State | str = L2State.COLD,
+    calibration: str | None = None,
+    effort: Effort | None = None,
+) -> Analysis:
+    """Analyse one launch of a kernel of a user's file; no GPU is needed.
+
+    Args:
+        source: path of the ``.cu`` file, or the source itself.
+        kernel: plain name, or an instantiated template such as ``conv<5,2>``.
+        grid: blocks along x, y, z; what is left out is 1.
+        block: threads along x, y, z; likewise.
+        args: one for each parameter in order: a spec (``"f32[1024]"``), an array, a NumPy scalar or a number.
+        gpu: id, file or record of the GPU.
+        shared_bytes: dynamic shared memory.
+        defines: macros.
+        include: folders of the user's headers.
+        constants: contents of module-scope arrays by name.
+        options: further options of the compiler.
+        lines: list the memory instructions with their source lines.
+        sm_clock_mhz: SM clock; the boost clock where None.
+        l2: what the L2 holds when the kernel starts.
+        calibration: file with coefficients of the user's own.
+        effort: how much is executed, and the budget.
+
+    Raises:
+        InputError: an argument does not fit; the message names it.
+        CompileError: the source does not compile.
+        InfeasibleError: the launch does not fit the GPU.
+        SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
+
+    >>> source = "__global__ void scale(float *x, float by) { x[threadIdx.x] *= by; }"
+    >>> found = analyze(source, kernel="scale", grid=1, block=64, args=[np.ones(64, np.float32), 3.0], gpu="h200")
+    >>> float(found.outputs["x"].sum()), int(found.prediction.counts.global_load_requests)
+    (192.0, 2)
+    """
+    effort = effort or Effort()
+    configuration = LaunchConfiguration(
+        grid=_index3("grid", grid), block=_index3("block", block), shared=shared_bytes, defines=dict(defines or {})
+    )
+    under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
+    user = read_user_source(source, include)
+    expression, signature = user.kernel(kernel)
+    request = user_request(user, expression, configuration.defines, options)
+    compiled = compile_user_kernel(request, under.gpu.architecture)
+    module = parse_module(compiled.ptx)
+    rng = np.random.default_rng(effort.seed)
+    call = kernel_call(module.kernel(compiled.kernel_name), signature, args, constants or {}, rng)
+    launch = launch_of(configuration, compiled)
+    require_fits(launch, compiled, under.gpu)
+    faults = _faults(module, compiled, launch, call, effort)
+    found = launch_facts(compiled, module, launch, call, under.gpu, effort, instructions=lines)
+    return Analysis(
+        prediction=predicted(kernel, configuration, launch, found.facts, under),
+        instructions=listing(found.instructions) if lines else (),
+        faults=faults,
+        blocks_executed=found.blocks_executed,
+        l1_hit_rate=found.l1_hit_rate,
+        _module=module,
+        _compiled=compiled,
+        _launch=launch,
+        _call=call,
+        _effort=effort,
+    )
+
+
+def _index3(name: str, given: int | Sequence[int]) -> Index3:
+    sizes = [given] if isinstance(given, int) else list(given)
+    if not 1 <= len(sizes) <= 3:
+        raise InputError(f"{name}={given!r} must be one to three integers")
+    sizes += [1] * (3 - len(sizes))
+    return int(sizes[0]), int(sizes[1]), int(sizes[2])
+
+
+def launch_of(configuration: LaunchConfiguration, compiled: CompiledKernel) -> Launch:
+    """The launch of a compiled kernel."""
+    (gx, gy, gz), (bx, by, bz) = configuration.grid, configuration.block
+    return Launch(
+        grid_x=gx,
+        grid_y=gy,
+        grid_z=gz,
+        block_x=bx,
+        block_y=by,
+        block_z=bz,
+        static_shared_bytes=compiled.resources.static_shared_bytes,
+        dynamic_shared_bytes=configuration.shared,
+    )
+
+
+def require_fits(launch: Launch, compiled: CompiledKernel, gpu: Gpu) -> None:
+    """Raise ``InfeasibleError`` naming the limit where not one block fits an SM."""
+    shared = int(launch.static_shared_bytes + launch.dynamic_shared_bytes)
+    found = occupancy(
+        gpu,
+        threads_per_block=int(launch.threads_per_block),
+        registers_per_thread=compiled.resources.registers_per_thread,
+        shared_bytes_per_block=shared,
+        static_shared_bytes_per_block=int(launch.static_shared_bytes),
+    )
+    if not int(found.blocks_per_sm):
+        limit = found.limiters()[0] if found.limiters() else Limiter.WARPS
+        raise InfeasibleError(
+            f"{int(launch.threads_per_block)} threads, {compiled.resources.registers_per_thread} registers per thread and "
+            f"{shared} bytes of shared memory per block do not fit {limit_text(gpu, limit)} of {gpu.id}"
+        )
+
+
+def _faults(
+    module: Module, compiled: CompiledKernel, launch: Launch, call: KernelCall, effort: Effort
+) -> tuple[Fault, ...]:
+    """Faults of blocks at the corners and in the middle of the grid, or of all blocks; a fatal one is raised."""
+    found = simulate(
+        module,
+        compiled.kernel_name,
+        launch,
+        call,
+        mode=Mode.EXECUTE,
+        blocks=None if effort.all_blocks else _corners_and_middle(launch.grid),
+        budget=effort.budget,
+        check=True,
+    )
+    if not found.completed:
+        raise FaultError(found.faults[-1])
+    return found.faults
+
+
+def _corners_and_middle(grid: Index3) -> NDArray[np.int64]:
+    gx, gy, gz = grid
+    places = [(x, y, z) for x in {0, gx - 1} for y in {0, gy - 1} for z in {0, gz - 1}]
+    places.append((gx // 2, gy // 2, gz // 2))
+    return np.unique(np.array([(z * gy + y) * gx + x for x, y, z in places], np.int64))
+
+
+def work_of(launch: Launch, facts: Facts) -> Work:
+    """What the time model takes of one executed launch."""
+    trips = facts.global_round_trips
+    return Work(
+        launch=launch,
+        counts=facts.counts,
+        global_round_trips=0.0 if trips is None else trips,
+        loop_code_bytes=facts.loop_code_bytes,
+    )
+
+
+def predicted(
+    name: str, configuration: LaunchConfiguration, launch: Launch, facts: Facts, under: Conditions
+) -> Prediction:
+    """The prediction for one executed launch that fits the GPU."""
+    work = under.apply(work_of(launch, facts))
+    resident = occupancy(
+        under.gpu,
+        threads_per_block=int(launch.threads_per_block),
+        registers_per_thread=facts.resources.registers_per_thread,
+        shared_bytes_per_block=int(launch.static_shared_bytes + launch.dynamic_shared_bytes),
+        static_shared_bytes_per_block=int(launch.static_shared_bytes),
+    )
+    total, terms = launch_seconds(work, resident.blocks_per_sm, under.gpu, under.calibration.coefficients)
+    seconds = float(total)
+    return Prediction(
+        kernel=name,
+        gpu=under.gpu.id,
+        fidelity=Fidelity.SIMULATED,
+        exact=facts.exact,
+        problem=configuration,
+        configuration=configuration,
+        resources=facts.resources,
+        occupancy=ResidentBlocks(
+            blocks_per_sm=int(resident.blocks_per_sm),
+            warps_per_sm=int(resident.warps_per_sm),
+            fraction=float(resident.fraction),
+            limiter=", ".join(limiter.value for limiter in resident.limiters()),
+        ),
+        counts=work.counts,
+        time=TimePrediction(
+            predicted_s=seconds,
+            interval_s=under.calibration.interval_s(seconds),
+            limiter=LIMITER_NAMES[int(limiters(terms)[0])],
+            evidence=under.calibration.evidence.value,
+            terms=terms,
+        ),
+        notes=facts.notes,
+    )
+
+
+__all__ = ["Analysis", "Effort", "LaunchConfiguration", "LaunchFacts", "analyze"]
