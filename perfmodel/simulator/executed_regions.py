@@ -63,7 +63,7 @@ def region_tree(graph: Graph, entry: int = 0) -> tuple[Region, ...]:
     flow.add_edges_from(graph.edges)
     flow = flow.subgraph(nx.descendants(flow, entry) | {entry}).copy()
     order = _order(flow, graph.edges, entry)
-    dominator = _chain(nx.immediate_dominators(flow, entry))
+    dominator = _chain({entry: entry} | nx.immediate_dominators(flow, entry))
     latches = _latches(flow, dominator)
     loops = _innermost_loops(flow, latches)
     postdominators = _postdominators(flow, graph.exits, loops)
