@@ -6,7 +6,7 @@ PACKAGES := perfmodel validation figures
 .PHONY: demo test lint bench figures counts fuzz clean
 
 demo: .venv/demo.stamp  ## install, then rank real convolutions for real GPUs and validate; no GPU needed
-	$(BIN)/python -m examples.demo
+	$(BIN)/python examples/demo.py
 
 test: .venv/dev.stamp lint  ## install, then run every check
 	$(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules $(PACKAGES) tests $(PYTEST_ARGS)
