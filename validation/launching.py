@@ -55,6 +55,7 @@ def upload_constants(kernel: DeviceKernel, call: KernelCall) -> None:
     for constant in call.constants:
         target = cupy.ndarray(constant.array.shape, constant.array.dtype, kernel.module.get_global(constant.name))
         target.set(np.ascontiguousarray(constant.array))
+    cupy.cuda.runtime.deviceSynchronize()
 
 
 def upload(call: KernelCall) -> DeviceCall:
@@ -70,6 +71,7 @@ def upload(call: KernelCall) -> DeviceCall:
         arguments.append(array)
         if parameter.output:
             outputs[parameter.name] = array
+    cupy.cuda.runtime.deviceSynchronize()  # the launch may be on another stream than the copies
     return DeviceCall(tuple(arguments), outputs)
 
 

@@ -21,7 +21,6 @@ from perfmodel.records.schema import Failure, FailureKind, RecordKind, Scalar
 
 from .micro.benchmark import MicroBenchmark
 from .micro.memory_suite import MemorySizes, global_read
-from .micro.suite import micro_suite
 from .prepared import PreparedFolder, PreparedKernel, Purpose, kernel_resources
 
 COMPILE_LIMIT_S = 120.0
@@ -81,13 +80,20 @@ def prepare_choices(
     return prepared
 
 
-def prepare_micro(gpu: Gpu, folder: PreparedFolder, advance: Advance = no_progress) -> list[PreparedKernel]:
-    """Compile every micro-benchmark and the kernel that empties L2."""
-    suite = micro_suite(gpu)
-    flush = global_read(gpu, MemorySizes(), 2 * gpu.l2_bytes, 1)
-    benchmarks: list[tuple[MicroBenchmark, Purpose]] = [(benchmark, Purpose.MICRO) for benchmark in suite]
-    benchmarks.append((flush, Purpose.FLUSH))
-    requests = [(benchmark.compile_request(), gpu.architecture) for benchmark, _ in benchmarks]
+def flush_benchmark(gpu: Gpu) -> MicroBenchmark:
+    """The kernel that empties L2, as a micro-benchmark."""
+    return global_read(gpu, MemorySizes(), 2 * gpu.l2_bytes, 1)
+
+
+def prepare_benchmarks(
+    benchmarks: Sequence[MicroBenchmark],
+    purpose: Purpose,
+    gpu: Gpu,
+    folder: PreparedFolder,
+    advance: Advance = no_progress,
+) -> list[PreparedKernel]:
+    """Compile micro-benchmarks and keep their code in the folder."""
+    requests = [(benchmark.compile_request(), gpu.architecture) for benchmark in benchmarks]
     compiled = compile_many(requests, advance=advance)
     return [
         _prepared(
@@ -104,7 +110,7 @@ def prepare_micro(gpu: Gpu, folder: PreparedFolder, advance: Advance = no_progre
             gpu,
             folder,
         )
-        for (benchmark, purpose), outcome in zip(benchmarks, compiled, strict=True)
+        for benchmark, outcome in zip(benchmarks, compiled, strict=True)
     ]
 
 

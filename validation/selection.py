@@ -10,7 +10,6 @@ from perfmodel.conditions import Conditions
 from perfmodel.errors import InfeasibleError
 from perfmodel.families.base import Batch, Family
 from perfmodel.predicting import evaluate_under
-from perfmodel.ranking import survey
 
 CANDIDATES_PER_DRAW = 16
 """Candidates that are looked at for each one that is wanted, at first."""
@@ -19,11 +18,16 @@ SHARE_GROWTH = 8.0
 
 def predicted_best(family: Family[Any, Any], problem: Any, under: Conditions, count: int) -> list[tuple[Any, float]]:
     """The ``count`` configurations with the smallest analytically predicted time and that time, fastest first."""
-    found = survey(family, problem, under, count)
-    best = found.best
-    return (
-        [] if best is None else [(best.configuration(index), float(found.seconds[index])) for index in range(len(best))]
-    )
+    best: list[tuple[Any, float]] = []
+    for chunk in family.space(problem, under.gpu).chunks():
+        batch = chunk.take(np.flatnonzero(~family.redundant(problem, chunk, under.gpu)))
+        if not len(batch):
+            continue
+        seconds = np.broadcast_to(evaluate_under(family, problem, batch, under).seconds, len(batch))
+        fastest = [int(index) for index in np.argsort(seconds, kind="stable")[:count] if np.isfinite(seconds[index])]
+        best += [(batch.configuration(index), float(seconds[index])) for index in fastest]
+        best = sorted(best, key=lambda pair: pair[1])[:count]
+    return best
 
 
 def drawn(

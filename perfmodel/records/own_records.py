@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from .columns import MeasurementSchema, check_columns
-from .schema import L2State, Record, RecordKind
+from .schema import L2State, Record, RecordKind, RunKey
 from .store import parse_records
 from .table import RawTable, only_gpu
 
@@ -19,9 +19,10 @@ MS_PER_SECOND = 1e3
 
 
 def parse_own_records(path: Path, text: str, schema: MeasurementSchema, l2: L2State) -> RawTable:
-    """The runs of the family's kernels among the records; time is the median with that state of the L2 cache.
+    """The family's configurations among the records, a row for each; time is the median with that state of the L2 cache.
 
-    A failed run, or one without such a timing, has time NaN. Resources and counters are columns under their own names.
+    Time and counters of one configuration may stand in several records. A configuration that failed, or has no such
+    timing, has time NaN. Resources and counters are columns under their own names.
 
     Raises:
         InputError: A damaged line, no run of the family, runs on several GPUs, or a missing field.
@@ -33,14 +34,14 @@ def parse_own_records(path: Path, text: str, schema: MeasurementSchema, l2: L2St
     ]
     if not chosen:
         raise InputError(f"{path}: no record of a kernel of {schema.family_name}")
-    rows, places, times = [], [], []
+    runs: dict[RunKey, list[Record]] = {}
+    places: dict[RunKey, str] = {}
     for line, record in chosen:
-        place = f"line {line}"
-        check_columns(path, [*record.problem, *record.configuration], schema, place)
-        timing = record.timing(l2) if record.failure is None else None
-        times.append(timing.median_s if timing else math.nan)
-        rows.append(_row(record))
-        places.append(place)
+        places.setdefault(record.key, f"line {line}")
+        check_columns(path, [*record.problem, *record.configuration], schema, places[record.key])
+        runs.setdefault(record.key, []).append(record)
+    times = [_time_s(records, l2) for records in runs.values()]
+    rows = [_row(records) for records in runs.values()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns: dict[str, Sequence[Any]] = {name: [row.get(name) for row in rows] for name in names}
     columns["time_ms"] = [time * MS_PER_SECOND for time in times]
@@ -48,17 +49,27 @@ def parse_own_records(path: Path, text: str, schema: MeasurementSchema, l2: L2St
         path=path,
         gpu=only_gpu(path, [record.gpu for _, record in chosen]),
         columns=columns,
-        places=places,
+        places=list(places.values()),
         time_s=np.array(times),
     )
 
 
-def _row(record: Record) -> dict[str, Any]:
-    resources = record.resources
-    row: dict[str, Any] = {"gpu": record.gpu, **record.problem, **record.configuration, **record.counters}
-    row["failure"] = record.failure.kind.value if record.failure else None
-    if resources:
-        row["registers_per_thread"] = resources.registers_per_thread
-        row["shared_bytes_per_block"] = resources.static_shared_bytes + resources.dynamic_shared_bytes
-        row["local_bytes_per_thread"] = resources.stack_bytes_per_thread
+def _time_s(records: Sequence[Record], l2: L2State) -> float:
+    """Median of the last successful timing, NaN where there is none."""
+    timings = [timing for record in records if record.failure is None and (timing := record.timing(l2)) is not None]
+    return timings[-1].median_s if timings else math.nan
+
+
+def _row(records: Sequence[Record]) -> dict[str, Any]:
+    """Problem, configuration, resources, counters and failure of one configuration; a later record replaces an earlier."""
+    row: dict[str, Any] = {"failure": None}
+    for record in records:
+        row |= {"gpu": record.gpu, **record.problem, **record.configuration, **record.counters}
+        if record.failure is not None:
+            row["failure"] = record.failure.kind.value
+        if record.resources is not None:
+            resources = record.resources
+            row["registers_per_thread"] = resources.registers_per_thread
+            row["shared_bytes_per_block"] = resources.static_shared_bytes + resources.dynamic_shared_bytes
+            row["local_bytes_per_thread"] = resources.stack_bytes_per_thread
     return row

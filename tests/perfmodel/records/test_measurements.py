@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -212,10 +211,8 @@ def test_kernel_tuner_cache_holds_one_problem_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_published_files_are_read_whole() -> None:
-    if "PERFMODEL_DATA" not in os.environ:
-        pytest.skip("PERFMODEL_DATA names no folder of published measurements")
-    folder = Path(os.environ["PERFMODEL_DATA"]) / "tiled_conv2d"
+def test_published_files_are_read_whole(published_data: Path) -> None:
+    folder = published_data / "tiled_conv2d"
     sizes = {
         "rtx-2080-ti.counters.csv": (2640, 2640),
         "rtx-3090.csv": (2620, 2620),

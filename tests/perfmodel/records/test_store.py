@@ -119,3 +119,15 @@ def test_own_records_without_the_family_are_named(tmp_path: Path) -> None:
     write_records(path, [replace(tiled_record(), name="other_family")])
     with pytest.raises(InputError, match="no record of a kernel of tiled_conv2d"):
         read_measurements(path, FAMILY)
+
+
+def test_time_and_counters_of_one_configuration_may_stand_in_several_records(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    timed = replace(tiled_record(32, cold_s=3e-4), counters={})
+    counted = replace(timed, timings=(), counters={"smsp__inst_executed.sum": 7.0})
+    again = replace(tiled_record(32, cold_s=5e-4), counters={})
+    write_records(path, [timed, counted, tiled_record(64), again])
+    measured = read_measurements(path, FAMILY)
+    assert measured.batch["block_size_x"].tolist() == [32, 64]
+    np.testing.assert_allclose(measured.time_s, [5e-4, 3e-4])  # of two timings the last
+    assert measured.columns["smsp__inst_executed.sum"].tolist() == [7, 12345]

@@ -1,0 +1,130 @@
+"""Profiler and checker around a program: what is made of their ends, without either being there."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfmodel.errors import InputError
+from perfmodel.records.metrics import COLLECTED_METRICS
+from perfmodel.records.schema import Environment, Failure, FailureKind, RecordKind
+from perfmodel.records.store import read_records
+from perfmodel.validation.campaign_run import recorded_keys
+from perfmodel.validation.counting import CountedPlan, count_missing, profiled_launches
+from perfmodel.validation.prepared import PreparedKernel, Purpose
+from perfmodel.validation.sanitizing import sanitizer_failure
+from perfmodel.validation.tools import (
+    SANITIZER_ERROR_STATUS,
+    ToolRun,
+    import_counters,
+    nsight_command,
+    run_tool,
+    target_command,
+)
+
+CSV = (
+    '==PROF== Connected to process 1\n"ID","Kernel Name","smsp__inst_executed.sum"\n"","","inst"\n'
+    '"0","a","7"\n"1","a","9"\n'
+)
+ENVIRONMENT = Environment(
+    gpu_name="", compute_capability="", driver_version="", cuda_version="", compiler_version="", commit=""
+)
+PLAN = CountedPlan(
+    folder=Path("nowhere"),
+    kernels=[
+        PreparedKernel(
+            kind=RecordKind.KERNEL,
+            name="tiled_conv2d",
+            problem={},
+            configuration={"number": number},
+            purposes=(Purpose.COUNT,),
+            gpu="h200",
+            architecture="sm_90",
+            compiler_version="",
+            kernel_name="tiled_conv2d",
+        )
+        for number in range(3)
+    ],
+    environment=ENVIRONMENT,
+    gpu="h200",
+    seed=0,
+)
+
+
+def test_launches_of_a_good_run() -> None:
+    launches = profiled_launches(ToolRun(status=0, output=CSV), 2)
+    assert not isinstance(launches, Failure)
+    assert [launch.metrics["smsp__inst_executed.sum"] for launch in launches] == [7.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("run", "kind", "message"),
+    [
+        (ToolRun(status=0, output=CSV), FailureKind.UNAVAILABLE, "2 launches were counted where 3 were made"),
+        (ToolRun(status=1, output="==ERROR== no permission"), FailureKind.UNAVAILABLE, "exit status 1: ==ERROR=="),
+        (ToolRun(status=0, output="==PROF== nothing"), FailureKind.UNAVAILABLE, "no line starts with the column 'ID'"),
+        (ToolRun(status=None, output="stopped after 5 s"), FailureKind.TIME_OUT, "stopped after 5 s"),
+    ],
+)
+def test_runs_that_cannot_be_used(run: ToolRun, kind: FailureKind, message: str) -> None:
+    failure = profiled_launches(run, 3)
+    assert isinstance(failure, Failure)
+    assert failure.kind is kind
+    assert message in failure.message
+
+
+def test_where_the_profiler_fails_every_kernel_gets_a_failure_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    refuses = shutil.which("false")
+    assert refuses is not None
+    summary = count_missing(PLAN, [0, 2], refuses, path, done=frozenset(), time_limit_s=60.0)
+    assert (summary.done, summary.failed, summary.left) == (2, 2, 0)
+    records = read_records(path)
+    assert [record.configuration["number"] for record in records] == [0, 2]
+    assert all(record.failure and record.failure.kind is FailureKind.UNAVAILABLE for record in records)
+    again = count_missing(PLAN, [0, 2], refuses, path, done=recorded_keys(path), time_limit_s=60.0)
+    assert (again.done, again.already_recorded) == (0, 2)
+
+
+def test_commands_name_what_is_watched() -> None:
+    target = target_command(Path("folder"), [3, 1], 7)
+    command = nsight_command("ncu", target, ["b", "a", "b"])
+    assert command[-len(target) :] == target
+    assert "regex:^(a|b)$" in command
+    assert set(command[command.index("--metrics") + 1].split(",")) == set(COLLECTED_METRICS)
+    assert target[-3:] == ["folder", "3,1", "7"]
+
+
+def test_tools_are_stopped_at_their_limit_and_speak_the_c_locale() -> None:
+    assert run_tool([sys.executable, "-c", "import time; time.sleep(60)"], 0.2).status is None
+    run = run_tool([sys.executable, "-c", "import os; print(os.environ['LC_ALL'])"], 30.0)
+    assert (run.status, run.last_line) == (0, "C")
+
+
+def test_importing_counters_made_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "counters.csv"
+    path.write_text(CSV)
+    assert [launch.launch_id for launch in import_counters(path)] == [0, 1]
+    report = tmp_path / "counters.ncu-rep"
+    with pytest.raises(InputError, match="cannot be read"):
+        import_counters(report)
+    report.write_bytes(b"no report")
+    with pytest.raises(InputError, match=r"Nsight Compute|ncu cannot import it"):
+        import_counters(report)
+
+
+def test_what_the_sanitizer_found() -> None:
+    output = (
+        "========= COMPUTE-SANITIZER\n========= Invalid __global__ read of size 4 bytes\n"
+        "=========     at k+0x90\n========= ERROR SUMMARY: 1 error\n"
+    )
+    found = sanitizer_failure(ToolRun(status=SANITIZER_ERROR_STATUS, output=output))
+    assert found == Failure(kind=FailureKind.WRONG_RESULT, message="Invalid __global__ read of size 4 bytes")
+    assert sanitizer_failure(ToolRun(status=0, output=output)) is None
+    stopped = sanitizer_failure(ToolRun(status=None, output="stopped after 1 s"))
+    refused = sanitizer_failure(ToolRun(status=1, output="Error: device not supported"))
+    assert stopped is not None
+    assert stopped.kind is FailureKind.TIME_OUT
+    assert refused is not None
+    assert refused.kind is FailureKind.UNAVAILABLE

@@ -1,0 +1,80 @@
+"""Which configurations are measured."""
+
+import numpy as np
+import pytest
+
+from perfmodel.conditions import conditions
+from perfmodel.families.conv1d import FAMILY as CONV1D
+from perfmodel.families.conv1d import Conv1d
+from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
+from perfmodel.predicting import predict_all
+from perfmodel.prediction import Fidelity
+from perfmodel.validation.campaign_plan import (
+    CHECKED_RANGES,
+    TIMED_PROBLEMS,
+    compared_problems,
+    problem_of_sizes,
+    random_check,
+)
+from perfmodel.validation.selection import all_fitting, best_and_drawn, drawn
+
+UNDER = conditions("h200")
+PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=3, filter_width=3)
+
+
+def seconds(configurations: list[object]) -> list[float]:
+    return [p.time.predicted_s for p in predict_all(PROBLEM, configurations, UNDER, Fidelity.ANALYTIC)]
+
+
+def test_drawn_configurations_fit_are_distinct_and_depend_on_the_seed_alone() -> None:
+    first = drawn(FAMILY, PROBLEM, UNDER, 30, np.random.default_rng(1))
+    assert len(set(first)) == 30
+    assert all(np.isfinite(seconds(first)))
+    assert first == drawn(FAMILY, PROBLEM, UNDER, 30, np.random.default_rng(1))
+    assert first != drawn(FAMILY, PROBLEM, UNDER, 30, np.random.default_rng(2))
+
+
+def test_best_come_first_and_none_is_slower_than_allowed() -> None:
+    chosen = best_and_drawn(FAMILY, PROBLEM, UNDER, 3, 20, np.random.default_rng(1), slowest_ratio=4.0)
+    times = seconds(chosen)
+    assert len(set(chosen)) == 23
+    assert times[:3] == sorted(times[:3])
+    assert min(times) == times[0]
+    assert max(times) <= 4.0 * times[0] * (1 + 1e-12)
+
+
+def test_a_small_space_gives_what_it_has() -> None:
+    problem = Conv1d(in_channels=32, out_channels=4, length=4)
+    everything = all_fitting(CONV1D, problem, UNDER)
+    assert set(drawn(CONV1D, problem, UNDER, 1000, np.random.default_rng(0))) == set(everything)
+    assert len(best_and_drawn(CONV1D, problem, UNDER, 2, 1000, np.random.default_rng(0))) == len(everything)
+
+
+def test_the_campaign_times_at_least_forty_problems() -> None:
+    problems = {problem_of_sizes(name, sizes) for name, rows in TIMED_PROBLEMS.items() for sizes in rows}
+    assert len(problems) >= 40
+    assert {type(problem).__name__ for problem in problems} == {
+        "TiledConv2d",
+        "Conv2d",
+        "PointwiseConv2d",
+        "Conv1d",
+        "Ssim",
+    }
+
+
+def test_libraries_are_compared_on_every_timed_problem_and_on_the_layers_of_networks() -> None:
+    compared = compared_problems("pointwise_conv2d")
+    assert len(set(compared)) == len(compared)
+    assert {problem_of_sizes("pointwise_conv2d", sizes) for sizes in TIMED_PROBLEMS["pointwise_conv2d"]} < set(compared)
+    sides = {problem.image_width for problem in compared_problems("tiled_conv2d")}
+    assert {512, 1024, 2048, 4096, 8192} <= sides
+
+
+@pytest.mark.parametrize("name", sorted(CHECKED_RANGES))
+def test_random_checks_are_problems_with_a_configuration_that_fits(name: str) -> None:
+    rng = np.random.default_rng(5)
+    choices = [random_check(name, UNDER, rng) for _ in range(3)]
+    assert len({choice.problem for choice in choices}) == 3
+    for choice in choices:
+        predictions = predict_all(choice.problem, list(choice.configurations), UNDER, Fidelity.ANALYTIC)
+        assert np.isfinite(predictions[0].time.predicted_s)

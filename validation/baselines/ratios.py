@@ -1,0 +1,102 @@
+"""How the project's kernels compare with the best library, problem by problem; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from perfmodel.records.schema import L2State, Record, RecordKind, Scalar, Timing, TimingMethod
+
+PREFERENCE = (
+    (L2State.COLD, TimingMethod.EVENTS),
+    (L2State.WARM, TimingMethod.GRAPH),
+    (L2State.WARM, TimingMethod.EVENTS),
+)
+"""What is compared, where both sides have it: cold runs, and for short kernels replayed graphs."""
+
+ProblemKey = tuple[str, tuple[tuple[str, Scalar], ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """One problem: the fastest configuration of the family, the fastest library, times in seconds under one condition."""
+
+    family: str
+    problem: tuple[tuple[str, Scalar], ...]
+    l2: L2State
+    method: TimingMethod
+    kernel_s: float
+    configuration: tuple[tuple[str, Scalar], ...]
+    baseline_s: float
+    baseline: str
+
+    @property
+    def ratio(self) -> float:
+        """The library's time over the kernel's: above 1 the kernel is faster."""
+        return self.baseline_s / self.kernel_s
+
+
+def ratios(records: Iterable[Record]) -> tuple[Ratio, ...]:
+    """A ratio for every problem with a timed kernel and a timed exact library under a common condition."""
+    kernels: dict[ProblemKey, list[Record]] = {}
+    baselines: dict[ProblemKey, list[Record]] = {}
+    for record in records:
+        if record.failure is not None or not record.timings:
+            continue
+        problem = tuple(sorted(record.problem.items()))
+        if record.kind is RecordKind.KERNEL:
+            kernels.setdefault((record.name, problem), []).append(record)
+        elif record.kind is RecordKind.BASELINE and is_exact(record):
+            baselines.setdefault((str(record.configuration["family"]), problem), []).append(record)
+    found = (_ratio(key, kernels[key], baselines[key]) for key in kernels if key in baselines)
+    return tuple(ratio for ratio in found if ratio is not None)
+
+
+def is_exact(record: Record) -> bool:
+    """Whether a baseline met the tolerance; one of lower precision is recorded, and not compared."""
+    return record.correctness is not None and record.correctness.passed
+
+
+def _ratio(key: ProblemKey, kernels: Sequence[Record], baselines: Sequence[Record]) -> Ratio | None:
+    for l2, method in PREFERENCE:
+        kernel, baseline = _fastest(kernels, l2, method), _fastest(baselines, l2, method)
+        if kernel is not None and baseline is not None:
+            return Ratio(
+                family=key[0],
+                problem=key[1],
+                l2=l2,
+                method=method,
+                kernel_s=kernel[0],
+                configuration=tuple(kernel[1].configuration.items()),
+                baseline_s=baseline[0],
+                baseline=baseline[1].name,
+            )
+    return None
+
+
+def _fastest(records: Sequence[Record], l2: L2State, method: TimingMethod) -> tuple[float, Record] | None:
+    timed = [(timing.median_s, record) for record in records for timing in record.timings if _is(timing, l2, method)]
+    return min(timed, key=lambda pair: pair[0], default=None)
+
+
+def _is(timing: Timing, l2: L2State, method: TimingMethod) -> bool:
+    return timing.l2 is l2 and timing.method is method
+
+
+def ratio_table(found: Sequence[Ratio]) -> str:
+    """The ratios as a Markdown table, slowest against the library first."""
+    lines = [
+        "| family | problem | condition | kernel µs | best library µs | library / kernel | library | configuration |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for entry in sorted(found, key=lambda ratio: ratio.ratio):
+        lines.append(
+            f"| {entry.family} | {_text(entry.problem)} | {entry.l2.value}, {entry.method.value} "
+            f"| {entry.kernel_s * 1e6:.2f} | {entry.baseline_s * 1e6:.2f} | {entry.ratio:.2f} "
+            f"| {entry.baseline} | {_text(entry.configuration)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _text(pairs: Sequence[tuple[str, Scalar]]) -> str:
+    return " ".join(f"{name}={value}" for name, value in pairs)

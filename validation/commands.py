@@ -1,0 +1,114 @@
+"""``perfmodel measure``: configurations of a family run, checked and timed on the GPU of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from perfmodel.cli.options import EXTRA_OPTIONS, JsonOption, SeedOption, problem_from
+from perfmodel.cli.output import note, print_json, print_table, progress_bar, time_text
+from perfmodel.errors import InputError
+
+DEFAULT_TOP = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands that need a GPU to the program."""
+    app.command("measure", context_settings=EXTRA_OPTIONS)(measure)
+
+
+def measure(
+    context: typer.Context,
+    family_name: Annotated[str, typer.Argument(metavar="FAMILY", help="A name of `perfmodel families`.")],
+    records: Annotated[
+        Path, typer.Option(metavar="FILE.jsonl", help="Records are appended here; what is there stays.")
+    ],
+    gpu: Annotated[
+        str, typer.Option("--gpu", metavar="auto|ID|FILE.toml", help="What the GPU of this machine is predicted as.")
+    ] = "auto",
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Measure this many of the predicted best [default: 10].")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Measure this many, drawn at random from all that fit.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Measure every configuration that fits.")] = False,
+    time_limit: Annotated[float, typer.Option(min=1.0, help="Seconds after which to stop; run again to resume.")] = 600,
+    kernel_tuner_cache: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write the records as a cache of Kernel Tuner, too.")
+    ] = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Run configurations of FAMILY on this machine's GPU: check each result, time it, write a record.
+
+    The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`. What FILE.jsonl already
+    holds is not run again. Without a GPU the command says so in one line and ends with status 2.
+    """
+    from perfmodel.conditions import conditions
+    from perfmodel.families.registry import family
+
+    from .device import require_device
+    from .measuring import MeasureRequest, measure_choice
+
+    chosen = family(family_name)
+    problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
+    device = require_device()
+    under = conditions(device.gpu_id if gpu == "auto" else gpu)
+    if under.gpu.architecture != device.architecture:
+        raise InputError(f"--gpu {gpu}: is {under.gpu.architecture}, the GPU of this machine is {device.architecture}")
+    request = MeasureRequest(
+        problem=problem,
+        configurations=tuple(_chosen(problem, under, top, sample, every, seed)),
+        under=under,
+        device=device,
+        records=records,
+        time_limit_s=time_limit,
+        seed=seed,
+    )
+    with progress_bar("measured", len(request.configurations)) as advance:
+        summary = measure_choice(request, advance)
+    note(
+        f"{summary.done} run ({summary.failed} failed), {summary.already_recorded} recorded before, {summary.left} left"
+    )
+    _show(chosen, problem, records, as_json)
+    if kernel_tuner_cache is not None:
+        _export(chosen, records, kernel_tuner_cache)
+
+
+def _chosen(problem: Any, under: Any, top: int | None, sample: int | None, every: bool, seed: int) -> list[Any]:
+    from .measuring import all_of, best_of, sample_of
+
+    if (top is not None) + (sample is not None) + every > 1:
+        raise InputError("--top, --sample and --all exclude one another")
+    if every:
+        return all_of(problem, under)
+    return sample_of(problem, under, sample, seed) if sample else best_of(problem, under, top or DEFAULT_TOP)
+
+
+def _show(family: Any, problem: Any, path: Path, as_json: bool) -> None:
+    """The records of the problem, fastest first."""
+    from perfmodel.prediction import plain
+    from perfmodel.records import read_records
+    from perfmodel.records.codec import to_json
+    from perfmodel.records.schema import L2State
+
+    wanted = plain(problem)
+    found = [r for r in read_records(path) if r.name == family.name and dict(r.problem) == wanted]
+    if as_json:
+        print_json({"family": family.name, "problem": wanted, "records": [to_json(record) for record in found]})
+        return
+    timed = [(timing.median_s, record) for record in found if (timing := record.timing(L2State.COLD)) is not None]
+    timed.sort(key=lambda pair: pair[0])
+    names = list(timed[0][1].configuration) if timed else []
+    rows = [(n, *record.configuration.values(), time_text(s)) for n, (s, record) in enumerate(timed, 1)]
+    print_table(f"{family.name}: measured, cold L2", ("#", *names, "median"), rows)
+
+
+def _export(family: Any, path: Path, target: Path) -> None:
+    from perfmodel.records import read_measurements
+    from perfmodel.records.kernel_tuner_export import write_kernel_tuner_cache
+
+    write_kernel_tuner_cache(target, read_measurements(path, family), family)
