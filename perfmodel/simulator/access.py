@@ -1,7 +1,8 @@
 """Requests, sectors, lines and wavefronts of warp-level accesses, from the addresses of their lanes.
 
-Warps whose lanes lie in the same pattern relative to their first active lane are analysed once: sectors and lines then depend only on
-the first address modulo a line, and wavefronts not even on that, because adding a constant to every address rotates the banks.
+Warps whose lanes lie in the same pattern relative to their first active lane are analysed once: sectors and lines then
+depend only on the first address modulo a line, and wavefronts not even on that, because adding a constant to every
+address rotates the banks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ Addresses = NDArray[np.uint64]
 
 _INACTIVE = np.uint64(0xA5A5_A5A5_A5A5_A5A5)
 _MIX = np.random.default_rng(0x5EED).integers(1, 2**63, size=WARP_SIZE, dtype=np.uint64) | np.uint64(1)
-"""Odd multipliers that fold the 32 relative addresses of a warp into one key; equal keys are compared in full afterwards."""
+"""Odd multipliers that fold the 32 relative addresses of a warp into one key; equal keys are compared in full
+afterwards."""
 
 
 def distinct_per_row(values: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -32,7 +34,8 @@ def distinct_per_row(values: NDArray[np.uint64]) -> NDArray[np.int64]:
     ordered = values
     if not (values[:, 1:] >= values[:, :-1]).all():
         ordered = np.sort(values, axis=1)
-    return (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1, dtype=np.int64) + 1
+    steps: NDArray[np.int64] = (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1, dtype=np.int64)
+    return steps + 1
 
 
 def phases_of(width_bytes: int) -> int:
@@ -49,8 +52,8 @@ def shared_wavefronts(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Wavefronts of each row of 32 lanes, and how many there would be without bank conflicts.
 
-    In each phase every bank delivers one 4-byte word; lanes that read the same word share it. The wavefronts of a phase are the largest
-    number of distinct words in one bank; a phase without an active lane needs none.
+    In each phase every bank delivers one 4-byte word; lanes that read the same word share it. The wavefronts of a phase
+    are the largest number of distinct words in one bank; a phase without an active lane needs none.
 
     >>> stride_two = np.arange(32, dtype=np.uint64)[None, :] * 8
     >>> [int(n[0]) for n in shared_wavefronts(stride_two, np.ones((1, 32), bool), 4)]
@@ -113,12 +116,15 @@ class WarpPatterns:
         return np.where(self.active, self.relative, np.uint64(0))
 
     def _cases(self, offset: int, modulus: int) -> tuple[Addresses, Mask, NDArray[np.intp]]:
-        """Distinct pairs of pattern and first address modulo ``modulus``: addresses, active lanes, and the case of each warp."""
+        """Distinct pairs of pattern and first address modulo ``modulus``: addresses, active lanes, each warp's case."""
         residue = (self.first + np.uint64(offset % modulus)) % np.uint64(modulus)
-        cases, inverse = np.unique(self.inverse.astype(np.uint64) * np.uint64(modulus) + residue, return_inverse=True)
-        pattern = (cases // np.uint64(modulus)).astype(np.intp)
-        placed = self._filled[pattern] + (cases % np.uint64(modulus))[:, None] + np.uint64(2**48)
-        return placed, self.active[pattern], inverse.reshape(-1)
+        keys = self.inverse * modulus + residue.astype(np.intp)
+        present = np.zeros(len(self.relative) * modulus, np.bool_)
+        present[keys] = True
+        cases = np.flatnonzero(present)
+        pattern = cases // modulus
+        placed = self._filled[pattern] + (cases % modulus).astype(np.uint64)[:, None] + np.uint64(2**48)
+        return placed, self.active[pattern], (np.cumsum(present) - 1)[keys]
 
     def footprint(self, offset: int) -> Footprint:
         """Distinct sectors and lines of each warp when ``offset`` bytes are added to every address."""
@@ -142,22 +148,23 @@ class WarpPatterns:
 
     def local_footprint(self, width_bytes: int, offset: int) -> Footprint:
         """Distinct sectors and lines when the hardware interleaves the local memory of a warp word by word."""
-        words = max(1, width_bytes // BANK_BYTES)
-        address = (self.relative + self.first[self._chosen][:, None] + np.uint64(offset % 2**64)) // np.uint64(
-            BANK_BYTES
+        placed, active, inverse = self._cases(offset, BANK_BYTES)
+        words = placed[:, :, None] // np.uint64(BANK_BYTES) + np.arange(
+            max(1, width_bytes // BANK_BYTES), dtype=np.uint64
         )
-        address = (address[:, :, None] + np.arange(words, dtype=np.uint64)) * np.uint64(WARP_SIZE * BANK_BYTES)
-        address += (np.arange(WARP_SIZE, dtype=np.uint64) * np.uint64(BANK_BYTES))[None, :, None]
-        lane = self.active.argmax(axis=1)
-        fill = address[np.arange(len(address)), lane, 0]
-        address = np.where(self.active[:, :, None], address, fill[:, None, None]).reshape(len(address), -1)
+        lane = np.arange(WARP_SIZE, dtype=np.uint64)[None, :, None]
+        address: Addresses = ((words * np.uint64(WARP_SIZE) + lane) * np.uint64(BANK_BYTES)).astype(np.uint64)
+        of_first = address[np.arange(len(address)), active.argmax(axis=1), 0]
+        filled = np.where(active[:, :, None], address, of_first[:, None, None]).reshape(len(address), -1)
         return Footprint(
-            distinct_per_row(np.sort(address // np.uint64(SECTOR_BYTES), axis=1))[self.inverse],
-            distinct_per_row(np.sort(address // np.uint64(LINE_BYTES), axis=1))[self.inverse],
+            distinct_per_row(filled // np.uint64(SECTOR_BYTES))[inverse],
+            distinct_per_row(filled // np.uint64(LINE_BYTES))[inverse],
         )
 
 
 def rows_and_warps(mask: Any, threads: int) -> Mask:
     """Which warps have an active lane: shape ``(rows, warps)`` of a mask that broadcasts to ``(rows, threads)``."""
     full = np.broadcast_to(mask, (mask.shape[0], threads))
-    return full.reshape(mask.shape[0], threads // WARP_SIZE, WARP_SIZE).any(axis=2)
+    by_warp = full.reshape(mask.shape[0], threads // WARP_SIZE, WARP_SIZE)
+    active: Mask = np.logical_or.reduce(by_warp, axis=2)
+    return active

@@ -17,6 +17,8 @@ from .operands import literal
 from .program import Layout, Program, lay_out
 from .types import VALUE_TYPES, width_bytes
 
+MAX_CONSTANT_BYTES = 65_536
+"""Size of constant memory (CUDA C++ Programming Guide, table of technical specifications)."""
 _ELEMENT = re.compile(r"[{}\s]+")
 
 
@@ -114,6 +116,8 @@ def initialise(program: Program, call: KernelCall) -> Contents:
         addresses[variable.name] = memory.allocate(variable.name, variable.size_bytes, _filled(variable, given))
     constants = program.variables(Space.CONSTANT)
     constant_layout = lay_out(constants)
+    if constant_layout.size_bytes > MAX_CONSTANT_BYTES:
+        raise SimulationError(f"constant memory of {constant_layout.size_bytes} bytes exceeds {MAX_CONSTANT_BYTES}")
     bank = _padded(constant_layout)
     for variable in constants:
         offset = constant_layout.offsets[variable.name]

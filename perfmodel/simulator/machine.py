@@ -96,7 +96,7 @@ class Batch:
 
     def _special_registers(self, launch: Launch) -> dict[str, Values]:
         """Special registers (PTX ISA 10) by name; what the hardware decides has a fixed value."""
-        (gx, gy, gz), (bx, by, _) = launch.grid, launch.block
+        (gx, gy, _), (bx, by, _) = launch.grid, launch.block
         thread, lane = self.thread, self.thread % WARP_SIZE
         block = self.block_ids[:, None]
         one = np.ones((1, 1), np.int64)
@@ -191,7 +191,10 @@ class Lanes:
         effective = both(self.active, guard)
         here = np.broadcast_to(np.ones((1, 1), np.bool_) if effective is None else effective, self.shape)
         threads = rows_and_warps(here, self.threads).sum(axis=1) * WARP_SIZE
-        self.arrived[self.row_index, int(number.flat[0]) % BARRIERS] += threads
+        name = int(number.flat[0]) % BARRIERS
+        self.arrived[self.row_index, name] += threads
+        if self.batch.shadow is not None:
+            self.batch.shadow.arrive(self, name, effective)
 
     def clock(self, scalar_type: ScalarType) -> Values:
         """A counter that grows with every read (``%clock``, ``%globaltimer``)."""

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .expand import Expanded
 
 
+MAX_TEXT = 160
+"""Characters of an instruction that a message shows."""
+
+
 class Space(Enum):
     """State space of a variable or of an access (PTX ISA 5.1)."""
 
@@ -87,9 +91,10 @@ class Instruction:
 
     @property
     def text(self) -> str:
-        """The instruction as PTX text."""
+        """The instruction as one line of PTX, cut where it is longer than anybody reads."""
         guard = f"@{'!' if self.negated else ''}{self.guard} " if self.guard else ""
-        return f"{guard}{self.opcode} {', '.join(self.operands)}".rstrip()
+        text = " ".join(f"{guard}{self.opcode} {', '.join(self.operands)}".split())
+        return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
     def operand(self, position: int) -> str:
         """Operand at a position; a SimulationError names the instruction when it has fewer."""
@@ -100,7 +105,7 @@ class Instruction:
     def error(self, reason: str) -> SimulationError:
         """The error that names this instruction, its PTX line and the reason."""
         where = f" ({self.source.file}:{self.source.line})" if self.source else ""
-        return SimulationError(f"PTX line {self.line}{where}: {self.text}: {reason}")
+        return SimulationError(f"PTX line {self.line}{where}: {self.text}: {' '.join(reason.split())}")
 
 
 @dataclass(frozen=True, slots=True)

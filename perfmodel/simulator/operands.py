@@ -18,8 +18,30 @@ _ADDRESS = re.compile(r"\[\s*([%\w$@~.]+)\s*(?:\+\s*(-?\w+))?\s*\]$")
 _TOKEN = re.compile(r"(?<![\w$%.])%?[A-Za-z_$][\w$@~.]*")
 
 WITHOUT_DESTINATION = frozenset(
-    """st red bra brx ret exit trap bar barrier membar fence cp prefetch prefetchu discard applypriority nanosleep pmevent
-    griddepcontrol brkpt fence stackrestore""".split()
+    [
+        "st",
+        "red",
+        "bra",
+        "brx",
+        "ret",
+        "exit",
+        "trap",
+        "bar",
+        "barrier",
+        "membar",
+        "fence",
+        "cp",
+        "prefetch",
+        "prefetchu",
+        "discard",
+        "applypriority",
+        "nanosleep",
+        "pmevent",
+        "griddepcontrol",
+        "brkpt",
+        "fence",
+        "stackrestore",
+    ]
 )
 """Instructions whose first operand is not written (``bar.red`` excepted)."""
 

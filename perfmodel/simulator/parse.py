@@ -99,12 +99,12 @@ def _closing_brace(text: str, position: int, line: int) -> int:
 
 
 def parse_module(ptx: str) -> Module:
-    """The records of a PTX module; what a kernel's instructions mean is looked at only when that kernel is used.
+    r"""The records of a PTX module; what a kernel's instructions mean is looked at only when that kernel is used.
 
     Raises:
         SimulationError: a directive, declaration or brace is malformed; the text names its line.
 
-    >>> parse_module(".version 8.0\\n.target sm_75\\n.address_size 64\\n.entry k() { ret; }").kernel("k").name
+    >>> parse_module(".version 8.0\n.target sm_75\n.address_size 64\n.entry k() { ret; }").kernel("k").name
     'k'
     """
     if len(ptx) > MAX_PTX_CHARACTERS:

@@ -1,4 +1,4 @@
-"""One base register's addresses over the lanes of a batch: analysed once, used by every access that adds an offset to it."""
+"""One base register's addresses over the lanes of a batch: analysed once, used by all accesses at an offset from it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def both(first: Mask | None, second: Mask | None) -> Mask | None:
 class Plan:
     """Addresses of shape ``(1 | rows, 1 | threads)`` and the mask of lanes that use them (None: all).
 
-    The mask is split into ``row_mask`` of shape ``(rows, 1)`` and ``lane_mask`` of shape ``(1 | rows, threads)``, so that what holds
-    alike for all blocks is looked at once.
+    The mask is split into ``row_mask`` of shape ``(rows, 1)`` and ``lane_mask`` of shape ``(1 | rows, threads)``, so
+    that what holds alike for all blocks is looked at once.
     """
 
     def __init__(self, base: NDArray[np.uint64], mask: Mask | None, rows: int, threads: int) -> None:
@@ -41,14 +41,20 @@ class Plan:
         """Element indices by space and width, kept by the loads and stores that share the plan."""
 
     @cached_property
+    def _narrow_mask(self) -> Mask:
+        """The mask, one column wide where the addresses are."""
+        assert self.mask is not None
+        if self.base.shape[1] == 1:
+            narrow: Mask = np.logical_or.reduce(self.mask, axis=1, keepdims=True)
+            return narrow
+        return self.mask
+
+    @cached_property
     def _selected(self) -> NDArray[np.uint64]:
         """Addresses of active lanes, each pattern once."""
         if self.mask is None:
             return self.base
-        if self.lane_mask is not None and self.base.shape[1] == 1:
-            mask = self.lane_mask.any(axis=1, keepdims=True)
-        else:
-            mask = self.mask
+        mask = self._narrow_mask
         shape = np.broadcast_shapes(self.base.shape, mask.shape)
         return np.broadcast_to(self.base, shape)[np.broadcast_to(mask, shape)]
 
@@ -65,18 +71,15 @@ class Plan:
     @cached_property
     def low_bits(self) -> int:
         """Bits below 16 that any active address has set: what alignment depends on."""
-        return int(np.bitwise_or.reduce(self._selected, axis=None)) & 15
+        bits: int = np.bitwise_or.reduce(self._selected, axis=None).item()
+        return bits & 15
 
     @cached_property
     def read_base(self) -> NDArray[np.uint64]:
         """Addresses in which every inactive lane stands at the lowest active address, so that it can be read."""
         if self.mask is None or self.base.size == 1:
             return self.base
-        if self.lane_mask is not None and self.base.shape[1] == 1:
-            mask = self.lane_mask.any(axis=1, keepdims=True)
-        else:
-            mask = self.mask
-        return np.where(mask, self.base, np.uint64(self.low))
+        return np.where(self._narrow_mask, self.base, np.uint64(self.low))
 
     @cached_property
     def shape(self) -> tuple[int, int]:
@@ -91,11 +94,12 @@ class Plan:
     @cached_property
     def pattern_rows(self) -> int:
         """Rows that the pattern analysis looks at: one where all blocks do the same."""
-        return max(self.base.shape[0], 1 if self.lane_mask is None else self.lane_mask.shape[0])
+        of_mask: int = 1 if self.lane_mask is None else self.lane_mask.shape[0]
+        return max(int(self.base.shape[0]), of_mask)
 
     @cached_property
     def warp_active(self) -> NDArray[np.bool_] | None:
-        """Warps of the pattern rows with an active lane, flat; None where all have one. Idle rows are weighed, not dropped."""
+        """Warps of the pattern rows with an active lane, flat; None where all have one."""
         if self.lane_mask is None:
             return None
         warps = rows_and_warps(self.lane_mask, self.threads)
@@ -125,7 +129,8 @@ class Plan:
         """Active lanes of each analysed warp."""
         if self.lane_mask is None:
             return np.full(self.pattern_rows * self.threads // WARP_SIZE, WARP_SIZE)
-        return self.patterns.active.sum(axis=1)[self.patterns.inverse]
+        per_pattern: NDArray[np.int64] = self.patterns.active.sum(axis=1)
+        return per_pattern[self.patterns.inverse]
 
     def per_row(self, per_warp: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sums over the warps of each block, shape ``(rows,)``."""

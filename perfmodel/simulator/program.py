@@ -47,6 +47,13 @@ def meeting_of(instruction: Instruction) -> Meeting:
     return Meeting.NOBODY
 
 
+def _counts_threads(instruction: Instruction) -> bool:
+    parts = instruction.parts
+    if parts[0] not in ("bar", "barrier") or "warp" in parts:
+        return False
+    return len(instruction.operands) > (3 if "red" in parts else 1)
+
+
 def align_up(offset: int, alignment: int) -> int:
     """Smallest multiple of the alignment that is not below the offset."""
     return -(-offset // alignment) * alignment
@@ -125,6 +132,16 @@ class Program:
                 )
 
     @cached_property
+    def counted(self) -> frozenset[int]:
+        """Units from which the rest of the basic block holds a barrier that counts threads, so that all may have to wait."""
+        found: set[int] = set()
+        for unit in reversed(self.units):
+            follows = not unit.ends_block and unit.index + 1 in found
+            if follows or any(_counts_threads(instruction) for instruction in unit.instructions):
+                found.add(unit.index)
+        return frozenset(found)
+
+    @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
         """All instructions in layout order."""
         return tuple(instruction for block in self.blocks for instruction in block.instructions)
@@ -178,7 +195,7 @@ class Program:
                 writes |= {self.register_index[name] for name in effect.writes}
             gen.append(reads)
             kill.append(writes)
-        live_in: list[set[int]] = [set() for _ in self.units] + [set()]
+        live_in: list[set[int]] = [set() for _ in range(len(self.units) + 1)]
         live_out: list[set[int]] = [set() for _ in self.units]
         changed = True
         while changed:

@@ -40,8 +40,9 @@ class Site:
 class InstructionCount:
     """Totals of one PTX instruction over the blocks executed.
 
-    ``requests`` counts warp-level executions with an active lane; ``conflict_free_wavefronts`` the wavefronts that would do without bank
-    conflicts. Sectors and lines are distinct ones, summed over requests; for local memory, of the interleaved layout.
+    ``requests`` counts warp-level executions with an active lane; ``conflict_free_wavefronts`` the wavefronts that
+    would do without bank conflicts. Sectors and lines are distinct ones, summed over requests; for local memory, of the
+    interleaved layout.
     """
 
     instruction: int
@@ -73,7 +74,7 @@ class AccessObserver(Protocol):
         addresses: NDArray[np.uint64],
         active: NDArray[np.bool_],
     ) -> None:
-        """One instruction of ``n`` warps: linear block and warp of shape ``(n,)``, addresses and mask of shape ``(n, 32)``."""
+        """One instruction of ``n`` warps: linear block and warp, shape ``(n,)``; addresses and mask, ``(n, 32)``."""
 
 
 BLOCK_TOTALS = (
@@ -102,7 +103,7 @@ class Recorder:
         site = self.sites[site_index]
         patterns = plan.patterns
         ones = np.ones(len(patterns.inverse), np.int64)
-        found = [ones, plan.lanes]
+        found: list[NDArray[np.int64] | None] = [ones, plan.lanes]
         if site.space is Space.SHARED:
             found += [None, None, *patterns.wavefronts(site.width_bytes, offset)]
         elif site.space is Space.LOCAL:

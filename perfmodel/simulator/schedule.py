@@ -1,9 +1,10 @@
 """Execution of a batch: which lanes run what next.
 
-Every lane has its own place. Of the places where lanes stand, the one that comes first in the code's layout runs, with all lanes that stand
-there, so that lanes that a branch parted run together again at the first place in layout order that they share, which is where the
-compiler places reconvergence. An instruction that synchronises a warp waits for the lanes that its member mask names, a barrier for the
-block (PTX ISA 3.2 and 9.7.13: independent thread scheduling); lanes that have ended are not waited for.
+Every lane has its own place. Of the places where lanes stand, the one that comes first in the code's layout runs, with
+all lanes that stand there, so that lanes that a branch parted run together again at the first place in layout order
+that they share, which is where the compiler places reconvergence. An instruction that synchronises a warp waits for the
+lanes that its member mask names, a barrier for the block (PTX ISA 3.2 and 9.7.13: independent thread scheduling); lanes
+that have ended are not waited for.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from .translate.warp import barrier_identifier
 
 Values = NDArray[Any]
 STARVATION_STEPS = 4096
-"""Steps after which the place that waits longest runs once, so that a lane that spins on another lane's progress does not block it."""
+"""Steps after which the place that waits longest runs once, so that a lane that spins on another lane's progress does
+not block it."""
 _SUBSET_FRACTION = 0.5
 """When fewer of a batch's blocks than this take part, they are gathered and run alone."""
 
@@ -76,11 +78,13 @@ class Scheduler:
             return
         while self.pending:
             steps += 1
-            if len(self.pending) == 1:
-                (place, mask) = next(iter(self.pending.items()))
+            (place, together), *others = self.pending.items()
+            if not others and place not in self.program.counted:
                 self.pending.clear()
-                self._step_together(place, mask)
+                self._step_together(place, together)
             else:
+                if together is None:
+                    self.pending[place] = np.ones((1, 1), np.bool_)
                 place, mask = self._choose(steps)
                 self._step_apart(place, mask)
 
@@ -213,7 +217,7 @@ class Scheduler:
     # ---- who runs next
 
     def _choose(self, steps: int) -> tuple[int, Mask]:
-        """The first place in layout order with lanes that need not wait, and those lanes, which leave the pending ones."""
+        """The first place in layout order with lanes that need not wait; those lanes leave the pending ones."""
         order = sorted(self.pending)
         if steps % STARVATION_STEPS == 0:
             order = order[1:] + order[:1]
@@ -280,10 +284,11 @@ class Scheduler:
         bits = np.uint64(1) << lane.astype(np.uint64).reshape(1, -1, WARP_SIZE)
         absent_bits = (missing * bits).sum(axis=2, keepdims=True, dtype=np.uint64)
         ready = here & (names & absent_bits == 0)
-        return ready.reshape(rows, self.batch.threads)
+        flat: Mask = ready.reshape(rows, self.batch.threads)
+        return flat
 
     def _ready_blocks(self, unit: Unit, mask: Mask) -> Mask:
-        """Lanes of blocks in which everyone that the barrier waits for stands at it; releases those at its other places too."""
+        """Lanes of blocks whose barrier is complete; those at other places of the same barrier are released too."""
         number = barrier_identifier(unit.instructions[0])
         places = [place for place in self.pending if self._barrier_at(place) == number]
         here = mask
@@ -293,14 +298,17 @@ class Scheduler:
             here = here | other
         count = self._barrier_count(unit)
         if count is None:
-            rows = ~np.broadcast_to(self._live() & ~here, self.shape).any(axis=1)
+            absent = np.broadcast_to(self._live() & ~here, self.shape)
+            rows: Mask = ~np.logical_or.reduce(absent, axis=1)
         else:
             full = np.broadcast_to(here, self.shape)
             present = rows_and_warps(full, self.batch.threads).sum(axis=1) * WARP_SIZE
-            rows = (present + self.arrived[:, number] >= count) & full.any(axis=1)
+            rows = (present + self.arrived[:, number] >= count) & np.logical_or.reduce(full, axis=1)
         if not rows.any():
             return np.zeros((1, 1), np.bool_)
         self.arrived[rows, number] = 0
+        if self.batch.shadow is not None:
+            self.batch.shadow.meet(self.lanes, number, here & rows[:, None])
         for place in places:
             waiting = self.pending[place]
             assert waiting is not None
@@ -336,7 +344,7 @@ class Scheduler:
         """An aligned barrier must be reached by all live lanes of a warp at one place."""
         unit = self.program.units[place]
         instruction = unit.instructions[0]
-        if not self.batch.environment.check or "barrier" in instruction.parts[0] and "aligned" not in instruction.parts:
+        if not self.batch.environment.check or (instruction.name == "barrier" and "aligned" not in instruction.parts):
             return
         live = np.broadcast_to(self._live(), self.shape)
         here = np.broadcast_to(waiting, self.shape)
@@ -370,7 +378,7 @@ class Scheduler:
                     )
 
     def _deadlock(self, order: list[int]) -> tuple[int, Mask]:
-        """Nobody can go on: lanes that wait for a warp go on with a fault, a barrier that nobody completes ends the simulation."""
+        """Nobody can go on: lanes that wait for a warp go on with a fault, an incomplete barrier ends the simulation."""
         for place in order:
             unit = self.program.units[place]
             if unit.meeting is Meeting.WARP:

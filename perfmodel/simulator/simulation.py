@@ -18,12 +18,12 @@ from ..errors import SimulationError
 from ..launch import Buffer, KernelCall, Launch
 from .faults import Fault, FaultError
 from .initialise import Contents, initialise
-from .machine import Batch, Environment
+from .machine import BARRIERS, Batch, Environment
 from .module import Kernel, Module, Space
 from .program import Program, align_up
 from .recorder import AccessObserver, Action, InstructionCount, Recorder
 from .schedule import Limits, Scheduler
-from .shadow import Shadow
+from .shadow import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, Shadow
 from .totals import launch_counts
 from .translate.translation import Translation
 from .types import width_bytes
@@ -48,9 +48,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockTotals:
-    """Totals of each executed block: arrays of shape ``(blocks, fields)`` by action and space, and visits by basic block.
+    """Totals of each executed block: accesses by action and space, and visits by basic block.
 
-    The fields of ``accesses`` are those of `recorder.BLOCK_TOTALS`.
+    Arrays have one row for each block. The fields of ``accesses`` are those of `recorder.BLOCK_TOTALS`.
     """
 
     accesses: Mapping[tuple[Action, Space], NDArray[np.int64]]
@@ -61,9 +61,9 @@ class BlockTotals:
 class Simulation:
     """What the executed blocks did.
 
-    ``blocks`` are their linear indices in the order of execution; ``visits`` has one element per basic block of the kernel: executions by
-    warps with an active lane. ``outputs`` holds the output buffers after execution (in trace mode: none). ``completed`` is False where a
-    fatal fault ended the simulation, which then is the last of ``faults``.
+    ``blocks`` are their linear indices in the order of execution; ``visits`` has one element per basic block of the
+    kernel: executions by warps with an active lane. ``outputs`` holds the output buffers after execution (in trace
+    mode: none). ``completed`` is False where a fatal fault ended the simulation, which then is the last of ``faults``.
     """
 
     kernel: Kernel
@@ -91,7 +91,8 @@ class Simulation:
 
 _TARGET_LANES = 32_768
 """Lanes of a batch at which the arrays of a few registers stay in the second-level cache."""
-_SHADOW_BYTES_PER_BYTE = 28
+MAX_BLOCKS = 2**24
+"""Blocks of one simulation; at the speed of 0.1 ms a block, half an hour."""
 
 
 def _batch_rows(program: Program, threads: int, shared_bytes: int, budget: Budget, arena: int, check: bool) -> int:
@@ -99,7 +100,8 @@ def _batch_rows(program: Program, threads: int, shared_bytes: int, budget: Budge
     widest = max((len(live) for live in program.live_out), default=0)
     held = sum(sorted((width_bytes(t) for t in program.register_types), reverse=True)[: widest + 64])
     per_block = (held + align_up(program.local.size_bytes, 16) + 128) * threads
-    per_block += shared_bytes * (1 + (_SHADOW_BYTES_PER_BYTE if check else 0))
+    shadow = BYTES_PER_SHARED_BYTE + BYTES_PER_SHARED_BYTE_AND_WARP * threads // WARP_SIZE
+    per_block += shared_bytes * (1 + (shadow if check else 0))
     available = (budget.memory_bytes - 2 * arena) // 4
     if available < per_block:
         raise SimulationError(f"memory budget of {budget.memory_bytes} bytes is too small for buffers of {arena} bytes")
@@ -114,6 +116,10 @@ def _check_launch(launch: Launch) -> None:
 
 def _block_ids(launch: Launch, blocks: NDArray[np.int64] | None) -> NDArray[np.int64]:
     total = int(np.prod(launch.grid, dtype=np.int64))
+    if blocks is None and total > MAX_BLOCKS:
+        raise SimulationError(
+            f"the launch has {total} blocks, at most {MAX_BLOCKS} run at once: choose some by `blocks`"
+        )
     if blocks is None:
         return np.arange(total)
     chosen = np.asarray(blocks, np.int64).reshape(-1)
@@ -174,12 +180,14 @@ def simulate(
         blocks: linear indices (x fastest) of the blocks to run; all when None.
         budget: instructions, seconds and bytes; defaults when None.
         observer: receives every global access in program order.
-        check: report races, uninitialised shared memory, divergent barriers and shuffles from inactive lanes as well, and return a
+        check: report races, uninitialised shared memory, divergent barriers and shuffles from inactive lanes as well,
+        and return a
             simulation that a fatal fault ended instead of raising it.
         per_block: also sum by block.
 
     Raises:
-        SimulationError: something is not supported, a budget is used up, or (without ``check``) a fault ended the simulation.
+        SimulationError: something is not supported, a budget is used up, or (without ``check``) a fault ended the
+        simulation.
     """
     budget = budget or Budget()
     _check_launch(launch)
@@ -236,7 +244,7 @@ def _run_batches(
         for start in range(0, len(chosen), rows):
             batch = Batch(environment, chosen[start : start + rows], start)
             if environment.check:
-                batch.shadow = Shadow(batch.rows, batch.threads, batch.shared_stride)
+                batch.shadow = Shadow(batch.rows, batch.threads, batch.shared_stride, BARRIERS)
             try:
                 Scheduler(translation, batch, limits, visits, by_block).run()
             except FaultError:

@@ -97,16 +97,17 @@ def _report(lanes: Lanes, kind: FaultKind, instruction: int, space: Space, plan:
 
 
 def element_index(lanes: Lanes, space: Space, plan: Plan, width: int) -> NDArray[np.int64]:
-    """Index of each lane's address among values of a width in the space's bytes; inactive lanes stand where they may be read."""
+    """Index of each lane's address among values of a width; inactive lanes stand where they may be read."""
     shift = np.uint64(width.bit_length() - 1)
     if space is Space.GLOBAL:
-        return ((plan.read_base - np.uint64(GLOBAL_BASE)) >> shift).view(np.int64)
-    index = (plan.read_base >> shift).view(np.int64)
+        arena: NDArray[np.int64] = ((plan.read_base - np.uint64(GLOBAL_BASE)) >> shift).view(np.int64)
+        return arena
+    index: NDArray[np.int64] = (plan.read_base >> shift).view(np.int64)
     if space is Space.SHARED:
-        return index + (lanes.row_index * (lanes.batch.shared_stride // width))[:, None]
+        index = index + (lanes.row_index * (lanes.batch.shared_stride // width))[:, None]
     if space is Space.LOCAL:
         lane = lanes.row_index[:, None] * lanes.threads + lanes.batch.thread
-        return index + lane * (lanes.batch.local_stride // width)
+        index = index + lane * (lanes.batch.local_stride // width)
     return index
 
 
@@ -205,7 +206,7 @@ def store(
 def generic_parts(
     lanes: Lanes, base: Values, offset: int, guard: Mask | None
 ) -> list[tuple[int, Space, Values, Mask | None]]:
-    """A generic address resolved: site position, space, address within the space and guard, for each space that lanes point to."""
+    """Site position, space, address within it and guard, for each space that the lanes' generic addresses lead to."""
     plan = lanes.plan(base, guard)
     if plan.empty:
         return []

@@ -41,6 +41,10 @@ STORAGE_TYPES: dict[str, ScalarType] = VALUE_TYPES | {
 """How a register of each PTX type is held."""
 
 
+_UNSIGNED: dict[int, ScalarType] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_SIGNED: dict[int, ScalarType] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
 def width_bytes(scalar_type: ScalarType) -> int:
     """Bytes of one value.
 
@@ -52,12 +56,12 @@ def width_bytes(scalar_type: ScalarType) -> int:
 
 def unsigned_of(width: int) -> ScalarType:
     """The unsigned integer type of a width in bytes."""
-    return {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[width]
+    return _UNSIGNED[width]
 
 
 def signed_of(width: int) -> ScalarType:
     """The signed integer type of a width in bytes."""
-    return {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}[width]
+    return _SIGNED[width]
 
 
 def is_float(scalar_type: ScalarType) -> bool:

@@ -1,7 +1,7 @@
 """Atomic operations of the lanes of a batch on global and shared memory (PTX ISA 9.7.13.5).
 
-Lanes of one instruction act one after the other in the order block, warp, lane; blocks that run in one batch execute the same instruction
-together, batches follow one another.
+Lanes of one instruction act one after the other in the order block, warp, lane; blocks that run in one batch execute
+the same instruction together, batches follow one another.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _FOLDS: dict[str, np.ufunc] = {
 
 
 def _increment(old: Values, limit: Values) -> Values:
-    return np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
+    new: Values = np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
+    return new
 
 
 def _decrement(old: Values, limit: Values) -> Values:

@@ -19,7 +19,8 @@ def _bits_of(values: Integers) -> int:
 
 
 def _unsigned(values: Integers) -> Integers:
-    return values.view(unsigned_of(int(values.dtype.itemsize)))
+    bits: Integers = values.view(unsigned_of(int(values.dtype.itemsize)))
+    return bits
 
 
 def clamp_s32(values: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -92,7 +93,8 @@ def high_product(a: Integers, b: Integers) -> Integers:
     result = x1 * y1 + (middle >> shift) + (cross >> shift)
     if is_signed(a.dtype.type):
         result = result - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
-    return result.view(a.dtype)
+    high: Integers = result.view(a.dtype)
+    return high
 
 
 def low_24(values: Integers) -> NDArray[np.int64]:
@@ -161,13 +163,13 @@ def extract_field(values: Integers, position: Words, length: Words) -> Integers:
     start = np.minimum(position & np.uint32(0xFF), np.uint32(bits)).astype(kind)
     count = np.minimum(length & np.uint32(0xFF), np.uint32(bits)).astype(kind)
     mask = np.where(count >= kind(bits), kind((1 << bits) - 1), (kind(1) << count) - kind(1))
-    field = (_unsigned(values) >> start) & mask
+    field: Integers = (_unsigned(values) >> start) & mask
     if not is_signed(values.dtype.type):
         return field
     top = np.minimum(start.astype(np.int64) + count.astype(np.int64) - 1, bits - 1).clip(0).astype(kind)
     sign = (_unsigned(values) >> top) & kind(1)
-    extended = np.where((sign == 1) & (count > 0), field | ~mask, field)
-    return extended.view(values.dtype)
+    extended: Integers = np.where((sign == 1) & (count > 0), field | ~mask, field).view(values.dtype)
+    return extended
 
 
 def insert_field(field: Integers, into: Integers, position: Words, length: Words) -> Integers:
@@ -177,7 +179,8 @@ def insert_field(field: Integers, into: Integers, position: Words, length: Words
     start = np.minimum(position & np.uint32(0xFF), np.uint32(bits)).astype(kind)
     count = np.minimum(length & np.uint32(0xFF), np.uint32(bits)).astype(kind)
     mask = np.where(count >= kind(bits), kind((1 << bits) - 1), (kind(1) << count) - kind(1)) << start
-    return (into & ~mask) | ((field << start) & mask)
+    result: Integers = (into & ~mask) | ((field << start) & mask)
+    return result
 
 
 def bit_mask(position: Words, length: Words, wrap: bool) -> Words:

@@ -17,7 +17,7 @@ def float_to_integer(values: NDArray[Any], target: ScalarType) -> NDArray[Any]:
     >>> float_to_integer(np.array([3e9, -1.0, np.nan], np.float32), np.uint32).tolist()
     [3000000000, 0, 0]
     """
-    limits = np.iinfo(target)
+    limits: np.iinfo[Any] = np.iinfo(np.dtype(target).str)
     wide = values.astype(np.float64)
     high = np.float64(limits.max)
     inside = np.where((wide > limits.min) & (wide < high), wide, 0.0)
@@ -28,9 +28,11 @@ def float_to_integer(values: NDArray[Any], target: ScalarType) -> NDArray[Any]:
 
 def clamp_integer(values: NDArray[Any], target: ScalarType) -> NDArray[Any]:
     """Integers clamped to the range of a type."""
-    limits, own = np.iinfo(target), np.iinfo(values.dtype)
+    limits: np.iinfo[Any] = np.iinfo(np.dtype(target).str)
+    own: np.iinfo[Any] = np.iinfo(values.dtype)
     low, high = max(limits.min, own.min), min(limits.max, own.max)
-    return np.clip(values, values.dtype.type(low), values.dtype.type(high)).astype(target)
+    clamped: NDArray[Any] = np.clip(values, values.dtype.type(low), values.dtype.type(high)).astype(target)
+    return clamped
 
 
 def convert_directed(values: NDArray[Any], target: ScalarType, rounding: str) -> NDArray[Any]:

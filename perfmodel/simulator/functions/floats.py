@@ -1,7 +1,8 @@
 """Floating-point functions with the roundings of PTX, element by element (PTX ISA 9.7.3, 9.7.4).
 
-``fma.rn.f32`` is computed as a double-precision product, which is exact, and a double-precision sum, rounded to single: where the sum
-lies within half a double ulp of the middle between two floats, this double rounding differs from the hardware by one float ulp.
+``fma.rn.f32`` is computed as a double-precision product, which is exact, and a double-precision sum, rounded to single:
+where the sum lies within half a double ulp of the middle between two floats, this double rounding differs from the
+hardware by one float ulp.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ def flush(x: Floats) -> Floats:
 
 def saturate(x: Floats) -> Floats:
     """Values clamped to [0, 1]; NaN becomes 0."""
-    return np.where(np.isnan(x), x.dtype.type(0), np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(1)))
+    clamped: Floats = np.where(
+        np.isnan(x), x.dtype.type(0), np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(1))
+    )
+    return clamped
 
 
 def rectify(x: Floats) -> Floats:
@@ -40,7 +44,8 @@ def fma_f32(a: Floats, b: Floats, c: Floats) -> Floats:
         total += c
     else:
         total = total + c
-    return total.astype(np.float32)
+    single: Floats = total.astype(np.float32)
+    return single
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -111,10 +116,8 @@ def _directed(split: Split, target: np.dtype[Any], toward: float | None) -> Floa
     below = (near.astype(np.float64) < value) | ((near.astype(np.float64) == value) & (rest > 0))
     down = np.where(above, np.nextafter(near, target.type(-np.inf)), near)
     up = np.where(below, np.nextafter(near, target.type(np.inf)), near)
-    if toward is None:
-        chosen = np.where(value < 0, up, down)
-    else:
-        chosen = up if toward > 0 else down
+    nearer_zero = np.where(value < 0, up, down)
+    chosen = nearer_zero if toward is None else (up if toward > 0 else down)
     return np.where(np.isfinite(value), chosen, near)
 
 
@@ -218,7 +221,7 @@ def _narrowed(values: Floats, kind: str) -> NDArray[np.uint16]:
 def narrow(
     function: Callable[..., Floats], kind: str, packed: bool, relu: bool, sat: bool, *operands: NDArray[Any]
 ) -> NDArray[Any]:
-    """A function of half-precision or bfloat16 bits, computed in double precision and rounded; packed: of both halves."""
+    """A function of half-precision or bfloat16 bits (packed: of both halves), computed in double precision."""
 
     def one(*bits: NDArray[np.uint16]) -> NDArray[np.uint16]:
         result = function(*(_widen(b, kind) for b in bits))
@@ -254,9 +257,11 @@ def test_notanumber(x: Floats) -> NDArray[np.bool_]:
 
 def test_normal(x: Floats) -> NDArray[np.bool_]:
     """Finite and not below the smallest normal number."""
-    return np.isfinite(x) & (np.abs(x) >= np.finfo(x.dtype).tiny)
+    result: NDArray[np.bool_] = np.logical_and(np.isfinite(x), np.abs(x) >= np.finfo(x.dtype).tiny)
+    return result
 
 
 def test_subnormal(x: Floats) -> NDArray[np.bool_]:
     """Below the smallest normal number, and not zero."""
-    return (x != 0) & (np.abs(x) < np.finfo(x.dtype).tiny)
+    result: NDArray[np.bool_] = np.logical_and(x != 0, np.abs(x) < np.finfo(x.dtype).tiny)
+    return result

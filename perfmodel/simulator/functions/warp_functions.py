@@ -40,7 +40,8 @@ def _count(lanes: Lanes, site: int, mask: Mask | None) -> None:
 
 def _ballot(mask: Mask) -> NDArray[np.uint64]:
     """Bits of the true lanes of each warp, from shape ``(rows, warps, 32)`` to ``(rows, warps, 1)``."""
-    return (mask * _BITS).sum(axis=2, keepdims=True, dtype=np.uint64)
+    bits: NDArray[np.uint64] = (mask * _BITS).sum(axis=2, keepdims=True, dtype=np.uint64)
+    return bits
 
 
 def member_lanes(lanes: Lanes, mask: Values | None, guard: Mask | None) -> Mask:
@@ -50,7 +51,7 @@ def member_lanes(lanes: Lanes, mask: Values | None, guard: Mask | None) -> Mask:
     by_warp = _by_warp(lanes, here)
     if mask is None:
         return by_warp
-    named = (_by_warp(lanes, mask).astype(np.uint64) >> np.arange(WARP_SIZE, dtype=np.uint64)) & np.uint64(1) == 1
+    named: Mask = (_by_warp(lanes, mask).astype(np.uint64) >> np.arange(WARP_SIZE, dtype=np.uint64)) & np.uint64(1) == 1
     return by_warp & named
 
 
@@ -119,13 +120,14 @@ def vote(lanes: Lanes, site: int, mode: str, predicate: Mask, mask: Values | Non
     warp_barrier(lanes, guard)
     members = member_lanes(lanes, mask, guard)
     holds = _by_warp(lanes, predicate) & members
+    result: Values
     if mode == "ballot":
         result = _ballot(holds).astype(np.uint32)
     elif mode == "any":
-        result = holds.any(axis=2, keepdims=True)
+        result = np.logical_or.reduce(holds, axis=2, keepdims=True)
     else:
-        every = (holds == members).all(axis=2, keepdims=True)
-        result = every if mode == "all" else every | ~holds.any(axis=2, keepdims=True)
+        every = np.logical_and.reduce(holds == members, axis=2, keepdims=True)
+        result = every if mode == "all" else every | ~np.logical_or.reduce(holds, axis=2, keepdims=True)
     return _spread(lanes, result)
 
 
@@ -185,13 +187,10 @@ def warp_barrier(lanes: Lanes, guard: Mask | None) -> None:
         lanes.batch.shadow.warp_barrier(lanes, both(lanes.active, guard))
 
 
-def block_barrier(lanes: Lanes) -> None:
-    """Order the shared-memory accesses of the blocks that are here."""
+def block_barrier(lanes: Lanes, number: int) -> None:
+    """Order the shared-memory accesses of all lanes, which are here together."""
     if lanes.batch.shadow is not None:
-        rows = None
-        if lanes.active is not None:
-            rows = np.broadcast_to(lanes.active, lanes.shape).any(axis=1)
-        lanes.batch.shadow.block_barrier(lanes, rows)
+        lanes.batch.shadow.meet(lanes, number, lanes.active)
 
 
 def reduce_block(lanes: Lanes, mode: str, predicate: Mask) -> Values:
@@ -199,11 +198,14 @@ def reduce_block(lanes: Lanes, mode: str, predicate: Mask) -> Values:
     here = np.ones((1, 1), np.bool_) if lanes.active is None else lanes.active
     shape = (max(predicate.shape[0], here.shape[0]), lanes.threads)
     holds = np.broadcast_to(predicate & here, shape)
+    result: Values
     if mode == "popc":
-        return holds.sum(axis=1, keepdims=True).astype(np.uint32)
-    if mode == "or":
-        return holds.any(axis=1, keepdims=True)
-    return (holds == np.broadcast_to(here, shape)).all(axis=1, keepdims=True)
+        result = holds.sum(axis=1, keepdims=True).astype(np.uint32)
+    elif mode == "or":
+        result = np.logical_or.reduce(holds, axis=1, keepdims=True)
+    else:
+        result = np.logical_and.reduce(holds == np.broadcast_to(here, shape), axis=1, keepdims=True)
+    return result
 
 
 def trap(lanes: Lanes, instruction: int, guard: Mask | None) -> None:

@@ -148,7 +148,7 @@ def emit_cvta(e: Emitter, i: Instruction) -> None:
         raise i.error("state space is not supported")
     value = e.read(i, i.operand(1), np.uint64)
     window = window_of(space)
-    if window and value.startswith("C.environment.symbol") or window:
+    if window:
         value = f"({value}{'-' if 'to' in parts else '+'}{e.pool.constant(np.full((1, 1), window, np.uint64))})"
     e.write(i, i.operand(0), value, np.uint64)
 
@@ -225,7 +225,8 @@ def emit_shift(e: Emitter, i: Instruction) -> None:
     if right and is_signed(scalar_type):
         amount = f"({amount}).view({scalar_type.__name__})"
         if width == 4:
-            amount = f"minimum({e.read(i, i.operand(2), np.uint32)},{e.pool.constant(np.full((1, 1), 32, np.uint32))}).view(int32)"
+            limit = e.pool.constant(np.full((1, 1), 32, np.uint32))
+            amount = f"minimum({e.read(i, i.operand(2), np.uint32)},{limit}).view(int32)"
     elif is_signed(scalar_type):
         scalar_type = unsigned_of(width)
     e.write(i, i.operand(0), f"({e.read(i, i.operand(1), scalar_type)}{'>>' if right else '<<'}{amount})", scalar_type)

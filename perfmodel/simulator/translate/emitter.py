@@ -14,16 +14,36 @@ from ..recorder import Action, Site
 from ..types import ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 
 CLOCKS = frozenset({"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"})
-WIDE_SPECIAL = frozenset({"%clock64", "%globaltimer", "%gridid"})
 _AXES = tuple(
     f"%{stem}.{axis}"
-    for stem in ("tid ntid ctaid nctaid clusterid nclusterid cluster_ctaid cluster_nctaid".split())
+    for stem in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
     for axis in "xyz"
 )
 SPECIAL = frozenset(_AXES) | frozenset(
-    """%laneid %warpid %nwarpid %lanemask_eq %lanemask_lt %lanemask_le %lanemask_ge %lanemask_gt %smid %nsmid %gridid
-    %dynamic_smem_size %total_smem_size %aggr_smem_size %cluster_ctarank %cluster_nctarank %is_explicit_cluster
-    %reserved_smem_offset_begin %reserved_smem_offset_end %reserved_smem_offset_cap %envreg1 %envreg2""".split()
+    [
+        "%laneid",
+        "%warpid",
+        "%nwarpid",
+        "%lanemask_eq",
+        "%lanemask_lt",
+        "%lanemask_le",
+        "%lanemask_ge",
+        "%lanemask_gt",
+        "%smid",
+        "%nsmid",
+        "%gridid",
+        "%dynamic_smem_size",
+        "%total_smem_size",
+        "%aggr_smem_size",
+        "%cluster_ctarank",
+        "%cluster_nctarank",
+        "%is_explicit_cluster",
+        "%reserved_smem_offset_begin",
+        "%reserved_smem_offset_end",
+        "%reserved_smem_offset_cap",
+        "%envreg1",
+        "%envreg2",
+    ]
 )
 
 
@@ -66,8 +86,8 @@ class Pool:
 class Emitter:
     """Builds the source of one function: ``def unit(C, R, m)`` with lanes, registers and the mask to merge under.
 
-    The function returns what the block's last instruction branches on, if it does. With ``masked`` set, registers that live on are
-    merged into their old values under the mask ``m``.
+    The function returns what the block's last instruction branches on, if it does. With ``masked`` set, registers that
+    live on are merged into their old values under the mask ``m``.
     """
 
     def __init__(self, pool: Pool, live_out: set[int], masked: bool) -> None:

@@ -177,8 +177,23 @@ EMITTERS = {
     "red": emit_atom,
     "cp": emit_cp,
     **dict.fromkeys(
-        """ldmatrix stmatrix movmatrix wmma mma wgmma tcgen05 mbarrier clusterlaunchcontrol tensormap multimem mapa getctarank
-        elect setmaxnreg""".split(),
+        [
+            "ldmatrix",
+            "stmatrix",
+            "movmatrix",
+            "wmma",
+            "mma",
+            "wgmma",
+            "tcgen05",
+            "mbarrier",
+            "clusterlaunchcontrol",
+            "tensormap",
+            "multimem",
+            "mapa",
+            "getctarank",
+            "elect",
+            "setmaxnreg",
+        ],
         emit_ldmatrix,
     ),
 }

@@ -58,7 +58,7 @@ def address_slice(program: Program) -> tuple[frozenset[Space], set[int]]:
 def _read_spaces(space: Space) -> set[Space]:
     if space is Space.GENERIC:
         return {Space.GLOBAL, Space.SHARED, Space.LOCAL}
-    return {space} - {Space.CONSTANT, Space.PARAMETER}
+    return set() if space in (Space.CONSTANT, Space.PARAMETER) else {space}
 
 
 def _feeds_memory(instruction: Instruction, kept: set[Space]) -> bool:

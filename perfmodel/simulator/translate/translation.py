@@ -13,6 +13,7 @@ from ..memory import is_in_space
 from ..module import Instruction, Kernel, Space
 from ..program import Meeting, Program, Unit
 from ..transfer import copy_async, load, load_generic, store, store_generic, touch, touch_generic
+from ..types import STORAGE_TYPES, VALUE_TYPES
 from . import basic, conversion, floating, integer, memory, warp
 from .emitter import Emitter, Pool
 from .slices import address_slice
@@ -72,11 +73,7 @@ def _namespace() -> dict[str, Any]:
         "copy_async": copy_async,
         **floats.directed_functions(),
     }
-    for scalar in (
-        np.bool_, np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64,
-    ):  # fmt: skip
-        names[scalar.__name__] = scalar
-    names["bool_"] = names["bool"] = np.bool_
+    names.update({scalar.__name__: scalar for scalar in (*STORAGE_TYPES.values(), *VALUE_TYPES.values())})
     for module in (bits, floats, conversions, warp_functions, atomics):
         names.update({name: value for name, value in vars(module).items() if callable(value) and name[0] != "_"})
     return names

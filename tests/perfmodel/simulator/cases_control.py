@@ -29,7 +29,7 @@ def collatz() -> Case:
     for value in range(1, n + 1):
         count = 0
         while value != 1:
-            value = 3 * value + 1 if value % 2 else value // 2  # noqa: PLW2901
+            value = 3 * value + 1 if value % 2 else value // 2
             count += 1
         steps.append(count)
     return Case(

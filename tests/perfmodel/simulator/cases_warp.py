@@ -175,7 +175,6 @@ def named_barriers() -> Case:
         parameters=(blank("out", 64, np.int32), given("in", values), np.int32(rounds)),
         expected={"out": (values * 2).sum(axis=0)[::-1]},
         counts={"barriers": 2 * rounds * 4},
-        clean=False,  # the shadow orders by barriers of the whole block alone
     )
 
 

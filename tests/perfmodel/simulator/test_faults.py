@@ -1,0 +1,115 @@
+"""Kernels with a planted fault: kind, block, thread and source line are found, and nothing else is reported."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfmodel.compiler import CompileRequest
+from perfmodel.compiler.front_end import compile_to_ptx
+from perfmodel.launch import Buffer, KernelCall, Launch
+from perfmodel.simulator import Budget, FaultError, FaultKind, Module, Simulation, parse_module, simulate
+
+pytestmark = pytest.mark.compiler
+FOLDER = Path(__file__).parent / "faulty"
+OUT = Buffer(name="out", array=np.zeros(64, np.int32), output=True)
+
+
+@cache
+def module(name: str) -> Module:
+    request = CompileRequest(
+        source=(FOLDER / f"{name}.cu").read_text(), kernel=name, file_name=f"{name}.cu", options=("-lineinfo",)
+    )
+    return parse_module(compile_to_ptx(request, "compute_75").text)
+
+
+def fault_line(name: str) -> int:
+    lines = (FOLDER / f"{name}.cu").read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if "FAULT" in line)
+
+
+def run(name: str, threads: int, *inputs: Buffer, blocks: int = 1, shared: int = 0, check: bool = True) -> Simulation:
+    launch = Launch(grid_x=blocks, block_x=threads, dynamic_shared_bytes=shared)
+    return simulate(module(name), name, launch, KernelCall(parameters=(OUT, *inputs)), check=check)
+
+
+RACE, BARRIER, LANE = FaultKind.SHARED_RACE, FaultKind.DIVERGENT_BARRIER, FaultKind.INACTIVE_LANE
+
+
+@pytest.mark.parametrize(
+    ("name", "threads", "kind", "thread"),
+    [
+        ("missing_barrier", 64, RACE, 0),  # thread 0 reads what thread 40 of the other warp wrote
+        ("write_after_read", 64, RACE, 0),
+        ("one_place", 32, RACE, 1),  # thread 0 comes first, thread 1 differs from it
+        ("within_warp", 32, RACE, 0),
+        ("uninitialised", 64, FaultKind.UNINITIALISED_SHARED, 63),
+        ("divergent_barrier", 64, BARRIER, 1),
+        ("ended_before_barrier", 64, BARRIER, 0),
+        ("inactive_shuffle", 32, LANE, 12),  # 12 + 4 is the first lane outside the mask
+        ("absent_member", 32, LANE, 0),
+    ],
+)
+def test_collected_faults(name: str, threads: int, kind: FaultKind, thread: int) -> None:
+    simulation = run(name, threads)
+    assert simulation.completed
+    assert {fault.kind for fault in simulation.faults} == {kind}
+    (found,) = [fault for fault in simulation.faults if fault.source_line == fault_line(name)]
+    assert (found.block, found.thread) == ((0, 0, 0), (thread, 0, 0))
+    assert f"{name}.cu:{fault_line(name)}" in found.text
+
+
+def test_the_same_kernels_run_unchecked() -> None:
+    simulation = run("missing_barrier", 64, check=False)
+    assert simulation.faults == ()
+    assert simulation.outputs["out"].tolist() == [(t + 40) % 64 for t in range(64)]
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "shared", "kind", "block", "thread"),
+    [
+        (
+            "out_of_bounds",
+            [np.zeros(64, np.int32)],
+            0,
+            FaultKind.OUT_OF_BOUNDS,
+            1,
+            31,
+        ),  # block 1, thread 31 reads in[64]
+        ("shared_out_of_bounds", [], 128, FaultKind.OUT_OF_BOUNDS, 0, 16),  # byte 16 * 8 is the first beyond
+        ("misaligned", [np.zeros(400, np.float32)], 0, FaultKind.MISALIGNED, 0, 5),
+        ("incomplete_barrier", [], 0, FaultKind.DEADLOCK, 0, 0),
+        ("failed_assertion", [np.array([1] * 20 + [-1] + [1] * 40, np.int32)], 0, FaultKind.TRAP, 0, 20),
+    ],
+)
+def test_fatal_faults(
+    name: str, inputs: list[np.ndarray], shared: int, kind: FaultKind, block: int, thread: int
+) -> None:
+    buffers = [Buffer(name="in", array=array) for array in inputs]
+    simulation = run(name, 32, *buffers, blocks=2, shared=shared)
+    assert not simulation.completed
+    (fault,) = simulation.faults
+    assert (fault.kind, fault.block, fault.thread) == (kind, (block, 0, 0), (thread, 0, 0))
+    assert fault.source_line == fault_line(name)
+    with pytest.raises(FaultError, match=kind.value):
+        run(name, 32, *buffers, blocks=2, shared=shared, check=False)
+
+
+def test_an_access_past_a_buffer_names_it() -> None:
+    with pytest.raises(FaultError, match="0 bytes past the end of 'in'"):
+        run("out_of_bounds", 32, Buffer(name="in", array=np.zeros(64, np.int32)), blocks=2, check=False)
+
+
+def test_the_number_of_faults_is_capped() -> None:
+    simulation = simulate(
+        module("missing_barrier"),
+        "missing_barrier",
+        Launch(grid_x=1, block_x=64),
+        KernelCall(parameters=(OUT,)),
+        check=True,
+        budget=Budget(faults=0),
+    )
+    assert simulation.faults == ()
