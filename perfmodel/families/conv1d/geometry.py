@@ -53,9 +53,13 @@ def staging_words(problem: Conv1d, channels_per_thread: int) -> int:
 
 
 def warp_sum_words(problem: Conv1d, channels_per_thread: int) -> int:
-    """Shared words of the warps' sums; a block of one warp needs none."""
+    """Shared words of the warps' sums up to the next float4, where the staging starts; a block of one warp needs none.
+
+    >>> warp_sum_words(Conv1d(in_channels=320, length=13, filter_width=3, padding=1), 1)  # 10 warps, 13 outputs
+    132
+    """
     warps = warps_per_block(problem, channels_per_thread)
-    return warps * problem.output_length if warps > 1 else 0
+    return int(round_up(warps * problem.output_length, 4)) if warps > 1 else 0
 
 
 def widest_vector(words: int) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...definitions import FLOAT_BYTES, SECTOR_BYTES, ceil_div
 from ...gpu import Gpu
+from ...occupancy import l1_cache_bytes
 from .problem import Conv1d
 
 
@@ -23,38 +24,40 @@ def _sectors(words: int) -> int:
     return int(ceil_div(words * FLOAT_BYTES, SECTOR_BYTES))
 
 
-def _reads_of_an_input(problem: Conv1d, resident_blocks_per_sm: int, shared_bytes: int, gpu: Gpu) -> int:
+def _reads_of_an_input(problem: Conv1d, resident_blocks: int, shared_bytes: int, gpu: Gpu) -> int:
     """How often L2 is asked for a batch element: once for each SM where L1 keeps it between blocks, else for each block.
 
     Blocks run through the batch first, so that L1 keeps an element only if the whole batch fits beside the weights.
     """
-    free_bytes = gpu.l1_bytes_per_sm - resident_blocks_per_sm * shared_bytes
-    wanted = FLOAT_BYTES * (problem.batch * problem.input_words + resident_blocks_per_sm * problem.weight_words)
-    if wanted <= free_bytes:
+    wanted = FLOAT_BYTES * (problem.batch * problem.input_words + resident_blocks * problem.weight_words)
+    if wanted <= int(l1_cache_bytes(gpu, resident_blocks * shared_bytes)):
         return min(problem.out_channels, gpu.sm_count)
     return problem.out_channels
 
 
-def beyond_l1(problem: Conv1d, threads: int, shared_bytes: int, output_sectors: int, gpu: Gpu) -> BeyondL1:
+def beyond_l1(problem: Conv1d, resident_blocks: int, shared_bytes: int, output_sectors: int, gpu: Gpu) -> BeyondL1:
     """Traffic of one launch: weights reach an SM once per block, inputs as often as L1 cannot keep them.
 
     DRAM moves every tensor once (compulsory traffic); inputs that exceed L2 come again for each run through the batch.
+
+    Args:
+        problem: the convolution.
+        resident_blocks: blocks of an SM at once, at least 1.
+        shared_bytes: shared memory of a block, which takes L1's place.
+        output_sectors: sectors that the blocks store.
+        gpu: the GPU.
     """
-    resident = max(1, min(gpu.max_blocks_per_sm, 32 * gpu.max_warps_per_sm // threads))
-    if shared_bytes:
-        resident = max(1, min(resident, gpu.shared_bytes_per_sm // shared_bytes))
     input_sectors = problem.batch * _sectors(problem.input_words)
     weight_sectors = problem.out_channels * _sectors(problem.weight_words)
     runs = 1
     if input_sectors * SECTOR_BYTES > gpu.l2_bytes:
-        runs = ceil_div(problem.blocks, max(problem.batch, gpu.sm_count * resident))
+        runs = ceil_div(problem.blocks, max(problem.batch, gpu.sm_count * resident_blocks))
     unique_words = problem.out_channels * (problem.weight_words + 1)
-    output_bytes = FLOAT_BYTES * problem.blocks * problem.output_length
     return BeyondL1(
         l2_read_sectors=problem.batch * weight_sectors
-        + input_sectors * _reads_of_an_input(problem, resident, shared_bytes, gpu)
+        + input_sectors * _reads_of_an_input(problem, resident_blocks, shared_bytes, gpu)
         + problem.out_channels,
         l2_write_sectors=output_sectors,
         dram_read_bytes=FLOAT_BYTES * unique_words + runs * FLOAT_BYTES * problem.batch * problem.input_words,
-        dram_write_bytes=output_bytes,
+        dram_write_bytes=FLOAT_BYTES * problem.blocks * problem.output_length,
     )

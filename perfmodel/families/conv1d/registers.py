@@ -16,6 +16,8 @@ _OCCUPANCY_STEPS = (32, 40, 48, 56, 64, 72, 80, 96, 128)
 _LARGEST_STEPPED = 108
 _ADDRESS_REGISTERS = 8
 _SMALLEST = 22
+_AMPERE_CEILING = 40
+"""For 8.x the compiler gives up a few resident warps of 8.0 rather than schedule tightly."""
 
 
 def _largest_allowed(threads: int, gpu: Gpu) -> int:
@@ -33,9 +35,10 @@ def _demand(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> in
         return max(_SMALLEST, relaxed, problem.length + problem.filter_width + 7)
     input_words = problem.length * configuration.channels_per_thread
     weight_words = problem.filter_width * configuration.channels_per_thread
-    live = input_words + weight_words + _ADDRESS_REGISTERS
+    live = input_words + weight_words + _ADDRESS_REGISTERS + problem.output_length // 8
     if live <= full_occupancy:
-        return max(_SMALLEST, min(round(1.27 * (input_words + weight_words) + 14.5), full_occupancy))
+        ceiling = max(full_occupancy, _AMPERE_CEILING) if gpu.compute_capability[0] == 8 else full_occupancy
+        return max(_SMALLEST, min(round(1.27 * (input_words + weight_words) + 14.5), ceiling))
     if live <= _LARGEST_STEPPED:
         return min(step for step in _OCCUPANCY_STEPS if step >= live)
     return round(1.1 * input_words + 1.3 * weight_words + 16)

@@ -9,13 +9,14 @@ import numpy as np
 from ...counts import COUNT_NAMES, Counts
 from ...gpu import Gpu
 from ...launch import Launch
+from ...occupancy import occupancy
 from ...work import Work
 from .configuration import Conv1dConfiguration
 from .counts_naive import naive_tally
 from .counts_optimized import optimized_tally
-from .hierarchy import beyond_l1
+from .hierarchy import BeyondL1, beyond_l1
 from .problem import Conv1d
-from .registers import spilled_words
+from .registers import estimated_registers, spilled_words
 from .tally import Tally
 
 INSTRUCTION_BYTES = 16
@@ -31,7 +32,7 @@ def tally(problem: Conv1d, configuration: Conv1dConfiguration) -> Tally:
 
 
 def launch_counts(
-    problem: Conv1d, configuration: Conv1dConfiguration, done: Tally, shared_bytes: int, gpu: Gpu
+    problem: Conv1d, configuration: Conv1dConfiguration, done: Tally, outer: BeyondL1, gpu: Gpu
 ) -> Counts:
     """Counts of the whole launch of one configuration, as scalars, from what it executes."""
     blocks = problem.blocks
@@ -40,7 +41,6 @@ def launch_counts(
     instructions = {name: blocks * count for name, count in done.instructions_per_block.items()}
     spills = blocks * done.warps_per_block * spilled_words(problem, configuration, gpu)
     requests = done.global_loads.requests + done.global_stores.requests + loads.requests + stores.requests + 2 * spills
-    outer = beyond_l1(problem, 32 * done.warps_per_block, shared_bytes, done.global_stores.sectors, gpu)
     return Counts(
         global_load_requests=done.global_loads.requests,
         global_load_sectors=done.global_loads.sectors,
@@ -74,11 +74,18 @@ def conv1d_work(problem: Conv1d, configurations: Sequence[Conv1dConfiguration], 
     """
     naive = np.array([c.channels_per_thread is None for c in configurations])
     shared_bytes = np.asarray(launch.static_shared_bytes) + np.asarray(launch.dynamic_shared_bytes)
+    resident = occupancy(
+        gpu,
+        threads_per_block=launch.threads_per_block,
+        registers_per_thread=np.array([estimated_registers(problem, c, gpu) for c in configurations]),
+        shared_bytes_per_block=shared_bytes,
+    ).blocks_per_sm
     tallies = [tally(problem, configuration) for configuration in configurations]
-    counts = [
-        launch_counts(problem, configuration, done, int(size), gpu)
-        for configuration, done, size in zip(configurations, tallies, shared_bytes, strict=True)
-    ]
+    counts = []
+    for index, (configuration, done) in enumerate(zip(configurations, tallies, strict=True)):
+        blocks_at_once = max(1, int(resident[index]))
+        outer = beyond_l1(problem, blocks_at_once, int(shared_bytes[index]), done.global_stores.sectors, gpu)
+        counts.append(launch_counts(problem, configuration, done, outer, gpu))
     return Work(
         launch=launch,
         counts=_stacked(counts),

@@ -1,0 +1,61 @@
+"""What the compiler makes of the kernels: access widths, no spills, and the registers that the estimate foresees."""
+
+import numpy as np
+import pytest
+
+from perfmodel.compiler import compile_kernel, compile_many
+from perfmodel.families.base import Batch
+from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
+from perfmodel.gpus import load_gpu
+from perfmodel.occupancy import occupancy
+
+pytestmark = pytest.mark.compiler
+
+NAIVE = Conv1dConfiguration(variant=Variant.NAIVE, channels_per_thread=None)
+SHAPES = ((256, 16), (512, 4), (1024, 4), (1024, 8))
+CANDIDATES = [
+    (Conv1d(in_channels=in_channels, out_channels=512, length=length), configuration)
+    for in_channels, length in SHAPES
+    for configuration in (NAIVE, *(Conv1dConfiguration(channels_per_thread=c) for c in (1, 2, 4, 8)))
+] + [
+    (Conv1d(in_channels=300, length=13, filter_width=3, padding=1), Conv1dConfiguration(channels_per_thread=c))
+    for c in (1, 2, 3)
+]
+
+
+def test_access_widths_of_the_profiled_configuration_are_the_published_ones() -> None:
+    gpu = load_gpu("a100-sxm-80gb")
+    request = FAMILY.compile_request(Conv1d(), Conv1dConfiguration(channels_per_thread=4), gpu)
+    compiled = compile_kernel(request, gpu.architecture)
+    mix = compiled.profile()
+    assert mix.count("global_load", 16) == 4  # float4 of the input
+    assert mix.count("global_load", 4) == 20 + 1  # weights and the bias
+    assert mix.count("shared_load", 16) == 5  # a thread's 20 weights
+    assert mix.count("fp32_fma") == 4 * 14
+    assert mix.count("shuffles") == 4 * 5
+    assert mix.loops == ()  # everything is unrolled
+    assert compiled.resources.spill_store_bytes == 0
+
+
+@pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "a100-sxm-80gb", "h200"])
+def test_register_estimate(gpu_id: str) -> None:
+    gpu = load_gpu(gpu_id)
+    compiled = compile_many([(FAMILY.compile_request(p, c, gpu), gpu.architecture) for p, c in CANDIDATES])
+    errors, same = [], []
+    for (problem, configuration), kernel in zip(CANDIDATES, compiled, strict=True):
+        assert not isinstance(kernel, Exception)
+        assert kernel.resources.spill_store_bytes == 0
+        batch = Batch.of([configuration])
+        estimate, actual = int(FAMILY.registers(problem, batch, gpu)[0]), kernel.resources.registers_per_thread
+        launch = FAMILY.launch(problem, batch, gpu)
+        assert kernel.resources.static_shared_bytes == launch.static_shared_bytes[0]
+        resident = occupancy(
+            gpu,
+            threads_per_block=launch.threads_per_block,
+            registers_per_thread=[estimate, actual],
+            shared_bytes_per_block=launch.static_shared_bytes + launch.dynamic_shared_bytes,
+        ).blocks_per_sm
+        errors.append(abs(estimate - actual))
+        same.append(resident[0] == resident[1])
+    assert np.median(errors) <= 4
+    assert np.mean(same) >= 0.85
