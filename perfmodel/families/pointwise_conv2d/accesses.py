@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 LINE_WORDS = LINE_BYTES // FLOAT_BYTES
 SECTOR_WORDS = SECTOR_BYTES // FLOAT_BYTES
-MAX_RUNS = 64
+MAX_RUNS = 512
 """Runs of positions that are enumerated for each number of existing positions; more of them are sampled evenly."""
 
 

@@ -84,6 +84,6 @@ def candidates(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], g
         limit=limit,
         planned=planned,
         fetched=fetched,
-        registers=estimate(problem, tile, fetched, gpu, limit.registers_per_thread),
+        registers=estimate(problem, tile, fetched, gpu),
         shared_bytes=shared_bytes,
     )

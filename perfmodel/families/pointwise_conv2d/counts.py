@@ -23,13 +23,20 @@ from .kernel_constants import SharedLayout, operand_of, shared_layout
 from .problem import PointwiseConv2d
 from .shared_layout import read_wavefronts
 
-PROLOGUE_INTEGER = 90
-"""Integer and move instructions of a warp before its first slab: addresses, predicates, cleared sums."""
-SLAB_INTEGER = 6
-"""… in each slab beside one pointer step for each fetched run."""
-STORE_INTEGER = 7
-"""… for each stored output: its column, row, guards and address."""
-SLAB_CONTROL = 2
+PROLOGUE_INTEGER = 60
+"""Integer and move instructions of a warp beside those below; all of these are means over 60 compiled kernels."""
+CLEARED_SUM = 0.7
+SLAB_INTEGER = 17
+FETCH_INTEGER = 1.25
+"""… for each fetch of a slab, and more where channels or filters end within one."""
+CHANNEL_TAIL_INTEGER = 4.7
+FILTER_TAIL_INTEGER = 3.3
+STORE_INTEGER = 2.4
+STORE_DIVISION_INTEGER = 26
+"""… for each store where the position must be split into image and place."""
+STORE_DIVISION_CONTROL = 5
+STORE_DIVISION_CONVERSION = 2
+PROLOGUE_CONTROL = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,19 +176,24 @@ def l2_read_sectors(problem: PointwiseConv2d, tile: Tiles, gpu: Gpu, entries: li
     return total
 
 
-def _fetch_loads(fetched: Fetch) -> Integers:
-    return fetched.filter_passes + fetched.channel_passes * fetched.position_passes
+def _slab_integer(problem: PointwiseConv2d, found: Candidates) -> Floats:
+    """Integer instructions of a warp in each slab: addresses, guards, the loop."""
+    fetched = found.fetched
+    loads = fetched.filter_passes + fetched.channel_passes * fetched.position_passes
+    channel_tail = problem.in_channels % fetched.slab_channels != 0
+    filter_tail = problem.out_channels % found.tile.filter_tile != 0
+    each: Floats = (FETCH_INTEGER + CHANNEL_TAIL_INTEGER * channel_tail) * loads
+    total: Floats = SLAB_INTEGER + each + FILTER_TAIL_INTEGER * filter_tail * fetched.filter_passes
+    return total
 
 
-def slab_instructions(found: Candidates) -> Floats:
+def slab_instructions(problem: PointwiseConv2d, found: Candidates) -> Floats:
     """Estimate of the instructions of the loop's body, one slab: reads, FMA, loads, stores and their addresses."""
     tile, fetched = found.tile, found.fetched
     reads = tile.thread_width // fetched.width_vector + tile.warp_height // fetched.height_vector
-    loads = _fetch_loads(fetched)
-    total: Floats = (
-        fetched.slab_groups * (tile.accumulators + reads) + 2 * loads + fetched.words + SLAB_INTEGER + SLAB_CONTROL
-    )
-    return total.astype(np.float64)
+    loads = fetched.filter_passes + fetched.channel_passes * fetched.position_passes
+    body: Floats = fetched.slab_groups * (tile.accumulators + reads) + loads + fetched.words
+    return body + _slab_integer(problem, found) + 2
 
 
 def _classes(problem: PointwiseConv2d, found: Candidates) -> dict[str, Floats]:
@@ -192,15 +204,16 @@ def _classes(problem: PointwiseConv2d, found: Candidates) -> dict[str, Floats]:
     slab = slabs(problem, fetched)
     shuffles = shuffle_steps(tile)
     stores = ceil_div(tile.accumulators, tile.channel_lanes)
-    loads = _fetch_loads(fetched)
-    integer = PROLOGUE_INTEGER + tile.accumulators + slab * (SLAB_INTEGER + loads) + STORE_INTEGER * stores
+    divided = stores * (problem.batch > 1)
+    integer = PROLOGUE_INTEGER + CLEARED_SUM * tile.accumulators + slab * _slab_integer(problem, found)
     return {
         "fp32_fma": warps * groups(problem, tile) * tile.accumulators,
         "fp32_other": warps * 3 * shuffles,
         "shuffles": warps * shuffles,
         "barriers": warps * slab,
-        "integer": warps * integer,
-        "control": warps * (1 + SLAB_CONTROL * slab),
+        "integer": warps * (integer + STORE_INTEGER * stores + STORE_DIVISION_INTEGER * divided),
+        "control": warps * (PROLOGUE_CONTROL + slab + STORE_DIVISION_CONTROL * divided),
+        "conversion": warps * STORE_DIVISION_CONVERSION * divided,
     }
 
 

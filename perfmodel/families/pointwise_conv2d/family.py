@@ -92,7 +92,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             counts=closed_form(problem, found, gpu),
             global_round_trips=slabs(problem, found.fetched).astype(np.float64),
             independent_chains=np.asarray(found.tile.accumulators, np.float64),
-            loop_code_bytes=INSTRUCTION_BYTES * slab_instructions(found),
+            loop_code_bytes=INSTRUCTION_BYTES * slab_instructions(problem, found),
         )
 
     def registers(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> NDArray[np.int32]:

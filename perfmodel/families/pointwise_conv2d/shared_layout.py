@@ -20,6 +20,7 @@ from .blocking import THREADS_PER_BLOCK, WARPS_PER_BLOCK
 Integers = NDArray[np.int64]
 
 CHANNELS_PER_PAD = 4
+_TRIED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +114,6 @@ def _store_accesses(operand: Operand, vector: int) -> tuple[Integers, Integers, 
     return channel[used], word[used], active[used]
 
 
-def _offset(channel: Integers, pitch: int, pad: int) -> Integers:
-    offset: Integers = channel * pitch + channel // CHANNELS_PER_PAD * pad
-    return offset
-
-
 def _candidates(operand: Operand, unit: int) -> list[tuple[int, int]]:
     """Pitches and pads worth trying, smallest footprint first; the first is the tightest layout."""
     channels = operand.slab_channels
@@ -127,16 +123,25 @@ def _candidates(operand: Operand, unit: int) -> list[tuple[int, int]]:
     return sorted(footprint, key=lambda pair: (footprint[pair], pair))
 
 
-def _wavefronts(word: Integers, active: NDArray[np.bool_], vector: int) -> tuple[int, int]:
-    total, ideal = shared_wavefronts((word * FLOAT_BYTES).astype(np.uint64), active, vector * FLOAT_BYTES)
-    return int(total.sum()), int(ideal.sum())
+def _wavefronts(
+    channel: Integers, word: Integers, active: NDArray[np.bool_], vector: int, layouts: Integers
+) -> tuple[Integers, Integers]:
+    """Wavefronts of an access under each layout ``(pitch, pad)``, rows of ``layouts``, and without conflicts."""
+    pitch, pad = layouts[:, 0, None, None], layouts[:, 1, None, None]
+    at = np.broadcast_to(word + channel * pitch + channel // CHANNELS_PER_PAD * pad, (len(layouts), *word.shape))
+    lanes = np.broadcast_to(active, at.shape).reshape(-1, WARP_SIZE)
+    addresses = (at * FLOAT_BYTES).astype(np.uint64).reshape(-1, WARP_SIZE)
+    total, ideal = shared_wavefronts(addresses, lanes, vector * FLOAT_BYTES)
+    return total.reshape(len(layouts), -1).sum(axis=1), ideal.reshape(len(layouts), -1).sum(axis=1)
 
 
 def read_wavefronts(operand: Operand, found: Pitches, channels: int) -> tuple[int, int]:
     """Wavefronts of one warp's reads of a group that has only so many channels, and their number without conflicts."""
     channel, word = _read_accesses(operand)
     active = np.broadcast_to(channel < channels, word.shape)
-    return _wavefronts(word + _offset(channel, found.pitch, found.pad), active, operand.read_vector)
+    layout = np.array([[found.pitch, found.pad]])
+    total, ideal = _wavefronts(channel, word, active, operand.read_vector, layout)
+    return int(total[0]), int(ideal[0])
 
 
 def _best_layout(operand: Operand, store_vector: int) -> Pitches:
@@ -144,23 +149,26 @@ def _best_layout(operand: Operand, store_vector: int) -> Pitches:
     read_channel, read_word = _read_accesses(operand)
     store_channel, store_word, active = _store_accesses(operand, store_vector)
     everyone = np.ones(read_word.shape, dtype=bool)
+    layouts = np.array(_candidates(operand, max(operand.read_vector, store_vector)))
     best: Pitches | None = None
-    for pitch, pad in _candidates(operand, max(operand.read_vector, store_vector)):
-        reads, ideal_reads = _wavefronts(read_word + _offset(read_channel, pitch, pad), everyone, operand.read_vector)
-        stores, ideal_stores = _wavefronts(store_word + _offset(store_channel, pitch, pad), active, store_vector)
-        found = Pitches(
-            pitch=pitch,
-            pad=pad,
-            store_vector=store_vector,
-            read_requests=len(read_word),
-            read_wavefronts=reads,
-            store_requests=len(store_word),
-            store_wavefronts=stores,
-            read_conflicts=reads - ideal_reads,
-            store_conflicts=stores - ideal_stores,
-        )
-        if best is None or found.conflicts < best.conflicts:
-            best = found
+    for start in range(0, len(layouts), _TRIED_AT_ONCE):
+        tried = layouts[start : start + _TRIED_AT_ONCE]
+        reads, ideal_reads = _wavefronts(read_channel, read_word, everyone, operand.read_vector, tried)
+        stores, ideal_stores = _wavefronts(store_channel, store_word, active, store_vector, tried)
+        conflicts = WARPS_PER_BLOCK * (reads - ideal_reads) + stores - ideal_stores
+        index = int(conflicts.argmin())
+        if best is None or conflicts[index] < best.conflicts:
+            best = Pitches(
+                pitch=int(tried[index, 0]),
+                pad=int(tried[index, 1]),
+                store_vector=store_vector,
+                read_requests=len(read_word),
+                read_wavefronts=int(reads[index]),
+                store_requests=len(store_word),
+                store_wavefronts=int(stores[index]),
+                read_conflicts=int(reads[index] - ideal_reads[index]),
+                store_conflicts=int(stores[index] - ideal_stores[index]),
+            )
         if best.conflicts == 0:
             break
     assert best is not None
