@@ -1,11 +1,15 @@
 """The micro-benchmark kernels compile, keep what they measure, and know what they must compute."""
 
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 import pytest
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.gpus import load_gpu
-from perfmodel.validation.micro.benchmark import CYCLES, follow, single_cycle
+from perfmodel.simulator import Simulation, parse_module, simulate
+from perfmodel.validation.micro.benchmark import CYCLES, MicroBenchmark, MicroCall, follow, single_cycle
 from perfmodel.validation.micro.compute_suite import ComputeSizes
 from perfmodel.validation.micro.job import prove
 from perfmodel.validation.micro.memory_suite import MemorySizes
@@ -20,12 +24,65 @@ SMALL_MEMORY = MemorySizes(
     shared_steps=2,
     chase_steps=40,
     chase_l2_bytes=64 * 1024,
-    chase_dram_bytes=32 << 20,
+    chase_dram_bytes=17 << 20,
     blocks_per_sm=1,
     threads=64,
 )
 SMALL_COMPUTE = ComputeSizes(steps=4, code_steps=2, code_bodies=(64, 128))
-SUITE = micro_suite(load_gpu("h200"), SMALL_MEMORY, SMALL_COMPUTE)
+SMALL_GPU = replace(load_gpu("h200"), sm_count=2)
+SUITE = micro_suite(SMALL_GPU, SMALL_MEMORY, SMALL_COMPUTE)
+
+
+def name_of(benchmark: MicroBenchmark) -> str:
+    return " ".join([benchmark.kernel, *(f"{name}={value}" for name, value in benchmark.setting.items())])
+
+
+@cache
+def executed(index: int) -> tuple[Simulation, MicroCall]:
+    """A benchmark executed on the CPU, with what it was called with."""
+    benchmark = SUITE[index]
+    compiled = compile_kernel(benchmark.compile_request(), "sm_90")
+    micro_call = benchmark.make_call(np.random.default_rng(index))
+    module = parse_module(compiled.ptx)
+    return simulate(module, compiled.kernel_name, benchmark.launch, micro_call.call, check=True), micro_call
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("index", range(len(SUITE)), ids=[name_of(benchmark) for benchmark in SUITE])
+def test_kernel_computes_what_it_must(index: int) -> None:
+    simulation, micro_call = executed(index)
+    assert simulation.completed
+    assert simulation.faults == ()
+    assert prove(simulation.outputs, micro_call, SUITE[index].tolerance).passed
+
+
+@pytest.mark.compiler
+def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
+    for index, benchmark in enumerate(SUITE):
+        counts = executed(index)[0].counts()
+        blocks = int(benchmark.launch.blocks)
+        amount, warps = benchmark.amount, int(benchmark.launch.warps_per_block)
+        if benchmark.kernel == "shared_read":
+            stride, width = benchmark.setting["stride"], benchmark.setting["width"]
+            assert counts.shared_load_requests == amount * blocks
+            assert counts.shared_load_wavefronts == amount * blocks * stride * width  # 32 lanes, 32 banks of 4 bytes
+        elif benchmark.kernel == "shuffle":
+            assert counts.shuffles == amount * blocks
+        elif benchmark.kernel == "barrier":
+            assert counts.barriers == (amount + 1) * warps * blocks  # one before the clock starts
+        elif benchmark.kernel == "global_copy":
+            assert 32 * (counts.global_load_sectors + counts.global_store_sectors) == amount
+        elif benchmark.kernel == "global_write":
+            assert 32 * counts.global_store_sectors == amount
+        elif benchmark.kernel == "global_read":
+            assert 32 * counts.global_load_sectors == amount
+        elif benchmark.kernel == "l1_read":
+            touched = (
+                16 * warps * blocks
+            )  # sectors of 16-byte words of 32 lanes; before the clock starts, 4 bytes of each
+            assert counts.global_load_sectors == amount * blocks / 32 + touched
+        elif benchmark.kernel == "arithmetic" and not benchmark.setting["integer_chains"]:
+            assert counts.fp32_fma == amount * blocks
 
 
 @pytest.mark.compiler

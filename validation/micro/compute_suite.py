@@ -129,7 +129,8 @@ def code_walk(gpu: Gpu, sizes: ComputeSizes, body: int) -> MicroBenchmark:
     threads, steps = 32 * gpu.sub_partitions_per_sm, sizes.code_steps
 
     def make_call(rng: np.random.Generator) -> MicroCall:
-        sums = 4 * np.arange(threads) + body * (steps + 1)  # four accumulators, body / 4 steps each, all exact
+        starts = 4 * np.arange(threads) + sum(range(4))  # four accumulators, which begin at thread + 0 … thread + 3
+        sums = starts + body * (steps + 1)  # each grows by 1 in body / 4 of the steps of a walk, all exact
         parameters = (
             Buffer(name="floats", array=np.full(threads * gpu.sm_count, np.nan, np.float32), output=True),
             Buffer(name=CYCLES, array=np.full(gpu.sm_count, -1, np.int64), output=True),

@@ -1,0 +1,162 @@
+"""What only a GPU can show; skipped visibly where there is none."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfmodel.cli.app import run
+from perfmodel.conditions import conditions
+from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
+from perfmodel.records import read_records
+from perfmodel.records.agreement import count_agreement
+from perfmodel.records.metrics import counts_of_metrics
+from perfmodel.records.schema import L2State, TimingMethod
+from perfmodel.validation.baselines.catalogue import BASELINES
+from perfmodel.validation.baselines.job import BaselineJob, run_baseline_job
+from perfmodel.validation.campaign_plan import CHECKED_RANGES, random_check
+from perfmodel.validation.campaign_run import run_missing
+from perfmodel.validation.counting import count_missing
+from perfmodel.validation.device import require_device
+from perfmodel.validation.kernel_job import run_kernel_job
+from perfmodel.validation.micro.compute_suite import ComputeSizes, compute_suite
+from perfmodel.validation.micro.job import MicroJob, run_micro_job
+from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, Purpose
+from perfmodel.validation.preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
+from perfmodel.validation.sampling import SamplingPlan
+from perfmodel.validation.sanitizing import sanitized
+from perfmodel.validation.session import Session
+from perfmodel.validation.tools import SanitizerTool, find_tool
+
+pytestmark = [pytest.mark.gpu, pytest.mark.compiler]
+QUICK = SamplingPlan(max_samples=20, time_limit_s=0.1)
+CHECKS_PER_FAMILY = 8
+
+
+def prepared(folder: Path, choices: list[Choice]) -> Session:
+    """A session on this machine's GPU with these configurations and the flush."""
+    target, under = PreparedFolder(folder), conditions(require_device().gpu_id)
+    kernels: list[PreparedKernel] = prepare_benchmarks([flush_benchmark(under.gpu)], Purpose.FLUSH, under.gpu, target)
+    target.write_plan([*kernels, *prepare_choices(choices, under, target)])
+    return Session.open(folder)
+
+
+@pytest.mark.parametrize("family", sorted(CHECKED_RANGES))
+def test_results_of_random_problems_are_right(family: str, tmp_path: Path) -> None:
+    under = conditions(require_device().gpu_id)
+    rng = np.random.default_rng()
+    session = prepared(tmp_path, [random_check(family, under, rng) for _ in range(CHECKS_PER_FAMILY)])
+    path = tmp_path / "records.jsonl"
+    summary = run_missing(session.kernel_jobs(Purpose.CHECK, QUICK), run_kernel_job, path, time_limit_s=300.0)
+    assert summary.done == CHECKS_PER_FAMILY
+    assert [record.failure for record in read_records(path)] == [None] * CHECKS_PER_FAMILY
+
+
+def tiled_session(folder: Path, side: int) -> Session:
+    problem = TiledConv2d(image_height=side, image_width=side, filter_height=5, filter_width=5)
+    configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=8, tile_size_x=2, tile_size_y=2)
+    purposes = (Purpose.TIME, Purpose.COUNT, Purpose.CHECK)
+    choice = Choice(family="tiled_conv2d", problem=problem, configurations=(configuration,), purposes=purposes)
+    return prepared(folder, [choice])
+
+
+@pytest.mark.parametrize(("side", "method"), [(4096, TimingMethod.EVENTS), (64, TimingMethod.GRAPH)])
+def test_both_l2_states_are_timed_by_the_method_that_suits(side: int, method: TimingMethod, tmp_path: Path) -> None:
+    session = tiled_session(tmp_path, side)
+    path = tmp_path / "records.jsonl"
+    run_missing(session.kernel_jobs(Purpose.TIME, QUICK), run_kernel_job, path, time_limit_s=300.0)
+    (record,) = read_records(path)
+    assert record.failure is None
+    assert [(timing.l2, timing.method) for timing in record.timings] == [
+        (L2State.WARM, method),
+        (L2State.COLD, method),
+    ]
+    assert all(len(timing.samples_s) >= QUICK.min_samples for timing in record.timings)
+    assert record.environment.gpu_name
+
+
+def test_counters_agree_with_closed_forms(tmp_path: Path) -> None:
+    ncu = find_tool("ncu")
+    if ncu is None:
+        pytest.skip("Nsight Compute is not installed")
+    from perfmodel.families.base import Batch
+    from perfmodel.families.tiled_conv2d import FAMILY
+
+    session = tiled_session(tmp_path, 512)
+    path = tmp_path / "records.jsonl"
+    count_missing(
+        session.counted_plan(), session.indices(Purpose.COUNT), ncu, path, done=frozenset(), time_limit_s=300.0
+    )
+    (record,) = read_records(path)
+    assert record.failure is None
+    problem = TiledConv2d(image_height=512, image_width=512, filter_height=5, filter_width=5)
+    configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=8, tile_size_x=2, tile_size_y=2)
+    work = FAMILY.work(problem, Batch.of([configuration]), conditions(require_device().gpu_id).gpu)
+    exact = {"global_load_requests", "global_load_sectors", "global_store_requests", "shared_load_requests"}
+    agreement = {entry.count: entry for entry in count_agreement(work.counts, counts_of_metrics(record.counters))}
+    assert {name: agreement[name].max_relative_error for name in exact} == dict.fromkeys(exact, 0.0)
+    assert agreement["shared_load_wavefronts"].max_relative_error <= 0.01
+
+
+@pytest.mark.parametrize("tool", list(SanitizerTool))
+def test_sanitizer_finds_nothing(tool: SanitizerTool, tmp_path: Path) -> None:
+    sanitizer = find_tool("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("compute-sanitizer is not installed")
+    session = tiled_session(tmp_path, 100)
+    indices = session.indices(Purpose.CHECK)
+    assert sanitized(session.counted_plan(), "tiled_conv2d", indices, tool, sanitizer).failure is None
+
+
+def test_compute_micro_benchmarks_run_and_prove_themselves(tmp_path: Path) -> None:
+    device = require_device()
+    gpu, target = conditions(device.gpu_id).gpu, PreparedFolder(tmp_path)
+    suite = [benchmark for benchmark in compute_suite(gpu, ComputeSizes()) if benchmark.kernel != "code_walk"]
+    kernels = prepare_benchmarks(suite, Purpose.MICRO, gpu, target)
+    target.write_plan([*kernels, *prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, target)])
+    session = Session.open(tmp_path)
+    jobs = [
+        MicroJob(
+            kernel=kernel,
+            folder=tmp_path,
+            environment=session.environment,
+            gpu=session.gpu,
+            seed=0,
+            sampling=QUICK,
+        )
+        for kernel in session.having(Purpose.MICRO)
+    ]
+    path = tmp_path / "records.jsonl"
+    run_missing(jobs, run_micro_job, path, time_limit_s=300.0)
+    assert [record.failure for record in read_records(path)] == [None] * len(jobs)
+
+
+def test_a_library_is_checked_and_timed(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    session = tiled_session(tmp_path, 256)
+    problem = {"image_height": 256, "image_width": 256, "filter_height": 5, "filter_width": 5}
+    job = BaselineJob(
+        family="tiled_conv2d",
+        problem=problem,
+        baseline=BASELINES["tiled_conv2d"][0].name,
+        folder=tmp_path,
+        environment=session.environment,
+        gpu=session.gpu,
+        seed=0,
+        sampling=QUICK,
+    )
+    record = run_baseline_job(job).result
+    assert record.failure is None
+    assert record.timings
+
+
+def test_measure_predicts_then_measures_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "records.jsonl"
+    arguments = ["measure", "tiled_conv2d", "--records", str(path), "--image-width", "256", "--image-height", "256"]
+    arguments += ["--filter-width", "3", "--filter-height", "3", "--top", "2", "--json"]
+    assert run(arguments) == 0
+    assert len(json.loads(capsys.readouterr().out)["records"]) == 2
+    assert run(arguments) == 0
+    assert "2 recorded before" in capsys.readouterr().err
+    assert len(read_records(path)) == 2
