@@ -61,6 +61,8 @@ def classify(name: str) -> tuple[str, int]:
         return ("atomics", 0) if "shared" in modifiers else ("global_reduction", _bytes(kind))
     if operation == "cp" and modifiers[:1] == ["async"]:
         return ("control" if {"commit_group", "wait_group", "wait_all"} & set(modifiers) else "async_copy"), 0
+    if operation == "bar" and modifiers[:1] == ["warp"]:
+        return "control", 0
     if operation in _BY_OPERATION:
         return _BY_OPERATION[operation], 0
     if kind == "f32":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 
 from .executed_regions import Region
 
@@ -19,6 +20,8 @@ _ADDED_GUARD = 0.15
 _ADDED_CODE = 0.3
 _UNROLL = 0.05
 _MAX_COPIES = 4
+_SEARCHED_PAIRS = 400
+"""Pairs of siblings up to which every alignment is considered; a search costs the third power of the lists' length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,32 @@ class _Aligner:
         """Best alignment of two ordered lists of sibling regions."""
         key = (machine, ptx)
         if key not in self.known:
-            self.known[key] = self._same(machine, ptx) or self._search(machine, ptx)
+            self.known[key] = (
+                self._same(machine, ptx) or self._between_anchors(machine, ptx) or self._search(machine, ptx)
+            )
         return self.known[key]
+
+    def _between_anchors(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment | None:
+        """Long lists (unrolled loops) are cut at regions that agree in kind and features, and searched in between."""
+        if len(machine) * len(ptx) <= _SEARCHED_PAIRS:
+            return None
+        kinds: list[list[tuple[object, object]]] = [
+            [(regions[i].is_loop, features[i]) if any(features[i]) else (side, i) for i in listed]
+            for side, regions, features, listed in (
+                ("machine", self.machine, self.machine_features, machine),
+                ("ptx", self.ptx, self.ptx_features, ptx),
+            )
+        ]
+        anchors = SequenceMatcher(None, kinds[0], kinds[1], autojunk=False).get_matching_blocks()
+        if len(anchors) == 1:
+            return None
+        parts: list[Alignment] = []
+        m = p = 0
+        for anchor in anchors:
+            parts.append(self.forests(machine[m : anchor.a], ptx[p : anchor.b]))
+            parts.extend(self._pair(machine[anchor.a + k], ptx[anchor.b + k]) for k in range(anchor.size))
+            m, p = anchor.a + anchor.size, anchor.b + anchor.size
+        return _join(parts)
 
     def _same(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment | None:
         """Pairwise alignment where both lists agree one by one, which saves the search."""

@@ -1,6 +1,7 @@
 """All versions executed on the CPU: results against float64, counts against the closed form."""
 
 import functools
+import math
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import pytest
 from perfmodel.compiler import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
+from perfmodel.families.ssim.design import DESIGNS
 from perfmodel.gpus import load_gpu
 from perfmodel.launch import Launch
 from perfmodel.simulator import parse_module, simulate
+from perfmodel.simulator.executed_work import executed_work
 
 pytestmark = pytest.mark.compiler
 
@@ -43,18 +46,22 @@ def module(version, gradients, gpu_id):
     return parse_module(compiled.ptx), compiled.kernel_name
 
 
-def run(version, problem, gpu_id, seed, check=False):
-    """Execute one launch; its simulation and the closed form of its counts."""
-    gpu, configuration = load_gpu(gpu_id), SsimConfiguration(version=version)
-    batch = Batch.of([configuration])
-    geometry = FAMILY.launch(problem, batch, gpu)
-    launch = Launch(
+def launch_of(problem, configuration, gpu):
+    """Geometry of the one launch."""
+    geometry = FAMILY.launch(problem, Batch.of([configuration]), gpu)
+    return Launch(
         grid_x=geometry.grid_x[0],
         grid_y=geometry.grid_y[0],
         grid_z=geometry.grid_z,
         block_x=geometry.block_x,
         block_y=geometry.block_y[0],
     )
+
+
+def run(version, problem, gpu_id, seed, check=False):
+    """Execute one launch; its simulation and the closed form of its counts."""
+    gpu, configuration = load_gpu(gpu_id), SsimConfiguration(version=version)
+    launch = launch_of(problem, configuration, gpu)
     inputs = FAMILY.inputs(problem, np.random.default_rng(seed))
     ptx, kernel = module(version, problem.gradients, gpu_id)
     simulation = simulate(ptx, kernel, launch, FAMILY.call(problem, configuration, gpu, inputs), check=check)
@@ -64,7 +71,7 @@ def run(version, problem, gpu_id, seed, check=False):
     for name, exact in reference.items():
         error = np.abs(simulation.outputs[name] - exact).max() / np.abs(exact).max()
         assert error < FAMILY.tolerance(problem), name
-    return simulation.counts(), FAMILY.work(problem, batch, gpu).counts.at(0)
+    return simulation.counts(), FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
 
 
 def assert_counts_agree(simulated, expected):
@@ -97,3 +104,17 @@ def test_without_asynchronous_copies_rows_are_loaded_and_stored(version):
     simulated, expected = run(version, Ssim(channels=1, height=19, width=71), "rtx-2080-ti", seed=5)
     assert simulated.async_copy_requests == 0
     assert_counts_agree(simulated, expected)
+
+
+@pytest.mark.parametrize("version", [Version.V1, Version.V3_0, Version.V3_1, Version.V4_1])
+def test_machine_code_executes_the_multiply_adds_of_the_formula(version):
+    gpu, configuration = load_gpu("a100-sxm-80gb"), SsimConfiguration(version=version)
+    problem = Ssim(channels=2, height=75, width=66)
+    compiled = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture)
+    call = FAMILY.call(problem, configuration, gpu, FAMILY.inputs(problem, np.random.default_rng(4)))
+    facts = executed_work(compiled, launch_of(problem, configuration, gpu), call)
+    design = DESIGNS[version]
+    blocks = math.ceil(75 / design.tile_height) * math.ceil(66 / design.tile_width)
+    assert facts.exact
+    assert facts.counts.fp32_fma == blocks * 55 * 2 * design.tile_width * (design.tile_height + 5) / 16
+    assert facts.counts.barriers == blocks * 2 * design.warps * design.barriers_per_channel
