@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ..definitions import MAX_GRID_X, MAX_GRID_YZ
 from ..errors import InfeasibleError, InputError
 from ..facts import Facts
 from ..gpu import Gpu
-from ..launch import KernelCall, Launch
+from ..launch import Buffer, KernelCall, Launch
 from ..occupancy import Limiter, limit_text, occupancy
 from ..prediction import Fidelity, Prediction, ResidentBlocks, TimePrediction
 from ..records.schema import L2State
@@ -25,9 +25,9 @@ from ..simulator import Fault, FaultError, Mode, Module, parse_module, simulate
 from ..time.combine import LIMITER_NAMES, launch_seconds, limiters
 from ..work import Work
 from .arguments import Argument, kernel_call
-from .launch_facts import Effort, LaunchFacts, launch_facts
+from .launch_facts import Effort, launch_facts
 from .listing import InstructionListing, listing
-from .user_source import compile_user_kernel, read_user_source, user_request
+from .user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
 
 Index3 = tuple[int, int, int]
 
@@ -157,7 +157,7 @@ def analyze(
     expression, signature = user.kernel(kernel)
     request = user_request(user, expression, configuration.defines, options)
     compiled = compile_user_kernel(request, under.gpu.architecture)
-    module = parse_module(compiled.ptx)
+    module = parse_module(plain_file_names(compiled.ptx))
     rng = np.random.default_rng(effort.seed)
     call = kernel_call(module.kernel(compiled.kernel_name), signature, args, constants or {}, rng)
     launch = launch_of(configuration, compiled)
@@ -223,11 +223,12 @@ def _faults(
     module: Module, compiled: CompiledKernel, launch: Launch, call: KernelCall, effort: Effort
 ) -> tuple[Fault, ...]:
     """Faults of blocks at the corners and in the middle of the grid, or of all blocks; a fatal one is raised."""
+    inputs = tuple(replace(p, output=False) if isinstance(p, Buffer) else p for p in call.parameters)
     found = simulate(
         module,
         compiled.kernel_name,
         launch,
-        call,
+        replace(call, parameters=inputs),
         mode=Mode.EXECUTE,
         blocks=None if effort.all_blocks else _corners_and_middle(launch.grid),
         budget=effort.budget,
@@ -294,6 +295,3 @@ def predicted(
         ),
         notes=facts.notes,
     )
-
-
-__all__ = ["Analysis", "Effort", "LaunchConfiguration", "LaunchFacts", "analyze"]

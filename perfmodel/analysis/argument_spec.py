@@ -16,6 +16,8 @@ from ..errors import InputError
 from .expression import Expression, Value, parse_expression
 
 MAX_BUFFER_BYTES = 2**32
+RANDOM_PERIOD = 1_048_583
+"""Random contents repeat after so many elements (a prime, so that no row length divides it): drawing more only costs time."""
 RANDOM_INTEGERS = (0, 127)
 """Bounds of random integers without bounds of their own: every type holds them."""
 _FORMS = "f32[1048576], f32[64]=0, i32[64]=arange, i32[1000]=0..999, f32[64]=@file.npy, i32=512, f32=0.5"
@@ -179,10 +181,14 @@ def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[s
 
 
 def _filled(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
+    if fill.kind in (FillKind.RANDOM, FillKind.BOUNDED):
+        return np.resize(_drawn(fill, dtype, min(count, RANDOM_PERIOD), rng), count)
     if fill.kind is FillKind.CONSTANT:
         return np.full(count, fill.low, dtype)
-    if fill.kind is FillKind.ARANGE:
-        return np.arange(count, dtype=np.int64).astype(dtype)
+    return np.arange(count, dtype=np.int64).astype(dtype)
+
+
+def _drawn(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
     if dtype.kind == "f":
         low, high = (fill.low, fill.high) if fill.kind is FillKind.BOUNDED else (-1.0, 1.0)
         drawn = rng.random(count, dtype=np.float64 if dtype.itemsize == 8 else np.float32)

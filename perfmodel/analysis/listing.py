@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -35,16 +35,43 @@ class InstructionListing:
     wavefronts: int
     efficiency: float
     wasted_bytes: int
+    places: int = 1
+    """How many instructions of the PTX stand in this row."""
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "places"}
 
 
 def listing(counts: Sequence[InstructionCount]) -> tuple[InstructionListing, ...]:
     """The listing of a launch, the instructions that waste most first."""
     rows = [_row(count) for count in counts if count.sectors or count.wavefronts or count.width_bytes]
     return tuple(sorted(rows, key=lambda row: (-row.wasted_bytes, row.file, row.line)))
+
+
+def by_line(rows: Sequence[InstructionListing]) -> tuple[InstructionListing, ...]:
+    """Rows of the same source line and opcode joined into one, the lines that waste most first."""
+    groups: dict[tuple[str, int, str, str], list[InstructionListing]] = {}
+    for row in rows:
+        groups.setdefault((row.file, row.line, row.instruction, row.space), []).append(row)
+    joined = [_joined(group) for group in groups.values()]
+    return tuple(sorted(joined, key=lambda row: (-row.wasted_bytes, row.file, row.line)))
+
+
+def _joined(group: Sequence[InstructionListing]) -> InstructionListing:
+    requests, sectors, wavefronts = (sum(getattr(r, n) for r in group) for n in ("requests", "sectors", "wavefronts"))
+    weights = [max(row.sectors, row.wavefronts) for row in group]
+    useful = sum(row.efficiency * weight for row, weight in zip(group, weights, strict=True))
+    return replace(
+        group[0],
+        requests=requests,
+        sectors=sectors,
+        wavefronts=wavefronts,
+        sectors_per_request=sectors / max(requests, 1),
+        efficiency=useful / sum(weights) if sum(weights) else 1.0,
+        wasted_bytes=sum(row.wasted_bytes for row in group),
+        places=len(group),
+    )
 
 
 def _row(count: InstructionCount) -> InstructionListing:

@@ -2,7 +2,8 @@
 
 An instruction of sm_70 and newer carries, from bit 105 on, stall cycles (4 bits), yield (1), the scoreboard barrier that its
 result releases (3, 7 for none), the one that its operands release (3) and the mask of barriers that it waits for (6).
-Source: Jia et al., "Dissecting the NVIDIA Volta GPU architecture via microbenchmarking" (2018), section 2.1; compared with compiled kernels.
+Source: Jia et al., "Dissecting the NVIDIA Volta GPU architecture via microbenchmarking" (2018), section 2.1;
+compared with compiled kernels.
 """
 
 from __future__ import annotations

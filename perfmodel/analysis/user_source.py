@@ -26,6 +26,7 @@ _OPTIONS = (
 )
 """Line numbers; unmarked ``constexpr`` functions on the device; what nvcc declares by itself; macros defined twice."""
 _ERROR = re.compile(r"^.*\berror\b.*$", re.MULTILINE)
+_FILE = re.compile(r'(\.file\s+\d+\s+)"(?:[^"\n]*[/\\])?([^"/\\\n]+)"')
 _TEXT_NAME = "source.cu"
 
 
@@ -108,6 +109,15 @@ def compile_user_kernel(request: CompileRequest, architecture: str) -> CompiledK
         return compile_kernel(request, architecture)
     except CompileError as error:
         raise CompileError(one_line(str(error))) from error
+
+
+def plain_file_names(ptx: str) -> str:
+    """PTX whose line information names files without the folder in which the compiler happened to run.
+
+    >>> plain_file_names('.file 1 "/home/user/k.cu"')
+    '.file 1 "k.cu"'
+    """
+    return _FILE.sub(r'\1"\2"', ptx)
 
 
 def one_line(message: str) -> str:

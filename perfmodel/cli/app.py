@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib.metadata import entry_points, version
 
 import typer
 
 from ..errors import PerfmodelError
-from . import catalogue, predict, rank, validate
+from . import analyze, catalogue, predict, rank, validate
 
 COMMANDS_GROUP = "perfmodel.commands"
 USAGE_STATUS = 2
@@ -45,7 +46,7 @@ def build_app() -> typer.Typer:
     ) -> None:
         pass
 
-    for module in (catalogue, rank, predict, validate):
+    for module in (catalogue, rank, predict, analyze, validate):
         module.register(app)
     for point in sorted(entry_points(group=COMMANDS_GROUP), key=lambda point: point.name):
         try:
@@ -67,7 +68,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         status = build_app()(args=arguments, prog_name="perfmodel", standalone_mode=False)
     except _UsageError as error:
-        return _fail(_usage_text(error))
+        return _fail(_usage_text(error, sys.argv[1:] if arguments is None else arguments))
     except PerfmodelError as error:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
@@ -79,9 +80,14 @@ def run(arguments: list[str] | None = None) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _usage_text(error: BaseException) -> str:
-    """The parser's message in one line."""
-    return " ".join(str(getattr(error, "format_message", error.__str__)()).split())
+def _usage_text(error: BaseException, arguments: Sequence[str]) -> str:
+    """The parser's message in one line, with the text that was given where the parser does not repeat it."""
+    message = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
+    options: Sequence[str] = getattr(getattr(error, "param", None), "opts", ())
+    for option, given in zip(arguments, arguments[1:], strict=False):
+        if option in options and repr(given) not in message:
+            return f"{message} (given: {given!r})"
+    return message
 
 
 def _fail(message: str) -> int:

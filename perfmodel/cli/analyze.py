@@ -1,0 +1,195 @@
+"""``perfmodel analyze``: what one launch of any CUDA kernel does and how long it takes, without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..choices import one_of
+from ..errors import InputError
+from .options import CalibrationOption, ClockOption, GpuOption, JsonOption, L2Option, SeedOption
+from .output import count_text, note, print_json, print_table, time_text
+
+CHECK_FAILED_STATUS = 1
+_SHOWN_INSTRUCTIONS = 40
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("analyze")(analyze)
+
+
+def analyze(
+    file: Annotated[Path, typer.Argument(metavar="FILE.cu", help="CUDA C++ source; host code in it is left out.")],
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="NAME", help="The kernel: a name, or a template such as 'conv<5,2>'.")
+    ],
+    gpu: GpuOption,
+    grid: Annotated[str, typer.Option("--grid", metavar="X,Y,Z", help="Blocks; what is left out is 1.")],
+    block: Annotated[str, typer.Option("--block", metavar="X,Y,Z", help="Threads of a block; likewise.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg",
+            metavar="SPEC",
+            help="Once for each parameter: f32[1048576] (random), f32[64]=0, i32[64]=arange, i32[1000]=0..999, "
+            "f32[64]=@file.npy, i32=512, f32=0.5.",
+        ),
+    ] = None,
+    constants: Annotated[
+        list[str] | None,
+        typer.Option("--constant", metavar="NAME=SPEC", help="Contents of a __constant__ or __device__ array."),
+    ] = None,
+    shared: Annotated[int, typer.Option("--shared", min=0, metavar="BYTES", help="Dynamic shared memory.")] = 0,
+    defines: Annotated[list[str] | None, typer.Option("--define", "-D", metavar="N=V", help="A macro.")] = None,
+    include: Annotated[
+        list[Path] | None, typer.Option("--include", "-I", metavar="DIR", help="Folder of your headers.")
+    ] = None,
+    options: Annotated[
+        list[str] | None, typer.Option("--compiler-option", metavar="OPTION", help="Handed to the compiler.")
+    ] = None,
+    source: Annotated[
+        bool, typer.Option("--source", help="List the memory instructions by source line, the most wasteful first.")
+    ] = False,
+    all_blocks: Annotated[bool, typer.Option("--all-blocks", help="Execute and check every block.")] = False,
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Earlier result; exit 1 if something got worse.")
+    ] = None,
+    tolerance: Annotated[float, typer.Option(min=0.0, help="Growth that is accepted, as a fraction.")] = 0.0,
+    seed: SeedOption = 0,
+    sm_clock_mhz: ClockOption = None,
+    l2: L2Option = "cold",
+    calibration: CalibrationOption = None,
+    max_seconds: Annotated[float, typer.Option(min=0.0, help="Longest that one simulation may take.")] = 3600.0,
+    max_memory_mib: Annotated[int, typer.Option(min=1, help="Most memory that a simulation may use.")] = 2048,
+    max_instructions: Annotated[int, typer.Option(min=1, help="Most warp instructions of a simulation.")] = 10**11,
+    as_json: JsonOption = False,
+) -> None:
+    """Analyse one launch of a kernel of FILE.cu: counts, registers, occupancy, caches, time; faults are reported.
+
+    The source is compiled for the GPU's architecture and executed on the CPU. Exit status 1 where the kernel does something
+    wrong (a race, uninitialised shared memory …) or is worse than the baseline.
+    """
+    from ..analysis import Effort
+    from ..analysis import analyze as analyze_launch
+    from ..analysis.baseline import read_baseline, regressions
+    from ..records.schema import L2State
+    from ..simulator import Budget
+
+    earlier = None if baseline is None else read_baseline(baseline)
+    budget = Budget(seconds=max_seconds, memory_bytes=max_memory_mib * 2**20, warp_instructions=max_instructions)
+    found = analyze_launch(
+        file,
+        kernel=kernel,
+        grid=_sizes("--grid", grid),
+        block=_sizes("--block", block),
+        args=arguments or [],
+        gpu=gpu,
+        shared_bytes=shared,
+        defines=_defines(defines or []),
+        include=include or [],
+        constants=dict(_pair("--constant", text) for text in constants or []),
+        options=options or [],
+        lines=source,
+        sm_clock_mhz=sm_clock_mhz,
+        l2=one_of(L2State, "--l2", l2),
+        calibration=None if calibration is None else str(calibration),
+        effort=Effort(all_blocks=all_blocks, seed=seed, budget=budget),
+    )
+    result = found.to_json()
+    if as_json:
+        print_json(result)
+    else:
+        _print(found)
+    worse = () if earlier is None else regressions(earlier, result, tolerance)
+    for text in (*(fault.text for fault in found.faults), *(regression.text for regression in worse)):
+        note(text)
+    if found.faults or worse:
+        raise typer.Exit(CHECK_FAILED_STATUS)
+
+
+def _sizes(option: str, text: str) -> list[int]:
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} {text!r} must be one to three integers such as 64,64,1") from None
+    if not 1 <= len(found) <= 3:
+        raise InputError(f"{option} {text!r} must be one to three integers such as 64,64,1")
+    return found
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, given, value = text.partition("=")
+    if not name.isidentifier() or not given:
+        raise InputError(f"{option} {text!r} must have the form NAME=VALUE")
+    return name, value
+
+
+def _defines(texts: list[str]) -> dict[str, str | int]:
+    """Macros by name; one without a value is 1, as compilers have it."""
+    found: dict[str, str | int] = {}
+    for text in texts:
+        name, value = _pair("--define", text if "=" in text else f"{text}=1")
+        found[name] = int(value) if value.removeprefix("-").isdecimal() else value
+    return found
+
+
+def _print(found: Any) -> None:
+    from ..explanation import limiter_text
+
+    prediction = found.prediction
+    time, resources, resident = prediction.time, prediction.resources, prediction.occupancy
+    shape = found.configuration
+    typer.echo(
+        f"{prediction.kernel} on {prediction.gpu}: grid {'x'.join(map(str, shape.grid))}, "
+        f"block {'x'.join(map(str, shape.block))}, counts {'exact' if prediction.exact else 'estimated'} from "
+        f"{found.blocks_executed:,} executed blocks"
+    )
+    bounds = (
+        ""
+        if time.interval_s is None
+        else f", 90 % within {time_text(time.interval_s[0])} … {time_text(time.interval_s[1])}"
+    )
+    typer.echo(
+        f"predicted {time_text(time.predicted_s)}{bounds} ({time.evidence}), limited by {limiter_text(time.limiter)}"
+    )
+    typer.echo(
+        f"{resources.registers_per_thread} registers, {resources.static_shared_bytes + resources.dynamic_shared_bytes:,} bytes "
+        f"of shared memory, {resources.stack_bytes_per_thread} bytes of stack, {resources.spill_store_bytes} spilled; "
+        f"{resident.blocks_per_sm} blocks and {resident.warps_per_sm} warps per SM ({resident.fraction:.0%}), "
+        f"limited by {resident.limiter}; L1 hit rate {found.l1_hit_rate:.0%}"
+    )
+    for text in prediction.notes:
+        typer.echo(f"note: {text}")
+    terms = [
+        (n, time_text(float(v)), f"{float(v) / time.predicted_s:.0%}") for n, v in time.terms.items() if float(v) > 0
+    ]
+    print_table("time of each resource if it were alone", ("term", "time", "of total"), terms)
+    counts = [(n, count_text(float(v))) for n, v in prediction.counts.items() if float(v)]
+    print_table("counts of the whole launch", ("count", "value"), counts)
+    if found.instructions:
+        _print_instructions(found.instructions)
+
+
+def _print_instructions(rows: Any) -> None:
+    from ..analysis.listing import by_line
+
+    lines = by_line(rows)
+    cells = [
+        (
+            f"{row.file}:{row.line}",
+            row.instruction if row.places == 1 else f"{row.instruction} ×{row.places}",
+            count_text(float(row.requests)),
+            f"{row.sectors_per_request:.2f}" if row.sectors else "–",
+            count_text(float(row.wavefronts)) if row.wavefronts else "–",
+            f"{row.efficiency:.0%}",
+            f"{count_text(float(row.wasted_bytes))}B",
+        )
+        for row in lines[:_SHOWN_INSTRUCTIONS]
+    ]
+    columns = ("line", "instruction", "requests", "sectors/request", "wavefronts", "efficiency", "wasted")
+    print_table("memory instructions, the most wasteful lines first", columns, cells, 2)
+    if len(lines) > _SHOWN_INSTRUCTIONS:
+        typer.echo(f"… and {len(lines) - _SHOWN_INSTRUCTIONS} more; --json lists all")
