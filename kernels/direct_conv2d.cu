@@ -32,6 +32,12 @@
 #define FILTER_ELEMENTS (OUT_CHANNELS * FILTER_CHANNELS * FILTER_TAPS)
 #define ALL_LANES 0xffffffffu
 
+// The threads of a warp have the same threadIdx.y. Told so by a shuffle, the compiler keeps no second copy of the exchanges for
+// a warp that might have diverged at the end of a strip.
+#ifndef SHARE_WARP_ROW
+#define SHARE_WARP_ROW COLUMN_REUSE
+#endif
+
 // Taps are kept in registers where they are few, so that each is fetched once for a channel. Where they are many they are
 // fetched again: from global memory for each use, from constant memory in each pass of a loop.
 #define TAPS_IN_REGISTERS (FILTER_TAPS <= TAPS_IN_REGISTERS_LIMIT)
@@ -159,9 +165,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y)
     const int tile_x = (int)blockIdx.x - tile_y * tiles_per_row;
     const int lane = threadIdx.x & 31;
     const int output_column = tile_x * BLOCK_X + threadIdx.x;
-    // Threads of a warp share threadIdx.y. Told so by a shuffle, the compiler keeps no second copy of the exchanges for warps
-    // that might have diverged at a row's end.
-    const int warp_y = COLUMN_REUSE ? __shfl_sync(ALL_LANES, threadIdx.y, 0) : threadIdx.y;
+    const int warp_y = SHARE_WARP_ROW ? __shfl_sync(ALL_LANES, threadIdx.y, 0) : threadIdx.y;
     const int first_output_row = (tile_y * BLOCK_Y + warp_y) * ROWS_PER_THREAD;
     const bool has_output = output_column < output_width;
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from perfmodel.compiler import CompiledKernel, compile_many
-from perfmodel.errors import CompileError
+from perfmodel.errors import PerfmodelError
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
 from perfmodel.families.direct_conv2d.source import compile_request
@@ -77,7 +77,7 @@ def test_stored_registers_are_the_compilers(request: pytest.FixtureRequest) -> N
         assert registers == rows["registers_per_thread"].tolist()
 
 
-def compiled_kernel(outcome: CompiledKernel | CompileError) -> CompiledKernel:
-    if isinstance(outcome, CompileError):
+def compiled_kernel(outcome: CompiledKernel | PerfmodelError) -> CompiledKernel:
+    if isinstance(outcome, PerfmodelError):
         raise outcome
     return outcome
