@@ -58,7 +58,11 @@ __device__ __forceinline__ float read_word(const float *word)
 template <int FIRST, int LAST, int ALIGNMENT>
 __device__ __forceinline__ void read_row(float *registers, const float *row)
 {
-    if constexpr (FIRST < LAST) {
+    if constexpr (LAST - FIRST > 64) { // shallow recursion: compilers stop at a depth of 200
+        constexpr int middle = (FIRST + LAST) / 8 * 4;
+        read_row<FIRST, middle, ALIGNMENT>(registers, row);
+        read_row<middle, LAST, ALIGNMENT>(registers, row);
+    } else if constexpr (FIRST < LAST) {
         constexpr int limit = FIRST == 0 ? ALIGNMENT : largest_width(FIRST) < ALIGNMENT ? largest_width(FIRST) : ALIGNMENT;
         constexpr int width = limit == 4 && LAST - FIRST >= 4 ? 4 : limit >= 2 && LAST - FIRST >= 2 ? 2 : 1;
         if constexpr (width == 1) {
