@@ -142,7 +142,7 @@ def effects(instruction: Instruction, is_register: Callable[[str], bool]) -> Eff
     if ".cc" in instruction.opcode:
         writes = (*writes, CARRY)
         is_register(CARRY)
-    if instruction.guard:
+    if instruction.guard and is_register(instruction.guard):
         reads.append(instruction.guard)
         reads.extend(writes)
     return Effects(writes, tuple(reads))

@@ -39,6 +39,8 @@ class Plan:
         self.empty = mask is not None and not mask.any()
         self.indices: dict[tuple[Space, int], NDArray[np.int64]] = {}
         """Element indices by space and width, kept by the loads and stores that share the plan."""
+        self.statistics: dict[tuple[Space, int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        """What the recorder adds up, by space, width and offset modulo a line."""
 
     @cached_property
     def _narrow_mask(self) -> Mask:
@@ -133,15 +135,18 @@ class Plan:
         return per_pattern[self.patterns.inverse]
 
     def per_row(self, per_warp: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Sums over the warps of each block, shape ``(rows,)``."""
-        sums = np.bincount(self.row_of_warp, weights=per_warp, minlength=self.pattern_rows).astype(np.int64)
-        full = np.broadcast_to(sums, (self.rows,))
-        return full if self.row_mask is None else np.where(self.row_mask[:, 0], full, 0)
+        """Sums over the warps of each block, from shape ``(warps, fields)`` to ``(rows, fields)``."""
+        sums = np.zeros((self.pattern_rows, per_warp.shape[1]), np.int64)
+        np.add.at(sums, self.row_of_warp, per_warp)
+        full = np.broadcast_to(sums, (self.rows, per_warp.shape[1]))
+        return full if self.row_mask is None else np.where(self.row_mask, full, 0)
 
-    def total(self, per_warp: NDArray[np.int64]) -> int:
-        """Sum over all warps of all blocks."""
+    def total(self, per_warp: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sums over all warps of all blocks, from shape ``(warps, fields)`` to ``(fields,)``."""
         if self.row_mask is None:
-            return int(per_warp.sum()) * (self.rows // self.pattern_rows)
-        if self.pattern_rows == 1:
-            return int(per_warp.sum()) * int(np.broadcast_to(self.row_mask, (self.rows, 1)).sum())
-        return int(self.per_row(per_warp).sum())
+            total: NDArray[np.int64] = per_warp.sum(axis=0) * (self.rows // self.pattern_rows)
+        elif self.pattern_rows == 1:
+            total = per_warp.sum(axis=0) * int(np.broadcast_to(self.row_mask, (self.rows, 1)).sum())
+        else:
+            total = self.per_row(per_warp).sum(axis=0)
+        return total

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..definitions import WARP_SIZE
+from ..definitions import LINE_BYTES, WARP_SIZE
 from .module import Instruction, SourceLine, Space
 from .plan import Plan
 
@@ -101,26 +101,31 @@ class Recorder:
     def record(self, site_index: int, plan: Plan, offset: int, positions: NDArray[np.int64]) -> None:
         """Count one access; ``positions`` are the places of the plan's rows among the blocks executed."""
         site = self.sites[site_index]
+        key = (site.space, site.width_bytes, offset % LINE_BYTES)
+        if key not in plan.statistics:
+            plan.statistics[key] = self._statistics(site, plan, offset)
+        total, per_row = plan.statistics[key]
+        self.totals[site_index] += total
+        if self.by_block is not None:
+            kind = (site.action, site.space)
+            table = self.by_block.setdefault(kind, np.zeros((self._blocks, _FIELDS), np.int64))
+            table[positions] += per_row
+
+    def _statistics(self, site: Site, plan: Plan, offset: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The fields of `BLOCK_TOTALS` of one access: summed, shape ``(6,)``, and by block of the plan, ``(rows, 6)``."""
         patterns = plan.patterns
-        ones = np.ones(len(patterns.inverse), np.int64)
-        found: list[NDArray[np.int64] | None] = [ones, plan.lanes]
+        zero = np.zeros(len(patterns.inverse), np.int64)
         if site.space is Space.SHARED:
-            found += [None, None, *patterns.wavefronts(site.width_bytes, offset)]
+            fields = [zero, zero, *patterns.wavefronts(site.width_bytes, offset)]
         elif site.space is Space.LOCAL:
             footprint = patterns.local_footprint(site.width_bytes, offset)
-            found += [footprint.sectors, footprint.lines, footprint.lines, footprint.lines]
+            fields = [footprint.sectors, footprint.lines, footprint.lines, footprint.lines]
         else:
             footprint = patterns.footprint(offset)
-            found += [footprint.sectors, footprint.lines, None, None]
-        for column, per_warp in enumerate(found):
-            if per_warp is not None:
-                self.totals[site_index, column] += plan.total(per_warp)
-        if self.by_block is not None:
-            key = (site.action, site.space)
-            table = self.by_block.setdefault(key, np.zeros((self._blocks, _FIELDS), np.int64))
-            for column, per_warp in enumerate(found):
-                if per_warp is not None:
-                    table[positions, column] += plan.per_row(per_warp)
+            fields = [footprint.sectors, footprint.lines, zero, zero]
+        per_warp = np.stack([zero + 1, plan.lanes, *fields], axis=1)
+        per_row = plan.per_row(per_warp) if self.by_block is not None else np.zeros((1, _FIELDS), np.int64)
+        return plan.total(per_warp), per_row
 
     def observe(self, site_index: int, plan: Plan, offset: int, block_ids: NDArray[np.int64]) -> None:
         """Hand one global access to the observer."""

@@ -55,6 +55,12 @@ def member_lanes(lanes: Lanes, mask: Values | None, guard: Mask | None) -> Mask:
     return by_warp & named
 
 
+def exchange(lanes: Lanes, site: int, guard: Mask | None) -> None:
+    """Count an exchange within warps without computing it."""
+    _count(lanes, site, both(lanes.active, guard))
+    warp_barrier(lanes, guard)
+
+
 def shuffle(
     lanes: Lanes,
     site: int,
@@ -68,8 +74,7 @@ def shuffle(
 ) -> tuple[Values, Mask]:
     """The value of the lane that each lane asks for, and whether that lane is in its segment."""
     effective = both(lanes.active, guard)
-    _count(lanes, site, effective)
-    warp_barrier(lanes, guard)
+    exchange(lanes, site, guard)
     lane = np.arange(lanes.threads)[None, :] % WARP_SIZE
     distance = (b & np.uint32(31)).astype(np.int64)
     clamp = (c & np.uint32(31)).astype(np.int64)
@@ -116,8 +121,7 @@ def _check_source(
 
 def vote(lanes: Lanes, site: int, mode: str, predicate: Mask, mask: Values | None, guard: Mask | None) -> Values:
     """Predicates of the member lanes joined; ballots as bits."""
-    _count(lanes, site, both(lanes.active, guard))
-    warp_barrier(lanes, guard)
+    exchange(lanes, site, guard)
     members = member_lanes(lanes, mask, guard)
     holds = _by_warp(lanes, predicate) & members
     result: Values
@@ -140,8 +144,7 @@ def _spread(lanes: Lanes, per_warp: Values) -> Values:
 
 def match(lanes: Lanes, site: int, mode: str, value: Values, mask: Values, guard: Mask | None) -> tuple[Values, Mask]:
     """Bits of the member lanes with the same value (any), or of all members if all agree (all), and whether all agree."""
-    _count(lanes, site, both(lanes.active, guard))
-    warp_barrier(lanes, guard)
+    exchange(lanes, site, guard)
     members = member_lanes(lanes, mask, guard)
     values = _by_warp(lanes, value)
     same = (values[..., :, None] == values[..., None, :]) & members[..., None, :]
@@ -157,8 +160,7 @@ def match(lanes: Lanes, site: int, mode: str, value: Values, mask: Values, guard
 
 def reduce_warp(lanes: Lanes, site: int, operation: str, value: Values, mask: Values, guard: Mask | None) -> Values:
     """One value reduced over the member lanes of each warp."""
-    _count(lanes, site, both(lanes.active, guard))
-    warp_barrier(lanes, guard)
+    exchange(lanes, site, guard)
     members = member_lanes(lanes, mask, guard)
     kind = value.dtype.type
     functions: dict[str, tuple[np.ufunc, int]] = {

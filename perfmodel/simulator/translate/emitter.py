@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -234,6 +235,11 @@ class Emitter:
         if is_float(value):
             expression = f"({expression}).view({unsigned_of(have).__name__})"
         return f"({expression}).astype({held.__name__})"
+
+    def wanted(self, names: Iterable[str]) -> bool:
+        """Whether the mode computes any of some destinations."""
+        index = self.program.register_index
+        return not self.pool.trace or any(index.get(name) in self.pool.wanted for name in names)
 
     # ---- instructions and the whole function
 

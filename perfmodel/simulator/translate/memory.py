@@ -66,12 +66,6 @@ def _arguments(e: Emitter, i: Instruction, position: int, sites: str, space: Spa
     return "", f"C,{sites},{e.instruction_index},Space.{space.name},{base},{offset}"
 
 
-def _wanted(e: Emitter, names: tuple[str, ...]) -> bool:
-    """Whether any destination feeds what the mode computes."""
-    index = e.program.register_index
-    return not e.pool.trace or any(index.get(name) in e.pool.wanted for name in names)
-
-
 def emit_ld(e: Emitter, i: Instruction) -> None:
     """``ld`` and ``ldu``."""
     space = space_of(i)
@@ -81,7 +75,7 @@ def emit_ld(e: Emitter, i: Instruction) -> None:
         raise i.error(f"needs {count} destinations")
     sites = _sites(e, i, Action.LOAD, space, width_bytes(scalar_type) * count)
     suffix, arguments = _arguments(e, i, 1, sites, space)
-    if not _wanted(e, targets):
+    if not e.wanted(targets):
         if sites != str(UNCOUNTED):
             e.line(f"touch{suffix}({arguments},{width_bytes(scalar_type) * count},{e.guard})")
         return
@@ -125,7 +119,7 @@ def emit_atom(e: Emitter, i: Instruction) -> None:
     first = 1 if returns else 0
     sites = _sites(e, i, Action.REDUCTION, space, width_bytes(scalar_type))
     suffix, arguments = _arguments(e, i, first, sites, space)
-    if not e.pool.moves(space) and not (returns and _wanted(e, (i.operand(0),))):
+    if not e.pool.moves(space) and not (returns and e.wanted((i.operand(0),))):
         e.line(f"touch{suffix}({arguments},{width_bytes(scalar_type)},{e.guard})")
         return
     count = 2 if operation == "cas" else 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..module import Instruction, Space
 from ..operands import names
 from ..program import Program
@@ -36,36 +38,56 @@ def _guard_matters(instruction: Instruction) -> bool:
 
 def address_slice(program: Program) -> tuple[frozenset[Space], set[int]]:
     """Spaces whose contents feed the slice, so that what is written there must be kept, and the registers of the slice."""
-    index = program.register_index
-    wanted: set[int] = set()
-    for instruction in program.instructions:
-        if _guard_matters(instruction) or instruction.name == "brx":
-            wanted |= {index[name] for name in _roots(instruction) if name in index}
-    kept: set[Space] = set()
-    before = (-1, -1)
-    while before != (len(wanted), len(kept)):
-        before = (len(wanted), len(kept))
-        for instruction, effect in zip(program.instructions, program.effects, strict=True):
-            if _feeds_memory(instruction, kept):
-                wanted |= {index[name] for name in effect.reads}
-            if any(index[name] in wanted for name in effect.writes):
-                wanted |= {index[name] for name in effect.reads}
+    return _Slice(program).run()
+
+
+class _Slice:
+    """Registers are followed back to what defines them; a load from memory adds what is stored in its space."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.wanted: set[int] = set()
+        self.kept: set[Space] = set()
+        self.waiting: list[int] = []
+        self.definitions: dict[int, list[int]] = {}
+        self.writers: list[tuple[int, Space]] = []
+        for position, (instruction, effect) in enumerate(zip(program.instructions, program.effects, strict=True)):
+            for name in effect.writes:
+                self.definitions.setdefault(program.register_index[name], []).append(position)
+            if instruction.name in ("st", "atom", "red", "cp"):
+                space = Space.SHARED if instruction.name == "cp" else space_of(instruction)
+                self.writers.append((position, space))
+
+    def run(self) -> tuple[frozenset[Space], set[int]]:
+        for instruction in self.program.instructions:
+            if _guard_matters(instruction) or instruction.name == "brx":
+                self._want(_roots(instruction))
+        while self.waiting:
+            for position in self.definitions.get(self.waiting.pop(), ()):
+                self._want(self.program.effects[position].reads)
+                instruction = self.program.instructions[position]
                 if instruction.name in ("ld", "ldu", "atom"):
-                    kept |= _read_spaces(space_of(instruction))
-    return frozenset(kept), wanted
+                    self._keep(_read_spaces(space_of(instruction)))
+        return frozenset(self.kept), self.wanted
+
+    def _want(self, names_read: Iterable[str]) -> None:
+        for name in names_read:
+            index = self.program.register_index.get(name)
+            if index is not None and index not in self.wanted:
+                self.wanted.add(index)
+                self.waiting.append(index)
+
+    def _keep(self, spaces: set[Space]) -> None:
+        new = spaces - self.kept
+        self.kept |= new
+        for position, space in self.writers if new else ():
+            if space in new or space is Space.GENERIC:
+                self._want(self.program.effects[position].reads)
+                if self.program.instructions[position].name == "cp":
+                    self._keep({Space.GLOBAL})
 
 
 def _read_spaces(space: Space) -> set[Space]:
     if space is Space.GENERIC:
         return {Space.GLOBAL, Space.SHARED, Space.LOCAL}
     return set() if space in (Space.CONSTANT, Space.PARAMETER) else {space}
-
-
-def _feeds_memory(instruction: Instruction, kept: set[Space]) -> bool:
-    """Whether an instruction writes to a space whose contents are kept."""
-    if instruction.name == "cp":
-        return Space.SHARED in kept
-    if instruction.name not in ("st", "atom", "red"):
-        return False
-    space = space_of(instruction)
-    return space in kept or (space is Space.GENERIC and bool(kept))

@@ -20,6 +20,10 @@ from .slices import address_slice
 
 UnitFunction = Callable[[Any, list[Any], Mask | None], Any]
 _TERMINATORS = frozenset({"bra", "brx", "ret", "exit"})
+_ALWAYS_TRACED = frozenset(
+    {"ld", "ldu", "st", "atom", "red", "cp", "bar", "barrier", "trap", "shfl", "vote", "match", "redux"}
+)
+"""Instructions that trace mode counts or that synchronise, whatever becomes of their results."""
 _INTEGER_ONLY = {name: function for name, function in integer.EMITTERS.items() if name not in floating.EMITTERS}
 _EMITTERS = {
     **_INTEGER_ONLY,
@@ -79,6 +83,10 @@ def _namespace() -> dict[str, Any]:
     return names
 
 
+def _function_name(start: int, masked: bool) -> str:
+    return f"{'masked' if masked else 'whole'}_{start}"
+
+
 class Translation:
     """Functions of a kernel for one mode; sites of accesses are numbered while functions are translated."""
 
@@ -90,17 +98,17 @@ class Translation:
         if trace:
             self.pool.kept, self.pool.wanted = address_slice(self.program)
         self._functions: dict[tuple[int, bool], UnitFunction] = {}
+        self._sources: dict[int, str] = {}
         self._touched: dict[int, set[int]] = {}
         self._check_all()
 
     def _check_all(self) -> None:
         """Number the sites in program order, and refuse at once what is not supported anywhere in the kernel."""
         for unit in self.program.units:
-            e = Emitter(self.pool, set(), False)
-            for k, instruction in enumerate(unit.instructions):
-                self._emit(e, unit.first + k, instruction)
             if unit.meeting is Meeting.BLOCK:
                 warp.barrier_identifier(unit.instructions[0])
+            if unit.first == self.program.blocks[unit.block].first:
+                self._sources[unit.index] = self._source(unit.index, False)
 
     def _emit(self, e: Emitter, index: int, instruction: Instruction) -> str | None:
         """Translate one instruction unless the mode leaves it out; gives what its branch depends on."""
@@ -116,19 +124,7 @@ class Translation:
         return None
 
     def _needed(self, index: int, instruction: Instruction) -> bool:
-        if not self.pool.trace or instruction.name in (
-            "ld",
-            "ldu",
-            "st",
-            "atom",
-            "red",
-            "cp",
-            "bar",
-            "barrier",
-            "trap",
-        ):
-            return True
-        if instruction.name in ("shfl", "vote", "match", "redux"):
+        if not self.pool.trace or instruction.name in _ALWAYS_TRACED:
             return True
         writes = self.program.effects[index].writes
         return any(self.program.register_index[name] in self.pool.wanted for name in writes)
@@ -150,6 +146,14 @@ class Translation:
         return self._touched[unit.index]
 
     def _compile(self, start: int, masked: bool) -> UnitFunction:
+        source = None if masked else self._sources.pop(start, None)
+        name = _function_name(start, masked)
+        code = compile(source or self._source(start, masked), f"<{self.program.kernel.name}:{name}>", "exec")
+        exec(code, self.pool.namespace)
+        function: UnitFunction = self.pool.namespace[name]
+        return function
+
+    def _source(self, start: int, masked: bool) -> str:
         units = [self.program.units[start]]
         while not masked and not units[-1].ends_block:
             units.append(self.program.units[units[-1].index + 1])
@@ -162,11 +166,7 @@ class Translation:
             result = self._emit(e, index, instruction)
             if result is None:
                 e.forget(dead)
-        name = f"{'masked' if masked else 'whole'}_{start}"
-        source = e.source(name, result)
-        exec(compile(source, f"<{self.program.kernel.name}:{name}>", "exec"), self.pool.namespace)
-        function: UnitFunction = self.pool.namespace[name]
-        return function
+        return e.source(_function_name(start, masked), result)
 
     def _dying(self, indices: list[int], live_out: set[int]) -> list[set[int]]:
         """Registers that nothing reads after each instruction."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..module import Instruction, Space
-from ..operands import integer
+from ..operands import integer, names
 from ..recorder import Action
 from ..types import VALUE_TYPES, width_bytes
 from .basic import value_type
@@ -18,6 +18,14 @@ def _site(e: Emitter, i: Instruction, action: Action) -> int:
     return e.pool.site(e.instruction_index, i, action, Space.GENERIC, 4)
 
 
+def _only_counted(e: Emitter, i: Instruction, action: Action) -> bool:
+    """Count an exchange whose result the mode does not compute; whether it is one."""
+    if e.wanted(names(i.operand(0))):
+        return False
+    e.line(f"exchange(C,{_site(e, i, action)},{e.guard})")
+    return True
+
+
 def emit_shfl(e: Emitter, i: Instruction) -> None:
     """``shfl``: values of other lanes of the warp."""
     parts = i.parts
@@ -25,6 +33,8 @@ def emit_shfl(e: Emitter, i: Instruction) -> None:
     mode = parts[2 if synchronised else 1] if len(parts) > 2 else ""
     if mode not in _SHUFFLES:
         raise i.error(f"mode .{mode} is not supported")
+    if _only_counted(e, i, Action.SHUFFLE):
+        return
     target, _, predicate = i.operand(0).partition("|")
     a, b, c = (e.read(i, i.operand(k), np.uint32) for k in (1, 2, 3))
     mask = e.read(i, i.operand(4), np.uint32) if synchronised else "None"
@@ -42,6 +52,8 @@ def emit_vote(e: Emitter, i: Instruction) -> None:
     mode = parts[2 if "sync" in parts else 1] if len(parts) > 2 else ""
     if mode not in ("all", "any", "uni", "ballot"):
         raise i.error(f"mode .{mode} is not supported")
+    if _only_counted(e, i, Action.VOTE):
+        return
     mask = e.read(i, i.operand(2), np.uint32) if "sync" in parts else "None"
     call = f"vote(C,{_site(e, i, Action.VOTE)},{mode!r},{e.predicate(i, i.operand(1))},{mask},{e.guard})"
     e.write(i, i.operand(0), call, np.uint32 if mode == "ballot" else np.bool_)
@@ -54,6 +66,8 @@ def emit_match(e: Emitter, i: Instruction) -> None:
     if "sync" not in parts or not {"any", "all"} & set(parts) or width_bytes(scalar_type) < 4:
         raise i.error("needs .sync and .any or .all on 32 or 64 bits")
     mode = "any" if "any" in parts else "all"
+    if _only_counted(e, i, Action.VOTE):
+        return
     target, _, predicate = i.operand(0).partition("|")
     value, mask = e.read(i, i.operand(1), scalar_type), e.read(i, i.operand(2), np.uint32)
     result = e.temporary(f"match(C,{_site(e, i, Action.VOTE)},{mode!r},{value},{mask},{e.guard})")
@@ -71,6 +85,8 @@ def emit_redux(e: Emitter, i: Instruction) -> None:
     scalar_type = VALUE_TYPES[parts[-1]]
     if parts[-1] not in ("u32", "s32", "b32"):
         raise i.error("reduction is not supported")
+    if _only_counted(e, i, Action.VOTE):
+        return
     value, mask = e.read(i, i.operand(1), scalar_type), e.read(i, i.operand(2), np.uint32)
     call = f"reduce_warp(C,{_site(e, i, Action.VOTE)},{operation!r},{value},{mask},{e.guard})"
     e.write(i, i.operand(0), call, scalar_type)
