@@ -28,29 +28,25 @@ class AlignedTotals:
 
 
 def line_of(box: Box, axis: int, length: int) -> NDArray[np.int64]:
-    """Up to ``length`` consecutive blocks along an axis from the box's first corner, shape ``(n, 3)``.
+    """Up to ``length`` consecutive blocks along an axis from the box's first corner, shape ``(n, axes)``.
 
-    >>> line_of(Box((1, 2, 0), (9, 2, 0)), 0, 2).tolist()
-    [[1, 2, 0], [2, 2, 0]]
+    >>> line_of(Box((1, 2), (9, 2)), 0, 2).tolist()
+    [[1, 2], [2, 2]]
     """
-    extent = box.high[axis] - box.low[axis] + 1
-    line = np.repeat(np.array([box.low], dtype=np.int64), min(extent, length), axis=0)
+    line = np.repeat(np.array([box.low], dtype=np.int64), min(box.extents[axis], length), axis=0)
     line[:, axis] += np.arange(len(line))
     return line
 
 
 def edge_lines(grid: Box) -> list[NDArray[np.int64]]:
-    """Lines of blocks along the x and y axes at both ends of the other axis, where merged boxes are likely to begin.
+    """Lines of blocks along every axis at both ends of the others, where merged boxes are likely to begin.
 
-    >>> sum(len(line) for line in edge_lines(Box((0, 0, 0), (99, 99, 0))))
+    >>> sum(len(line) for line in edge_lines(Box((0, 0), (99, 99))))
     36
     """
-    ends = [
-        grid,
-        grid.cut(1, grid.high[1] - 1)[1] if grid.high[1] else grid,
-        grid.cut(0, grid.high[0] - 1)[1] if grid.high[0] else grid,
-    ]
-    return [line_of(box, axis, FIRST_LINE) for box, axis in zip((*ends[:2], *ends[::2]), (0, 0, 1, 1), strict=True)]
+    axes = [axis for axis, extent in enumerate(grid.extents) if extent > 1]
+    ends = [grid, *(grid.cut(axis, grid.high[axis] - 1)[1] for axis in axes)]
+    return [line_of(end, axis, FIRST_LINE) for end in ends for axis in axes if end.extents[axis] > 1]
 
 
 def aligned_totals(
@@ -59,11 +55,11 @@ def aligned_totals(
     """Totals of boxes whose rows depend on the block index modulo a period along each axis.
 
     >>> rows = Executed(lambda blocks: (blocks[:, :1] % 4).astype(float))
-    >>> aligned_totals([Box((0, 0, 0), (9, 9, 0))], rows, slice(None), np.random.default_rng(0))
+    >>> aligned_totals([Box((0, 0), (9, 9))], rows, slice(None), np.random.default_rng(0))
     [AlignedTotals(sums=array([130.]), exact=True)]
     """
-    executed.at(np.concatenate([line_of(box, axis, FIRST_LINE) for box in boxes for axis in range(3)]))
-    periods = [[_period(box, axis, executed, columns) for axis in range(3)] for box in boxes]
+    executed.at(np.concatenate([line_of(box, axis, FIRST_LINE) for box in boxes for axis in range(len(box.low))]))
+    periods = [[_period(box, axis, executed, columns) for axis in range(len(box.low))] for box in boxes]
     offsets = [_offsets(period) for period in periods]
     checked = [box.draw(_CHECKS, rng) for box in boxes]
     executed.at(np.concatenate([*(o + box.low for o, box in zip(offsets, boxes, strict=True)), *checked]))
@@ -74,7 +70,7 @@ def aligned_totals(
 
 
 def _offsets(periods: list[int]) -> NDArray[np.int64]:
-    return np.stack(np.meshgrid(*[np.arange(p) for p in periods], indexing="ij"), axis=-1).reshape(-1, 3)
+    return np.stack(np.meshgrid(*[np.arange(p) for p in periods], indexing="ij"), axis=-1).reshape(-1, len(periods))
 
 
 def _sums(
@@ -87,8 +83,7 @@ def _sums(
 ) -> AlignedTotals:
     weights = np.ones(len(offsets))
     for axis, period in enumerate(periods):
-        extent = box.high[axis] - box.low[axis] + 1
-        weights *= (extent - offsets[:, axis] + period - 1) // period
+        weights *= (box.extents[axis] - offsets[:, axis] + period - 1) // period
     rows = executed.at(offsets + box.low)[:, columns]
     expected = executed.at((checked - box.low) % periods + box.low)[:, columns]
     return AlignedTotals(sums=weights @ rows, exact=bool((executed.at(checked)[:, columns] == expected).all()))
@@ -96,7 +91,7 @@ def _sums(
 
 def _period(box: Box, axis: int, executed: Executed, columns: slice) -> int:
     """Smallest power of two, at most ``MAX_PERIOD``, after which rows repeat along an axis; the extent where shorter."""
-    extent = box.high[axis] - box.low[axis] + 1
+    extent = box.extents[axis]
     period = 1
     length = FIRST_LINE
     while period < min(extent, MAX_PERIOD):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-Position = tuple[int, int, int]
+Position = tuple[int, ...]
 Rows = NDArray[np.float64]
 _PROBES = 16
 _MEMBERS = 4
@@ -23,48 +23,57 @@ _MAX_CUTS = 24
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Block indices from ``low`` to ``high``, both inclusive, along x, y and z."""
+    """Block indices from ``low`` to ``high``, both inclusive, along every axis of the grid."""
 
     low: Position
     high: Position
 
+    @classmethod
+    def of(cls, grid: Position) -> Box:
+        """All blocks of a grid."""
+        return cls(tuple(0 for _ in grid), tuple(extent - 1 for extent in grid))
+
+    @property
+    def extents(self) -> Position:
+        """Blocks along every axis."""
+        return tuple(high - low + 1 for low, high in zip(self.low, self.high, strict=True))
+
     @property
     def size(self) -> int:
         """Number of blocks."""
-        return int(np.prod([high - low + 1 for low, high in zip(self.low, self.high, strict=True)]))
+        return int(np.prod(self.extents, dtype=np.int64))
 
     def cut(self, axis: int, after: int) -> tuple[Box, Box]:
         """The two boxes on either side of index ``after`` of an axis, which belongs to the first.
 
-        >>> Box((0, 0, 0), (9, 0, 0)).cut(0, 3)[1]
-        Box(low=(4, 0, 0), high=(9, 0, 0))
+        >>> Box((0, 0), (9, 0)).cut(0, 3)[1]
+        Box(low=(4, 0), high=(9, 0))
         """
         high, low = list(self.high), list(self.low)
         high[axis], low[axis] = after, after + 1
-        return Box(self.low, (high[0], high[1], high[2])), Box((low[0], low[1], low[2]), self.high)
+        return Box(self.low, tuple(high)), Box(tuple(low), self.high)
 
     def draw(self, number: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Up to ``number`` different blocks of the box drawn at random, all where it has no more; shape ``(n, 3)``."""
-        extent = np.array(self.high) - self.low + 1
+        """Up to ``number`` different blocks of the box drawn at random, all where it has no more; shape ``(n, axes)``."""
         chosen = np.arange(self.size) if self.size <= number else rng.choice(self.size, number, replace=False)
-        return np.stack(np.unravel_index(np.sort(chosen), extent[::-1]), axis=1)[:, ::-1] + self.low
+        return np.stack(np.unravel_index(np.sort(chosen), self.extents[::-1]), axis=1)[:, ::-1] + self.low
 
 
 @dataclass(slots=True)
 class Executed:
     """Blocks executed so far and the row of totals of each; every block is executed once.
 
-    ``execute`` takes block indices of shape ``(n, 3)`` and returns rows of totals of shape ``(n, k)``.
+    ``execute`` takes block indices of shape ``(n, axes)`` and returns rows of totals of shape ``(n, k)``.
     """
 
     execute: Callable[[NDArray[np.int64]], Rows]
     rows: dict[Position, NDArray[np.float64]] = field(default_factory=dict)
 
     def at(self, positions: NDArray[np.int64]) -> Rows:
-        """Rows of the given blocks."""
-        wanted = [(int(x), int(y), int(z)) for x, y, z in positions]
+        """Rows of the given blocks; those not known yet are executed in one call, which costs more than a block."""
+        wanted = [tuple(position) for position in positions.tolist()]
         missing = [position for position in dict.fromkeys(wanted) if position not in self.rows]
-        if missing:  # one call for all, as a call costs more than a block
+        if missing:
             found = self.execute(np.array(missing, dtype=np.int64))
             self.rows.update(zip(missing, found, strict=True))
         return np.array([self.rows[position] for position in wanted])
@@ -76,10 +85,10 @@ def edge_boxes(grid: Position) -> list[Box]:
     >>> [box.size for box in edge_boxes((4, 1, 1))]
     [1, 2, 1]
     """
-    boxes = [Box((0, 0, 0), (grid[0] - 1, grid[1] - 1, grid[2] - 1))]
-    for axis in range(3):
-        for after in (0, grid[axis] - 2):
-            if 0 <= after < grid[axis] - 1:
+    boxes = [Box.of(grid)]
+    for axis, extent in enumerate(grid):
+        for after in (0, extent - 2):
+            if 0 <= after < extent - 1:
                 boxes = [
                     part
                     for box in boxes
@@ -125,11 +134,12 @@ def agreeing_boxes(
 
 def merged_boxes(boxes: list[Box], executed: Executed, compared: slice) -> list[Box]:
     """The same blocks in fewer boxes: neighbours that behave alike and make a box together are joined."""
-    behaviour = executed.at(np.array([box.low for box in boxes], dtype=np.int64).reshape(-1, 3))[..., compared]
-    labelled = [(box, row.tobytes()) for box, row in zip(boxes, behaviour, strict=True)] if boxes else []
-    for axis in range(3):
-        others = [other for other in range(3) if other != axis]
-        labelled.sort(key=lambda item: ([(item[0].low[o], item[0].high[o]) for o in others], item[0].low[axis]))
+    if not boxes:
+        return []
+    behaviour = executed.at(np.array([box.low for box in boxes], dtype=np.int64))[:, compared]
+    labelled = [(box, row.tobytes()) for box, row in zip(boxes, behaviour, strict=True)]
+    for axis in range(len(boxes[0].low)):
+        labelled.sort(key=lambda item: (_others(item[0], axis), item[0].low[axis]))
         joined: list[tuple[Box, bytes]] = []
         for box, label in labelled:
             before = joined[-1] if joined else None
@@ -141,23 +151,27 @@ def merged_boxes(boxes: list[Box], executed: Executed, compared: slice) -> list[
     return [box for box, _ in labelled]
 
 
+def _others(box: Box, axis: int) -> list[tuple[int, int]]:
+    """Bounds of a box along all axes but one."""
+    return [bounds for other, bounds in enumerate(zip(box.low, box.high, strict=True)) if other != axis]
+
+
 def _adjacent(first: Box, second: Box, axis: int) -> bool:
     """Whether the second box goes on where the first one ends along an axis, and is as wide along the others."""
-    alike = all((first.low[o], first.high[o]) == (second.low[o], second.high[o]) for o in range(3) if o != axis)
-    return alike and first.high[axis] + 1 == second.low[axis]
+    return _others(first, axis) == _others(second, axis) and first.high[axis] + 1 == second.low[axis]
 
 
 def _cut_between(
     box: Box, first: NDArray[np.int64], second: NDArray[np.int64], executed: Executed, compared: slice
 ) -> tuple[Box, Box]:
-    """Cut a box where behaviour changes on the way from one block to another along x, then y, then z."""
+    """Cut a box where behaviour changes on the way from one block to another along one axis after the other."""
     corners = [first.copy()]
-    for axis in range(3):
+    for axis in range(len(first)):
         corner = corners[-1].copy()
         corner[axis] = second[axis]
         corners.append(corner)
     rows = executed.at(np.array(corners))[:, compared]
-    axis = next(axis for axis in range(3) if (rows[axis] != rows[axis + 1]).any())
+    axis = next(axis for axis in range(len(first)) if (rows[axis] != rows[axis + 1]).any())
     low, high = sorted((int(corners[axis][axis]), int(corners[axis + 1][axis])))
     while high - low > 1:
         inner = np.unique(np.linspace(low, high, min(_PROBES, high - low + 1)).astype(np.int64))

@@ -12,9 +12,11 @@ from ..counts import Counts
 from ..launch import KernelCall, Launch
 from .launch_alignment import aligned_totals, edge_lines
 from .launch_boxes import Box, Executed, agreeing_boxes, edge_boxes, merged_boxes
+from .launch_rows import BlockRows, Key
+from .launch_shape import launch_shape
 from .module import Kernel, Module, Space
 from .recorder import BLOCK_TOTALS, Action, InstructionCount
-from .simulation import Budget, Mode, Simulation, simulate
+from .simulation import Budget
 from .totals import launch_counts
 
 _ALL_BLOCKS_BELOW = 32
@@ -22,8 +24,6 @@ _ALL_BLOCKS_BELOW = 32
 _SAMPLED_BLOCKS = 192
 """Blocks drawn from a class whose members go on to disagree."""
 _NORMAL_95 = 1.96
-_ALIGNED = ("sectors", "lines")
-_Key = tuple[Action, Space]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,8 @@ class LaunchCounts:
     """Counts of a whole launch.
 
     ``counts`` has the classes of PTX instructions; ``visits`` how many warps entered each basic block; ``requests`` memory
-    requests by action, space and width in bytes; ``instructions`` totals of each PTX instruction, where they were asked for.
+    requests by action, space and width in bytes; ``instructions`` totals of each PTX instruction, where they were asked for;
+    ``shape`` the grid's extents, x first, with an axis that the kernel takes apart by division taken apart (`launch_shape`).
     ``exact`` says that all blocks were executed or that those drawn agreed; otherwise ``relative_error`` is the half width of
     the 95 % interval of the count that is known least, and ``notes`` says why.
     """
@@ -41,6 +42,7 @@ class LaunchCounts:
     visits: NDArray[np.float64]
     requests: Mapping[tuple[Action, Space, int], float]
     instructions: tuple[InstructionCount, ...]
+    shape: tuple[int, ...]
     exact: bool
     relative_error: float
     notes: tuple[str, ...]
@@ -53,72 +55,6 @@ class _Stratum:
 
     blocks: NDArray[np.int64]
     population: int
-
-
-class _Rows:
-    """Executes blocks in trace mode and lays their totals out as rows: behaviour first, then what alignment changes."""
-
-    def __init__(self, module: Module, kernel: str, launch: Launch, call: KernelCall, budget: Budget | None) -> None:
-        self._arguments = (module, kernel, launch, call)
-        self._budget = budget
-        self.keys: list[_Key] = []
-        self.kernel = module.kernel(kernel)
-        self.blocks = len(self.kernel.blocks)
-        self.widths: set[tuple[Action, Space, int]] = set()
-        self.fields = [*[n for n in BLOCK_TOTALS if n not in _ALIGNED], *_ALIGNED]
-        self._all_keys = [(action, space) for action in Action for space in Space]
-
-    def run(self, linear: NDArray[np.int64], per_block: bool) -> Simulation:
-        """Simulate blocks by linear index."""
-        module, kernel, launch, call = self._arguments
-        return simulate(
-            module,
-            kernel,
-            launch,
-            call,
-            mode=Mode.TRACE,
-            blocks=linear,
-            budget=self._budget,
-            per_block=per_block,
-        )
-
-    def linear(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Linear indices of block indices of shape ``(n, 3)``."""
-        gx, gy, _ = self._arguments[2].grid
-        return (positions[:, 2] * gy + positions[:, 1]) * gx + positions[:, 0]
-
-    def __call__(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        simulation = self.run(self.linear(positions), per_block=True)
-        assert simulation.per_block is not None
-        self.widths |= {(count.action, count.space, count.width_bytes) for count in simulation.instructions}
-        empty = np.zeros((len(positions), len(BLOCK_TOTALS)))
-        tables = [simulation.per_block.accesses.get(key, empty) for key in self._all_keys]
-        columns = [BLOCK_TOTALS.index(name) for name in self.fields]
-        behaviour = [table[:, columns[: -len(_ALIGNED)]] for table in tables]
-        aligned = [table[:, columns[-len(_ALIGNED) :]] for table in tables]
-        return np.concatenate([simulation.per_block.visits, *behaviour, *aligned], axis=1).astype(np.float64)
-
-    @property
-    def behaviour(self) -> slice:
-        """Columns that control flow decides."""
-        return slice(0, self.blocks + len(self._all_keys) * (len(BLOCK_TOTALS) - len(_ALIGNED)))
-
-    @property
-    def alignment(self) -> slice:
-        """Columns that addresses modulo a line decide."""
-        return slice(self.behaviour.stop, self.behaviour.stop + len(self._all_keys) * len(_ALIGNED))
-
-    def totals(self, row: NDArray[np.float64]) -> dict[_Key, dict[str, float]]:
-        """Totals by action and space of a summed row; those without a request are left out."""
-        first = len(self.fields) - len(_ALIGNED)
-        behaviour = row[self.blocks : self.behaviour.stop].reshape(-1, first)
-        aligned = row[self.alignment].reshape(-1, len(_ALIGNED))
-        joined = np.concatenate([behaviour, aligned], axis=1)
-        return {
-            key: dict(zip(self.fields, values.tolist(), strict=True))
-            for key, values in zip(self._all_keys, joined, strict=True)
-            if values[self.fields.index("requests")]
-        }
 
 
 def count_launch(
@@ -149,14 +85,18 @@ def count_launch(
         seed: of the blocks that are drawn.
         budget: of each simulation.
     """
-    rows = _Rows(module, kernel, launch, call, budget)
-    executed = Executed(rows)
+    rows = BlockRows(module, kernel, launch, call, budget)
+    blocks = int(np.prod(launch.grid, dtype=np.int64))
+    if all_blocks or blocks <= _ALL_BLOCKS_BELOW:
+        return _of_all(rows, blocks, instructions)
     rng = np.random.default_rng(seed)
-    whole = Box((0, 0, 0), (launch.grid[0] - 1, launch.grid[1] - 1, launch.grid[2] - 1))
-    if all_blocks or whole.size <= _ALL_BLOCKS_BELOW:
-        return _of_all(rows, launch, instructions)
-    boxes = edge_boxes(launch.grid)
-    agreed, disagreed = agreeing_boxes(boxes, executed, rows.behaviour, rng, edge_lines(whole))
+    shape = launch_shape(launch.grid, rows.first_stores, rng)
+
+    def linear(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.asarray(positions @ np.concatenate([[1], np.cumprod(shape[:-1], dtype=np.int64)]).astype(np.int64))
+
+    executed = Executed(lambda positions: rows.at(linear(positions)))
+    agreed, disagreed = agreeing_boxes(edge_boxes(shape), executed, rows.behaviour, rng, edge_lines(Box.of(shape)))
     agreed = merged_boxes(agreed, executed, rows.behaviour)
     total = np.zeros(rows.alignment.stop)
     strata, misaligned = [], 0
@@ -167,19 +107,19 @@ def count_launch(
         total[rows.behaviour] += box.size * executed.at(representative)[0, rows.behaviour]
         total[rows.alignment] += aligned.sums
         misaligned += not aligned.exact
-        strata.append(_Stratum(rows.linear(representative), box.size))
+        strata.append(_Stratum(linear(representative), box.size))
     variance = np.zeros_like(total)
     for box in disagreed:
         drawn = box.draw(_SAMPLED_BLOCKS, rng)
         found = executed.at(drawn)
         total += box.size * found.mean(axis=0)
         variance += box.size**2 * found.var(axis=0, ddof=1) / len(drawn) if len(drawn) < box.size else 0.0
-        strata.append(_Stratum(rows.linear(drawn), box.size))
-    return _weighed(rows, executed, total, variance, strata, bool(disagreed), misaligned, instructions)
+        strata.append(_Stratum(linear(drawn), box.size))
+    return _weighed(rows, shape, total, variance, strata, bool(disagreed), misaligned, instructions)
 
 
-def _of_all(rows: _Rows, launch: Launch, instructions: bool) -> LaunchCounts:
-    simulation = rows.run(np.arange(int(np.prod(launch.grid, dtype=np.int64))), per_block=False)
+def _of_all(rows: BlockRows, blocks: int, instructions: bool) -> LaunchCounts:
+    simulation = rows.run(np.arange(blocks), per_block=False)
     requests: dict[tuple[Action, Space, int], float] = {}
     for count in simulation.instructions:
         key = (count.action, count.space, count.width_bytes)
@@ -190,6 +130,7 @@ def _of_all(rows: _Rows, launch: Launch, instructions: bool) -> LaunchCounts:
         visits=simulation.visits.astype(np.float64),
         requests=requests,
         instructions=simulation.instructions if instructions else (),
+        shape=rows.grid,
         exact=True,
         relative_error=0.0,
         notes=(),
@@ -198,8 +139,8 @@ def _of_all(rows: _Rows, launch: Launch, instructions: bool) -> LaunchCounts:
 
 
 def _weighed(
-    rows: _Rows,
-    executed: Executed,
+    rows: BlockRows,
+    shape: tuple[int, ...],
     total: NDArray[np.float64],
     variance: NDArray[np.float64],
     strata: list[_Stratum],
@@ -208,12 +149,12 @@ def _weighed(
     instructions: bool,
 ) -> LaunchCounts:
     totals = rows.totals(total)
-    widths: dict[_Key, list[int]] = {}
+    widths: dict[Key, list[int]] = {}
     for action, space, width in sorted(rows.widths, key=str):
         widths.setdefault((action, space), []).append(width)
     by_instruction: tuple[InstructionCount, ...] = ()
     if instructions or any(len(found) > 1 for found in widths.values()):
-        by_instruction = _instruction_totals(rows, executed, strata)
+        by_instruction = _instruction_totals(rows, strata)
     requests = {
         (*key, width): values["requests"] if len(widths[key]) == 1 else _requests(by_instruction, key, width)
         for key, values in totals.items()
@@ -223,7 +164,7 @@ def _weighed(
     notes = []
     if sampled:
         notes.append(
-            f"blocks differ from one another beyond position: estimated from {len(executed.rows)} executed blocks"
+            f"blocks differ from one another beyond position: estimated from {len(rows.known)} executed blocks"
         )
     if misaligned:
         notes.append("the alignment of blocks follows no period of the block index: sectors are estimated")
@@ -235,14 +176,15 @@ def _weighed(
         visits=total[: rows.blocks],
         requests=requests,
         instructions=by_instruction if instructions else (),
+        shape=shape,
         exact=not sampled and not misaligned,
         relative_error=error,
         notes=tuple(notes),
-        blocks_executed=len(executed.rows),
+        blocks_executed=len(rows.known),
     )
 
 
-def _group(key: _Key, width: int, values: dict[str, float]) -> InstructionCount:
+def _group(key: Key, width: int, values: dict[str, float]) -> InstructionCount:
     """Totals of one action and space as one record, as `launch_counts` takes them."""
     return InstructionCount(
         instruction=-1,
@@ -256,17 +198,15 @@ def _group(key: _Key, width: int, values: dict[str, float]) -> InstructionCount:
     )
 
 
-def _requests(counts: tuple[InstructionCount, ...], key: _Key, width: int) -> float:
+def _requests(counts: tuple[InstructionCount, ...], key: Key, width: int) -> float:
     return float(sum(c.requests for c in counts if (c.action, c.space) == key and c.width_bytes == width))
 
 
-def _instruction_totals(rows: _Rows, executed: Executed, strata: list[_Stratum]) -> tuple[InstructionCount, ...]:
+def _instruction_totals(rows: BlockRows, strata: list[_Stratum]) -> tuple[InstructionCount, ...]:
     """Totals by instruction: strata whose blocks behave alike are executed once and weighed together."""
     weights: dict[bytes, tuple[NDArray[np.int64], float]] = {}
-    by_linear = {int(rows.linear(np.array([p]))[0]): row for p, row in executed.rows.items()}
     for stratum in strata:
-        behaviour = np.array([by_linear[int(block)][rows.behaviour] for block in stratum.blocks])
-        key = behaviour.tobytes()
+        key = rows.at(stratum.blocks)[:, rows.behaviour].tobytes()
         blocks, weight = weights.get(key, (stratum.blocks, 0.0))
         weights[key] = (blocks, weight + stratum.population / len(stratum.blocks))
     summed: dict[tuple[int, Action, Space, int], tuple[InstructionCount, NDArray[np.float64]]] = {}
