@@ -16,6 +16,7 @@ from ...work import Work
 from ..base import Batch, Check, Family, Product, Space
 from .configuration import Accumulators, DirectConv2dConfiguration, Exchange, Reuse
 from .counts import closed_form
+from .distinct import distinct, spread_work
 from .problem import Conv2d
 from .reference import convolve
 from .registers import estimate
@@ -125,17 +126,27 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
 
     def work(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Work:
         """Counts and serial structure; see ``counts`` and ``serial``."""
+        found = distinct(batch)
+        if found is not None:
+            return spread_work(self._work(problem, found[0], gpu), found[1])
+        return self._work(problem, batch, gpu)
+
+    @staticmethod
+    def _work(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Work:
         sizes, launch = strips(problem, batch), launch_geometry(problem, batch)
         return Work(
             launch=launch,
             counts=closed_form(problem, sizes, launch, gpu),
-            global_round_trips=global_round_trips(problem, sizes),
+            global_round_trips=global_round_trips(problem, sizes, estimate(problem, batch, gpu)),
             independent_chains=independent_chains(sizes),
             loop_code_bytes=loop_code_bytes(problem, sizes),
         )
 
     def registers(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> NDArray[np.int32]:
         """Estimate of registers per thread, see ``registers``."""
+        found = distinct(batch)
+        if found is not None:
+            return estimate(problem, found[0], gpu)[found[1]]
         return estimate(problem, batch, gpu)
 
     def compile_request(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
