@@ -91,7 +91,18 @@ def launch_facts(
     base = facts_of(compiled, counted, launch)
     counts = base.counts
     caches = memory_hierarchy(
-        module, name, launch, call, gpu, counts, compiled.resources, profile, code, seed=effort.seed
+        module,
+        name,
+        launch,
+        call,
+        gpu,
+        counts,
+        compiled.resources,
+        profile,
+        code,
+        shape=counted.shape,
+        seed=effort.seed,
+        budget=effort.budget,
     )
     loads = float(counts.global_load_requests + counts.async_copy_requests)
     slowest = _loads_of_slowest_warp(module, name, launch, call, effort.budget) if loads else 0

@@ -82,7 +82,9 @@ def with_caches(
     profile = compiled.profile()
     code = None if profile.estimated else code_of(profile, counted, launch)
     module, name = _parsed(compiled.ptx), compiled.kernel_name
-    found = memory_hierarchy(module, name, launch, call, gpu, facts.counts, facts.resources, profile, code, seed=seed)
+    found = memory_hierarchy(
+        module, name, launch, call, gpu, facts.counts, facts.resources, profile, code, shape=counted.shape, seed=seed
+    )
     counts = with_hierarchy(facts.counts, found)
     return replace(facts, counts=counts, hierarchy=True, notes=facts.notes + found.notes)
 

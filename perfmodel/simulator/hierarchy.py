@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from ..gpu import Gpu
 from ..launch import KernelCall, Launch
 from .executed import ExecutedCode
 from .hierarchy_flows import LocalTraffic, instruction_sectors, local_traffic
-from .hierarchy_footprint import NOTHING, Union, affine_shifts, random_union, union_sectors
+from .hierarchy_footprint import Union, affine_shifts, nothing, random_union, union_sectors
 from .hierarchy_l1 import L1Traffic, l1_traffic
 from .hierarchy_schedule import Schedule, position_of, residency, schedule_blocks
 from .hierarchy_trace import WORD_BYTES, LineAccesses, Trace
@@ -68,6 +67,7 @@ def memory_hierarchy(
     profile: CodeProfile | None = None,
     code: ExecutedCode | None = None,
     *,
+    shape: tuple[int, ...] | None = None,
     seed: int = 0,
     budget: Budget | None = None,
 ) -> Hierarchy:
@@ -83,11 +83,13 @@ def memory_hierarchy(
         resources: registers, shared memory and stack of the compiled kernel.
         profile: the machine code; without it instructions are taken to fit their cache.
         code: its executed counts.
+        shape: the grid's extents as the kernel sees them (`LaunchCounts.shape`); the launch's own when None.
         seed: of the SMs and blocks that are drawn.
         budget: of the simulation.
     """
     resident, l1_bytes = residency(launch, gpu, resources)
-    schedule = schedule_blocks(launch, gpu, resident, np.random.default_rng(seed))
+    axes = shape or tuple(extent for extent in launch.grid if extent > 1) or (1,)
+    schedule = schedule_blocks(launch, axes, gpu, resident, np.random.default_rng(seed))
     trace = Trace(schedule.footprint_blocks())
     blocks = schedule.all_blocks()
     executed = simulate(module, kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observer=trace)
@@ -95,7 +97,7 @@ def memory_hierarchy(
     loading = max(1, math.ceil(schedule.together * _loading_share(executed)))
     sampled = [_sampled(lines, run, schedule.together, loading, l1_bytes) for run in schedule.runs]
     segments = initialise(Program(module.kernel(kernel)), call).memory.segments
-    read, written = (_grid_union(trace, schedule, launch, segments, store) for store in (False, True))
+    read, written = (_grid_union(trace, schedule, segments, store) for store in (False, True))
     threads = float(resident * launch.threads_per_block)
     local = local_traffic(
         float(counts.local_load_sectors),
@@ -105,7 +107,7 @@ def memory_hierarchy(
         gpu.l2_bytes / gpu.sm_count,
     )
     fetched = _instructions(profile, code, launch, gpu)
-    return _joined(launch, gpu, counts, sampled, read, written, local, fetched, len(blocks))
+    return _joined(launch, axes, gpu, counts, sampled, read, written, local, fetched, len(blocks))
 
 
 def with_hierarchy(counts: Counts, found: Hierarchy) -> Counts:
@@ -141,7 +143,7 @@ def _sampled(lines: LineAccesses, run: NDArray[np.int64], together: int, loading
     return l1_traffic(lines, groups, warming, l1_bytes)
 
 
-def _grid_union(trace: Trace, schedule: Schedule, launch: Launch, segments: list[Segment], store: bool) -> Union:
+def _grid_union(trace: Trace, schedule: Schedule, segments: list[Segment], store: bool) -> Union:
     """Distinct sectors that the launch reads or writes, summed over its buffers."""
 
     def words(block: int, segment: Segment) -> NDArray[np.int64]:
@@ -150,24 +152,24 @@ def _grid_union(trace: Trace, schedule: Schedule, launch: Launch, segments: list
         low, high = np.searchsorted(found, [segment.start // WORD_BYTES, _end(segment)])
         return found[low:high]
 
-    total = NOTHING
+    shape = schedule.shape
+    total = nothing(len(shape))
     for segment in segments:
-        parts = [None if block is None else words(block, segment) for block in schedule.neighbours]
-        centre = parts[0]
-        if centre is None or not (len(centre) or any(len(words(int(b), segment)) for b in schedule.checked)):
+        centre = words(schedule.middle, segment)
+        if not (len(centre) or any(len(words(block, segment)) for block in schedule.checked.tolist())):
             continue
-        shifts = affine_shifts(centre, parts[1:])
+        shifts = affine_shifts(centre, [words(block, segment) for block in schedule.neighbours])
         union = None
         if shifts is not None:
-            steps = (-shifts[0], -shifts[1], -shifts[2])
+            steps = tuple(-shift for shift in shifts)
             origin = centre - int(np.dot(steps, schedule.centre))
-            union = union_sectors(origin, steps, launch.grid, segment.start // WORD_BYTES, _end(segment))
+            union = union_sectors(origin, steps, shape, segment.start // WORD_BYTES, _end(segment))
             for block in schedule.checked.tolist():
-                predicted = origin + int(np.dot(steps, position_of(block, launch)))
-                if union is not None and not np.isin(words(block, segment), predicted).all():
+                predicted = origin + int(np.dot(steps, position_of(block, shape)))
+                if not np.isin(words(block, segment), predicted).all():
                     union = None
         sectors = len(np.unique(centre * WORD_BYTES // SECTOR_BYTES))
-        total += union or random_union(float(sectors), launch.grid, segment.size_bytes / SECTOR_BYTES)
+        total += union or random_union(float(sectors), shape, segment.size_bytes / SECTOR_BYTES)
     return total
 
 
@@ -185,6 +187,7 @@ def _instructions(profile: CodeProfile | None, code: ExecutedCode | None, launch
 
 def _joined(
     launch: Launch,
+    shape: tuple[int, ...],
     gpu: Gpu,
     counts: Counts,
     sampled: list[L1Traffic],
@@ -201,10 +204,10 @@ def _joined(
     loads = float(counts.global_load_sectors) if not float(counts.async_copy_requests) else every_load
     rates = [traffic.missed / traffic.asked for traffic in sampled if traffic.asked]
     spread = float(np.std(rates, ddof=1)) / len(rates) ** 0.5 if len(rates) > 1 else 0.0
-    bytes_read = SECTOR_BYTES * (_refilled(read, read, written, launch, gpu) + local.dram_read_sectors)
-    bytes_written = SECTOR_BYTES * (written.grid_sectors + local.dram_write_sectors)
-    touched = read.grid_sectors + written.grid_sectors
-    kept = gpu.l2_bytes * written.grid_sectors / touched if touched else 0.0
+    bytes_read = SECTOR_BYTES * (_refilled(read, written, shape, gpu) + local.dram_read_sectors)
+    bytes_written = SECTOR_BYTES * (written.sectors[-1] + local.dram_write_sectors)
+    touched = read.sectors[-1] + written.sectors[-1]
+    kept = gpu.l2_bytes * written.sectors[-1] / touched if touched else 0.0
     notes = (
         ()
         if read.exact and written.exact
@@ -224,17 +227,12 @@ def _joined(
     )
 
 
-def _refilled(loaded: Union, read: Union, written: Union, launch: Launch, gpu: Gpu) -> float:
+def _refilled(read: Union, written: Union, shape: tuple[int, ...], gpu: Gpu) -> float:
     """Sectors read from DRAM: each once, and again what a row or plane of blocks pushes out before the next one wants it."""
-    _, gy, gz = launch.grid
-
-    def lost(passed: float) -> float:
-        return min(max(passed * SECTOR_BYTES / gpu.l2_bytes - 1.0, 0.0), 1.0)
-
-    plane: Any = loaded.plane_sectors + lost(read.row_sectors + written.row_sectors) * (
-        gy * loaded.row_sectors - loaded.plane_sectors
-    )
-    grid: Any = loaded.grid_sectors + lost(read.plane_sectors + written.plane_sectors) * (
-        gz * loaded.plane_sectors - loaded.grid_sectors
-    )
-    return float(grid + (plane - loaded.plane_sectors) * loaded.grid_sectors / max(loaded.plane_sectors, 1.0))
+    factor = 1.0
+    for axis in range(1, len(shape)):
+        inner, outer = read.sectors[axis - 1], read.sectors[axis]
+        passed = (inner + written.sectors[axis - 1]) * SECTOR_BYTES
+        lost = min(max(passed / gpu.l2_bytes - 1.0, 0.0), 1.0)
+        factor *= 1.0 + lost * (shape[axis] * inner / outer - 1.0) if outer else 1.0
+    return factor * read.sectors[-1]

@@ -21,67 +21,63 @@ _WORDS_PER_SECTOR = SECTOR_BYTES // WORD_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Union:
-    """Sectors touched by one row of blocks along x, one plane of blocks, and the whole grid; ``exact`` unless drawn at random."""
+    """Distinct sectors of all blocks along the first axis, along the first two, and so on; ``exact`` unless drawn at random.
 
-    row_sectors: float
-    plane_sectors: float
-    grid_sectors: float
+    The last element is the whole grid.
+    """
+
+    sectors: tuple[float, ...]
     exact: bool
 
     def __add__(self, other: Union) -> Union:
-        return Union(
-            row_sectors=self.row_sectors + other.row_sectors,
-            plane_sectors=self.plane_sectors + other.plane_sectors,
-            grid_sectors=self.grid_sectors + other.grid_sectors,
-            exact=self.exact and other.exact,
-        )
+        added = tuple(a + b for a, b in zip(self.sectors, other.sectors, strict=True))
+        return Union(sectors=added, exact=self.exact and other.exact)
 
 
-NOTHING = Union(row_sectors=0.0, plane_sectors=0.0, grid_sectors=0.0, exact=True)
+def nothing(axes: int) -> Union:
+    """The union over a grid of so many axes that touches no sector."""
+    return Union(sectors=(0.0,) * axes, exact=True)
 
 
-def affine_shifts(first: NDArray[np.int64], neighbours: list[NDArray[np.int64] | None]) -> tuple[int, int, int] | None:
-    """Words that one step along x, y and z moves a block's words by, None where they do not just move.
+def affine_shifts(first: NDArray[np.int64], neighbours: list[NDArray[np.int64]]) -> tuple[int, ...] | None:
+    """Words that one step along each axis moves a block's words by, None where they do not just move.
 
-    >>> affine_shifts(np.array([0, 1, 8]), [np.array([2, 3, 10]), None, None])
-    (2, 0, 0)
+    >>> affine_shifts(np.array([0, 1, 8]), [np.array([2, 3, 10])])
+    (2,)
     """
     shifts = []
     for other in neighbours:
-        if other is None:
-            shifts.append(0)
-            continue
         if len(other) != len(first) or (len(first) and (other - first != other[0] - first[0]).any()):
             return None
         shifts.append(int(other[0] - first[0]) if len(first) else 0)
-    return shifts[0], shifts[1], shifts[2]
+    return tuple(shifts)
 
 
 def union_sectors(
-    words: NDArray[np.int64], shifts: tuple[int, int, int], grid: tuple[int, int, int], low: int, high: int
+    words: NDArray[np.int64], shifts: tuple[int, ...], shape: tuple[int, ...], low: int, high: int
 ) -> Union | None:
     """Distinct sectors of a block's words and all their shifts within a buffer; None where it would take too long.
 
     Args:
-        words: sorted words of block (0, 0, 0).
-        shifts: words for each step along x, y, z.
-        grid: blocks along x, y, z.
+        words: sorted words of the first block.
+        shifts: words for each step along every axis.
+        shape: blocks along every axis.
         low: first word of the buffer.
         high: one past its last word.
 
-    >>> union_sectors(np.arange(10), (8, 0, 0), (4, 3, 1), 0, 1000).grid_sectors  # words 0 … 33
-    5.0
+    >>> union_sectors(np.arange(10), (8, 0), (4, 3), 0, 1000).sectors  # words 0 … 33
+    (5.0, 5.0)
     """
     starts, ends = _runs(words, words + 1)
     sizes = []
-    for shift, count in zip(shifts, grid, strict=True):
+    for shift, count in zip(shifts, shape, strict=True):
         if shift and count > 1:
             if len(starts) * count > _MAX_RUNS:
                 return None
             steps = shift * np.arange(count, dtype=np.int64)[:, None]
             starts, ends = _runs((starts + steps).reshape(-1), (ends + steps).reshape(-1))
         sizes.append(_sectors(np.clip(starts, low, high), np.clip(ends, low, high)))
-    return Union(row_sectors=sizes[0], plane_sectors=sizes[1], grid_sectors=sizes[2], exact=True)
+    return Union(sectors=tuple(sizes), exact=True)
 
 
 def _runs(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -103,19 +99,15 @@ def _sectors(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> float:
     return float((stop - first).sum())
 
 
-def random_union(sectors_per_block: float, grid: tuple[int, int, int], buffer_sectors: float) -> Union:
+def random_union(sectors_per_block: float, shape: tuple[int, ...], buffer_sectors: float) -> Union:
     """Expected distinct sectors of a buffer when every block touches so many of them at random.
 
-    >>> round(random_union(10.0, (100, 1, 1), 500.0).grid_sectors)  # 500 · (1 - e^-2)
+    >>> round(random_union(10.0, (100,), 500.0).sectors[-1])  # 500 · (1 - e^-2)
     432
     """
 
     def expected(blocks: float) -> float:
         return buffer_sectors * -float(np.expm1(-sectors_per_block * blocks / max(buffer_sectors, 1.0)))
 
-    return Union(
-        row_sectors=expected(grid[0]),
-        plane_sectors=expected(grid[0] * grid[1]),
-        grid_sectors=expected(grid[0] * grid[1] * grid[2]),
-        exact=False,
-    )
+    blocks = np.cumprod(shape, dtype=np.int64).tolist()
+    return Union(sectors=tuple(expected(float(number)) for number in blocks), exact=False)

@@ -24,8 +24,10 @@ class Schedule:
 
     runs: list[NDArray[np.int64]]
     together: int
-    centre: tuple[int, int, int]
-    neighbours: list[int | None]
+    shape: tuple[int, ...]
+    centre: tuple[int, ...]
+    middle: int
+    neighbours: tuple[int, ...]
     checked: NDArray[np.int64]
 
     def all_blocks(self) -> NDArray[np.int64]:
@@ -34,7 +36,7 @@ class Schedule:
 
     def footprint_blocks(self) -> NDArray[np.int64]:
         """Blocks whose words are kept: the one in the middle, its neighbours, and some that check the rule."""
-        return np.unique([*(b for b in self.neighbours if b is not None), *self.checked.tolist()])
+        return np.unique([self.middle, *self.neighbours, *self.checked.tolist()])
 
 
 def residency(launch: Launch, gpu: Gpu, resources: Resources) -> tuple[int, int]:
@@ -50,8 +52,10 @@ def residency(launch: Launch, gpu: Gpu, resources: Resources) -> tuple[int, int]
     return max(1, int(found.blocks_per_sm)), int(l1_cache_bytes(gpu, found.shared_bytes_per_sm))
 
 
-def schedule_blocks(launch: Launch, gpu: Gpu, resident: int, rng: np.random.Generator) -> Schedule:
-    """Sampled SMs run every n-th block of a stretch of the grid, n being the number of SMs."""
+def schedule_blocks(
+    launch: Launch, shape: tuple[int, ...], gpu: Gpu, resident: int, rng: np.random.Generator
+) -> Schedule:
+    """Sampled SMs run every n-th block of a stretch of the grid, n being the number of SMs; ``shape`` has the grid's axes."""
     total = int(launch.blocks)
     together = min(resident, _MAX_RESIDENT)
     per_wave = gpu.sm_count * together
@@ -61,26 +65,26 @@ def schedule_blocks(launch: Launch, gpu: Gpu, resident: int, rng: np.random.Gene
         sm = int(rng.integers(0, min(gpu.sm_count, total)))
         blocks = begin + sm + gpu.sm_count * np.arange(_WAVES * together, dtype=np.int64)
         runs.append(blocks[blocks < total])
-    gx, gy, gz = launch.grid
-    centre = (gx // 2, gy // 2, gz // 2)
-    neighbours: list[int | None] = [_linear(centre, launch)]
-    for axis in range(3):
-        step = list(centre)
-        step[axis] -= 1
-        neighbours.append(_linear((step[0], step[1], step[2]), launch) if step[axis] >= 0 else None)
-    return Schedule(runs, together, centre, neighbours, rng.integers(0, total, _CHECKED_BLOCKS))
+    strides = [int(np.prod(shape[:axis], dtype=np.int64)) for axis in range(len(shape))]
+    centre = tuple(extent // 2 for extent in shape)
+    middle = int(np.dot(centre, strides))
+    return Schedule(
+        runs=runs,
+        together=together,
+        shape=shape,
+        centre=centre,
+        middle=middle,
+        neighbours=tuple(
+            middle - stride if extent > 1 else middle for stride, extent in zip(strides, shape, strict=True)
+        ),
+        checked=rng.integers(0, total, _CHECKED_BLOCKS),
+    )
 
 
-def _linear(position: tuple[int, int, int], launch: Launch) -> int:
-    gx, gy, _ = launch.grid
-    return (position[2] * gy + position[1]) * gx + position[0]
+def position_of(block: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Block index along every axis, first axis fastest, of a linear index.
 
-
-def position_of(block: int, launch: Launch) -> tuple[int, int, int]:
-    """Block index along x, y, z of a linear index.
-
-    >>> position_of(7, Launch(grid_x=3, grid_y=2, grid_z=2, block_x=32))
+    >>> position_of(7, (3, 2, 2))
     (1, 0, 1)
     """
-    gx, gy, _ = launch.grid
-    return block % gx, block // gx % gy, block // (gx * gy)
+    return tuple(int(index) for index in np.unravel_index(block, shape[::-1])[::-1])
