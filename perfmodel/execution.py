@@ -34,6 +34,9 @@ def executed_facts(family: Family[Any, Any], problem: Any, configuration: Any, g
     """
     from .simulator.executed_work import executed_work
 
+    own = family.facts(problem, configuration, gpu)
+    if own is not None:
+        return own
     kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture)
     launch, call = _launch_and_call(family, problem, configuration, gpu)
     return executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)

@@ -128,7 +128,12 @@ def rank_under(
     if top < 1:
         raise InputError(f"top={top} must be at least 1")
     family = family_of(problem)
-    found = survey(family, problem, under, max(top, COMPILED_CANDIDATES))
+    size = max(top, COMPILED_CANDIDATES) if family.closed_forms else len(family.space(problem, under.gpu))
+    if not family.closed_forms:
+        if fidelity is Fidelity.ANALYTIC:
+            raise InputError(f"{family.name} has no closed forms: fidelity {fidelity.value!r} is not to be had")
+        fidelity = Fidelity.SIMULATED
+    found = survey(family, problem, under, size)
     if not found.best:
         raise InfeasibleError(
             f"none of the {found.candidates} configurations of {family.name} fits {under.gpu.id}: {found.example}"
@@ -139,9 +144,9 @@ def rank_under(
         evaluation = evaluate_under(family, problem, best, under)
         predictions = _predictions(family, problem, evaluation, under, fidelity, None)
     else:
-        chosen = shortlist(found, max(top, COMPILED_CANDIDATES))
-        predictions = _refined(family, problem, chosen, under, Fidelity.COMPILED, advance, notes)
-    if fidelity is Fidelity.SIMULATED:
+        depth = Fidelity.COMPILED if family.closed_forms else fidelity
+        predictions = _refined(family, problem, shortlist(found, size), under, depth, advance, notes)
+    if fidelity is Fidelity.SIMULATED and family.closed_forms:
         finalists = Batch.of([p.configuration for p in predictions[: max(top, SIMULATED_CANDIDATES)]])
         predictions = _refined(family, problem, finalists, under, fidelity, advance, notes)
     if not predictions:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..choices import one_of
+from ..errors import InputError
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
@@ -27,8 +29,13 @@ def register(app: typer.Typer) -> None:
 
 def rank(
     context: typer.Context,
-    family_name: Annotated[str, typer.Argument(metavar="FAMILY", help="A name of `perfmodel families`.")],
+    family_name: Annotated[
+        str, typer.Argument(metavar="FAMILY|FILE.cu", help="A name of `perfmodel families`, or a source of your own.")
+    ],
     gpu: GpuOption,
+    space: Annotated[
+        Path | None, typer.Option("--space", metavar="SPACE.toml", help="Tuning space of FILE.cu; see the manual.")
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many configurations to show.")] = 10,
     fidelity: FidelityOption = "compiled",
     sm_clock_mhz: ClockOption = None,
@@ -46,8 +53,11 @@ def rank(
     from ..ranking import rank_under
     from ..records.schema import L2State
 
-    chosen = family(family_name)
-    problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
+    if family_name.endswith(".cu"):
+        problem = _own_problem(family_name, space, context.args)
+    else:
+        chosen = family(family_name)
+        problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
     under = conditions(
         gpu,
@@ -63,6 +73,17 @@ def rank(
         print_json(ranking.to_json())
         return
     _print(ranking)
+
+
+def _own_problem(file: str, space: Path | None, arguments: list[str]) -> Any:
+    """A user's own file over its tuning space."""
+    from ..analysis.user_space import user_problem
+
+    if space is None:
+        raise InputError(f"{file} needs --space SPACE.toml, the file of its tuning space")
+    if arguments:
+        raise InputError(f"unexpected argument {arguments[0]!r}: sizes of {file} stand in {space}")
+    return user_problem(file, space)
 
 
 def _print(ranking: Any) -> None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from ..compiler.request import CompileRequest
 from ..gpu import Gpu
 from ..launch import KernelCall, Launch
 from ..work import Work
+
+if TYPE_CHECKING:
+    from ..facts import Facts
 
 ProblemT = TypeVar("ProblemT")
 ConfigurationT = TypeVar("ConfigurationT")
@@ -155,6 +158,8 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     summary: ClassVar[str]
     problem_type: type[ProblemT]
     configuration_type: type[ConfigurationT]
+    closed_forms: ClassVar[bool] = True
+    """Whether ``work`` counts without compiling; where not, a ranking compiles and executes every candidate."""
     measurement_defaults: ClassVar[Mapping[str, Any]] = {}
     """Values of fields that files of measurements may leave out, because they were measured before the field existed."""
     kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ()
@@ -218,6 +223,10 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
 
     def equivalent(self, configuration: ConfigurationT) -> ConfigurationT | None:
         """A configuration with the same memory accesses whose stored counts may stand in for this one's, if there is."""
+        return None
+
+    def facts(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> Facts | None:
+        """Facts of one configuration where this family has a way of its own to execute it; None for the general way."""
         return None
 
     def notes(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> tuple[str, ...]:

@@ -46,7 +46,10 @@ def family(name: str) -> Family[Any, Any]:
 
 
 def family_of(problem: object) -> Family[Any, Any]:
-    """The family whose problem type this is."""
+    """The family whose problem type this is, or the one that a problem brings along (a user's own space)."""
+    own = getattr(problem, "family", None)
+    if isinstance(own, Family):
+        return own
     for name in family_names():
         if type(problem) is family(name).problem_type:
             return family(name)

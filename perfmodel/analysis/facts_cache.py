@@ -1,0 +1,38 @@
+"""Facts of executed launches kept in the disk cache, so that a ranking that was interrupted goes on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from ..compiler import CompileRequest, Resources, content_key, disk_cache
+from ..counts import Counts
+from ..facts import Facts
+from ..gpu import Gpu
+
+
+def facts_key(request: CompileRequest, gpu: Gpu, launch: tuple[Any, ...]) -> str:
+    """Key of one launch: code, GPU, launch and arguments, version of this package."""
+    parts = [content_key(request, gpu.architecture), repr(gpu), repr(launch), version("perfmodel")]
+    return "facts-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def fetch_facts(key: str) -> Facts | None:
+    """The facts kept under a key, None where there are none that can be read."""
+    stored = disk_cache.fetch(key)
+    if stored is None:
+        return None
+    try:
+        values = json.loads(stored)
+        resources, counts = Resources(**values.pop("resources")), Counts(**values.pop("counts"))
+        return Facts(resources=resources, counts=counts, notes=tuple(values.pop("notes")), **values)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def keep_facts(key: str, facts: Facts) -> None:
+    """Keep facts under a key."""
+    disk_cache.keep(key, json.dumps(asdict(facts), default=float).encode())
