@@ -102,7 +102,10 @@ def test_naive_is_right_and_counted_exactly(problem: Conv1d) -> None:
         ({"in_channels": 40, "length": 2, "filter_width": 1, "padding": 6}, 2),  # outputs that are padding alone
         ({"in_channels": 70, "length": 1, "filter_width": 5, "padding": 2}, 2),  # taps that only meet padding
         ({"in_channels": 64, "length": 60, "filter_width": 3, "padding": 1, "out_channels": 1}, 1),  # outputs > lanes
-        ({"in_channels": 9, "length": 64, "filter_width": 2, "padding": 0}, 4),  # rows of 256 words, beyond the registers
+        (
+            {"in_channels": 9, "length": 64, "filter_width": 2, "padding": 0},
+            4,
+        ),  # rows of 256 words, beyond the registers
     ],
 )
 def test_sizes_that_divide_nothing(fields: dict[str, int], channels_per_thread: int) -> None:
