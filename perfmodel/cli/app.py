@@ -9,7 +9,7 @@ from importlib.metadata import entry_points, version
 import typer
 
 from ..errors import PerfmodelError
-from . import analyze, catalogue, predict, rank, validate
+from . import analyze, catalogue, fit, predict, rank, validate
 
 COMMANDS_GROUP = "perfmodel.commands"
 USAGE_STATUS = 2
@@ -46,7 +46,7 @@ def build_app() -> typer.Typer:
     ) -> None:
         pass
 
-    for module in (catalogue, rank, predict, analyze, validate):
+    for module in (catalogue, rank, predict, analyze, validate, fit):
         module.register(app)
     for point in sorted(entry_points(group=COMMANDS_GROUP), key=lambda point: point.name):
         try:

@@ -1,0 +1,143 @@
+"""Wrong input: one line on standard error that names the value, exit status 2, nothing on standard output, no traceback."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfmodel.cli.app import run
+
+HEADER = (
+    "gpu,image_width,image_height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
+    "use_padding,read_only,time_ms\n"
+)
+ROW = "rtx-3090,4096,4096,15,15,32,4,1,1,0,0,1.9\n"
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that a wrong command line gives."""
+    assert run(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = [line for line in captured.err.splitlines() if line.strip()]
+    assert len(lines) == 1, captured.err
+    assert lines[0].startswith("perfmodel: error: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("rank", "tiled_conv2d", "--gpu", "h20"), "'h20'"),
+        (("rank", "tiled_conv", "--gpu", "h200"), "'tiled_conv'"),
+        (("rank", "tiled_conv2d"), "--gpu"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width", "many"), "'many'"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width", "0"), "image_width=0"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width=-4"), "image_width=-4"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width", "9999999999"), "image_width=9999999999"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width", "60000", "--image-height", "60000"), "60014"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--filter-width", "4"), "filter_width=4"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--colour", "red"), "'--colour'"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width"), "--image-width"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--fidelity", "guessed"), "'guessed'"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--l2", "hot"), "'hot'"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--top", "none"), "'none'"),
+        (("rank", "direct_conv2d", "--gpu", "h200", "--height", "3", "--filter-height", "9"), "filter_height"),
+        (("predict", "tiled_conv2d", "--gpu", "h200", "--set", "block_size=8"), "'block_size'"),
+        (("predict", "tiled_conv2d", "--gpu", "h200", "--set", "block_size_x"), "'block_size_x'"),
+        (("predict", "tiled_conv2d", "--gpu", "h200", "--set", "read_only=7"), "read_only"),
+        (("predict", "direct_conv2d", "--gpu", "h200", "--set", "reuse=some"), "'some'"),
+        (("gpus", "h300"), "'h300'"),
+        (("no-such-command",), "no-such-command"),
+    ],
+)
+def test_one_line_names_the_value(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], named: str) -> None:
+    assert named in refused(capsys, *arguments)
+
+
+def test_a_configuration_that_does_not_fit_names_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    fields = ["block_size_x=128", "block_size_y=32", "tile_size_x=1", "tile_size_y=1", "use_shmem=1", "use_padding=0"]
+    options = [word for field in fields for word in ("--set", field)]
+    line = refused(capsys, "predict", "tiled_conv2d", "--gpu", "h200", "--fidelity", "analytic", *options)
+    assert "4096 threads" in line
+    assert "1024 threads per block" in line
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("", "empty"),
+        ("not,a,table\n1,2\n", ""),
+        (HEADER.replace("tile_size_x", "tile") + ROW, "tile_size_x"),
+        (HEADER + ROW + "rtx-3090,4096,4096,15,15,32,4,1,1,0,0,fast\n", "fast"),
+        (HEADER + ROW + "rtx-3090,4096,4096,15,15,32,wide,1,1,0,0,1.0\n", "wide"),
+        (HEADER + ROW + "rtx-3090,4096,40", ""),
+        (HEADER + ROW.replace("1.9", "-1.9"), "-1.9"),
+    ],
+)
+def test_a_bad_csv_names_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str, named: str) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text(content, encoding="utf-8")
+    line = refused(capsys, "validate", "tiled_conv2d", "--gpu", "rtx-3090", "--measurements", str(path))
+    assert "runs.csv" in line
+    assert named in line
+
+
+@pytest.mark.parametrize("damage", ["truncated gzip", "not json", "absent"])
+def test_a_damaged_cache_names_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "cache.json.gz"
+    if damage == "truncated gzip":
+        path.write_bytes(gzip.compress(b'{"device_name": "x"}' * 99)[:60])
+    elif damage == "not json":
+        path.write_bytes(gzip.compress(b'{"device_name": "NVIDIA GeForce RTX 3090", "cache": {"1,2": {"time": }}}'))
+    line = refused(capsys, "validate", "tiled_conv2d", "--gpu", "rtx-3090", "--measurements", str(path))
+    assert "cache.json.gz" in line
+
+
+def test_a_where_that_is_no_expression_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text(HEADER + ROW, encoding="utf-8")
+    options = ["--gpu", "rtx-3090", "--measurements", str(path), "--where", "tile_size_x <"]
+    assert "tile_size_x <" in refused(capsys, "validate", "tiled_conv2d", *options)
+
+
+def test_without_the_compiler_the_message_names_the_extra() -> None:
+    code = (
+        "import sys\n"
+        "class Refuse:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] == 'cuda': raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Refuse())\n"
+        "from perfmodel.cli.app import run\n"
+        "options = ['rank', 'tiled_conv2d', '--gpu', 'h200', '--image-width', '64', '--image-height', '64']\n"
+        "assert run([*options, '--fidelity', 'analytic']) == 0\n"
+        "sys.exit(run(options))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "perfmodel[compile]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.compiler
+def test_an_unusable_cache_folder_is_said_and_does_no_harm(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder", encoding="utf-8")
+    code = (
+        "from perfmodel.compiler import CompileRequest, compile_kernel\n"
+        "source = 'extern \"C\" __global__ void k(float *x) { x[0] = 1.0f; }'\n"
+        "print(compile_kernel(CompileRequest(source=source, kernel='k', file_name='k.cu'), 'sm_80').kernel_name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PERFMODEL_CACHE": str(blocked / "cache"), "PATH": ""},
+    )
+    assert done.stdout.strip() == "k"
+    assert str(blocked) in done.stderr

@@ -1,0 +1,73 @@
+"""The commands' JSON contract, and that standard output holds nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from perfmodel.cli.app import run
+from perfmodel.counts import COUNT_NAMES
+
+PROBLEM = ("--image-width", "256", "--image-height", "256")
+
+
+def json_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run([*arguments, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_predict_gives_the_object_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json_of(capsys, "predict", "tiled_conv2d", "--gpu", "h200", "--fidelity", "analytic", *PROBLEM)
+    assert {"kernel", "gpu", "fidelity", "exact", "config", "resources", "occupancy", "counts", "time"} <= set(found)
+    assert set(found["counts"]) == set(COUNT_NAMES)
+    resources = {"registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes", "stack_bytes_per_thread"}
+    assert set(found["resources"]) == resources | {"spill_load_bytes", "spill_store_bytes", "code_bytes"}
+    assert set(found["occupancy"]) == {"blocks_per_sm", "warps_per_sm", "fraction", "limiter"}
+    assert {"predicted_us", "interval_us", "limiter", "evidence", "terms_us"} == set(found["time"])
+    assert {change["field"] for change in found["what_if"]} >= {"block_size_x", "tile_size_x"}
+
+
+def test_rank_orders_by_predicted_time_and_counts_rejections(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json_of(capsys, "rank", "tiled_conv2d", "--gpu", "h200", "--fidelity", "analytic", "--top", "7", *PROBLEM)
+    assert {"kernel", "gpu", "problem", "candidates", "rejected", "top"} <= set(found)
+    times = [entry["time"]["predicted_us"] for entry in found["top"]]
+    assert len(times) == 7
+    assert times == sorted(times)
+    assert 0 < sum(found["rejected"].values()) < found["candidates"]
+    configurations = [json.dumps(entry["config"]) for entry in found["top"]]
+    assert len(set(configurations)) == 7
+
+
+def test_a_faster_clock_makes_a_faster_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    fields = ("--set", "block_size_x=32", "--set", "block_size_y=4", "--set", "use_shmem=1", "--set", "use_padding=0")
+    options = ("predict", "tiled_conv2d", "--gpu", "rtx-3090", "--fidelity", "analytic", *PROBLEM, *fields)
+    slow = json_of(capsys, *options, "--sm-clock-mhz", "800")["time"]["predicted_us"]
+    fast = json_of(capsys, *options, "--sm-clock-mhz", "1600")["time"]["predicted_us"]
+    assert fast < slow <= 2 * fast * 1.0001
+
+
+def test_a_warm_cache_saves_dram_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("predict", "tiled_conv2d", "--gpu", "h200", "--fidelity", "analytic", *PROBLEM)
+    assert json_of(capsys, *options, "--l2", "cold")["counts"]["dram_read_bytes"] == 4 * (256 + 14) ** 2
+    assert json_of(capsys, *options, "--l2", "warm")["counts"]["dram_read_bytes"] == 0
+
+
+def test_gpus_and_families_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(json_of(capsys, "gpus")["gpus"]) == 25
+    names = {entry["family"] for entry in json_of(capsys, "families")["families"]}
+    assert names >= {"conv1d", "direct_conv2d", "pointwise_conv2d", "ssim", "tiled_conv2d"}
+
+
+def test_tables_are_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["predict", "tiled_conv2d", "--gpu", "h200", "--fidelity", "analytic", *PROBLEM]) == 0
+    text = capsys.readouterr().out
+    assert "limited by" in text
+    assert "what a change of one field would do" in text
+
+
+def test_the_same_question_has_the_same_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("rank", "direct_conv2d", "--gpu", "h200", "--fidelity", "analytic", "--height", "99", "--width", "99")
+    assert json_of(capsys, *options) == json_of(capsys, *options)
