@@ -17,9 +17,6 @@ from .executed_match import Alignment, Match, align
 from .executed_regions import Region, region_tree
 from .module import BasicBlock
 
-_MAX_PAIRS = 250_000
-"""Most pairs of regions that are aligned; beyond, every block counts as executed once by every warp, and that is said."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PtxExecution:
@@ -65,16 +62,12 @@ def executed_counts(profile: CodeProfile, blocks: tuple[BasicBlock, ...], execut
         raise SimulationError(f"machine code of {profile.architecture} is not decoded: needs sm_70 or newer")
     machine, ptx = machine_graph(profile, profile.decoded, profile.flow), ptx_graph(blocks)
     machine_regions, ptx_regions = region_tree(machine), region_tree(ptx)
-    if len(machine_regions) * len(ptx_regions) > _MAX_PAIRS:
-        executions, certain = np.full(len(profile.flow), execution.warps), False
-    else:
-        alignment = align(machine_regions, ptx_regions)
-        per_region = _region_executions(alignment, machine_regions, ptx_regions, execution.visits)
-        executions = np.zeros(len(profile.flow))
-        for region, count in zip(machine_regions, per_region, strict=True):
-            executions[list(region.blocks)] = count
-        certain = alignment.certain
-    certain &= _count_procedures(profile, executions)
+    alignment = align(machine_regions, ptx_regions)
+    executions = np.zeros(len(profile.flow))
+    per_region = _region_executions(alignment, machine_regions, ptx_regions, execution.visits)
+    for region, count in zip(machine_regions, per_region, strict=True):
+        executions[list(region.blocks)] = count
+    certain = alignment.certain & _count_procedures(profile, executions)
     issued: NDArray[np.float64] = executions @ machine.features.astype(np.float64)
     guarded = _guarded_features(profile, executions)
     disagreements = _disagreements(issued, guarded, execution.requests)

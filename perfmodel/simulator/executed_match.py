@@ -20,6 +20,8 @@ _ADDED_GUARD = 0.15
 _ADDED_CODE = 0.3
 _UNROLL = 0.05
 _MAX_COPIES = 4
+_MAX_SEARCH = 2500
+"""Most pairs of siblings without equal ones that are searched; beyond, siblings are paired in order, which is not certain."""
 _SEARCHED_PAIRS = 400
 """Pairs of siblings up to which every alignment is considered; a search costs the third power of the lists' length."""
 
@@ -99,6 +101,9 @@ class _Aligner:
         return Alignment((Match(m, p), *inner.matches), inner.cost + distance, inner.certain)
 
     def _search(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment:
+        if len(machine) * len(ptx) > _MAX_SEARCH:
+            pairs = [self._pair(m, p) for m, p in zip(machine, ptx, strict=False)]
+            return Alignment(_join(pairs).matches, float(abs(len(machine) - len(ptx))), False)
         if not machine:
             loops = sum(self.ptx[p].is_loop for p in ptx)
             return Alignment((), _INLINE_BRANCH * len(ptx) + _INLINE_LOOP * loops, loops == 0)
