@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler import CompiledKernel
+from ..compiler.sass import CodeProfile
 from ..facts import Facts
 from ..gpu import Gpu
 from ..launch import KernelCall, Launch
-from ..simulator import Budget, InstructionCount, Mode, Module, Space, simulate
+from ..simulator import Budget, InstructionCount, Module
+from ..simulator.executed import PtxExecution, executed_counts
 from ..simulator.executed_work import code_of, facts_of
 from ..simulator.hierarchy import memory_hierarchy, with_hierarchy
-from ..simulator.launch_classes import count_launch
+from ..simulator.launch_classes import LaunchCounts, count_launch
 from .round_trips import round_trips
+from .warp_visits import visits_of_warps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,29 +39,6 @@ class LaunchFacts:
     instructions: tuple[InstructionCount, ...]
     blocks_executed: int
     l1_hit_rate: float
-
-
-@dataclass(slots=True)
-class _LoadsOfWarps:
-    """Counts the global loads of each warp."""
-
-    loads: dict[int, int] = field(default_factory=dict)
-
-    def access(
-        self,
-        instruction: int,
-        space: Space,
-        store: bool,
-        width: int,
-        block: NDArray[np.int64],
-        warp: NDArray[np.int64],
-        addresses: NDArray[np.uint64],
-        active: NDArray[np.bool_],
-    ) -> None:
-        """Count one instruction of some warps."""
-        if not store:
-            for number in warp.tolist():
-                self.loads[number] = self.loads.get(number, 0) + 1
 
 
 def launch_facts(
@@ -104,9 +85,8 @@ def launch_facts(
         seed=effort.seed,
         budget=effort.budget,
     )
-    loads = float(counts.global_load_requests + counts.async_copy_requests)
-    slowest = _loads_of_slowest_warp(module, name, launch, call, effort.budget) if loads else 0
-    trips = float(slowest) if code is None else round_trips(profile, code.block_executions, loads, slowest)
+    visits = visits_of_warps(module, name, launch, call, counted.visits, effort.budget)
+    trips = _round_trips(profile, counted, launch, visits)
     facts = replace(
         base,
         counts=with_hierarchy(counts, caches),
@@ -122,19 +102,13 @@ def launch_facts(
     )
 
 
-def _loads_of_slowest_warp(module: Module, kernel: str, launch: Launch, call: KernelCall, budget: Budget) -> int:
-    """Global load requests of the warp that makes most of them, in the block at the middle of the grid."""
-    gx, gy, gz = launch.grid
-    middle = (gz // 2 * gy + gy // 2) * gx + gx // 2
-    found = _LoadsOfWarps()
-    simulate(
-        module,
-        kernel,
-        launch,
-        call,
-        mode=Mode.TRACE,
-        blocks=np.array([middle], np.int64),
-        budget=budget,
-        observer=found,
-    )
-    return max(found.loads.values(), default=0)
+def _round_trips(
+    profile: CodeProfile, counted: LaunchCounts, launch: Launch, visits: Sequence[NDArray[np.float64]]
+) -> float:
+    """Round trips by the machine code; before sm_70, whose code is not decoded, one for each block of PTX that loads."""
+    blocks, threads = counted.kernel.blocks, int(launch.threads_per_block)
+    if profile.estimated:
+        loads = np.array([any(i.name == "ld" and "global" in i.parts for i in block.instructions) for block in blocks])
+        return max((float(one[loads].sum()) for one in visits), default=0.0)
+    each = [PtxExecution(visits=one, requests={}, warps=1.0, threads_per_block=threads) for one in visits]
+    return round_trips(profile, [executed_counts(profile, blocks, one).block_executions for one in each])

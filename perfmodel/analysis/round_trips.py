@@ -8,6 +8,8 @@ compared with compiled kernels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,24 +25,17 @@ _PASSES = 3
 """Walks over the code until what is in flight around loops has settled."""
 
 
-def round_trips(
-    profile: CodeProfile, executions: NDArray[np.float64], load_requests: float, loads_of_slowest_warp: float
-) -> float:
-    """Groups of global loads that the slowest warp of a block issues together and then waits for, one after the other.
+def round_trips(profile: CodeProfile, executions: Sequence[NDArray[np.float64]]) -> float:
+    """Groups of global loads that the slowest of some warps issues together and then waits for, one group after the other.
 
-    Loads that are in flight together cost one round trip. Machine code and executions say how many round trips a load request
-    costs on average; the slowest warp is the one that makes most requests.
+    Loads that are in flight together cost one round trip.
 
     Args:
         profile: decoded machine code.
-        executions: warps that executed each basic block of the machine code, over the whole launch.
-        load_requests: global load requests (asynchronous copies among them) of the whole launch.
-        loads_of_slowest_warp: those of that warp.
+        executions: for each warp, how often it executes each basic block of the machine code.
     """
-    if not load_requests:
-        return 0.0
-    per_request = float(_waits_of_blocks(profile) @ executions) / load_requests
-    return float(round(per_request * loads_of_slowest_warp))
+    waits = _waits_of_blocks(profile)
+    return float(round(max((float(waits @ times) for times in executions), default=0.0)))
 
 
 def _waits_of_blocks(profile: CodeProfile) -> NDArray[np.float64]:
