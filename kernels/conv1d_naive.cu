@@ -1,11 +1,12 @@
-// conv1d_naive: dense 1-D convolution (cross-correlation), one input channel per thread: the baseline of conv1d_optimized.
+// conv1d_naive: dense 1-D convolution (cross-correlation), one input channel per thread; conv1d_optimized's baseline.
 //
 // Layout:    input [BATCH][IN_CHANNELS][LENGTH], weights [OUT_CHANNELS][IN_CHANNELS][FILTER_WIDTH], bias [OUT_CHANNELS]
 //            output [BATCH][OUT_CHANNELS][OUTPUT_LENGTH]; zeros are assumed PADDING words beyond both ends of a row.
 // Block:     IN_CHANNELS threads compute the OUTPUT_LENGTH outputs of one output channel of one batch element.
-// Thread:    one input channel, read from global memory; the channels are summed by a tree in shared memory, output by output.
-// Constants: the problem's fields in capitals; TREE_WIDTH, the largest power of two below IN_CHANNELS (0 for one channel),
-//            has its home in the family.
+// Thread:    one input channel, read from global memory; the channels are summed by a tree in shared memory, output by
+//            output.
+// Constants: the problem's fields in capitals; TREE_WIDTH, the largest power of two below IN_CHANNELS (0 for one
+//            channel), has its home in the family.
 
 extern "C" __global__ void __launch_bounds__(IN_CHANNELS)
 conv1d_naive(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ weights,

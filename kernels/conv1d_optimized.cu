@@ -3,10 +3,11 @@
 // Layout:    input [BATCH][IN_CHANNELS][LENGTH], weights [OUT_CHANNELS][IN_CHANNELS][FILTER_WIDTH], bias [OUT_CHANNELS]
 //            output [BATCH][OUT_CHANNELS][OUTPUT_LENGTH]; zeros are assumed PADDING words beyond both ends of a row.
 // Block:     THREADS threads compute the OUTPUT_LENGTH outputs of one output channel of one batch element.
-// Thread:    CHANNELS_PER_THREAD input channels of every output for the first OWNERS threads; the rest fill the last warp, so
-//            that shuffles find every lane. The sum over channels goes through shuffles, then shared memory, in a fixed order.
-// Constants: the problem's and the configuration's fields in capitals; OWNERS, THREADS and the size of the dynamic shared
-//            memory have their home in the family.
+// Thread:    CHANNELS_PER_THREAD input channels of every output for the first OWNERS threads; the rest fill the last
+//            warp, so that shuffles find every lane. The sum over channels goes through shuffles, then through
+//            shared memory, in a fixed order.
+// Constants: the problem's and the configuration's fields in capitals; OWNERS, THREADS and the size of the dynamic
+//            shared memory have their home in the family.
 
 constexpr int WARP = 32;
 constexpr int WARPS = THREADS / WARP;
@@ -20,7 +21,7 @@ constexpr int WEIGHT_WORDS_PER_THREAD = FILTER_WIDTH * CHANNELS_PER_THREAD;
 // One unused word after every PAD_PERIOD words spreads the threads' rows over the banks.
 constexpr int PAD_PERIOD = INPUT_WORDS_PER_THREAD > WARP ? INPUT_WORDS_PER_THREAD : WARP;
 // The last owner has only this many channels, the others have all.
-constexpr int CERTAIN_CHANNELS = IN_CHANNELS % CHANNELS_PER_THREAD ? IN_CHANNELS % CHANNELS_PER_THREAD : CHANNELS_PER_THREAD;
+constexpr int CERTAIN_CHANNELS = IN_CHANNELS - (OWNERS - 1) * CHANNELS_PER_THREAD;
 
 __host__ __device__ constexpr int largest_power_below(int lanes, int power = WARP / 2)
 {
@@ -54,7 +55,8 @@ __device__ __forceinline__ float read_word(const float *word)
     return *const_cast<const volatile float *>(word);
 }
 
-// Copies words FIRST to LAST of a shared row to registers by the widest accesses that an origin aligned to ALIGNMENT words allows.
+// Copies words FIRST to LAST of a shared row to registers, by the widest accesses that a row aligned to ALIGNMENT words
+// allows.
 template <int FIRST, int LAST, int ALIGNMENT>
 __device__ __forceinline__ void read_row(float *registers, const float *row)
 {
@@ -63,7 +65,7 @@ __device__ __forceinline__ void read_row(float *registers, const float *row)
         read_row<FIRST, middle, ALIGNMENT>(registers, row);
         read_row<middle, LAST, ALIGNMENT>(registers, row);
     } else if constexpr (FIRST < LAST) {
-        constexpr int limit = FIRST == 0 ? ALIGNMENT : largest_width(FIRST) < ALIGNMENT ? largest_width(FIRST) : ALIGNMENT;
+        constexpr int limit = largest_width(FIRST) < ALIGNMENT ? largest_width(FIRST) : ALIGNMENT;
         constexpr int width = limit == 4 && LAST - FIRST >= 4 ? 4 : limit >= 2 && LAST - FIRST >= 2 ? 2 : 1;
         if constexpr (width == 1) {
             registers[FIRST] = read_word(row + FIRST);
@@ -199,13 +201,15 @@ extern "C" __global__ void BOUNDS conv1d_optimized(float *__restrict__ output, c
             if (column >= 0 && column < LENGTH) {
 #pragma unroll
                 for (int channel = 0; channel < CHANNELS_PER_THREAD; channel++)
-                    sum[t] = fmaf(own_input[channel * LENGTH + column], own_weights[channel * FILTER_WIDTH + tap], sum[t]);
+                    sum[t] = fmaf(own_input[channel * LENGTH + column],
+                                  own_weights[channel * FILTER_WIDTH + tap], sum[t]);
             }
         }
         sum[t] = warp_sum(sum[t]);
     }
 
-    float *const block_output = output + (static_cast<size_t>(batch_element) * OUT_CHANNELS + out_channel) * OUTPUT_LENGTH;
+    const size_t output_row = static_cast<size_t>(batch_element) * OUT_CHANNELS + out_channel;
+    float *const block_output = output + output_row * OUTPUT_LENGTH;
     if constexpr (WARPS == 1) {
         if (thread == 0) {
 #pragma unroll

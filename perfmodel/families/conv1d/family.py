@@ -19,6 +19,7 @@ from .configuration import Conv1dConfiguration, Variant, conv1d_space
 from .geometry import owners, staging_words, threads_per_block, tree_width, warp_sum_words
 from .overflow import overrun_floats
 from .problem import Conv1d
+from .published import published_choice
 from .reference import conv1d_reference
 from .registers import estimated_registers
 from .work import conv1d_work
@@ -149,19 +150,24 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         return RELATIVE_TOLERANCE
 
     def notes(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> tuple[str, ...]:
-        """Where the published kernel would corrupt memory, that it would, and by how much.
+        """The author's choice for this shape, and where the published kernel would corrupt memory, by how much.
 
         >>> from perfmodel.gpus import load_gpu
         >>> problem = Conv1d(in_channels=256, out_channels=256, length=8)
-        >>> Conv1dFamily().notes(problem, Conv1dConfiguration(channels_per_thread=2), load_gpu("h200"))
-        ('the published kernel would write 63 floats beyond its shared memory here; this one reserves them',)
+        >>> for note in Conv1dFamily().notes(problem, Conv1dConfiguration(channels_per_thread=2), load_gpu("h200")):
+        ...     print(note)
+        the published choice for this shape is channels_per_thread=2
+        the published kernel would write 63 floats beyond its shared memory here; this one reserves them
         """
-        overrun = overrun_floats(problem, configuration)
-        if not overrun:
-            return ()
-        return (
-            f"the published kernel would write {overrun} floats beyond its shared memory here; this one reserves them",
-        )
+        choice, overrun = published_choice(problem), overrun_floats(problem, configuration)
+        notes = []
+        if choice is not None:
+            notes.append(f"the published choice for this shape is channels_per_thread={choice}")
+        if overrun:
+            notes.append(
+                f"the published kernel would write {overrun} floats beyond its shared memory here; this one reserves them"
+            )
+        return tuple(notes)
 
 
 def _block_geometry(problem: Conv1d, configuration: Conv1dConfiguration) -> tuple[int, int, int]:

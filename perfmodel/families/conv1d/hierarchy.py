@@ -30,7 +30,8 @@ def _reads_of_an_input(problem: Conv1d, resident_blocks: int, shared_bytes: int,
     Blocks run through the batch first, so that L1 keeps an element only if the whole batch fits beside the weights.
     """
     wanted = FLOAT_BYTES * (problem.batch * problem.input_words + resident_blocks * problem.weight_words)
-    if wanted <= int(l1_cache_bytes(gpu, resident_blocks * shared_bytes)):
+    in_use = min(resident_blocks * shared_bytes, gpu.shared_bytes_per_sm)
+    if wanted <= int(l1_cache_bytes(gpu, in_use)):
         return min(problem.out_channels, gpu.sm_count)
     return problem.out_channels
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from .configuration import Conv1dConfiguration, Variant
 from .geometry import pad_period_words, staging_words
 from .problem import Conv1d
+from .published import PUBLISHED, PUBLISHED_FILTER_WIDTH, PublishedConfiguration
 
 _VECTOR_WORDS = 4
-PUBLISHED_FILTER_WIDTH = 5
-PUBLISHED_PADDING = 2
 
 
 def overrun_floats(problem: Conv1d, configuration: Conv1dConfiguration) -> int:
@@ -49,46 +48,6 @@ def original_loaded_words(problem: Conv1d, channels_per_thread: int) -> int:
     if threads == 0:
         return 0
     return problem.input_words // (_VECTOR_WORDS * threads) * _VECTOR_WORDS * threads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedConfiguration:
-    """One entry of the author's table of channels_per_thread."""
-
-    in_channels: int
-    length: int
-    channels_per_thread: int
-
-    @property
-    def problem(self) -> Conv1d:
-        """The entry as a problem; the output channels do not matter to the shared memory."""
-        return Conv1d(
-            in_channels=self.in_channels,
-            length=self.length,
-            filter_width=PUBLISHED_FILTER_WIDTH,
-            padding=PUBLISHED_PADDING,
-        )
-
-    @property
-    def configuration(self) -> Conv1dConfiguration:
-        """The entry as a configuration."""
-        return Conv1dConfiguration(variant=Variant.OPTIMIZED, channels_per_thread=self.channels_per_thread)
-
-
-PUBLISHED: tuple[PublishedConfiguration, ...] = tuple(
-    PublishedConfiguration(in_channels=c, length=length, channels_per_thread=cpt)
-    for c, length, cpt in (
-        (2, 16, 1),
-        (512, 4, 8),
-        (256, 16, 2),
-        (512, 8, 4),
-        (1024, 4, 4),
-        (256, 8, 2),
-        (1024, 8, 4),
-        (2048, 4, 4),
-    )
-)
-"""The author's choices (SPEC section 3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
 from perfmodel.families.conv1d.geometry import pad_period_words, staging_words
-from perfmodel.families.conv1d.overflow import PUBLISHED, overrun_floats, published_overflows
+from perfmodel.families.conv1d.overflow import overrun_floats, published_overflows
+from perfmodel.families.conv1d.published import PUBLISHED, PUBLISHED_SHAPES, published_choice
 from perfmodel.gpus import load_gpu
 
 
@@ -82,5 +83,14 @@ def test_the_corrected_size_ends_just_behind_the_last_word(
 
 def test_a_prediction_says_what_the_published_kernel_would_do() -> None:
     problem, gpu = Conv1d(in_channels=512, out_channels=512, length=8), load_gpu("h200")
-    assert "127 floats" in FAMILY.notes(problem, optimized(4), gpu)[0]
-    assert FAMILY.notes(Conv1d(), optimized(4), gpu) == ()
+    choice, overrun = FAMILY.notes(problem, optimized(4), gpu)
+    assert choice == "the published choice for this shape is channels_per_thread=4"
+    assert "127 floats" in overrun
+    assert FAMILY.notes(Conv1d(length=3), optimized(4), gpu) == ()  # 3 * 1024 words and pads in 5 * 1024
+
+
+def test_every_layer_of_the_sources_network_has_a_published_choice() -> None:
+    choices = {shape: published_choice(Conv1d(in_channels=shape[0], length=shape[2])) for shape in PUBLISHED_SHAPES}
+    assert len(choices) == 9
+    assert set(choices.values()) == {2, 4, 8}
+    assert published_choice(Conv1d(filter_width=3, padding=1)) is None
