@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -27,6 +28,7 @@ NONE_CODE = -1
 """How a field that has no effect (``None``) stands in a column."""
 
 
+@cache
 def enum_of(configuration_type: type, field_name: str) -> type[Enum] | None:
     """The Enum class of a configuration's field, or None where the field is an integer."""
     hint = get_type_hints(configuration_type)[field_name]

@@ -61,6 +61,13 @@ class Measurements:
             columns=self.columns.loc[rows].reset_index(drop=True),
         )
 
+    def drawn(self, query: str | None, sample: int | None, seed: int) -> Measurements:
+        """The rows that a query keeps, if one is given, and of these as many as are to be drawn, in the file's order."""
+        rows = self if query is None else self.where(query)
+        if sample is None or sample >= len(rows):
+            return rows
+        return rows.take(np.sort(np.random.default_rng(seed).choice(len(rows), size=sample, replace=False)))
+
     def where(self, query: str) -> Measurements:
         """The rows for which a pandas query on the columns holds, such as ``tile_size_x * tile_size_y < 14``.
 

@@ -1,0 +1,101 @@
+"""From files of measurements to a calibration file that predictions take."""
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfmodel.calibrating import Calibrated, calibrate, calibration_text, joined_works, measured_runs
+from perfmodel.cli.app import run
+from perfmodel.conditions import conditions
+from perfmodel.errors import InputError
+from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
+from perfmodel.predicting import predict_all
+from perfmodel.prediction import Fidelity, plain
+from perfmodel.records import read_measurements
+from perfmodel.time.calibration import Evidence, load_calibration, parse_calibration
+from perfmodel.time.fitting import Fit
+from perfmodel.validation.selection import drawn
+
+UNDER = conditions("t4")
+SCALE, NOISE = 1.25, 0.02
+
+
+def made_file(folder: Path, rows: int = 60) -> Path:
+    """Two problems measured on a T4 that is slower than predicted by SCALE, with noise."""
+    rng = np.random.default_rng(7)
+    path = folder / "made.csv"
+    with path.open("w", newline="") as stream:
+        writer: csv.DictWriter[str] | None = None
+        for side in (512, 1024):
+            problem = TiledConv2d(image_height=side, image_width=side, filter_height=5, filter_width=5)
+            for prediction in predict_all(problem, drawn(FAMILY, problem, UNDER, rows, rng), UNDER, Fidelity.ANALYTIC):
+                time_ms = 1e3 * SCALE * prediction.time.predicted_s * float(np.exp(rng.normal(0, NOISE)))
+                row = {"gpu": "t4", **plain(problem), **plain(prediction.configuration), "time_ms": time_ms}
+                if writer is None:
+                    writer = csv.DictWriter(stream, list(row))
+                    writer.writeheader()
+                writer.writerow(row)
+    return path
+
+
+def test_scale_error_and_evidence_of_a_made_machine(tmp_path: Path) -> None:
+    path = made_file(tmp_path)
+    data = measured_runs("made", FAMILY, read_measurements(path, FAMILY), UNDER, Fidelity.ANALYTIC)
+    assert len(data.runs.seconds) == 120
+    assert data.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    found = calibrate([data])
+    assert found.fit.scales["made"] == pytest.approx(SCALE, rel=0.05)
+    assert 0.5 * NOISE < found.log_error_90 < 6 * NOISE  # 90 % of normal noise lies within 1.64 sigma
+    calibration = parse_calibration(calibration_text(found), "made.toml", UNDER.gpu)
+    assert calibration.evidence is Evidence.CALIBRATED
+    assert calibration.log_error_90 == pytest.approx(found.log_error_90, rel=1e-3)
+    assert calibration.coefficients.round_trip_cycles == pytest.approx(
+        found.fit.coefficients.round_trip_cycles, rel=1e-5
+    )
+
+
+def test_groups_keep_launches_of_one_geometry_together(tmp_path: Path) -> None:
+    measurements = read_measurements(made_file(tmp_path), FAMILY)
+    data = measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC)
+    launch = data.runs.work.launch
+    geometry = list(zip(launch.grid_x, launch.grid_y, launch.block_x, launch.block_y, strict=True))
+    by_group: dict[int, set[object]] = {}
+    for group, shape in zip(data.groups.tolist(), geometry, strict=True):
+        by_group.setdefault(group, set()).add(shape)
+    assert all(len(shapes) == 1 for shapes in by_group.values())
+
+
+def test_joined_works_hold_both(tmp_path: Path) -> None:
+    measurements = read_measurements(made_file(tmp_path, rows=20), FAMILY)
+    work = measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC).runs.work
+    twice = joined_works([work, work])
+    assert twice.counts.fp32_fma.tolist() == 2 * work.counts.fp32_fma.tolist()
+    assert twice.launch.grid_x.tolist() == 2 * work.launch.grid_x.tolist()
+
+
+def test_interval_is_the_conformal_quantile() -> None:
+    held_out = np.arange(1.0, 20.0)  # 19 errors: rank ceil(0.9 * 20) = 18, the 18th smallest of 1 … 19
+    empty = Fit(coefficients=UNDER.calibration.coefficients, log_standard_errors={}, scales={}, log_residuals={})
+    assert Calibrated(fit=empty, data=(), held_out=held_out).log_error_90 == 18.0
+
+
+def test_too_few_runs_are_refused(tmp_path: Path) -> None:
+    measurements = read_measurements(made_file(tmp_path, rows=3), FAMILY)
+    with pytest.raises(InputError, match=r"made\.csv: 6 runs can be fitted to; at least 10"):
+        measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC)
+
+
+def test_command_writes_a_calibration_that_predictions_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, output = made_file(tmp_path), tmp_path / "mine.toml"
+    arguments = ["fit", "tiled_conv2d", "--gpu", "t4", "--measurements", str(path), "--fidelity", "analytic"]
+    assert run([*arguments, "--output", str(output), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["datasets"]["t4-1"]["runs"] == 120
+    assert document["coefficients"]["round_trip_cycles"]["value"] > 0
+    assert load_calibration(UNDER.gpu, str(output)).evidence is Evidence.CALIBRATED
+    assert run([*arguments, "--gpu", "t4", "--output", str(output)]) == 2
+    assert "2 times --gpu and 1 times --measurements" in capsys.readouterr().err

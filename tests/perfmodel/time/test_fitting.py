@@ -1,0 +1,66 @@
+"""The fit recovers what made its data: known coefficients, known clock scale, within the uncertainty that it states."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from perfmodel.conditions import conditions
+from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
+from perfmodel.predicting import evaluate_under
+from perfmodel.time.coefficients import COEFFICIENT_NAMES, Coefficients
+from perfmodel.time.combine import launch_seconds
+from perfmodel.time.fitting import PRIOR, FitSet, fit
+from perfmodel.validation.selection import drawn
+
+TRUE = replace(PRIOR, round_trip_cycles=420.0, fma_issue_cycles=1.8, compute_share=0.3, demand_norm=2.2)
+FREE = ("round_trip_cycles", "fma_issue_cycles", "compute_share", "demand_norm")
+NOISE, CLOCK_SCALE = 0.005, 1.12
+"""Spread of the made measurements, and what all of them are slower by."""
+
+
+def made_runs(truth: Coefficients, count: int, scale: float, seed: int) -> FitSet:
+    """Times that the model itself gives with known coefficients, scaled, with noise."""
+    under, rng = conditions("rtx-3090"), np.random.default_rng(seed)
+    problem = TiledConv2d(image_height=2048, image_width=2048, filter_height=7, filter_width=7)
+    from perfmodel.families.base import Batch
+
+    batch = Batch.of(drawn(FAMILY, problem, under, count, rng))
+    found = evaluate_under(FAMILY, problem, batch, under)
+    seconds, _ = launch_seconds(found.work, found.occupancy.blocks_per_sm, under.gpu, truth)
+    measured = scale * seconds * np.exp(rng.normal(0.0, NOISE, len(batch)))
+    return FitSet(
+        name="made", gpu=under.gpu, work=found.work, blocks_per_sm=found.occupancy.blocks_per_sm, seconds=measured
+    )
+
+
+def test_known_coefficients_are_recovered_within_the_stated_uncertainty() -> None:
+    found = fit([made_runs(TRUE, 200, CLOCK_SCALE, seed=3)], FREE)
+    for name in FREE:
+        error = abs(np.log(getattr(found.coefficients, name) / getattr(TRUE, name)))
+        assert error <= 2 * found.log_standard_errors[name], name
+        assert found.log_standard_errors[name] < 0.7, name  # the data said more than the prior
+    assert found.scales["made"] == pytest.approx(CLOCK_SCALE, rel=0.03)
+    assert np.median(np.abs(found.log_residuals["made"])) < 2 * NOISE
+
+
+def test_outliers_hardly_matter() -> None:
+    runs = made_runs(TRUE, 200, 1.0, seed=4)
+    spoilt = runs.seconds.copy()
+    spoilt[::20] *= 3.0
+    clean, dirty = fit([runs], FREE), fit([replace(runs, seconds=spoilt)], FREE)
+    for name in FREE:
+        assert getattr(dirty.coefficients, name) == pytest.approx(getattr(clean.coefficients, name), rel=0.15), name
+
+
+def test_what_is_not_free_stays_and_the_fit_is_deterministic() -> None:
+    runs = made_runs(TRUE, 60, 1.0, seed=5)
+    first, second = fit([runs], FREE[:1]), fit([runs], FREE[:1])
+    assert first.coefficients == second.coefficients
+    fixed = {name: value for name, value in asdict(first.coefficients).items() if name not in FREE[:1]}
+    assert fixed == {name: getattr(PRIOR, name) for name in COEFFICIENT_NAMES if name not in FREE[:1]}
+
+
+def test_a_known_clock_leaves_no_scale() -> None:
+    runs = replace(made_runs(TRUE, 60, 1.0, seed=6), free_scale=False)
+    assert fit([runs], FREE).scales == {}
