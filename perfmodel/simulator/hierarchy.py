@@ -23,7 +23,7 @@ from .executed import ExecutedCode
 from .hierarchy_flows import LocalTraffic, instruction_sectors, local_traffic
 from .hierarchy_footprint import Union, affine_shifts, nothing, random_union, union_sectors
 from .hierarchy_l1 import L1Traffic, l1_traffic
-from .hierarchy_schedule import Schedule, position_of, residency, schedule_blocks
+from .hierarchy_schedule import WAVES, Schedule, position_of, residency, schedule_blocks
 from .hierarchy_trace import WORD_BYTES, LineAccesses, Trace
 from .initialise import initialise
 from .memory import Segment
@@ -137,9 +137,9 @@ def _loads(action: Action) -> bool:
 
 
 def _sampled(lines: LineAccesses, run: NDArray[np.int64], together: int, loading: int, l1_bytes: int) -> L1Traffic:
-    """Traffic of one SM; the first wave only warms its cache where a second one follows."""
+    """Traffic of one SM; the first wave only warms its cache where a whole second one follows."""
     groups = [run[i : i + loading] for i in range(0, len(run), loading)]
-    warming = -(-together // loading) if len(run) > together else 0
+    warming = -(-together // loading) if len(run) >= WAVES * together else 0
     return l1_traffic(lines, groups, warming, l1_bytes)
 
 

@@ -13,7 +13,8 @@ from ..launch import Launch
 from ..occupancy import l1_cache_bytes, occupancy
 
 _SAMPLED_SMS = 3
-_WAVES = 2
+WAVES = 2
+"""Waves of blocks that a sampled SM runs where the grid has so many."""
 _MAX_RESIDENT = 16
 _CHECKED_BLOCKS = 2
 
@@ -59,11 +60,11 @@ def schedule_blocks(
     total = int(launch.blocks)
     together = min(resident, _MAX_RESIDENT)
     per_wave = gpu.sm_count * together
-    begins = rng.integers(0, max(total - _WAVES * per_wave, 0) + 1, _SAMPLED_SMS)
+    begins = rng.integers(0, max(total - WAVES * per_wave, 0) + 1, _SAMPLED_SMS)
     runs = []
     for begin in begins.tolist():
         sm = int(rng.integers(0, min(gpu.sm_count, total)))
-        blocks = begin + sm + gpu.sm_count * np.arange(_WAVES * together, dtype=np.int64)
+        blocks = begin + sm + gpu.sm_count * np.arange(WAVES * together, dtype=np.int64)
         runs.append(blocks[blocks < total])
     strides = [int(np.prod(shape[:axis], dtype=np.int64)) for axis in range(len(shape))]
     centre = tuple(extent // 2 for extent in shape)
