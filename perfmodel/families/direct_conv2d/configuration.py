@@ -9,6 +9,9 @@ from ...definitions import WARP_SIZE
 from ...errors import InputError
 from ..sizes import require_integers
 
+MOST_ROWS_PER_THREAD = 1024
+"""More rows save no more loads worth naming."""
+
 
 class Reuse(Enum):
     """Which neighbours share what has been loaded."""
@@ -73,6 +76,8 @@ class DirectConv2dConfiguration:
 
     def __post_init__(self) -> None:
         require_integers(1, rows_per_thread=self.rows_per_thread, block_x=self.block_x, block_y=self.block_y)
+        if self.rows_per_thread > MOST_ROWS_PER_THREAD:
+            raise InputError(f"rows_per_thread={self.rows_per_thread} must be at most {MOST_ROWS_PER_THREAD}")
         if self.block_x % WARP_SIZE:
             raise InputError(f"block_x={self.block_x} must be a multiple of {WARP_SIZE}")
         _require_effect("exchange", self.exchange, self.reuse.columns, self.reuse)

@@ -17,6 +17,7 @@ from ..base import Batch, Check, Family, Product, Space
 from .configuration import Accumulators, DirectConv2dConfiguration, Exchange, Reuse
 from .counts import closed_form
 from .distinct import distinct, spread_work
+from .notes import notes
 from .problem import Conv2d
 from .reference import convolve
 from .registers import estimate
@@ -198,6 +199,10 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         """Bound for a chain of n rounded sums of positive terms: n + 1 halves of a unit in the last place."""
         terms = problem.filter_channels * problem.filter_taps
         return float((terms + 1) * np.finfo(np.float32).eps / 2)
+
+    def notes(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> tuple[str, ...]:
+        """Idle lanes, where the filter lies, over-reading, register arrays in local memory; see ``notes``."""
+        return notes(problem, configuration, gpu)
 
 
 FAMILY = DirectConv2dFamily()

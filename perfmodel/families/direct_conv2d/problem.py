@@ -10,6 +10,9 @@ from ..sizes import require_elements, require_integers
 LARGEST_FILTER = 33
 """Widest and highest filter: a warp's 32 lanes reach 33 elements with one over-reading load each."""
 
+LONGEST_SIDE = 2**30
+"""Longest side of a padded image: the reach of a strip beyond it still is a 32-bit integer."""
+
 STRIDES = (1, 2)
 
 
@@ -53,7 +56,7 @@ class Conv2d:
         if self.stride not in STRIDES:
             raise InputError(f"stride={self.stride} must be 1 or 2")
         for side in ("height", "width"):
-            self._require_filter_fits(side)
+            self._require_side(side)
         if self.depthwise and self.out_channels != self.in_channels:
             raise InputError(
                 f"out_channels={self.out_channels} must equal in_channels={self.in_channels} when depthwise"
@@ -62,9 +65,11 @@ class Conv2d:
         require_elements("output", self.batch, self.out_channels, self.output_height, self.output_width)
         require_elements("filter", self.out_channels, self.filter_channels, self.filter_height, self.filter_width)
 
-    def _require_filter_fits(self, side: str) -> None:
+    def _require_side(self, side: str) -> None:
         filter_size: int = getattr(self, f"filter_{side}")
         padded: int = getattr(self, f"padded_{side}")
+        if padded > LONGEST_SIDE:
+            raise InputError(f"{side}={getattr(self, side)} with its padding must be at most {LONGEST_SIDE:,}")
         if filter_size > LARGEST_FILTER:
             raise InputError(f"filter_{side}={filter_size} must be at most {LARGEST_FILTER}")
         if filter_size > padded:

@@ -112,3 +112,40 @@ def test_the_image_size_is_no_constant_of_the_code() -> None:
     chosen = all_candidates(PROBLEM)[0]
     larger = Conv2d(batch=3, height=2160, width=3840, filter_height=5, filter_width=5)
     assert FAMILY.compile_request(PROBLEM, chosen, GPU) == FAMILY.compile_request(larger, chosen, GPU)
+
+
+@pytest.mark.parametrize(
+    ("problem", "changes", "gpu", "note"),
+    [
+        (PROBLEM, {}, "h200", None),  # 96 columns fill three warps
+        (
+            Conv2d(out_channels=1821, height=34, width=34, filter_height=3, filter_width=3),
+            {},
+            "h200",
+            "the filters exceed constant memory and are loaded from global memory once for a channel",
+        ),
+        (
+            Conv2d(height=4, width=63, filter_height=1, filter_width=32),
+            {},
+            "h200",
+            "lanes load as far as offset 32, beyond the last tap, to save loads",
+        ),
+        (
+            PROBLEM,
+            {"exchange": Exchange.DYNAMIC_INDEX},
+            "t4",
+            "the compiler is expected to keep the dynamically indexed taps in local memory",
+        ),
+    ],
+)
+def test_notes(problem: Conv2d, changes: dict[str, Any], gpu: str, note: str | None) -> None:
+    values: dict[str, Any] = {
+        "reuse": Reuse.COLUMN,
+        "exchange": Exchange.SELECT,
+        "accumulators": None,
+        "rows_per_thread": 1,
+        "block_x": 32,
+        "block_y": 4,
+    }
+    chosen = DirectConv2dConfiguration(**(values | changes))
+    assert FAMILY.notes(problem, chosen, load_gpu(gpu)) == (() if note is None else (note,))

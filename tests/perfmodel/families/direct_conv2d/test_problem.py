@@ -42,6 +42,7 @@ def test_output_sizes(stride: int, padding: int, outputs: tuple[int, int]) -> No
         ({"width": 2, "padding": 1}, "filter_width=5 must be at most the padded image's width of 4"),
         ({"height": 40, "filter_height": 34}, "filter_height=34 must be at most 33"),
         ({"width": 2**31}, "width=2147483648 must be at most 2,147,483,647"),
+        ({"width": 2**30 - 1, "padding": 1}, "width=1073741823 with its padding must be at most 1,073,741,824"),
         (
             {"height": 65536, "width": 65536},
             "padded input of 1 x 1 x 65536 x 65536 has more than 2,147,483,647 elements",
@@ -65,6 +66,7 @@ def test_wrong_sizes_are_named(change: dict[str, Any], message: str) -> None:
         ({"block_x": 33}, "block_x=33 must be a multiple of 32"),
         ({"block_y": 0}, "block_y=0 must be an integer of at least 1"),
         ({"rows_per_thread": 1.5}, "rows_per_thread=1.5 must be an integer of at least 1"),
+        ({"rows_per_thread": 1025}, "rows_per_thread=1025 must be at most 1024"),
         ({"exchange": None}, "exchange=none must name a method when reuse=column_row"),
         ({"reuse": Reuse.ROW}, "exchange=select must be none when reuse=row"),
         ({"accumulators": None}, "accumulators=none must name a method when reuse=column_row"),
