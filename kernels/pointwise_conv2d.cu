@@ -52,13 +52,15 @@
 #define STAGE (HEIGHT_START + ROUND_UP_4(HEIGHT_CHANNEL(SLAB_CHANNELS - 1) + HEIGHT_PITCH))
 
 // Who fetches what: of the filters, neighbouring threads take neighbouring channels, then neighbouring filters; of the
-// input, neighbouring threads take neighbouring positions, POSITION_LANES threads a channel.
+// input, neighbouring threads take neighbouring positions, POSITION_LANES threads a channel, neighbouring channels or, with
+// INPUT_INTERLEAVE 2, channels half a pass apart.
 #define FILTER_CHANNEL_LANES (SLAB_CHANNELS / FILTER_VECTOR)
 #define FILTER_STEP (THREADS / FILTER_CHANNEL_LANES)
 #define FILTER_PASSES ((FILTER_TILE + FILTER_STEP - 1) / FILTER_STEP)
 #define POSITION_VECTORS (POSITION_TILE / INPUT_VECTOR)
 #define POSITION_PASSES ((POSITION_VECTORS + THREADS - 1) / THREADS)
 #define CHANNEL_STEP (THREADS / POSITION_LANES)
+#define PASS_CHANNELS (CHANNEL_STEP < SLAB_CHANNELS ? CHANNEL_STEP : SLAB_CHANNELS)
 #define CHANNEL_PASSES ((SLAB_CHANNELS + CHANNEL_STEP - 1) / CHANNEL_STEP)
 
 // Index of a position in a tensor of the given number of channels, at channel 0.
@@ -145,7 +147,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const unsigned filter_channel = thread % FILTER_CHANNEL_LANES * FILTER_VECTOR;
     const unsigned filter_row = thread / FILTER_CHANNEL_LANES;
     const float *filter_slab = filter + (first_filter + filter_row) * in_channels + filter_channel;
-    const unsigned input_channel = thread / POSITION_LANES;
+    const unsigned input_group = thread / POSITION_LANES;
+    const unsigned input_channel =
+        input_group % INPUT_INTERLEAVE * (PASS_CHANNELS / INPUT_INTERLEAVE) + input_group / INPUT_INTERLEAVE;
     const unsigned input_vector = thread % POSITION_LANES;
     const float *input_slab[POSITION_PASSES];
     bool input_valid[POSITION_PASSES];
@@ -153,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (int pass = 0; pass < POSITION_PASSES; pass++) {
         const unsigned vector = input_vector + pass * THREADS;
         const unsigned position = first_position + vector * INPUT_VECTOR;
-        input_valid[pass] = vector < POSITION_VECTORS && position < all_positions && input_channel < SLAB_CHANNELS;
+        input_valid[pass] = vector < POSITION_VECTORS && position < all_positions && input_group < SLAB_CHANNELS;
         input_slab[pass] = input + FIRST_OF(position, in_channels) + input_channel * positions;
     }
 
@@ -207,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #pragma unroll
             for (int pass = 0; pass < POSITION_PASSES; pass++) {
                 float *const to = at(input_shared, stage_bytes) + INPUT_CHANNEL(step * CHANNEL_STEP) + pass * THREADS * INPUT_VECTOR;
-                if (input_channel < SLAB_CHANNELS && input_vector + pass * THREADS < POSITION_VECTORS) {
+                if (input_group < SLAB_CHANNELS && input_vector + pass * THREADS < POSITION_VECTORS) {
 #pragma unroll
                     for (int word = 0; word < INPUT_VECTOR; word += STORE_VECTOR)
                         copy<STORE_VECTOR>(to + word, input_next[step][pass] + word);

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ...definitions import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
 from .blocking import THREADS_PER_BLOCK, WARP_COLUMNS
 from .problem import PointwiseConv2d
+from .shared_layout import interleaved
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -28,7 +29,7 @@ MAX_RUNS = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Geometry:
-    """One configuration's tile and fetch as plain integers (see ``Tiles`` and ``Fetch``)."""
+    """One configuration's tile, fetch and accesses as plain integers (see ``Tiles``, ``Fetch`` and ``Accesses``)."""
 
     filters_along_width: bool
     channel_lanes: int
@@ -41,6 +42,7 @@ class Geometry:
     filter_vector: int
     input_vector: int
     position_lanes: int
+    input_interleave: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,10 +188,12 @@ def input_loads(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
     """Loads of the input by all blocks of all slabs."""
     thread = np.arange(THREADS_PER_BLOCK)
     lanes, vector = geometry.position_lanes, geometry.input_vector
-    down = np.arange(0, geometry.slab_channels, THREADS_PER_BLOCK // lanes)[:, None, None]
+    step = THREADS_PER_BLOCK // lanes
+    down = np.arange(0, geometry.slab_channels, step)[:, None, None]
     across = np.arange(0, geometry.position_tile, THREADS_PER_BLOCK * vector)[:, None]
     shape = (len(down), len(across), THREADS_PER_BLOCK)
-    channel = np.broadcast_to(thread // lanes + down, shape).reshape(-1, WARP_SIZE)
+    group = interleaved(thread // lanes, min(geometry.slab_channels, step), geometry.input_interleave)
+    channel = np.broadcast_to(group + down, shape).reshape(-1, WARP_SIZE)
     position = np.broadcast_to(thread % lanes * vector + across, shape).reshape(-1, WARP_SIZE)
     present = (position < geometry.position_tile) & (channel < geometry.slab_channels)
 

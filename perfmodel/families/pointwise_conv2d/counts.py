@@ -7,10 +7,9 @@ of log2(C_num) steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...counts import Counts
 from ...definitions import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, ceil_div
@@ -85,7 +84,7 @@ def shuffle_steps(tile: Tiles) -> Integers:
 
 
 def _shared(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int, blocks: int) -> Shared:
-    layout: SharedLayout = shared_layout(tile, fetched, index)
+    layout = shared_layout(tile, fetched, index)
     lanes = int(tile.channel_lanes[index])
     slab_count = -(-problem.in_channels // int(fetched.slab_channels[index]))
     count = -(-problem.in_channels // lanes)
@@ -108,14 +107,22 @@ def _shared(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int, b
     )
 
 
-def _geometry(tile: Tiles, fetched: Fetch, index: int) -> Geometry:
-    values = {field.name: int(_column(tile, fetched, field.name)[index]) for field in fields(Geometry)[1:]}
-    return Geometry(filters_along_width=bool(tile.filters_along_width[index]), **values)
-
-
-def _column(tile: Tiles, fetched: Fetch, name: str) -> NDArray[np.int64]:
-    column: NDArray[np.int64] = getattr(tile if hasattr(tile, name) else fetched, name)
-    return column
+def _geometry(tile: Tiles, fetched: Fetch, layout: SharedLayout, index: int) -> Geometry:
+    filters_along_width = bool(tile.filters_along_width[index])
+    return Geometry(
+        filters_along_width=filters_along_width,
+        channel_lanes=int(tile.channel_lanes[index]),
+        slab_channels=int(fetched.slab_channels[index]),
+        thread_width=int(tile.thread_width[index]),
+        warp_height=int(tile.warp_height[index]),
+        filter_tile=int(tile.filter_tile[index]),
+        position_tile=int(tile.position_tile[index]),
+        width_vector=layout.width.accesses.read_vector,
+        filter_vector=int(fetched.filter_vector[index]),
+        input_vector=int(fetched.input_vector[index]),
+        position_lanes=int(fetched.position_lanes[index]),
+        input_interleave=layout.input(filters_along_width).accesses.interleave,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,14 +148,15 @@ def memory(problem: PointwiseConv2d, found: Candidates) -> list[Memory]:
     """Memory accesses of every candidate that the plan allows, none for the others; equal tiles are enumerated once."""
     tile, fetched = found.tile, found.fetched
     across, down = grid(problem, tile)
-    known: dict[tuple[Geometry, int], Memory] = {}
+    known: dict[tuple[Geometry, SharedLayout], Memory] = {}
     entries = []
     for index in range(len(tile.channel_lanes)):
         if not found.planned[index]:
             entries.append(_UNCOUNTED)
             continue
-        geometry = _geometry(tile, fetched, index)
-        key = (geometry, int(fetched.height_vector[index]))
+        layout = shared_layout(tile, fetched, index)
+        geometry = _geometry(tile, fetched, layout, index)
+        key = (geometry, layout)
         if key not in known:
             known[key] = Memory(
                 filters=filter_loads(problem, geometry),

@@ -20,6 +20,10 @@ class SharedLayout:
     height: Pitches
     stage_words: int
 
+    def input(self, filters_along_width: bool) -> Pitches:
+        """The operand that holds the input."""
+        return self.height if filters_along_width else self.width
+
     @property
     def shared_bytes(self) -> int:
         """Bytes of all stages."""
@@ -54,17 +58,19 @@ def shared_layout(tile: Tiles, fetched: Fetch, index: int) -> SharedLayout:
 def defines(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int) -> tuple[tuple[str, int], ...]:
     """Macros of the configuration at ``index``; problems that agree in them share one compiled kernel."""
     layout = shared_layout(tile, fetched, index)
+    stored = layout.input(bool(tile.filters_along_width[index])).accesses
     return (
         ("LAYOUT", 1 if tile.filters_along_width[index] else 2),
         ("CHANNEL_LANES", int(tile.channel_lanes[index])),
         ("SLAB_GROUPS", int(fetched.slab_groups[index])),
         ("THREAD_W", int(tile.thread_width[index])),
         ("WARP_H", int(tile.warp_height[index])),
-        ("WIDTH_VECTOR", int(fetched.width_vector[index])),
-        ("HEIGHT_VECTOR", int(fetched.height_vector[index])),
+        ("WIDTH_VECTOR", layout.width.accesses.read_vector),
+        ("HEIGHT_VECTOR", layout.height.accesses.read_vector),
         ("FILTER_VECTOR", int(fetched.filter_vector[index])),
         ("INPUT_VECTOR", int(fetched.input_vector[index])),
-        ("STORE_VECTOR", (layout.height if tile.filters_along_width[index] else layout.width).store_vector),
+        ("STORE_VECTOR", stored.store_vector),
+        ("INPUT_INTERLEAVE", stored.interleave),
         ("POSITION_LANES", int(fetched.position_lanes[index])),
         ("WIDTH_PITCH", layout.width.pitch),
         ("WIDTH_PAD", layout.width.pad),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,8 @@ class Operand:
     """One operand of one tile: everything that decides which banks its accesses touch. Extents and vectors in words.
 
     A slab has ``slab_channels``, of which a warp reads ``channel_lanes`` at once.
-    ``words``: of one channel; ``read_words``: that a lane reads, in steps of ``read_vector``; ``spread``: whether the
-    lanes of a channel read different words or all the same.
+    ``words``: of one channel; ``read_words``: that a lane reads, by vectors of at most ``read_vector``; ``spread``: whether
+    the lanes of a channel read different words or all the same.
     ``store_lanes`` neighbouring threads store ``fetch_vector`` words each: channels of a filter when ``transposed``,
     positions of a channel when not.
     """
@@ -46,16 +47,28 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Accesses:
+    """How an operand is touched: vector widths of reads and stores, and the order in which threads take its channels.
+
+    With an ``interleave`` of 2, neighbouring groups of threads take channels half a pass apart.
+    """
+
+    read_vector: int
+    store_vector: int
+    interleave: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pitches:
     """Words from channel to channel, additional words after each fourth, and what follows for one slab.
 
-    ``store_vector`` is the width of a store, at most that of the fetch. Reads are those of one group by one warp, stores
-    those of a slab by the block; conflicts are the wavefronts beyond one for each phase with an active lane.
+    Reads are those of one group by one warp, stores those of a slab by the block; conflicts are the wavefronts beyond one
+    for each phase with an active lane.
     """
 
+    accesses: Accesses
     pitch: int
     pad: int
-    store_vector: int
     read_requests: int
     read_wavefronts: int
     store_requests: int
@@ -73,14 +86,14 @@ class Pitches:
         return slab_channels * self.pitch + (slab_channels - 1) // CHANNELS_PER_PAD * self.pad
 
 
-def _read_accesses(operand: Operand) -> tuple[Integers, Integers]:
+def _read_accesses(operand: Operand, vector: int) -> tuple[Integers, Integers]:
     """Channel and word within it of every lane in the reads of one warp, shapes ``(32,)`` and ``(requests, 32)``."""
     lane = np.arange(WARP_SIZE)
     element_lanes = WARP_SIZE // operand.channel_lanes
-    step = np.arange(0, operand.read_words, operand.read_vector)
+    step = np.arange(0, operand.read_words, vector)
     if not operand.spread:
         return lane // element_lanes, np.broadcast_to(step[:, None], (len(step), WARP_SIZE))
-    return lane // element_lanes, step[:, None] * element_lanes + lane % element_lanes * operand.read_vector
+    return lane // element_lanes, step[:, None] * element_lanes + lane % element_lanes * vector
 
 
 def _transposed_stores(operand: Operand) -> tuple[Integers, Integers]:
@@ -93,21 +106,32 @@ def _transposed_stores(operand: Operand) -> tuple[Integers, Integers]:
     return np.broadcast_to(channel, shape), np.broadcast_to(row[:, None], shape)
 
 
-def _straight_stores(operand: Operand, vector: int) -> tuple[Integers, Integers]:
-    """Channel and first word of every thread in the stores of the input, ``vector`` words each."""
+def _straight_stores(operand: Operand, chosen: Accesses) -> tuple[Integers, Integers]:
+    """Channel and first word of every thread in the stores of the input."""
     thread = np.arange(THREADS_PER_BLOCK)
-    step = THREADS_PER_BLOCK // operand.store_lanes
-    channel = thread // operand.store_lanes + np.arange(0, operand.slab_channels, step)[:, None, None, None]
+    group, step = thread // operand.store_lanes, THREADS_PER_BLOCK // operand.store_lanes
+    channel = interleaved(group, min(operand.slab_channels, step), chosen.interleave)
+    channel = channel + np.arange(0, operand.slab_channels, step)[:, None, None, None]
     across = np.arange(0, operand.words, THREADS_PER_BLOCK * operand.fetch_vector)[:, None, None]
-    within = np.arange(0, operand.fetch_vector, vector)[:, None]
+    within = np.arange(0, operand.fetch_vector, chosen.store_vector)[:, None]
     word = thread % operand.store_lanes * operand.fetch_vector + across + within
     shape = (len(channel), len(across), len(within), THREADS_PER_BLOCK)
     return np.broadcast_to(channel, shape), np.broadcast_to(word, shape)
 
 
-def _store_accesses(operand: Operand, vector: int) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+def interleaved(group: Integers, channels: int, interleave: int) -> Integers:
+    """Channel that a group of threads takes in a pass over ``channels``; groups beyond keep a number beyond.
+
+    >>> interleaved(np.arange(8), 8, 2)
+    array([0, 4, 1, 5, 2, 6, 3, 7])
+    """
+    apart = group % interleave * (channels // interleave) + group // interleave
+    return np.where(group < channels, apart, group)
+
+
+def _store_accesses(operand: Operand, chosen: Accesses) -> tuple[Integers, Integers, NDArray[np.bool_]]:
     """Channel, word and activity of every lane in the block's stores of one slab, each of shape ``(requests, 32)``."""
-    channel, word = _transposed_stores(operand) if operand.transposed else _straight_stores(operand, vector)
+    channel, word = _transposed_stores(operand) if operand.transposed else _straight_stores(operand, chosen)
     channel, word = channel.reshape(-1, WARP_SIZE), word.reshape(-1, WARP_SIZE)
     active = (word < operand.words) & (channel < operand.slab_channels)
     used = active.any(axis=1)
@@ -137,31 +161,32 @@ def _wavefronts(
 
 def read_wavefronts(operand: Operand, found: Pitches, channels: int) -> tuple[int, int]:
     """Wavefronts of one warp's reads of a group that has only so many channels, and their number without conflicts."""
-    channel, word = _read_accesses(operand)
+    vector = found.accesses.read_vector
+    channel, word = _read_accesses(operand, vector)
     active = np.broadcast_to(channel < channels, word.shape)
-    layout = np.array([[found.pitch, found.pad]])
-    total, ideal = _wavefronts(channel, word, active, operand.read_vector, layout)
+    total, ideal = _wavefronts(channel, word, active, vector, np.array([[found.pitch, found.pad]]))
     return int(total[0]), int(ideal[0])
 
 
-def _best_layout(operand: Operand, store_vector: int) -> Pitches:
-    """The smallest layout without conflicts for this width of stores, or the one with the fewest."""
-    read_channel, read_word = _read_accesses(operand)
-    store_channel, store_word, active = _store_accesses(operand, store_vector)
+def _best_layout(operand: Operand, chosen: Accesses) -> Pitches:
+    """The smallest layout without conflicts for these accesses, or the one with the fewest."""
+    read_vector, store_vector = chosen.read_vector, chosen.store_vector
+    read_channel, read_word = _read_accesses(operand, read_vector)
+    store_channel, store_word, active = _store_accesses(operand, chosen)
     everyone = np.ones(read_word.shape, dtype=bool)
-    layouts = np.array(_candidates(operand, max(operand.read_vector, store_vector)))
+    layouts = np.array(_candidates(operand, max(read_vector, store_vector)))
     best: Pitches | None = None
     for start in range(0, len(layouts), _TRIED_AT_ONCE):
         tried = layouts[start : start + _TRIED_AT_ONCE]
-        reads, ideal_reads = _wavefronts(read_channel, read_word, everyone, operand.read_vector, tried)
+        reads, ideal_reads = _wavefronts(read_channel, read_word, everyone, read_vector, tried)
         stores, ideal_stores = _wavefronts(store_channel, store_word, active, store_vector, tried)
         conflicts = WARPS_PER_BLOCK * (reads - ideal_reads) + stores - ideal_stores
         index = int(conflicts.argmin())
         if best is None or conflicts[index] < best.conflicts:
             best = Pitches(
+                accesses=chosen,
                 pitch=int(tried[index, 0]),
                 pad=int(tried[index, 1]),
-                store_vector=store_vector,
                 read_requests=len(read_word),
                 read_wavefronts=int(reads[index]),
                 store_requests=len(store_word),
@@ -175,21 +200,44 @@ def _best_layout(operand: Operand, store_vector: int) -> Pitches:
     return best
 
 
+def _narrowing(width: int) -> list[int]:
+    """The width and its halves down to 1.
+
+    >>> _narrowing(4)
+    [4, 2, 1]
+    """
+    return [width >> shift for shift in range(width.bit_length())]
+
+
+def _ways(operand: Operand) -> list[Accesses]:
+    """Ways to touch the operand, the widest accesses and the plain order of channels first."""
+    several = operand.slab_channels > 1 and operand.store_lanes < THREADS_PER_BLOCK
+    interleaves = (1, 2) if several and not operand.transposed else (1,)
+    stores = [1] if operand.transposed else _narrowing(operand.fetch_vector)
+    reads = _narrowing(operand.read_vector)
+    return [
+        Accesses(read_vector=read, store_vector=store, interleave=interleave)
+        for read, store, interleave in product(reads, stores, interleaves)
+    ]
+
+
 @lru_cache(maxsize=16384)
 def pitches(operand: Operand) -> Pitches:
-    """The layout with the widest stores that is free of bank conflicts, or the one with the fewest where none is.
+    """The layout with the widest accesses that is free of bank conflicts, or the one with the fewest where none is.
 
     >>> filters = Operand(
-    ...     channel_lanes=8, slab_channels=8, words=64, read_words=8, read_vector=4, spread=True, transposed=True, fetch_vector=4,
-    ...     store_lanes=2)
+    ...     channel_lanes=8, slab_channels=8, words=64, read_words=8, read_vector=4, spread=True, transposed=True,
+    ...     fetch_vector=4, store_lanes=2)
     >>> found = pitches(filters)
     >>> found.pitch, found.pad, found.conflicts
     (80, 16, 0)
     """
-    vector = 1 if operand.transposed else operand.fetch_vector
-    best = _best_layout(operand, vector)
-    while best.conflicts > 0 and vector > 1:
-        vector //= 2
-        narrower = _best_layout(operand, vector)
-        best = narrower if narrower.conflicts < best.conflicts else best
+    best: Pitches | None = None
+    for way in _ways(operand):
+        found = _best_layout(operand, way)
+        if best is None or found.conflicts < best.conflicts:
+            best = found
+        if best.conflicts == 0:
+            break
+    assert best is not None
     return best

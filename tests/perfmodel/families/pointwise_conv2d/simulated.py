@@ -1,0 +1,43 @@
+"""One compiled configuration executed on the CPU; shared by the tests of kernel and counts."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+
+from perfmodel.compiler import compile_kernel
+from perfmodel.families.base import Batch
+from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConfiguration, PointwiseConv2d
+from perfmodel.gpu import Gpu
+from perfmodel.gpus import load_gpu
+from perfmodel.launch import Launch
+from perfmodel.simulator import Simulation, parse_module, simulate
+
+
+def gpu_with(sm_count: int) -> Gpu:
+    """An H200 with another number of SMs, so that small problems get large tiles."""
+    return replace(load_gpu("h200"), sm_count=sm_count)
+
+
+def single(launch: Launch) -> Launch:
+    """The launch of a batch of one as plain integers."""
+    return Launch(**{f.name: int(np.broadcast_to(getattr(launch, f.name), 1)[0]) for f in fields(Launch)})
+
+
+def run(
+    problem: PointwiseConv2d, configuration: PointwiseConfiguration, gpu: Gpu, seed: int
+) -> tuple[Simulation, float]:
+    """The simulation of a launch on random input, and the largest error relative to the largest output."""
+    compiled = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture)
+    inputs = FAMILY.inputs(problem, np.random.default_rng(seed))
+    done = simulate(
+        parse_module(compiled.ptx),
+        compiled.kernel_name,
+        single(FAMILY.launch(problem, Batch.of([configuration]), gpu)),
+        FAMILY.call(problem, configuration, gpu, inputs),
+        check=True,
+    )
+    exact = FAMILY.reference(problem, inputs)["output"]
+    error = np.abs(done.outputs["output"] - exact).max() / np.abs(exact).max()
+    return done, float(error)

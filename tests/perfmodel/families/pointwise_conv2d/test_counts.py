@@ -1,0 +1,112 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmodel.families.base import Batch
+from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d, accesses
+from perfmodel.families.pointwise_conv2d.accesses import Classes
+from perfmodel.families.pointwise_conv2d.blocking import tiles
+from perfmodel.families.pointwise_conv2d.candidates import candidates
+from perfmodel.families.pointwise_conv2d.counts import grid, shuffle_steps
+from perfmodel.families.pointwise_conv2d.spaces import source_tuples
+from perfmodel.gpus import load_gpu
+
+CONFIGURATION = PointwiseConfiguration(layout=Layout.L1, filter_split=2, block_width_split=2, channel_lanes=8)
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return load_gpu("h200")
+
+
+def counts_of(problem, configuration, gpu):
+    return FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
+
+
+def test_one_layer_by_hand(gpu):
+    # 256 → 256 channels at 28×28, 132 SMs, L1, blocks of 64 filters × 12 positions, 8 channel lanes, thread tile 6 × 8:
+    # ⌈784 / 12⌉ = 66 by 256 / 64 = 4 blocks of 4 warps; 256 / 8 = 32 groups of channels; slabs of 32 channels.
+    problem = PointwiseConv2d(in_channels=256, out_channels=256, height=28, width=28)
+    counts = counts_of(problem, CONFIGURATION, gpu)
+    warps = 66 * 4 * 4
+    assert counts.fp32_fma == warps * 32 * 48
+    assert counts.shuffles == warps * (24 + 12 + 6)  # halved three times
+    assert counts.barriers == warps * 8
+    # each lane reads 8 columns as two vectors and 6 rows as three pairs, for each group
+    assert counts.shared_load_requests == warps * 32 * (2 + 3)
+    assert counts.shared_load_wavefronts == warps * 32 * (2 * 4 + 3 * 2)  # 16 bytes in four phases, 8 bytes in two
+    assert counts.shared_bank_conflicts == 0
+    # a slab: 64 filters × 32 channels × 4 bytes in 128-byte rows, 4 sectors each; a warp takes 4 rows
+    filter_sectors = 66 * 4 * 8 * 64 * 4
+    assert counts.global_load_sectors > filter_sectors
+    # a warp's 48 sums of each lane end in 6 stores; of the last positions, 784 − 65 · 12 = 4, the lower warps have none
+    assert counts.global_store_requests == 65 * 4 * 4 * 6 + 4 * 2 * 6
+    assert counts.dram_read_bytes == 4 * (784 * 256 + 256 * 256)
+    assert counts.dram_write_bytes == 4 * 784 * 256
+
+
+def test_classes_of_instructions_and_requests_sum_to_all(gpu):
+    problem = PointwiseConv2d(batch=3, in_channels=70, out_channels=40, height=9, width=7)
+    counts = FAMILY.work(problem, source_tuples(), gpu).counts
+    requests = ("global_load_requests", "global_store_requests", "shared_load_requests", "shared_store_requests")
+    classes = ("fp32_fma", "fp32_other", "shuffles", "barriers", "integer", "control", "conversion")
+    parts = (*requests, *classes)
+    assert np.allclose(counts.warp_instructions, sum(getattr(counts, name) for name in parts))
+
+
+@given(st.integers(1, 60), st.integers(1, 30), st.sampled_from([1, 2, 4, 8, 16, 32]))
+def test_shuffles_are_those_of_halving_the_live_sums(columns, rows, lanes):
+    live, total, step = columns * rows, 0, 1
+    while step < lanes:
+        live = -(-live // 2)
+        total += live
+        step *= 2
+    tile = tiles(PointwiseConv2d(), Batch.of([CONFIGURATION]), 132)
+    size = {"thread_width": columns, "warp_height": rows, "channel_lanes": lanes}
+    assert shuffle_steps(replace(tile, **{name: np.array([value]) for name, value in size.items()}))[0] == total
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.builds(
+        PointwiseConv2d,
+        batch=st.integers(1, 3),
+        in_channels=st.integers(1, 40),
+        out_channels=st.integers(1, 40),
+        height=st.integers(1, 9),
+        width=st.integers(1, 9),
+    )
+)
+def test_every_word_is_fetched_and_stored_at_least_once(problem):
+    gpu = load_gpu("a100-sxm-80gb")
+    found = candidates(problem, source_tuples(), gpu)
+    counts = FAMILY.work(problem, source_tuples(), gpu).counts
+    across, down = grid(problem, found.tile)
+    reads = across * problem.out_channels * problem.in_channels + down * problem.positions * problem.in_channels
+    assert (8 * counts.global_load_sectors[found.planned] >= reads[found.planned]).all()
+    assert (8 * counts.global_store_sectors[found.planned] >= problem.outputs).all()
+    assert (32 * counts.global_store_requests[found.planned] >= problem.outputs).all()
+    assert (counts.global_load_lines <= counts.global_load_sectors).all()
+
+
+def test_sampled_runs_stand_for_all(monkeypatch):
+    rows = np.stack([np.repeat([4, 8], 50), np.arange(100) % 7, np.arange(100)], axis=1)
+    classes = Classes(rows=rows, weight=np.arange(100.0) + 1)
+    monkeypatch.setattr(accesses, "MAX_RUNS", 10)
+    thinned = accesses._thinned(classes)
+    assert len(thinned.rows) == 20
+    for left in (4, 8):
+        kept, all_of_them = thinned.rows[:, 0] == left, rows[:, 0] == left
+        assert thinned.weight[kept].sum() == pytest.approx(classes.weight[all_of_them].sum())
+
+
+def test_candidates_that_break_the_plan_are_not_enumerated(gpu):
+    problem = PointwiseConv2d(in_channels=32, out_channels=64, height=112, width=112)
+    found = candidates(problem, source_tuples(), gpu)
+    counts = FAMILY.work(problem, source_tuples(), gpu).counts
+    assert 0 < (~found.planned).sum() < 144
+    assert (counts.global_load_sectors[~found.planned] == 0).all()
+    assert (counts.global_load_sectors[found.planned] > 0).all()

@@ -1,0 +1,133 @@
+"""The kernel executed on the CPU: right, free of races, and counted exactly by the closed forms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmodel.compiler import compile_kernel
+from perfmodel.families.base import Batch
+from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d
+from perfmodel.families.pointwise_conv2d.candidates import candidates
+from perfmodel.families.pointwise_conv2d.configuration import BLOCK_WIDTH_SPLITS, BLOCKS_PER_SM, CHANNEL_LANES
+from perfmodel.families.pointwise_conv2d.spaces import source_tuples
+from perfmodel.gpus import load_gpu
+
+from .simulated import gpu_with, run
+
+pytestmark = pytest.mark.compiler
+
+EXACT = (
+    "global_load_requests",
+    "global_load_sectors",
+    "global_load_lines",
+    "global_store_requests",
+    "global_store_sectors",
+    "shared_load_requests",
+    "shared_load_wavefronts",
+    "shared_store_requests",
+    "shared_store_wavefronts",
+    "shared_bank_conflicts",
+    "fp32_fma",
+    "shuffles",
+    "barriers",
+)
+
+SIZES = [
+    # batch, in_channels, out_channels, height, width: one of everything, primes, what divides nothing, what divides all
+    (1, 1, 1, 1, 1),
+    (3, 1, 2, 1, 1),
+    (1, 13, 7, 5, 3),
+    (2, 37, 19, 7, 11),
+    (1, 64, 32, 8, 8),
+    (3, 34, 33, 5, 5),
+]
+
+
+def check(problem, configuration, gpu, seed=0):
+    done, error = run(problem, configuration, gpu, seed)
+    assert done.faults == ()
+    assert error < 1e-5  # NaN where an output was not written
+    executed, closed = done.counts(), FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
+    for name in EXACT:
+        assert getattr(closed, name) == getattr(executed, name), name
+
+
+@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_result_and_counts_at_the_edges(sizes, layout):
+    names = ("batch", "in_channels", "out_channels", "height", "width")
+    problem = PointwiseConv2d(**dict(zip(names, sizes, strict=True)))
+    lanes = 4 if sizes[1] % 2 else 16
+    check(problem, PointwiseConfiguration(layout=layout, channel_lanes=lanes), gpu_with(2))
+
+
+@pytest.mark.parametrize("lanes", CHANNEL_LANES)
+def test_every_number_of_channel_lanes(lanes):
+    layout = Layout.L2 if lanes in (1, 4, 32) else Layout.L1
+    check(
+        PointwiseConv2d(batch=1, in_channels=36, out_channels=24, height=6, width=6),
+        PointwiseConfiguration(layout=layout, channel_lanes=lanes, filter_split=1, blocks_per_sm=2),
+        gpu_with(1),
+    )
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(
+    st.builds(
+        PointwiseConv2d,
+        batch=st.integers(1, 3),
+        in_channels=st.integers(1, 70),
+        out_channels=st.integers(1, 40),
+        height=st.integers(1, 9),
+        width=st.integers(1, 9),
+    ),
+    st.builds(
+        PointwiseConfiguration,
+        layout=st.sampled_from(list(Layout)),
+        filter_split=st.sampled_from([1, 2, 4]),
+        block_width_split=st.sampled_from(BLOCK_WIDTH_SPLITS),
+        blocks_per_sm=st.sampled_from(BLOCKS_PER_SM),
+        channel_lanes=st.sampled_from(CHANNEL_LANES),
+    ),
+    st.sampled_from([1, 3, 20]),
+)
+def test_result_and_counts_of_random_small_problems(problem, configuration, sm_count):
+    gpu = gpu_with(sm_count)
+    if candidates(problem, Batch.of([configuration]), gpu).planned[0]:
+        check(problem, configuration, gpu)
+
+
+@pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "a100-sxm-80gb", "h200"])
+def test_registers_blocks_and_spills_of_compiled_candidates(gpu_id):
+    gpu, rng = load_gpu(gpu_id), np.random.default_rng(4)
+    errors, same = [], []
+    for sizes in ((32, 64, 112), (128, 256, 28), (1024, 1024, 7)):
+        problem = PointwiseConv2d(in_channels=sizes[0], out_channels=sizes[1], height=sizes[2], width=sizes[2])
+        found = candidates(problem, source_tuples(), gpu)
+        fitting = np.flatnonzero(found.planned & (found.shared_bytes <= found.limit.shared_bytes_per_block))
+        for index in rng.choice(fitting, 5, replace=False):
+            configuration = source_tuples().configuration(int(index))
+            resources = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture).resources
+            assert resources.spill_load_bytes == resources.stack_bytes_per_thread == 0
+            assert resources.registers_per_thread <= found.limit.registers_per_thread[index]
+            errors.append(abs(int(found.registers[index]) - resources.registers_per_thread))
+            same.append(
+                _blocks(gpu, found, index, found.registers[index])
+                == _blocks(gpu, found, index, resources.registers_per_thread)
+            )
+    assert np.median(errors) <= 4
+    assert np.mean(same) >= 0.85
+
+
+def _blocks(gpu, found, index, registers):
+    from perfmodel.occupancy import occupancy
+
+    return int(
+        occupancy(
+            gpu,
+            threads_per_block=128,
+            registers_per_thread=int(registers),
+            shared_bytes_per_block=int(found.shared_bytes[index]),
+        ).blocks_per_sm
+    )

@@ -1,0 +1,98 @@
+"""Pitches against banks counted address by address."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConv2d
+from perfmodel.families.pointwise_conv2d.candidates import candidates
+from perfmodel.families.pointwise_conv2d.report import layer_report
+from perfmodel.families.pointwise_conv2d.selection import Rule
+from perfmodel.families.pointwise_conv2d.shared_layout import Operand, pitches
+from perfmodel.families.pointwise_conv2d.spaces import source_tuples
+from perfmodel.gpus import load_gpu
+
+
+def worst_bank(words):
+    """Wavefronts of one phase: the largest number of distinct words on a bank."""
+    words = np.unique(words)
+    return int(np.bincount(words % 32).max())
+
+
+def read_phases(operand, found):
+    """Words of each phase of one warp's reads of a group."""
+    lanes, vector = np.arange(32), found.accesses.read_vector
+    elements = 32 // operand.channel_lanes
+    channel, element = lanes // elements, lanes % elements
+    base = channel * found.pitch + channel // 4 * found.pad
+    for first in range(0, operand.read_words, vector):
+        at = base + (first * elements + element * vector if operand.spread else first)
+        for phase in at.reshape(vector, -1):
+            yield (phase[:, None] + np.arange(vector)).reshape(-1)
+
+
+def _operand(lanes, groups, columns, fetch, transposed, spread):
+    channels = min(32, lanes * groups)
+    words = 2 * columns * (32 // lanes if spread else 1)
+    fetch = int(np.gcd(fetch, channels if transposed else words))
+    vectors = -(-words // fetch)
+    return Operand(
+        channel_lanes=lanes,
+        slab_channels=channels,
+        words=words,
+        read_words=columns,
+        read_vector=int(np.gcd(4, columns)),
+        spread=spread,
+        transposed=transposed,
+        fetch_vector=fetch,
+        store_lanes=channels // fetch if transposed else min(128, 1 << (vectors - 1).bit_length()),
+    )
+
+
+operands = st.builds(
+    _operand,
+    st.sampled_from([1, 2, 4, 8, 16, 32]),
+    st.sampled_from([1, 2, 4, 8]),
+    st.integers(1, 16),
+    st.sampled_from([1, 2, 4]),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(operands)
+def test_wavefronts_of_reads_are_those_of_the_banks(operand):
+    found = pitches(operand)
+    phases = [worst_bank(words) for words in read_phases(operand, found)]
+    assert found.read_wavefronts == sum(phases)
+    assert found.read_conflicts == sum(phases) - len(phases)
+    assert found.pitch >= operand.words  # rows do not overlap
+    assert (
+        found.pitch % found.accesses.read_vector == found.pad % found.accesses.read_vector == 0
+    )  # vectors stay aligned
+
+
+@pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "h200"])
+def test_what_the_source_chooses_meets_no_bank_conflict_and_few_others_do(gpu_id):
+    gpu, free = load_gpu(gpu_id), []
+    for in_channels, out_channels, size in [(32, 64, 112), (128, 256, 28), (1024, 1024, 7)]:
+        problem = PointwiseConv2d(in_channels=in_channels, out_channels=out_channels, height=size, width=size)
+        conflicts = FAMILY.work(problem, source_tuples(), gpu).counts.shared_bank_conflicts
+        report = layer_report(problem, source_tuples(), gpu)
+        assert conflicts[report.chosen[Rule.INTENSITY]] == 0
+        free += [conflicts[index] == 0 for index, entry in enumerate(report.tuples) if entry.rejection is None]
+    assert np.mean(free) > 0.9
+
+
+def test_stages_hold_both_operands_and_vectors_stay_aligned():
+    gpu = load_gpu("a100-sxm-80gb")
+    problem = PointwiseConv2d(in_channels=96, out_channels=72, height=10, width=10)
+    for batch in FAMILY.space(problem, gpu).chunks():
+        found = candidates(problem, batch, gpu)
+        words = (found.tile.block_width + found.tile.block_height) * found.fetched.slab_channels
+        assert (found.shared_bytes[found.planned] >= 2 * 4 * words[found.planned]).all()
+        assert (found.shared_bytes[found.planned] % 32 == 0).all()  # two stages of whole 16-byte vectors
+        launch = FAMILY.launch(problem, batch, gpu)
+        assert (launch.dynamic_shared_bytes == found.shared_bytes).all()
