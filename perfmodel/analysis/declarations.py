@@ -14,6 +14,8 @@ _ATTRIBUTES = frozenset(
     | {"__maxnreg__", "__cluster_dims__", "__block_size__", "explicit", "requires", "throw"}
 )
 """Names whose parentheses hold no parameters."""
+_NO_FUNCTIONS = frozenset({"typedef", "using", "static_assert", "asm"})
+"""Words that begin a declaration whose parentheses hold no parameters of a function being declared."""
 _TYPE_KEYS = frozenset({"struct", "class", "union", "enum"})
 _ACCESS = frozenset({"public", "private", "protected"})
 _OPENING = {"(": ")", "[": "]", "{": "}"}
@@ -155,7 +157,9 @@ class Declarations:
             token = self.tokens[index]
             if token.text == ";":
                 return Declaration(
-                    kind=DeclarationKind.FUNCTION if parameters and not assigned else DeclarationKind.OTHER,
+                    kind=DeclarationKind.FUNCTION
+                    if parameters and not assigned and self._text(head) not in _NO_FUNCTIONS
+                    else DeclarationKind.OTHER,
                     first=first, stop=index + 1, name=name, scope=scope, parameters=parameters, template=template,
                 )  # fmt: skip
             if token.text == "(" and not assigned and parameters is None:
