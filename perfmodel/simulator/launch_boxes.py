@@ -97,26 +97,25 @@ def edge_boxes(grid: Position) -> list[Box]:
     return boxes
 
 
+def drawn_members(boxes: list[Box], rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """The first block of each box and a few others, which stand for the box when they agree."""
+    return [np.concatenate([[box.low], box.draw(_MEMBERS, rng)]) for box in boxes]
+
+
 def agreeing_boxes(
-    boxes: list[Box],
-    executed: Executed,
-    compared: slice,
-    rng: np.random.Generator,
-    ahead: list[NDArray[np.int64]],
+    boxes: list[Box], executed: Executed, compared: slice, rng: np.random.Generator
 ) -> tuple[list[Box], list[Box]]:
     """Boxes whose drawn members agree in the compared columns, and boxes that still disagree after cutting.
 
-    The given boxes are cut further until their members agree, at most ``_MAX_CUTS`` times. Blocks ``ahead`` are executed with the
-    first members, for later use.
+    The given boxes are cut further until their members agree, at most ``_MAX_CUTS`` times.
     """
     agreed: list[Box] = []
     disagreed: list[Box] = []
     cuts = 0
     pending = list(boxes)
     while pending:
-        members = [np.concatenate([[box.low], box.draw(_MEMBERS, rng)]) for box in pending]
-        executed.at(np.concatenate([*members, *ahead]))
-        ahead = []
+        members = drawn_members(pending, rng)
+        executed.at(np.concatenate(members))
         following: list[Box] = []
         for box, drawn in zip(pending, members, strict=True):
             rows = executed.at(drawn)[:, compared]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ..counts import Counts
 from ..launch import KernelCall, Launch
 from .launch_alignment import aligned_totals, edge_lines
-from .launch_boxes import Box, Executed, agreeing_boxes, edge_boxes, merged_boxes
+from .launch_boxes import Box, Executed, agreeing_boxes, drawn_members, edge_boxes, merged_boxes
 from .launch_rows import BlockRows, Key
-from .launch_shape import launch_shape
+from .launch_shape import launch_shape, probed_blocks
 from .module import Kernel, Module, Space
 from .recorder import BLOCK_TOTALS, Action, InstructionCount
 from .simulation import Budget
@@ -89,14 +89,11 @@ def count_launch(
     blocks = int(np.prod(launch.grid, dtype=np.int64))
     if all_blocks or blocks <= _ALL_BLOCKS_BELOW:
         return _of_all(rows, blocks, instructions)
+    rows.at(np.concatenate([probed_blocks(launch.grid), _likely_blocks(launch.grid, seed)]))
+    shape = launch_shape(launch.grid, rows.first_stores, np.random.default_rng(seed))
     rng = np.random.default_rng(seed)
-    shape = launch_shape(launch.grid, rows.first_stores, rng)
-
-    def linear(positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.asarray(positions @ np.concatenate([[1], np.cumprod(shape[:-1], dtype=np.int64)]).astype(np.int64))
-
-    executed = Executed(lambda positions: rows.at(linear(positions)))
-    agreed, disagreed = agreeing_boxes(edge_boxes(shape), executed, rows.behaviour, rng, edge_lines(Box.of(shape)))
+    executed = Executed(lambda positions: rows.at(_linear(positions, shape)))
+    agreed, disagreed = agreeing_boxes(edge_boxes(shape), executed, rows.behaviour, rng)
     agreed = merged_boxes(agreed, executed, rows.behaviour)
     total = np.zeros(rows.alignment.stop)
     strata, misaligned = [], 0
@@ -107,15 +104,28 @@ def count_launch(
         total[rows.behaviour] += box.size * executed.at(representative)[0, rows.behaviour]
         total[rows.alignment] += aligned.sums
         misaligned += not aligned.exact
-        strata.append(_Stratum(linear(representative), box.size))
+        strata.append(_Stratum(_linear(representative, shape), box.size))
     variance = np.zeros_like(total)
     for box in disagreed:
         drawn = box.draw(_SAMPLED_BLOCKS, rng)
         found = executed.at(drawn)
         total += box.size * found.mean(axis=0)
         variance += box.size**2 * found.var(axis=0, ddof=1) / len(drawn) if len(drawn) < box.size else 0.0
-        strata.append(_Stratum(linear(drawn), box.size))
+        strata.append(_Stratum(_linear(drawn, shape), box.size))
     return _weighed(rows, shape, total, variance, strata, bool(disagreed), misaligned, instructions)
+
+
+def _linear(positions: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Linear indices of block indices of shape ``(n, axes)``."""
+    strides = np.cumprod([1, *shape[:-1]], dtype=np.int64)
+    return np.asarray(positions @ strides)
+
+
+def _likely_blocks(grid: tuple[int, int, int], seed: int) -> NDArray[np.int64]:
+    """Blocks that are wanted in any case when the kernel's axes are the grid's; executed together they cost one call."""
+    shape = tuple(extent for extent in grid if extent > 1)
+    members = drawn_members(edge_boxes(shape), np.random.default_rng(seed))
+    return _linear(np.concatenate([*members, *edge_lines(Box.of(shape))]), shape)
 
 
 def _of_all(rows: BlockRows, blocks: int, instructions: bool) -> LaunchCounts:
