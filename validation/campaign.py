@@ -18,8 +18,9 @@ from perfmodel.conditions import conditions
 from perfmodel.errors import InputError, PerfmodelError
 from perfmodel.prediction import plain
 from perfmodel.records.schema import RecordKind
-from perfmodel.records.store import append_record, read_records
+from perfmodel.records.store import append_record
 
+from . import campaign_reports
 from .campaign_plan import (
     TIMED_PROBLEMS,
     CampaignSizes,
@@ -31,9 +32,7 @@ from .campaign_plan import (
 from .campaign_run import RunSummary, recorded_keys, run_missing
 from .counting import count_missing
 from .kernel_job import run_kernel_job
-from .micro.facts import measured_facts
 from .micro.job import MicroJob, run_micro_job
-from .micro.report import compare_facts, gpu_file
 from .micro.suite import micro_suite
 from .prepared import PreparedFolder, Purpose
 from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
@@ -47,6 +46,8 @@ SIZES = CampaignSizes()
 ALL_FAMILIES = ",".join(TIMED_PROBLEMS)
 SANITIZED_PER_FAMILY = 40
 MICRO_JOB_LIMIT_S = 120.0
+COUNTER_SIGN = "__"
+"""What the names of Nsight Compute's metrics have and no other counter has."""
 
 app = typer.Typer(help=__doc__, add_completion=False, pretty_exceptions_enable=False)
 
@@ -105,7 +106,9 @@ def micro(folder: FolderOption, records: RecordsOption, time_limit: LimitOption 
         )
         for kernel in session.having(Purpose.MICRO)
     ]
-    done = recorded_keys(records, lambda record: record.kind is RecordKind.MICRO_BENCHMARK)
+    done = recorded_keys(
+        records, lambda record: record.kind is RecordKind.MICRO_BENCHMARK and "amount" in record.counters
+    )
     with progress_bar("micro-benchmarks", len(jobs)) as advance:
         summary = run_missing(
             jobs,
@@ -155,7 +158,7 @@ def count(folder: FolderOption, records: RecordsOption, time_limit: LimitOption 
     if ncu is None:
         raise InputError("Nsight Compute (ncu) was found neither on the search path nor in CUDA_HOME/bin")
     wanted = session.indices(Purpose.COUNT)
-    done = recorded_keys(records, lambda record: record.kind is RecordKind.KERNEL and bool(record.counters))
+    done = recorded_keys(records, lambda record: any(COUNTER_SIGN in name for name in record.counters))
     with progress_bar("counted", len(wanted)) as advance:
         summary = count_missing(
             session.counted_plan(),
@@ -229,44 +232,13 @@ def baselines(
     _report(summary)
 
 
-@app.command()
-def facts(
-    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")],
-    records: RecordsOption,
-    output: Annotated[Path | None, typer.Option("--output", help="Write a GPU file with the measured values.")] = None,
-) -> None:
-    """Say what the micro-benchmarks measured, beside the GPU's file; needs no GPU."""
-    from perfmodel.cli.output import print_table
-
-    known = conditions(gpu).gpu
-    found = measured_facts(read_records(records))
-    rows = [
-        (
-            entry.fact.name,
-            f"{entry.fact.value:.5g}",
-            f"{entry.fact.spread:.1%}",
-            "–" if entry.file_value is None else f"{entry.file_value:.5g}",
-            "–" if entry.ratio is None else f"{entry.ratio:.3f}",
-        )
-        for entry in compare_facts(found, known)
-    ]
-    print_table(f"micro-benchmarks on {gpu}", ("fact", "measured", "spread", "file", "ratio"), rows)
-    if output is not None:
-        output.write_text(gpu_file(known, found), encoding="utf-8")
-
-
-@app.command("ratios")
-def library_ratios(records: RecordsOption) -> None:
-    """Print, as Markdown, the best library's time over the best kernel's for every problem; needs no GPU."""
-    from .baselines.ratios import ratio_table, ratios
-
-    typer.echo(ratio_table(ratios(read_records(records))), nl=False)
-
-
 def _report(summary: RunSummary) -> None:
     note(
         f"{summary.done} run ({summary.failed} failed), {summary.already_recorded} recorded before, {summary.left} left"
     )
+
+
+campaign_reports.register(app)
 
 
 def main() -> int:

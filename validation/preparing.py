@@ -24,6 +24,8 @@ from .micro.memory_suite import MemorySizes, global_read
 from .prepared import PreparedFolder, PreparedKernel, Purpose, kernel_resources
 
 COMPILE_LIMIT_S = 120.0
+COUNTED_BENCHMARKS = frozenset({"divergent_walk", "shared_read", "shuffle"})
+"""Micro-benchmarks whose hardware counters say something that their times do not."""
 MESSAGE_CHARACTERS = 300
 
 Advance = Callable[[], None]
@@ -92,7 +94,7 @@ def prepare_benchmarks(
     folder: PreparedFolder,
     advance: Advance = no_progress,
 ) -> list[PreparedKernel]:
-    """Compile micro-benchmarks and keep their code in the folder."""
+    """Compile micro-benchmarks and keep their code in the folder; those of ``COUNTED_BENCHMARKS`` are counted as well."""
     requests = [(benchmark.compile_request(), gpu.architecture) for benchmark in benchmarks]
     compiled = compile_many(requests, advance=advance)
     return [
@@ -102,7 +104,7 @@ def prepare_benchmarks(
                 name=benchmark.kernel,
                 problem={},
                 configuration=dict(benchmark.setting),
-                purposes=(purpose,),
+                purposes=(purpose, Purpose.COUNT) if benchmark.kernel in COUNTED_BENCHMARKS else (purpose,),
                 predicted_s=None,
             ),
             outcome,

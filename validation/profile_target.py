@@ -8,9 +8,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
+
+from perfmodel.gpus import load_gpu
+from perfmodel.launch import KernelCall, Launch
+from perfmodel.records.schema import RecordKind
+
 from .kernel_job import prepare_call
 from .launching import load_kernel, run_once, upload, upload_constants
-from .prepared import PreparedFolder, unpacked_cubin
+from .micro.suite import find_benchmark
+from .prepared import PreparedFolder, PreparedKernel, unpacked_cubin
 
 
 def main(folder_path: Path, indices: list[int], seed: int) -> None:
@@ -21,11 +28,20 @@ def main(folder_path: Path, indices: list[int], seed: int) -> None:
         kernel = plan[index]
         if kernel.resources is None:
             raise ValueError(f"kernel {index} of {folder_path} has no code")
-        prepared = prepare_call(kernel, seed)
+        launch, call = launch_and_call(kernel, seed)
         cubin = unpacked_cubin(folder, kernel.resources.cubin_sha256)
         loaded = load_kernel(cubin, kernel.kernel_name, kernel.resources.dynamic_shared_bytes)
-        upload_constants(loaded, prepared.call)
-        run_once(loaded, prepared.launch, upload(prepared.call))
+        upload_constants(loaded, call)
+        run_once(loaded, launch, upload(call))
+
+
+def launch_and_call(kernel: PreparedKernel, seed: int) -> tuple[Launch, KernelCall]:
+    """Launch and arguments of a prepared configuration or micro-benchmark, with the inputs that the seed draws."""
+    if kernel.kind is RecordKind.MICRO_BENCHMARK:
+        benchmark = find_benchmark(load_gpu(kernel.gpu), kernel.name, kernel.configuration)
+        return benchmark.launch, benchmark.make_call(np.random.default_rng(seed)).call
+    prepared = prepare_call(kernel, seed)
+    return prepared.launch, prepared.call
 
 
 if __name__ == "__main__":

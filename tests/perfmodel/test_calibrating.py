@@ -24,15 +24,16 @@ UNDER = conditions("t4")
 SCALE, NOISE = 1.25, 0.02
 
 
-def made_file(folder: Path, rows: int = 60) -> Path:
-    """Two problems measured on a T4 that is slower than predicted by SCALE, with noise."""
+@pytest.fixture(scope="module")
+def made_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two problems measured on a T4 that is slower than predicted by SCALE, with noise; 60 runs of each."""
     rng = np.random.default_rng(7)
-    path = folder / "made.csv"
+    path = tmp_path_factory.mktemp("measured") / "made.csv"
     with path.open("w", newline="") as stream:
         writer: csv.DictWriter[str] | None = None
         for side in (512, 1024):
             problem = TiledConv2d(image_height=side, image_width=side, filter_height=5, filter_width=5)
-            for prediction in predict_all(problem, drawn(FAMILY, problem, UNDER, rows, rng), UNDER, Fidelity.ANALYTIC):
+            for prediction in predict_all(problem, drawn(FAMILY, problem, UNDER, 60, rng), UNDER, Fidelity.ANALYTIC):
                 time_ms = 1e3 * SCALE * prediction.time.predicted_s * float(np.exp(rng.normal(0, NOISE)))
                 row = {"gpu": "t4", **plain(problem), **plain(prediction.configuration), "time_ms": time_ms}
                 if writer is None:
@@ -42,11 +43,10 @@ def made_file(folder: Path, rows: int = 60) -> Path:
     return path
 
 
-def test_scale_error_and_evidence_of_a_made_machine(tmp_path: Path) -> None:
-    path = made_file(tmp_path)
-    data = measured_runs("made", FAMILY, read_measurements(path, FAMILY), UNDER, Fidelity.ANALYTIC)
+def test_scale_error_and_evidence_of_a_made_machine(made_file: Path) -> None:
+    data = measured_runs("made", FAMILY, read_measurements(made_file, FAMILY), UNDER, Fidelity.ANALYTIC)
     assert len(data.runs.seconds) == 120
-    assert data.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert data.sha256 == hashlib.sha256(made_file.read_bytes()).hexdigest()
     found = calibrate([data])
     assert found.fit.scales["made"] == pytest.approx(SCALE, rel=0.05)
     assert 0.5 * NOISE < found.log_error_90 < 6 * NOISE  # 90 % of normal noise lies within 1.64 sigma
@@ -58,8 +58,8 @@ def test_scale_error_and_evidence_of_a_made_machine(tmp_path: Path) -> None:
     )
 
 
-def test_groups_keep_launches_of_one_geometry_together(tmp_path: Path) -> None:
-    measurements = read_measurements(made_file(tmp_path), FAMILY)
+def test_groups_keep_launches_of_one_geometry_together(made_file: Path) -> None:
+    measurements = read_measurements(made_file, FAMILY)
     data = measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC)
     launch = data.runs.work.launch
     geometry = list(zip(launch.grid_x, launch.grid_y, launch.block_x, launch.block_y, strict=True))
@@ -69,8 +69,8 @@ def test_groups_keep_launches_of_one_geometry_together(tmp_path: Path) -> None:
     assert all(len(shapes) == 1 for shapes in by_group.values())
 
 
-def test_joined_works_hold_both(tmp_path: Path) -> None:
-    measurements = read_measurements(made_file(tmp_path, rows=20), FAMILY)
+def test_joined_works_hold_both(made_file: Path) -> None:
+    measurements = read_measurements(made_file, FAMILY)
     work = measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC).runs.work
     twice = joined_works([work, work])
     assert twice.counts.fp32_fma.tolist() == 2 * work.counts.fp32_fma.tolist()
@@ -83,15 +83,17 @@ def test_interval_is_the_conformal_quantile() -> None:
     assert Calibrated(fit=empty, data=(), held_out=held_out).log_error_90 == 18.0
 
 
-def test_too_few_runs_are_refused(tmp_path: Path) -> None:
-    measurements = read_measurements(made_file(tmp_path, rows=3), FAMILY)
+def test_too_few_runs_are_refused(made_file: Path) -> None:
+    measurements = read_measurements(made_file, FAMILY).take(np.arange(6))
     with pytest.raises(InputError, match=r"made\.csv: 6 runs can be fitted to; at least 10"):
         measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC)
 
 
-def test_command_writes_a_calibration_that_predictions_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, output = made_file(tmp_path), tmp_path / "mine.toml"
-    arguments = ["fit", "tiled_conv2d", "--gpu", "t4", "--measurements", str(path), "--fidelity", "analytic"]
+def test_command_writes_a_calibration_that_predictions_take(
+    made_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "mine.toml"
+    arguments = ["fit", "tiled_conv2d", "--gpu", "t4", "--measurements", str(made_file), "--fidelity", "analytic"]
     assert run([*arguments, "--output", str(output), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["datasets"]["t4-1"]["runs"] == 120

@@ -41,6 +41,7 @@ def compute_suite(gpu: Gpu, sizes: ComputeSizes) -> tuple[MicroBenchmark, ...]:
         shuffle(gpu, sizes),
         *(barrier(gpu, sizes, warps) for warps in BARRIER_WARPS),
         *(code_walk(gpu, sizes, body) for body in sizes.code_bodies),
+        divergent_walk(gpu, sizes),
         empty(gpu),
     )
 
@@ -147,6 +148,37 @@ def code_walk(gpu: Gpu, sizes: ComputeSizes, body: int) -> MicroBenchmark:
         launch=Launch(grid_x=gpu.sm_count, block_x=threads),
         clock=Clock.KERNEL,
         amount=float(body * steps),
+        make_call=make_call,
+    )
+
+
+def divergent_walk(gpu: Gpu, sizes: ComputeSizes, longest: int = 24, elements: int = 4096) -> MicroBenchmark:
+    """Loops and branches that only some lanes take; the amount is steps of all threads."""
+    blocks, threads = gpu.sm_count, 128
+    lengths = np.random.default_rng(blocks).integers(1, longest + 1, blocks * threads).astype(np.int32)
+
+    def make_call(rng: np.random.Generator) -> MicroCall:
+        values = rng.integers(0, 64, elements).astype(np.int32)
+        position, sums = np.arange(blocks * threads) % elements, np.zeros(blocks * threads)
+        for step in range(longest):
+            value = values[position]
+            added = value + np.where(value & 1, values[(position + value) % elements], 0)
+            sums += np.where(step < lengths, added, 0)
+            position = (position + 32) % elements
+        parameters = (
+            Buffer(name="sums", array=np.full(blocks * threads, np.nan, np.float32), output=True),
+            Buffer(name="input", array=values),
+            Buffer(name="lengths", array=lengths),
+            np.int32(elements),
+        )
+        return MicroCall(call=KernelCall(parameters=parameters), expected=exactly(sums=sums))
+
+    return MicroBenchmark(
+        kernel="divergent_walk",
+        setting={"longest": longest, "elements": elements},
+        launch=Launch(grid_x=blocks, block_x=threads),
+        clock=Clock.EVENTS,
+        amount=float(lengths.sum()),
         make_call=make_call,
     )
 

@@ -38,7 +38,7 @@ class MicroRecords:
         """The micro-benchmarks among any records."""
         found: dict[str, list[Record]] = {}
         for record in records:
-            if record.kind is RecordKind.MICRO_BENCHMARK and record.failure is None:
+            if record.kind is RecordKind.MICRO_BENCHMARK and record.failure is None and record.timings:
                 found.setdefault(record.name, []).append(record)
         return cls(found)
 

@@ -1,0 +1,67 @@
+"""Closed form, execution and a made hardware beside one another."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from perfmodel.conditions import conditions
+from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
+from perfmodel.predicting import predict_all
+from perfmodel.prediction import Fidelity, plain
+from perfmodel.records import read_measurements
+from perfmodel.validation.campaign import app
+from perfmodel.validation.count_table import compare_counts, count_table
+
+UNDER = conditions("h200")
+PROBLEM = TiledConv2d(image_height=32, image_width=64, filter_height=3, filter_width=3)
+CONFIGURATIONS = [
+    TiledConv2dConfiguration(block_size_x=32, block_size_y=2, tile_size_x=tile, tile_size_y=1) for tile in (1, 2)
+]
+
+
+@pytest.mark.compiler
+def test_hardware_that_counts_one_request_more_is_found_out(tmp_path: Path) -> None:
+    predictions = predict_all(PROBLEM, CONFIGURATIONS, UNDER, Fidelity.COMPILED)
+    path = tmp_path / "counted.csv"
+    with path.open("w", newline="") as stream:
+        rows = [
+            {
+                **plain(PROBLEM),
+                **plain(prediction.configuration),
+                "time_ms": 1.0,
+                "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": float(prediction.counts.global_load_requests) + more,
+                "smsp__inst_executed_op_shared_ld.sum": float(prediction.counts.shared_load_requests),
+            }
+            for more, prediction in enumerate(predictions)
+        ]
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    found = {one.executed.count: one for one in compare_counts(FAMILY, read_measurements(path, FAMILY), UNDER)}
+    requests = float(predictions[1].counts.global_load_requests)
+    assert found["global_load_requests"].executed.n == 2
+    assert found["global_load_requests"].executed.exact_fraction == 0.5
+    assert found["global_load_requests"].executed.max_relative_error == pytest.approx(1 / (requests + 1))
+    assert found["shared_load_requests"].executed.exact_fraction == 1.0
+    assert found["global_load_requests"].closed_form == found["global_load_requests"].executed  # both are exact here
+    assert "| tiled_conv2d | global_load_requests | 2 | 50.0% |" in count_table(list(found.values()))
+
+
+def test_file_without_counters_gives_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "times.csv"
+    row = {**plain(PROBLEM), **plain(CONFIGURATIONS[0]), "time_ms": 1.0}
+    path.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
+    assert compare_counts(FAMILY, read_measurements(path, FAMILY), UNDER) == ()
+
+
+def test_counter_file_made_elsewhere_is_printed_under_the_project_s_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "report.csv"
+    path.write_text('"ID","Kernel Name","dram__bytes_read.sum"\n"","","Kbyte"\n"4","k","1,024"\n')
+    app(["counters", str(path)], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out) == {
+        "launches": [{"id": 4, "kernel": "k", "counts": {"dram_read_bytes": 1_024_000.0}}]
+    }

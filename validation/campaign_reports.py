@@ -1,0 +1,87 @@
+"""What a campaign's records say, told without a GPU: facts of the machine, ratios to libraries, agreement of counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perfmodel.cli.output import print_json, print_table, progress_bar
+from perfmodel.conditions import conditions
+from perfmodel.families.registry import family
+from perfmodel.records import read_measurements, read_records
+from perfmodel.records.metrics import counts_of_metrics
+
+from .baselines.ratios import ratio_table, ratios
+from .count_table import CountComparison, compare_counts, count_table, families_in
+from .micro.facts import measured_facts
+from .micro.report import compare_facts, gpu_file
+from .tools import import_counters
+
+RecordsOption = Annotated[Path, typer.Option("--records", help="JSON-lines file of records.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the campaign's program."""
+    app.command()(facts)
+    app.command("ratios")(library_ratios)
+    app.command()(agreement)
+    app.command()(counters)
+
+
+def facts(
+    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")],
+    records: RecordsOption,
+    output: Annotated[Path | None, typer.Option("--output", help="Write a GPU file with the measured values.")] = None,
+) -> None:
+    """Say what the micro-benchmarks measured, beside the GPU's file; needs no GPU."""
+    known = conditions(gpu).gpu
+    found = measured_facts(read_records(records))
+    rows = [
+        (
+            entry.fact.name,
+            f"{entry.fact.value:.5g}",
+            f"{entry.fact.spread:.1%}",
+            "–" if entry.file_value is None else f"{entry.file_value:.5g}",
+            "–" if entry.ratio is None else f"{entry.ratio:.3f}",
+        )
+        for entry in compare_facts(found, known)
+    ]
+    print_table(f"micro-benchmarks on {gpu}", ("fact", "measured", "spread", "file", "ratio"), rows)
+    if output is not None:
+        output.write_text(gpu_file(known, found), encoding="utf-8")
+
+
+def library_ratios(records: RecordsOption) -> None:
+    """Print, as Markdown, the best library's time over the best kernel's for every problem; needs no GPU."""
+    typer.echo(ratio_table(ratios(read_records(records))), nl=False)
+
+
+def agreement(
+    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU whose counters were read.")],
+    records: RecordsOption,
+) -> None:
+    """Print, as Markdown, closed form and execution against the hardware's counters; needs the compiler and no GPU."""
+    under = conditions(gpu)
+    found: list[CountComparison] = []
+    for name in families_in(records):
+        chosen = family(name)
+        with progress_bar(f"executed, {name}", None) as advance:
+            found += compare_counts(chosen, read_measurements(records, chosen), under, advance)
+    typer.echo(count_table(found), nl=False)
+
+
+def counters(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv|FILE.ncu-rep", help="Counters that Nsight Compute read.")],
+) -> None:
+    """Print the counts of every launch in a counter file made elsewhere, as JSON; needs no GPU."""
+    launches = [
+        {
+            "id": launch.launch_id,
+            "kernel": launch.kernel,
+            "counts": {one.count: float(one.launches[0]) for one in counts_of_metrics(launch.metrics)},
+        }
+        for launch in import_counters(file)
+    ]
+    print_json({"launches": launches})

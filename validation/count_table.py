@@ -1,0 +1,106 @@
+"""Closed form, execution and hardware beside one another, count by count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perfmodel.conditions import Conditions
+from perfmodel.counts import Counts
+from perfmodel.facts import Advance, Facts, no_progress
+from perfmodel.families.base import Family
+from perfmodel.gather import gather_facts
+from perfmodel.predicting import evaluate_under
+from perfmodel.prediction import Fidelity
+from perfmodel.records import Measurements, read_records
+from perfmodel.records.agreement import CountAgreement, count_agreement
+from perfmodel.records.metrics import MeasuredCount, measured_counts
+from perfmodel.records.schema import RecordKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountComparison:
+    """One count of a family: its closed form and its execution, each against the hardware."""
+
+    family: str
+    closed_form: CountAgreement
+    executed: CountAgreement
+
+
+def compare_counts(
+    family: Family[Any, Any], measurements: Measurements, under: Conditions, advance: Advance = no_progress
+) -> tuple[CountComparison, ...]:
+    """Comparisons over all rows that have counters and that compile; none where no row has."""
+    parts = [_of_problem(family, measurements, index, under, advance) for index in range(len(measurements.problems))]
+    found: list[CountComparison] = []
+    for count in dict.fromkeys(name for closed, _ in parts for name in closed):
+        closed = _pooled(count, [closed[count] for closed, _ in parts if count in closed])
+        executed = _pooled(count, [executed[count] for _, executed in parts if count in executed])
+        if closed is not None and executed is not None:
+            found.append(CountComparison(family=family.name, closed_form=closed, executed=executed))
+    return tuple(found)
+
+
+_Pairs = dict[str, tuple[Any, MeasuredCount]]
+"""Predicted and measured values of each count."""
+
+
+def _of_problem(
+    family: Family[Any, Any], measurements: Measurements, index: int, under: Conditions, advance: Advance
+) -> tuple[_Pairs, _Pairs]:
+    rows = np.flatnonzero((measurements.problem_index == index) & _counted(measurements))
+    if not len(rows):
+        return {}, {}
+    problem, batch = measurements.problems[index], measurements.batch.take(rows)
+    outcomes = gather_facts(family, problem, batch, under.gpu, fidelity=Fidelity.COMPILED, advance=advance)
+    known = np.array([isinstance(outcome, Facts) for outcome in outcomes])
+    rows, batch = rows[known], batch.take(known)
+    if not len(rows):
+        return {}, {}
+    facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
+    measured = measured_counts(measurements.columns.iloc[rows])
+    closed = evaluate_under(family, problem, batch, under).work.counts
+    executed = evaluate_under(family, problem, batch, under, facts).work.counts
+    sizes = len(rows)
+    return (
+        {one.count: (np.broadcast_to(getattr(closed, one.count), sizes), one) for one in measured},
+        {one.count: (np.broadcast_to(getattr(executed, one.count), sizes), one) for one in measured},
+    )
+
+
+def _counted(measurements: Measurements) -> Any:
+    counts = measured_counts(measurements.columns)
+    if not counts:
+        return np.zeros(len(measurements), np.bool_)
+    return np.any([np.isfinite(one.launches) for one in counts], axis=0)
+
+
+def _pooled(count: str, parts: Sequence[tuple[Any, MeasuredCount]]) -> CountAgreement | None:
+    predicted = np.concatenate([values for values, _ in parts])
+    launches = np.concatenate([one.launches for _, one in parts])
+    pooled = MeasuredCount(count=count, metrics=parts[0][1].metrics, launches=launches)
+    return next(iter(count_agreement(Counts(**{count: predicted}), [pooled])), None)
+
+
+def count_table(found: Sequence[CountComparison]) -> str:
+    """The comparisons as a Markdown table."""
+    lines = [
+        "| family | count | launches | closed form: exact | largest error | executed: exact | largest error |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {one.family} | {one.executed.count} | {one.executed.n} "
+        f"| {one.closed_form.exact_fraction:.1%} | {one.closed_form.max_relative_error:.2%} "
+        f"| {one.executed.exact_fraction:.1%} | {one.executed.max_relative_error:.2%} |"
+        for one in found
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def families_in(path: Path) -> list[str]:
+    """Families whose kernels stand in a file of records."""
+    return sorted({record.name for record in read_records(path) if record.kind is RecordKind.KERNEL})
