@@ -8,42 +8,41 @@
 __device__ __forceinline__ void clear(Scratch &scratch)
 {
 #pragma unroll
-    for (int turn = 0; turn < TURNS_Y; turn++)
+    for (int turn = 0; turn < ROW_TURNS; turn++)
         if (threadIdx.y + turn * TILE_HEIGHT < PATCH_HEIGHT)
             scratch[threadIdx.y + turn * TILE_HEIGHT][threadIdx.x] = 0.0f;
 }
 
-template <bool SQUARE>
-__device__ __forceinline__ float filter(const Patch &patch, Scratch &scratch)
+template <int MAP, bool SQUARE>
+__device__ __forceinline__ void filter(const Patch &patch, Scratch &scratch, float (&filtered)[COLUMNS][MAPS])
 {
     clear(scratch);
     __syncthreads();
     filter_rows<SQUARE>(patch, scratch);
     __syncthreads();
-    const float sum = filter_columns(scratch);
+    filter_columns<MAP>(scratch, filtered);
     __syncthreads();
-    return sum;
 }
 
-extern "C" __global__ void __launch_bounds__(TILE_WIDTH *TILE_HEIGHT, 2) ssim_naive(SSIM_PARAMETERS)
+extern "C" __global__ void __launch_bounds__(LANES *TILE_HEIGHT, 2) ssim_naive(SSIM_PARAMETERS)
 {
     __shared__ Patch patch1, patch2;
     __shared__ Scratch scratch;
 #pragma unroll 1
     for (int channel = 0; channel < channels; channel++) {
         const size_t plane = plane_offset(channel, channels, height, width);
-        float filtered[MAPS];
+        float filtered[COLUMNS][MAPS];
         load_patch(patch1, image1 + plane, height, width);
         __syncthreads();
-        filtered[0] = filter<false>(patch1, scratch);
-        filtered[1] = filter<true>(patch1, scratch);
+        filter<0, false>(patch1, scratch, filtered);
+        filter<1, true>(patch1, scratch, filtered);
         load_patch(patch2, image2 + plane, height, width);
         __syncthreads();
-        filtered[2] = filter<false>(patch2, scratch);
-        filtered[3] = filter<true>(patch2, scratch);
+        filter<2, false>(patch2, scratch, filtered);
+        filter<3, true>(patch2, scratch, filtered);
         multiply_patch(patch1, patch2);
         __syncthreads();
-        filtered[4] = filter<false>(patch1, scratch);
-        store_pixel(SSIM_OUTPUTS, plane, filtered, height, width);
+        filter<4, false>(patch1, scratch, filtered);
+        store_similarity(SSIM_OUTPUTS, plane, filtered, height, width);
     }
 }

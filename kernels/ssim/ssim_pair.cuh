@@ -1,4 +1,4 @@
-// Two neighbouring outputs in each of the 32 lanes of a warp, which so covers a row of 64 (v2 and the pipelines).
+// Two neighbouring outputs in each of the 32 lanes of a warp, which so covers a row of 64 (the pipelines in y).
 #pragma once
 #include "ssim.cuh"
 

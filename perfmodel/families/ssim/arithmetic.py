@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...definitions import WARP_SIZE
-from .design import MAPS, WINDOW, Design, Rows
+from .design import MAPS, WINDOW, Design
 from .problem import Ssim
 from .tiling import tiling
 
@@ -63,11 +63,10 @@ def pixel_work(problem: Ssim) -> PixelWork:
 
 def products_per_block(design: Design) -> int:
     """Warp-level multiplications of a block and channel that make squares and the images' product."""
-    taps = WINDOW + design.columns - 1
-    if design.rows is Rows.SHARED:
-        squared_maps = 2
-        return squared_maps * design.patch_height * taps + design.patch_height * design.segments
-    return 3 * design.patch_height * taps
+    if design.neighbours:
+        return 3 * design.patch_height * (WINDOW + 1)
+    squares = 2 * design.patch_height * WINDOW * design.columns
+    return squares + design.patch_height * design.segments
 
 
 def output_warps(design: Design) -> int:

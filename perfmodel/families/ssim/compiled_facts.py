@@ -26,10 +26,10 @@ class CodeFacts:
 
 
 _PLAIN: dict[Version, CodeFacts] = {
-    Version.NAIVE: CodeFacts(registers=32, loop_bytes=10480, integer=157, control=35),
-    Version.V1: CodeFacts(registers=32, loop_bytes=9792, integer=130, control=35),
-    Version.V2: CodeFacts(registers=64, loop_bytes=16464, integer=181, control=53),
-    Version.V3_0: CodeFacts(registers=70, loop_bytes=8704, integer=126, control=25),
+    Version.NAIVE: CodeFacts(registers=32, loop_bytes=9808, integer=115, control=35),
+    Version.V1: CodeFacts(registers=32, loop_bytes=9104, integer=87, control=35),
+    Version.V2: CodeFacts(registers=40, loop_bytes=21776, integer=150, control=47),
+    Version.V3_0: CodeFacts(registers=63, loop_bytes=277280, integer=48, control=20),
     Version.V3_1: CodeFacts(registers=168, loop_bytes=156464, integer=58, control=21),
     Version.V3: CodeFacts(registers=168, loop_bytes=143264, integer=48, control=9),
     Version.V4_1: CodeFacts(registers=148, loop_bytes=6336, integer=69, control=11),
@@ -37,10 +37,10 @@ _PLAIN: dict[Version, CodeFacts] = {
     Version.V4_Z4: CodeFacts(registers=154, loop_bytes=6336, integer=69, control=11),
 }
 _WITH_GRADIENTS: dict[Version, CodeFacts] = {
-    Version.NAIVE: CodeFacts(registers=32, loop_bytes=10848, integer=165, control=35),
-    Version.V1: CodeFacts(registers=32, loop_bytes=10160, integer=138, control=35),
-    Version.V2: CodeFacts(registers=64, loop_bytes=17280, integer=199, control=53),
-    Version.V3_0: CodeFacts(registers=68, loop_bytes=9472, integer=141, control=25),
+    Version.NAIVE: CodeFacts(registers=32, loop_bytes=10176, integer=123, control=35),
+    Version.V1: CodeFacts(registers=32, loop_bytes=9440, integer=93, control=35),
+    Version.V2: CodeFacts(registers=40, loop_bytes=22784, integer=177, control=53),
+    Version.V3_0: CodeFacts(registers=63, loop_bytes=303376, integer=62, control=20),
     Version.V3_1: CodeFacts(registers=164, loop_bytes=173552, integer=70, control=21),
     Version.V3: CodeFacts(registers=168, loop_bytes=161408, integer=62, control=9),
     Version.V4_1: CodeFacts(registers=150, loop_bytes=7120, integer=85, control=11),

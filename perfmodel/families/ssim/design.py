@@ -48,8 +48,13 @@ class Design:
 
     @property
     def columns(self) -> int:
-        """Neighbouring outputs of a thread."""
+        """Outputs of a thread in a row."""
         return self.tile_width // WARP_SIZE
+
+    @property
+    def neighbours(self) -> bool:
+        """Whether a thread's columns are neighbours, accessed in pairs; else they lie 32 apart."""
+        return self.rows is not Rows.SHARED
 
     @property
     def patch_width(self) -> int:

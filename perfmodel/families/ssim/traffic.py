@@ -83,9 +83,9 @@ def zero_stores(problem: Ssim, design: Design) -> int:
 
 
 def map_stores(problem: Ssim, design: Design) -> GlobalAccesses:
-    """Stores of all output maps. Two columns a lane are stored at once where the width is even, else one after the other."""
-    spans = column_spans(problem, design, 0, design.tile_width)
-    if design.columns == 2 and problem.width % 2:
+    """Stores of all output maps: segments of 32 columns, or pairs of neighbours, at once where the width is even."""
+    spans = column_spans(problem, design, 0, design.tile_width if design.neighbours else WARP_SIZE)
+    if design.neighbours and problem.width % 2:
         second = spans.begin + 1 < spans.end
         last = (spans.end - spans.begin - 1) // 2 * 2 + spans.begin + 1
         end_of_second = (spans.end - spans.begin) // 2 * 2 + spans.begin
@@ -103,22 +103,15 @@ def map_stores(problem: Ssim, design: Design) -> GlobalAccesses:
 
 def shared_accesses(problem: Ssim, design: Design) -> SharedAccesses:
     """Shared loads and stores but for those of row copies; pairs of floats need two wavefronts."""
-    width = design.columns
     blocks = tiling(problem, design).block_channels
-    row_loads = WINDOW if width == 1 else (WINDOW + 1) // width
-    if design.rows is not Rows.SHARED:
-        loads = blocks * design.patch_height * IMAGES * row_loads
-        return SharedAccesses(load_requests=loads, load_wavefronts=width * loads, store_requests=0, store_wavefronts=0)
+    if design.neighbours:
+        loads = blocks * design.patch_height * IMAGES * (WINDOW + 1) // 2
+        return SharedAccesses(load_requests=loads, load_wavefronts=2 * loads, store_requests=0, store_wavefronts=0)
     patch = design.patch_height * design.segments
-    passes = MAPS * (design.patch_height * row_loads + design.tile_height * WINDOW)
-    clears = MAPS * design.patch_height if design.clears_scratch else 0
-    single_stores = (IMAGES + 1) * patch + clears
-    return SharedAccesses(
-        load_requests=blocks * (passes + 2 * patch),
-        load_wavefronts=blocks * (width * passes + 2 * patch),
-        store_requests=blocks * (single_stores + MAPS * design.patch_height),
-        store_wavefronts=blocks * (single_stores + width * MAPS * design.patch_height),
-    )
+    loads = blocks * (MAPS * design.columns * WINDOW * (design.patch_height + design.tile_height) + 2 * patch)
+    writes_of_scratch = 2 if design.clears_scratch else 1
+    stores = blocks * ((IMAGES + 1) * patch + writes_of_scratch * MAPS * design.patch_height * design.columns)
+    return SharedAccesses(load_requests=loads, load_wavefronts=loads, store_requests=stores, store_wavefronts=stores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
