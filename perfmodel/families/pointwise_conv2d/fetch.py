@@ -21,7 +21,7 @@ class Fetch:
 
     Filters: ``filter_channel_lanes`` neighbouring threads take the channels of one filter, ``filter_step`` filters a pass.
     Input: ``position_lanes`` neighbouring threads take the positions of one channel in ``position_passes``,
-    ``channel_step`` channels a pass.
+    ``channel_step`` channels a pass. ``width_vector`` and ``height_vector``: widest reads that the thread tile allows.
     """
 
     slab_groups: Integers

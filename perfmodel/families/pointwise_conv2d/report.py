@@ -96,15 +96,7 @@ def layer_report(
         shared_bytes_per_block=found.shared_bytes,
     )
     rejections = _rejections(problem, batch, gpu)
-    intensity = arithmetic_intensity(found.tile)
-    across, down = grid(problem, found.tile)
-    merits = Merits(
-        feasible=np.array([rejection is None for rejection in rejections]),
-        intensity=intensity,
-        blocks=(across * down).astype(np.float64),
-        registers=registers.astype(np.float64),
-        predicted_s=predicted_s,
-    )
+    merits = _merits(problem, found, rejections, registers, predicted_s)
     source = source_tiles(problem, batch, gpu.sm_count)
     whole = feasible(source, source_limits(source.blocks_per_sm), SOURCE_CONSTANT) & source.whole
     entries = [
@@ -114,6 +106,24 @@ def layer_report(
     rules = [rule for rule in Rule if rule is not Rule.PREDICTED_TIME or predicted_s is not None]
     chosen: dict[Rule, int | None] = dict.fromkeys(Rule) | {rule: select(rule, merits) for rule in rules}
     return LayerReport(problem=problem, gpu_id=gpu.id, tuples=tuple(entries), chosen=chosen)
+
+
+def _merits(
+    problem: PointwiseConv2d,
+    found: Candidates,
+    rejections: list[str | None],
+    registers: NDArray[np.int32],
+    predicted_s: Floats | None,
+) -> Merits:
+    """What the selection rules look at."""
+    across, down = grid(problem, found.tile)
+    return Merits(
+        feasible=np.array([rejection is None for rejection in rejections]),
+        intensity=arithmetic_intensity(found.tile),
+        blocks=(across * down).astype(np.float64),
+        registers=registers.astype(np.float64),
+        predicted_s=predicted_s,
+    )
 
 
 def _rejections(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> list[str | None]:
