@@ -44,7 +44,7 @@ def visits_of_warps(
     as often, else as often as by the average warp. ``visits`` are those of the whole launch.
     """
     gx, gy, gz = launch.grid
-    middle = (gz // 2 * gy + gy // 2) * gx + gx // 2
+    middle = ((gz - 1) // 2 * gy + (gy - 1) // 2) * gx + (gx - 1) // 2
     seen = _Loads()
     found = simulate(
         module,
