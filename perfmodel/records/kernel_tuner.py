@@ -21,6 +21,8 @@ from .files import parse_json
 from .table import RawTable
 
 REQUIRED_KEYS = ("device_name", "problem_size", "tune_params", "cache")
+ERROR_KEY = "__error__"
+"""Where Kernel Tuner 1.0 and newer may put the name of a failure."""
 UNWRITTEN_END = "}\n}"
 FAILURE_TIME_MS = 1e20
 """What old versions stored as the time of a configuration that could not run."""
@@ -49,15 +51,16 @@ def parse_kernel_tuner_cache(
     rows, places, times = [], [], []
     for key, entry in entries.items():
         place = f"entry {key!r}"
-        if not isinstance(entry, dict) or "time" not in entry:
+        if not isinstance(entry, dict) or not {"time", ERROR_KEY} & set(entry):
             raise InputError(f"{path}: {place}: no object with a time")
         check_columns(path, [*sizes, *entry], schema, place)
         rows.append({**sizes, **entry})
         places.append(place)
-        times.append(_time_ms(path, place, entry["time"]))
+        times.append(_time_ms(path, place, _time_or_failure(entry)))
     columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in names}
     columns["time_ms"] = times
-    columns["failure"] = [row["time"] if isinstance(row["time"], str) else None for row in rows]
+    outcomes = [_time_or_failure(row) for row in rows]
+    columns["failure"] = [outcome if isinstance(outcome, str) else None for outcome in outcomes]
     return RawTable(
         path=path,
         gpu=str(document["device_name"]),
@@ -92,6 +95,11 @@ def _problem_sizes(path: Path, sizes: Any, names: tuple[str, ...]) -> dict[str, 
     if len(given) < len(names):
         raise InputError(f"{path}: 'problem_size' {given} has fewer than the {len(names)} sizes {', '.join(names)}")
     return dict(zip(names, given, strict=False))
+
+
+def _time_or_failure(entry: Mapping[str, Any]) -> Any:
+    error = entry.get(ERROR_KEY)
+    return str(error) if error is not None else entry["time"]
 
 
 def _time_ms(path: Path, place: str, time: Any) -> float:

@@ -17,6 +17,8 @@ from perfmodel.records.schema import (
     TimingMethod,
 )
 from perfmodel.validation.baselines.catalogue import BASELINES, find_baseline
+from perfmodel.validation.baselines.interface import BaselineUnavailableError
+from perfmodel.validation.baselines.interface import library as library_module
 from perfmodel.validation.baselines.ratios import ratio_table, ratios
 
 ENVIRONMENT = Environment(
@@ -96,3 +98,8 @@ def test_every_family_has_baselines_with_names_of_their_own() -> None:
         assert any(baseline.exact for baseline in baselines)
         for name in names:
             assert find_baseline(family, name).name == name
+
+
+def test_a_library_that_is_not_installed_is_named() -> None:
+    with pytest.raises(BaselineUnavailableError, match="no_such_library is not installed"):
+        library_module("no_such_library")

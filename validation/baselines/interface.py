@@ -47,10 +47,6 @@ def library(name: str) -> Any:
 
     Raises:
         BaselineUnavailableError: It is not installed.
-
-    >>> library("no_such_library")
-    Traceback (most recent call last):
-    perfmodel.validation.baselines.interface.BaselineUnavailableError: no_such_library is not installed
     """
     try:
         return import_module(name)

@@ -43,6 +43,7 @@ def cache_document() -> dict[str, object]:
             "a": {**parameters, "time": 1.5, "times": [1.4, 1.5, 1.6]},
             "b": {**parameters, "tile_size_x": 8, "time": "CompilationFailedConfig"},
             "c": {**parameters, "tile_size_x": 7, "time": 1e20},
+            "d": {**parameters, "tile_size_x": 6, "__error__": "InvalidConfig"},
         },
     }
 
@@ -127,9 +128,9 @@ def test_kernel_tuner_cache_gives_times_and_failures(tmp_path: Path) -> None:
     measured = read_measurements(path, FAMILY)
     assert measured.gpu == "NVIDIA GeForce RTX 3090"
     assert (measured.problems[0].image_width, measured.problems[0].image_height) == (4096, 2048)  # x first
-    assert measured.batch["tile_size_x"].tolist() == [2, 8, 7]
-    np.testing.assert_allclose(measured.time_s, [1.5e-3, np.nan, np.nan])
-    assert measured.columns["failure"].tolist()[1] == "CompilationFailedConfig"
+    assert measured.batch["tile_size_x"].tolist() == [2, 8, 7, 6]
+    np.testing.assert_allclose(measured.time_s, [1.5e-3, np.nan, np.nan, np.nan])
+    assert measured.columns["failure"].tolist()[1::2] == ["CompilationFailedConfig", "InvalidConfig"]
 
 
 @pytest.mark.parametrize("end", ["}", "},", "},\n"])
@@ -138,7 +139,7 @@ def test_kernel_tuner_cache_of_a_broken_off_run_lacks_only_its_last_braces(tmp_p
     assert text.endswith("}}}")
     path = tmp_path / "cache.json"
     path.write_text(text[:-3] + end)
-    assert len(read_measurements(path, FAMILY)) == 3
+    assert len(read_measurements(path, FAMILY)) == 4
 
 
 def test_kernel_tuner_cache_cut_anywhere_else_is_refused_and_never_a_traceback(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_kernel_tuner_cache_cut_anywhere_else_is_refused_and_never_a_traceback(t
         path.write_text(text[:length])
         between_entries = length > text.index('"cache"') and text[:length].rstrip(", ").endswith("}")
         if between_entries:  # as if broken off there
-            assert len(read_measurements(path, FAMILY)) < 3
+            assert len(read_measurements(path, FAMILY)) < 4
             continue
         with pytest.raises(InputError, match=r"cache\.json") as raised:
             read_measurements(path, FAMILY)
