@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ..compiler.sass import SASS_CLASSES, CodeProfile
 from ..counts import INSTRUCTION_CLASSES, Counts
-from ..definitions import SECTOR_BYTES, WARP_SIZE, ceil_div
 from ..errors import SimulationError
 from .executed_graphs import ACCESS_KEYS, FEATURES, machine_graph, ptx_graph
+from .executed_local import local_sectors
 from .executed_match import Alignment, Match, align
 from .executed_regions import Region, region_tree
 from .module import BasicBlock
@@ -23,12 +23,14 @@ class PtxExecution:
     """What the executed PTX says of a whole launch, summed over its warps.
 
     ``visits``: how many warps entered each basic block, every time with at least one lane. ``requests``: memory
-    requests by class and width in bytes, as in ``ACCESS_KEYS``; a request has an active lane. ``warps`` and
-    ``threads_per_block`` are the launch's.
+    requests by class and width in bytes, local memory's among them; a request has an active lane. Local sectors are those of
+    arrays that PTX keeps in local memory. ``warps`` and ``threads_per_block`` are the launch's.
     """
 
     visits: NDArray[np.float64]
     requests: Mapping[tuple[str, int], float]
+    local_load_sectors: float
+    local_store_sectors: float
     warps: float
     threads_per_block: int
 
@@ -194,12 +196,11 @@ def _counts(profile: CodeProfile, executions: NDArray[np.float64], execution: Pt
         requests = sum(number for (kind, _), number in execution.requests.items() if kind == name)
         totals["control"] += max(totals[name] - requests, 0.0)
     sectors = {
-        name: sum(
-            times[chosen].sum() * _local_sectors(int(width), execution.threads_per_block)
-            for width in np.unique(decoded.width_bytes[decoded.is_class(name)])
-            for chosen in [decoded.is_class(name) & (decoded.width_bytes == width)]
+        name: local_sectors(decoded, times, name, execution.requests, ptx, execution.threads_per_block)
+        for name, ptx in (
+            ("local_load", execution.local_load_sectors),
+            ("local_store", execution.local_store_sectors),
         )
-        for name in ("local_load", "local_store")
     }
     return Counts(
         warp_instructions=times.sum(),
@@ -208,17 +209,3 @@ def _counts(profile: CodeProfile, executions: NDArray[np.float64], execution: Pt
         local_store_sectors=sectors["local_store"],
         **{name: totals[name] for name in INSTRUCTION_CLASSES},
     )
-
-
-def _local_sectors(width_bytes: int, threads_per_block: int) -> float:
-    """Sectors of one local access of a warp, averaged over a block's warps; the words of a warp's lanes lie side by side.
-
-    >>> _local_sectors(4, 64), _local_sectors(16, 64), _local_sectors(4, 2)
-    (4.0, 16.0, 1.0)
-    """
-    warps = ceil_div(threads_per_block, WARP_SIZE)
-    last = threads_per_block - (warps - 1) * WARP_SIZE
-    words = max(width_bytes // 4, 1)
-    lanes_per_sector = SECTOR_BYTES // 4
-    sectors = (warps - 1) * (WARP_SIZE // lanes_per_sector) + ceil_div(last, lanes_per_sector)
-    return float(words * sectors / warps)

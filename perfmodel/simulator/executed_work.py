@@ -27,6 +27,8 @@ _CLASS_OF_ACCESS: Mapping[tuple[Action, Space], str] = {
     (Action.LOAD, Space.SHARED): "shared_load",
     (Action.STORE, Space.SHARED): "shared_store",
     (Action.ASYNC_COPY, Space.SHARED): "async_copy",
+    (Action.LOAD, Space.LOCAL): "local_load",
+    (Action.STORE, Space.LOCAL): "local_store",
 }
 
 
@@ -121,6 +123,8 @@ def code_of(profile: CodeProfile, counted: LaunchCounts, launch: Launch) -> Exec
     execution = PtxExecution(
         visits=counted.visits,
         requests=requests,
+        local_load_sectors=float(counted.counts.local_load_sectors),
+        local_store_sectors=float(counted.counts.local_store_sectors),
         warps=float(launch.blocks * launch.warps_per_block),
         threads_per_block=int(launch.threads_per_block),
     )
