@@ -16,7 +16,9 @@ from .host_names import mentions_host
 from .tokens import Token, TokenKind, blanked, place_of, tokens_of
 
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)]*\))?(.*)", re.DOTALL)
-_CONSTANT_WORDS = frozenset({"const", "constexpr", "using", "typedef", "static_assert", "template", "asm", "friend"})
+_CONSTANT_WORDS = frozenset(
+    {"const", "constexpr", "using", "typedef", "static_assert", "template", "asm", "friend", "namespace"}
+)
 _TYPE_WORDS = frozenset({"struct", "class", "union", "enum"})
 
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from ..compiler import CompiledKernel
 from ..compiler.sass import CodeProfile
+from ..definitions import WARP_SIZE
 from ..facts import Facts
 from ..gpu import Gpu
 from ..launch import KernelCall, Launch
 from ..simulator import Budget, InstructionCount, Module
-from ..simulator.executed import PtxExecution, executed_counts
 from ..simulator.executed_work import code_of, facts_of
 from ..simulator.hierarchy import memory_hierarchy, with_hierarchy
 from ..simulator.launch_classes import LaunchCounts, count_launch
@@ -106,9 +106,10 @@ def _round_trips(
     profile: CodeProfile, counted: LaunchCounts, launch: Launch, visits: Sequence[NDArray[np.float64]]
 ) -> float:
     """Round trips by the machine code; before sm_70, whose code is not decoded, one for each block of PTX that loads."""
-    blocks, threads = counted.kernel.blocks, int(launch.threads_per_block)
     if profile.estimated:
+        blocks = counted.kernel.blocks
         loads = np.array([any(i.name == "ld" and "global" in i.parts for i in block.instructions) for block in blocks])
         return max((float(one[loads].sum()) for one in visits), default=0.0)
-    each = [PtxExecution(visits=one, requests={}, warps=1.0, threads_per_block=threads) for one in visits]
-    return round_trips(profile, [executed_counts(profile, blocks, one).block_executions for one in each])
+    single = replace(launch, grid_x=1, grid_y=1, grid_z=1, block_x=WARP_SIZE, block_y=1, block_z=1)
+    each = [code_of(profile, replace(counted, visits=one, requests={}), single) for one in visits]
+    return round_trips(profile, [code.block_executions for code in each])

@@ -106,6 +106,7 @@ class UserFamily(Family[UserProblem, Any]):
     def __init__(self, problem: UserProblem, source: UserSource, space: SpaceFile) -> None:
         self._problem, self._source, self._space = problem, source, space
         words = set(re.findall(r"[A-Za-z_]\w*", source.text))
+        words -= set(re.findall(r"\{(\w+)\}", space.kernel))
         self._macros = [name for name in (*space.sizes, *space.tune, *space.macros) if name in words]
         self._require_effects()
 

@@ -34,6 +34,7 @@ def kept(source: str) -> str:
         "enum class Mode { FAST, SLOW };",
         "typedef float (*function)(float);",
         "using real = float;",
+        "namespace cg = cooperative_groups;",
         "template <typename T> struct Pair { T a, b; };",
         "struct alignas(16) Vector { float x, y, z, w; };",
         "struct S { __device__ S(int a) : a_(a), b_{a} { } int a_, b_; };",
