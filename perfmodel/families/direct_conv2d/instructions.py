@@ -14,7 +14,11 @@ Integers = NDArray[np.int64]
 
 
 def multiply_adds(problem: Conv2d, sizes: Strips) -> Floats:
-    """Warp-level fused multiply-adds; a strip's unrolled rows count whether or not they have an output."""
+    """Warp-level fused multiply-adds; a strip's unrolled rows count whether or not they have an output.
+
+    With a filter of one column the compiler moves the last one of a rolling window into the branch of the store, and so
+    leaves out those before the first output.
+    """
     outputs = np.where(sizes.unrolled, sizes.rows_per_thread, 1)
     return (sizes.passes * outputs * problem.filter_taps).astype(float)
 
