@@ -182,10 +182,19 @@ def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[s
 
 def _filled(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
     if fill.kind in (FillKind.RANDOM, FillKind.BOUNDED):
-        return np.resize(_drawn(fill, dtype, min(count, RANDOM_PERIOD), rng), count)
+        return _repeated(_drawn(fill, dtype, min(count, RANDOM_PERIOD), rng), count)
     if fill.kind is FillKind.CONSTANT:
         return np.full(count, fill.low, dtype)
     return np.arange(count, dtype=np.int64).astype(dtype)
+
+
+def _repeated(period: NDArray[Any], count: int) -> NDArray[Any]:
+    """The period over and over, in one pass over memory (``np.resize`` makes two)."""
+    found = np.empty(count, period.dtype)
+    for start in range(0, count, len(period)):
+        part = found[start : start + len(period)]
+        part[:] = period[: len(part)]
+    return found
 
 
 def _drawn(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:

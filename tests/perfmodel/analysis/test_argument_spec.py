@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from perfmodel.analysis.argument_spec import (
+    RANDOM_PERIOD,
     BufferSpec,
     ElementType,
     ScalarSpec,
@@ -58,6 +59,12 @@ def test_sizes_and_values_may_be_expressions() -> None:
 def test_random_contents_follow_the_seed() -> None:
     assert (contents("f32[100]", 1) == contents("f32[100]", 1)).all()
     assert (contents("f32[100]", 1) != contents("f32[100]", 2)).any()
+
+
+def test_random_contents_repeat_after_a_prime_number_of_elements() -> None:
+    long = contents("f32[3000000]")
+    assert (long[:RANDOM_PERIOD] == long[RANDOM_PERIOD : 2 * RANDOM_PERIOD]).all()
+    assert all(RANDOM_PERIOD % divisor for divisor in range(2, 1025))
 
 
 def test_a_file_is_read_and_checked(tmp_path: Path) -> None:

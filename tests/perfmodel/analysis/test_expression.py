@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmodel.analysis.expression import parse_expression
+from perfmodel.analysis.expression import Value, parse_expression
 from perfmodel.errors import InputError
 
-NAMES = {"A": 12, "B": 5, "KIND": "half"}
+NAMES: dict[str, Value] = {"A": 12, "B": 5, "KIND": "half"}
 
 
 @pytest.mark.parametrize(
