@@ -58,8 +58,14 @@ def aligned_totals(
     >>> aligned_totals([Box((0, 0), (9, 9))], rows, slice(None), np.random.default_rng(0))
     [AlignedTotals(sums=array([130.]), exact=True)]
     """
-    executed.at(np.concatenate([line_of(box, axis, FIRST_LINE) for box in boxes for axis in range(len(box.low))]))
-    periods = [[_period(box, axis, executed, columns) for axis in range(len(box.low))] for box in boxes]
+    corners = [(box, _elsewhere(box, rng)) for box in boxes]
+    executed.at(
+        np.concatenate([line_of(c, a, FIRST_LINE) for pair in corners for c in pair for a in range(len(c.low))])
+    )
+    periods = [
+        [max(_period(corner, axis, executed, columns) for corner in pair) for axis in range(len(pair[0].low))]
+        for pair in corners
+    ]
     offsets = [_offsets(period) for period in periods]
     checked = [box.draw(_CHECKS, rng) for box in boxes]
     executed.at(np.concatenate([*(o + box.low for o, box in zip(offsets, boxes, strict=True)), *checked]))
@@ -67,6 +73,15 @@ def aligned_totals(
         _sums(box, period, offset, check, executed, columns)
         for box, period, offset, check in zip(boxes, periods, offsets, checked, strict=True)
     ]
+
+
+def _elsewhere(box: Box, rng: np.random.Generator) -> Box:
+    """The box without what lies before a block drawn at random, so that lines from its first corner cross the inside."""
+    low = tuple(
+        int(rng.integers(0, max(n - 2 * FIRST_LINE, 0) + 1)) + first
+        for first, n in zip(box.low, box.extents, strict=True)
+    )
+    return Box(low, box.high)
 
 
 def _offsets(periods: list[int]) -> NDArray[np.int64]:

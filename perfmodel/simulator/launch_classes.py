@@ -105,12 +105,13 @@ def count_launch(
         total[rows.alignment] += aligned.sums
         misaligned += not aligned.exact
         strata.append(_Stratum(_linear(representative, shape), box.size))
-    variance = np.zeros_like(total)
+    variance = np.zeros(len(rows.headline(total[None])[0]))
     for box in disagreed:
         drawn = box.draw(_SAMPLED_BLOCKS, rng)
         found = executed.at(drawn)
         total += box.size * found.mean(axis=0)
-        variance += box.size**2 * found.var(axis=0, ddof=1) / len(drawn) if len(drawn) < box.size else 0.0
+        if len(drawn) < box.size:
+            variance += box.size**2 * rows.headline(found).var(axis=0, ddof=1) / len(drawn)
         strata.append(_Stratum(_linear(drawn, shape), box.size))
     return _weighed(rows, shape, total, variance, strata, bool(disagreed), misaligned, instructions)
 
@@ -178,8 +179,9 @@ def _weighed(
         )
     if misaligned:
         notes.append("the alignment of blocks follows no period of the block index: sectors are estimated")
-    known = total > 0
-    error = float(_NORMAL_95 * np.max(np.sqrt(variance[known]) / total[known], initial=0.0))
+    headline = rows.headline(total[None])[0]
+    known = headline > 0
+    error = float(_NORMAL_95 * np.max(np.sqrt(variance[known]) / headline[known], initial=0.0))
     return LaunchCounts(
         kernel=rows.kernel,
         counts=launch_counts(rows.kernel, groups, total[: rows.blocks].astype(np.int64)),

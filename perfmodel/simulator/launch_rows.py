@@ -110,6 +110,14 @@ class BlockRows:
         """Columns that addresses modulo a line decide."""
         return slice(self.behaviour.stop, self.behaviour.stop + len(self._all_keys) * len(_ALIGNED))
 
+    def headline(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Executed instructions, then requests and sectors by action and space, of each row: what an error is stated for."""
+        lengths = np.array([len(block.instructions) for block in self.kernel.blocks])
+        fields = len(self.fields) - len(_ALIGNED)
+        requests = rows[:, self.blocks + self.fields.index("requests") : self.behaviour.stop : fields]
+        sectors = rows[:, self.alignment][:, :: len(_ALIGNED)]
+        return np.concatenate([rows[:, : self.blocks] @ lengths[:, None], requests, sectors], axis=1)
+
     def totals(self, row: NDArray[np.float64]) -> dict[Key, dict[str, float]]:
         """Totals by action and space of a summed row; those without a request are left out."""
         first = len(self.fields) - len(_ALIGNED)
