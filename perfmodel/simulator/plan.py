@@ -39,8 +39,18 @@ class Plan:
         self.empty = mask is not None and not mask.any()
         self.indices: dict[tuple[Space, int], NDArray[np.int64]] = {}
         """Element indices by space and width, kept by the loads and stores that share the plan."""
+        self._shifted: dict[int, Plan] = {}
         self.statistics: dict[tuple[Space, int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         """What the recorder adds up, by space, width and offset modulo a line."""
+
+    def shifted(self, offset: int) -> Plan:
+        """The plan of the addresses with an offset added, kept for the next access with that offset."""
+        if offset == 0:
+            return self
+        if offset not in self._shifted:
+            base = self.base + np.uint64(offset % 2**64)
+            self._shifted[offset] = Plan(base, self.mask, self.rows, self.threads)
+        return self._shifted[offset]
 
     @cached_property
     def _narrow_mask(self) -> Mask:

@@ -54,6 +54,12 @@ def _counts_threads(instruction: Instruction) -> bool:
     return len(instruction.operands) > (3 if "red" in parts else 1)
 
 
+def _polls(instruction: Instruction) -> bool:
+    parts = instruction.parts
+    shared_view = {"volatile", "relaxed", "acquire", "mmio"} & set(parts)
+    return parts[0] in ("atom", "nanosleep") or (parts[0] == "ld" and bool(shared_view))
+
+
 def align_up(offset: int, alignment: int) -> int:
     """Smallest multiple of the alignment that is not below the offset."""
     return -(-offset // alignment) * alignment
@@ -140,6 +146,11 @@ class Program:
             if follows or any(_counts_threads(instruction) for instruction in unit.instructions):
                 found.add(unit.index)
         return frozenset(found)
+
+    @cached_property
+    def polling(self) -> frozenset[int]:
+        """Units that read what other threads may be about to write: loops around them may wait for those threads."""
+        return frozenset(unit.index for unit in self.units if any(_polls(i) for i in unit.instructions))
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:

@@ -4,7 +4,8 @@ Every lane has its own place. Of the places where lanes stand, the one that come
 all lanes that stand there, so that lanes that a branch parted run together again at the first place in layout order
 that they share, which is where the compiler places reconvergence. An instruction that synchronises a warp waits for the
 lanes that its member mask names, a barrier for the block (PTX ISA 3.2 and 9.7.13: independent thread scheduling); lanes
-that have ended are not waited for.
+that have ended are not waited for. Lanes that poll memory in a loop let the others go first from time to time, so that
+locks are handed on.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from .translate.translation import Translation
 from .translate.warp import barrier_identifier
 
 Values = NDArray[Any]
-STARVATION_STEPS = 4096
-"""Steps after which the place that waits longest runs once, so that a lane that spins on another lane's progress does
-not block it."""
+PATIENCE_STEPS = 256
+"""Steps in which lanes may read what others write, again and again, before lanes at other places go first."""
+YIELD_STEPS = 64
+"""Steps for which those lanes then go first."""
 _SUBSET_FRACTION = 0.5
 """When fewer of a batch's blocks than this take part, they are gathered and run alone."""
 
@@ -68,6 +70,8 @@ class Scheduler:
         self.registers: list[Values] = list(translation.undefined)
         self.pending: dict[int, Mask | None] = {0: batch.initial_mask}
         self.released: dict[int, Mask] = {}
+        self.recent: set[int] = set()
+        """Places that ran since lanes last had to yield."""
         self.arrived = self.lanes.arrived
         self.shape = (batch.rows, batch.threads)
 
@@ -219,11 +223,16 @@ class Scheduler:
     def _choose(self, steps: int) -> tuple[int, Mask]:
         """The first place in layout order with lanes that need not wait; those lanes leave the pending ones."""
         order = sorted(self.pending)
-        if steps % STARVATION_STEPS == 0:
-            order = order[1:] + order[:1]
+        phase = steps % (PATIENCE_STEPS + YIELD_STEPS)
+        if phase == 0:
+            self.recent.clear()
+        elif phase >= PATIENCE_STEPS and self.recent & self.program.polling:
+            order.sort(key=lambda place: place in self.recent)
         for place in order:
             ready = self._ready(place)
             if ready is not None:
+                if phase < PATIENCE_STEPS:
+                    self.recent.add(place)
                 return place, self._take(place, ready)
         return self._deadlock(order)
 

@@ -60,15 +60,12 @@ def checked(lanes: Lanes, instruction: int, space: Space, plan: Plan, offset: in
         FaultError: an active lane is out of bounds or misaligned.
     """
     if (plan.low_bits | offset) & (width - 1):
-        plan = Plan(plan.base + np.uint64(offset % 2**64), plan.mask, plan.rows, plan.threads)
-        offset = 0
+        plan, offset = plan.shifted(offset), 0
         if plan.low_bits & (width - 1):
             wrong = _active(plan) & (plan.base & np.uint64(width - 1) != 0)
             _report(lanes, FaultKind.MISALIGNED, instruction, space, plan, width, wrong)
     if not _in_bounds(lanes, space, plan.low + offset, plan.high + offset + width):
-        if offset:
-            plan = Plan(plan.base + np.uint64(offset % 2**64), plan.mask, plan.rows, plan.threads)
-            offset = 0
+        plan, offset = plan.shifted(offset), 0
         wrong = _active(plan) & _outside(lanes, space, plan.base, width)
         if wrong.any():
             _report(lanes, FaultKind.OUT_OF_BOUNDS, instruction, space, plan, width, wrong)

@@ -186,14 +186,17 @@ class Emitter:
         return self.read(instruction, text, np.bool_)
 
     def address(self, instruction: Instruction, position: int) -> tuple[str, int]:
-        """Expression of a memory operand's base as 64-bit addresses, and the byte offset to add."""
+        """Expression of a memory operand's base as 64-bit addresses, and the byte offset to add.
+
+        A 32-bit base is extended by its sign, so that adding an offset to a negative one comes out as modulo 2**32 does.
+        """
         address = parse_address(instruction, position)
         if not self.is_register(address.base):
             return self.read(instruction, address.base, np.uint64), address.offset
         if self.type_of(address.base) is np.uint64:
             return self.read(instruction, address.base, np.uint64), address.offset
         if address.base not in self._address_of:
-            wide = self.read(instruction, address.base, np.uint32) + ".astype(uint64)"
+            wide = self.read(instruction, address.base, np.int32) + ".astype(int64).view(uint64)"
             self._address_of[address.base] = self.temporary(wide)
         return self._address_of[address.base], address.offset
 

@@ -1,12 +1,12 @@
 """Random mutations of PTX text: whatever comes out must be a result or a SimulationError, never another exception or a hang.
 
-Run as a module with the number of mutations and a seed: ``python -m tests.perfmodel.simulator.fuzz 20000 1``.
+Run as a module: ``python -m tests.perfmodel.simulator.fuzz --count 20000 --seed 1``.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,21 +24,13 @@ from .corpus_case import CORPUS, Case
 
 BUDGET = Budget(warp_instructions=20_000, seconds=2.0, memory_bytes=2**26)
 _TOKEN = re.compile(r"%?[\w$.]+|[^\s\w]")
-_NUMBERS = (
-    "0",
-    "-1",
-    "1",
-    "31",
-    "32",
-    "33",
-    "255",
-    "4096",
-    "2147483648",
-    "18446744073709551615",
-    "0f7FC00000",
-    "99999999999999999999",
-)
-_WORDS = ["u32", "s32", "f32", "b64", "f16x2", "pred", "u8", "v4", "v2", "global", "shared", "local", "const", "param", "sync", "wide", "hi", "lo", "rn", "rz", "sat", "ftz", "ld.global.u64", "st.shared.v4.f32", "bra", "ret", "exit", "bar.sync", "shfl.sync.bfly.b32", "vote.sync.ballot.b32", "atom.shared.cas.b32", "cp.async.ca.shared.global", "mma.sync", "@%p1", "{", "}", "[", "]", ";", ",", ".reg", ".shared", ".entry", ".func", ".param", ".loc", "call.uni", "brx.idx", "%rd1", "%r1", "%f1", "%p1", "%tid.x", "%clock", "%nothing", "_"]  # fmt: skip
+_NUMBERS = """0 -1 1 31 32 33 255 4096 2147483648 18446744073709551615 0f7FC00000 99999999999999999999""".split()  # noqa: SIM905
+_WORDS = """
+    u32 s32 f32 b64 f16x2 pred u8 v4 v2 global shared local const param sync wide hi lo rn rz sat ftz
+    ld.global.u64 st.shared.v4.f32 bra ret exit bar.sync shfl.sync.bfly.b32 vote.sync.ballot.b32 atom.shared.cas.b32
+    cp.async.ca.shared.global mma.sync @%p1 { } [ ] ; , .reg .shared .entry .func .param .loc call.uni brx.idx
+    %rd1 %r1 %f1 %p1 %tid.x %clock %nothing _
+""".split()  # noqa: SIM905
 
 
 def _lines(text: str, random: np.random.Generator, change: Callable[[list[str], int], None]) -> str:
@@ -101,7 +93,7 @@ def sources() -> list[tuple[Case, str, str]]:
     return found
 
 
-def outcome(case: Case, text: str, kernel: str, random: np.random.Generator) -> str:
+def outcome(case: Case, text: str, kernel: str, random: np.random.Generator, budget: Budget = BUDGET) -> str:
     """What happens to one mutated text: ``result``, or the beginning of the SimulationError."""
     mode = Mode.TRACE if random.random() < 0.3 else Mode.EXECUTE
     try:
@@ -112,15 +104,16 @@ def outcome(case: Case, text: str, kernel: str, random: np.random.Generator) -> 
             KernelCall(parameters=case.parameters, constants=case.constants),
             mode=mode,
             check=bool(random.random() < 0.3),
-            budget=BUDGET,
+            budget=budget,
         )
     except SimulationError as error:
-        assert "\n" not in str(error), f"more than one line: {error}"
+        if "\n" in str(error):
+            raise ValueError(f"more than one line: {error}") from error
         return re.sub(r"PTX line \d+.*: ", "", str(error))[:60]
     return "result"
 
 
-def fuzz(count: int, seed: int, found: Sequence[tuple[Case, str, str]]) -> Counter[str]:
+def fuzz(count: int, seed: int, found: Sequence[tuple[Case, str, str]], budget: Budget = BUDGET) -> Counter[str]:
     """Outcomes of a number of mutations by kind; whatever is no SimulationError comes through."""
     outcomes: Counter[str] = Counter()
     for k in range(count):
@@ -128,7 +121,7 @@ def fuzz(count: int, seed: int, found: Sequence[tuple[Case, str, str]]) -> Count
         case, text, kernel = found[int(random.integers(len(found)))]
         mutated = mutate(text, random)
         try:
-            outcomes[outcome(case, mutated, kernel, random)] += 1
+            outcomes[outcome(case, mutated, kernel, random, budget)] += 1
         except Exception as error:
             error.add_note(f"mutation {k} of seed {seed}, kernel {case.source}")
             raise
@@ -137,14 +130,20 @@ def fuzz(count: int, seed: int, found: Sequence[tuple[Case, str, str]]) -> Count
 
 def main() -> None:
     """Fuzz from the command line and print what happened."""
-    count, seed = int(sys.argv[1]), int(sys.argv[2])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=20_000, help="mutations")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--warp-instructions", type=int, default=BUDGET.warp_instructions, help="budget of each")
+    parser.add_argument("--seconds", type=float, default=BUDGET.seconds, help="budget of each")
+    parser.add_argument("--memory-bytes", type=int, default=BUDGET.memory_bytes, help="budget of each")
+    given = parser.parse_args()
+    budget = Budget(warp_instructions=given.warp_instructions, seconds=given.seconds, memory_bytes=given.memory_bytes)
     started = time.monotonic()
-    outcomes = fuzz(count, seed, sources())
+    outcomes = fuzz(given.count, given.seed, sources(), budget)
     for text, times in outcomes.most_common(40):
         print(f"{times:6d}  {text}")
-    print(
-        f"{count} mutations in {time.monotonic() - started:.0f} s, none gave anything but a result or a SimulationError"
-    )
+    seconds = time.monotonic() - started
+    print(f"{given.count} mutations in {seconds:.0f} s: each gave a result or a SimulationError")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every kernel of the corpus gives NumPy's results and the counts of plain arithmetic, and trace mode counts what execution counts."""
+"""Every kernel of the corpus gives NumPy's results and the counts of plain arithmetic, in both modes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,149 @@
+"""Sectors, lines and wavefronts of random accesses equal a count lane by lane in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from perfmodel.simulator.access import WarpPatterns, shared_wavefronts
+from perfmodel.simulator.plan import Plan
+
+Lanes = list[tuple[int, bool]]
+WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
+
+
+def distinct(lanes: Lanes, unit_bytes: int) -> int:
+    return len({address // unit_bytes for address, active in lanes if active})
+
+
+def wavefronts(lanes: Lanes, width: int) -> tuple[int, int]:
+    """Wavefronts and phases with an active lane: whole warps up to 4 bytes, half warps for 8, quarter warps for 16."""
+    phases = max(1, width // 4)
+    total = used = 0
+    for phase in range(phases):
+        words: dict[int, set[int]] = {}
+        for address, active in lanes[phase * 32 // phases : (phase + 1) * 32 // phases]:
+            for word in range(max(1, width // 4)) if active else ():
+                words.setdefault((address // 4 + word) % 32, set()).add(address // 4 + word)
+        total += max((len(found) for found in words.values()), default=0)
+        used += bool(words)
+    return total, used
+
+
+def interleaved(lanes: Lanes, width: int, unit_bytes: int) -> int:
+    """Local memory: word w of lane l lies at byte (w * 32 + l) * 4."""
+    places = {
+        ((address // 4 + word) * 32 + lane) * 4 // unit_bytes
+        for lane, (address, active) in enumerate(lanes)
+        if active
+        for word in range(max(1, width // 4))
+    }
+    return len(places)
+
+
+def rows_of(addresses: np.ndarray, active: np.ndarray) -> list[Lanes]:
+    return [[(int(a), bool(m)) for a, m in zip(*row, strict=True)] for row in zip(addresses, active, strict=True)]
+
+
+@st.composite
+def accesses(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """Addresses of some warps that repeat patterns, a mask with a lane in each, a width and an offset."""
+    width = draw(WIDTHS)
+    warps = draw(st.integers(1, 6))
+    span = draw(st.sampled_from([2, 16, 64, 1000]))
+    pattern = draw(hnp.arrays(np.uint64, (2, 32), elements=st.integers(0, span)))
+    chosen = draw(hnp.arrays(np.intp, warps, elements=st.integers(0, 1)))
+    first = draw(hnp.arrays(np.uint64, warps, elements=st.integers(0, 300)))
+    addresses = (pattern[chosen] + first[:, None] + np.uint64(2**20)) * np.uint64(width)
+    masks = draw(hnp.arrays(np.bool_, (2, 32)))
+    active = masks[chosen]
+    active[:, draw(st.integers(0, 31))] = True
+    return addresses, active, width, draw(st.integers(-20, 40)) * width
+
+
+@given(accesses())
+@settings(max_examples=60, deadline=None)
+def test_patterns_equal_a_count_lane_by_lane(case: tuple[np.ndarray, np.ndarray, int, int]) -> None:
+    addresses, active, width, offset = case
+    patterns = WarpPatterns(addresses, active)
+    rows = rows_of(addresses.astype(np.int64) + offset, active)
+    footprint = patterns.footprint(offset)
+    assert footprint.sectors.tolist() == [distinct(row, 32) for row in rows]
+    assert footprint.lines.tolist() == [distinct(row, 128) for row in rows]
+    total, ideal = patterns.wavefronts(width, offset)
+    assert list(zip(total.tolist(), ideal.tolist(), strict=True)) == [wavefronts(row, width) for row in rows]
+    local = patterns.local_footprint(width, offset)
+    assert local.sectors.tolist() == [interleaved(row, width, 32) for row in rows]
+    assert local.lines.tolist() == [interleaved(row, width, 128) for row in rows]
+
+
+@given(accesses())
+@settings(max_examples=20, deadline=None)
+def test_one_function_gives_the_same_wavefronts(case: tuple[np.ndarray, np.ndarray, int, int]) -> None:
+    addresses, active, width, _ = case
+    total, ideal = shared_wavefronts(addresses, active, width)
+    assert list(zip(total.tolist(), ideal.tolist(), strict=True)) == [
+        wavefronts(r, width) for r in rows_of(addresses, active)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stride_words", "width", "expected"),
+    [
+        (1, 4, 1),
+        (2, 4, 2),
+        (32, 4, 32),
+        (33, 4, 1),
+        (0, 4, 1),  # broadcast
+        (2, 8, 2),  # two half warps of 128 bytes
+        (4, 8, 4),
+        (4, 16, 4),  # four quarter warps of 128 bytes
+        (8, 16, 8),
+    ],
+)
+def test_strides(stride_words: int, width: int, expected: int) -> None:
+    addresses = np.arange(32, dtype=np.uint64)[None, :] * np.uint64(4 * stride_words)
+    total, _ = shared_wavefronts(addresses, np.ones((1, 32), bool), width)
+    assert int(total[0]) == expected
+
+
+SHAPES = [(1, 1), (1, 64), (3, 1), (3, 64)]
+
+
+@given(
+    base_shape=st.sampled_from(SHAPES),
+    mask_shape=st.sampled_from([None, *SHAPES]),
+    seed=st.integers(0, 10_000),
+    density=st.sampled_from([0.05, 0.5, 0.95]),
+)
+@settings(max_examples=80, deadline=None)
+def test_a_plan_of_any_shape_counts_like_the_full_one(
+    base_shape: tuple[int, int], mask_shape: tuple[int, int] | None, seed: int, density: float
+) -> None:
+    random = np.random.default_rng(seed)
+    base = random.integers(0, 60, base_shape).astype(np.uint64) * np.uint64(4) + np.uint64(4096)
+    mask = None if mask_shape is None else random.random(mask_shape) < density
+    plan = Plan(base, mask, 3, 64)
+    full = np.broadcast_to(base, (3, 64))
+    active = np.ones((3, 64), bool) if mask is None else np.broadcast_to(mask, (3, 64))
+    assert plan.empty == (not active.any())
+    if plan.empty:
+        return
+    assert (plan.low, plan.high) == (int(full[active].min()), int(full[active].max()))
+    assert np.array_equal(plan.chosen(full), full[active])
+    readable = np.broadcast_to(plan.read_base, (3, 64))
+    assert np.array_equal(readable[active], full[active])
+    assert np.isin(readable, full[active]).all()
+    sectors = plan.patterns.footprint(8).sectors[:, None]
+    expected = [
+        sum(
+            distinct(list(zip((full[row, w : w + 32] + 8).tolist(), active[row, w : w + 32], strict=True)), 32)
+            for w in (0, 32)
+        )
+        for row in range(3)
+    ]
+    assert plan.per_row(sectors)[:, 0].tolist() == expected
+    assert int(plan.total(sectors)[0]) == sum(expected)

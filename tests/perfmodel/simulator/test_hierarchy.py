@@ -1,0 +1,275 @@
+"""Caches: replacement by hand and by brute force, footprints of whole grids, and kernels whose traffic can be told beforehand."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from perfmodel.compiler import CompiledKernel, CompileRequest, compile_kernel
+from perfmodel.gpus import load_gpu
+from perfmodel.launch import Buffer, KernelCall, Launch
+from perfmodel.simulator import parse_module
+from perfmodel.simulator.hierarchy import Hierarchy, memory_hierarchy, with_hierarchy
+from perfmodel.simulator.hierarchy_flows import instruction_sectors, local_traffic
+from perfmodel.simulator.hierarchy_footprint import affine_shifts, random_union, union_sectors
+from perfmodel.simulator.hierarchy_l1 import L1Traffic, l1_traffic
+from perfmodel.simulator.hierarchy_schedule import position_of
+from perfmodel.simulator.hierarchy_trace import LineAccesses
+from perfmodel.simulator.launch_classes import count_launch
+
+COPY = """
+extern "C" __global__ void copy(const float *in, float *out)
+{
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    out[i] = in[i];
+}
+"""
+HALO = """
+extern "C" __global__ void halo(const float *in, float *out, int width)
+{
+    const int x = blockIdx.x * 128 + threadIdx.x, y = blockIdx.y;
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 5; i++)
+        sum += in[(y + i) * width + x];
+    out[y * width + x] = sum;
+}
+"""
+GATHER = """
+extern "C" __global__ void gather(const int *index, const float *in, float *out)
+{
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    out[i] = in[index[i]];
+}
+"""
+MATRICES = """
+extern "C" __global__ void matrices(const float *a, const float *b, float *c, int n)
+{
+    float sum = 0.0f;
+    const int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y;
+    for (int k = 0; k < n; k++)
+        sum += a[y * n + k] * b[k * n + x];
+    c[y * n + x] = sum;
+}
+"""
+
+
+@cache
+def compiled(source: str, architecture: str) -> CompiledKernel:
+    name = source.split("__global__ void ")[1].split("(")[0]
+    return compile_kernel(CompileRequest(source=source, kernel=name, file_name=f"{name}.cu"), architecture)
+
+
+def floats(name: str, number: int, *, output: bool = False) -> Buffer:
+    return Buffer(name=name, array=np.zeros(number, np.float32), output=output)
+
+
+def hierarchy_of(source: str, gpu_id: str, launch: Launch, *arguments: np.generic | Buffer) -> Hierarchy:
+    gpu = load_gpu(gpu_id)
+    kernel = compiled(source, gpu.architecture)
+    module, call = parse_module(kernel.ptx), KernelCall(parameters=arguments)
+    counted = count_launch(module, kernel.kernel_name, launch, call)
+    return memory_hierarchy(
+        module, kernel.kernel_name, launch, call, gpu, counted.counts, kernel.resources, shape=counted.shape
+    )
+
+
+@pytest.mark.compiler
+def test_a_copy_reads_and_writes_each_sector_once() -> None:
+    blocks = 40_000
+    n = blocks * 256
+    found = hierarchy_of(
+        COPY, "rtx-2080-ti", Launch(grid_x=blocks, block_x=256), floats("in", n), floats("out", n, output=True)
+    )
+    assert found.l1_hit_rate == 0.0
+    assert found.l2_read_sectors == found.l2_write_sectors == n * 4 / 32
+    assert found.dram_read_bytes == n * 4
+    gpu = load_gpu("rtx-2080-ti")
+    assert found.dram_write_bytes == n * 4 - gpu.l2_bytes / 2  # of an L2 full of as many read as written sectors
+    assert found.exact
+    assert found.relative_error == 0.0
+
+
+@pytest.mark.compiler
+def test_what_fits_l2_is_not_written_to_dram() -> None:
+    n = 256 * 256
+    found = hierarchy_of(COPY, "h200", Launch(grid_x=256, block_x=256), floats("in", n), floats("out", n, output=True))
+    assert found.dram_write_bytes == 0.0
+    assert found.dram_read_bytes == n * 4
+
+
+@pytest.mark.compiler
+def test_rows_of_a_halo_come_from_dram_once_and_from_l2_for_every_block() -> None:
+    width, height = 128 * 30, 400
+    launch = Launch(grid_x=30, grid_y=height, block_x=128)
+    arguments = (floats("in", width * (height + 4)), floats("out", width * height, output=True), np.int32(width))
+    found = hierarchy_of(HALO, "rtx-2080-ti", launch, *arguments)
+    assert found.dram_read_bytes == width * (height + 4) * 4
+    requested = width * height * 5 * 4 / 32
+    assert requested / 5 <= found.l2_read_sectors <= requested
+
+
+@pytest.mark.compiler
+def test_a_matrix_larger_than_l2_is_read_again_for_every_row_of_blocks() -> None:
+    n = 2048
+    launch = Launch(grid_x=n // 32, grid_y=n, block_x=32)
+    arguments = (floats("a", n * n), floats("b", n * n), floats("c", n * n, output=True), np.int32(n))
+    small = hierarchy_of(MATRICES, "rtx-2080-ti", launch, *arguments)
+    large = hierarchy_of(MATRICES, "h200", launch, *arguments)
+    assert large.dram_read_bytes == 2 * n * n * 4  # both matrices fit its L2
+    assert small.dram_read_bytes > 100 * large.dram_read_bytes
+
+
+@pytest.mark.compiler
+def test_random_reads_are_estimated_and_said_to_be() -> None:
+    n = 256 * 2000
+    index = np.random.default_rng(3).integers(0, n, n).astype(np.int32)
+    found = hierarchy_of(
+        GATHER,
+        "rtx-2080-ti",
+        Launch(grid_x=2000, block_x=256),
+        Buffer(name="index", array=index),
+        floats("in", n),
+        floats("out", n, output=True),
+    )
+    assert not found.exact
+    assert "estimated" in found.notes[0]
+    touched = len(np.unique(index // 8)) * 32 + n * 4  # sectors of the gathered buffer, and the indices themselves
+    assert found.dram_read_bytes == pytest.approx(touched, rel=0.05)
+
+
+@pytest.mark.compiler
+def test_counts_take_over_what_passes_the_caches() -> None:
+    n = 256 * 100
+    kernel = compiled(COPY, "sm_75")
+    launch, call = (
+        Launch(grid_x=100, block_x=256),
+        KernelCall(parameters=(floats("in", n), floats("out", n, output=True))),
+    )
+    module = parse_module(kernel.ptx)
+    counts = count_launch(module, "copy", launch, call).counts
+    found = memory_hierarchy(module, "copy", launch, call, load_gpu("t4"), counts, kernel.resources)
+    joined = with_hierarchy(counts, found)
+    assert joined.global_load_sectors == counts.global_load_sectors
+    assert joined.l2_read_sectors == found.l2_read_sectors + found.instruction_read_sectors == n * 4 / 32
+
+
+def accesses(lines: list[int]) -> LineAccesses:
+    """Whole-line loads of one warp of block 0, one after the other."""
+    n = len(lines)
+    zeros = np.zeros(n, np.int64)
+    return LineAccesses(zeros, zeros, np.arange(n), np.array(lines, dtype=np.int64), np.full(n, 15))
+
+
+def brute_force_misses(lines: list[int], capacity: int) -> int:
+    """Misses of a list in which the most recent line stands last."""
+    held: list[int] = []
+    missed = 0
+    for line in lines:
+        missed += line not in held
+        held = [other for other in held if other != line] + [line]
+        held = held[-capacity:]
+    return missed
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=80), st.integers(1, 14))
+def test_l1_replaces_the_least_recently_used_line(lines: list[int], capacity: int) -> None:
+    found = l1_traffic(accesses(lines), [np.array([0])], 0, capacity * 128)
+    assert found == L1Traffic(1, 4 * len(lines), 4 * brute_force_misses(lines, capacity))
+
+
+def test_sectors_of_a_line_are_filled_one_by_one() -> None:
+    masks = np.array([0b0001, 0b0011, 0b1111, 0b0001])
+    zeros = np.zeros(4, np.int64)
+    found = l1_traffic(LineAccesses(zeros, zeros, np.arange(4), zeros, masks), [np.array([0])], 0, 4096)
+    assert found == L1Traffic(1, 1 + 2 + 4 + 1, 1 + 1 + 2)
+
+
+def test_warming_groups_fill_the_cache_and_do_not_count() -> None:
+    both = LineAccesses(*(np.array(values) for values in ([0, 1], [0, 0], [0, 1], [5, 5], [15, 15])))
+    assert l1_traffic(both, [np.array([0]), np.array([1])], 1, 4096) == L1Traffic(1, 4, 0)
+
+
+def test_blocks_of_a_group_go_in_lock_step() -> None:
+    # Two blocks walk two lines each; with room for two lines, lock-step 10 20 11 21 10 20 misses each time, one after the other does not.
+    block = np.array([0, 0, 0, 1, 1, 1])
+    time = np.array([0, 2, 4, 1, 3, 5])
+    lines = LineAccesses(block, np.zeros(6, np.int64), time, np.array([10, 11, 10, 20, 21, 20]), np.full(6, 15))
+    together = l1_traffic(lines, [np.array([0, 1])], 0, 256)
+    apart = l1_traffic(lines, [np.array([0]), np.array([1])], 0, 256)
+    assert together.missed == 6 * 4
+    assert apart.missed == 4 * 4
+
+
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=12, unique=True),
+    st.tuples(st.integers(-40, 40), st.integers(-40, 40)),
+    st.tuples(st.integers(1, 5), st.integers(1, 5)),
+)
+def test_union_of_shifted_footprints_is_that_of_all_blocks(
+    words: list[int], shifts: tuple[int, int], shape: tuple[int, int]
+) -> None:
+    origin, low, high = np.array(sorted(words)) + 1000, 1000 - 50, 1000 + 200
+
+    def sectors(columns: int, rows: int) -> int:
+        touched = {
+            word // 8
+            for x in range(columns)
+            for y in range(rows)
+            for word in (origin + x * shifts[0] + y * shifts[1]).tolist()
+            if low <= word < high
+        }
+        return len(touched)
+
+    found = union_sectors(origin, shifts, shape, low, high)
+    assert found is not None
+    assert found.sectors == (sectors(shape[0], 1), sectors(*shape))
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=9, unique=True), st.lists(st.integers(-99, 99), max_size=3))
+def test_shifts_are_found_and_other_changes_are_not(words: list[int], shifts: list[int]) -> None:
+    first: NDArray[np.int64] = np.array(sorted(words))
+    assert affine_shifts(first, [first + shift for shift in shifts]) == tuple(shifts)
+    assert affine_shifts(first, [first[1:]]) is None
+    if len(first) > 1:
+        assert affine_shifts(first, [first * 2 + 1]) is None
+
+
+def test_random_draws_fill_a_buffer_slowly() -> None:
+    few, many = (random_union(10.0, (blocks,), 1000.0).sectors[-1] for blocks in (1, 1000))
+    assert few == pytest.approx(10.0, rel=0.01)
+    assert many == pytest.approx(1000.0, rel=0.01)
+
+
+def test_local_memory_passes_the_caches_that_it_exceeds() -> None:
+    fits = local_traffic(1000.0, 600.0, 10_000.0, 32_768.0, 80_000.0)
+    assert (fits.l2_read_sectors, fits.dram_read_sectors) == (0.0, 0.0)
+    assert fits.l2_write_sectors == 600.0  # written through
+    assert fits.dram_write_sectors == 600.0 * 10_000 / 40_000
+    exceeds = local_traffic(1000.0, 600.0, 320_000.0, 32_000.0, 80_000.0)
+    assert exceeds.l2_read_sectors == pytest.approx(900.0)
+    assert exceeds.dram_read_sectors == exceeds.l2_read_sectors
+    assert exceeds.dram_write_sectors == 600.0
+
+
+@pytest.mark.compiler
+def test_code_beyond_the_instruction_cache_is_fetched_by_every_block() -> None:
+    profile = compiled(COPY, "sm_80").profile()
+    assert profile.flow is not None
+    executions = np.full(len(profile.flow), 800.0)
+    fits, exceeds = (instruction_sectors(profile, executions, 800.0, 100.0, size) for size in (131_072, 64))
+    code_sectors = profile.flow.sizes_bytes().sum() / 32
+    assert fits == pytest.approx(100 * 0.01 * code_sectors)
+    assert 10 * fits < exceeds < 100 * code_sectors
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple), st.data())
+def test_position_of_a_linear_index(shape: tuple[int, ...], data: st.DataObject) -> None:
+    position = tuple(data.draw(st.integers(0, extent - 1)) for extent in shape)
+    strides = np.cumprod([1, *shape[:-1]])
+    assert position_of(int(np.dot(position, strides)), shape) == position
