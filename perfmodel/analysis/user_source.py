@@ -27,6 +27,8 @@ _OPTIONS = (
 """Line numbers; unmarked ``constexpr`` functions on the device; what nvcc declares by itself; macros defined twice."""
 _ERROR = re.compile(r"^.*\berror\b.*$", re.MULTILINE)
 _FILE = re.compile(r'(\.file\s+\d+\s+)"(?:[^"\n]*[/\\])?([^"/\\\n]+)"')
+_NAME_FILE = "__nv_name_map"
+"""What the compiler calls the place where it resolves the kernel's name."""
 _TEXT_NAME = "source.cu"
 
 
@@ -104,11 +106,17 @@ def user_request(
 
 
 def compile_user_kernel(request: CompileRequest, architecture: str) -> CompiledKernel:
-    """Compile; ``CompileError`` is the compiler's first error in one line, with the number of those that follow."""
+    """Compile; ``CompileError`` is the compiler's first error in one line, with the number of those that follow.
+
+    ``InputError`` where the kernel's name cannot be resolved (template arguments that do not fit).
+    """
     try:
         return compile_kernel(request, architecture)
     except CompileError as error:
-        raise CompileError(one_line(str(error))) from error
+        message = one_line(str(error))
+        if message.startswith(_NAME_FILE):
+            raise InputError(f"kernel {request.kernel!r}: {message.partition(': ')[2]}") from error
+        raise CompileError(message) from error
 
 
 def plain_file_names(ptx: str) -> str:
