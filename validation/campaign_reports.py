@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command()(facts)
     app.command("ratios")(library_ratios)
     app.command()(agreement)
+    app.command()(rules)
     app.command()(counters)
 
 
@@ -70,6 +71,17 @@ def agreement(
         with progress_bar(f"executed, {name}", None) as advance:
             found += compare_counts(chosen, read_measurements(records, chosen), under, advance)
     typer.echo(count_table(found), nl=False)
+
+
+def rules(
+    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")],
+    records: RecordsOption,
+) -> None:
+    """Print, as Markdown, how the three selection rules of the pointwise kernel fare; needs no GPU."""
+    from .rule_regret import regret_table, rule_regrets
+
+    pointwise = family("pointwise_conv2d")
+    typer.echo(regret_table(rule_regrets(read_measurements(records, pointwise), conditions(gpu))), nl=False)
 
 
 def counters(
