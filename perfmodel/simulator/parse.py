@@ -13,7 +13,8 @@ from .types import VALUE_TYPES, width_bytes
 MAX_VARIABLE_BYTES = 2**31
 _LINKAGE = r"(?P<linkage>(?:\.(?:visible|extern|weak|common)\s+)*)"
 _VARIABLE = re.compile(
-    _LINKAGE + r"\.(?P<space>const|global|shared|local)\s+(?:\.attribute\([^)]*\)\s+)?(?:\.align\s+(?P<align>\d+)\s+)?(?:\.attribute\([^)]*\)\s+)?"
+    _LINKAGE + r"\.(?P<space>const|global|shared|local)\s+(?:\.attribute\([^)]*\)\s+)?"
+    r"(?:\.align\s+(?P<align>\d+)\s+)?(?:\.attribute\([^)]*\)\s+)?"
     r"\.(?P<type>\w+)\s+(?P<name>[\w$%]+)\s*(?P<dims>(?:\[\s*\d*\s*\])*)\s*(?:=\s*(?P<init>.+))?$",
     re.DOTALL,
 )
