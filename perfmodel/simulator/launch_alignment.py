@@ -58,13 +58,15 @@ def aligned_totals(
     >>> aligned_totals([Box((0, 0), (9, 9))], rows, slice(None), np.random.default_rng(0))
     [AlignedTotals(sums=array([130.]), exact=True)]
     """
-    corners = [(box, _elsewhere(box, rng)) for box in boxes]
+    lines = [[(box, _elsewhere(box, axis, rng)) for axis in range(len(box.low))] for box in boxes]
     executed.at(
-        np.concatenate([line_of(c, a, FIRST_LINE) for pair in corners for c in pair for a in range(len(c.low))])
+        np.concatenate(
+            [line_of(b, axis, FIRST_LINE) for by_axis in lines for axis, pair in enumerate(by_axis) for b in pair]
+        )
     )
     periods = [
-        [max(_period(corner, axis, executed, columns) for corner in pair) for axis in range(len(pair[0].low))]
-        for pair in corners
+        [max(_period(part, axis, executed, columns) for part in pair) for axis, pair in enumerate(by_axis)]
+        for by_axis in lines
     ]
     offsets = [_offsets(period) for period in periods]
     checked = [box.draw(_CHECKS, rng) for box in boxes]
@@ -75,13 +77,11 @@ def aligned_totals(
     ]
 
 
-def _elsewhere(box: Box, rng: np.random.Generator) -> Box:
-    """The box without what lies before a block drawn at random, so that lines from its first corner cross the inside."""
-    low = tuple(
-        int(rng.integers(0, max(n - 2 * FIRST_LINE, 0) + 1)) + first
-        for first, n in zip(box.low, box.extents, strict=True)
-    )
-    return Box(low, box.high)
+def _elsewhere(box: Box, axis: int, rng: np.random.Generator) -> Box:
+    """The box from another first block on, drawn at random along all axes but one, so that a line along that one crosses it."""
+    drawn = [int(rng.integers(low, high + 1)) for low, high in zip(box.low, box.high, strict=True)]
+    drawn[axis] = box.low[axis]
+    return Box(tuple(drawn), box.high)
 
 
 def _offsets(periods: list[int]) -> NDArray[np.int64]:
