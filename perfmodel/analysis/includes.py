@@ -103,8 +103,8 @@ def without_unused_standard_headers(device_text: str) -> str:
 
 
 def read_source(path: Path) -> str:
-    """The text of a source file; ``InputError`` names the file where it cannot be read."""
+    """The text of a source file, whatever the encoding of its comments; ``InputError`` where it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
         raise InputError(f"source {path}: {error}") from error

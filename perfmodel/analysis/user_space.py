@@ -108,6 +108,7 @@ class UserFamily(Family[UserProblem, Any]):
         words = set(re.findall(r"[A-Za-z_]\w*", source.text))
         words -= set(re.findall(r"\{(\w+)\}", space.kernel))
         self._macros = [name for name in (*space.sizes, *space.tune, *space.macros) if name in words]
+        self._known: dict[Any, _Resolved] = {}
         self._require_effects()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -141,6 +142,12 @@ class UserFamily(Family[UserProblem, Any]):
         return Space((product,))
 
     def _resolved(self, configuration: Any) -> _Resolved:
+        known = self._known.get(configuration)
+        if known is None:
+            known = self._known[configuration] = self._resolve(configuration)
+        return known
+
+    def _resolve(self, configuration: Any) -> _Resolved:
         space = self._space
         names = space.names(_plain_values(configuration))
         for index, constraint in enumerate(space.constraints):
