@@ -17,6 +17,7 @@ from .module import Instruction
 from .plan import Plan, both
 from .recorder import Recorder
 from .shadow import Shadow
+from .special import special_registers
 from .types import ScalarType
 
 Values = NDArray[Any]
@@ -80,7 +81,7 @@ class Batch:
         self.local_stride = -(-max(1, environment.local_bytes) // SHARED_ALIGNMENT_BYTES) * SHARED_ALIGNMENT_BYTES
         self.shared = np.zeros(self.rows * self.shared_stride, np.uint8)
         self.local: NDArray[np.uint8] | None = None
-        self.special = self._special_registers(launch)
+        self.special = special_registers(launch, block_ids, self.threads, environment.shared_bytes)
         self.shadow: Shadow | None = None
 
     @property
@@ -93,56 +94,6 @@ class Batch:
         if self.local is None:
             self.local = np.zeros(self.rows * self.threads * self.local_stride, np.uint8)
         return self.local
-
-    def _special_registers(self, launch: Launch) -> dict[str, Values]:
-        """Special registers (PTX ISA 10) by name; what the hardware decides has a fixed value."""
-        (gx, gy, _), (bx, by, _) = launch.grid, launch.block
-        thread, lane = self.thread, self.thread % WARP_SIZE
-        block = self.block_ids[:, None]
-        one = np.ones((1, 1), np.int64)
-        bit = np.uint64(1) << lane.astype(np.uint64)
-        below = bit - np.uint64(1)
-        full = np.uint64(2**32 - 1)
-        warps = self.threads // WARP_SIZE
-        values: dict[str, Any] = {
-            "%tid.x": thread % bx,
-            "%tid.y": thread // bx % by,
-            "%tid.z": thread // (bx * by),
-            "%ctaid.x": block % gx,
-            "%ctaid.y": block // gx % gy,
-            "%ctaid.z": block // (gx * gy),
-            "%laneid": lane,
-            "%warpid": thread // WARP_SIZE,
-            "%nwarpid": one * warps,
-            "%lanemask_eq": bit,
-            "%lanemask_lt": below,
-            "%lanemask_le": below | bit,
-            "%lanemask_ge": full & ~below,
-            "%lanemask_gt": full & ~(below | bit),
-            "%smid": 0 * one,
-            "%nsmid": one,
-            "%dynamic_smem_size": one * int(launch.dynamic_shared_bytes),
-            "%total_smem_size": one * self.environment.shared_bytes,
-            "%aggr_smem_size": one * self.environment.shared_bytes,
-            "%reserved_smem_offset_begin": 0 * one,
-            "%reserved_smem_offset_end": 0 * one,
-            "%reserved_smem_offset_cap": 0 * one,
-            "%cluster_ctarank": 0 * one,
-            "%cluster_nctarank": one,
-            "%is_explicit_cluster": 0 * one,
-            "%envreg1": 0 * one,
-            "%envreg2": 0 * one,
-        }
-        for axis, size, extent in zip("xyz", launch.block, launch.grid, strict=True):
-            values[f"%ntid.{axis}"] = one * size
-            values[f"%nctaid.{axis}"] = one * extent
-            values[f"%clusterid.{axis}"] = values[f"%ctaid.{axis}"]
-            values[f"%nclusterid.{axis}"] = one * extent
-            values[f"%cluster_ctaid.{axis}"] = 0 * one
-            values[f"%cluster_nctaid.{axis}"] = one
-        return {name: value.astype(np.uint32) for name, value in values.items()} | {
-            "%gridid": one.astype(np.uint64),
-        }
 
 
 class Lanes:

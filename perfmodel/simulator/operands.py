@@ -137,11 +137,10 @@ def effects(instruction: Instruction, is_register: Callable[[str], bool]) -> Eff
     written = operands[:1] if has_destination else ()
     writes = tuple(name for text in written for name in names(text) if is_register(name))
     reads = [name for text in operands[len(written) :] for name in names(text) if is_register(name)]
-    if instruction.name in ("addc", "subc", "madc"):
+    if instruction.name in ("addc", "subc", "madc") and is_register(CARRY):
         reads.append(CARRY)
-    if ".cc" in instruction.opcode:
+    if "cc" in instruction.parts and is_register(CARRY):
         writes = (*writes, CARRY)
-        is_register(CARRY)
     if instruction.guard and is_register(instruction.guard):
         reads.append(instruction.guard)
         reads.extend(writes)

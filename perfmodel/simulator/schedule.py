@@ -10,8 +10,6 @@ locks are handed on.
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,12 +18,11 @@ from numpy.typing import NDArray
 from ..definitions import WARP_SIZE
 from ..errors import SimulationError
 from .access import Mask, rows_and_warps
-from .faults import FaultKind
+from .limits import Limits
 from .machine import Batch, Lanes
-from .operands import integer
-from .program import Meeting, Unit
+from .meetings import Meetings
+from .program import Unit
 from .translate.translation import Translation
-from .translate.warp import barrier_identifier
 
 Values = NDArray[Any]
 PATIENCE_STEPS = 256
@@ -34,24 +31,6 @@ YIELD_STEPS = 64
 """Steps for which those lanes then go first."""
 _SUBSET_FRACTION = 0.5
 """When fewer of a batch's blocks than this take part, they are gathered and run alone."""
-
-
-@dataclass(slots=True)
-class Limits:
-    """Budgets of one simulation, and what has been used."""
-
-    warp_instructions: int
-    seconds: float
-    used: int = 0
-    started: float = 0.0
-
-    def spend(self, warp_instructions: int) -> None:
-        """Account for executed instructions; SimulationError when a budget is used up."""
-        self.used += warp_instructions
-        if self.used > self.warp_instructions:
-            raise SimulationError(f"more than {self.warp_instructions} warp instructions: instruction budget used up")
-        if time.monotonic() - self.started > self.seconds:
-            raise SimulationError(f"more than {self.seconds} s: time budget used up")
 
 
 class Scheduler:
@@ -69,11 +48,9 @@ class Scheduler:
         self.lanes = Lanes(batch)
         self.registers: list[Values] = list(translation.undefined)
         self.pending: dict[int, Mask | None] = {0: batch.initial_mask}
-        self.released: dict[int, Mask] = {}
         self.recent: set[int] = set()
         """Places that ran since lanes last had to yield."""
-        self.arrived = self.lanes.arrived
-        self.shape = (batch.rows, batch.threads)
+        self.meetings = Meetings(self.program, self.lanes, self.registers, self.pending)
 
     def run(self) -> None:
         """Execute until no lane is left."""
@@ -96,10 +73,10 @@ class Scheduler:
 
     def _step_together(self, place: int, mask: Mask | None) -> None:
         """All live lanes run from a place to the end of its basic block."""
-        self.released.clear()
+        self.meetings.released.clear()
         first = self.program.units[place]
         self._spend(first, mask, whole=True)
-        self._check_barriers(first, mask)
+        self.meetings.check_ended(first, mask)
         self.lanes.active = mask
         last = first
         while not last.ends_block:
@@ -129,7 +106,7 @@ class Scheduler:
                 registers[index] = held[rows]
         before = list(registers)
         lanes = Lanes(self.batch, rows)
-        lanes.arrived = self.arrived
+        lanes.arrived = self.lanes.arrived
         lanes.active = mask[rows]
         value = function(lanes, registers, lanes.active)
         for index in self.translation.touched(unit):
@@ -229,177 +206,9 @@ class Scheduler:
         elif phase >= PATIENCE_STEPS and self.recent & self.program.polling:
             order.sort(key=lambda place: place in self.recent)
         for place in order:
-            ready = self._ready(place)
+            ready = self.meetings.ready(place)
             if ready is not None:
                 if phase < PATIENCE_STEPS:
                     self.recent.add(place)
-                return place, self._take(place, ready)
-        return self._deadlock(order)
-
-    def _take(self, place: int, ready: Mask) -> Mask:
-        waiting = self.pending.pop(place)
-        assert waiting is not None
-        rest = waiting & ~ready
-        if rest.any():
-            self.pending[place] = rest
-        if place in self.released:
-            left = self.released[place] & ~ready
-            if left.any():
-                self.released[place] = left
-            else:
-                del self.released[place]
-        return ready
-
-    def _ready(self, place: int) -> Mask | None:
-        """Lanes at a place that need not wait, or None."""
-        mask = self.pending[place]
-        assert mask is not None
-        unit = self.program.units[place]
-        if unit.meeting is Meeting.NOBODY:
-            return mask
-        if place in self.released:
-            return self.released[place] & mask
-        ready = self._ready_warps(unit, mask) if unit.meeting is Meeting.WARP else self._ready_blocks(unit, mask)
-        return ready if ready.any() else None
-
-    def _live(self) -> Mask:
-        masks = [mask for mask in self.pending.values() if mask is not None]
-        live = masks[0]
-        for mask in masks[1:]:
-            live = live | mask
-        return live
-
-    def _member_mask(self, unit: Unit) -> Values:
-        """The member mask of a synchronising instruction: its last operand."""
-        text = unit.instructions[0].operands[-1]
-        value = integer(text)
-        if value is not None:
-            return np.full((1, 1), value % 2**32, np.uint32)
-        index = self.program.register_index.get(text)
-        if index is None:
-            raise unit.instructions[0].error("member mask is not supported")
-        return self.registers[index].astype(np.uint32)
-
-    def _ready_warps(self, unit: Unit, mask: Mask) -> Mask:
-        """Lanes of warps in which every live lane that the member mask names stands here."""
-        lane = np.arange(self.batch.threads, dtype=np.uint32)[None, :] % np.uint32(WARP_SIZE)
-        members = self._member_mask(unit)
-        absent = self._live() & ~mask
-        rows = max(mask.shape[0], absent.shape[0], members.shape[0])
-        shape = (rows, self.batch.threads // WARP_SIZE, WARP_SIZE)
-        here = np.broadcast_to(mask, (rows, self.batch.threads)).reshape(shape)
-        missing = np.broadcast_to(absent, (rows, self.batch.threads)).reshape(shape)
-        names = np.broadcast_to(members, (rows, self.batch.threads)).reshape(shape).astype(np.uint64)
-        bits = np.uint64(1) << lane.astype(np.uint64).reshape(1, -1, WARP_SIZE)
-        absent_bits = (missing * bits).sum(axis=2, keepdims=True, dtype=np.uint64)
-        ready = here & (names & absent_bits == 0)
-        flat: Mask = ready.reshape(rows, self.batch.threads)
-        return flat
-
-    def _ready_blocks(self, unit: Unit, mask: Mask) -> Mask:
-        """Lanes of blocks whose barrier is complete; those at other places of the same barrier are released too."""
-        number = barrier_identifier(unit.instructions[0])
-        places = [place for place in self.pending if self._barrier_at(place) == number]
-        here = mask
-        for place in places:
-            other = self.pending[place]
-            assert other is not None
-            here = here | other
-        count = self._barrier_count(unit)
-        if count is None:
-            absent = np.broadcast_to(self._live() & ~here, self.shape)
-            rows: Mask = ~np.logical_or.reduce(absent, axis=1)
-        else:
-            full = np.broadcast_to(here, self.shape)
-            present = rows_and_warps(full, self.batch.threads).sum(axis=1) * WARP_SIZE
-            rows = (present + self.arrived[:, number] >= count) & np.logical_or.reduce(full, axis=1)
-        if not rows.any():
-            return np.zeros((1, 1), np.bool_)
-        self.arrived[rows, number] = 0
-        if self.batch.shadow is not None:
-            self.batch.shadow.meet(self.lanes, number, here & rows[:, None])
-        for place in places:
-            waiting = self.pending[place]
-            assert waiting is not None
-            passing = waiting & rows[:, None]
-            if passing.any():
-                self._check_aligned(place, waiting, rows)
-                self.released[place] = self.released.get(place, np.zeros((1, 1), np.bool_)) | passing
-        return self.released[unit.index] & mask
-
-    def _barrier_at(self, place: int) -> int | None:
-        unit = self.program.units[place]
-        return barrier_identifier(unit.instructions[0]) if unit.meeting is Meeting.BLOCK else None
-
-    def _barrier_count(self, unit: Unit) -> int | None:
-        """Threads that a counted barrier waits for, or None where it waits for the whole block."""
-        instruction = unit.instructions[0]
-        position = 2 if "red" in instruction.parts else 1
-        operands = instruction.operands[:-1] if "red" in instruction.parts else instruction.operands
-        if len(operands) <= position:
-            return None
-        value = integer(operands[position])
-        if value is None:
-            index = self.program.register_index.get(operands[position])
-            held = None if index is None else self.registers[index]
-            if held is None or (held != held.flat[0]).any():
-                raise instruction.error("the thread count of a barrier must be the same for all threads")
-            value = int(held.flat[0])
-        return value
-
-    # ---- what goes wrong
-
-    def _check_aligned(self, place: int, waiting: Mask, rows: NDArray[np.bool_]) -> None:
-        """An aligned barrier must be reached by all live lanes of a warp at one place."""
-        unit = self.program.units[place]
-        instruction = unit.instructions[0]
-        if not self.batch.environment.check or (instruction.name == "barrier" and "aligned" not in instruction.parts):
-            return
-        live = np.broadcast_to(self._live(), self.shape)
-        here = np.broadcast_to(waiting, self.shape)
-        warps = rows_and_warps(here, self.batch.threads)
-        apart = rows_and_warps(live & ~here, self.batch.threads) & warps & rows[:, None]
-        if apart.any():
-            wrong = np.repeat(apart, WARP_SIZE, axis=1) & here
-            self.lanes.fault(
-                FaultKind.DIVERGENT_BARRIER, unit.first, wrong, "other threads of the warp are at another place"
-            )
-
-    def _check_barriers(self, first: Unit, mask: Mask | None) -> None:
-        """With `check`, a barrier that threads have ended before is reported."""
-        if not self.batch.environment.check or mask is None:
-            return
-        exists = self.batch.initial_mask
-        ended = ~mask if exists is None else ~mask & exists
-        block = self.program.blocks[first.block]
-        if not np.broadcast_to(ended, self.shape).any():
-            return
-        for k, instruction in enumerate(block.instructions[first.first - block.first :]):
-            if instruction.name == "bar" and "warp" not in instruction.parts and "arrive" not in instruction.parts:
-                rows = np.broadcast_to(ended, self.shape).any(axis=1, keepdims=True)
-                wrong = mask & rows
-                if wrong.any() and len(instruction.operands) < 2:
-                    self.lanes.fault(
-                        FaultKind.DIVERGENT_BARRIER,
-                        first.first + k,
-                        wrong,
-                        "other threads of the block have ended before it",
-                    )
-
-    def _deadlock(self, order: list[int]) -> tuple[int, Mask]:
-        """Nobody can go on: lanes that wait for a warp go on with a fault, an incomplete barrier ends the simulation."""
-        for place in order:
-            unit = self.program.units[place]
-            if unit.meeting is Meeting.WARP:
-                mask = self.pending[place]
-                assert mask is not None
-                if self.batch.environment.check:
-                    self.lanes.fault(
-                        FaultKind.INACTIVE_LANE, unit.first, mask, "a lane that the member mask names never comes here"
-                    )
-                return place, self._take(place, mask)
-        unit = self.program.units[order[0]]
-        mask = self.pending[order[0]]
-        assert mask is not None
-        self.lanes.fault(FaultKind.DEADLOCK, unit.first, mask, "the other threads wait elsewhere or have ended")
-        raise AssertionError("a deadlock ends the simulation")
+                return place, self.meetings.take(place, ready)
+        return self.meetings.deadlock(order)

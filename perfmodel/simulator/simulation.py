@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..counts import Counts
-from ..definitions import MAX_THREADS_PER_BLOCK, WARP_SIZE
+from ..definitions import MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
 from ..errors import SimulationError
 from ..launch import Buffer, KernelCall, Launch
 from .faults import Fault, FaultError
 from .initialise import Contents, initialise
+from .limits import Limits
 from .machine import BARRIERS, Batch, Environment
 from .module import Kernel, Module, Space
 from .program import Program, align_up
 from .recorder import AccessObserver, Action, InstructionCount, Recorder
-from .schedule import Limits, Scheduler
+from .schedule import Scheduler
 from .shadow import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, Shadow
 from .totals import launch_counts
 from .translate.translation import Translation
@@ -89,23 +90,45 @@ class Simulation:
         return launch_counts(self.kernel, self.instructions, self.visits)
 
 
-_TARGET_LANES = 32_768
+_TARGET_LANES = 65_536
 """Lanes of a batch at which the arrays of a few registers stay in the second-level cache."""
 MAX_BLOCKS = 2**24
 """Blocks of one simulation; at the speed of 0.1 ms a block, half an hour."""
 
 
-def _batch_rows(program: Program, threads: int, shared_bytes: int, budget: Budget, arena: int, check: bool) -> int:
+def _environment(
+    program: Program, launch: Launch, contents: Contents, recorder: Recorder, max_faults: int, check: bool
+) -> Environment:
+    """What all batches of the launch share."""
+    return Environment(
+        launch=launch,
+        instructions=program.instructions,
+        memory=contents.memory,
+        constant_bank=contents.constant_bank,
+        parameter_bank=contents.parameter_bank,
+        symbol_addresses=contents.symbol_addresses,
+        shared_bytes=program.shared.size_bytes + int(launch.dynamic_shared_bytes),
+        local_bytes=program.local.size_bytes,
+        recorder=recorder,
+        check=check,
+        max_faults=max_faults,
+    )
+
+
+def _batch_rows(program: Program, environment: Environment, budget: Budget) -> int:
     """Blocks that run together within the memory budget."""
+    threads: int = round_up(int(np.prod(environment.launch.block)), WARP_SIZE)
+    arena, shared_bytes = environment.memory.size_bytes, environment.shared_bytes
     widest = max((len(live) for live in program.live_out), default=0)
     held = sum(sorted((width_bytes(t) for t in program.register_types), reverse=True)[: widest + 64])
     per_block = (held + align_up(program.local.size_bytes, 16) + 128) * threads
     shadow = BYTES_PER_SHARED_BYTE + BYTES_PER_SHARED_BYTE_AND_WARP * threads // WARP_SIZE
-    per_block += shared_bytes * (1 + (shadow if check else 0))
+    per_block += shared_bytes * (1 + (shadow if environment.check else 0))
     available = (budget.memory_bytes - 2 * arena) // 4
     if available < per_block:
         raise SimulationError(f"memory budget of {budget.memory_bytes} bytes is too small for buffers of {arena} bytes")
-    return max(1, min(_TARGET_LANES // threads, available // per_block))
+    rows: int = max(1, min(_TARGET_LANES // threads, available // per_block))
+    return rows
 
 
 def _check_launch(launch: Launch) -> None:
@@ -195,23 +218,9 @@ def simulate(
     program = translation.program
     contents = initialise(program, call)
     chosen = _block_ids(launch, blocks)
-    shared_bytes = program.shared.size_bytes + int(launch.dynamic_shared_bytes)
-    threads = -(-int(np.prod(launch.block)) // WARP_SIZE) * WARP_SIZE
-    rows = _batch_rows(program, threads, shared_bytes, budget, contents.memory.size_bytes, check)
     recorder = Recorder(translation.pool.sites, observer, len(chosen), per_block)
-    environment = Environment(
-        launch=launch,
-        instructions=program.instructions,
-        memory=contents.memory,
-        constant_bank=contents.constant_bank,
-        parameter_bank=contents.parameter_bank,
-        symbol_addresses=contents.symbol_addresses,
-        shared_bytes=shared_bytes,
-        local_bytes=program.local.size_bytes,
-        recorder=recorder,
-        check=check,
-        max_faults=budget.faults,
-    )
+    environment = _environment(program, launch, contents, recorder, budget.faults, check)
+    rows = _batch_rows(program, environment, budget)
     visits = np.zeros(len(program.blocks), np.int64)
     by_block = np.zeros((len(chosen), len(program.blocks)), np.int64) if per_block else None
     completed = _run_batches(translation, environment, chosen, rows, budget, visits, by_block)

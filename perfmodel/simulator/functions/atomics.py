@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..access import Mask
+from ..generic import GenericSites, generic_parts
 from ..machine import Lanes
 from ..module import Space
-from ..transfer import GenericSites, checked, count_access, generic_parts, index_of, storage
+from ..transfer import checked, count_access, index_of, storage
 from ..types import ScalarType, width_bytes
 from .floats import add_wide, narrow
 

@@ -61,6 +61,22 @@ def exchange(lanes: Lanes, site: int, guard: Mask | None) -> None:
     warp_barrier(lanes, guard)
 
 
+def _source_lane(lanes: Lanes, mode: str, b: Values, c: Values) -> tuple[Values, Mask]:
+    """The lane that each lane asks for, itself where that is outside its segment, and whether it is inside."""
+    lane = lanes.batch.thread % WARP_SIZE
+    distance = (b & np.uint32(31)).astype(np.int64)
+    clamp = (c & np.uint32(31)).astype(np.int64)
+    segment = ((c >> np.uint32(8)) & np.uint32(31)).astype(np.int64)
+    last = (lane & segment) | (clamp & ~segment)
+    if mode == "up":
+        source = lane - distance
+        inside = source >= last
+    else:
+        source = {"bfly": lane ^ distance, "down": lane + distance}.get(mode, (lane & segment) | (distance & ~segment))
+        inside = source <= last
+    return np.where(inside, source, lane), inside
+
+
 def shuffle(
     lanes: Lanes,
     site: int,
@@ -75,19 +91,8 @@ def shuffle(
     """The value of the lane that each lane asks for, and whether that lane is in its segment."""
     effective = both(lanes.active, guard)
     exchange(lanes, site, guard)
-    lane = np.arange(lanes.threads)[None, :] % WARP_SIZE
-    distance = (b & np.uint32(31)).astype(np.int64)
-    clamp = (c & np.uint32(31)).astype(np.int64)
-    segment = ((c >> np.uint32(8)) & np.uint32(31)).astype(np.int64)
-    last = (lane & segment) | (clamp & ~segment)
-    if mode == "up":
-        source = lane - distance
-        inside = source >= last
-    else:
-        source = {"bfly": lane ^ distance, "down": lane + distance}.get(mode, (lane & segment) | (distance & ~segment))
-        inside = source <= last
-    source = np.where(inside, source, lane)
-    index = lanes.batch.thread - lane + source
+    source, inside = _source_lane(lanes, mode, b, c)
+    index = lanes.batch.thread // WARP_SIZE * WARP_SIZE + source
     full = np.broadcast_to(a, (max(a.shape[0], index.shape[0]), lanes.threads))
     if index.shape[0] == 1:
         values = full.take(index[0], axis=1)

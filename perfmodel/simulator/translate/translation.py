@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..access import Mask
+from ..async_copy import copy_async
 from ..functions import atomics, bits, conversions, floats, warp_functions
+from ..generic import load_generic, store_generic, touch_generic
 from ..memory import is_in_space
 from ..module import Instruction, Kernel, Space
 from ..program import Meeting, Program, Unit
-from ..transfer import copy_async, load, load_generic, store, store_generic, touch, touch_generic
+from ..transfer import load, store, touch
 from ..types import STORAGE_TYPES, VALUE_TYPES
 from . import basic, conversion, floating, integer, memory, warp
 from .emitter import Emitter, Pool
