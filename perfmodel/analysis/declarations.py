@@ -48,6 +48,42 @@ class Declaration:
 
 
 @dataclass(slots=True)
+class _Seen:
+    """What has been read of a declaration: its name, parameters, whether it is a type or has an initialiser."""
+
+    name: str = ""
+    parameters: tuple[int, int] | None = None
+    type_key: bool = False
+    assigned: bool = False
+
+    @property
+    def function(self) -> bool:
+        """Whether it declares a function so far."""
+        return self.parameters is not None and not self.assigned
+
+    def declaration(
+        self,
+        kind: DeclarationKind,
+        first: int,
+        head: int,
+        stop: int,
+        scope: tuple[str, ...],
+        body: tuple[int, int] | None = None,
+    ) -> Declaration:
+        """The declaration that ends here; ``head`` is where it begins after its template header."""
+        return Declaration(
+            kind=kind,
+            first=first,
+            stop=stop,
+            name=self.name,
+            scope=scope,
+            body=body,
+            parameters=self.parameters,
+            template=head > first,
+        )
+
+
+@dataclass(slots=True)
 class Declarations:
     """Reads the declarations of one file; directives are no part of them.
 
@@ -149,48 +185,42 @@ class Declarations:
     def _declaration(self, first: int, stop: int, scope: tuple[str, ...]) -> Declaration:
         """The declaration that begins at ``first``: up to its semicolon or the end of its function body."""
         head = self._past_template(first)
-        template = head > first
-        parameters: tuple[int, int] | None = None
-        name, type_key, assigned = "", False, False
+        seen = _Seen()
         index = head
         while index < stop:
-            token = self.tokens[index]
-            if token.text == ";":
-                return Declaration(
-                    kind=DeclarationKind.FUNCTION
-                    if parameters and not assigned and self._text(head) not in _NO_FUNCTIONS
-                    else DeclarationKind.OTHER,
-                    first=first, stop=index + 1, name=name, scope=scope, parameters=parameters, template=template,
-                )  # fmt: skip
-            if token.text == "(" and not assigned and parameters is None:
+            text = self._text(index)
+            if text == ";":
+                function = seen.function and self._text(head) not in _NO_FUNCTIONS
+                kind = DeclarationKind.FUNCTION if function else DeclarationKind.OTHER
+                return seen.declaration(kind, first, head, index + 1, scope)
+            if text == "{" and seen.function:
                 closing = self.closing(index)
-                if self._names_function(index):
-                    parameters, name = (index + 1, closing), self._name_before(index)
-                index = closing
-            elif token.text == ":" and parameters is not None:
-                index = self._past_initialisers(index, stop) - 1
-            elif token.text == "{":
-                closing = self.closing(index)
-                if parameters is not None and not assigned:
-                    return Declaration(
-                        kind=DeclarationKind.FUNCTION, first=first, stop=closing + 1, name=name, scope=scope,
-                        body=(index + 1, closing), parameters=parameters, template=template,
-                    )  # fmt: skip
-                if type_key and not assigned:
-                    return self._type(first, head, index, closing, stop, scope, template)
-                index = closing
-            elif token.text in _OPENING:
-                index = self.closing(index)
-            elif token.text == "=" and self._text(index - 1) != "operator":
-                assigned = assigned or parameters is None
-            elif token.text in _TYPE_KEYS:
-                type_key = True
-            elif token.kind is TokenKind.NAME and parameters is None:
-                name = token.text
-            index += 1
-        return Declaration(
-            kind=DeclarationKind.OTHER, first=first, stop=stop, name=name, scope=scope, template=template
-        )
+                body = (index + 1, closing)
+                return seen.declaration(DeclarationKind.FUNCTION, first, head, closing + 1, scope, body)
+            if text == "{" and seen.type_key and not seen.assigned:
+                return self._type(first, head, index, self.closing(index), stop, scope, head > first)
+            index = self._past(index, stop, seen)
+        return seen.declaration(DeclarationKind.OTHER, first, head, stop, scope)
+
+    def _past(self, index: int, stop: int, seen: _Seen) -> int:
+        """The index after a token or bracket that ends no declaration; ``seen`` learns what it says."""
+        token = self.tokens[index]
+        if token.text == "(" and not seen.assigned and seen.parameters is None:
+            closing = self.closing(index)
+            if self._names_function(index):
+                seen.parameters, seen.name = (index + 1, closing), self._name_before(index)
+            return closing + 1
+        if token.text == ":" and seen.parameters is not None:
+            return self._past_initialisers(index, stop)
+        if token.text in _OPENING:
+            return self.closing(index) + 1
+        if token.text == "=" and self._text(index - 1) != "operator":
+            seen.assigned = seen.assigned or seen.parameters is None
+        elif token.text in _TYPE_KEYS:
+            seen.type_key = True
+        elif token.kind is TokenKind.NAME and seen.parameters is None and not seen.assigned:
+            seen.name = token.text
+        return index + 1
 
     def _names_function(self, parenthesis: int) -> bool:
         before = self.tokens[parenthesis - 1] if parenthesis else None
