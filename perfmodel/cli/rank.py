@@ -53,7 +53,7 @@ def rank(
     from ..ranking import rank_under
     from ..records.schema import L2State
 
-    if family_name.endswith(".cu"):
+    if family_name.endswith(".cu") or space is not None:
         problem = _own_problem(family_name, space, context.args)
     else:
         chosen = family(family_name)

@@ -149,3 +149,9 @@ def test_a_file_is_ranked_over_its_space(source: Path, tmp_path: Path, capsys: p
 
 def test_a_file_without_a_space_is_refused(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "needs --space" in error_of(capsys, ["rank", str(source), "--gpu", "h200"])
+
+
+def test_a_family_takes_no_space(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    space = tmp_path / "space.toml"
+    space.write_text("")
+    assert "error" in error_of(capsys, ["rank", "tiled_conv2d", "--space", str(space), "--gpu", "h200"])

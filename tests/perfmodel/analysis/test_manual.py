@@ -1,0 +1,30 @@
+"""What the manual's page shows is accepted."""
+
+import re
+from pathlib import Path
+
+from perfmodel.analysis.argument_spec import parse_argument
+from perfmodel.analysis.space_file import parse_space
+
+PAGE = (Path(__file__).parents[3] / "docs" / "analyze.md").read_text(encoding="utf-8")
+
+
+def test_the_space_of_the_manual_is_a_space() -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    space = parse_space(text, "manual", Path())
+    names = space.names({"BLOCK_X": 16, "BLOCK_Y": 4, "TILE": 2, "KIND": "float"})
+    assert names["PITCH"] == 16 * 2 + 4 + 1
+    assert [part.integer(names) for part in space.grid] == [4096 // 32, 4096 // 4, 1]
+    assert all(constraint.value(names) in (0, 1) for constraint in space.constraints)
+
+
+def test_the_arguments_of_the_manual_are_arguments() -> None:
+    table = PAGE[PAGE.index("| spec | meaning |") : PAGE.index("Types: `f16")]
+    specs = [
+        spec
+        for row in table.split("\n")[2:]
+        for spec in re.findall(r"`([^`]+)`", row.partition("|")[2].partition("|")[0])
+    ]
+    assert len(specs) == 8
+    for spec in specs:
+        assert parse_argument(spec).text == spec
