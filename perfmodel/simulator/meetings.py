@@ -128,7 +128,7 @@ class Meetings:
             if passing.any():
                 self._check_aligned(place, waiting, rows)
                 self.released[place] = self.released.get(place, np.zeros((1, 1), np.bool_)) | passing
-        return self.released[unit.index] & mask
+        return self.released.get(unit.index, np.zeros((1, 1), np.bool_)) & mask
 
     def _barrier_at(self, place: int) -> int | None:
         unit = self.program.units[place]
