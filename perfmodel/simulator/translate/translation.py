@@ -10,13 +10,14 @@ import numpy as np
 from ..access import Mask
 from ..async_copy import copy_async
 from ..functions import atomics, bits, conversions, floats, warp_functions
+from ..functions import video as video_functions
 from ..generic import load_generic, store_generic, touch_generic
 from ..memory import is_in_space
 from ..module import Instruction, Kernel, Space
 from ..program import Meeting, Program, Unit
 from ..transfer import load, store, touch
 from ..types import STORAGE_TYPES, VALUE_TYPES
-from . import basic, conversion, floating, integer, memory, warp
+from . import basic, conversion, floating, integer, memory, video, warp
 from .emitter import Emitter, Pool
 from .slices import address_slice
 
@@ -34,6 +35,7 @@ _EMITTERS = {
     **conversion.EMITTERS,
     **memory.EMITTERS,
     **warp.EMITTERS,
+    **video.EMITTERS,
 }
 
 
@@ -80,7 +82,7 @@ def _namespace() -> dict[str, Any]:
         **floats.directed_functions(),
     }
     names.update({scalar.__name__: scalar for scalar in (*STORAGE_TYPES.values(), *VALUE_TYPES.values())})
-    for module in (bits, floats, conversions, warp_functions, atomics):
+    for module in (bits, floats, conversions, warp_functions, atomics, video_functions):
         names.update({name: value for name, value in vars(module).items() if callable(value) and name[0] != "_"})
     return names
 
