@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ class Facts:
     loop_code_bytes: float
     exact: bool
     hierarchy: bool = False
+    stand_in: bool = False
     global_round_trips: float | None = None
     notes: tuple[str, ...] = ()
 
@@ -35,38 +35,54 @@ class Facts:
 CACHE_COUNTS = ("l2_read_sectors", "l2_write_sectors", "dram_read_bytes", "dram_write_bytes")
 
 
+_SHARED = ("shared_load", "shared_store")
+
+
+def _merged(work: Work, fact: Facts, index: int) -> Counts:
+    """The counts of one candidate: executed ones, with closed forms for what its facts do not know."""
+
+    def closed(name: str) -> float:
+        value = np.asarray(getattr(work.counts, name), np.float64)
+        return float(value if value.ndim == 0 else value[index])
+
+    counts = fact.counts
+    if not fact.hierarchy:
+        counts = replace(counts, **{name: closed(name) for name in CACHE_COUNTS})
+    if fact.stand_in:
+        wavefronts = {
+            f"{kind}_wavefronts": getattr(counts, f"{kind}_requests")
+            * (closed(f"{kind}_wavefronts") / max(closed(f"{kind}_requests"), 1.0))
+            for kind in _SHARED
+        }
+        counts = replace(counts, **wavefronts)
+    return counts
+
+
 def refined_work(work: Work, facts: Sequence[Facts]) -> tuple[Work, NDArray[np.int32]]:
     """The closed-form work of n candidates with the executed counts put in, and the registers of each."""
-    columns: dict[str, Any] = {}
-    for name in COUNT_NAMES:
-        closed = np.broadcast_to(np.asarray(getattr(work.counts, name), np.float64), len(facts))
-        columns[name] = np.array(
-            [
-                closed[i] if name in CACHE_COUNTS and not fact.hierarchy else float(getattr(fact.counts, name))
-                for i, fact in enumerate(facts)
-            ]
+    merged = [_merged(work, fact, i) for i, fact in enumerate(facts)]
+    columns = {name: np.array([float(getattr(counts, name)) for counts in merged]) for name in COUNT_NAMES}
+    shared = [
+        work_shared if fact.stand_in else fact.resources.static_shared_bytes
+        for fact, work_shared in zip(
+            facts, np.broadcast_to(work.launch.static_shared_bytes, len(facts)).tolist(), strict=True
         )
-    launch = replace(
-        work.launch, static_shared_bytes=np.array([fact.resources.static_shared_bytes for fact in facts], np.int64)
-    )
+    ]
     refined = replace(
         work,
-        launch=launch,
+        launch=replace(work.launch, static_shared_bytes=np.array(shared, np.int64)),
         counts=Counts(**columns),
         loop_code_bytes=np.array([fact.loop_code_bytes for fact in facts]),
-        global_round_trips=_round_trips(work.global_round_trips, facts),
+        global_round_trips=_round_trips(work, facts),
     )
     return refined, np.array([fact.resources.registers_per_thread for fact in facts], np.int32)
 
 
-def _round_trips(closed: Any, facts: Sequence[Facts]) -> NDArray[np.float64]:
+def _round_trips(work: Work, facts: Sequence[Facts]) -> NDArray[np.float64]:
     """Those of the machine code where they are known, else the closed form's."""
-    columns = np.broadcast_to(np.asarray(closed, np.float64), len(facts))
-    known = [
-        c if fact.global_round_trips is None else fact.global_round_trips
-        for c, fact in zip(columns, facts, strict=True)
-    ]
-    return np.array(known)
+    closed = np.broadcast_to(np.asarray(work.global_round_trips, np.float64), len(facts)).tolist()
+    known = (fact.global_round_trips for fact in facts)
+    return np.array([form if found is None else found for form, found in zip(closed, known, strict=True)])
 
 
 def estimated_resources(launch: Launch, registers: int, index: int) -> Resources:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .compiler.pool import run_many
@@ -18,7 +19,7 @@ from .store import CountsStore, load_store, store_key
 Outcome = Facts | PerfmodelError
 """Facts of a configuration, or why there are none."""
 
-EQUIVALENT_NOTE = "counts of an equivalent configuration: same memory accesses, instructions may differ by a few"
+STAND_IN_NOTE = "counts of an equivalent configuration: the same requests, instructions may differ by a few"
 
 
 def stored_facts(
@@ -30,7 +31,7 @@ def stored_facts(
     *,
     equivalents: bool = False,
 ) -> list[Facts | None]:
-    """What the store knows of each configuration; with ``equivalents`` also by ``Family.equivalent``, then not exact."""
+    """What the store knows of each configuration; with ``equivalents`` also by ``Family.equivalents``, then not exact."""
 
     def find(configuration: Any) -> Facts | None:
         request = family.compile_request(problem, configuration, gpu)
@@ -39,23 +40,12 @@ def stored_facts(
     found: list[Facts | None] = []
     for configuration in configurations:
         facts = find(configuration) if len(store) else None
-        if facts is None and equivalents and len(store):
-            other = family.equivalent(configuration)
-            facts = None if other is None else _inexact(find(other))
+        others = family.equivalents(configuration) if facts is None and equivalents and len(store) else ()
+        for other in others:
+            known = find(other) if facts is None else None
+            facts = replace(known, exact=False, stand_in=True, notes=(STAND_IN_NOTE,)) if known else facts
         found.append(facts)
     return found
-
-
-def _inexact(facts: Facts | None) -> Facts | None:
-    if facts is None:
-        return None
-    return Facts(
-        resources=facts.resources,
-        counts=facts.counts,
-        loop_code_bytes=facts.loop_code_bytes,
-        exact=False,
-        notes=(EQUIVALENT_NOTE,),
-    )
 
 
 def gather_facts(

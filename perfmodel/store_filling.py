@@ -127,7 +127,7 @@ def main() -> None:
     for folder in sorted(path for path in Path(data).iterdir() if path.is_dir()):
         rows = rows_of(folder.name, sorted(folder.glob("*.csv")))
         if not chosen.with_equivalents:
-            rows = [row for row in rows if family(row.family_name).equivalent(row.configuration) is None]
+            rows = [row for row in rows if not family(row.family_name).equivalents(row.configuration)]
         target = Path(__file__).parent / "data" / "counts" / f"{folder.name}.npz"
         target.parent.mkdir(exist_ok=True)
         failures = fill(target, rows, chosen.time_limit, chosen.workers)

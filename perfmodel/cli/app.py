@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points, version
@@ -9,7 +10,7 @@ from importlib.metadata import entry_points, version
 import typer
 
 from ..errors import PerfmodelError
-from . import analyze, catalogue, fit, predict, rank, validate
+from . import analyze, catalogue, fit, network, predict, rank, validate
 
 COMMANDS_GROUP = "perfmodel.commands"
 USAGE_STATUS = 2
@@ -46,7 +47,7 @@ def build_app() -> typer.Typer:
     ) -> None:
         pass
 
-    for module in (catalogue, rank, predict, analyze, validate, fit):
+    for module in (catalogue, rank, predict, analyze, network, validate, fit):
         module.register(app)
     for point in sorted(entry_points(group=COMMANDS_GROUP), key=lambda point: point.name):
         try:
@@ -84,7 +85,7 @@ def _usage_text(error: BaseException, arguments: Sequence[str]) -> str:
     """The parser's message in one line, with the text that was given where the parser does not repeat it."""
     message = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
     options: Sequence[str] = getattr(getattr(error, "param", None), "opts", ())
-    for option, given in zip(arguments, arguments[1:], strict=False):
+    for option, given in itertools.pairwise(arguments):
         if option in options and repr(given) not in message:
             return f"{message} (given: {given!r})"
     return message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -12,6 +11,7 @@ from ..errors import CompileError, PerfmodelError
 from .compiled import CompiledKernel, compile_kernel
 from .request import CompileRequest
 from .toolchain import nvrtc, ptxas_path
+from .workers import WorkerContext
 
 DEFAULT_TIME_LIMIT_S = 120.0
 
@@ -47,7 +47,7 @@ def run_many(
     if len(jobs) < 2:
         return results
     workers = workers or min(os.cpu_count() or 1, len(jobs))
-    with ProcessPool(max_workers=workers, context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPool(max_workers=workers, context=WorkerContext()) as pool:
         futures = [pool.schedule(function, args=job, timeout=time_limit_s) for job in jobs]
         try:
             for job, future in zip(jobs, futures, strict=True):

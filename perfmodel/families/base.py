@@ -28,9 +28,13 @@ NONE_CODE = -1
 """How a field that has no effect (``None``) stands in a column."""
 
 
-@cache
-def enum_of(configuration_type: type, field_name: str) -> type[Enum] | None:
+def enum_of(configuration_type: Any, field_name: str) -> type[Enum] | None:
     """The Enum class of a configuration's field, or None where the field is an integer."""
+    return _enum_of(configuration_type, field_name)
+
+
+@cache
+def _enum_of(configuration_type: Any, field_name: str) -> type[Enum] | None:
     hint = get_type_hints(configuration_type)[field_name]
     for candidate in (hint, *get_args(hint)):
         if isinstance(candidate, type) and issubclass(candidate, Enum):
@@ -223,9 +227,13 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
         """Where a candidate of the space is the same program as another one of it, so that rankings leave it out."""
         return np.zeros(len(batch), np.bool_)
 
-    def equivalent(self, configuration: ConfigurationT) -> ConfigurationT | None:
-        """A configuration with the same memory accesses whose stored counts may stand in for this one's, if there is."""
-        return None
+    def equivalents(self, configuration: ConfigurationT) -> tuple[ConfigurationT, ...]:
+        """Configurations whose stored facts may stand in for this one's, the closest first.
+
+        They must make the same memory requests and, up to a few, the same instructions; what their shared accesses cost in
+        wavefronts is taken in the proportion of the closed forms.
+        """
+        return ()
 
     def facts(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> Facts | None:
         """Facts of one configuration where this family has a way of its own to execute it; None for the general way."""

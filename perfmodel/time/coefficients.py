@@ -33,8 +33,8 @@ class Coefficients:
     """Part of the measured DRAM and L2 bandwidth that kernels of this kind reach."""
     fetch_cycles_per_instruction: float
     """SM cycles for each warp instruction whose code does not fit the instruction cache."""
-    barrier_cycles: float
-    """SM cycles that a barrier costs for each warp of the block: the last to arrive is the later the more there are."""
+    barrier_latencies: float
+    """Shared-memory latencies that a block waits at each barrier, beside the time in which its warps arrive."""
 
 
 COEFFICIENT_NAMES: tuple[str, ...] = tuple(Coefficients.__dataclass_fields__)

@@ -105,7 +105,7 @@ def launch_seconds(
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
     barriers = counts.barriers / warps
     load = work.global_round_trips * coefficients.round_trip_cycles + coefficients.block_start_cycles
-    load = load + barriers * work.launch.warps_per_block * coefficients.barrier_cycles
+    load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu, coefficients)
     chain = counts.fp32_fma / warps * coefficients.fma_issue_cycles
     compute = p_norm(3.0, chain, coefficients.compute_share * demand / np.maximum(executed, 1))
     load_latency, compute_latency = load * executed / resident, compute * executed / resident

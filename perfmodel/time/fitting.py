@@ -29,7 +29,7 @@ PRIOR = Coefficients(
     memory_norm=6.0,
     memory_efficiency=0.9,
     fetch_cycles_per_instruction=1.0,
-    barrier_cycles=30.0,
+    barrier_latencies=2.0,
 )
 """Where the fit starts and what it is drawn to: published latencies and the findings of earlier fits."""
 

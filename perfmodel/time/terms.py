@@ -22,6 +22,10 @@ TAGS_PER_CYCLE = 4
 """Lines that L1 looks up in a cycle for one request; scattered loads are held up by it (derived from the calibration)."""
 
 
+BARRIER_THREADS_PER_CYCLE = 16
+"""Threads that arrive at a barrier in an SM cycle on 7.x and 8.x (CUDA C++ Programming Guide); others differ by 2 to 4."""
+
+
 def arithmetic_cycles(counts: Counts, gpu: Gpu) -> Floats:
     """FP32 and integer instructions on the ports that they share or have for themselves (``Gpu.integer_ports``)."""
     floating = np.asarray(counts.fp32_fma + counts.fp32_other, np.float64)
@@ -65,6 +69,16 @@ def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Float
     local = counts.local_load_sectors + counts.local_store_sectors
     per_sector = coefficients.sector_cycles * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
     return np.asarray((sectors + local) * per_sector / gpu.sm_count, np.float64)
+
+
+def barrier_cycles(warps_per_block: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Cycles from a block's first arrival at a barrier to its first use of what it waited for.
+
+    Warps arrive at the published rate (CUDA C++ Programming Guide, synchronization instruction); then what the others have
+    stored must come back from shared memory.
+    """
+    arrival = np.asarray(warps_per_block, np.float64) * (WARP_SIZE / BARRIER_THREADS_PER_CYCLE)
+    return np.asarray(arrival + coefficients.barrier_latencies * gpu.shared_latency_cycles)
 
 
 def fetch_cycles(counts: Counts, loop_code_bytes: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:

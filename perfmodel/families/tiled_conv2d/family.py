@@ -135,9 +135,11 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
         sizes = geometry(problem, batch)
         return np.asarray((batch["use_padding"] == 1) & (sizes.row_length == sizes.patch_width))
 
-    def equivalent(self, configuration: TiledConv2dConfiguration) -> TiledConv2dConfiguration | None:
-        """The same without the read-only path: since 7.0 both kinds of load take the same one."""
-        return replace(configuration, read_only=0) if configuration.read_only else None
+    def equivalents(self, configuration: TiledConv2dConfiguration) -> tuple[TiledConv2dConfiguration, ...]:
+        """The same without the read-only path, and without padding, which changes nothing but the row length."""
+        plain = replace(configuration, read_only=0)
+        unpadded = replace(plain, use_padding=0) if configuration.use_padding else plain
+        return tuple(dict.fromkeys(other for other in (plain, unpadded) if other != configuration))
 
     def inputs(self, problem: TiledConv2d, rng: np.random.Generator) -> Mapping[str, Floats32]:
         """A padded image and a filter, uniform in [−1, 1)."""
