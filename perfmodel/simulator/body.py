@@ -12,6 +12,7 @@ from .types import STORAGE_TYPES
 
 MAX_REGISTERS = 1_000_000
 _INSTRUCTION = re.compile(r"(?:@(!?)\s*([%\w$]+)\s+)?([a-z][\w.:]*)(?:\s+(.*))?$", re.DOTALL)
+_REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+(.+)$", re.DOTALL)
 _REGISTER = re.compile(r"(%?[\w$]+)\s*(?:<\s*(\d+)\s*>)?$")
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*")
 _LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*?inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
@@ -96,11 +97,11 @@ class _Reader:
             raise SimulationError(f"PTX line {line}: {text[:60]!r} is not supported")
 
     def _declare_registers(self, statement: Statement) -> None:
-        parts = statement.text.split(None, 2)
-        type_name = parts[1].lstrip(".") if len(parts) == 3 else ""
-        if type_name not in STORAGE_TYPES:
+        declared = _REGISTERS.match(statement.text)
+        type_name = declared[1] if declared else ""
+        if declared is None or type_name not in STORAGE_TYPES:
             raise SimulationError(f"PTX line {statement.line}: {statement.text[:60]!r}: type is not supported")
-        for entry in split_operands(parts[2]):
+        for entry in split_operands(declared[2]):
             match = _REGISTER.match(entry)
             if match is None or (match[2] and int(match[2]) > MAX_REGISTERS):
                 raise SimulationError(f"PTX line {statement.line}: register {entry!r} is not supported")
