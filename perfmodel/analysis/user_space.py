@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, make_dataclass
-from enum import Enum
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,6 +27,7 @@ from .expression import Value
 from .facts_cache import facts_key, fetch_facts, keep_facts
 from .launch_facts import Effort, launch_facts
 from .space_file import SpaceFile, read_space_file
+from .user_configuration import configuration_type, member, plain_values, with_values
 from .user_source import UserSource, compile_user_kernel, plain_file_names, read_user_source, user_request
 
 _LEAST_REGISTERS = 16
@@ -59,42 +59,9 @@ class _Resolved:
     program: tuple[Any, ...] = field(default=())
 
 
-def _rebuild(file: str, space: str, values: dict[str, Any]) -> Any:
+def _rebuild(file: str, space: str, values: dict[str, Value]) -> Any:
     """A configuration from its values; how one travels between processes."""
-    kind = user_family(file, space).configuration_type
-    return kind(**{name: _member(kind, name, value) for name, value in values.items()})
-
-
-def _member(kind: type, name: str, value: Any) -> Any:
-    hint = kind.__annotations__[name]
-    return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value
-
-
-def _configuration_type(name: str, tune: Mapping[str, tuple[Value, ...]], file: str, space: str) -> type:
-    """A frozen record with one field for each tuned macro: integers, or an Enum where a value is none (or negative)."""
-
-    def hint(macro: str, values: tuple[Value, ...]) -> type:
-        if all(isinstance(value, int) and 0 <= value < 2**31 for value in values):
-            return int
-        members = {f"value_{index}": value for index, value in enumerate(values)}
-        chosen: type[Enum] = Enum(macro, members)  # type: ignore[misc]
-        return chosen
-
-    def reduce(self: Any) -> tuple[Any, ...]:
-        return _rebuild, (file, space, _plain_values(self))
-
-    return make_dataclass(
-        name,
-        [(macro, hint(macro, values)) for macro, values in tune.items()],
-        namespace={"__reduce__": reduce, "__doc__": "Values of the tuned macros."},
-        frozen=True,
-        kw_only=True,
-    )
-
-
-def _plain_values(configuration: Any) -> dict[str, Value]:
-    values = {f.name: getattr(configuration, f.name) for f in fields(configuration)}
-    return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
+    return with_values(user_family(file, space).configuration_type, values)
 
 
 class UserFamily(Family[UserProblem, Any]):
@@ -135,7 +102,7 @@ class UserFamily(Family[UserProblem, Any]):
     def space(self, problem: UserProblem, gpu: Gpu) -> Space[Any]:
         """All combinations of the values."""
         kind = self.configuration_type
-        values = {name: tuple(_member(kind, name, v) for v in choices) for name, choices in self._space.tune.items()}
+        values = {name: tuple(member(kind, name, v) for v in choices) for name, choices in self._space.tune.items()}
         product = Product(kind, values)
         if len(product) > _MAX_CANDIDATES:
             raise InputError(f"the space has {len(product):,} combinations; at most {_MAX_CANDIDATES:,} are looked at")
@@ -149,7 +116,7 @@ class UserFamily(Family[UserProblem, Any]):
 
     def _resolve(self, configuration: Any) -> _Resolved:
         space = self._space
-        names = space.names(_plain_values(configuration))
+        names = space.names(plain_values(configuration))
         for index, constraint in enumerate(space.constraints):
             if not constraint.value(names):
                 return _Resolved(names, index)
@@ -157,7 +124,7 @@ class UserFamily(Family[UserProblem, Any]):
         sizes = tuple(expression.integer(names) for expression in launch)
         if min(sizes[3:6]) < 1 or sizes[6] < 0:
             raise InputError(
-                f"configuration {_plain_values(configuration)}: block {sizes[3:6]} and {sizes[6]} shared bytes"
+                f"configuration {plain_values(configuration)}: block {sizes[3:6]} and {sizes[6]} shared bytes"
             )
         specs = (*space.arguments, *space.contents.values())
         arguments = [(spec.text, _spec_numbers(spec.text, names)) for spec in specs]
@@ -223,7 +190,7 @@ class UserFamily(Family[UserProblem, Any]):
 
     def compile_request(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> CompileRequest:
         """The user's source under the macros of a configuration."""
-        names = self._space.names(_plain_values(configuration))
+        names = self._space.names(plain_values(configuration))
         expression, _ = self._source.kernel(self._space.kernel_name(names))
         return user_request(self._source, expression, dict(self._defines(names)), self._space.options)
 
@@ -235,7 +202,7 @@ class UserFamily(Family[UserProblem, Any]):
         self, problem: UserProblem, configuration: Any, gpu: Gpu, inputs: Mapping[str, NDArray[np.float32]]
     ) -> KernelCall:
         """Arguments and contents as the space states them, random ones always the same."""
-        names = self._space.names(_plain_values(configuration))
+        names = self._space.names(plain_values(configuration))
         _, signature = self._source.kernel(self._space.kernel_name(names))
         compiled = compile_user_kernel(self.compile_request(problem, configuration, gpu), gpu.architecture)
         kernel = parse_module(compiled.ptx).kernel(compiled.kernel_name)
@@ -316,7 +283,9 @@ def _family(file: str, space: str, file_stamp: tuple[int, int], space_stamp: tup
         {
             "name": name,
             "summary": f"tuning space {Path(space).name} of {Path(file).name}",
-            "configuration_type": _configuration_type(f"{name}_configuration", described.tune, file, space),
+            "configuration_type": configuration_type(
+                f"{name}_configuration", described.tune, partial(_rebuild, file, space)
+            ),
         },
     )
     return kind(UserProblem(file=file, space=space), source, described)
