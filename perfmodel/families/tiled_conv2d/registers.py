@@ -22,6 +22,8 @@ from .taps import distinct_offsets, keeps_row_loop
 LIMIT = 255
 ADDRESSES = 22
 """Indices, addresses and taps in flight beside accumulators."""
+BESIDE_ACCUMULATORS = 14
+"""What even the tightest code needs beside its accumulators."""
 PLAIN_LIMIT = 48
 """Registers at which code without shared rows settles where the SM has more to give."""
 SHARED_ROWS = 50
@@ -53,9 +55,8 @@ def _reordered(sizes: Geometry, shares_rows: NDArray[np.bool_], target: int) -> 
     outputs = sizes.tile_x * sizes.tile_y
     plain = np.minimum(PLAIN_LIMIT, ADDRESSES + 5 + 5 * outputs)
     shared = np.where(sizes.tile_x == 1, SHARED_ROWS_ONE_COLUMN, SHARED_ROWS)
-    return np.maximum(
-        np.minimum(np.where(shares_rows, shared, plain), target), np.minimum(outputs + ADDRESSES - 2, LIMIT)
-    )
+    wanted = np.minimum(np.where(shares_rows, shared, plain), target)
+    return np.asarray(np.maximum(wanted, outputs + BESIDE_ACCUMULATORS), np.int64)
 
 
 def estimate(problem: TiledConv2d, sizes: Geometry, gpu: Gpu) -> NDArray[np.int32]:
@@ -68,7 +69,7 @@ def estimate(problem: TiledConv2d, sizes: Geometry, gpu: Gpu) -> NDArray[np.int3
     if gpu.compute_capability >= KEEPS_TAPS_FROM:
         columns = distinct_offsets(sizes.block_x, sizes.tile_x, problem.filter_width)
         kept = (sizes.tile_y - 1) * sizes.block_y * columns
-        registers = np.where(shares_rows & ~looped, np.maximum(registers, kept + 8), registers)
+        registers = np.where(shares_rows & ~looped, np.maximum(registers, kept + 4), registers)
     else:
         gives_up = shares_rows & ~looped & (outputs >= REORDERED_OUTPUTS - sizes.block_y / 2)
         if target >= 64:
