@@ -8,6 +8,7 @@ from .faults import Fault, FaultError, FaultKind
 from .module import BasicBlock, Instruction, Kernel, Module, SourceLine, Space
 from .parse import parse_module
 from .recorder import BLOCK_TOTALS, AccessObserver, Action, InstructionCount
+from .schedule import Reconvergence
 from .simulation import BlockTotals, Budget, Mode, Simulation, simulate
 from .totals import class_of
 
@@ -26,6 +27,7 @@ __all__ = [
     "Kernel",
     "Mode",
     "Module",
+    "Reconvergence",
     "Simulation",
     "SourceLine",
     "Space",

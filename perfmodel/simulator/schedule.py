@@ -10,6 +10,8 @@ locks are handed on.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -33,18 +35,41 @@ _SUBSET_FRACTION = 0.5
 """When fewer of a batch's blocks than this take part, they are gathered and run alone."""
 
 
+class Reconvergence(Enum):
+    """Where lanes that a branch parted meet again, of the places that the ISA leaves open."""
+
+    EARLY = "early"
+    """The first place in layout order runs first: lanes meet as soon as the compiler lets them."""
+    LATE = "late"
+    """The last place in layout order runs first: lanes meet only where they must wait for one another."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Executions of basic blocks by warps, in all and by block, and whether lanes of some warp parted."""
+
+    visits: NDArray[np.int64]
+    by_block: NDArray[np.int64] | None
+    diverged: bool = False
+
+
 class Scheduler:
     """Runs one batch of blocks to its end."""
 
     def __init__(
-        self, translation: Translation, batch: Batch, limits: Limits, visits: NDArray[np.int64], by_block: Any
+        self,
+        translation: Translation,
+        batch: Batch,
+        limits: Limits,
+        tally: Tally,
+        reconvergence: Reconvergence,
     ) -> None:
         self.translation = translation
         self.program = translation.program
         self.batch = batch
         self.limits = limits
-        self.visits = visits
-        self.by_block = by_block
+        self.tally = tally
+        self.reconvergence = reconvergence
         self.lanes = Lanes(batch)
         self.registers: list[Values] = list(translation.undefined)
         self.pending: dict[int, Mask | None] = {0: batch.initial_mask}
@@ -67,6 +92,7 @@ class Scheduler:
                 if together is None:
                     self.pending[place] = np.ones((1, 1), np.bool_)
                 place, mask = self._choose(steps)
+                self.tally.diverged = self.tally.diverged or self._parts_a_warp(mask)
                 self._step_apart(place, mask)
 
     # ---- one step
@@ -136,10 +162,19 @@ class Scheduler:
         last = self.program.blocks[unit.block]
         length = last.first + len(last.instructions) - unit.first if whole else len(unit.instructions)
         if unit.first == last.first:
-            self.visits[unit.block] += count
-            if self.by_block is not None:
-                self.by_block[self.batch.positions, unit.block] += per_row
+            self.tally.visits[unit.block] += count
+            if self.tally.by_block is not None:
+                self.tally.by_block[self.batch.positions, unit.block] += per_row
         self.limits.spend(count * length)
+
+    def _parts_a_warp(self, mask: Mask) -> bool:
+        """Whether a warp with lanes in a mask has lanes that stand elsewhere."""
+        here = rows_and_warps(mask, self.batch.threads)
+        return any(
+            bool((here & rows_and_warps(other, self.batch.threads)).any())
+            for other in self.pending.values()
+            if other is not None
+        )
 
     # ---- where lanes go
 
@@ -199,7 +234,7 @@ class Scheduler:
 
     def _choose(self, steps: int) -> tuple[int, Mask]:
         """The first place in layout order with lanes that need not wait; those lanes leave the pending ones."""
-        order = sorted(self.pending)
+        order = sorted(self.pending, reverse=self.reconvergence is Reconvergence.LATE)
         phase = steps % (PATIENCE_STEPS + YIELD_STEPS)
         if phase == 0:
             self.recent.clear()

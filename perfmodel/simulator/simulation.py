@@ -16,14 +16,14 @@ from ..counts import Counts
 from ..definitions import MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
 from ..errors import SimulationError
 from ..launch import Buffer, KernelCall, Launch
-from .faults import Fault, FaultError
+from .faults import FATAL, Fault, FaultError
 from .initialise import Contents, initialise
 from .limits import Limits
 from .machine import BARRIERS, Batch, Environment
 from .module import Kernel, Module, Space
 from .program import Program, align_up
 from .recorder import AccessObserver, Action, InstructionCount, Recorder
-from .schedule import Scheduler
+from .schedule import Reconvergence, Scheduler, Tally
 from .shadow import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, Shadow
 from .totals import launch_counts
 from .translate.translation import Translation
@@ -65,6 +65,8 @@ class Simulation:
     ``blocks`` are their linear indices in the order of execution; ``visits`` has one element per basic block of the
     kernel: executions by warps with an active lane. ``outputs`` holds the output buffers after execution (in trace
     mode: none). ``completed`` is False where a fatal fault ended the simulation, which then is the last of ``faults``.
+    ``diverged`` says that lanes of a warp parted, so that counts may depend on where they meet again: a run with
+    ``Reconvergence.LATE`` shows by how much.
     """
 
     kernel: Kernel
@@ -76,6 +78,7 @@ class Simulation:
     outputs: Mapping[str, NDArray[Any]]
     faults: tuple[Fault, ...]
     completed: bool
+    diverged: bool
     per_block: BlockTotals | None = field(default=None, repr=False)
 
     @cached_property
@@ -191,6 +194,7 @@ def simulate(
     observer: AccessObserver | None = None,
     check: bool = False,
     per_block: bool = False,
+    reconvergence: Reconvergence = Reconvergence.EARLY,
 ) -> Simulation:
     """Run thread blocks of one launch on the CPU and count what they do.
 
@@ -207,6 +211,7 @@ def simulate(
         and return a
             simulation that a fatal fault ended instead of raising it.
         per_block: also sum by block.
+        reconvergence: where lanes of a warp that a branch parted meet again.
 
     Raises:
         SimulationError: something is not supported, a budget is used up, or (without ``check``) a fault ended the
@@ -221,43 +226,38 @@ def simulate(
     recorder = Recorder(translation.pool.sites, observer, len(chosen), per_block)
     environment = _environment(program, launch, contents, recorder, budget.faults, check)
     rows = _batch_rows(program, environment, budget)
-    visits = np.zeros(len(program.blocks), np.int64)
     by_block = np.zeros((len(chosen), len(program.blocks)), np.int64) if per_block else None
-    completed = _run_batches(translation, environment, chosen, rows, budget, visits, by_block)
+    tally = Tally(np.zeros(len(program.blocks), np.int64), by_block)
+    limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
+    with np.errstate(all="ignore"):
+        for start in range(0, len(chosen), rows):
+            batch = Batch(environment, chosen[start : start + rows], start)
+            if not _run_batch(Scheduler(translation, batch, limits, tally, reconvergence)):
+                break
     return Simulation(
         kernel=program.kernel,
         launch=launch,
         mode=mode,
         blocks=chosen,
         instructions=recorder.instruction_counts(),
-        visits=visits,
+        visits=tally.visits,
         outputs=_outputs(call, contents) if mode is Mode.EXECUTE else {},
         faults=tuple(environment.faults),
-        completed=completed,
+        completed=not any(fault.kind in FATAL for fault in environment.faults),
+        diverged=tally.diverged,
         per_block=None if by_block is None else BlockTotals(accesses=recorder.by_block or {}, visits=by_block),
     )
 
 
-def _run_batches(
-    translation: Translation,
-    environment: Environment,
-    chosen: NDArray[np.int64],
-    rows: int,
-    budget: Budget,
-    visits: NDArray[np.int64],
-    by_block: NDArray[np.int64] | None,
-) -> bool:
-    """Run all blocks; whether they came to their end."""
-    limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
-    with np.errstate(all="ignore"):
-        for start in range(0, len(chosen), rows):
-            batch = Batch(environment, chosen[start : start + rows], start)
-            if environment.check:
-                batch.shadow = Shadow(batch.rows, batch.threads, batch.shared_stride, BARRIERS)
-            try:
-                Scheduler(translation, batch, limits, visits, by_block).run()
-            except FaultError:
-                if not environment.check:
-                    raise
-                return False
+def _run_batch(scheduler: Scheduler) -> bool:
+    """Run one batch; False where a fault that is only reported ended it."""
+    batch = scheduler.batch
+    if batch.environment.check:
+        batch.shadow = Shadow(batch.rows, batch.threads, batch.shared_stride, BARRIERS)
+    try:
+        scheduler.run()
+    except FaultError:
+        if not batch.environment.check:
+            raise
+        return False
     return True
