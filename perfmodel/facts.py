@@ -19,7 +19,8 @@ class Facts:
     """Resources and executed counts of one launch; ``exact`` and ``notes`` as in ``Prediction``.
 
     ``counts`` has every count that the execution gives; L2 and DRAM traffic are closed forms unless ``hierarchy`` says
-    that caches were simulated. ``global_round_trips`` stands for the family's closed form where it is not None.
+    that caches were simulated. ``global_round_trips`` stands for the family's closed form where it is not None;
+    ``independent_chains``, of the executed machine code, stands in where there is no closed form.
     """
 
     resources: Resources
@@ -29,6 +30,7 @@ class Facts:
     hierarchy: bool = False
     stand_in: bool = False
     global_round_trips: float | None = None
+    independent_chains: float | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -249,10 +249,12 @@ def _corners_and_middle(grid: Index3) -> NDArray[np.int64]:
 def work_of(launch: Launch, facts: Facts) -> Work:
     """What the time model takes of one executed launch."""
     trips = facts.global_round_trips
+    chains = facts.independent_chains
     return Work(
         launch=launch,
         counts=facts.counts,
         global_round_trips=0.0 if trips is None else trips,
+        independent_chains=1.0 if chains is None else chains,
         loop_code_bytes=facts.loop_code_bytes,
     )
 

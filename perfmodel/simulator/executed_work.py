@@ -10,6 +10,7 @@ import numpy as np
 
 from ..compiler import CompiledKernel
 from ..compiler.sass import CodeProfile
+from ..compiler.sass_chains import independent_chains
 from ..counts import INSTRUCTION_CLASSES, Counts
 from ..facts import Facts
 from ..gpu import Gpu
@@ -108,6 +109,7 @@ def facts_of(compiled: CompiledKernel, counted: LaunchCounts, launch: Launch) ->
         resources=replace(compiled.resources, dynamic_shared_bytes=int(launch.dynamic_shared_bytes)),
         counts=joined_counts(counted, code),
         loop_code_bytes=float(profile.largest_loop_bytes),
+        independent_chains=None if code is None else independent_chains(profile, code.block_executions),
         exact=counted.exact and code is not None and code.exact,
         notes=counted.notes + _notes(profile, code),
     )
