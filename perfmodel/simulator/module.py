@@ -12,6 +12,7 @@ from ..errors import SimulationError
 
 if TYPE_CHECKING:
     from .expand import Expanded
+    from .translate.translation import Translation
 
 
 MAX_TEXT = 160
@@ -177,6 +178,11 @@ class Kernel:
     line: int
     functions: Mapping[str, Function] = field(repr=False)
     variables: Mapping[str, Variable] = field(repr=False)
+
+    @cached_property
+    def translations(self) -> dict[bool, Translation]:
+        """Translations to Python made so far: for execution (False) and for tracing (True)."""
+        return {}
 
     @cached_property
     def expanded(self) -> Expanded:

@@ -156,20 +156,11 @@ def _block_ids(launch: Launch, blocks: NDArray[np.int64] | None) -> NDArray[np.i
     return chosen
 
 
-_TRANSLATIONS: dict[int, tuple[Kernel, dict[bool, Translation]]] = {}
-"""Translations of the kernels used last, by identity."""
-_KEPT_TRANSLATIONS = 16
-
-
 def _translation(kernel: Kernel, trace: bool) -> Translation:
-    if id(kernel) not in _TRANSLATIONS:
-        while len(_TRANSLATIONS) >= _KEPT_TRANSLATIONS:
-            _TRANSLATIONS.pop(next(iter(_TRANSLATIONS)))
-        _TRANSLATIONS[id(kernel)] = (kernel, {})
-    known = _TRANSLATIONS[id(kernel)][1]
-    if trace not in known:
-        known[trace] = Translation(kernel, trace)
-    return known[trace]
+    """The translation for a mode, kept with the kernel."""
+    if trace not in kernel.translations:
+        kernel.translations[trace] = Translation(kernel, trace)
+    return kernel.translations[trace]
 
 
 def _outputs(call: KernelCall, contents: Contents) -> dict[str, NDArray[Any]]:
@@ -229,11 +220,9 @@ def simulate(
     by_block = np.zeros((len(chosen), len(program.blocks)), np.int64) if per_block else None
     tally = Tally(np.zeros(len(program.blocks), np.int64), by_block)
     limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
+    batches = (Batch(environment, chosen[start : start + rows], start) for start in range(0, len(chosen), rows))
     with np.errstate(all="ignore"):
-        for start in range(0, len(chosen), rows):
-            batch = Batch(environment, chosen[start : start + rows], start)
-            if not _run_batch(Scheduler(translation, batch, limits, tally, reconvergence)):
-                break
+        all(_run_batch(Scheduler(translation, batch, limits, tally, reconvergence)) for batch in batches)
     return Simulation(
         kernel=program.kernel,
         launch=launch,
