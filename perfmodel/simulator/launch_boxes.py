@@ -78,6 +78,16 @@ class Executed:
             self.rows.update(zip(missing, found, strict=True))
         return np.array([self.rows[position] for position in wanted])
 
+    def inside(self, box: Box) -> NDArray[np.int64]:
+        """Blocks of a box that have been executed, shape ``(n, axes)``."""
+        known = np.array(list(self.rows), dtype=np.int64).reshape(-1, len(box.low))
+        return known[((known >= box.low) & (known <= box.high)).all(axis=1)]
+
+    def agree(self, box: Box, compared: slice) -> bool:
+        """Whether all executed blocks of a box have equal rows in the compared columns."""
+        rows = self.at(self.inside(box))[:, compared]
+        return bool((rows == rows[:1]).all())
+
 
 def edge_boxes(grid: Position) -> list[Box]:
     """Boxes of first, inner and last blocks along every axis.
@@ -105,19 +115,20 @@ def drawn_members(boxes: list[Box], rng: np.random.Generator) -> list[NDArray[np
 def agreeing_boxes(
     boxes: list[Box], executed: Executed, compared: slice, rng: np.random.Generator
 ) -> tuple[list[Box], list[Box]]:
-    """Boxes whose drawn members agree in the compared columns, and boxes that still disagree after cutting.
+    """Boxes whose executed members agree in the compared columns, and boxes that still disagree after cutting.
 
-    The given boxes are cut further until their members agree, at most ``_MAX_CUTS`` times.
+    Members are drawn from each box; blocks of it that were executed before count as well. The given boxes are cut further until
+    their members agree, at most ``_MAX_CUTS`` times.
     """
     agreed: list[Box] = []
     disagreed: list[Box] = []
     cuts = 0
     pending = list(boxes)
     while pending:
-        members = drawn_members(pending, rng)
-        executed.at(np.concatenate(members))
+        executed.at(np.concatenate(drawn_members(pending, rng)))
         following: list[Box] = []
-        for box, drawn in zip(pending, members, strict=True):
+        for box in pending:
+            drawn = executed.inside(box)
             rows = executed.at(drawn)[:, compared]
             different = np.flatnonzero((rows != rows[0]).any(axis=1))
             if not len(different):

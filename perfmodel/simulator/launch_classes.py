@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..counts import Counts
 from ..launch import KernelCall, Launch
-from .launch_alignment import aligned_totals, edge_lines
+from .launch_alignment import AlignedTotals, aligned_totals, edge_lines
 from .launch_boxes import Box, Executed, agreeing_boxes, drawn_members, edge_boxes, merged_boxes
 from .launch_rows import BlockRows, Key
 from .launch_shape import launch_shape, probed_blocks
@@ -24,6 +24,8 @@ _ALL_BLOCKS_BELOW = 32
 _SAMPLED_BLOCKS = 192
 """Blocks drawn from a class whose members go on to disagree."""
 _NORMAL_95 = 1.96
+_ROUNDS = 3
+"""How often boxes are cut again because of blocks that were executed later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,19 +93,19 @@ def count_launch(
         return _of_all(rows, blocks, instructions)
     rows.at(np.concatenate([probed_blocks(launch.grid), _likely_blocks(launch.grid, seed)]))
     shape = launch_shape(launch.grid, rows.first_stores, np.random.default_rng(seed))
-    rng = np.random.default_rng(seed)
+    return _of_classes(rows, shape, np.random.default_rng(seed), instructions)
+
+
+def _of_classes(rows: BlockRows, shape: tuple[int, ...], rng: np.random.Generator, instructions: bool) -> LaunchCounts:
     executed = Executed(lambda positions: rows.at(_linear(positions, shape)))
-    agreed, disagreed = agreeing_boxes(edge_boxes(shape), executed, rows.behaviour, rng)
-    agreed = merged_boxes(agreed, executed, rows.behaviour)
+    executed.at(_positions(np.array(list(rows.known), dtype=np.int64), shape))
+    classes, alignments, disagreed = _classes(rows, executed, shape, rng)
     total = np.zeros(rows.alignment.stop)
-    strata, misaligned = [], 0
-    for box, aligned in zip(
-        agreed, aligned_totals(agreed, executed, rows.alignment, rng) if agreed else (), strict=True
-    ):
+    strata = []
+    for box, aligned in zip(classes, alignments, strict=True):
         representative = np.array([box.low], dtype=np.int64)
         total[rows.behaviour] += box.size * executed.at(representative)[0, rows.behaviour]
         total[rows.alignment] += aligned.sums
-        misaligned += not aligned.exact
         strata.append(_Stratum(_linear(representative, shape), box.size))
     variance = np.zeros(len(rows.headline(total[None])[0]))
     for box in disagreed:
@@ -113,7 +115,37 @@ def count_launch(
         if len(drawn) < box.size:
             variance += box.size**2 * rows.headline(found).var(axis=0, ddof=1) / len(drawn)
         strata.append(_Stratum(_linear(drawn, shape), box.size))
+    misaligned = sum(not aligned.exact for aligned in alignments)
     return _weighed(rows, shape, total, variance, strata, bool(disagreed), misaligned, instructions)
+
+
+def _classes(
+    rows: BlockRows, executed: Executed, shape: tuple[int, ...], rng: np.random.Generator
+) -> tuple[list[Box], list[AlignedTotals], list[Box]]:
+    """Boxes of which every executed block behaves alike, their aligned totals, and boxes that follow no such rule.
+
+    The blocks that are executed for the sake of alignment may show a difference that no draw had met; then boxes are cut again.
+    """
+    pending = edge_boxes(shape)
+    disagreed: list[Box] = []
+    for _ in range(_ROUNDS):
+        agreed, others = agreeing_boxes(pending, executed, rows.behaviour, rng)
+        disagreed += others
+        pending = merged_boxes(agreed, executed, rows.behaviour)
+        aligned = aligned_totals(pending, executed, rows.alignment, rng) if pending else []
+        if all(executed.agree(box, rows.behaviour) for box in pending):
+            return pending, aligned, disagreed
+    kept = [executed.agree(box, rows.behaviour) for box in pending]
+    return (
+        [box for box, agrees in zip(pending, kept, strict=True) if agrees],
+        [totals for totals, agrees in zip(aligned, kept, strict=True) if agrees],
+        disagreed + [box for box, agrees in zip(pending, kept, strict=True) if not agrees],
+    )
+
+
+def _positions(linear: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Block indices of shape ``(n, axes)`` of linear indices."""
+    return np.stack(np.unravel_index(linear, shape[::-1])[::-1], axis=1).astype(np.int64)
 
 
 def _linear(positions: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
