@@ -34,6 +34,8 @@ REORDERED_OUTPUTS = 16.0
 REORDERS_AGAIN = 18
 """Outputs from which, with 64 registers to give, narrow blocks are reordered again."""
 KEEPS_TAPS_FROM = (9, 0)
+ONE_COLUMN_TAPS = 68
+"""Taps that a thread with one column of outputs keeps at most when its block has one row."""
 LOOPED = 40
 LOOPED_ONE_ROW = 72
 LONG_LOOP_OUTPUTS = 28
@@ -69,6 +71,8 @@ def estimate(problem: TiledConv2d, sizes: Geometry, gpu: Gpu) -> NDArray[np.int3
     if gpu.compute_capability >= KEEPS_TAPS_FROM:
         columns = distinct_offsets(sizes.block_x, sizes.tile_x, problem.filter_width)
         kept = (sizes.tile_y - 1) * sizes.block_y * columns
+        kept = np.where((sizes.block_y == 1) & (sizes.tile_x == 1), np.minimum(kept, ONE_COLUMN_TAPS), kept)
+        kept = kept + np.where(sizes.tile_x > 1, outputs, 0)
         registers = np.where(shares_rows & ~looped, np.maximum(registers, kept + 4), registers)
     else:
         gives_up = shares_rows & ~looped & (outputs >= REORDERED_OUTPUTS - sizes.block_y / 2)
