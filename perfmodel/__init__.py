@@ -12,6 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .analysis.analyze import Analysis, analyze
+    from .analysis.launch_facts import Effort
+    from .analysis.user_space import user_problem
     from .api import frame, predict, predict_many, rank, validate
     from .errors import InfeasibleError, InputError, PerfmodelError
     from .families.conv1d import Conv1d, Conv1dConfiguration
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
     from .ranking import Ranking
 
 _HOMES = {
+    "Analysis": "analysis.analyze",
+    "Effort": "analysis.launch_facts",
+    "analyze": "analysis.analyze",
+    "user_problem": "analysis.user_space",
     "Conv1d": "families.conv1d",
     "Conv1dConfiguration": "families.conv1d",
     "Conv2d": "families.direct_conv2d",
@@ -50,10 +57,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "Analysis",
     "Conv1d",
     "Conv1dConfiguration",
     "Conv2d",
     "DirectConv2dConfiguration",
+    "Effort",
     "Fidelity",
     "InfeasibleError",
     "InputError",
@@ -66,12 +75,14 @@ __all__ = [
     "SsimConfiguration",
     "TiledConv2d",
     "TiledConv2dConfiguration",
+    "analyze",
     "frame",
     "gpu_ids",
     "load_gpu",
     "predict",
     "predict_many",
     "rank",
+    "user_problem",
     "validate",
 ]
 
