@@ -96,6 +96,20 @@ class Batch:
         return self.local
 
 
+class _Chosen(dict[str, Values]):
+    """Special registers of some blocks, taken when they are first read."""
+
+    def __init__(self, of_batch: dict[str, Values], rows: NDArray[np.int64]) -> None:
+        super().__init__()
+        self._of_batch = of_batch
+        self._rows = rows
+
+    def __missing__(self, name: str) -> Values:
+        values = self._of_batch[name]
+        self[name] = values if values.shape[0] == 1 else values[self._rows]
+        return self[name]
+
+
 class Lanes:
     """Some blocks of a batch, as generated code sees them: which lanes are active, and what instructions do to memory."""
 
@@ -108,11 +122,7 @@ class Lanes:
         self.block_ids = batch.block_ids if subset is None else batch.block_ids[subset]
         self.positions = batch.positions if subset is None else batch.positions[subset]
         self.row_index = np.arange(batch.rows) if subset is None else subset
-        self.special = (
-            batch.special
-            if subset is None
-            else {n: v if v.shape[0] == 1 else v[subset] for n, v in batch.special.items()}
-        )
+        self.special = batch.special if subset is None else _Chosen(batch.special, subset)
         self.active: Mask | None = None
         self.arrived = np.zeros((batch.rows, BARRIERS), np.int64)
         """Threads that have arrived at each named barrier without waiting, by block of the batch."""

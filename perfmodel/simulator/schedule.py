@@ -125,17 +125,15 @@ class Scheduler:
 
     def _run_subset(self, function: Any, unit: Unit, mask: Mask, rows: NDArray[np.int64]) -> Values | None:
         """Run a unit on some blocks alone and put what it wrote back in place."""
-        registers = list(self.registers)
-        for index in self.translation.touched(unit):
-            held = registers[index]
-            if held.shape[0] > 1:
-                registers[index] = held[rows]
-        before = list(registers)
+        touched = self.translation.touched(unit)
+        before = {index: self.registers[index] for index in touched}
+        before = {index: held[rows] if held.shape[0] > 1 else held for index, held in before.items()}
+        registers = dict(before)
         lanes = Lanes(self.batch, rows)
         lanes.arrived = self.lanes.arrived
         lanes.active = mask[rows]
         value = function(lanes, registers, lanes.active)
-        for index in self.translation.touched(unit):
+        for index in touched:
             if registers[index] is not before[index]:
                 self.registers[index] = self._scattered(self.registers[index], registers[index], rows)
         if value is None or value.shape[0] == 1:

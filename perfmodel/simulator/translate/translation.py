@@ -21,7 +21,8 @@ from . import basic, conversion, floating, integer, memory, video, warp
 from .emitter import Emitter, Pool
 from .slices import address_slice
 
-UnitFunction = Callable[[Any, list[Any], Mask | None], Any]
+UnitFunction = Callable[[Any, list[Any] | dict[int, Any], Mask | None], Any]
+"""Lanes, registers by index, mask to merge under; gives what the block's last instruction branches on."""
 _TERMINATORS = frozenset({"bra", "brx", "ret", "exit"})
 _ALWAYS_TRACED = frozenset(
     {"ld", "ldu", "st", "atom", "red", "cp", "bar", "barrier", "trap", "shfl", "vote", "match", "redux"}
