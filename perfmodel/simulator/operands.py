@@ -39,8 +39,8 @@ WITHOUT_DESTINATION = frozenset(
         "pmevent",
         "griddepcontrol",
         "brkpt",
-        "fence",
         "stackrestore",
+        "stmatrix",
     ]
 )
 """Instructions whose first operand is not written (``bar.red`` excepted)."""

@@ -19,8 +19,8 @@ MEMORY = "memory"
 
 _CONTROL = frozenset({"bra", "brx", "ret", "exit", "trap", "brkpt", "nanosleep", "pmevent", "griddepcontrol"})
 _SPECIAL = frozenset({"rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh"})
-_TENSOR = frozenset({"wmma", "mma", "wgmma", "tcgen05", "ldmatrix", "stmatrix", "movmatrix"})
-_MEMORY_NAMES = frozenset({"ld", "ldu", "st", "atom", "red", "cp"})
+_TENSOR = frozenset({"wmma", "mma", "wgmma", "tcgen05", "movmatrix"})
+_MEMORY_NAMES = frozenset({"ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"})
 _FENCES = frozenset({"membar", "fence", "prefetch", "prefetchu", "discard", "applypriority"})
 
 

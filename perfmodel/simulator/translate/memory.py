@@ -158,11 +158,6 @@ def emit_cp(e: Emitter, i: Instruction) -> None:
     )
 
 
-def emit_ldmatrix(e: Emitter, i: Instruction) -> None:
-    """Instructions of the tensor cores are counted in the mix and not executed."""
-    raise i.error("tensor-core, bulk-copy and cluster instructions are counted, not executed")
-
-
 EMITTERS = {
     "ld": emit_ld,
     "ldu": emit_ld,
@@ -170,24 +165,4 @@ EMITTERS = {
     "atom": emit_atom,
     "red": emit_atom,
     "cp": emit_cp,
-    **dict.fromkeys(
-        [
-            "ldmatrix",
-            "stmatrix",
-            "movmatrix",
-            "wmma",
-            "mma",
-            "wgmma",
-            "tcgen05",
-            "mbarrier",
-            "clusterlaunchcontrol",
-            "tensormap",
-            "multimem",
-            "mapa",
-            "getctarank",
-            "elect",
-            "setmaxnreg",
-        ],
-        emit_ldmatrix,
-    ),
 }

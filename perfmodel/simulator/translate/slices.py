@@ -9,7 +9,7 @@ from ..operands import names
 from ..program import Program
 from .memory import space_of
 
-_MEMORY = frozenset({"ld", "ldu", "st", "atom", "red", "cp"})
+_MEMORY = frozenset({"ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"})
 _EXCHANGES = frozenset({"shfl", "vote", "match", "redux"})
 
 

@@ -17,7 +17,7 @@ from ..module import Instruction, Kernel, Space
 from ..program import Meeting, Program, Unit
 from ..transfer import load, store, touch
 from ..types import STORAGE_TYPES, VALUE_TYPES
-from . import basic, conversion, floating, integer, memory, video, warp
+from . import basic, conversion, floating, integer, memory, tensor, video, warp
 from .emitter import Emitter, Pool
 from .slices import address_slice
 
@@ -26,7 +26,7 @@ UnitFunction = Callable[[Any, list[Any] | dict[int, Any], Mask | None], Any]
 _TERMINATORS = frozenset({"bra", "brx", "ret", "exit"})
 _ALWAYS_TRACED = frozenset(
     {"ld", "ldu", "st", "atom", "red", "cp", "bar", "barrier", "trap", "shfl", "vote", "match", "redux"}
-)
+).union(tensor.EMITTERS)
 """Instructions that trace mode counts or that synchronise, whatever becomes of their results."""
 _INTEGER_ONLY = {name: function for name, function in integer.EMITTERS.items() if name not in floating.EMITTERS}
 _EMITTERS = {
@@ -37,6 +37,7 @@ _EMITTERS = {
     **memory.EMITTERS,
     **warp.EMITTERS,
     **video.EMITTERS,
+    **tensor.EMITTERS,
 }
 
 

@@ -142,6 +142,7 @@ def test_one_instruction(code: str, expected: int) -> None:
     [
         ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f2};", "counted, not executed"),
         ("wgmma.fence.sync.aligned;", "counted, not executed"),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r2, %r3, %r4, %r5}, [%r1];", "counted, not executed"),
         ("cp.async.bulk.commit_group;", "not executed"),
         ("mbarrier.init.shared.b64 [%rd1], 1;", "counted, not executed"),
         ("frobnicate.u32 %r1, %r2;", "instruction is not supported"),
@@ -212,3 +213,24 @@ def test_line_information_follows_inlined_calls() -> None:
         ("main.cu", 12),
         ("main.cu", 12),
     ]
+
+
+def test_tensor_instructions_are_counted_when_traced() -> None:
+    body = """
+    .shared .align 16 .b8 tile[2048];
+    mov.u32 %r2, tile;
+    mad.lo.u32 %r3, %r1, 32, %r2;
+    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r3];
+    ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r8, %r9}, [%r3+512];
+    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r4,%r5,%r6,%r7}, {%r8,%r9}, {%f1,%f2,%f3,%f4};
+    st.global.f32 [%rd3], %f1;
+    """
+    counts = run(body, mode=Mode.TRACE).counts()
+    assert counts.tensor == 1
+    assert counts.shared_load_requests == 2
+    assert counts.shared_load_wavefronts == 2 * (4 + 2)  # rows 32 bytes apart: eight rows need two wavefronts
+    assert counts.shared_bank_conflicts == 4 + 2
+    with pytest.raises(SimulationError, match="counted, not executed"):
+        run(body)
+    with pytest.raises(SimulationError, match="counted, not executed"):
+        run("wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r2, %r3}, [%rd1], 16;", mode=Mode.TRACE)
