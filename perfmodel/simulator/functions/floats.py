@@ -1,8 +1,8 @@
 """Floating-point functions with the roundings of PTX, element by element (PTX ISA 9.7.3, 9.7.4).
 
-``fma.rn.f32`` is computed as a double-precision product, which is exact, and a double-precision sum, rounded to single:
-where the sum lies within half a double ulp of the middle between two floats, this double rounding differs from the
-hardware by one float ulp.
+``fma.rn.f32`` is an exact double-precision product and one sum; where that sum lies midway between two floats, the error of
+the sum decides, so that rounding to single precision is the only rounding. Results below 2**-126 are rounded twice, which may
+differ from the hardware by one subnormal step.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 Floats = NDArray[Any]
 
 _SPLITTER = 2.0**27 + 1
+_BELOW_SINGLE = np.uint64(2**29 - 1)
+"""Bits of a double's significand that a float does not have."""
+_HALF_SINGLE_ULP = np.uint64(2**28)
 _TINY_F32 = np.float32(np.finfo(np.float32).tiny)
 
 
@@ -38,14 +41,25 @@ def rectify(x: Floats) -> Floats:
 
 
 def fma_f32(a: Floats, b: Floats, c: Floats) -> Floats:
-    """``a * b + c`` in single precision (see the module's text for the only deviation)."""
+    """``a * b + c`` rounded once to single precision (subnormal results: see the module's text)."""
     total = np.multiply(a, b, dtype=np.float64)
     if total.shape == c.shape or c.size == 1:
         total += c
     else:
         total = total + c
+    midway = (total.view(np.uint64) & _BELOW_SINGLE) == _HALF_SINGLE_ULP
+    if midway.any():
+        total = _toward_exact(total, midway, a, b, c)
     single: Floats = total.astype(np.float32)
     return single
+
+
+def _toward_exact(total: Floats, midway: NDArray[np.bool_], a: Floats, b: Floats, c: Floats) -> Floats:
+    """Sums that lie midway between two floats moved by one double ulp to where the exact sum lies."""
+    _, error = _two_sum(np.multiply(a, b, dtype=np.float64), c.astype(np.float64))
+    up, down = midway & (error > 0), midway & (error < 0)
+    moved = np.where(up, np.nextafter(total, np.inf), total)
+    return np.where(down, np.nextafter(total, -np.inf), moved)
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
