@@ -8,7 +8,7 @@ from functools import cached_property
 
 from .module import BasicBlock, Instruction, Kernel, Space, Variable
 from .operands import CARRY, Effects, effects
-from .types import STORAGE_TYPES, ScalarType
+from .types import STORAGE_TYPES, ScalarType, width_bytes
 
 
 class Meeting(Enum):
@@ -221,6 +221,31 @@ class Program:
                     live_in[unit.index] = new
                     changed = True
         return live_out
+
+    @cached_property
+    def register_bytes_per_lane(self) -> int:
+        """Upper bound of the bytes that a lane's registers take at any time, those that live on and those of one unit."""
+        width = [width_bytes(held) for held in self.register_types]
+        living_on = sum(width[index] for index in set().union(*self.live_out))
+        return living_on + max((self._peak_bytes(unit, width) for unit in self.units), default=0)
+
+    def _peak_bytes(self, unit: Unit, width: list[int]) -> int:
+        """Largest number of bytes that are live at once within a unit."""
+        live = set(self.live_out[unit.index])
+        size = peak = sum(width[index] for index in live)
+        for effect in reversed(self.effects[unit.first : unit.first + len(unit.instructions)]):
+            for name in effect.writes:
+                index = self.register_index[name]
+                if index in live:
+                    live.remove(index)
+                    size -= width[index]
+            for name in effect.reads:
+                index = self.register_index[name]
+                if index not in live:
+                    live.add(index)
+                    size += width[index]
+            peak = max(peak, size)
+        return peak
 
     def successors(self, unit: Unit) -> tuple[int, ...]:
         """Units that may follow; the index one past the last stands for the end of the thread."""

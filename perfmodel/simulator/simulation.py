@@ -27,7 +27,6 @@ from .schedule import Reconvergence, Scheduler, Tally
 from .shadow import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, Shadow
 from .totals import launch_counts
 from .translate.translation import Translation
-from .types import width_bytes
 
 
 class Mode(Enum):
@@ -95,6 +94,8 @@ class Simulation:
 
 _TARGET_LANES = 65_536
 """Lanes of a batch at which the arrays of a few registers stay in the second-level cache."""
+_WORKING_BYTES_PER_LANE = 512
+"""Temporaries of one instruction and the analysed addresses that are kept."""
 MAX_BLOCKS = 2**24
 """Blocks of one simulation; at the speed of 0.1 ms a block, half an hour."""
 
@@ -122,9 +123,8 @@ def _batch_rows(program: Program, environment: Environment, budget: Budget) -> i
     """Blocks that run together within the memory budget."""
     threads: int = round_up(int(np.prod(environment.launch.block)), WARP_SIZE)
     arena, shared_bytes = environment.memory.size_bytes, environment.shared_bytes
-    widest = max((len(live) for live in program.live_out), default=0)
-    held = sum(sorted((width_bytes(t) for t in program.register_types), reverse=True)[: widest + 64])
-    per_block = (held + align_up(program.local.size_bytes, 16) + 128) * threads
+    held = program.register_bytes_per_lane + align_up(program.local.size_bytes, 16)
+    per_block = (held + _WORKING_BYTES_PER_LANE) * threads
     shadow = BYTES_PER_SHARED_BYTE + BYTES_PER_SHARED_BYTE_AND_WARP * threads // WARP_SIZE
     per_block += shared_bytes * (1 + (shadow if environment.check else 0))
     available = (budget.memory_bytes - 2 * arena) // 4
