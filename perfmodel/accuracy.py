@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,8 @@ class Accuracy:
     """Agreement over ``n`` runs; errors are fractions of the measured time.
 
     ``scale`` is the median of measured / predicted, ``mape_scaled`` the error after that one factor (published files do
-    not record the clock). ``kendall_tau`` is tau-b. ``regret_topK`` is the fastest measured among the K predicted fastest
+    not record the clock). ``kendall_tau`` is tau-b; it and ``spearman`` are NaN (null in JSON) where all times are alike and no
+    order is defined. ``regret_topK`` is the fastest measured among the K predicted fastest
     over the fastest measured, over one pooled ranking.
     """
 
@@ -34,7 +36,8 @@ class Accuracy:
 
     def to_json(self) -> dict[str, Any]:
         """Names and numbers of the JSON contract."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 
 def regret(predicted: Floats, measured: Floats, top: int) -> float:
@@ -56,6 +59,7 @@ def accuracy(predicted: Floats, measured: Floats) -> Accuracy:
     """
     from scipy.stats import kendalltau, spearmanr
 
+    ordered = np.ptp(predicted) > 0 and np.ptp(measured) > 0
     errors = np.abs(predicted / measured - 1.0)
     scale = float(np.median(measured / predicted))
     return Accuracy(
@@ -66,7 +70,7 @@ def accuracy(predicted: Floats, measured: Floats) -> Accuracy:
         p90_ape=float(np.quantile(errors, 0.9)),
         scale=scale,
         kendall_tau=float(kendalltau(predicted, measured).statistic),
-        spearman=float(spearmanr(predicted, measured).statistic),
+        spearman=float(spearmanr(predicted, measured).statistic) if ordered else math.nan,
         regret_top1=regret(predicted, measured, 1),
         regret_top5=regret(predicted, measured, 5),
         regret_top10=regret(predicted, measured, 10),

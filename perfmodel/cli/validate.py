@@ -101,7 +101,7 @@ def _recount(chosen: Any, rows: Any, gpu: Any) -> None:
 
 
 def _check(name: str, value: float, bound: float | None, *, above: bool) -> None:
-    if bound is not None and (value > bound if above else value < bound):
+    if bound is not None and not (value <= bound if above else value >= bound):
         note(f"check failed: {name} = {value:.4f} is {'above' if above else 'below'} {bound:g}")
         raise typer.Exit(CHECK_FAILED_STATUS)
 

@@ -62,10 +62,31 @@ def _values(document: dict[str, Any], origin: str) -> dict[str, float]:
         if name not in COEFFICIENT_NAMES:
             raise InputError(f"{origin}: unknown coefficient {name!r} (known: {', '.join(COEFFICIENT_NAMES)})")
         value = entry.get("value") if isinstance(entry, dict) else None
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            raise InputError(f"{origin}: coefficient {name} needs a non-negative number as value, not {value!r}")
-        found[name] = float(value)
+        found[name] = _non_negative(value, f"{origin}: coefficient {name} needs a non-negative number as value")
     return found
+
+
+def _non_negative(value: Any, complaint: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise InputError(f"{complaint}, not {value!r}")
+    return float(value)
+
+
+def _log_errors(document: dict[str, Any], origin: str) -> dict[str, float]:
+    """Half widths of the intervals by the evidence that they hold for."""
+    known = [evidence.name.lower() for evidence in Evidence]
+    found = _table(document, "intervals", origin)
+    for name in found:
+        if name not in known:
+            raise InputError(f"{origin}: unknown interval {name!r} (known: {', '.join(known)})")
+    return {name: _non_negative(value, f"{origin}: intervals.{name} must be a number") for name, value in found.items()}
+
+
+def _fitted_gpus(datasets: dict[str, Any], origin: str) -> set[str]:
+    for name, entry in datasets.items():
+        if not isinstance(entry, dict) or not isinstance(entry.get("gpu"), str):
+            raise InputError(f"{origin}: datasets.{name} must be a table that names its gpu")
+    return {entry["gpu"] for entry in datasets.values()}
 
 
 def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
@@ -82,22 +103,22 @@ def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
     if missing:
         raise InputError(f"{origin}: coefficient {missing[0]} is missing")
     datasets = _table(document, "datasets", origin)
-    evidence = _evidence(gpu, {str(entry.get("gpu")) for entry in datasets.values()})
-    intervals = _table(document, "intervals", origin)
+    evidence = _evidence(gpu, _fitted_gpus(datasets, origin))
     return Calibration(
         coefficients=Coefficients(**values),
         evidence=evidence,
         fitted_on=tuple(datasets),
-        log_error_90=intervals.get(evidence.name.lower()),
+        log_error_90=_log_errors(document, origin).get(evidence.name.lower()),
     )
 
 
 def _evidence(gpu: Gpu, fitted: set[str]) -> Evidence:
-    from ..gpus import load_gpu
+    from ..gpus import gpu_ids, load_gpu
 
     if gpu.id in fitted:
         return Evidence.CALIBRATED
-    if any(load_gpu(name).compute_capability == gpu.compute_capability for name in fitted):
+    known = fitted & set(gpu_ids())
+    if any(load_gpu(name).compute_capability == gpu.compute_capability for name in known):
         return Evidence.ARCHITECTURE
     return Evidence.DATA_SHEET
 

@@ -1,0 +1,99 @@
+"""Calibration files: strict keys, what backs a prediction, the interval."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import exp, log
+from pathlib import Path
+
+import pytest
+
+from perfmodel.errors import InputError
+from perfmodel.gpus import gpu_ids, load_gpu
+from perfmodel.time.calibration import Evidence, load_calibration, parse_calibration
+from perfmodel.time.coefficients import COEFFICIENT_NAMES
+from perfmodel.time.fitting import PRIOR
+
+GPU = load_gpu("rtx-3090")
+
+
+def text(datasets: str = "", intervals: str = "", **changed: object) -> str:
+    """A calibration file with the prior's coefficients, some of them changed, or left out where None."""
+    values = asdict(PRIOR) | changed
+    lines = [f"[coefficients.{name}]\nvalue = {value}\n" for name, value in values.items() if value is not None]
+    return "".join(lines) + datasets + intervals
+
+
+def test_every_coefficient_is_read() -> None:
+    found = parse_calibration(text(contention=0.125), "own.toml", GPU)
+    assert found.coefficients.contention == 0.125
+    assert asdict(found.coefficients) == asdict(PRIOR) | {"contention": 0.125}
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (text(contention=None), "contention is missing"),
+        (text(contentoin=1.0), "'contentoin'"),
+        (text(contention=-0.1), "-0.1"),
+        (text(contention='"much"'), "'much'"),
+        (text(contention="true"), "True"),
+        (text(contention="nan"), "nan"),
+        (text(contention="inf"), "inf"),
+        (text() + "[coeficients]\n", "'coeficients'"),
+        (text() + "[coefficients.contention\n", "own.toml"),
+        ("coefficients = 3\n", "coefficients must be a table"),
+        ("coefficients = { contention = 3 }\n", "contention"),
+        (text(datasets="[datasets]\nmine = 3\n"), "datasets.mine"),
+        (text(datasets="[datasets.mine]\ngpu = 3\n"), "datasets.mine"),
+        (text(intervals='[intervals]\ncalibrated = "wide"\n'), "'wide'"),
+        (text(intervals="[intervals]\ncalibrated = -0.1\n"), "-0.1"),
+        (text(intervals="[intervals]\ncalibratd = 0.1\n"), "'calibratd'"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_name(content: str, named: str) -> None:
+    with pytest.raises(InputError, match=r"own\.toml") as refused:
+        parse_calibration(content, "own.toml", GPU)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "asked", "evidence"),
+    [
+        ("rtx-3090", "rtx-3090", Evidence.CALIBRATED),
+        ("rtx-3090", "rtx-a6000", Evidence.ARCHITECTURE),  # both 8.6
+        ("rtx-3090", "a100-pcie-40gb", Evidence.DATA_SHEET),  # 8.6 and 8.0
+        ("from-a-file-of-its-own", "h200", Evidence.DATA_SHEET),
+    ],
+)
+def test_evidence_says_how_near_the_fitted_gpu_is(fitted: str, asked: str, evidence: Evidence) -> None:
+    datasets = f'[datasets.runs]\ngpu = "{fitted}"\n'
+    found = parse_calibration(text(datasets), "own.toml", load_gpu(asked))
+    assert found.evidence is evidence
+    assert found.fitted_on == ("runs",)
+
+
+def test_the_interval_is_a_factor_both_ways() -> None:
+    """|log(measured / predicted)| ≤ log 1.25 for 90 %: from 80 % to 125 % of what was predicted."""
+    datasets = '[datasets.runs]\ngpu = "rtx-3090"\n'
+    intervals = f"[intervals]\ncalibrated = {log(1.25)}\narchitecture = {log(2.0)}\n"
+    content = text(datasets, intervals)
+    found = parse_calibration(content, "own.toml", GPU).interval_s(1.0)
+    assert found == pytest.approx((0.8, 1.25))
+    assert exp(parse_calibration(content, "own.toml", load_gpu("rtx-a6000")).log_error_90 or 0) == pytest.approx(2)
+    assert parse_calibration(content, "own.toml", load_gpu("h200")).interval_s(1.0) is None
+
+
+def test_an_own_file_stands_for_the_shipped_one(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text(memory_efficiency=0.5), encoding="utf-8")
+    assert load_calibration(GPU, str(path)).coefficients.memory_efficiency == 0.5
+    with pytest.raises(InputError, match=r"absent\.toml"):
+        load_calibration(GPU, str(tmp_path / "absent.toml"))
+
+
+def test_the_shipped_calibration_serves_every_gpu() -> None:
+    for gpu_id in gpu_ids():
+        found = load_calibration(load_gpu(gpu_id))
+        assert all(getattr(found.coefficients, name) >= 0 for name in COEFFICIENT_NAMES)
