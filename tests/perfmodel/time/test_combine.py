@@ -1,0 +1,156 @@
+"""The terms joined: a smooth maximum, the tail of the grid, and what must never make a launch faster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmodel.counts import Counts
+from perfmodel.gpus import gpu_ids, load_gpu
+from perfmodel.launch import Launch
+from perfmodel.time.combine import (
+    LIMITER_NAMES,
+    TERM_NAMES,
+    blocks_of_busiest_sm,
+    launch_seconds,
+    limiters,
+    p_norm,
+)
+from perfmodel.time.fitting import PRIOR
+from perfmodel.work import Work
+
+GPU = load_gpu("rtx-2080-ti")
+SMS = 68
+
+positive = st.floats(0, 1e12, allow_subnormal=False)
+
+
+def work(blocks: int = SMS * 4, threads: int = 256, **counts: float) -> Work:
+    return Work(launch=Launch(grid_x=blocks, block_x=threads), counts=Counts(**counts))
+
+
+BUSY = {
+    "warp_instructions": 4e6,
+    "fp32_fma": 2e6,
+    "integer": 5e5,
+    "global_load_requests": 1e5,
+    "global_load_lines": 1e5,
+    "global_load_sectors": 4e5,
+    "shared_load_requests": 1e5,
+    "shared_load_wavefronts": 2e5,
+    "special_function": 1e4,
+    "barriers": 2e4,
+    "l2_read_sectors": 3e5,
+    "dram_read_bytes": 9e6,
+}
+
+
+def seconds(of: Work, resident: int = 2, clock_hz: float | None = None) -> float:
+    return float(launch_seconds(of, resident, GPU, PRIOR, clock_hz)[0])
+
+
+def test_the_norm_of_two_is_pythagoras_and_of_one_the_sum() -> None:
+    assert float(p_norm(2.0, 3.0, 4.0)) == pytest.approx(5)
+    assert float(p_norm(1.0, 3.0, 4.0)) == pytest.approx(7)
+    assert float(p_norm(1000.0, 3.0, 4.0)) == pytest.approx(4)
+    assert float(p_norm(2.0, 0.0, 0.0)) == 0
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(positive, min_size=1, max_size=5), st.floats(1, 50))
+def test_the_norm_lies_between_maximum_and_sum_and_knows_no_order(values: list[float], exponent: float) -> None:
+    found = float(p_norm(exponent, *values))
+    assert max(values) * (1 - 1e-9) <= found <= sum(values) * (1 + 1e-9) + 1e-300
+    assert float(p_norm(exponent, *reversed(values))) == pytest.approx(found)
+
+
+def test_a_full_wave_has_no_tail() -> None:
+    executed, resident = blocks_of_busiest_sm(SMS * 3, 3, GPU)
+    assert (float(executed), float(resident)) == (3, 3)
+
+
+def test_one_block_more_than_a_wave_makes_one_sm_work_longer() -> None:
+    """69 blocks, one at a time: an SM runs 69/68 on average, the busiest 2, the tail fades as exp(−waves/4)."""
+    executed, _ = blocks_of_busiest_sm(SMS + 1, 1, GPU)
+    average = 69 / 68
+    assert float(executed) == pytest.approx(average + (2 - average) * np.exp(-average / 4))
+    many, _ = blocks_of_busiest_sm(SMS * 100 + 1, 1, GPU)
+    assert float(many) == pytest.approx(100 + 1 / 68, abs=1e-6)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(1, 10**7), st.integers(1, 32))
+def test_the_busiest_sm_runs_between_the_average_and_the_next_whole_block(blocks: int, resident: int) -> None:
+    executed, together = blocks_of_busiest_sm(blocks, resident, GPU)
+    assert blocks / SMS <= float(executed) <= -(-blocks // SMS) * (1 + 1e-12)
+    assert 1 <= float(together) <= resident
+
+
+def test_dram_alone_takes_bytes_over_bandwidth() -> None:
+    """A gigabyte and hardly anything else: the smooth maximum adds less than a thousandth."""
+    found = seconds(work(dram_read_bytes=1e9))
+    alone = 1e9 / (GPU.dram_read_bytes_per_s * PRIOR.memory_efficiency)
+    assert alone <= found < alone * 1.001
+
+
+def test_arithmetic_alone_takes_instructions_over_lanes() -> None:
+    """Full waves of 10⁹ multiply-adds: 32 lanes of each on 68 SMs with 64 lanes, and never faster than that."""
+    launch = work(blocks=SMS * 1000, fp32_fma=1e9, warp_instructions=1e9)
+    _, terms = launch_seconds(launch, 4, GPU, PRIOR)
+    assert float(terms.arithmetic) == pytest.approx(1e9 * 32 / 64 / SMS / GPU.boost_clock_hz)
+    assert seconds(launch, 4) >= float(terms.arithmetic)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.sampled_from(sorted(BUSY)), st.floats(1, 100), st.sampled_from(gpu_ids()), st.integers(1, 16))
+def test_more_of_anything_is_never_faster(name: str, factor: float, gpu_id: str, resident: int) -> None:
+    gpu = load_gpu(gpu_id)
+    before = float(launch_seconds(work(**BUSY), resident, gpu, PRIOR)[0])
+    after = float(launch_seconds(work(**BUSY | {name: BUSY[name] * factor}), resident, gpu, PRIOR)[0])
+    assert after >= before * (1 - 1e-9)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.floats(1, 50), st.floats(1, 50))
+def test_more_round_trips_and_longer_loops_are_never_faster(trips: float, growth: float) -> None:
+    base = replace(work(**BUSY), loop_code_bytes=GPU.instruction_cache_l1_bytes * trips)
+    longer = replace(base, loop_code_bytes=base.loop_code_bytes * growth)
+    waiting = replace(base, global_round_trips=growth)
+    assert seconds(longer) >= seconds(base) * (1 - 1e-9)
+    assert seconds(waiting) >= seconds(base) * (1 - 1e-9)
+
+
+def test_the_clock_moves_the_sm_and_not_the_memory() -> None:
+    compute, memory = work(fp32_fma=1e9, warp_instructions=1e9), work(dram_read_bytes=1e9)
+    assert seconds(compute, clock_hz=2e9) == pytest.approx(seconds(compute, clock_hz=1e9) / 2)
+    assert seconds(memory, clock_hz=2e9) == pytest.approx(seconds(memory, clock_hz=1e9), rel=1e-3)
+
+
+def test_no_time_is_below_any_throughput_term() -> None:
+    total, terms = launch_seconds(work(**BUSY), 4, GPU, PRIOR)
+    for name in ("arithmetic", "slow_pipes", "issue", "shared_pipe", "sectors", "l2", "dram"):
+        assert float(total) >= float(getattr(terms, name)) * (1 - 1e-9), name
+
+
+def test_the_limiter_is_the_largest_term_and_never_the_launch_overhead() -> None:
+    _, terms = launch_seconds(work(dram_read_bytes=1e9), 4, GPU, PRIOR)
+    assert LIMITER_NAMES[int(limiters(terms)[0])] == "dram"
+    _, terms = launch_seconds(work(fp32_fma=1e9), 4, GPU, PRIOR)
+    assert LIMITER_NAMES[int(limiters(terms)[0])] == "arithmetic"
+    assert set(TERM_NAMES) - set(LIMITER_NAMES) == {"launch_overhead"}
+
+
+def test_many_launches_at_once_take_what_each_takes_alone() -> None:
+    blocks, resident = np.array([1, 68, 500]), np.array([1, 2, 8])
+    counts = {name: value * np.array([0.01, 1.0, 7.0]) for name, value in BUSY.items()}
+    many = Work(launch=Launch(grid_x=blocks, block_x=np.array([32, 64, 256])), counts=Counts(**counts))
+    total, terms = launch_seconds(many, resident, GPU, PRIOR)
+    for i in range(3):
+        one = Work(launch=Launch(grid_x=int(blocks[i]), block_x=(32, 64, 256)[i]), counts=many.counts.at(i))
+        alone, parts = launch_seconds(one, int(resident[i]), GPU, PRIOR)
+        assert float(total[i]) == pytest.approx(float(alone), rel=1e-12)
+        assert float(terms.at(i).load_latency) == pytest.approx(float(parts.load_latency), rel=1e-12)

@@ -1,0 +1,128 @@
+"""Each term of the time model on a GPU whose numbers are known, with the arithmetic visible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmodel.counts import COUNT_NAMES, Counts
+from perfmodel.gpus import gpu_ids, load_gpu
+from perfmodel.time import terms
+from perfmodel.time.calibration import load_calibration
+from perfmodel.time.fitting import PRIOR
+
+TURING = load_gpu("rtx-2080-ti")  # 68 SMs, 64 FP32 and 64 separate integer lanes each
+AMPERE = load_gpu("rtx-3090")  # 82 SMs, 128 FP32 lanes, 64 of them for integers too
+PASCAL = load_gpu("gtx-1080-ti")  # 28 SMs, 128 lanes for both
+SMS = 68
+
+
+def test_separate_ports_work_side_by_side() -> None:
+    counts = Counts(fp32_fma=SMS * 100, fp32_other=SMS * 20, integer=SMS * 90)
+    assert terms.arithmetic_cycles(counts, TURING) == max(120 * 32 / 64, 90 * 32 / 64)
+
+
+def test_half_shared_ports_add_up_and_integers_have_half_of_them() -> None:
+    counts = Counts(fp32_fma=82 * 100, integer=82 * 60)
+    assert terms.arithmetic_cycles(counts, AMPERE) == (100 + 60) * 32 / 128
+    mostly_integer = Counts(fp32_fma=82 * 10, integer=82 * 60)
+    assert terms.arithmetic_cycles(mostly_integer, AMPERE) == 60 * 32 / 64
+
+
+def test_same_ports_add_up() -> None:
+    counts = Counts(fp32_fma=28 * 100, integer=28 * 60)
+    assert terms.arithmetic_cycles(counts, PASCAL) == (100 + 60) * 32 / 128
+
+
+def test_the_slowest_of_the_rare_pipes_counts() -> None:
+    """Turing: 2 FP64 lanes, 16 special-function lanes, half precision at the FP32 rate."""
+    counts = Counts(fp64=SMS * 3, special_function=SMS * 8, conversion=SMS * 2, fp16=SMS * 4)
+    assert terms.slow_pipe_cycles(counts, TURING) == max(3 * 32 / 2, (8 + 2) * 32 / 16, 4 * 32 / 64)
+
+
+def test_four_schedulers_issue_four_instructions_a_cycle() -> None:
+    assert terms.issue_cycles(Counts(warp_instructions=SMS * 400), TURING) == 100
+
+
+def test_a_shared_access_costs_its_instruction_or_its_wavefronts() -> None:
+    instruction, wavefront = TURING.shared_cycles_per_instruction, TURING.shared_cycles_per_wavefront
+    free = Counts(shared_load_requests=SMS * 10, shared_load_wavefronts=SMS * 10)
+    assert terms.shared_pipe_cycles(free, TURING) == pytest.approx(10 * max(instruction, wavefront))
+    conflicts = Counts(shared_store_requests=SMS * 10, shared_store_wavefronts=SMS * 320)
+    assert terms.shared_pipe_cycles(conflicts, TURING) == pytest.approx(320 * wavefront)
+
+
+def test_global_requests_and_shuffles_pass_the_same_pipe() -> None:
+    """A scattered load looks up 32 lines, 4 a cycle; a contiguous one takes its one cycle."""
+    scattered = Counts(global_load_requests=SMS, global_load_lines=SMS * 32)
+    contiguous = Counts(global_load_requests=SMS, global_load_lines=SMS)
+    assert terms.shared_pipe_cycles(scattered, TURING) == 32 / 4
+    assert terms.shared_pipe_cycles(contiguous, TURING) == 1
+    others = Counts(shuffles=SMS * 3, global_store_requests=SMS * 2, global_reduction_requests=SMS)
+    assert terms.shared_pipe_cycles(others, TURING) == pytest.approx(3 * TURING.shared_cycles_per_instruction + 2 + 1)
+
+
+def test_sectors_of_local_memory_go_the_same_way() -> None:
+    counts = Counts(
+        global_load_sectors=SMS * 4, global_store_sectors=SMS * 3, local_load_sectors=SMS * 2, local_store_sectors=SMS
+    )
+    expected = (4 + 3 + 2 + 1) * 32 / TURING.l1_bytes_per_cycle_per_sm * PRIOR.sector_cycles
+    assert terms.sector_cycles(counts, TURING, PRIOR) == pytest.approx(expected)
+
+
+def test_code_that_fits_the_instruction_cache_is_fetched_for_nothing() -> None:
+    counts = Counts(warp_instructions=SMS * 1000.0)
+    size = TURING.instruction_cache_l1_bytes
+    assert terms.fetch_cycles(counts, size, TURING, PRIOR) == 0
+    # 4/3 of the cache: a quarter of the loop lies beyond it and pushes out as much again
+    assert terms.fetch_cycles(counts, size * 4 / 3, TURING, PRIOR) == pytest.approx(
+        1000 * 2 / 4 * PRIOR.fetch_cycles_per_instruction
+    )
+    assert terms.fetch_cycles(counts, size * 100, TURING, PRIOR) == pytest.approx(
+        1000 * PRIOR.fetch_cycles_per_instruction
+    )
+
+
+def test_a_barrier_waits_for_the_arrival_of_all_warps() -> None:
+    """8 warps of 32 threads, 16 threads a cycle, then shared memory's latency."""
+    expected = 8 * 32 / 16 + PRIOR.barrier_latencies * TURING.shared_latency_cycles
+    assert terms.barrier_cycles(8, TURING, PRIOR) == pytest.approx(expected)
+
+
+def test_memory_has_a_clock_of_its_own() -> None:
+    counts = Counts(l2_read_sectors=600.0, l2_write_sectors=400.0, dram_read_bytes=3e6, dram_write_bytes=1e6)
+    efficiency = PRIOR.memory_efficiency
+    assert terms.l2_seconds(counts, TURING, PRIOR) == pytest.approx(
+        1000 * 32 / (TURING.l2_read_bytes_per_s * efficiency)
+    )
+    assert terms.dram_seconds(counts, TURING, PRIOR) == pytest.approx(4e6 / (TURING.dram_read_bytes_per_s * efficiency))
+
+
+OF_COUNTS = (terms.arithmetic_cycles, terms.slow_pipe_cycles, terms.issue_cycles, terms.shared_pipe_cycles)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.data())
+def test_no_term_falls_when_a_count_grows(data: st.DataObject) -> None:
+    gpu = load_gpu(data.draw(st.sampled_from(gpu_ids())))
+    coefficients = load_calibration(gpu).coefficients
+    values: dict[str, Any] = {name: float(data.draw(st.integers(0, 10**9), label=name)) for name in COUNT_NAMES}
+    grown = data.draw(st.sampled_from(COUNT_NAMES))
+    before, after = Counts(**values), Counts(**values | {grown: values[grown] * 2 + 1})
+    pairs = [(term(before, gpu), term(after, gpu)) for term in OF_COUNTS]
+    fitted = (terms.sector_cycles, terms.l2_seconds, terms.dram_seconds)
+    pairs += [(term(before, gpu, coefficients), term(after, gpu, coefficients)) for term in fitted]
+    for low, high in pairs:
+        assert 0 <= low <= high
+
+
+def test_arrays_give_what_their_elements_give() -> None:
+    rng = np.random.default_rng(5)
+    columns = {name: rng.integers(0, 10**6, 4).astype(np.float64) for name in COUNT_NAMES}
+    many = Counts(**columns)
+    for term in OF_COUNTS:
+        assert term(many, AMPERE).tolist() == [float(term(many.at(i), AMPERE)) for i in range(4)]
