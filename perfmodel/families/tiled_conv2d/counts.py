@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from ...counts import Counts
 from ...definitions import FLOAT_BYTES, SECTOR_BYTES
-from ..lanes import Floats
+from ..lanes import Floats, distinct_rows
 from .fill import fill_totals
 from .geometry import Geometry
 from .problem import TiledConv2d
@@ -34,8 +36,17 @@ def _patch_sectors(problem: TiledConv2d, sizes: Geometry) -> Floats:
 def closed_form(problem: TiledConv2d, sizes: Geometry) -> Counts:
     """Counts of n configurations; requests and wavefronts are exact, sectors averaged over alignments.
 
-    Instruction classes other than FMA are estimates; ``compiled`` fidelity replaces them by the compiler's.
+    Instruction classes other than FMA are estimates; ``compiled`` fidelity replaces them by the compiler's. Configurations
+    with the same sizes have the same counts, which are worked out once.
     """
+    names = ("block_x", "block_y", "tile_x", "tile_y", "row_length", "use_shmem")
+    first, inverse = distinct_rows(*(getattr(sizes, name).astype(np.int64) for name in names))
+    kept = Geometry(**{field.name: getattr(sizes, field.name)[first] for field in fields(Geometry)})
+    counts = _closed_form(problem, kept)
+    return Counts(**{name: value if np.ndim(value) == 0 else value[inverse] for name, value in counts.items()})
+
+
+def _closed_form(problem: TiledConv2d, sizes: Geometry) -> Counts:
     blocks = (sizes.grid_x * sizes.grid_y).astype(np.float64)
     warps = blocks * -(-sizes.block_x * sizes.block_y // 32)
     fill_requests, fill_sectors, fill_lines, fill_wavefronts = fill_totals(problem, sizes)

@@ -17,7 +17,7 @@ from ...work import Work
 from ..base import Batch, Check, Family, Product, Space
 from .counts import closed_form
 from .fill import round_trips
-from .geometry import geometry
+from .geometry import Geometry, geometry
 from .problem import TiledConv2d, TiledConv2dConfiguration
 from .reference import convolve
 from .registers import estimate
@@ -63,8 +63,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
 
     def checks(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """A block must have at least one whole warp."""
-        sizes = geometry(problem, batch)
-        threads = sizes.block_x * sizes.block_y
+        threads = batch["block_size_x"].astype(np.int64) * batch["block_size_y"]
         return (
             Check(
                 reason="threads per block",
@@ -77,15 +76,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
 
     def launch(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> Launch:
         """One block for each tile of outputs."""
-        sizes = geometry(problem, batch)
-        shared = np.where(sizes.use_shmem, 4 * sizes.row_length * sizes.patch_height, 0)
-        return Launch(
-            grid_x=sizes.grid_x,
-            grid_y=sizes.grid_y,
-            block_x=sizes.block_x,
-            block_y=sizes.block_y,
-            static_shared_bytes=shared,
-        )
+        return _launch(geometry(problem, batch))
 
     def work(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> Work:
         """Counts of the load phase and the compute phase; see ``fill`` and ``taps``."""
@@ -95,7 +86,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
         looped = keeps_row_loop(problem, sizes)
         straight = outputs * problem.filter_height * problem.filter_width + taps
         return Work(
-            launch=self.launch(problem, batch, gpu),
+            launch=_launch(sizes),
             counts=closed_form(problem, sizes),
             global_round_trips=np.where(sizes.use_shmem, round_trips(sizes), 1 + taps / 16),
             independent_chains=outputs.astype(np.float64),
@@ -172,6 +163,16 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
     def tolerance(self, problem: TiledConv2d) -> float:
         """Half a unit in the last place for each rounded sum of the chain of taps, relative to the largest output."""
         return float(np.finfo(np.float32).eps * (2 + np.sqrt(problem.filter_height * problem.filter_width)))
+
+
+def _launch(sizes: Geometry) -> Launch:
+    return Launch(
+        grid_x=sizes.grid_x,
+        grid_y=sizes.grid_y,
+        block_x=sizes.block_x,
+        block_y=sizes.block_y,
+        static_shared_bytes=np.where(sizes.use_shmem, 4 * sizes.row_length * sizes.patch_height, 0),
+    )
 
 
 FAMILY = TiledConv2dFamily()

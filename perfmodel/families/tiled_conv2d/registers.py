@@ -5,7 +5,7 @@ What was seen in some thousand compiled configurations (NVRTC and ptxas 12.9, 15
 - The assembler aims at the registers with which an SM is full of threads: 32 where it holds 2,048 threads, 40 at 1,536, 64 at
   1,024. It needs fewer for few outputs.
 - Up to 8.x it reorders the multiply-adds so that each loaded tap is used at once for all outputs. Where rows of the patch serve
-  several filter rows (``block_size_y < filter_height``) and the straight code is long, it gives up and keeps taps up to the limit.
+  several filter rows (``block_size_y < filter_height``) and the straight code is long, it gives up and keeps taps.
 - From 9.0 on it does not reorder: taps of rows that serve later outputs stay in registers from their first use.
 """
 

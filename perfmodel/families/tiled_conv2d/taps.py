@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...definitions import SECTOR_BYTES, WARP_SIZE
-from ..lanes import Floats, Integers, over_unique, requests, segments_touched, warp_kinds, wavefronts
+from ...definitions import LINE_BYTES, SECTOR_BYTES
+from ..lanes import Floats, Integers, Warps, over_unique, over_warps, requests, segments_touched, wavefronts
 from .geometry import Geometry
 from .problem import TiledConv2d
 
 _WORD_BYTES = 4
+_ROW_DISTANCE = 1 << 20
 FULL_UNROLL_LIMIT = 5400
 """Multiply-adds of a thread from which the front end keeps the filter-row loop (NVRTC 12.9: 24 outputs of 15 × 15 taps)."""
 
@@ -41,40 +42,46 @@ def tap_loads(problem: TiledConv2d, sizes: Geometry) -> Integers:
     return np.asarray(columns * np.where(keeps_row_loop(problem, sizes), looped, rows), np.int64)
 
 
-def _tap_wavefronts(block_x: Integers, block_y: Integers, row_length: Integers) -> tuple[Integers]:
-    kinds = warp_kinds(block_x, block_y)
-    return (wavefronts(kinds, kinds.x + kinds.y * row_length[:, None, None], kinds.present),)
+def _tap_wavefronts(warps: Warps, block_x: Integers, row_length: Integers) -> tuple[Floats, ...]:
+    return (wavefronts(warps.x + warps.y * row_length[:, None], warps.present),)
 
 
-def tap_wavefronts(sizes: Geometry) -> Integers:
+def tap_wavefronts(sizes: Geometry) -> Floats:
     """Wavefronts of one shared tap load by all warps of a block."""
-    (total,) = over_unique(_tap_wavefronts, sizes.block_x, sizes.block_y, sizes.row_length)
+    (total,) = over_unique(_tap_block, sizes.block_x, sizes.block_y, sizes.row_length)
     return np.asarray(total)
 
 
-def _direct_taps(block_x: Integers, block_y: Integers, alignment: Integers) -> tuple[Floats, Floats]:
-    kinds = warp_kinds(block_x, block_y)
-    word = kinds.x + kinds.y * (1 << 20)
+def _tap_block(block_x: Integers, block_y: Integers, row_length: Integers) -> tuple[Floats, ...]:
+    return over_warps(_tap_wavefronts, block_x, block_y, row_length)
+
+
+def _direct_taps(warps: Warps, block_x: Integers) -> tuple[Floats, ...]:
+    word, unaligned = warps.x + warps.y * _ROW_DISTANCE, np.ones_like(block_x)
     return (
-        segments_touched(kinds, word, kinds.present, SECTOR_BYTES // _WORD_BYTES, alignment),
-        segments_touched(kinds, word, kinds.present, WARP_SIZE, alignment),
+        segments_touched(word, warps.present, SECTOR_BYTES // _WORD_BYTES, unaligned),
+        segments_touched(word, warps.present, LINE_BYTES // _WORD_BYTES, unaligned),
     )
+
+
+def _direct_block(block_x: Integers, block_y: Integers) -> tuple[Floats, ...]:
+    return over_warps(_direct_taps, block_x, block_y)
 
 
 def direct_tap_segments(sizes: Geometry) -> tuple[Floats, Floats]:
     """Sectors and lines of one global tap load by all warps of a block, averaged over alignments (no shared patch)."""
-    sectors, lines = over_unique(_direct_taps, sizes.block_x, sizes.block_y, np.ones_like(sizes.block_x))
+    sectors, lines = over_unique(_direct_block, sizes.block_x, sizes.block_y)
     return sectors, lines
 
 
-def _stores(block_x: Integers, rows: Integers, columns: Integers, alignment: Integers) -> tuple[Floats, Floats]:
-    kinds = warp_kinds(block_x, rows)
-    active = kinds.present & (kinds.x < columns[:, None, None])
-    word = kinds.x + kinds.y * (1 << 20)
-    return (
-        requests(kinds, active).astype(np.float64),
-        segments_touched(kinds, word, active, SECTOR_BYTES // _WORD_BYTES, alignment),
-    )
+def _stores(warps: Warps, block_x: Integers, columns: Integers, alignment: Integers) -> tuple[Floats, ...]:
+    active = warps.present & (warps.x < columns[:, None])
+    word = warps.x + warps.y * _ROW_DISTANCE
+    return requests(active), segments_touched(word, active, SECTOR_BYTES // _WORD_BYTES, alignment)
+
+
+def _store_block(block_x: Integers, rows: Integers, columns: Integers, alignment: Integers) -> tuple[Floats, ...]:
+    return over_warps(_stores, block_x, rows, columns, alignment)
 
 
 def store_totals(problem: TiledConv2d, sizes: Geometry) -> tuple[Floats, Floats]:
@@ -83,7 +90,7 @@ def store_totals(problem: TiledConv2d, sizes: Geometry) -> tuple[Floats, Floats]
     alignment = np.gcd(np.gcd(sizes.block_x, problem.image_width), 8)
     for columns, across in _parts(problem.image_width, sizes.outputs_x, sizes.block_x, sizes.grid_x, sizes.tile_x):
         for rows, down in _parts(problem.image_height, sizes.outputs_y, sizes.block_y, sizes.grid_y, sizes.tile_y):
-            each, sectors = over_unique(_stores, sizes.block_x, rows, columns, alignment)
+            each, sectors = over_unique(_store_block, sizes.block_x, rows, columns, alignment)
             requests_total += each * across * down
             sectors_total += sectors * across * down
     return requests_total, sectors_total
