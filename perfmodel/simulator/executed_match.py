@@ -56,10 +56,11 @@ class _Aligner:
         """Best alignment of two ordered lists of sibling regions."""
         key = (machine, ptx)
         if key not in self.known:
-            self.known[key] = (
-                self._same(machine, ptx) or self._between_anchors(machine, ptx) or self._search(machine, ptx)
-            )
+            self.known[key] = self._direct(machine, ptx) or self._search(machine, ptx)
         return self.known[key]
+
+    def _direct(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment | None:
+        return self._same(machine, ptx) or self._between_anchors(machine, ptx)
 
     def _between_anchors(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment | None:
         """Long lists (unrolled loops) are cut at regions that agree in kind and features, and searched in between."""
@@ -101,6 +102,26 @@ class _Aligner:
         return Alignment((Match(m, p), *inner.matches), inner.cost + distance, inner.certain)
 
     def _search(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment:
+        """Least cost of all operations on the first regions; lists with the first PTX region dissolved are done before.
+
+        Going from the shortest of them on, long lists need no deep recursion.
+        """
+        pending: list[tuple[int, ...]] = []
+        forest = ptx
+        while (machine, forest) not in self.known:
+            direct = self._direct(machine, forest) if pending else None
+            if direct is not None:
+                self.known[machine, forest] = direct
+                break
+            pending.append(forest)
+            if not forest:
+                break
+            forest = self.ptx[forest[0]].children + forest[1:]
+        for forest in reversed(pending):
+            self.known[machine, forest] = self._least(machine, forest)
+        return self.known[machine, ptx]
+
+    def _least(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment:
         if len(machine) * len(ptx) > _MAX_SEARCH:
             pairs = [self._pair(m, p) for m, p in zip(machine, ptx, strict=False)]
             return Alignment(_join(pairs).matches, float(abs(len(machine) - len(ptx))), False)

@@ -234,3 +234,13 @@ def test_regions_of_a_loop_with_a_break() -> None:
     ]
     assert regions[1].latch == 2
     assert not regions[1].tests_at_end
+
+
+def test_hundreds_of_branches_that_all_became_predicates_are_aligned() -> None:
+    branches = 600
+    edges = [edge for b in range(branches) for edge in ((2 * b, 2 * b + 1), (2 * b, 2 * b + 2), (2 * b + 1, 2 * b + 2))]
+    ptx = region_tree(Graph(edges=tuple(edges), exits=(2 * branches,), features=features(*([0, 1] * branches), 0)))
+    machine = region_tree(Graph(edges=((0, 1), (0, 2), (1, 2)), exits=(2,), features=features(branches - 1, 7, 0)))
+    found = align(machine, ptx)
+    assert found.matches[0] == Match(0, 0)
+    assert len(found.matches) == 2
