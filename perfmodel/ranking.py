@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .conditions import Conditions
 from .errors import InfeasibleError, InputError
-from .evaluation import Evaluation
+from .evaluation import FITS, Evaluation
 from .facts import Advance, Facts, no_progress
 from .families.base import Batch, Family, Space
 from .families.registry import family_of
@@ -64,7 +64,8 @@ class _Survey:
 
     candidates: int
     rejected: Counter[str]
-    example: str
+    examples: dict[str, str]
+    """For each reason one rejected candidate's message."""
     best: list[tuple[Batch[Any], NDArray[np.float64]]]
 
 
@@ -82,7 +83,7 @@ def _joined(parts: list[tuple[Batch[Any], NDArray[np.float64]]]) -> tuple[Batch[
 
 def survey(family: Family[Any, Any], problem: Any, under: Conditions, keep: int) -> _Survey:
     """Evaluate every candidate analytically; memory stays bounded whatever the space's size."""
-    found = _Survey(0, Counter(), "", [])
+    found = _Survey(0, Counter(), {}, [])
     for product in family.space(problem, under.gpu).products:
         parts: list[tuple[Batch[Any], NDArray[np.float64]]] = []
         for every in Space((product,)).chunks():
@@ -92,8 +93,10 @@ def survey(family: Family[Any, Any], problem: Any, under: Conditions, keep: int)
             evaluation = evaluate_under(family, problem, chunk, under)
             found.candidates += len(chunk)
             found.rejected.update(evaluation.rejected())
-            if not found.example and np.isinf(evaluation.seconds).any():
-                found.example = str(evaluation.rejection(int(np.isinf(evaluation.seconds).argmax()), under.gpu))
+            codes, first = np.unique(evaluation.reason_codes, return_index=True)
+            for code, index in zip(codes.tolist(), first.tolist(), strict=True):
+                if code != FITS and evaluation.reasons[code] not in found.examples:
+                    found.examples[evaluation.reasons[code]] = str(evaluation.rejection(index, under.gpu))
             parts = [_fastest(*_joined([*parts, (chunk, evaluation.seconds)]), keep)]
         found.best += [part for part in parts if len(part[0])]
     return found
@@ -135,8 +138,10 @@ def rank_under(
         fidelity = Fidelity.SIMULATED
     found = survey(family, problem, under, size)
     if not found.best:
+        most = max(found.rejected, key=found.rejected.__getitem__, default="")
+        why = found.examples.get(most, "its space is empty")
         raise InfeasibleError(
-            f"none of the {found.candidates} configurations of {family.name} fits {under.gpu.id}: {found.example}"
+            f"none of the {found.candidates} configurations of {family.name} fits {under.gpu.id}: {why}"
         )
     notes: list[str] = []
     if fidelity is Fidelity.ANALYTIC:

@@ -10,6 +10,8 @@ import functools
 import hashlib
 import io
 import json
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.resources import files
@@ -116,7 +118,9 @@ def read_store(data: bytes, origin: str) -> CountsStore:
                 values=np.ascontiguousarray(content["values"].T),
                 exact=content["exact"],
             )
-    except (OSError, ValueError, KeyError) as error:
+    except InputError:
+        raise
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"counts store {origin} is damaged: {error}") from error
 
 
