@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
+from .sass_dominators import DominatorTree
 from .sass_flow import ControlFlow
 
 _ROOT = -1
@@ -65,15 +66,8 @@ def _back_edges(graph: nx.DiGraph[int]) -> list[tuple[int, int]]:
     """Edges whose head dominates their tail; without an edge to an earlier address there is no cycle to look for."""
     if all(a < b for a, b in graph.edges):
         return []
-    dominator = nx.immediate_dominators(graph, _ROOT)
-    found = []
-    for tail, header in graph.edges:
-        block = tail
-        while block not in (header, _ROOT):
-            block = dominator[block]
-        if block == header:
-            found.append((tail, header))
-    return found
+    dominators = DominatorTree(nx.immediate_dominators(graph, _ROOT))
+    return [(tail, header) for tail, header in graph.edges if dominators.dominates(header, tail)]
 
 
 def _body(graph: nx.DiGraph[int], tail: int, header: int) -> set[int]:

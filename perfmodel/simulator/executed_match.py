@@ -22,6 +22,9 @@ _UNROLL = 0.05
 _MAX_COPIES = 4
 _MAX_SEARCH = 2500
 """Most pairs of siblings without equal ones that are searched; beyond, siblings are paired in order, which is not certain."""
+_MAX_LIST = 1000
+_ANCHORED_PAIRS = 1_000_000
+"""Most pairs of siblings among which equal ones are looked for."""
 _SEARCHED_PAIRS = 400
 """Pairs of siblings up to which every alignment is considered; a search costs the third power of the lists' length."""
 
@@ -64,7 +67,7 @@ class _Aligner:
 
     def _between_anchors(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment | None:
         """Long lists (unrolled loops) are cut at regions that agree in kind and features, and searched in between."""
-        if len(machine) * len(ptx) <= _SEARCHED_PAIRS:
+        if not _SEARCHED_PAIRS < len(machine) * len(ptx) <= _ANCHORED_PAIRS:
             return None
         kinds: list[list[tuple[object, object]]] = [
             [(regions[i].is_loop, features[i]) if any(features[i]) else (side, i) for i in listed]
@@ -106,6 +109,8 @@ class _Aligner:
 
         Going from the shortest of them on, long lists need no deep recursion.
         """
+        if len(machine) * len(ptx) > _MAX_SEARCH or len(ptx) > _MAX_LIST:
+            return self._in_order(machine, ptx)
         pending: list[tuple[int, ...]] = []
         forest = ptx
         while (machine, forest) not in self.known:
@@ -121,10 +126,12 @@ class _Aligner:
             self.known[machine, forest] = self._least(machine, forest)
         return self.known[machine, ptx]
 
+    def _in_order(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment:
+        """Siblings paired in order as far as both lists go."""
+        pairs = [self._pair(m, p) for m, p in zip(machine, ptx, strict=False)]
+        return Alignment(_join(pairs).matches, float(abs(len(machine) - len(ptx))), False)
+
     def _least(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment:
-        if len(machine) * len(ptx) > _MAX_SEARCH:
-            pairs = [self._pair(m, p) for m, p in zip(machine, ptx, strict=False)]
-            return Alignment(_join(pairs).matches, float(abs(len(machine) - len(ptx))), False)
         if not machine:
             loops = sum(self.ptx[p].is_loop for p in ptx)
             return Alignment((), _INLINE_BRANCH * len(ptx) + _INLINE_LOOP * loops, loops == 0)

@@ -15,7 +15,9 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-_START, _END = -1, -2
+from ..compiler.sass_dominators import DominatorTree
+
+_END = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,25 +65,51 @@ def region_tree(graph: Graph, entry: int = 0) -> tuple[Region, ...]:
     flow.add_edges_from(graph.edges)
     flow = flow.subgraph(nx.descendants(flow, entry) | {entry}).copy()
     order = _order(flow, graph.edges, entry)
-    dominator = _chain({entry: entry} | nx.immediate_dominators(flow, entry))
-    latches = _latches(flow, dominator)
+    dominators = DominatorTree(nx.immediate_dominators(flow, entry))
+    latches = _latches(flow, dominators)
     loops = _innermost_loops(flow, latches)
     postdominators = _postdominators(flow, graph.exits, loops)
     region_of: dict[int, int] = {}
     members: list[list[int]] = []
     parents: list[int | None] = []
     for block in order:
-        same = _equivalent_dominator(block, dominator, loops, postdominators)
-        if same is not None:
-            region_of[block] = region_of[same]
-            members[region_of[same]].append(block)
-            continue
-        around = _enclosing(block, dominator, loops)
-        region_of[block] = len(members)
-        members.append([block])
-        parents.append(None if around is None else region_of[around])
+        same, around = _above(block, dominators, loops, postdominators, region_of, members)
+        if same is None:
+            region_of[block] = len(members)
+            members.append([block])
+            parents.append(around)
+        else:
+            region_of[block] = same
+            members[same].append(block)
     latch_of = {header: {region_of[tail] for tail in tails} for header, tails in latches.items()}
     return _regions(graph, members, parents, latch_of)
+
+
+def _above(
+    block: int,
+    dominators: DominatorTree,
+    loops: dict[int, tuple[int, ...]],
+    postdominators: DominatorTree,
+    region_of: dict[int, int],
+    members: list[list[int]],
+) -> tuple[int | None, int | None]:
+    """The region that a block belongs to, None for a new one, and the region around it.
+
+    Goes up the dominators region by region: where a block does not postdominate one member of a region, it postdominates none.
+    The region around is the nearest one that lies in no loop that the block, or the block's own loop, is not in.
+    """
+    is_header = bool(loops[block]) and loops[block][0] == block
+    allowed = set(loops[block][1:] if is_header else loops[block])
+    around: int | None = None
+    dominator = dominators.parent.get(block)
+    while dominator is not None:
+        region = region_of[dominator]
+        if loops[dominator] == loops[block] and postdominators.dominates(block, dominator):
+            return region, None
+        if around is None and set(loops[dominator]) <= allowed:
+            around = region
+        dominator = dominators.parent.get(members[region][0])
+    return None, around
 
 
 def _order(flow: nx.DiGraph[int], edges: Sequence[tuple[int, int]], entry: int) -> list[int]:
@@ -105,35 +133,11 @@ def _order(flow: nx.DiGraph[int], edges: Sequence[tuple[int, int]], entry: int) 
     return finished[::-1]
 
 
-def _chain(immediate: dict[int, int]) -> dict[int, tuple[int, ...]]:
-    """Strict dominators of every block, nearest first."""
-    chains: dict[int, tuple[int, ...]] = {}
-
-    def chain(block: int) -> tuple[int, ...]:
-        pending = []
-        while block not in chains:
-            pending.append(block)
-            above = immediate.get(block)
-            if above is None or above == block:
-                chains[block] = ()
-                break
-            block = above
-        for node in reversed(pending):
-            if node not in chains:
-                above = immediate[node]
-                chains[node] = (above, *chains[above])
-        return chains[block]
-
-    for block in immediate:
-        chain(block)
-    return chains
-
-
-def _latches(flow: nx.DiGraph[int], dominators: dict[int, tuple[int, ...]]) -> dict[int, list[int]]:
+def _latches(flow: nx.DiGraph[int], dominators: DominatorTree) -> dict[int, list[int]]:
     """Blocks that go back to a loop's header, by header."""
     found: dict[int, list[int]] = {}
     for tail, header in flow.edges:
-        if tail == header or header in dominators[tail]:
+        if dominators.dominates(header, tail):
             found.setdefault(header, []).append(tail)
     return found
 
@@ -153,36 +157,15 @@ def _innermost_loops(flow: nx.DiGraph[int], latches: dict[int, list[int]]) -> di
     return {block: tuple(header for header in by_size if block in bodies[header]) for block in flow}
 
 
-def _postdominators(
-    flow: nx.DiGraph[int], exits: Sequence[int], loops: dict[int, tuple[int, ...]]
-) -> dict[int, frozenset[int]]:
-    """Strict postdominators of every block; an endless loop counts as left through its header."""
+def _postdominators(flow: nx.DiGraph[int], exits: Sequence[int], loops: dict[int, tuple[int, ...]]) -> DominatorTree:
+    """Postdominators of every block; an endless loop counts as left through its header."""
+    leaving = set(exits)
     backward: Any = flow.reverse(copy=True)
-    backward.add_edges_from((_END, block) for block in flow if block in exits or not flow.out_degree(block))
-    stuck = set(flow) - nx.descendants(backward, _END) if _END in backward else set(flow)
+    backward.add_node(_END)
+    backward.add_edges_from((_END, block) for block in flow if block in leaving or not flow.out_degree(block))
+    stuck = set(flow) - nx.descendants(backward, _END)
     backward.add_edges_from((_END, block) for block in stuck if loops[block] and loops[block][0] == block)
-    return {b: frozenset(chain) for b, chain in _chain(nx.immediate_dominators(backward, _END)).items()}
-
-
-def _equivalent_dominator(
-    block: int,
-    dominators: dict[int, tuple[int, ...]],
-    loops: dict[int, tuple[int, ...]],
-    postdominators: dict[int, frozenset[int]],
-) -> int | None:
-    for above in dominators[block]:
-        if loops[above] == loops[block] and block in postdominators.get(above, ()):
-            return above
-        if loops[block] and above == loops[block][0]:
-            return None
-    return None
-
-
-def _enclosing(block: int, dominators: dict[int, tuple[int, ...]], loops: dict[int, tuple[int, ...]]) -> int | None:
-    """Nearest dominator that lies in no loop that the block, or the block's own loop, is not in."""
-    is_header = bool(loops[block]) and loops[block][0] == block
-    allowed = set(loops[block][1:] if is_header else loops[block])
-    return next((above for above in dominators[block] if set(loops[above]) <= allowed), None)
+    return DominatorTree(nx.immediate_dominators(backward, _END))
 
 
 def _regions(
