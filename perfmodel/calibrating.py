@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -55,12 +55,23 @@ class Calibrated:
     fit: Fit
     data: tuple[MeasuredRuns, ...]
     held_out: Floats
+    unseen_gpu: Floats = field(default_factory=lambda: np.zeros(0))
+    """|log(measured / predicted)| of every data set by a fit to the others, without any scale; empty for one data set."""
 
     @property
     def log_error_90(self) -> float:
         """Half the width of the 90 % interval, on a logarithmic scale: the conformal quantile of the held-out errors."""
-        rank = min(len(self.held_out), math.ceil(INTERVAL_LEVEL * (len(self.held_out) + 1)))
-        return float(np.sort(self.held_out)[rank - 1])
+        return conformal_quantile(self.held_out)
+
+
+def conformal_quantile(errors: Floats) -> float:
+    """The error that a further one stays below with ``INTERVAL_LEVEL`` probability, if it is exchangeable with these.
+
+    >>> conformal_quantile(np.arange(1.0, 20.0))
+    18.0
+    """
+    rank = min(len(errors), math.ceil(INTERVAL_LEVEL * (len(errors) + 1)))
+    return float(np.sort(errors)[rank - 1])
 
 
 def measured_runs(
@@ -145,7 +156,22 @@ def calibrate(data: Sequence[MeasuredRuns], free: Sequence[str] = COEFFICIENT_NA
         for one, of in zip(data, folds, strict=True):
             if (of == fold).any() and one.runs.name in {part.name for part in kept}:
                 errors.append(np.abs(_log_ratios(_part(one.runs, of == fold), trained)))
-    return Calibrated(fit=fit([one.runs for one in data], free), data=tuple(data), held_out=np.concatenate(errors))
+    return Calibrated(
+        fit=fit([one.runs for one in data], free),
+        data=tuple(data),
+        held_out=np.concatenate(errors),
+        unseen_gpu=_unseen_errors([one.runs for one in data], free),
+    )
+
+
+def _unseen_errors(sets: Sequence[FitSet], free: Sequence[str]) -> Floats:
+    """Errors on each GPU's runs of the coefficients that the other GPUs give, as for a GPU known by its data sheet."""
+    errors = []
+    for left in sets:
+        others = [one for one in sets if one.gpu.id != left.gpu.id]
+        if others:
+            errors.append(np.abs(_log_ratios(replace(left, name="left out"), fit(others, free))))
+    return np.concatenate(errors) if errors else np.zeros(0)
 
 
 def _part(runs: FitSet, mask: NDArray[np.bool_]) -> FitSet:
@@ -182,7 +208,11 @@ def calibration_text(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES)
             f"median_log_error = {residual:.4g}",
             "",
         ]
-    lines += ["[intervals]", f"{Evidence.CALIBRATED.name.lower()} = {found.log_error_90:.4g}", ""]
+    lines += ["[intervals]", f"{Evidence.CALIBRATED.name.lower()} = {found.log_error_90:.4g}"]
+    if len(found.unseen_gpu):
+        wide = conformal_quantile(found.unseen_gpu)
+        lines += [f"{one.name.lower()} = {wide:.4g}" for one in (Evidence.ARCHITECTURE, Evidence.DATA_SHEET)]
+    lines.append("")
     return "\n".join(lines)
 
 

@@ -36,8 +36,10 @@ PRIOR = Coefficients(
 PRIOR_LOG_WIDTH = 0.7
 """Standard deviation of the logarithm of a coefficient before any data."""
 PHYSICAL_LOG_WIDTH = 0.1
-"""The same for a coefficient that corrects a measured rate of the hardware and is 1 where that rate is reached."""
-PHYSICAL = frozenset({"sector_cycles", "memory_efficiency"})
+"""The same for a coefficient that corrects a known rate or latency of the hardware, or that other kernels must identify."""
+PHYSICAL = frozenset(
+    {"sector_cycles", "memory_efficiency", "memory_norm", "fetch_cycles_per_instruction", "barrier_latencies"}
+)
 RESIDUAL_LOG_WIDTH = 0.05
 """Expected error of the model itself, on the same scale; sets how fast data overrule the prior."""
 OUTLIER_LOG = 0.1

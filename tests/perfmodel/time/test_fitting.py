@@ -49,8 +49,9 @@ def test_outliers_hardly_matter() -> None:
     spoilt = runs.seconds.copy()
     spoilt[::20] *= 3.0
     clean, dirty = fit([runs], FREE), fit([replace(runs, seconds=spoilt)], FREE)
-    for name in FREE:
-        assert getattr(dirty.coefficients, name) == pytest.approx(getattr(clean.coefficients, name), rel=0.15), name
+    predicted = [launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, one.coefficients)[0] for one in (clean, dirty)]
+    moved = np.abs(np.log(predicted[1] * dirty.scales["made"] / (predicted[0] * clean.scales["made"])))
+    assert np.quantile(moved, 0.9) < 0.05  # a twentieth of the runs is three times too slow
 
 
 def test_what_is_not_free_stays_and_the_fit_is_deterministic() -> None:
