@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+TAU_DIGITS = 12
+"""Decimal digits of tau-b that rounding leaves right, so that perfect agreement is 1."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
@@ -54,7 +57,7 @@ def accuracy(predicted: Floats, measured: Floats) -> Accuracy:
     """Agreement of predicted and measured seconds, arrays of shape ``(n,)`` with n ≥ 2.
 
     >>> perfect = accuracy(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))
-    >>> perfect.scale, perfect.mape_scaled, round(perfect.kendall_tau, 6), perfect.regret_top1
+    >>> perfect.scale, perfect.mape_scaled, perfect.kendall_tau, perfect.regret_top1
     (2.0, 0.0, 1.0, 1.0)
     """
     from scipy.stats import kendalltau, spearmanr
@@ -69,7 +72,7 @@ def accuracy(predicted: Floats, measured: Floats) -> Accuracy:
         median_ape=float(np.median(errors)),
         p90_ape=float(np.quantile(errors, 0.9)),
         scale=scale,
-        kendall_tau=float(kendalltau(predicted, measured).statistic),
+        kendall_tau=round(float(kendalltau(predicted, measured).statistic), TAU_DIGITS),
         spearman=float(spearmanr(predicted, measured).statistic) if ordered else math.nan,
         regret_top1=regret(predicted, measured, 1),
         regret_top5=regret(predicted, measured, 5),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .choices import one_of
 from .counts import Counts
 from .gpu import Gpu
 from .gpus import load_gpu, with_sm_clock
@@ -44,7 +45,8 @@ def conditions(
     >>> conditions("h200", sm_clock_mhz=1500).gpu.boost_clock_hz
     1500000000.0
     """
+    state = l2 if isinstance(l2, L2State) else one_of(L2State, "l2", l2)
     found = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
     if sm_clock_mhz is not None:
         found = with_sm_clock(found, sm_clock_mhz * 1e6)
-    return Conditions(gpu=found, calibration=load_calibration(found, calibration), l2=L2State(l2))
+    return Conditions(gpu=found, calibration=load_calibration(found, calibration), l2=state)

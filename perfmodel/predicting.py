@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .conditions import Conditions
-from .errors import InfeasibleError
+from .errors import InfeasibleError, InputError
 from .evaluation import Evaluation, evaluate
 from .facts import Advance, Facts, estimated_resources, no_progress, refined_work
 from .families.base import Batch, Family
@@ -92,6 +92,12 @@ def predict_all(
 ) -> list[Prediction]:
     """Predict several configurations of one problem; raises ``InfeasibleError`` naming the limit that one breaks."""
     family = family_of(problem)
+    for configuration in configurations:
+        if not isinstance(configuration, family.configuration_type):
+            kind = family.configuration_type.__name__
+            raise InputError(f"{family.name} takes a {kind}, not {configuration!r}")
+    if not configurations:
+        return []
     batch: Batch[Any] = Batch.of(configurations)
     _require_feasible(evaluate_under(family, problem, batch, under), under.gpu)
     facts = None
