@@ -35,6 +35,7 @@ def test_hardware_and_simulator_agree(make: Callable[[], Case], tmp_path: Path) 
         kernel=case.kernel or case.source,
         file_name=f"{case.source}.cu",
         defines=case.defines,
+        architecture_specific=True,
     )
     compiled = compile_kernel(request, device.architecture)
     cubin = tmp_path / "kernel.cubin"
