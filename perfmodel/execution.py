@@ -10,6 +10,7 @@ import numpy as np
 
 from .compiler import compile_kernel
 from .facts import Facts, take_launch
+from .facts_cache import facts_key, fetch_facts, keep_facts
 from .families.base import Batch, Family
 from .gpu import Gpu
 from .launch import KernelCall, Launch
@@ -27,19 +28,32 @@ def _launch_and_call(family: Family[Any, Any], problem: Any, configuration: Any,
     return launch, family.call(problem, configuration, gpu, _inputs(family, problem))
 
 
+def _key(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity) -> str:
+    request = family.compile_request(problem, configuration, gpu)
+    return facts_key(request, gpu, (problem, configuration, fidelity))
+
+
+def remembered_facts(
+    family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity
+) -> Facts | None:
+    """Facts of an earlier execution by the same code, None where the disk cache has none."""
+    return fetch_facts(_key(family, problem, configuration, gpu, fidelity))
+
+
 def executed_facts(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity) -> Facts:
-    """Resources and executed counts of one configuration; at simulated fidelity the caches are simulated too.
+    """Resources and executed counts of one configuration, kept on disk; at simulated fidelity with simulated caches.
 
     Raises ``CompileError`` or ``SimulationError`` where it cannot be compiled or executed.
     """
     from .simulator.executed_work import executed_work
 
-    own = family.facts(problem, configuration, gpu)
-    if own is not None:
-        return own
-    kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture)
-    launch, call = _launch_and_call(family, problem, configuration, gpu)
-    return executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)
+    found = family.facts(problem, configuration, gpu)
+    if found is None:
+        launch, call = _launch_and_call(family, problem, configuration, gpu)
+        kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture)
+        found = executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)
+    keep_facts(_key(family, problem, configuration, gpu, fidelity), found)
+    return found
 
 
 def executed_facts_each(family: Family[Any, Any], problem: Any, configuration: Any, gpus: Sequence[Gpu]) -> list[Facts]:

@@ -9,7 +9,7 @@ from typing import Any
 from .compiler.pool import run_many
 from .compiler.toolchain import nvrtc, ptxas_path
 from .errors import PerfmodelError
-from .execution import executed_facts
+from .execution import executed_facts, remembered_facts
 from .facts import Advance, Facts, no_progress
 from .families.base import Batch, Family
 from .gpu import Gpu
@@ -61,7 +61,8 @@ def gather_facts(
 ) -> list[Outcome]:
     """Facts for every configuration of the batch, in order; ``advance`` is called once for each.
 
-    The store is asked first (compiled fidelity only); what it lacks is compiled in parallel and executed.
+    The store is asked first (compiled fidelity only), then the disk cache; what both lack is compiled and executed in
+    parallel. Without ``use_store`` everything is compiled and executed anew.
     """
     configurations = [batch.configuration(i) for i in range(len(batch))]
     outcomes: dict[int, Outcome] = {}
@@ -72,9 +73,16 @@ def gather_facts(
         for _ in outcomes:
             advance()
     missing = [i for i in range(len(batch)) if i not in outcomes]
-    jobs = [(family, problem, configurations[i], gpu, fidelity) for i in missing]
-    if jobs:
+    if missing:
         nvrtc(), ptxas_path()
+    if use_store:
+        for i in missing:
+            known = remembered_facts(family, problem, configurations[i], gpu, fidelity)
+            if known is not None:
+                outcomes[i] = known
+                advance()
+        missing = [i for i in missing if i not in outcomes]
+    jobs = [(family, problem, configurations[i], gpu, fidelity) for i in missing]
     fresh = run_many(executed_facts, jobs, describe=_described, advance=advance)
     outcomes |= dict(zip(missing, fresh, strict=True))
     return [outcomes[i] for i in range(len(batch))]

@@ -102,6 +102,7 @@ def user_request(
         defines=tuple(defines.items()),
         options=(*_OPTIONS, *options),
         include_directories=(str(stand_in_directory()),),
+        architecture_specific=True,
     )
 
 

@@ -17,6 +17,7 @@ from ..counts import Counts
 from ..definitions import MAX_GRID_X, MAX_GRID_YZ
 from ..errors import InputError
 from ..facts import Facts
+from ..facts_cache import facts_key, fetch_facts, keep_facts
 from ..families.base import Batch, Check, Family, Product, Space
 from ..gpu import Gpu
 from ..launch import KernelCall, Launch
@@ -24,7 +25,6 @@ from ..simulator import parse_module
 from ..work import Work
 from .arguments import kernel_call
 from .expression import Value
-from .facts_cache import facts_key, fetch_facts, keep_facts
 from .launch_facts import Effort, launch_facts
 from .space_file import SpaceFile, read_space_file
 from .user_configuration import configuration_type, member, plain_values, with_values

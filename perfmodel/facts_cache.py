@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from dataclasses import asdict
-from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from ..compiler import CompileRequest, Resources, content_key, disk_cache
-from ..counts import Counts
-from ..facts import Facts
-from ..gpu import Gpu
+from .compiler import CompileRequest, Resources, content_key, disk_cache
+from .counts import Counts
+from .facts import Facts
+from .gpu import Gpu
+
+
+@functools.cache
+def counting_version() -> str:
+    """Hash of the code that counts, so that facts of an older simulator are never taken for those of this one."""
+    digest = hashlib.sha256()
+    for package in ("perfmodel.simulator", "perfmodel.compiler", "perfmodel.analysis"):
+        for path in sorted(Path(str(files(package))).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def facts_key(request: CompileRequest, gpu: Gpu, launch: tuple[Any, ...]) -> str:
-    """Key of one launch: code, GPU, launch and arguments, version of this package."""
-    parts = [content_key(request, gpu.architecture), repr(gpu), repr(launch), version("perfmodel")]
+    """Key of one launch: code, GPU, launch and arguments, the code that counts."""
+    parts = [content_key(request, gpu.architecture), repr(gpu), repr(launch), counting_version()]
     return "facts-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
