@@ -2,45 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from perfmodel.errors import PerfmodelError
+from perfmodel.gpu import Gpu
+
 COLUMN_INCHES = 3.5
 PAGE_INCHES = 7.2
-SEQUENTIAL = "viridis"
+SEQUENTIAL = "viridis_r"
+"""Small is bright: what is fast stands out."""
 DIVERGING = "PuOr"
 CYCLE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
 """Colours that remain distinct under the common colour-vision deficiencies (Okabe and Ito 2008)."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""A shape beside each colour, so that no figure depends on colour alone."""
+GUIDE = "#8c8c8c"
+"""Lines that help to read a figure and are no data."""
+
+_SETTINGS: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 8,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "legend.fontsize": 7,
+    "legend.handlelength": 1.6,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "svg.hashsalt": "perfmodel",
+    "svg.fonttype": "none",
+    "savefig.dpi": 200,
+}
+
+
+def require_matplotlib() -> None:
+    """Nothing where matplotlib is installed; else ``PerfmodelError`` with the extra that brings it."""
+    if find_spec("matplotlib") is None:
+        raise PerfmodelError("figures need matplotlib: pip install 'perfmodel[figures]'")
 
 
 @contextmanager
 def figure(width_inches: float, height_inches: float, **grid: Any) -> Iterator[tuple[Any, Any]]:
-    """A figure with its axes (arguments of ``plt.subplots``), closed afterwards; no display is needed."""
+    """A figure with its axes (arguments of ``Figure.subplots``); no display is needed and no global state is left behind."""
+    require_matplotlib()
     import matplotlib as mpl
+    from cycler import cycler
+    from matplotlib.figure import Figure
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    settings: dict[Any, Any] = {
-        "font.size": 8,
-        "axes.prop_cycle": mpl.cycler(color=CYCLE),
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.titlesize": 8,
-        "legend.frameon": False,
-        "legend.fontsize": 7,
-        "svg.hashsalt": "perfmodel",
-        "svg.fonttype": "none",
-        "savefig.dpi": 200,
-    }
-    with mpl.rc_context(settings):
-        drawn, axes = plt.subplots(figsize=(width_inches, height_inches), layout="constrained", **grid)
-        try:
-            yield drawn, axes
-        finally:
-            plt.close(drawn)
+    with mpl.rc_context(_SETTINGS | {"axes.prop_cycle": cycler(color=CYCLE)}):
+        drawn = Figure(figsize=(width_inches, height_inches), layout="constrained")
+        yield drawn, drawn.subplots(**grid)
 
 
 def save(drawn: Any, folder: Path, name: str) -> tuple[Path, Path]:
@@ -50,3 +67,30 @@ def save(drawn: Any, folder: Path, name: str) -> tuple[Path, Path]:
     drawn.savefig(svg, metadata={"Date": None})
     drawn.savefig(png, metadata={"Software": None})
     return svg, png
+
+
+def number_ticks(axis: Any, values: Sequence[float]) -> None:
+    """Ticks at the given values, written as plain numbers, on an axis of any scale; ``axis`` is ``axes.xaxis`` or ``.yaxis``."""
+    axis.set_ticks(values, [f"{value:g}" for value in values])
+    axis.set_ticks([], minor=True)
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """The numbers 1, 2 and 5 times powers of ten within ``low`` … ``high`` (both positive), for a logarithmic axis.
+
+    >>> round_numbers(0.3, 6.0)
+    [0.5, 1.0, 2.0, 5.0]
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    numbers = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
+    return [number for number in numbers if low <= number <= high]
+
+
+def short_name(gpu: Gpu) -> str:
+    """The GPU's name without the words that all names share.
+
+    >>> from perfmodel.gpus import load_gpu
+    >>> short_name(load_gpu("rtx-2080-ti"))
+    'RTX 2080 Ti'
+    """
+    return gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")

@@ -1,0 +1,102 @@
+"""All figures by name: what each shows, whether it needs published measurements, and how it is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+
+from perfmodel.errors import InputError
+from perfmodel.prediction import Fidelity
+
+PUBLISHED_AT = (
+    "github.com/AutoTuningAssociation/benchmark_hub (RTX 2080 Ti, RTX 3090) and "
+    "github.com/schoonhovenrichard/GPU_benchmarking_paper (A100)"
+)
+"""Where the measurements are published that some figures compare with."""
+MEASUREMENTS_HINT = (
+    f"--measurements or PERFMODEL_DATA must name the folder of the measurements published at {PUBLISHED_AT}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Where a figure goes, where the published measurements lie (None: not at hand), and how rows of them are predicted.
+
+    ``fidelity`` is ``analytic`` or ``compiled``; the latter takes counts from the shipped store and compiles nothing.
+    """
+
+    folder: Path
+    measurements: Path | None = None
+    fidelity: Fidelity = Fidelity.COMPILED
+
+    def require_measurements(self) -> Path:
+        """The folder of published measurements; ``InputError`` says where they are published."""
+        if self.measurements is None:
+            raise InputError(f"this figure compares with measurements: {MEASUREMENTS_HINT}")
+        return self.measurements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureEntry:
+    """One figure; ``name`` is also its module and its file's name."""
+
+    name: str
+    shows: str
+    needs_measurements: bool = False
+
+    def draw(self, request: Request) -> tuple[Path, Path]:
+        """Draw it; gives the SVG and the PNG."""
+        if self.needs_measurements:
+            request.require_measurements()
+        drawn: tuple[Path, Path] = import_module(f".{self.name}", __package__).draw(request)
+        return drawn
+
+
+FIGURES: tuple[FigureEntry, ...] = (
+    FigureEntry(
+        name="design_space",
+        shows="tuning space of tiled_conv2d on a GPU nobody measured it on: predicted time by block and tile shape",
+    ),
+    FigureEntry(
+        name="design_space_compared",
+        shows="tuning space of tiled_conv2d on the RTX 3090: predicted, measured, error",
+        needs_measurements=True,
+    ),
+    FigureEntry(
+        name="predicted_measured",
+        shows="predicted against measured time of every published configuration, by GPU",
+        needs_measurements=True,
+    ),
+    FigureEntry(name="time_terms", shows="time of every resource for the best and the worst configurations"),
+    FigureEntry(name="transactions", shows="load requests by filter width: column reuse, row reuse, both"),
+    FigureEntry(name="occupancy_cliffs", shows="occupancy by registers per thread, for several blocks and GPUs"),
+    FigureEntry(name="ssim_versions", shows="eight SSIM kernels: predicted against published A100 times"),
+    FigureEntry(name="intensity_time", shows="pointwise_conv2d: arithmetic intensity M_A against predicted time"),
+    FigureEntry(
+        name="regret_curve",
+        shows="slowdown of the best of the K predicted fastest, by GPU, beside K drawn at random",
+        needs_measurements=True,
+    ),
+    FigureEntry(name="roofline", shows="hierarchical roofline of one GPU with the best configuration of every family"),
+    FigureEntry(
+        name="error_by_limiter",
+        shows="error of the predictions by what limits the configuration, by GPU",
+        needs_measurements=True,
+    ),
+)
+
+
+def figure_entry(name: str) -> FigureEntry:
+    """The figure of a name; ``InputError`` suggests the nearest where there is none.
+
+    >>> figure_entry("roofline").needs_measurements
+    False
+    """
+    known = {entry.name: entry for entry in FIGURES}
+    if name not in known:
+        near = get_close_matches(name, known, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InputError(f"unknown figure {name!r}{hint} (known: all, {', '.join(known)})")
+    return known[name]

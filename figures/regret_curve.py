@@ -1,0 +1,83 @@
+"""What running the K predicted fastest loses against running everything, by K, beside K drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .published import Comparison, all_compared
+from .registry import Request
+from .style import COLUMN_INCHES, CYCLE, GUIDE, figure, number_ticks, save, short_name
+
+Floats = NDArray[np.float64]
+
+LARGEST_K = 100
+
+
+def draw(request: Request) -> tuple[Path, Path]:
+    """All published GPUs."""
+    found = all_compared(request.require_measurements(), request.fidelity)
+    return draw_regret_curve(request.folder, found, request.fidelity.value)
+
+
+def regret_curve(predicted: Floats, measured: Floats) -> Floats:
+    """Fastest measured of the K predicted fastest over the fastest of all, for K = 1 … n.
+
+    >>> regret_curve(np.array([1.0, 2.0, 3.0]), np.array([20.0, 30.0, 10.0])).tolist()
+    [2.0, 2.0, 1.0]
+    """
+    best = np.minimum.accumulate(measured[np.argsort(predicted, kind="stable")])
+    return np.asarray(best / measured.min(), np.float64)
+
+
+def random_curve(measured: Floats, largest: int) -> Floats:
+    """Expected fastest of K runs drawn without replacement over the fastest of all, for K = 1 … ``largest``.
+
+    The i-th fastest of n is the fastest of K drawn with probability C(n − i, K − 1) / C(n, K).
+
+    >>> random_curve(np.array([10.0, 20.0, 30.0]), 3).round(6).tolist()  # K = 2: (10·2 + 20·1) / 3 / 10
+    [2.0, 1.333333, 1.0]
+    """
+    ordered = np.sort(measured)
+    count = len(ordered)
+    chance = np.full(count, 1.0 / count)
+    remaining = count - 1.0 - np.arange(count)
+    expected = []
+    for drawn in range(1, min(largest, count) + 1):
+        expected.append(float(chance @ ordered) / ordered[0])
+        if drawn < count:
+            chance = chance * np.maximum(remaining - (drawn - 1), 0.0) / drawn * (drawn + 1) / (count - drawn)
+    return np.array(expected)
+
+
+def draw_regret_curve(
+    folder: Path, comparisons: Sequence[Comparison], fidelity: str, name: str = "regret_curve"
+) -> tuple[Path, Path]:
+    """Slowdown in percent by K; solid lines follow the prediction, dotted ones draw at random."""
+    with figure(COLUMN_INCHES, 3.5) as (drawn, axes):
+        for found, colour in zip(comparisons, CYCLE, strict=False):
+            curve = regret_curve(found.predicted_s, found.measured_s)[:LARGEST_K]
+            steps = np.arange(1, len(curve) + 1)
+            axes.step(
+                steps,
+                (curve - 1) * 100,
+                where="post",
+                color=colour,
+                label=f"{short_name(found.under.gpu)}, {found.covered}",
+            )
+            chance = random_curve(found.measured_s, len(curve))
+            axes.plot(steps, (chance - 1) * 100, ":", color=colour, lw=1)
+        axes.plot([], [], ":", color=GUIDE, lw=1, label="as many drawn at random")
+        axes.set(
+            xscale="log", xlabel="configurations run, the predicted fastest first", ylabel="slower than the best in %"
+        )
+        axes.set_yscale("symlog", linthresh=1.0)
+        axes.set_ylim(bottom=-0.05)
+        number_ticks(axes.xaxis, [1, 2, 5, 10, 20, 50, 100])
+        number_ticks(axes.yaxis, [0, 1, 2, 5, 10, 20, 50, 100, 200])
+        axes.set_title(f"tiled_conv2d 15×15, {fidelity} counts")
+        drawn.legend(loc="outside lower left")
+        return save(drawn, folder, name)

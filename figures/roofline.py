@@ -1,0 +1,109 @@
+"""Hierarchical roofline: the best configuration of every family under the roofs of L1, L2 and DRAM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perfmodel.conditions import conditions
+from perfmodel.definitions import BANK_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
+from perfmodel.families.registry import family, family_names
+from perfmodel.gpu import Gpu
+from perfmodel.gpus import load_gpu
+from perfmodel.prediction import Fidelity, Prediction
+from perfmodel.ranking import rank_under
+
+from .registry import Request
+from .style import CYCLE, PAGE_INCHES, figure, number_ticks, round_numbers, save, short_name
+
+GPU = "h200"
+WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
+"""Width of the data pipe of L1 and shared memory."""
+INTENSITIES = (0.1, 300.0)
+LEVEL_MARKERS = {"L1 and shared memory": "o", "L2": "s", "DRAM": "^"}
+_DASHES = ("-", "--", ":")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One level of the memory hierarchy: what passed through it and what it could pass in a second."""
+
+    name: str
+    moved_bytes: float
+    roof_bytes_per_s: float
+
+
+def operations(prediction: Prediction) -> float:
+    """FP32 operations of the launch; a multiply-add is two."""
+    counts = prediction.counts
+    return float(2 * counts.fp32_fma + counts.fp32_other) * WARP_SIZE
+
+
+def levels(prediction: Prediction, gpu: Gpu) -> tuple[Level, ...]:
+    """Traffic and roof of each level, the nearest to the SM first; wavefronts count as what they could carry."""
+    counts = prediction.counts
+    wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts + counts.async_copy_wavefronts
+    sectors = counts.global_load_sectors + counts.global_store_sectors
+    sectors = sectors + counts.local_load_sectors + counts.local_store_sectors
+    pipe = WAVEFRONT_BYTES / gpu.shared_cycles_per_wavefront * gpu.sm_count * gpu.boost_clock_hz
+    moved = (
+        wavefronts * WAVEFRONT_BYTES + sectors * SECTOR_BYTES,
+        (counts.l2_read_sectors + counts.l2_write_sectors) * SECTOR_BYTES,
+        counts.dram_read_bytes + counts.dram_write_bytes,
+    )
+    roofs = (pipe, gpu.l2_read_bytes_per_s, gpu.dram_read_bytes_per_s)
+    return tuple(
+        Level(name=name, moved_bytes=float(passed), roof_bytes_per_s=roof)
+        for name, passed, roof in zip(LEVEL_MARKERS, moved, roofs, strict=True)
+    )
+
+
+def draw(request: Request) -> tuple[Path, Path]:
+    """The predicted best configuration of each family's default problem."""
+    under = conditions(GPU)
+    best = [rank_under(family(name).default_problem(), under, Fidelity.ANALYTIC, top=1).best for name in family_names()]
+    return draw_roofline(request.folder, best, load_gpu(GPU))
+
+
+def draw_roofline(
+    folder: Path, predictions: Sequence[Prediction], gpu: Gpu, name: str = "roofline"
+) -> tuple[Path, Path]:
+    """Each prediction is three marks at one height: its operations for each byte that passes each level."""
+    with figure(PAGE_INCHES, 3.8) as (drawn, axes):
+        _draw_roofs(axes, levels(predictions[0], gpu), gpu)
+        for prediction, colour in zip(predictions, CYCLE, strict=False):
+            _draw_prediction(axes, prediction, gpu, colour)
+        for level, marker in LEVEL_MARKERS.items():
+            axes.plot([], [], marker, color="0.4", ls="none", label=level)
+        axes.set(xscale="log", yscale="log", xlim=INTENSITIES)
+        axes.set_ylabel("TFLOP/s, fp32")
+        axes.set_xlabel("operations per byte that passes the level")
+        number_ticks(axes.xaxis, [value for value in round_numbers(*INTENSITIES) if math.log10(value).is_integer()])
+        number_ticks(axes.yaxis, round_numbers(*axes.get_ylim()))
+        axes.set_title(
+            f"{short_name(gpu)}: predicted best configuration of every family's default problem, closed forms"
+        )
+        drawn.legend(loc="outside lower center", ncols=4)
+        return save(drawn, folder, name)
+
+
+def _draw_roofs(axes: Any, hierarchy: Sequence[Level], gpu: Gpu) -> None:
+    peak = 2 * gpu.fp32_lanes_per_sm * gpu.sm_count * gpu.boost_clock_hz
+    intensity = np.geomspace(*INTENSITIES, 200)
+    for level, dash in zip(hierarchy, _DASHES, strict=True):
+        roof = np.minimum(intensity * level.roof_bytes_per_s, peak)
+        axes.plot(intensity, roof / 1e12, dash, color="0.45", lw=1, label=f"roof of {level.name}")
+    axes.annotate(f"{peak / 1e12:.0f} TFLOP/s", (INTENSITIES[1], peak / 1e12), ha="right", va="bottom", fontsize=7)
+
+
+def _draw_prediction(axes: Any, prediction: Prediction, gpu: Gpu, colour: str) -> None:
+    reached = operations(prediction) / prediction.time.predicted_s / 1e12
+    places = [operations(prediction) / level.moved_bytes for level in levels(prediction, gpu)]
+    axes.plot(places, [reached] * len(places), color=colour, lw=0.8, label=prediction.kernel)
+    for place, marker in zip(places, LEVEL_MARKERS.values(), strict=True):
+        axes.plot(place, reached, marker, color=colour, ms=6)

@@ -1,0 +1,139 @@
+"""Where the time goes: every resource's time for the best and the worst configurations of two families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perfmodel.conditions import Conditions, conditions
+from perfmodel.families.base import Batch
+from perfmodel.families.registry import family
+from perfmodel.predicting import evaluate_under
+from perfmodel.prediction import plain
+from perfmodel.time.combine import LIMITER_NAMES, Terms
+
+from .registry import Request
+from .style import CYCLE, PAGE_INCHES, figure, save, short_name
+
+BARS = 4
+_NAMES = {"l2": "L2", "dram": "DRAM"}
+VISIBLE = 0.01
+"""A term is named where it takes at least this part of some bar."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One configuration: its name, predicted seconds and terms."""
+
+    label: str
+    seconds: float
+    terms: Terms
+
+
+def _tiled(configuration: Any) -> str:
+    c = plain(configuration)
+    where = "" if c["use_shmem"] else ", no shared patch"
+    return f"{c['block_size_x']}×{c['block_size_y']} threads, tile {c['tile_size_x']}×{c['tile_size_y']}{where}"
+
+
+def _direct(configuration: Any) -> str:
+    c = plain(configuration)
+    names = [f"{c['reuse']} reuse".replace("_", " and ").replace("none", "no")]
+    names += [str(c[name]).replace("_", " ") for name in ("exchange", "accumulators") if c[name] != "none"]
+    rows = f"{c['rows_per_thread']} row{'s' if c['rows_per_thread'] > 1 else ''}"
+    return f"{', '.join(names)}, {rows}, {c['block_x']}×{c['block_y']}"
+
+
+SUBJECTS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("tiled_conv2d", "rtx-3090", _tiled),
+    ("direct_conv2d", "h200", _direct),
+)
+
+
+def extremes(
+    family_name: str, problem: Any, under: Conditions, label: Callable[[Any], str], count: int = BARS
+) -> tuple[list[Bar], list[Bar]]:
+    """The predicted fastest configurations, fastest first, and the slowest, slowest first; each label once."""
+    chosen = family(family_name)
+    parts = list(chosen.space(problem, under.gpu).chunks())
+    batch = Batch(
+        chosen.configuration_type, {name: np.concatenate([part[name] for part in parts]) for name in parts[0].columns}
+    )
+    found = evaluate_under(chosen, problem, batch, under)
+    order = np.argsort(found.seconds, kind="stable")
+    order = order[np.isfinite(found.seconds[order])]
+
+    def bars(indices: Sequence[int]) -> list[Bar]:
+        kept: dict[str, Bar] = {}
+        for index in indices:
+            text = label(batch.configuration(index))
+            kept.setdefault(text, Bar(label=text, seconds=float(found.seconds[index]), terms=found.terms.at(index)))
+            if len(kept) == count:
+                break
+        return list(kept.values())
+
+    return bars(order.tolist()), bars(order[::-1].tolist())
+
+
+def draw(request: Request) -> tuple[Path, Path]:
+    """Default problems of both subjects, at analytic fidelity."""
+    panels = []
+    for name, gpu, label in SUBJECTS:
+        under = conditions(gpu)
+        both = extremes(name, family(name).default_problem(), under, label)
+        for words, bars in zip(("fastest", "slowest"), both, strict=True):
+            panels.append((f"{name} on {short_name(under.gpu)}: the predicted {words}", bars))
+    return draw_time_terms(request.folder, panels)
+
+
+def draw_time_terms(
+    folder: Path, panels: Sequence[tuple[str, Sequence[Bar]]], name: str = "time_terms"
+) -> tuple[Path, Path]:
+    """Stacked bars: what each resource needs if it worked alone; the diamond is the predicted time, in which they overlap."""
+    shown = _visible([bar for _, bars in panels for bar in bars])
+    with figure(PAGE_INCHES, 1.35 * len(panels) + 0.5, nrows=len(panels), squeeze=False) as (drawn, axes):
+        for axis, (title, bars) in zip(axes[:, 0], panels, strict=True):
+            _panel(axis, bars, shown)
+            axis.set_title(title)
+        axes[-1][0].set_xlabel("time in ms; every resource as if it worked alone, stacked")
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        drawn.legend(handles, labels, loc="outside lower center", ncols=4)
+        return save(drawn, folder, name)
+
+
+def _visible(bars: Sequence[Bar]) -> list[str]:
+    """Names of the terms that matter in some bar."""
+    totals = [sum(float(getattr(bar.terms, name)) for name in LIMITER_NAMES) for bar in bars]
+    return [
+        name
+        for name in LIMITER_NAMES
+        if any(float(getattr(bar.terms, name)) > VISIBLE * total for bar, total in zip(bars, totals, strict=True))
+    ]
+
+
+def _panel(axis: Any, bars: Sequence[Bar], shown: Sequence[str]) -> None:
+    places, start = np.arange(len(bars)), np.zeros(len(bars))
+    for index, term in enumerate(shown):
+        width = np.array([float(getattr(bar.terms, term)) for bar in bars]) * 1e3
+        colour, hatch = CYCLE[index % len(CYCLE)], "" if index < len(CYCLE) else "////"
+        axis.barh(
+            places,
+            width,
+            0.7,
+            left=start,
+            color=colour,
+            hatch=hatch,
+            edgecolor="white",
+            lw=0.4,
+            label=_NAMES.get(term, term.replace("_", " ")),
+        )
+        start = start + width
+    seconds = np.array([bar.seconds for bar in bars]) * 1e3
+    axis.plot(seconds, places, "D", mfc="white", mec="black", ms=5, ls="none", label="predicted time")
+    axis.set_yticks(places, [bar.label for bar in bars])
+    axis.tick_params(axis="y", labelsize=6.5, length=0)
+    axis.invert_yaxis()
