@@ -136,6 +136,8 @@ class Lanes:
 
     def plan(self, base: NDArray[np.uint64], guard: Mask | None) -> Plan:
         """The analysed addresses of a base register under the active mask and a guard."""
+        if guard is not None and guard.size == 1 and guard.item():
+            guard = None
         key = (id(base), id(guard), id(self.active))
         plan = self._plans.get(key)
         if plan is None:

@@ -30,6 +30,8 @@ class Plan:
     """
 
     def __init__(self, base: NDArray[np.uint64], mask: Mask | None, rows: int, threads: int) -> None:
+        if mask is not None and mask.all():
+            mask = None
         self.base = base
         self.mask = mask
         self.rows = rows
@@ -146,9 +148,13 @@ class Plan:
 
     def per_row(self, per_warp: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sums over the warps of each block, from shape ``(warps, fields)`` to ``(rows, fields)``."""
-        sums = np.zeros((self.pattern_rows, per_warp.shape[1]), np.int64)
-        np.add.at(sums, self.row_of_warp, per_warp)
-        full = np.broadcast_to(sums, (self.rows, per_warp.shape[1]))
+        fields = per_warp.shape[1]
+        if self.warp_active is None:
+            sums: NDArray[np.int64] = per_warp.reshape(self.pattern_rows, -1, fields).sum(axis=1)
+        else:
+            sums = np.zeros((self.pattern_rows, fields), np.int64)
+            np.add.at(sums, self.row_of_warp, per_warp)
+        full = np.broadcast_to(sums, (self.rows, fields))
         return full if self.row_mask is None else np.where(self.row_mask, full, 0)
 
     def total(self, per_warp: NDArray[np.int64]) -> NDArray[np.int64]:

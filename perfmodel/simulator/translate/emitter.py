@@ -217,7 +217,7 @@ class Emitter:
             expression = self._converted(instruction, name, expression, scalar_type, held)
         index = self.program.register_index[name]
         if self.guard != "None":
-            expression = f"where({self.guard},{expression},{self._local(index)})"
+            expression = f"chosen({self.guard},{expression},{self._local(index)})"
         self.line(f"r{index}={expression}")
         self._loaded.add(index)
         self._written.add(index)

@@ -14,6 +14,7 @@ from ..functions import video as video_functions
 from ..generic import load_generic, store_generic, touch_generic
 from ..memory import is_in_space
 from ..module import Instruction, Kernel, Space
+from ..plan import Values
 from ..program import Meeting, Program, Unit
 from ..transfer import load, store, touch
 from ..types import STORAGE_TYPES, VALUE_TYPES
@@ -61,6 +62,7 @@ def emit_instruction(e: Emitter, i: Instruction) -> None:
 def _namespace() -> dict[str, Any]:
     names: dict[str, Any] = {
         "where": np.where,
+        "chosen": chosen,
         "minimum": np.minimum,
         "maximum": np.maximum,
         "fmin": np.fmin,
@@ -87,6 +89,13 @@ def _namespace() -> dict[str, Any]:
     for module in (bits, floats, conversions, warp_functions, atomics, video_functions):
         names.update({name: value for name, value in vars(module).items() if callable(value) and name[0] != "_"})
     return names
+
+
+def chosen(guard: Mask, new: Values, old: Values) -> Values:
+    """What a guarded instruction leaves in its destination; nothing is merged where the guard is the same for all lanes."""
+    if guard.size == 1:
+        return new if guard.item() else old
+    return np.where(guard, new, old)
 
 
 def _function_name(start: int, masked: bool) -> str:
