@@ -48,7 +48,7 @@ def test_the_analytic_ranking_is_the_order_of_the_whole_space(problem: Any) -> N
         assert not prediction.exact
 
 
-@pytest.mark.parametrize("name", [name for name in family_names() if name != "sample"])
+@pytest.mark.parametrize("name", family_names())
 def test_no_configuration_of_a_space_stands_twice(name: str) -> None:
     """The default problem's candidates, each a row of columns, all different; the union's parts are disjoint too."""
     kind = family(name)
@@ -58,7 +58,7 @@ def test_no_configuration_of_a_space_stands_twice(name: str) -> None:
     assert len(np.unique(rows, axis=0)) == len(rows)
 
 
-@pytest.mark.parametrize("name", [name for name in family_names() if name != "sample"])
+@pytest.mark.parametrize("name", family_names())
 def test_the_top_of_every_family_is_feasible_ordered_and_without_repetition(name: str) -> None:
     ranking = rank_under(family(name).default_problem(), UNDER, Fidelity.ANALYTIC, top=30)
     times = [prediction.time.predicted_s for prediction in ranking.top]
