@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfmodel.errors import InputError
-from perfmodel.prediction import Fidelity
+
+if TYPE_CHECKING:
+    from perfmodel.prediction import Fidelity
 
 PUBLISHED_AT = (
     "github.com/AutoTuningAssociation/benchmark_hub (RTX 2080 Ti, RTX 3090) and "
@@ -28,8 +31,8 @@ class Request:
     """
 
     folder: Path
+    fidelity: Fidelity
     measurements: Path | None = None
-    fidelity: Fidelity = Fidelity.COMPILED
 
     def require_measurements(self) -> Path:
         """The folder of published measurements; ``InputError`` says where they are published."""
