@@ -46,9 +46,13 @@ def draw_comparison(
         drawn.colorbar(error, ax=axes[2], label="%", location="bottom", extend="both", shrink=0.9, pad=0.01)
         for column, axis in enumerate(axes):
             label_shapes(axis, measured, rows=column == 0)
+        spilled = best_by_shape(found.batch, np.where(found.spilled, np.inf, found.measured_s))
+        rows, columns = np.nonzero(np.isnan(spilled.seconds) & np.isfinite(measured.seconds))
+        axes[2].plot(columns, rows, ".", color="black", ms=2, mew=0)
         drawn.suptitle(
             f"tiled_conv2d 15×15 on {short_name(found.under.gpu)}, fastest of each shape; {found.covered}, {fidelity} counts, "
-            f"predictions times {found.accuracy.scale:.2f}",
+            f"predictions times {found.accuracy.scale:.2f}\n"
+            "grey: no run; dot: the compiler of the measured runs spilled registers",
             fontsize=8,
             x=0.01,
             ha="left",

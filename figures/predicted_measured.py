@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from perfmodel.accuracy import Accuracy
+
 from .published import Comparison, all_compared
 from .registry import Request
 from .style import CYCLE, GUIDE, PAGE_INCHES, figure, number_ticks, round_numbers, save, short_name
@@ -45,13 +47,25 @@ def _panel(axis: Any, found: Comparison, colour: str) -> None:
     label = f"± {GUIDE_ERROR * 100:.0f} %" if known is None else "90 % interval"
     axis.fill_between(line, line / factor, line * factor, color=GUIDE, alpha=0.3, lw=0, label=label)
     axis.plot(line, line, color=GUIDE, lw=0.8)
-    axis.plot(measured, predicted, ".", color=colour, ms=2, alpha=0.5, mew=0, rasterized=True)
+    spilled = found.spilled
+    dots: dict[str, Any] = {"alpha": 0.5, "mew": 0, "rasterized": True}
+    axis.plot(measured[~spilled], predicted[~spilled], ".", color=colour, ms=2.5, **dots)
+    if spilled.any():
+        axis.plot(
+            measured[spilled], predicted[spilled], "x", color="black", ms=2, mew=0.4, label="spilled when measured"
+        )
     axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
     ticks = round_numbers(low, high)
     number_ticks(axis.xaxis, ticks)
     number_ticks(axis.yaxis, ticks)
-    axis.set_title(
-        f"{short_name(found.under.gpu)}\n{found.covered}, factor {agreement.scale:.2f}\n"
-        f"mean error {agreement.mape_scaled:.1%}, tau {agreement.kendall_tau:.3f}"
-    )
-    axis.legend(loc="upper left")
+    lines = [
+        f"{short_name(found.under.gpu)}, times {agreement.scale:.2f}",
+        f"{found.covered}: {_words(agreement)}",
+        "" if (rest := found.accuracy_unspilled) is None else f"without spills: {_words(rest)}",
+    ]
+    axis.set_title("\n".join(lines), fontsize=6.5)
+    axis.legend(loc="upper left", handletextpad=0.4, borderaxespad=0.1)
+
+
+def _words(agreement: Accuracy) -> str:
+    return f"{agreement.mape_scaled * 100:.1f} %, tau {agreement.kendall_tau:.3f}"

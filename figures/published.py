@@ -32,6 +32,7 @@ FILES = {
     "a100-pcie-40gb": "a100-pcie-40gb.csv",
 }
 """File of each GPU in the folder of the family."""
+LOCAL_BYTES = "local_bytes_per_thread"
 UNROLLED = "tile_size_x * tile_size_y < 24"
 """Where the compiler unrolls the whole tile, as the closed forms suppose; larger tiles need executed counts."""
 
@@ -64,6 +65,20 @@ class Comparison:
     def accuracy(self) -> Accuracy:
         """Agreement of these runs; its ``scale`` is the one factor for a clock that the files do not record."""
         return accuracy(self.predicted_s, self.measured_s)
+
+    @property
+    def spilled(self) -> NDArray[np.bool_]:
+        """Runs whose file records local memory; none where it records nothing of the kind."""
+        columns = self.measurements.columns
+        if LOCAL_BYTES not in columns:
+            return np.zeros(len(self.measurements), np.bool_)
+        return np.asarray(columns[LOCAL_BYTES].to_numpy(np.float64) > 0)
+
+    @property
+    def accuracy_unspilled(self) -> Accuracy | None:
+        """Agreement without the runs that spilled, whose number depends on the compiler's version; None if there are none."""
+        spilled = self.spilled
+        return accuracy(self.predicted_s[~spilled], self.measured_s[~spilled]) if spilled.any() else None
 
     @property
     def scaled_s(self) -> Floats:

@@ -68,7 +68,7 @@ def draw_ssim_versions(folder: Path, published: PublishedTimes, name: str = "ssi
         words = "with gradients" if gradients else "without gradients"
         bars.append((f"predicted, {words}", told))
         titles.append(
-            f"{words}: tau {found.kendall_tau:.2f}, mean error {found.mape_scaled:.0%} after a factor of {found.scale:.2f}"
+            f"{words}: tau {found.kendall_tau:.2f}, error {found.mape_scaled * 100:.0f} % after factor {found.scale:.2f}"
         )
     with figure(COLUMN_INCHES, 3.1) as (drawn, axes):
         places = np.arange(len(versions))
