@@ -34,7 +34,7 @@ def commands() -> list[tuple[str, ...]]:
     """Every ``perfmodel …`` line of the manuals' shell blocks as words, continued lines joined, comments cut."""
     found = []
     for path in MANUALS:
-        for block in blocks(path, "sh", "bash", "console"):
+        for block in blocks(path, "", "sh", "console"):
             for line in block.replace("\\\n", " ").splitlines():
                 words = shlex.split(line.removeprefix("$ "), comments=True)
                 if words[:1] == ["perfmodel"]:
