@@ -72,7 +72,7 @@ def draw_ssim_versions(folder: Path, published: PublishedTimes, name: str = "ssi
         )
     with figure(COLUMN_INCHES, 3.1) as (drawn, axes):
         places = np.arange(len(versions))
-        for index, ((label, seconds), colour, hatch) in enumerate(zip(bars, CYCLE, ("", "//", ".."), strict=False)):
+        for index, ((label, seconds), colour, hatch) in enumerate(zip(bars, CYCLE, ("", "//", "\\\\"), strict=False)):
             style = {"color": colour} if not hatch else {"facecolor": "white", "edgecolor": colour, "hatch": hatch * 2}
             axes.bar(places + (index - 1) * 0.27, seconds * 1e3, 0.25, label=label, **style)
         axes.set_xticks(places, [version.value for version in versions])

@@ -95,7 +95,7 @@ def draw_time_terms(
 ) -> tuple[Path, Path]:
     """Stacked bars: what each resource needs if it worked alone; the diamond is the predicted time, in which they overlap."""
     shown = _visible([bar for _, bars in panels for bar in bars])
-    with figure(PAGE_INCHES, 1.35 * len(panels) + 0.5, nrows=len(panels), squeeze=False) as (drawn, axes):
+    with figure(PAGE_INCHES, 1.1 * len(panels) + 0.6, nrows=len(panels), squeeze=False) as (drawn, axes):
         for axis, (title, bars) in zip(axes[:, 0], panels, strict=True):
             _panel(axis, bars, shown)
             axis.set_title(title)

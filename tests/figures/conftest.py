@@ -1,0 +1,47 @@
+"""Small measurements in the layout of the published ones, made from predictions with a known distortion."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfmodel.conditions import conditions
+from perfmodel.families.base import Batch
+from perfmodel.families.tiled_conv2d.family import FAMILY
+from perfmodel.families.tiled_conv2d.problem import TiledConv2d, TiledConv2dConfiguration
+from perfmodel.figures.published import FILES
+from perfmodel.predicting import evaluate_under
+
+FACTOR = 1.25
+"""Measured over predicted time, but for the noise."""
+PROBLEM = TiledConv2d(image_height=1024, image_width=1024, filter_height=7, filter_width=7)
+COLUMNS = (
+    "gpu,image_width,image_height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
+    "use_padding,read_only,time_ms,local_bytes_per_thread"
+)
+
+
+def configurations() -> list[TiledConv2dConfiguration]:
+    sizes = itertools.product((32, 64), (2, 4), (1, 2), (1, 2, 3))
+    return [
+        TiledConv2dConfiguration(block_size_x=bx, block_size_y=by, tile_size_x=tx, tile_size_y=ty)
+        for bx, by, tx, ty in sizes
+    ]
+
+
+@pytest.fixture(scope="session")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like the published one: 24 runs for each GPU, of which one spilled."""
+    folder = tmp_path_factory.mktemp("measurements")
+    (folder / FAMILY.name).mkdir()
+    chosen, rng = configurations(), np.random.default_rng(1)
+    for gpu, file_name in FILES.items():
+        seconds = evaluate_under(FAMILY, PROBLEM, Batch.of(chosen), conditions(gpu)).seconds
+        measured = seconds * FACTOR * np.exp(rng.normal(0.0, 0.02, len(chosen)))
+        lines = [
+            f"{gpu},1024,1024,7,7,{c.block_size_x},{c.block_size_y},{c.tile_size_x},{c.tile_size_y},0,0,{s * 1e3!r},{spill}"
+            for c, s, spill in zip(chosen, measured.tolist(), [96] + [0] * (len(chosen) - 1), strict=True)
+        ]
+        (folder / FAMILY.name / file_name).write_text("\n".join([COLUMNS, *lines]) + "\n")
+    return folder

@@ -1,0 +1,136 @@
+"""The numbers behind the figures."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfmodel.accuracy import regret
+from perfmodel.conditions import conditions
+from perfmodel.families.direct_conv2d import Reuse
+from perfmodel.families.pointwise_conv2d import PointwiseConv2d
+from perfmodel.families.pointwise_conv2d.selection import Rule
+from perfmodel.families.registry import family
+from perfmodel.families.ssim import Version
+from perfmodel.families.tiled_conv2d.problem import TiledConv2d, TiledConv2dConfiguration
+from perfmodel.figures.error_by_limiter import errors_by_limiter
+from perfmodel.figures.intensity_time import report_of
+from perfmodel.figures.published import FILES, all_compared, compared
+from perfmodel.figures.regret_curve import random_curve, regret_curve
+from perfmodel.figures.roofline import levels, operations
+from perfmodel.figures.ssim_versions import published_times
+from perfmodel.figures.style import round_numbers
+from perfmodel.figures.time_terms import extremes
+from perfmodel.figures.transactions import accesses
+from perfmodel.gpus import load_gpu
+from perfmodel.predicting import predict_all
+from perfmodel.prediction import Fidelity
+
+FACTOR = 1.25
+TIMES = st.lists(st.floats(1.0, 100.0), min_size=2, max_size=7)
+
+
+def test_image_of_the_source_needs_50_20_30_and_12_loads() -> None:
+    # 6 × 11 image, 5 × 5 filter, 2 rows of outputs: 2·25, 2·5 rows · 2, 6 rows · 5, 6 rows · 2
+    assert [accesses(reuse, 5, 5, 2).loads for reuse in Reuse] == [50, 20, 30, 12]
+
+
+@pytest.mark.parametrize("width", range(1, 16))
+def test_exchange_takes_the_slots_that_the_loads_leave(width: int) -> None:
+    found = accesses(Reuse.COLUMN, 1, width, 1)
+    assert found.loads + found.shuffles == width == accesses(Reuse.NONE, 1, width, 1).loads
+
+
+@given(TIMES, st.randoms(use_true_random=False))
+def test_regret_curve_is_the_regret_of_each_number(times: list[float], random: object) -> None:
+    measured = np.array(times)
+    predicted = np.array(sorted(times, key=lambda _: random.random()))  # type: ignore[attr-defined]
+    expected = [regret(predicted, measured, top) for top in range(1, len(times) + 1)]
+    assert regret_curve(predicted, measured).tolist() == expected
+
+
+@given(TIMES)
+def test_random_curve_is_the_mean_over_all_draws(times: list[float]) -> None:
+    measured = np.array(times)
+    for drawn, expected in enumerate(random_curve(measured, len(times)), 1):
+        draws = [min(chosen) for chosen in itertools.combinations(times, drawn)]
+        assert expected == pytest.approx(np.mean(draws) / min(times))
+
+
+def test_random_curve_ends_where_it_is_asked_to() -> None:
+    assert len(random_curve(np.arange(1.0, 10.0), 3)) == 3
+
+
+def test_comparison_finds_the_factor_and_the_run_that_spilled(made_up: Path) -> None:
+    for found in all_compared(made_up, Fidelity.ANALYTIC):
+        assert found.covered == "24 of 24 runs"
+        assert found.accuracy.scale == pytest.approx(FACTOR, rel=0.02)
+        assert float(np.median(found.measured_s / found.scaled_s)) == pytest.approx(1.0)
+        assert found.spilled.sum() == 1
+        rest = found.accuracy_unspilled
+        assert rest is not None
+        assert rest.n == 23
+
+
+def test_errors_by_limiter_holds_every_run_of_a_frequent_limiter(made_up: Path) -> None:
+    found = compared(made_up, "rtx-3090", Fidelity.ANALYTIC)
+    sizes = [len(values) for values in errors_by_limiter(found).values()]
+    counted = np.bincount(found.limiters)
+    assert sizes == sorted(counted[counted >= 5].tolist(), reverse=True)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("gpu", FILES)
+def test_published_runs_are_compared_by_stored_counts(gpu: str, published_data: Path) -> None:
+    found = compared(published_data, gpu, Fidelity.COMPILED)
+    assert len(found.predicted_s) == len(found.measurements) == found.accuracy.n
+    assert found.spilled.any() == (gpu != "a100-pcie-40gb")  # that file records no local memory
+
+
+def test_roofline_levels_by_hand() -> None:
+    gpu = load_gpu("h200")
+    problem = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+    (found,) = predict_all(problem, [TiledConv2dConfiguration()], conditions(gpu), Fidelity.ANALYTIC)
+    assert operations(found) >= 64 * 64 * 9 * 2  # outputs · taps · multiply and add
+    pipe, _, dram = levels(found, gpu)
+    assert dram.moved_bytes == 4 * (66 * 66 + 64 * 64)  # input once, output once
+    assert dram.roof_bytes_per_s == gpu.dram_read_bytes_per_s
+    assert pipe.roof_bytes_per_s == 128 * 132 * gpu.boost_clock_hz  # a wavefront of 128 bytes a cycle from each SM
+    wavefronts = found.counts.shared_load_wavefronts + found.counts.shared_store_wavefronts
+    sectors = found.counts.global_load_sectors + found.counts.global_store_sectors
+    assert pipe.moved_bytes == wavefronts * 128 + sectors * 32
+
+
+def test_published_ssim_times() -> None:
+    found = published_times()
+    assert found.seconds[Version.V4] == pytest.approx(1.00e-3 * 1.0556, rel=2e-3)  # 5.56 % more than v4_1
+    assert max(found.seconds, key=lambda version: found.seconds[version]) is Version.V3_0
+    assert Version.V4_Z4 not in found.seconds
+
+
+def test_extremes_are_the_ends_of_the_ranking() -> None:
+    under = conditions("rtx-3090")
+    problem = family("ssim").default_problem()
+    fastest, slowest = extremes("ssim", problem, under, lambda c: str(c.version.value), count=3)
+    times = [bar.seconds for bar in [*fastest, *reversed(slowest)]]
+    assert times == sorted(times)
+    assert len({bar.label for bar in [*fastest, *slowest]}) == 6
+
+
+def test_rule_by_time_is_the_lowest_point_of_the_figure() -> None:
+    found = report_of(PointwiseConv2d(in_channels=32, out_channels=64, height=28, width=28), conditions("h200"))
+    runs = [entry.predicted_s for entry in found.tuples if entry.rejection is None and entry.predicted_s is not None]
+    place = found.chosen[Rule.PREDICTED_TIME]
+    assert place is not None
+    assert found.tuples[place].predicted_s == min(runs)
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1.0, 1e4))
+def test_round_numbers_lie_within(low: float, ratio: float) -> None:
+    found = round_numbers(low, low * ratio)
+    assert all(low <= value <= low * ratio for value in found)
+    assert found == sorted(set(found))
+    assert len(found) >= int(np.log10(ratio)) * 3
