@@ -15,6 +15,9 @@ import platformdirs
 SIZE_LIMIT_BYTES = 2 * 2**30
 """Where the cache stops growing; the entries stored longest ago go first."""
 
+LOCK_WAIT_S = 60.0
+"""How long to wait for another process that writes."""
+
 _FAULTS = (OSError, sqlite3.Error)
 
 
@@ -30,7 +33,9 @@ def _store(directory: Path) -> Any:
     import diskcache
 
     try:
-        return diskcache.Cache(str(directory), size_limit=SIZE_LIMIT_BYTES, eviction_policy="least-recently-stored")
+        return diskcache.Cache(
+            str(directory), timeout=LOCK_WAIT_S, size_limit=SIZE_LIMIT_BYTES, eviction_policy="least-recently-stored"
+        )
     except _FAULTS as error:
         print(f"perfmodel: cache folder {directory} cannot be used ({error}); compiling without it", file=sys.stderr)
         return None
@@ -52,10 +57,12 @@ def keep(key: str, value: bytes) -> None:
     """Store bytes under a key; a folder that turned read-only is no error, only slower next time."""
     store = _store(cache_directory())
     if store is not None:
+        from diskcache import Timeout
+
         try:
             store.set(key, zlib.compress(value, 1))
-        except _FAULTS as error:
-            _report_once(str(error))
+        except (*_FAULTS, Timeout) as error:
+            _report_once(str(error) or "another process keeps it locked")
 
 
 @cache

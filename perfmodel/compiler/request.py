@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import InputError
 
-_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,19 +30,22 @@ class CompileRequest:
     architecture_specific: bool = False
 
     def included_sources(self) -> tuple[str, ...]:
-        """Texts of the files that the source includes by ``#include "…"``, transitively, in order of discovery.
+        """Texts of the files of ``include_directories`` that the source includes, transitively, in order of discovery.
 
-        Files of the CUDA headers (not found in ``include_directories``) are left out: the compiler's version stands for
-        them.
+        ``#include "…"`` looks beside the file that includes first. Files of the CUDA headers are left out: the compiler's
+        version stands for them.
         """
         seen: dict[Path, str] = {}
-        pending = [self.source]
+        searched = tuple(Path(directory) for directory in self.include_directories)
+        pending: list[tuple[str, tuple[Path, ...]]] = [(self.source, ())]
         while pending:
-            for name in _INCLUDE.findall(pending.pop()):
-                path = next((p for d in self.include_directories if (p := Path(d) / name).is_file()), None)
+            text, beside = pending.pop()
+            for quoted, angled in _INCLUDE.findall(text):
+                folders = (*beside, *searched) if quoted else searched
+                path = next((p for folder in folders if (p := folder / (quoted or angled)).is_file()), None)
                 if path is not None and path not in seen:
                     seen[path] = _read(path)
-                    pending.append(seen[path])
+                    pending.append((seen[path], (path.parent,)))
         return tuple(seen.values())
 
     def virtual_architecture(self, architecture: str) -> str:

@@ -152,6 +152,18 @@ def test_an_included_file_is_part_of_the_key(tmp_path: Path, fresh_cache: Path) 
     assert compile_kernel(asked, "sm_80") == first
 
 
+@pytest.mark.parametrize("line", ['#include "sub/part.cuh"', "#include <sub/part.cuh>"])
+def test_a_file_beside_the_included_one_is_part_of_the_key(line: str, tmp_path: Path, fresh_cache: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "part.cuh").write_text('#include "beside.cuh"\n')
+    factor = tmp_path / "sub" / "beside.cuh"
+    asked = request(f"{line}\n{SCALE}", include_directories=(str(tmp_path),), defines=())
+    factor.write_text("#define FACTOR 2.0f\n")
+    first = compile_kernel(asked, "sm_80")
+    factor.write_text("#define FACTOR 3.0f\n")
+    assert compile_kernel(asked, "sm_80").ptx != first.ptx
+
+
 def test_the_key_names_all_that_decides_the_code() -> None:
     base = request()
     variants = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,24 @@ def test_a_damaged_database_is_said_once_and_does_without(folder: Path, capsys: 
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert str(folder) in error
+
+
+def test_a_locked_database_is_no_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(disk_cache, "LOCK_WAIT_S", 0.1)
+    disk_cache.keep("key", b"value")
+    holder = sqlite3.connect(folder / "cache.db", isolation_level=None)
+    try:
+        holder.execute("BEGIN IMMEDIATE")
+        disk_cache.keep("other", b"value")
+        assert disk_cache.fetch("key") == b"value"
+        assert disk_cache.fetch("other") is None
+    finally:
+        holder.close()
+    assert "nothing is kept" in capsys.readouterr().err
+    disk_cache.keep("other", b"value")
+    assert disk_cache.fetch("other") == b"value"
 
 
 def test_a_folder_that_cannot_be_used_is_said_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
