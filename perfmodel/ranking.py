@@ -155,7 +155,7 @@ def rank_under(
         finalists = Batch.of([p.configuration for p in predictions[: max(top, SIMULATED_CANDIDATES)]])
         predictions = _refined(family, problem, finalists, under, fidelity, advance, notes)
     if not predictions:
-        raise InfeasibleError(f"none of the best configurations of {family.name} compiles: {notes[0]}")
+        raise InfeasibleError(f"none of the best configurations of {family.name} compiles and fits: {notes[0]}")
     return Ranking(
         kernel=family.name,
         gpu=under.gpu.id,
@@ -177,7 +177,7 @@ def _refined(
     advance: Advance,
     notes: list[str],
 ) -> list[Prediction]:
-    """Predictions with facts, fastest first; configurations without facts are left out and noted."""
+    """Predictions with facts, fastest first; those without facts or that do not fit are left out and noted."""
     outcomes = gather_facts(family, problem, batch, under.gpu, fidelity=fidelity, equivalents=True, advance=advance)
     kept = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Facts)]
     notes += [
@@ -189,6 +189,10 @@ def _refined(
         return []
     facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
     evaluation = evaluate_under(family, problem, batch.take(kept), under, facts)
+    notes += [
+        f"{plain(evaluation.batch.configuration(i))} left out: {evaluation.rejection(i, under.gpu)}"
+        for i in np.flatnonzero(np.isinf(evaluation.seconds)).tolist()
+    ]
     return _predictions(family, problem, evaluation, under, fidelity, facts)
 
 

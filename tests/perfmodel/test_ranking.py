@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from perfmodel.compiler import Resources
 from perfmodel.conditions import conditions
-from perfmodel.errors import InfeasibleError, InputError
+from perfmodel.counts import Counts
+from perfmodel.errors import CompileError, InfeasibleError, InputError
+from perfmodel.facts import Facts
 from perfmodel.families.base import Batch, Space
 from perfmodel.families.direct_conv2d import Conv2d
 from perfmodel.families.registry import family, family_names, family_of
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
+from perfmodel.gather import Outcome
 from perfmodel.predicting import evaluate_under
 from perfmodel.prediction import Fidelity, plain
 from perfmodel.ranking import COMPILED_CANDIDATES, rank_under, shortlist, survey
@@ -147,3 +152,47 @@ def test_the_compiled_ranking_looks_at_its_shortlist_only() -> None:
     assert all(prediction.resources.code_bytes > 0 for prediction in ranking.top)
     times = [prediction.time.predicted_s for prediction in ranking.top]
     assert times == sorted(times)
+
+
+def known(registers: int) -> Facts:
+    resources = Resources(
+        registers_per_thread=registers,
+        static_shared_bytes=0,
+        stack_bytes_per_thread=0,
+        spill_load_bytes=0,
+        spill_store_bytes=0,
+        code_bytes=64,
+    )
+    return Facts(resources=resources, counts=Counts(fp32_fma=1e6), loop_code_bytes=0.0, exact=True)
+
+
+def given(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[int], Outcome]) -> None:
+    """Let ``outcome(i)`` be what compiling candidate i of a shortlist gives."""
+
+    def gathered(family: Any, problem: Any, batch: Batch[Any], gpu: Any, **rest: Any) -> list[Outcome]:
+        return [outcome(i) for i in range(len(batch))]
+
+    monkeypatch.setattr("perfmodel.ranking.gather_facts", gathered)
+
+
+def test_what_does_not_compile_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, lambda i: known(32) if i % 2 else CompileError("too long"))
+    ranking = rank_under(PROBLEM, UNDER, Fidelity.COMPILED, top=COMPILED_CANDIDATES)
+    assert len(ranking.top) == COMPILED_CANDIDATES // 2
+    assert len(ranking.notes) == COMPILED_CANDIDATES // 2
+    assert all("left out: too long" in note and "block_size_x" in note for note in ranking.notes)
+
+
+def test_what_compiles_but_does_not_fit_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, lambda i: known(300 if i == 3 else 32))
+    ranking = rank_under(PROBLEM, UNDER, Fidelity.COMPILED, top=COMPILED_CANDIDATES)
+    assert len(ranking.top) == COMPILED_CANDIDATES - 1
+    (note,) = ranking.notes
+    assert "300 registers" in note
+
+
+@pytest.mark.parametrize(("outcome", "told"), [(CompileError("too long"), "too long"), (known(300), "300 registers")])
+def test_where_nothing_is_left_the_error_says_why(outcome: Outcome, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, lambda i: outcome)
+    with pytest.raises(InfeasibleError, match=told):
+        rank_under(PROBLEM, UNDER, Fidelity.COMPILED)
