@@ -88,6 +88,16 @@ FIGURES: tuple[FigureEntry, ...] = (
         shows="error of the predictions by what limits the configuration, by GPU",
         needs_measurements=True,
     ),
+    FigureEntry(
+        name="ablation",
+        shows="error of the time model without each of its parts, fitted anew",
+        needs_measurements=True,
+    ),
+    FigureEntry(
+        name="learning_curve",
+        shows="error on launches not seen, by the number of runs that the model is fitted to",
+        needs_measurements=True,
+    ),
 )
 
 

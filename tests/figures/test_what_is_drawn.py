@@ -10,15 +10,19 @@ from hypothesis import strategies as st
 
 from perfmodel.accuracy import regret
 from perfmodel.conditions import conditions
+from perfmodel.counts import COUNT_NAMES
 from perfmodel.families.direct_conv2d import Reuse
 from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.selection import Rule
 from perfmodel.families.registry import family
 from perfmodel.families.ssim import Version
 from perfmodel.families.tiled_conv2d.problem import TiledConv2d, TiledConv2dConfiguration
+from perfmodel.figures.ablation import PARTS, Part, without
 from perfmodel.figures.error_by_limiter import errors_by_limiter
 from perfmodel.figures.intensity_time import report_of
+from perfmodel.figures.learning_curve import split
 from perfmodel.figures.published import FILES, all_compared, compared
+from perfmodel.figures.refits import taken, unspilled_runs
 from perfmodel.figures.regret_curve import random_curve, regret_curve
 from perfmodel.figures.roofline import levels, operations
 from perfmodel.figures.ssim_versions import published_times
@@ -28,6 +32,7 @@ from perfmodel.figures.transactions import accesses
 from perfmodel.gpus import load_gpu
 from perfmodel.predicting import predict_all
 from perfmodel.prediction import Fidelity
+from perfmodel.time.coefficients import COEFFICIENT_NAMES
 
 FACTOR = 1.25
 TIMES = st.lists(st.floats(1.0, 100.0), min_size=2, max_size=7)
@@ -80,6 +85,32 @@ def test_errors_by_limiter_holds_every_run_of_a_frequent_limiter(made_up: Path) 
     sizes = [len(values) for values in errors_by_limiter(found).values()]
     counted = np.bincount(found.limiters)
     assert sizes == sorted(counted[counted >= 5].tolist(), reverse=True)
+
+
+def test_a_term_without_effect_costs_nothing_and_the_pipe_that_limits_costs_much(made_up: Path) -> None:
+    runs = unspilled_runs(made_up, "rtx-2080-ti", Fidelity.ANALYTIC).runs
+    whole, pipe, fetch = (
+        without(part, runs)
+        for part in (Part(name="nothing"), *(p for p in PARTS if p.name in ("shared-memory pipe", "instruction fetch")))
+    )
+    assert fetch.error == pytest.approx(whole.error, rel=1e-3)  # no loop is larger than the instruction cache
+    assert pipe.error > 1.5 * whole.error
+
+
+def test_every_part_names_coefficients_and_counts() -> None:
+    for part in PARTS:
+        assert set(part.held) <= set(COEFFICIENT_NAMES)
+        assert set(part.zeroed) <= set(COUNT_NAMES)
+        assert part.held or part.zeroed
+
+
+def test_held_out_runs_share_no_launch_with_those_fitted_to(made_up: Path) -> None:
+    data = unspilled_runs(made_up, "rtx-3090", Fidelity.ANALYTIC)
+    train, test = split(data.groups, 8, seed=3)
+    assert len(train) == 8
+    assert not set(data.groups[train]) & set(data.groups[test])
+    assert set(data.groups[train]) | set(data.groups[test]) == set(data.groups)
+    assert taken(data.runs, train).seconds.tolist() == data.runs.seconds[train].tolist()
 
 
 @pytest.mark.data
