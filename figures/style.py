@@ -65,7 +65,7 @@ def save(drawn: Any, folder: Path, name: str) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     svg, png = folder / f"{name}.svg", folder / f"{name}.png"
     drawn.savefig(svg, metadata={"Date": None})
-    drawn.savefig(png, metadata={"Software": None})
+    drawn.savefig(png, metadata={"Software": None}, pil_kwargs={"optimize": True})
     return svg, png
 
 

@@ -19,7 +19,7 @@ from perfmodel.time.combine import LIMITER_NAMES, Terms
 from .registry import Request
 from .style import CYCLE, PAGE_INCHES, figure, save, short_name
 
-BARS = 4
+BARS = 3
 _NAMES = {"l2": "L2", "dram": "DRAM"}
 VISIBLE = 0.01
 """A term is named where it takes at least this part of some bar."""
@@ -42,7 +42,7 @@ def _tiled(configuration: Any) -> str:
 
 def _direct(configuration: Any) -> str:
     c = plain(configuration)
-    names = [f"{c['reuse']} reuse".replace("_", " and ").replace("none", "no")]
+    names = [f"{c['reuse']} reuse".replace("_", " + ").replace("none", "no")]
     names += [str(c[name]).replace("_", " ") for name in ("exchange", "accumulators") if c[name] != "none"]
     rows = f"{c['rows_per_thread']} row{'s' if c['rows_per_thread'] > 1 else ''}"
     return f"{', '.join(names)}, {rows}, {c['block_x']}×{c['block_y']}"
@@ -95,7 +95,7 @@ def draw_time_terms(
 ) -> tuple[Path, Path]:
     """Stacked bars: what each resource needs if it worked alone; the diamond is the predicted time, in which they overlap."""
     shown = _visible([bar for _, bars in panels for bar in bars])
-    with figure(PAGE_INCHES, 1.1 * len(panels) + 0.6, nrows=len(panels), squeeze=False) as (drawn, axes):
+    with figure(PAGE_INCHES, 0.95 * len(panels) + 0.6, nrows=len(panels), squeeze=False) as (drawn, axes):
         for axis, (title, bars) in zip(axes[:, 0], panels, strict=True):
             _panel(axis, bars, shown)
             axis.set_title(title)
