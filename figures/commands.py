@@ -30,7 +30,7 @@ def plot(
     ),
     measurements: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help=f"Folder of the published measurements [default: {DATA_VARIABLE}]."),
+        typer.Option(metavar="DIR", help=f"Folder of the published measurements; else {DATA_VARIABLE} names it."),
     ] = None,
     fidelity: Annotated[
         str, typer.Option(metavar="analytic|compiled", help="How measured configurations are predicted.")
@@ -40,9 +40,9 @@ def plot(
 ) -> None:
     """Draw figure NAME, or all, as NAME.svg and NAME.png; `--list` says what there is.
 
-    Some figures compare with published measurements. Where these are not at hand, `plot all` leaves such figures out and
-    says so. Measured configurations are predicted from the shipped counts store; what it lacks is left out and counted in the
-    figure. `--fidelity analytic` takes closed forms instead.
+    Some figures compare with published measurements; where these are not at hand, `plot all` leaves them out and says so.
+
+    Measured configurations are predicted from the shipped counts store, or with `--fidelity analytic` from closed forms.
     """
     if listed or name is None:
         _list(as_json)
