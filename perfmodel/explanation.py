@@ -111,6 +111,7 @@ _MEANING = {
     "instruction_fetch": "instruction fetch (code beyond the instruction cache)",
     "l2": "L2 bandwidth",
     "dram": "DRAM bandwidth",
+    "local_memory": "traffic of spilled registers and stack arrays behind L1",
     "load_latency": "latency of loads that the resident blocks do not hide",
     "compute_latency": "latency of the dependent multiply-adds that the resident blocks do not hide",
 }

@@ -16,6 +16,7 @@ class Work:
     ``global_round_trips``: groups of global loads that a warp issues together and then waits for, one group after the
     other (the slowest warp of a block). ``loop_code_bytes``: code of the largest loop that a warp walks through more than
     once; code without a loop counts as 0. ``independent_chains``: accumulators of a thread that do not wait for one another.
+    ``local_bytes_per_thread``: stack and spills whose traffic behind L1 is not in the counts yet.
     """
 
     launch: Launch
@@ -23,3 +24,4 @@ class Work:
     global_round_trips: Any = 1.0
     independent_chains: Any = 1.0
     loop_code_bytes: Any = 0.0
+    local_bytes_per_thread: Any = 0.0

@@ -12,6 +12,7 @@ from ..gpu import Gpu
 from ..work import Work
 from . import terms
 from .coefficients import Coefficients
+from .local_memory import local_traffic
 
 Floats = NDArray[np.float64]
 
@@ -20,8 +21,8 @@ Floats = NDArray[np.float64]
 class Terms:
     """Time of every resource if it were alone, in seconds; arrays of shape ``(n,)`` or numbers.
 
-    ``load_latency`` and ``compute_latency`` are what the resident blocks cannot hide by themselves; ``launch_overhead``
-    stands beside the device time and is not in it.
+    ``load_latency`` and ``compute_latency`` are what the resident blocks cannot hide by themselves; ``local_memory`` adds to
+    the rest, because the few warps that spill wait for it; ``launch_overhead`` stands beside the device time.
     """
 
     arithmetic: Any
@@ -32,6 +33,7 @@ class Terms:
     instruction_fetch: Any
     l2: Any
     dram: Any
+    local_memory: Any
     load_latency: Any
     compute_latency: Any
     launch_overhead: Any
@@ -115,7 +117,9 @@ def launch_seconds(
 
     l2 = terms.l2_seconds(counts, gpu, coefficients)
     dram = terms.dram_seconds(counts, gpu, coefficients)
-    total = p_norm(1 + coefficients.memory_norm, sm_cycles / clock, l2, dram)
+    spilled = local_traffic(work, resident, gpu)
+    local = np.maximum(terms.l2_seconds(spilled, gpu, coefficients), terms.dram_seconds(spilled, gpu, coefficients))
+    total = p_norm(1 + coefficients.memory_norm, sm_cycles / clock, l2, dram) + local
     parts = Terms(
         arithmetic=arithmetic / clock,
         slow_pipes=slow / clock,
@@ -125,6 +129,7 @@ def launch_seconds(
         instruction_fetch=fetch / clock,
         l2=l2,
         dram=dram,
+        local_memory=local,
         load_latency=load_latency / clock,
         compute_latency=compute_latency / clock,
         launch_overhead=gpu.launch_overhead_s,
