@@ -12,7 +12,7 @@ from .families.registry import family
 from .gpu import Gpu
 from .predicting import predict_all
 from .prediction import Fidelity, Prediction
-from .ranking import Ranking, rank_under
+from .ranking import REFINED_CANDIDATES, Ranking, rank_under
 from .records import read_measurements
 from .records.schema import L2State
 from .validating import Validation, validate_under
@@ -27,6 +27,7 @@ def rank(
     gpu: str | Gpu,
     fidelity: Fidelity | str = Fidelity.COMPILED,
     top: int = 10,
+    refine: int = REFINED_CANDIDATES,
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
@@ -38,6 +39,7 @@ def rank(
         gpu: An id of ``gpu_ids()``, the path of a TOML file, ``"auto"``, or a ``Gpu``.
         fidelity: How deep to look: ``analytic``, ``compiled`` (needs the extra ``compile``) or ``simulated``.
         top: How many predictions to return.
+        refine: How many of the analytic best are compiled (at least ``top``).
         sm_clock_mhz: SM clock; the boost clock by default.
         l2: ``cold`` or ``warm``, what the L2 holds when the kernel starts.
         calibration: A calibration file of your own, made by ``perfmodel fit``.
@@ -51,7 +53,7 @@ def rank(
     'tiled_conv2d'
     """
     under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
-    return rank_under(problem, under, one_of(Fidelity, "fidelity", _value(fidelity)), top)
+    return rank_under(problem, under, one_of(Fidelity, "fidelity", _value(fidelity)), top, refine=refine)
 
 
 def predict(
@@ -72,7 +74,7 @@ def predict(
     >>> from perfmodel import TiledConv2d, TiledConv2dConfiguration
     >>> found = predict(TiledConv2d(), TiledConv2dConfiguration(), gpu="rtx-2080-ti", fidelity="analytic")
     >>> found.occupancy.blocks_per_sm
-    5
+    8
     """
     return predict_many(
         problem,

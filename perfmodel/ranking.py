@@ -20,7 +20,7 @@ from .gather import gather_facts
 from .predicting import evaluate_under, prediction_at
 from .prediction import Fidelity, Prediction, plain
 
-COMPILED_CANDIDATES = 24
+REFINED_CANDIDATES = 24
 """How many of the analytic best are compiled."""
 SIMULATED_CANDIDATES = 8
 """How many of the compiled best are simulated with caches."""
@@ -122,6 +122,7 @@ def rank_under(
     fidelity: Fidelity = Fidelity.COMPILED,
     top: int = 10,
     advance: Advance = no_progress,
+    refine: int = REFINED_CANDIDATES,
 ) -> Ranking:
     """Rank the whole space of the problem's family.
 
@@ -131,7 +132,7 @@ def rank_under(
     if top < 1:
         raise InputError(f"top={top} must be at least 1")
     family = family_of(problem)
-    size = max(top, COMPILED_CANDIDATES) if family.closed_forms else len(family.space(problem, under.gpu))
+    size = max(top, refine) if family.closed_forms else len(family.space(problem, under.gpu))
     if not family.closed_forms:
         if fidelity is Fidelity.ANALYTIC:
             raise InputError(f"{family.name} has no closed forms: fidelity {fidelity.value!r} is not to be had")

@@ -37,6 +37,7 @@ def rank(
         Path | None, typer.Option("--space", metavar="SPACE.toml", help="Tuning space of FILE.cu; see the manual.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many configurations to show.")] = 10,
+    refine: Annotated[int, typer.Option(min=1, help="How many of the analytic best to compile.")] = 24,
     fidelity: FidelityOption = "compiled",
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
@@ -66,7 +67,7 @@ def rank(
         calibration=None if calibration is None else str(calibration),
     )
     with progress_bar(f"{depth.value} candidates", None) as advance:
-        ranking = rank_under(problem, under, depth, top, advance)
+        ranking = rank_under(problem, under, depth, top, advance, refine)
     for text in ranking.notes:
         note(text)
     if as_json:
