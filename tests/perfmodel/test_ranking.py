@@ -22,7 +22,7 @@ from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguratio
 from perfmodel.gather import Outcome
 from perfmodel.predicting import evaluate_under
 from perfmodel.prediction import Fidelity, plain
-from perfmodel.ranking import COMPILED_CANDIDATES, rank_under, shortlist, survey
+from perfmodel.ranking import REFINED_CANDIDATES, rank_under, shortlist, survey
 
 UNDER = conditions("rtx-2080-ti")
 PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=5, filter_width=5)
@@ -77,10 +77,10 @@ def test_the_top_of_every_family_is_feasible_ordered_and_without_repetition(name
 def test_the_shortlist_sees_every_product_of_the_space() -> None:
     """Half of it are the fastest of all; the other half are drawn from every product, the best of each first."""
     kind = family_of(PROBLEM)
-    found = survey(kind, PROBLEM, UNDER, COMPILED_CANDIDATES)
-    chosen = shortlist(found, COMPILED_CANDIDATES)
+    found = survey(kind, PROBLEM, UNDER, REFINED_CANDIDATES)
+    chosen = shortlist(found, REFINED_CANDIDATES)
     names = [str(chosen.configuration(i)) for i in range(len(chosen))]
-    assert len(set(names)) == COMPILED_CANDIDATES
+    assert len(set(names)) == REFINED_CANDIDATES
     products = kind.space(PROBLEM, UNDER.gpu).products
     assert len(found.best) == len(products) == 2
     for product in products:
@@ -90,7 +90,7 @@ def test_the_shortlist_sees_every_product_of_the_space() -> None:
         best = product.batch(0, len(product)).configuration(int(part.argmin()))
         assert str(best) in names
     fastest = [
-        str(p.configuration) for p in rank_under(PROBLEM, UNDER, Fidelity.ANALYTIC, COMPILED_CANDIDATES // 2).top
+        str(p.configuration) for p in rank_under(PROBLEM, UNDER, Fidelity.ANALYTIC, REFINED_CANDIDATES // 2).top
     ]
     assert set(fastest) <= set(names)
     assert names[: len(fastest)] == fastest
@@ -146,7 +146,7 @@ def test_the_compiled_ranking_looks_at_its_shortlist_only() -> None:
     problem = TiledConv2d(image_height=32, image_width=32, filter_height=3, filter_width=3)
     steps: list[None] = []
     ranking = rank_under(problem, UNDER, Fidelity.COMPILED, top=3, advance=lambda: steps.append(None))
-    assert len(steps) == COMPILED_CANDIDATES
+    assert len(steps) == REFINED_CANDIDATES
     assert len(ranking.top) == 3
     assert all(prediction.fidelity is Fidelity.COMPILED for prediction in ranking.top)
     assert all(prediction.resources.code_bytes > 0 for prediction in ranking.top)
@@ -177,16 +177,16 @@ def given(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[int], Outcome]) ->
 
 def test_what_does_not_compile_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, lambda i: known(32) if i % 2 else CompileError("too long"))
-    ranking = rank_under(PROBLEM, UNDER, Fidelity.COMPILED, top=COMPILED_CANDIDATES)
-    assert len(ranking.top) == COMPILED_CANDIDATES // 2
-    assert len(ranking.notes) == COMPILED_CANDIDATES // 2
+    ranking = rank_under(PROBLEM, UNDER, Fidelity.COMPILED, top=REFINED_CANDIDATES)
+    assert len(ranking.top) == REFINED_CANDIDATES // 2
+    assert len(ranking.notes) == REFINED_CANDIDATES // 2
     assert all("left out: too long" in note and "block_size_x" in note for note in ranking.notes)
 
 
 def test_what_compiles_but_does_not_fit_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, lambda i: known(300 if i == 3 else 32))
-    ranking = rank_under(PROBLEM, UNDER, Fidelity.COMPILED, top=COMPILED_CANDIDATES)
-    assert len(ranking.top) == COMPILED_CANDIDATES - 1
+    ranking = rank_under(PROBLEM, UNDER, Fidelity.COMPILED, top=REFINED_CANDIDATES)
+    assert len(ranking.top) == REFINED_CANDIDATES - 1
     (note,) = ranking.notes
     assert "300 registers" in note
 
