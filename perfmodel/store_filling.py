@@ -85,7 +85,7 @@ def _pending(rows: Sequence[Row], store: CountsStore) -> list[tuple[list[str], R
 
 def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int) -> list[str]:
     """Count all rows that the store at ``path`` lacks and write it part by part; gives the reason of each failure."""
-    from pebble import ProcessPool
+    from pebble import ProcessExpired, ProcessPool
 
     version = compiler_version()
     store = read_store(path.read_bytes(), path.name) if path.is_file() else empty_store(version)
@@ -104,6 +104,8 @@ def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int) -> 
                     outcome = future.result()
                 except TimeoutError:
                     outcome = f"not counted within {time_limit_s:g} s"
+                except ProcessExpired as error:
+                    outcome = f"the process ended with status {error.exitcode}"
                 if isinstance(outcome, str):
                     failures.append(outcome)
                 else:

@@ -32,10 +32,10 @@ def run_many(
 ) -> list[ResultT | PerfmodelError]:
     """``function(*job)`` for every job in worker processes, in order; ``advance`` is called as each one ends.
 
-    A job that raises a ``PerfmodelError`` or takes too long gives that error as its result. A single job runs here, without
-    a process or time limit. Interrupting (Ctrl-C) ends the workers; what the disk cache got stays.
+    A job that raises a ``PerfmodelError``, takes too long or kills its process gives an error as its result. A single job
+    runs here, without a process or time limit. Interrupting (Ctrl-C) ends the workers; what the disk cache got stays.
     """
-    from pebble import ProcessPool
+    from pebble import ProcessExpired, ProcessPool
 
     results: list[ResultT | PerfmodelError] = []
     if len(jobs) == 1:
@@ -57,6 +57,8 @@ def run_many(
                     results.append(error)
                 except FutureTimeoutError:
                     results.append(CompileError(f"{describe(*job)}: not finished within {time_limit_s:g} s"))
+                except ProcessExpired as error:
+                    results.append(CompileError(f"{describe(*job)}: its process ended with status {error.exitcode}"))
                 advance()
         except BaseException:
             pool.stop()  # type: ignore[no-untyped-call]

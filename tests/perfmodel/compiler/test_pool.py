@@ -1,0 +1,53 @@
+"""Jobs in worker processes: results in order, errors as values, whatever a job does to its process."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from typing import Any
+
+from perfmodel.compiler.pool import run_many
+from perfmodel.errors import CompileError, InputError
+from perfmodel.families.registry import family
+
+
+def described(*job: Any) -> str:
+    return f"job {job}"
+
+
+def test_results_keep_the_order_of_the_jobs() -> None:
+    ended: list[None] = []
+    found = run_many(
+        math.factorial, [(n,) for n in range(9)], describe=described, workers=2, advance=lambda: ended.append(None)
+    )
+    assert found == [math.factorial(n) for n in range(9)]
+    assert len(ended) == 9
+
+
+def test_a_single_job_needs_no_process_and_none_gives_nothing() -> None:
+    assert run_many(os.getpid, [()], describe=described) == [os.getpid()]
+    assert run_many(os.getpid, [], describe=described) == []
+    assert os.getpid() not in run_many(os.getpid, [(), ()], describe=described, workers=1)
+
+
+def test_an_error_made_on_purpose_is_a_value() -> None:
+    """``family`` raises InputError for names that it does not know."""
+    for names in ([("none",)], [("none",), ("tiled_conv2d",)]):
+        first, *rest = run_many(family, names, describe=described, workers=1)
+        assert isinstance(first, InputError)
+        assert "'none'" in str(first)
+        assert [found.name for found in rest if not isinstance(found, Exception)] == ["tiled_conv2d"] * len(rest)
+
+
+def test_a_job_that_takes_too_long_is_a_value() -> None:
+    slow, *_ = run_many(time.sleep, [(600,), (600,)], describe=described, workers=2, time_limit_s=0.5)
+    assert isinstance(slow, CompileError)
+    assert str(slow) == "job (600,): not finished within 0.5 s"
+
+
+def test_a_job_that_kills_its_process_is_a_value() -> None:
+    """As a crash of the compiler or a lack of memory would."""
+    for outcome in run_many(os._exit, [(3,), (3,)], describe=described, workers=2):
+        assert isinstance(outcome, CompileError)
+        assert str(outcome) == "job (3,): its process ended with status 3"
