@@ -17,7 +17,7 @@ from .style import CYCLE, GUIDE, PAGE_INCHES, figure, save, short_name
 
 Floats = NDArray[np.float64]
 
-RANGE_PERCENT = (-80, 40)
+RANGE_PERCENT = (-60, 60)
 FEWEST = 5
 """Limiters of fewer runs are left out: no quantile can be told from them."""
 
@@ -70,5 +70,6 @@ def _panel(axis: Any, found: Comparison, groups: dict[str, Floats], rows: int, c
     axis.set_yticks(places, [f"{name.replace('_', ' ')}\n{len(values):,} runs" for name, values in groups.items()])
     axis.tick_params(axis="y", labelsize=6.5, length=0)
     axis.set_xlim(*RANGE_PERCENT)
+    axis.set_xticks(range(RANGE_PERCENT[0], RANGE_PERCENT[1] + 1, 20))
     axis.set_ylim(rows + 0.6, 0.4)
     axis.set_title(short_name(found.under.gpu))

@@ -33,12 +33,14 @@ def unspilled_runs(folder: Path, gpu: str, fidelity: Fidelity) -> MeasuredRuns:
 
 def taken(runs: FitSet, rows: NDArray[np.intp]) -> FitSet:
     """The runs at the given indices."""
-    counts = replace(runs.work.counts, **{name: np.asarray(value)[rows] for name, value in runs.work.counts.items()})
-    launch = runs.work.launch
-    launch = replace(launch, **{name: getattr(launch, name)[rows] for name in launch.__dataclass_fields__})
-    own = ("global_round_trips", "independent_chains", "loop_code_bytes")
-    work = replace(runs.work, launch=launch, counts=counts, **{name: getattr(runs.work, name)[rows] for name in own})
-    return replace(runs, work=work, blocks_per_sm=runs.blocks_per_sm[rows], seconds=runs.seconds[rows])
+    work = runs.work
+    own = [name for name in work.__dataclass_fields__ if name not in ("launch", "counts")]
+    launch = replace(
+        work.launch, **{name: getattr(work.launch, name)[rows] for name in work.launch.__dataclass_fields__}
+    )
+    counts = replace(work.counts, **{name: value[rows] for name, value in work.counts.items()})
+    part = replace(work, launch=launch, counts=counts, **{name: getattr(work, name)[rows] for name in own})
+    return replace(runs, work=part, blocks_per_sm=runs.blocks_per_sm[rows], seconds=runs.seconds[rows])
 
 
 def predicted_s(runs: FitSet, fitted: Fit) -> Floats:
