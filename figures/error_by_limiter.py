@@ -70,6 +70,6 @@ def _panel(axis: Any, found: Comparison, groups: dict[str, Floats], rows: int, c
     axis.set_yticks(places, [f"{name.replace('_', ' ')}\n{len(values):,} runs" for name, values in groups.items()])
     axis.tick_params(axis="y", labelsize=6.5, length=0)
     axis.set_xlim(*RANGE_PERCENT)
-    axis.set_xticks(range(RANGE_PERCENT[0], RANGE_PERCENT[1] + 1, 20))
+    axis.set_xticks(range(RANGE_PERCENT[0], RANGE_PERCENT[1] + 1, 30))
     axis.set_ylim(rows + 0.6, 0.4)
     axis.set_title(short_name(found.under.gpu))
