@@ -12,7 +12,9 @@ DATA_VARIABLE = "PERFMODEL_DATA"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="a skipped GPU test is a failure")
-    parser.addoption("--require-data", action="store_true", help="a test skipped for want of published data is a failure")
+    parser.addoption(
+        "--require-data", action="store_true", help="a test skipped for want of published data is a failure"
+    )
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing with them")
 
 

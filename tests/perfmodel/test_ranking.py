@@ -89,9 +89,7 @@ def test_the_shortlist_sees_every_product_of_the_space() -> None:
         )
         best = product.batch(0, len(product)).configuration(int(part.argmin()))
         assert str(best) in names
-    fastest = [
-        str(p.configuration) for p in rank_under(PROBLEM, UNDER, Fidelity.ANALYTIC, REFINED_CANDIDATES // 2).top
-    ]
+    fastest = [str(p.configuration) for p in rank_under(PROBLEM, UNDER, Fidelity.ANALYTIC, REFINED_CANDIDATES // 2).top]
     assert set(fastest) <= set(names)
     assert names[: len(fastest)] == fastest
 

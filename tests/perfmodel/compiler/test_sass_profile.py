@@ -177,8 +177,6 @@ def test_a_loop_is_the_blocks_that_reach_its_header_without_leaving_what_the_hea
     expected: dict[int, set[int]] = {}
     for tail, header in flow.edges:
         if dominates(header, tail):
-            inside = (
-                nx.ancestors(graph.subgraph(set(graph) - {header}), tail) | {tail} if tail != header else set()
-            )
+            inside = nx.ancestors(graph.subgraph(set(graph) - {header}), tail) | {tail} if tail != header else set()
             expected[header] = expected.get(header, {header}) | {b for b in inside if dominates(header, b)}
     assert {loop.header: set(loop.blocks) for loop in natural_loops(flow)} == expected
