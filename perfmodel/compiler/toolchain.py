@@ -53,7 +53,8 @@ def ptxas_path() -> Path:
 @cache
 def header_directories() -> tuple[Path, ...]:
     """Include directories of the CUDA headers (``cuda_fp16.h``, ``cooperative_groups.h``, ``cub/…``)."""
-    roots = (wheel_directory("cuda_runtime") / "include", wheel_directory("cuda_cccl") / "include")
+    wheels = ("cuda_runtime", "cuda_cccl", "cuda_nvcc")  # the last holds crt/, which mma.h includes
+    roots = tuple(wheel_directory(wheel) / "include" for wheel in wheels)
     return (*roots, *(r / "cccl" for r in roots if (r / "cccl").is_dir()))
 
 
