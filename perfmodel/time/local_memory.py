@@ -19,6 +19,8 @@ def local_traffic(work: Work, resident: Any, gpu: Gpu) -> Counts:
     can hold. Stores are written through L1. ``work.local_bytes_per_thread`` is 0 where caches were simulated.
     """
     launch, counts = work.launch, work.counts
+    if not np.any(work.local_bytes_per_thread):
+        return Counts()
     footprint = np.asarray(work.local_bytes_per_thread, np.float64) * launch.threads_per_block * resident
     shared = np.asarray(launch.static_shared_bytes + launch.dynamic_shared_bytes, np.float64) * resident
     beside_shared = np.maximum(gpu.l1_bytes_per_sm - (shared if gpu.shared_carve_outs_bytes else 0.0), 0.0)
