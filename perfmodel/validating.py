@@ -31,6 +31,8 @@ class Prophecy:
     registers: NDArray[np.int32]
     known: NDArray[np.bool_]
     """Where facts were found (always, at analytic fidelity)."""
+    stand_in: NDArray[np.bool_]
+    """Where they are those of an equivalent configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ def prophecy(
     """Predict every row of a file of measurements, problem by problem."""
     count = len(measurements)
     seconds, registers = np.full(count, np.inf), np.zeros(count, np.int32)
-    known = np.zeros(count, np.bool_)
+    known, stand_in = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     columns = {name: np.zeros(count) for name in COUNT_NAMES}
     for index, problem in enumerate(measurements.problems):
         rows = np.flatnonzero(measurements.problem_index == index)
@@ -75,13 +77,14 @@ def prophecy(
             found = np.array([isinstance(outcome, Facts) for outcome in outcomes])
             facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
             rows, batch = rows[found], batch.take(found)
+            stand_in[rows] = [fact.stand_in for fact in facts]
         if not len(rows):
             continue
         evaluation = evaluate_under(family, problem, batch, under, facts)
         seconds[rows], registers[rows], known[rows] = evaluation.seconds, evaluation.registers, True
         for name, column in columns.items():
             column[rows] = getattr(evaluation.work.counts, name)
-    return Prophecy(seconds=seconds, counts=Counts(**columns), registers=registers, known=known)
+    return Prophecy(seconds=seconds, counts=Counts(**columns), registers=registers, known=known, stand_in=stand_in)
 
 
 def validate_under(
@@ -118,6 +121,11 @@ def _notes(told: Prophecy, measurements: Measurements) -> tuple[str, ...]:
     unfit = int((measurements.ran & told.known & ~np.isfinite(told.seconds)).sum())
     if unfit:
         notes.append(f"{unfit} rows left out: the model says that they do not fit the GPU")
+    if told.stand_in.any():
+        notes.append(
+            f"{int(told.stand_in.sum())} rows take the stored counts of an equivalent configuration "
+            "(the same requests, instructions may differ by a few)"
+        )
     if "registers_per_thread" in measurements.columns:
         same = measurements.columns["registers_per_thread"].to_numpy() == told.registers
         notes.append(f"registers equal to the recorded ones in {same[told.known].mean():.1%} of rows")
