@@ -73,11 +73,12 @@ def run(arguments: list[str] | None = None) -> int:
     except PerfmodelError as error:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("perfmodel: interrupted; what was finished is kept", err=True)
-        return INTERRUPTED_STATUS
+        status = INTERRUPTED_STATUS
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    if status == INTERRUPTED_STATUS:
+        typer.echo("perfmodel: interrupted; what was finished is kept", err=True)
     return status if isinstance(status, int) else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,20 +12,26 @@ from typing import Any
 
 
 @contextmanager
-def _main_hidden() -> Iterator[None]:
-    """An empty ``__main__`` for as long as a process is started: a spawned one imports what it finds there."""
+def _apart_from_caller() -> Iterator[None]:
+    """An empty ``__main__`` and a blocked Ctrl-C for as long as a process is started.
+
+    A spawned process imports what it finds in ``__main__``, and inherits the signal mask: an interrupt is the caller's
+    alone, who then ends the workers.
+    """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         sys.modules["__main__"] = main
 
 
 class _Process(SpawnProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802 - the name is multiprocessing's
-        with _main_hidden():
+        with _apart_from_caller():
             return SpawnProcess._Popen(process_obj)
 
 

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,3 +77,21 @@ def test_tables_are_readable(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_same_question_has_the_same_answer(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("rank", "direct_conv2d", "--gpu", "h200", "--fidelity", "analytic", "--height", "99", "--width", "99")
     assert json_of(capsys, *options) == json_of(capsys, *options)
+
+
+@pytest.mark.compiler
+def test_an_interrupt_is_one_line_and_status_130(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "perfmodel", "rank", "tiled_conv2d", "--gpu", "t4", "--image-width", "1000"]
+    environment = dict(os.environ) | {"PERFMODEL_CACHE": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.1)  # the cache folder is filled once compiling has begun
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert "interrupted" in err
+    assert "Traceback" not in err
