@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..choices import one_of
-from .options import CalibrationOption, ClockOption, FidelityOption, GpuOption, JsonOption, L2Option
+from .options import CalibrationOption, ClockOption, FidelityOption, GpuOption, JsonOption, L2Option, conditions_from
 from .output import print_json, print_table, progress_bar, time_text
 
 
@@ -34,19 +34,12 @@ def network(
     Shipped: mobilenet_v1, mobilenet_v2, efficientnet_b0, diffusion_policy_unet, ssim_4k_video. Times are device times of the
     layers that a family covers; the others are named with the reason.
     """
-    from ..conditions import conditions
     from ..networks.estimate import network_report
     from ..prediction import Fidelity
     from ..ranking import rank_under
-    from ..records.schema import L2State
 
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    under = conditions(
-        gpu,
-        sm_clock_mhz=sm_clock_mhz,
-        l2=one_of(L2State, "--l2", l2),
-        calibration=None if calibration is None else str(calibration),
-    )
+    under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
     found = _load(name, batch, input_shape)
 
     def rank(problem: Any, *, gpu: Any, fidelity: Fidelity, top: int) -> Any:

@@ -7,11 +7,15 @@ from dataclasses import MISSING, fields
 from enum import Enum
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
+from ..choices import one_of
 from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..conditions import Conditions
 
 EXTRA_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of commands that take a family's problem options."""
@@ -35,6 +39,19 @@ CalibrationOption = Annotated[
     Path | None,
     typer.Option("--calibration", metavar="FILE.toml", help="Coefficients of your own, made by `perfmodel fit`."),
 ]
+
+
+def conditions_from(gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Path | None) -> Conditions:
+    """The conditions that the common options describe."""
+    from ..conditions import conditions
+    from ..records.schema import L2State
+
+    return conditions(
+        gpu,
+        sm_clock_mhz=sm_clock_mhz,
+        l2=one_of(L2State, "--l2", l2),
+        calibration=None if calibration is None else str(calibration),
+    )
 
 
 def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> Any:

@@ -15,6 +15,7 @@ from .options import (
     GpuOption,
     JsonOption,
     L2Option,
+    conditions_from,
     configuration_from,
     problem_from,
     settings,
@@ -41,22 +42,15 @@ def predict(
     as_json: JsonOption = False,
 ) -> None:
     """Predict one configuration of FAMILY and explain its time; fields not set are those of the analytic best."""
-    from ..conditions import conditions
     from ..explanation import what_if
     from ..families.registry import family
     from ..predicting import predict_all
     from ..prediction import Fidelity
-    from ..records.schema import L2State
 
     chosen = family(family_name)
     problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    under = conditions(
-        gpu,
-        sm_clock_mhz=sm_clock_mhz,
-        l2=one_of(L2State, "--l2", l2),
-        calibration=None if calibration is None else str(calibration),
-    )
+    under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
     fields = settings(given or [])
     base = _base(chosen, problem, under, fields)
     configuration = configuration_from(chosen.configuration_type, base, fields)

@@ -17,6 +17,7 @@ from .options import (
     GpuOption,
     JsonOption,
     L2Option,
+    conditions_from,
     problem_from,
 )
 from .output import note, print_json, print_table, progress_bar, time_text
@@ -48,11 +49,9 @@ def rank(
 
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
     """
-    from ..conditions import conditions
     from ..families.registry import family
     from ..prediction import Fidelity
     from ..ranking import rank_under
-    from ..records.schema import L2State
 
     if family_name.endswith(".cu") or space is not None:
         problem = _own_problem(family_name, space, context.args)
@@ -60,12 +59,7 @@ def rank(
         chosen = family(family_name)
         problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    under = conditions(
-        gpu,
-        sm_clock_mhz=sm_clock_mhz,
-        l2=one_of(L2State, "--l2", l2),
-        calibration=None if calibration is None else str(calibration),
-    )
+    under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
     with progress_bar(f"{depth.value} candidates", None) as advance:
         ranking = rank_under(problem, under, depth, top, advance, refine)
     for text in ranking.notes:

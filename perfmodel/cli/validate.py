@@ -16,6 +16,7 @@ from .options import (
     JsonOption,
     L2Option,
     SeedOption,
+    conditions_from,
 )
 from .output import note, print_json, print_table, progress_bar
 
@@ -50,20 +51,15 @@ def validate(
     as_json: JsonOption = False,
 ) -> None:
     """Compare predictions with the measurements in FILE: errors, rank correlation, regret, counters."""
-    from ..conditions import conditions
     from ..families.registry import family
     from ..prediction import Fidelity
     from ..records import read_measurements
-    from ..records.schema import L2State
     from ..validating import validate_under
 
     chosen = family(family_name)
-    state = one_of(L2State, "--l2", l2)
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    under = conditions(
-        gpu, sm_clock_mhz=sm_clock_mhz, l2=state, calibration=None if calibration is None else str(calibration)
-    )
-    rows = _rows(read_measurements(measurements, chosen, state), where, sample, seed)
+    under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
+    rows = _rows(read_measurements(measurements, chosen, under.l2), where, sample, seed)
     if recount:
         _recount(chosen, rows, under.gpu)
     with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
