@@ -34,7 +34,7 @@ class Coefficients:
     fetch_cycles_per_instruction: float
     """SM cycles for each warp instruction whose code does not fit the instruction cache."""
     barrier_latencies: float
-    """Shared-memory latencies that a block waits at each barrier, beside the time in which its warps arrive."""
+    """Shared-memory latencies that a block waits at each barrier beside its warps' arrival: store, barrier, load (derived)."""
 
 
 COEFFICIENT_NAMES: tuple[str, ...] = tuple(Coefficients.__dataclass_fields__)

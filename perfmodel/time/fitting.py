@@ -29,7 +29,7 @@ PRIOR = Coefficients(
     memory_norm=6.0,
     memory_efficiency=0.9,
     fetch_cycles_per_instruction=1.0,
-    barrier_latencies=2.0,
+    barrier_latencies=3.0,
 )
 """Where the fit starts and what it is drawn to: published latencies and the findings of earlier fits."""
 
@@ -38,7 +38,14 @@ PRIOR_LOG_WIDTH = 0.7
 PHYSICAL_LOG_WIDTH = 0.1
 """The same for a coefficient that corrects a known rate or latency of the hardware, or that other kernels must identify."""
 PHYSICAL = frozenset(
-    {"sector_cycles", "memory_efficiency", "memory_norm", "fetch_cycles_per_instruction", "barrier_latencies"}
+    {
+        "barrier_latencies",
+        "block_start_cycles",
+        "fetch_cycles_per_instruction",
+        "memory_efficiency",
+        "memory_norm",
+        "sector_cycles",
+    }
 )
 RESIDUAL_LOG_WIDTH = 0.05
 """Expected error of the model itself, on the same scale; sets how fast data overrule the prior."""
