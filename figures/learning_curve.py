@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.calibrating import MeasuredRuns
+from perfmodel.calibrating import MeasuredRuns, taken_runs
 from perfmodel.time.coefficients import COEFFICIENT_NAMES
 from perfmodel.time.fitting import fit
 
-from .refits import GPUS, Floats, mean_error, taken, unspilled_runs
+from .refits import GPUS, Floats, mean_error, unspilled_runs
 from .registry import Request
 from .style import COLUMN_INCHES, CYCLE, MARKERS, figure, number_ticks, save, short_name
 
@@ -45,7 +45,7 @@ def learned(data: MeasuredRuns, numbers: Sequence[int], draws: int = DRAWS) -> F
 
     def error(number: int, seed: int) -> float:
         train, test = split(data.groups, number, seed)
-        return mean_error(taken(data.runs, test), fit([taken(data.runs, train)], COEFFICIENT_NAMES))
+        return mean_error(taken_runs(data.runs, test), fit([taken_runs(data.runs, train)], COEFFICIENT_NAMES))
 
     return np.array([[error(number, seed) for number in numbers] for seed in range(draws)])
 

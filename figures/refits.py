@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,18 +28,6 @@ def unspilled_runs(folder: Path, gpu: str, fidelity: Fidelity) -> MeasuredRuns:
     found = compared(folder, gpu, fidelity)
     kept = found.measurements.where(f"{LOCAL_BYTES} == 0 and {UNROLLED}")
     return measured_runs(gpu, family(FAMILY), kept, found.under, fidelity)
-
-
-def taken(runs: FitSet, rows: NDArray[np.intp]) -> FitSet:
-    """The runs at the given indices."""
-    work = runs.work
-    own = [name for name in work.__dataclass_fields__ if name not in ("launch", "counts")]
-    launch = replace(
-        work.launch, **{name: getattr(work.launch, name)[rows] for name in work.launch.__dataclass_fields__}
-    )
-    counts = replace(work.counts, **{name: value[rows] for name, value in work.counts.items()})
-    part = replace(work, launch=launch, counts=counts, **{name: getattr(work, name)[rows] for name in own})
-    return replace(runs, work=part, blocks_per_sm=runs.blocks_per_sm[rows], seconds=runs.seconds[rows])
 
 
 def predicted_s(runs: FitSet, fitted: Fit) -> Floats:

@@ -151,11 +151,11 @@ def calibrate(data: Sequence[MeasuredRuns], free: Sequence[str] = COEFFICIENT_NA
     folds = [rng.integers(FOLDS, size=int(one.groups.max()) + 1)[one.groups] for one in data]
     errors: list[Floats] = []
     for fold in range(FOLDS):
-        kept = [_part(one.runs, of != fold) for one, of in zip(data, folds, strict=True) if (of != fold).any()]
+        kept = [taken_runs(one.runs, of != fold) for one, of in zip(data, folds, strict=True) if (of != fold).any()]
         trained = fit(kept, free)
         for one, of in zip(data, folds, strict=True):
             if (of == fold).any() and one.runs.name in {part.name for part in kept}:
-                errors.append(np.abs(_log_ratios(_part(one.runs, of == fold), trained)))
+                errors.append(np.abs(_log_ratios(taken_runs(one.runs, of == fold), trained)))
     return Calibrated(
         fit=fit([one.runs for one in data], free),
         data=tuple(data),
@@ -174,8 +174,8 @@ def _unseen_errors(sets: Sequence[FitSet], free: Sequence[str]) -> Floats:
     return np.concatenate(errors) if errors else np.zeros(0)
 
 
-def _part(runs: FitSet, mask: NDArray[np.bool_]) -> FitSet:
-    rows = np.flatnonzero(mask)
+def taken_runs(runs: FitSet, rows: NDArray[Any]) -> FitSet:
+    """The runs at the given indices or under the given mask."""
     return replace(
         runs,
         work=_taken(runs.work, rows, len(runs.seconds)),

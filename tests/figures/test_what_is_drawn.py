@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmodel.accuracy import regret
+from perfmodel.calibrating import taken_runs
 from perfmodel.conditions import conditions
 from perfmodel.counts import COUNT_NAMES
 from perfmodel.families.direct_conv2d import Reuse
@@ -22,7 +23,7 @@ from perfmodel.figures.error_by_limiter import errors_by_limiter
 from perfmodel.figures.intensity_time import report_of
 from perfmodel.figures.learning_curve import split
 from perfmodel.figures.published import FILES, all_compared, compared
-from perfmodel.figures.refits import taken, unspilled_runs
+from perfmodel.figures.refits import unspilled_runs
 from perfmodel.figures.regret_curve import random_curve, regret_curve
 from perfmodel.figures.roofline import levels, operations
 from perfmodel.figures.ssim_versions import published_times
@@ -110,7 +111,7 @@ def test_held_out_runs_share_no_launch_with_those_fitted_to(made_up: Path) -> No
     assert len(train) == 8
     assert not set(data.groups[train]) & set(data.groups[test])
     assert set(data.groups[train]) | set(data.groups[test]) == set(data.groups)
-    assert taken(data.runs, train).seconds.tolist() == data.runs.seconds[train].tolist()
+    assert taken_runs(data.runs, train).seconds.tolist() == data.runs.seconds[train].tolist()
 
 
 @pytest.mark.data
