@@ -30,7 +30,7 @@ def _launch_and_call(family: Family[Any, Any], problem: Any, configuration: Any,
 
 def _key(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity) -> str:
     request = family.compile_request(problem, configuration, gpu)
-    return facts_key(request, gpu, (problem, configuration, fidelity))
+    return facts_key(request, gpu, (*family.facts_identity(problem, configuration), fidelity))
 
 
 def remembered_facts(

@@ -17,7 +17,6 @@ from ..counts import Counts
 from ..definitions import MAX_GRID_X, MAX_GRID_YZ
 from ..errors import InputError
 from ..facts import Facts
-from ..facts_cache import facts_key, fetch_facts, keep_facts
 from ..families.base import Batch, Check, Family, Product, Space
 from ..gpu import Gpu
 from ..launch import KernelCall, Launch
@@ -211,15 +210,10 @@ class UserFamily(Family[UserProblem, Any]):
         return kernel_call(kernel, signature, texts, contents, np.random.default_rng(0), names)
 
     def facts(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> Facts:
-        """Compile and execute one configuration with its caches; what was executed before comes from the disk cache."""
+        """Compile and execute one configuration with its caches."""
         request = self.compile_request(problem, configuration, gpu)
-        resolved = self._resolved(configuration)
-        key = facts_key(request, gpu, resolved.program)
-        known = fetch_facts(key)
-        if known is not None:
-            return known
         compiled = compile_user_kernel(request, gpu.architecture)
-        sizes = resolved.sizes
+        sizes = self._resolved(configuration).sizes
         launch = Launch(
             grid_x=sizes[0],
             grid_y=sizes[1],
@@ -232,9 +226,12 @@ class UserFamily(Family[UserProblem, Any]):
         )
         call = self.call(problem, configuration, gpu, {})
         module = parse_module(plain_file_names(compiled.ptx))
-        found = launch_facts(compiled, module, launch, call, gpu, Effort()).facts
-        keep_facts(key, found)
-        return found
+        return launch_facts(compiled, module, launch, call, gpu, Effort()).facts
+
+    def facts_identity(self, problem: UserProblem, configuration: Any) -> tuple[Any, ...]:
+        """Launch and arguments as the space works them out: what its file is called says nothing of what it holds."""
+        contents = tuple((name, spec.text) for name, spec in self._space.contents.items())
+        return (*self._resolved(configuration).program, contents)
 
     def reference(
         self, problem: UserProblem, inputs: Mapping[str, NDArray[np.float32]]

@@ -239,6 +239,10 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
         """Facts of one configuration where this family has a way of its own to execute it; None for the general way."""
         return None
 
+    def facts_identity(self, problem: ProblemT, configuration: ConfigurationT) -> tuple[Any, ...]:
+        """What decides the executed counts of a launch beside code and GPU; facts are remembered under it."""
+        return (problem, configuration)
+
     def notes(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> tuple[str, ...]:
         """What a reader should know of this configuration, computed from its counts."""
         return ()

@@ -10,6 +10,7 @@ from perfmodel.analysis.user_space import UserProblem, user_family, user_problem
 from perfmodel.compiler import disk_cache
 from perfmodel.conditions import conditions
 from perfmodel.errors import InputError
+from perfmodel.execution import executed_facts, remembered_facts
 from perfmodel.families.base import Batch
 from perfmodel.prediction import Fidelity, plain
 from perfmodel.ranking import Ranking, rank_under
@@ -101,13 +102,23 @@ def test_what_was_executed_is_not_executed_again(tmp_path: Path, monkeypatch: py
     family = problem.family
     gpu = conditions("rtx-3090").gpu
     configuration = family.space(problem, gpu).products[0].batch(0, 1).configuration(0)
-    first = family.facts(problem, configuration, gpu)
+    first = executed_facts(family, problem, configuration, gpu, Fidelity.SIMULATED)
     kept = [key for key in disk_cache._store(tmp_path / "cache").iterkeys() if str(key).startswith("facts-")]
     assert len(kept) == 1
-    assert family.facts(problem, configuration, gpu) == first
+    assert remembered_facts(family, problem, configuration, gpu, Fidelity.SIMULATED) == first
     again = disk_cache.fetch(str(kept[0]))
     assert again is not None
     assert b"global_load_requests" in again
+
+
+def test_a_space_that_was_edited_is_executed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half as many elements under the same file names and macros: half as many requests, whatever is remembered."""
+    monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path / "cache"))
+    before = ranked(problem_of(tmp_path, SMALL, SMALL_SPACE)).best
+    edited = SMALL_SPACE.replace('"f32[4096]", "i32=4096"', '"f32[2048]", "i32=2048"')
+    after = ranked(problem_of(tmp_path, SMALL, edited)).best
+    assert before.counts.global_load_requests == 4096 / 32
+    assert after.counts.global_load_requests == 2048 / 32
 
 
 def test_texts_are_choices_and_idle_combinations_stand_once(tmp_path: Path) -> None:
