@@ -11,7 +11,7 @@ from ..errors import CompileError, PerfmodelError
 from .compiled import CompiledKernel, compile_kernel
 from .request import CompileRequest
 from .toolchain import nvrtc, ptxas_path
-from .workers import WorkerContext
+from .workers import WorkerContext, interrupt_deferred
 
 DEFAULT_TIME_LIMIT_S = 120.0
 
@@ -48,8 +48,9 @@ def run_many(
         return results
     workers = workers or min(os.cpu_count() or 1, len(jobs))
     with ProcessPool(max_workers=workers, context=WorkerContext()) as pool:
-        futures = [pool.schedule(function, args=job, timeout=time_limit_s) for job in jobs]
         try:
+            with interrupt_deferred():
+                futures = [pool.schedule(function, args=job, timeout=time_limit_s) for job in jobs]
             for job, future in zip(jobs, futures, strict=True):
                 try:
                     results.append(future.result())

@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import Any
+
+
+@contextmanager
+def interrupt_deferred() -> Iterator[None]:
+    """Ctrl-C is raised afterwards, not while half of a process or of a pool has been started.
+
+    Blocking the signal is not enough: the system then hands it to another thread, and Python raises it in the main one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pending: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: pending.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if pending:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
@@ -22,7 +42,8 @@ def _apart_from_caller() -> Iterator[None]:
     sys.modules["__main__"] = ModuleType("__main__")
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        with interrupt_deferred():
+            yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         sys.modules["__main__"] = main

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import time
 from typing import Any
 
+import pytest
+
 from perfmodel.compiler.pool import run_many
+from perfmodel.compiler.workers import interrupt_deferred
 from perfmodel.errors import CompileError, InputError
 from perfmodel.families.registry import family
 
@@ -51,3 +55,20 @@ def test_a_job_that_kills_its_process_is_a_value() -> None:
     for outcome in run_many(os._exit, [(3,), (3,)], describe=described, workers=2):
         assert isinstance(outcome, CompileError)
         assert str(outcome) == "job (3,): its process ended with status 3"
+
+
+def test_an_interrupt_waits_until_the_workers_have_started() -> None:
+    started = []
+
+    def start_two() -> None:
+        with interrupt_deferred():
+            with interrupt_deferred():
+                signal.raise_signal(signal.SIGINT)
+                started.append("the first")
+            started.append("the second")
+
+    with pytest.raises(KeyboardInterrupt):
+        start_two()
+    assert started == ["the first", "the second"]
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
