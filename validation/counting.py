@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfmodel.errors import InputError
+from perfmodel.records.metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.records.schema import Environment, Failure, FailureKind, Record, RunKey
 from perfmodel.records.store import append_record
 
@@ -84,12 +85,17 @@ def counted(plan: CountedPlan, indices: Sequence[int], ncu: str) -> Iterator[Rec
     launches = profiled_launches(run, len(indices))
     if not isinstance(launches, Failure):
         for index, launch in zip(indices, launches, strict=True):
-            yield plan.record(index, launch.metrics, None)
+            yield plan.record(index, {name: launch.metrics[name] for name in kept_metrics(launch)}, None)
     elif len(indices) == 1:
         yield plan.record(indices[0], {}, launches)
     else:
         for index in indices:
             yield from counted(plan, [index], ncu)
+
+
+def kept_metrics(launch: ProfiledLaunch) -> list[str]:
+    """The metrics that were asked for, of all that the profiler prints about device and launch besides."""
+    return [name for name in (*COLLECTED_METRICS, *ACTIVITY_METRICS) if name in launch.metrics]
 
 
 def profiled_launches(run: ToolRun, expected: int) -> tuple[ProfiledLaunch, ...] | Failure:

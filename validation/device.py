@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -98,8 +99,8 @@ def _driver_version() -> str:
     return driver_version()
 
 
-def environment(device: Device, compiler_version: str) -> Environment:
-    """Where a run on this device takes place."""
+def environment(device: Device, compiler_version: str, commit: str) -> Environment:
+    """Where a run on this device takes place, with the commit that its code was made at."""
     from .sensors import clock_limits_hz
 
     sm_hz, memory_hz = clock_limits_hz()
@@ -110,12 +111,13 @@ def environment(device: Device, compiler_version: str) -> Environment:
         driver_version=device.driver_version,
         cuda_version=device.cuda_version,
         compiler_version=compiler_version,
-        commit=commit_id(),
+        commit=commit,
         sm_clock_max_hz=sm_hz,
         memory_clock_max_hz=memory_hz,
     )
 
 
+@lru_cache(maxsize=1)
 def commit_id() -> str:
     """The commit that the code was checked out at, the package's version where it was not checked out."""
     command = ["git", "rev-parse", "--short=12", "HEAD"]

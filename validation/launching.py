@@ -75,6 +75,15 @@ def upload(call: KernelCall) -> DeviceCall:
     return DeviceCall(tuple(arguments), outputs)
 
 
+def duplicate(call: DeviceCall) -> DeviceCall:
+    """The same arguments on copies of the buffers, made on the device."""
+    outputs = {id(array): name for name, array in call.outputs.items()}
+    copies = tuple(value if isinstance(value, np.generic) else value.copy() for value in call.arguments)
+    named = {outputs[id(old)]: new for old, new in zip(call.arguments, copies, strict=True) if id(old) in outputs}
+    import_cupy().cuda.runtime.deviceSynchronize()
+    return DeviceCall(copies, named)
+
+
 def enqueue(kernel: DeviceKernel, launch: Launch, call: DeviceCall) -> None:
     """Put one launch into the current stream."""
     kernel.function(launch.grid, launch.block, call.arguments, shared_mem=int(launch.dynamic_shared_bytes))

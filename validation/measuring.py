@@ -95,7 +95,7 @@ def _job(request: MeasureRequest, folder: PreparedFolder, kernel: PreparedKernel
     return KernelJob(
         kernel=kernel,
         folder=folder.path,
-        environment=environment(request.device, kernel.compiler_version),
+        environment=environment(request.device, kernel.compiler_version, kernel.commit),
         gpu=request.under.gpu.id,
         seed=request.seed,
         timed=True,

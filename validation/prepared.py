@@ -48,6 +48,8 @@ class PreparedKernel:
     """Id of the GPU that it was compiled for."""
     architecture: str
     compiler_version: str
+    commit: str = ""
+    """The commit that it was prepared at."""
     kernel_name: str = ""
     resources: KernelResources | None = None
     predicted_s: float | None = None

@@ -19,6 +19,7 @@ from perfmodel.predicting import evaluate_under
 from perfmodel.prediction import plain
 from perfmodel.records.schema import Failure, FailureKind, RecordKind, Scalar
 
+from .device import commit_id
 from .micro.benchmark import MicroBenchmark
 from .micro.memory_suite import MemorySizes, global_read
 from .prepared import PreparedFolder, PreparedKernel, Purpose, kernel_resources
@@ -147,6 +148,7 @@ def _prepared(
         gpu=gpu.id,
         architecture=gpu.architecture,
         compiler_version=compiler_version(),
+        commit=commit_id(),
         kernel_name=kernel_name,
         resources=resources,
         predicted_s=fields.predicted_s,

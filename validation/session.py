@@ -45,7 +45,7 @@ class Session:
         return cls(
             folder=folder,
             kernels=kernels,
-            environment=environment(device, kernels[0].compiler_version),
+            environment=environment(device, kernels[0].compiler_version, kernels[0].commit),
             gpu=device.gpu_id,
             seed=secrets.randbits(32),
         )

@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 from perfmodel.errors import InputError
-from perfmodel.records.metrics import COLLECTED_METRICS
+from perfmodel.records.metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 
 from .nsight_csv import ProfiledLaunch, parse_nsight_csv
 
@@ -89,7 +89,7 @@ def nsight_command(ncu: str, target: Sequence[str], kernel_names: Sequence[str])
         "--kernel-name",
         f"regex:^({names})$",
         "--metrics",
-        ",".join(COLLECTED_METRICS),
+        ",".join((*COLLECTED_METRICS, *ACTIVITY_METRICS)),
         *target,
     ]
 

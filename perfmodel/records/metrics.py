@@ -68,6 +68,15 @@ COLLECTED_METRICS: tuple[str, ...] = tuple(
 )
 """What a run under Nsight Compute is asked for: each count once, by the metric that is preferred."""
 
+ACTIVITY_METRICS: tuple[str, ...] = (
+    "gpu__time_duration.sum",
+    "sm__cycles_active.avg",
+    "sm__cycles_elapsed.max",
+    "smsp__issue_active.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+)
+"""Collected beside the counts: how long the launch took and how busy it kept the SMs."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCount:

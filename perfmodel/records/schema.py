@@ -167,7 +167,7 @@ class Record:
     schema: int = SCHEMA_VERSION
 
     def timing(self, l2: L2State) -> Timing | None:
-        """The timing with that state of the L2 cache, or None."""
+        """The timing with that state of the L2 cache, or None; of several the first, which is the most exact."""
         return next((timing for timing in self.timings if timing.l2 is l2), None)
 
     @property

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from perfmodel.errors import InputError
-from perfmodel.records.metrics import COLLECTED_METRICS
+from perfmodel.records.metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.records.schema import Environment, Failure, FailureKind, RecordKind
 from perfmodel.records.store import read_records
 from perfmodel.validation.campaign_run import recorded_keys
-from perfmodel.validation.counting import CountedPlan, count_missing, profiled_launches
+from perfmodel.validation.counting import CountedPlan, count_missing, kept_metrics, profiled_launches
+from perfmodel.validation.nsight_csv import ProfiledLaunch
 from perfmodel.validation.prepared import PreparedKernel, Purpose
 from perfmodel.validation.sanitizing import sanitizer_failure
 from perfmodel.validation.tools import (
@@ -92,7 +93,7 @@ def test_commands_name_what_is_watched() -> None:
     command = nsight_command("ncu", target, ["b", "a", "b"])
     assert command[-len(target) :] == target
     assert "regex:^(a|b)$" in command
-    assert set(command[command.index("--metrics") + 1].split(",")) == set(COLLECTED_METRICS)
+    assert set(command[command.index("--metrics") + 1].split(",")) == {*COLLECTED_METRICS, *ACTIVITY_METRICS}
     assert target[-3:] == ["folder", "3,1", "7"]
 
 
@@ -128,3 +129,10 @@ def test_what_the_sanitizer_found() -> None:
     assert stopped.kind is FailureKind.TIME_OUT
     assert refused is not None
     assert refused.kind is FailureKind.UNAVAILABLE
+
+
+def test_what_the_profiler_says_of_the_device_is_not_kept() -> None:
+    launch = ProfiledLaunch(
+        launch_id=0, kernel="k", metrics={"smsp__inst_executed.sum": 2.0, "device__attribute_chip": 1.0}
+    )
+    assert kept_metrics(launch) == ["smsp__inst_executed.sum"]

@@ -111,10 +111,9 @@ def _measured(job: BaselineJob) -> Record:
 
 
 def _timings(job: BaselineJob, run: BaselineRun) -> tuple[Timing, ...]:
-    warm = take_timing(event_samples(run.enqueue, None), job.sampling, L2State.WARM, TimingMethod.EVENTS)
     cold_samples = event_samples(run.enqueue, flush_of(job.folder))
     cold = take_timing(cold_samples, job.sampling, L2State.COLD, TimingMethod.EVENTS)
-    if run.replay is None or warm.median_s >= SHORT_KERNEL_S:
-        return warm, cold
+    if run.replay is None or cold.median_s >= SHORT_KERNEL_S:
+        return take_timing(event_samples(run.enqueue, None), job.sampling, L2State.WARM, TimingMethod.EVENTS), cold
     replayed = event_samples(run.replay, None, run.graph_runs)
     return take_timing(replayed, job.sampling, L2State.WARM, TimingMethod.GRAPH), cold

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from perfmodel.records.schema import L2State, Record, RecordKind, Scalar, Timing, TimingMethod
 
-PREFERENCE = (
-    (L2State.COLD, TimingMethod.EVENTS),
-    (L2State.WARM, TimingMethod.GRAPH),
-    (L2State.WARM, TimingMethod.EVENTS),
+CONDITIONS = (
+    ((L2State.COLD, TimingMethod.EVENTS),),
+    ((L2State.WARM, TimingMethod.GRAPH), (L2State.WARM, TimingMethod.EVENTS)),
 )
-"""What is compared, where both sides have it: cold runs, and for short kernels replayed graphs."""
+"""What is compared, where both sides have it: cold launches between events; warm ones, replayed in a graph if short."""
 
 ProblemKey = tuple[str, tuple[tuple[str, Scalar], ...]]
 
@@ -37,7 +36,7 @@ class Ratio:
 
 
 def ratios(records: Iterable[Record]) -> tuple[Ratio, ...]:
-    """A ratio for every problem with a timed kernel and a timed exact library under a common condition."""
+    """A ratio for every problem with a timed kernel and a timed exact library, for each condition that they share."""
     kernels: dict[ProblemKey, list[Record]] = {}
     baselines: dict[ProblemKey, list[Record]] = {}
     for record in records:
@@ -48,8 +47,13 @@ def ratios(records: Iterable[Record]) -> tuple[Ratio, ...]:
             kernels.setdefault((record.name, problem), []).append(record)
         elif record.kind is RecordKind.BASELINE and is_exact(record):
             baselines.setdefault((str(record.configuration["family"]), problem), []).append(record)
-    found = (_ratio(key, kernels[key], baselines[key]) for key in kernels if key in baselines)
-    return tuple(ratio for ratio in found if ratio is not None)
+    return tuple(
+        ratio
+        for key in kernels
+        if key in baselines
+        for methods in CONDITIONS
+        if (ratio := _ratio(key, kernels[key], baselines[key], methods)) is not None
+    )
 
 
 def is_exact(record: Record) -> bool:
@@ -57,8 +61,13 @@ def is_exact(record: Record) -> bool:
     return record.correctness is not None and record.correctness.passed
 
 
-def _ratio(key: ProblemKey, kernels: Sequence[Record], baselines: Sequence[Record]) -> Ratio | None:
-    for l2, method in PREFERENCE:
+def _ratio(
+    key: ProblemKey,
+    kernels: Sequence[Record],
+    baselines: Sequence[Record],
+    methods: Sequence[tuple[L2State, TimingMethod]],
+) -> Ratio | None:
+    for l2, method in methods:
         kernel, baseline = _fastest(kernels, l2, method), _fastest(baselines, l2, method)
         if kernel is not None and baseline is not None:
             return Ratio(
