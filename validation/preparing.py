@@ -27,6 +27,8 @@ from .prepared import PreparedFolder, PreparedKernel, Purpose, kernel_resources
 COMPILE_LIMIT_S = 120.0
 COUNTED_BENCHMARKS = frozenset({"divergent_walk", "shared_read", "shuffle"})
 """Micro-benchmarks whose hardware counters say something that their times do not."""
+UNTIMED_BENCHMARKS = frozenset({"shared_patterns"})
+"""Micro-benchmarks that are only counted."""
 MESSAGE_CHARACTERS = 300
 
 Advance = Callable[[], None]
@@ -95,7 +97,7 @@ def prepare_benchmarks(
     folder: PreparedFolder,
     advance: Advance = no_progress,
 ) -> list[PreparedKernel]:
-    """Compile micro-benchmarks and keep their code in the folder; those of ``COUNTED_BENCHMARKS`` are counted as well."""
+    """Compile micro-benchmarks and keep their code in the folder; some are counted as well, some only counted."""
     requests = [(benchmark.compile_request(), gpu.architecture) for benchmark in benchmarks]
     compiled = compile_many(requests, advance=advance)
     return [
@@ -105,7 +107,7 @@ def prepare_benchmarks(
                 name=benchmark.kernel,
                 problem={},
                 configuration=dict(benchmark.setting),
-                purposes=(purpose, Purpose.COUNT) if benchmark.kernel in COUNTED_BENCHMARKS else (purpose,),
+                purposes=_purposes(benchmark.kernel, purpose),
                 predicted_s=None,
             ),
             outcome,
@@ -115,6 +117,12 @@ def prepare_benchmarks(
         )
         for benchmark, outcome in zip(benchmarks, compiled, strict=True)
     ]
+
+
+def _purposes(kernel: str, purpose: Purpose) -> tuple[Purpose, ...]:
+    if kernel in UNTIMED_BENCHMARKS:
+        return (Purpose.COUNT,)
+    return (purpose, Purpose.COUNT) if kernel in COUNTED_BENCHMARKS else (purpose,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

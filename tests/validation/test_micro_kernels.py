@@ -13,6 +13,7 @@ from perfmodel.validation.micro.benchmark import CYCLES, MicroBenchmark, MicroCa
 from perfmodel.validation.micro.compute_suite import ComputeSizes
 from perfmodel.validation.micro.job import prove
 from perfmodel.validation.micro.memory_suite import MemorySizes
+from perfmodel.validation.micro.pattern_suite import PatternSizes, lane_patterns
 from perfmodel.validation.micro.suite import micro_suite
 
 SMALL_MEMORY = MemorySizes(
@@ -30,7 +31,7 @@ SMALL_MEMORY = MemorySizes(
 )
 SMALL_COMPUTE = ComputeSizes(steps=4, code_steps=2, code_bodies=(64, 128))
 SMALL_GPU = replace(load_gpu("h200"), sm_count=2)
-SUITE = micro_suite(SMALL_GPU, SMALL_MEMORY, SMALL_COMPUTE)
+SUITE = micro_suite(SMALL_GPU, SMALL_MEMORY, SMALL_COMPUTE, PatternSizes(steps=2))
 
 
 def name_of(benchmark: MicroBenchmark) -> str:
@@ -66,6 +67,9 @@ def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
             stride, width = benchmark.setting["stride"], benchmark.setting["width"]
             assert counts.shared_load_requests == amount * blocks
             assert counts.shared_load_wavefronts == amount * blocks * stride * width  # 32 lanes, 32 banks of 4 bytes
+        elif benchmark.kernel == "shared_patterns" and not benchmark.setting["store"]:
+            assert counts.shared_load_requests == amount
+            assert counts.shared_load_wavefronts % amount == 0  # 128 bytes further lie the same banks
         elif benchmark.kernel == "shuffle":
             assert counts.shuffles == amount * blocks
         elif benchmark.kernel == "barrier":
@@ -83,6 +87,12 @@ def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
             assert counts.global_load_sectors == amount * blocks / 32 + touched
         elif benchmark.kernel == "arithmetic" and not benchmark.setting["integer_chains"]:
             assert counts.fp32_fma == amount * blocks
+
+
+def test_patterns_differ_in_more_than_their_names() -> None:
+    patterns = lane_patterns()
+    assert len({pattern.name for pattern in patterns}) == len({pattern.words for pattern in patterns}) == len(patterns)
+    assert all(len(pattern.words) == 32 for pattern in patterns)
 
 
 @pytest.mark.compiler

@@ -11,6 +11,7 @@ from perfmodel.conditions import conditions
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.records.schema import FailureKind, RecordKind
+from perfmodel.validation.micro.suite import micro_suite
 from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, Purpose, unpacked_cubin
 from perfmodel.validation.preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
 
@@ -71,6 +72,17 @@ def test_the_flush_is_prepared_for_a_buffer_twice_the_size_of_l2(tmp_path: Path)
     assert kernel.kernel_name == "global_read"
     assert kernel.resources is not None
     assert folder.cubin(kernel.resources.cubin_sha256).startswith(b"\x7fELF")
+
+
+@pytest.mark.compiler
+def test_benchmarks_are_timed_or_counted_or_both(tmp_path: Path) -> None:
+    suite = [b for b in micro_suite(UNDER.gpu) if b.kernel in ("barrier", "shuffle", "shared_patterns")]
+    kernels = prepare_benchmarks(suite, Purpose.MICRO, UNDER.gpu, PreparedFolder(tmp_path))
+    assert {kernel.name: kernel.purposes for kernel in kernels} == {
+        "barrier": (Purpose.MICRO,),
+        "shuffle": (Purpose.MICRO, Purpose.COUNT),
+        "shared_patterns": (Purpose.COUNT,),
+    }
 
 
 def test_plan_round_trip(tmp_path: Path) -> None:

@@ -11,13 +11,21 @@ from perfmodel.records.schema import Scalar
 from .benchmark import MicroBenchmark
 from .compute_suite import ComputeSizes, compute_suite
 from .memory_suite import MemorySizes, memory_suite
+from .pattern_suite import PatternSizes, pattern_suite
 
 
 def micro_suite(
-    gpu: Gpu, memory: MemorySizes | None = None, compute: ComputeSizes | None = None
+    gpu: Gpu,
+    memory: MemorySizes | None = None,
+    compute: ComputeSizes | None = None,
+    patterns: PatternSizes | None = None,
 ) -> tuple[MicroBenchmark, ...]:
     """Every micro-benchmark, in the order in which they are run."""
-    return memory_suite(gpu, memory or MemorySizes()) + compute_suite(gpu, compute or ComputeSizes())
+    return (
+        *memory_suite(gpu, memory or MemorySizes()),
+        *compute_suite(gpu, compute or ComputeSizes()),
+        *pattern_suite(patterns or PatternSizes()),
+    )
 
 
 def find_benchmark(gpu: Gpu, kernel: str, setting: Mapping[str, Scalar]) -> MicroBenchmark:
