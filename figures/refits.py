@@ -32,7 +32,7 @@ def unspilled_runs(folder: Path, gpu: str, fidelity: Fidelity) -> MeasuredRuns:
 
 def predicted_s(runs: FitSet, fitted: Fit) -> Floats:
     """Seconds by the fitted coefficients, times the factor that the fit found for this GPU's runs."""
-    seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, fitted.coefficients)
+    seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, fitted.coefficients_for(runs.gpu))
     return np.asarray(seconds * fitted.scales[runs.name])
 
 

@@ -185,7 +185,7 @@ def taken_runs(runs: FitSet, rows: NDArray[Any]) -> FitSet:
 
 
 def _log_ratios(runs: FitSet, trained: Fit) -> Floats:
-    seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, trained.coefficients)
+    seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, trained.coefficients_for(runs.gpu))
     return np.asarray(np.log(runs.seconds / seconds) - np.log(trained.scales.get(runs.name, 1.0)))
 
 

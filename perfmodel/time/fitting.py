@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,29 @@ PHYSICAL = frozenset(
         "sector_cycles",
     }
 )
+ARCHITECTURAL = frozenset(
+    {
+        "compute_share",
+        "contention",
+        "demand_norm",
+        "fma_issue_cycles",
+        "latency_norm",
+        "latency_norm_growth",
+        "round_trip_cycles",
+        "sector_cycles",
+    }
+)
+"""Coefficients that an architecture may have for its own: how its pipes overlap and how long its latencies are."""
+ARCHITECTURE_LOG_WIDTH = 0.3
+"""Standard deviation of the logarithm of an architecture's own coefficient around the one that all share."""
 RESIDUAL_LOG_WIDTH = 0.05
 """Expected error of the model itself, on the same scale; sets how fast data overrule the prior."""
 OUTLIER_LOG = 0.1
 """Log ratio from which a run counts as an outlier (soft_l1)."""
+LOG_STEP = 1e-6
+"""Step of a coefficient's logarithm by which derivatives are taken."""
+SOLVER_TOLERANCE = 1e-6
+"""Relative change of the cost or of the solution that ends the search: far below every standard error."""
 EFFECTIVE_RUNS = 200
 """Runs that a data set counts as at most: thousands of configurations of one kernel are not independent evidence."""
 
@@ -72,51 +91,147 @@ class FitSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Fitted coefficients, standard errors of their logarithms, the scale of each data set, errors after it."""
+    """Fitted coefficients, standard errors of their logarithms, the scale of each data set, errors after it.
+
+    ``coefficients`` are those of an architecture that was not fitted to; ``architectures`` and
+    ``architecture_log_standard_errors`` have, by architecture (``sm_86``), the values of those that it has for itself.
+    """
 
     coefficients: Coefficients
     log_standard_errors: Mapping[str, float]
     scales: Mapping[str, float]
     log_residuals: Mapping[str, Floats]
+    architectures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    architecture_log_standard_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def coefficients_for(self, gpu: Gpu) -> Coefficients:
+        """The coefficients of the GPU's architecture, the shared ones where it has none of its own."""
+        return replace(self.coefficients, **self.architectures.get(gpu.architecture, {}))
 
 
-def fit(sets: Sequence[FitSet], free: Sequence[str], prior: Coefficients = PRIOR) -> Fit:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """Where things stand in the vector that is solved for: shared logarithms, deviations by architecture, scales."""
+
+    free: tuple[str, ...]
+    own: tuple[str, ...]
+    architectures: tuple[str, ...]
+    scaled: tuple[str, ...]
+    fixed: Mapping[str, float]
+
+    @property
+    def size(self) -> int:
+        return len(self.free) + len(self.own) * len(self.architectures) + len(self.scaled)
+
+    def deviation(self, architecture: str, name: str) -> int:
+        return len(self.free) + self.architectures.index(architecture) * len(self.own) + self.own.index(name)
+
+    def logs(self, z: Floats, architecture: str) -> Floats:
+        """Logarithms of the free coefficients on an architecture."""
+        found = np.array(z[: len(self.free)])
+        for name in self.own:
+            found[self.free.index(name)] += z[self.deviation(architecture, name)]
+        return found
+
+    def scale(self, name: str) -> int | None:
+        return self.size - len(self.scaled) + self.scaled.index(name) if name in self.scaled else None
+
+    def coefficients(self, logs: Floats) -> Coefficients:
+        return Coefficients(**(dict(self.fixed) | dict(zip(self.free, np.exp(logs).tolist(), strict=True))))
+
+
+def fit(
+    sets: Sequence[FitSet],
+    free: Sequence[str],
+    prior: Coefficients = PRIOR,
+    architectural: Collection[str] = ARCHITECTURAL,
+) -> Fit:
     """Fit the named coefficients to all sets together; the others stay at the prior.
 
+    Each architecture has its own value of those of them that are ``architectural``, drawn to the shared one.
     Deterministic: no random start. Raises nothing on poor data; look at the residuals.
     """
     from scipy.optimize import least_squares
 
-    fixed = asdict(prior)
-    widths = np.array([PHYSICAL_LOG_WIDTH if name in PHYSICAL else PRIOR_LOG_WIDTH for name in free])
-    start = np.log([fixed[name] for name in free])
-    scaled = [s.name for s in sets if s.free_scale]
-
-    def coefficients(z: Floats) -> Coefficients:
-        return Coefficients(**(fixed | dict(zip(free, np.exp(z[: len(free)]).tolist(), strict=True))))
-
-    def scale(z: Floats, name: str) -> float:
-        return float(z[len(free) + scaled.index(name)]) if name in scaled else 0.0
-
-    def log_residual(z: Floats, one: FitSet) -> Floats:
-        seconds, _ = launch_seconds(one.work, one.blocks_per_sm, one.gpu, coefficients(z))
-        return np.asarray(np.log(one.seconds / seconds) - scale(z, one.name))
+    layout = _Layout(
+        free=tuple(free),
+        own=tuple(name for name in free if name in architectural),
+        architectures=tuple(dict.fromkeys(one.gpu.architecture for one in sets)),
+        scaled=tuple(one.name for one in sets if one.free_scale),
+        fixed=asdict(prior),
+    )
+    start = np.concatenate([np.log([layout.fixed[name] for name in free]), np.zeros(layout.size - len(layout.free))])
+    widths = np.full(layout.size - len(layout.scaled), ARCHITECTURE_LOG_WIDTH)
+    widths[: len(free)] = [PHYSICAL_LOG_WIDTH if name in PHYSICAL else PRIOR_LOG_WIDTH for name in free]
 
     def residuals(z: Floats) -> Floats:
-        parts = [
-            log_residual(z, one) / RESIDUAL_LOG_WIDTH * np.sqrt(min(1.0, EFFECTIVE_RUNS / len(one.seconds)))
-            for one in sets
-        ]
-        return np.concatenate([*parts, (z[: len(free)] - start) / widths])
+        parts = [_log_residual(z, one, layout) * _weight(one) for one in sets]
+        return np.concatenate([*parts, (z - start)[: len(widths)] / widths])
 
-    initial = np.concatenate([start, np.zeros(len(scaled))])
-    solved = least_squares(residuals, initial, loss="soft_l1", f_scale=OUTLIER_LOG / RESIDUAL_LOG_WIDTH)
-    jacobian = np.asarray(solved.jac, np.float64)
+    def jacobian(z: Floats) -> Floats:
+        parts = [_derivatives(z, one, layout) * _weight(one) for one in sets]
+        return np.concatenate([*parts, np.eye(len(widths), layout.size) / widths[:, None]])
+
+    solved = least_squares(
+        residuals,
+        start,
+        jac=jacobian,
+        loss="soft_l1",
+        f_scale=OUTLIER_LOG / RESIDUAL_LOG_WIDTH,
+        ftol=SOLVER_TOLERANCE,
+        xtol=SOLVER_TOLERANCE,
+    )
+    return _result(np.asarray(solved.x), np.asarray(solved.jac, np.float64), sets, layout)
+
+
+def _weight(one: FitSet) -> float:
+    return float(np.sqrt(min(1.0, EFFECTIVE_RUNS / len(one.seconds)))) / RESIDUAL_LOG_WIDTH
+
+
+def _log_seconds(logs: Floats, one: FitSet, layout: _Layout) -> Floats:
+    return np.log(launch_seconds(one.work, one.blocks_per_sm, one.gpu, layout.coefficients(logs))[0])
+
+
+def _log_residual(z: Floats, one: FitSet, layout: _Layout) -> Floats:
+    place = layout.scale(one.name)
+    scale = 0.0 if place is None else z[place]
+    return np.asarray(np.log(one.seconds) - _log_seconds(layout.logs(z, one.gpu.architecture), one, layout) - scale)
+
+
+def _derivatives(z: Floats, one: FitSet, layout: _Layout) -> Floats:
+    """Of a set's log residuals: one evaluation for each coefficient, however many architectures there are."""
+    logs = layout.logs(z, one.gpu.architecture)
+    base = _log_seconds(logs, one, layout)
+    found = np.zeros((len(one.seconds), layout.size))
+    for index, name in enumerate(layout.free):
+        step = np.where(np.arange(len(logs)) == index, LOG_STEP, 0.0)
+        column = (base - _log_seconds(logs + step, one, layout)) / LOG_STEP
+        found[:, index] = column
+        if name in layout.own:
+            found[:, layout.deviation(one.gpu.architecture, name)] = column
+    place = layout.scale(one.name)
+    if place is not None:
+        found[:, place] = -1.0
+    return found
+
+
+def _result(z: Floats, jacobian: Floats, sets: Sequence[FitSet], layout: _Layout) -> Fit:
     covariance = np.linalg.pinv(jacobian.T @ jacobian)
-    errors = np.sqrt(np.diag(covariance))
+    own: dict[str, dict[str, float]] = {}
+    errors: dict[str, dict[str, float]] = {}
+    for architecture in layout.architectures:
+        logs = layout.logs(z, architecture)
+        own[architecture] = {name: float(np.exp(logs[layout.free.index(name)])) for name in layout.own}
+        places = {name: [layout.free.index(name), layout.deviation(architecture, name)] for name in layout.own}
+        errors[architecture] = {
+            name: float(np.sqrt(covariance[np.ix_(pair, pair)].sum())) for name, pair in places.items()
+        }
+    shared = np.sqrt(np.diag(covariance))[: len(layout.free)].tolist()
     return Fit(
-        coefficients=coefficients(solved.x),
-        log_standard_errors=dict(zip(free, errors[: len(free)].tolist(), strict=True)),
-        scales={name: float(np.exp(scale(solved.x, name))) for name in scaled},
-        log_residuals={one.name: log_residual(solved.x, one) for one in sets},
+        coefficients=layout.coefficients(z[: len(layout.free)]),
+        log_standard_errors=dict(zip(layout.free, shared, strict=True)),
+        scales={name: float(np.exp(z[layout.scale(name)])) for name in layout.scaled},
+        log_residuals={one.name: _log_residual(z, one, layout) for one in sets},
+        architectures=own if layout.own else {},
+        architecture_log_standard_errors=errors if layout.own else {},
     )
