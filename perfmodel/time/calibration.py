@@ -45,7 +45,7 @@ class Calibration:
         return seconds / factor, seconds * factor
 
 
-_TABLES = {"coefficients", "fit", "intervals", "datasets"}
+_TABLES = {"architectures", "coefficients", "fit", "intervals", "datasets"}
 
 
 def _table(document: dict[str, Any], name: str, origin: str) -> dict[str, Any]:
@@ -55,15 +55,26 @@ def _table(document: dict[str, Any], name: str, origin: str) -> dict[str, Any]:
     return value
 
 
-def _values(document: dict[str, Any], origin: str) -> dict[str, float]:
+def _values(entries: dict[str, Any], origin: str) -> dict[str, float]:
     """Coefficient values, strict about names and kinds."""
     found: dict[str, float] = {}
-    for name, entry in _table(document, "coefficients", origin).items():
+    for name, entry in entries.items():
         if name not in COEFFICIENT_NAMES:
             raise InputError(f"{origin}: unknown coefficient {name!r} (known: {', '.join(COEFFICIENT_NAMES)})")
         value = entry.get("value") if isinstance(entry, dict) else None
         found[name] = _non_negative(value, f"{origin}: coefficient {name} needs a non-negative number as value")
     return found
+
+
+def _own_values(document: dict[str, Any], origin: str) -> dict[str, dict[str, float]]:
+    """Coefficients that architectures have for themselves, by the compiler's name of the architecture."""
+    architectures = _table(document, "architectures", origin)
+    for name, entries in architectures.items():
+        if not name.startswith("sm_") or not isinstance(entries, dict):
+            raise InputError(
+                f"{origin}: architectures.{name} must be a table whose name is an architecture such as sm_86"
+            )
+    return {name: _values(entries, f"{origin}: architectures.{name}") for name, entries in architectures.items()}
 
 
 def _non_negative(value: Any, complaint: str) -> float:
@@ -82,15 +93,25 @@ def _log_errors(document: dict[str, Any], origin: str) -> dict[str, float]:
     return {name: _non_negative(value, f"{origin}: intervals.{name} must be a number") for name, value in found.items()}
 
 
-def _fitted_gpus(datasets: dict[str, Any], origin: str) -> set[str]:
+def _fitted_gpus(datasets: dict[str, Any], origin: str) -> dict[str, float | None]:
+    """GPUs that were fitted to, each with the widest of its data sets' own intervals, None where they have none."""
+    found: dict[str, float | None] = {}
     for name, entry in datasets.items():
         if not isinstance(entry, dict) or not isinstance(entry.get("gpu"), str):
             raise InputError(f"{origin}: datasets.{name} must be a table that names its gpu")
-    return {entry["gpu"] for entry in datasets.values()}
+        known = found.setdefault(entry["gpu"], None)
+        if "log_error_90" in entry:
+            width = _non_negative(entry["log_error_90"], f"{origin}: datasets.{name}.log_error_90 must be a number")
+            found[entry["gpu"]] = max(width, known or 0.0)
+    return found
 
 
 def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
-    """A calibration from TOML text; ``InputError`` names file and key where it is not one."""
+    """A calibration from TOML text; ``InputError`` names file and key where it is not one.
+
+    A GPU takes its architecture's own coefficients where the file has them, the shared ones otherwise; the interval of
+    its own data sets, else the one for its evidence.
+    """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -98,17 +119,21 @@ def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
     unknown = set(document) - _TABLES
     if unknown:
         raise InputError(f"{origin}: unknown table {sorted(unknown)[0]!r} (known: {', '.join(sorted(_TABLES))})")
-    values = _values(document, origin)
+    values = _values(_table(document, "coefficients", origin), origin)
     missing = [name for name in COEFFICIENT_NAMES if name not in values]
     if missing:
         raise InputError(f"{origin}: coefficient {missing[0]} is missing")
+    own = _own_values(document, origin).get(gpu.architecture, {})
     datasets = _table(document, "datasets", origin)
-    evidence = _evidence(gpu, _fitted_gpus(datasets, origin))
+    fitted = _fitted_gpus(datasets, origin)
+    evidence = _evidence(gpu, set(fitted))
+    general = _log_errors(document, origin).get(evidence.name.lower())
+    measured = fitted.get(gpu.id)
     return Calibration(
-        coefficients=Coefficients(**values),
+        coefficients=Coefficients(**values | own),
         evidence=evidence,
         fitted_on=tuple(datasets),
-        log_error_90=_log_errors(document, origin).get(evidence.name.lower()),
+        log_error_90=general if measured is None else measured,
     )
 
 

@@ -46,6 +46,11 @@ def test_every_coefficient_is_read() -> None:
         ("coefficients = { contention = 3 }\n", "contention"),
         (text(datasets="[datasets]\nmine = 3\n"), "datasets.mine"),
         (text(datasets="[datasets.mine]\ngpu = 3\n"), "datasets.mine"),
+        (text() + "[architectures]\nsm_86 = 3\n", "architectures.sm_86"),
+        (text() + "[architectures.ampere.contention]\nvalue = 1\n", "architectures.ampere"),
+        (text() + "[architectures.sm_86.contentoin]\nvalue = 1\n", "'contentoin'"),
+        (text() + "[architectures.sm_86.contention]\nvalue = -1\n", "architectures.sm_86: coefficient contention"),
+        (text(datasets='[datasets.mine]\ngpu = "t4"\nlog_error_90 = -1\n'), "datasets.mine.log_error_90"),
         (text(intervals='[intervals]\ncalibrated = "wide"\n'), "'wide'"),
         (text(intervals="[intervals]\ncalibrated = -0.1\n"), "-0.1"),
         (text(intervals="[intervals]\ncalibratd = 0.1\n"), "'calibratd'"),
@@ -83,6 +88,26 @@ def test_the_interval_is_a_factor_both_ways() -> None:
     assert found == pytest.approx((0.8, 1.25))
     assert exp(parse_calibration(content, "own.toml", load_gpu("rtx-a6000")).log_error_90 or 0) == pytest.approx(2)
     assert parse_calibration(content, "own.toml", load_gpu("h200")).interval_s(1.0) is None
+
+
+def test_a_gpu_takes_the_coefficients_of_its_architecture() -> None:
+    content = text(contention=0.5) + "[architectures.sm_86.contention]\nvalue = 0.25\n"
+    found = {name: parse_calibration(content, "own.toml", load_gpu(name)) for name in ("rtx-3090", "rtx-a6000", "h200")}
+    assert {name: one.coefficients.contention for name, one in found.items()} == {
+        "rtx-3090": 0.25,
+        "rtx-a6000": 0.25,  # 8.6 as well
+        "h200": 0.5,
+    }
+    assert found["rtx-3090"].coefficients.demand_norm == PRIOR.demand_norm
+
+
+def test_a_measured_gpu_takes_the_widest_interval_of_its_own_data() -> None:
+    entries = [("first", "rtx-3090", 0.05), ("second", "rtx-3090", 0.07), ("third", "a100-pcie-40gb", 0.15)]
+    datasets = "".join(f'[datasets.{name}]\ngpu = "{gpu}"\nlog_error_90 = {width}\n' for name, gpu, width in entries)
+    content = text(datasets, "[intervals]\ncalibrated = 0.1\narchitecture = 0.2\n")
+    assert parse_calibration(content, "own.toml", GPU).log_error_90 == 0.07
+    assert parse_calibration(content, "own.toml", load_gpu("a100-pcie-40gb")).log_error_90 == 0.15
+    assert parse_calibration(content, "own.toml", load_gpu("rtx-a6000")).log_error_90 == 0.2
 
 
 def test_an_own_file_stands_for_the_shipped_one(tmp_path: Path) -> None:

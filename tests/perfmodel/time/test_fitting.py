@@ -7,6 +7,7 @@ import pytest
 
 from perfmodel.conditions import conditions
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
+from perfmodel.gpus import load_gpu
 from perfmodel.predicting import evaluate_under
 from perfmodel.time.coefficients import COEFFICIENT_NAMES, Coefficients
 from perfmodel.time.combine import launch_seconds
@@ -15,13 +16,15 @@ from perfmodel.validation.selection import drawn
 
 TRUE = replace(PRIOR, round_trip_cycles=420.0, fma_issue_cycles=1.8, compute_share=0.3, demand_norm=2.2)
 FREE = ("round_trip_cycles", "fma_issue_cycles", "compute_share", "demand_norm")
+FACTORS = {"rtx-2080-ti": 0.8, "rtx-3090": 1.25}
+"""What the coefficient of each GPU's architecture is of the prior in made measurements."""
 NOISE, CLOCK_SCALE = 0.005, 1.12
 """Spread of the made measurements, and what all of them are slower by."""
 
 
-def made_runs(truth: Coefficients, count: int, scale: float, seed: int) -> FitSet:
+def made_runs(truth: Coefficients, count: int, scale: float, seed: int, gpu: str = "rtx-3090") -> FitSet:
     """Times that the model itself gives with known coefficients, scaled, with noise."""
-    under, rng = conditions("rtx-3090"), np.random.default_rng(seed)
+    under, rng = conditions(gpu), np.random.default_rng(seed)
     problem = TiledConv2d(image_height=2048, image_width=2048, filter_height=7, filter_width=7)
     from perfmodel.families.base import Batch
 
@@ -65,3 +68,27 @@ def test_what_is_not_free_stays_and_the_fit_is_deterministic() -> None:
 def test_a_known_clock_leaves_no_scale() -> None:
     runs = replace(made_runs(TRUE, 60, 1.0, seed=6), free_scale=False)
     assert fit([runs], FREE).scales == {}
+
+
+def test_each_architecture_gets_its_own_and_a_third_one_what_they_share() -> None:
+    """Made 0.8 and 1.25 of the prior: both are found, the shared value stays between them, other GPUs take it."""
+    name = "demand_norm"
+    truths = {gpu: replace(PRIOR, **{name: factor * PRIOR.demand_norm}) for gpu, factor in FACTORS.items()}
+    sets = [replace(made_runs(truth, 200, 1.0, 8, gpu), name=gpu) for gpu, truth in truths.items()]
+    found = fit(sets, FREE, architectural=(name,))
+    for one in sets:
+        own = found.coefficients_for(one.gpu)
+        assert own.demand_norm == pytest.approx(truths[one.name].demand_norm, rel=0.05)
+        assert own.demand_norm == found.architectures[one.gpu.architecture][name]
+        assert own.round_trip_cycles == found.coefficients.round_trip_cycles
+        error = abs(np.log(own.demand_norm / truths[one.name].demand_norm))
+        assert error <= 3 * found.architecture_log_standard_errors[one.gpu.architecture][name]
+    shared = found.coefficients_for(load_gpu("h200")).demand_norm
+    assert FACTORS["rtx-2080-ti"] < shared / PRIOR.demand_norm < FACTORS["rtx-3090"]
+
+
+def test_without_own_coefficients_all_architectures_share_one() -> None:
+    sets = [replace(made_runs(TRUE, 60, 1.0, 9, gpu), name=gpu) for gpu in FACTORS]
+    found = fit(sets, FREE, architectural=())
+    assert found.architectures == {}
+    assert found.coefficients_for(sets[0].gpu) == found.coefficients_for(sets[1].gpu) == found.coefficients
