@@ -167,3 +167,12 @@ def test_every_benchmark_is_found_by_kernel_and_setting() -> None:
     assert len(keys) == len(suite)
     for benchmark in suite:
         assert find_benchmark(GPU, benchmark.kernel, benchmark.setting).defines == benchmark.defines
+
+
+def test_the_rate_of_starting_blocks_is_in_cycles_of_the_clock_that_was_sampled() -> None:
+    """131,072 empty blocks in 100 µs at 1.98 GHz: 198,000 cycles / 131,072 blocks."""
+    record = micro_record("empty", {"blocks": 131_072, "warps": 4}, 131_072.0, seconds=100e-6)
+    clocked = replace(record, timings=(replace(record.timings[0], sm_clock_hz=1.98e9),))
+    (fact,) = measured_facts([clocked])
+    assert fact.name == "block_dispatch_cycles_4_warps"
+    assert fact.value == pytest.approx(198_000 / 131_072)

@@ -18,6 +18,7 @@ CHAIN_MIXES = ((8, 0), (0, 4), (4, 2), (8, 2))
 """Float and integer chains of a thread, for throughput; with two integer instructions a link the mixes are 1:0, 0:1, 1:1, 2:1."""
 LONE_WARP_CHAINS = (1, 2, 4, 8)
 BARRIER_WARPS = (1, 2, 4, 8, 16, 32)
+EMPTY_BLOCK_WARPS = (1, 4, 8, 32)
 CODE_BODIES = (512, 1024, 2048, 4096, 6144, 8192, 10240, 12288, 16384)
 """Instructions of the straight-line code, 16 bytes each from compute capability 7.0 on: 8 to 256 KiB."""
 
@@ -30,6 +31,7 @@ class ComputeSizes:
     steps: int = 2048
     code_steps: int = 32
     code_bodies: tuple[int, ...] = CODE_BODIES
+    empty_blocks: int = 131_072
 
 
 def compute_suite(gpu: Gpu, sizes: ComputeSizes) -> tuple[MicroBenchmark, ...]:
@@ -43,6 +45,7 @@ def compute_suite(gpu: Gpu, sizes: ComputeSizes) -> tuple[MicroBenchmark, ...]:
         *(code_walk(gpu, sizes, body) for body in sizes.code_bodies),
         divergent_walk(gpu, sizes),
         empty(gpu),
+        *(empty_grid(sizes, warps) for warps in EMPTY_BLOCK_WARPS),
     )
 
 
@@ -191,5 +194,18 @@ def empty(gpu: Gpu) -> MicroBenchmark:
         launch=Launch(grid_x=gpu.sm_count, block_x=128),
         clock=Clock.ALL_METHODS,
         amount=1.0,
+        make_call=lambda rng: MicroCall(call=KernelCall(parameters=()), expected={}),
+    )
+
+
+def empty_grid(sizes: ComputeSizes, warps: int) -> MicroBenchmark:
+    """Many blocks that do nothing: how fast the GPU starts blocks; the amount is blocks."""
+    blocks = sizes.empty_blocks
+    return MicroBenchmark(
+        kernel="empty",
+        setting={"blocks": blocks, "warps": warps},
+        launch=Launch(grid_x=blocks, block_x=32 * warps),
+        clock=Clock.EVENTS,
+        amount=float(blocks),
         make_call=lambda rng: MicroCall(call=KernelCall(parameters=()), expected={}),
     )

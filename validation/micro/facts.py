@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.definitions import WARP_SIZE
-from perfmodel.records.schema import Record, RecordKind, Scalar, TimingMethod
+from perfmodel.records.schema import Record, RecordKind, Scalar, Timing, TimingMethod
 
 CACHE_STEP = 1.05
 """By how much cycles per instruction must rise from one code size to the next to count as the end of a cache."""
@@ -209,8 +209,21 @@ def _launch_costs(micro: MicroRecords) -> list[MeasuredFact]:
         TimingMethod.GRAPH: "empty_graph_node_s",
     }
     facts = []
-    for record in micro.matching("empty")[-1:]:
-        for timing in record.timings:
-            low, high = timing.interval_s or (timing.median_s, timing.median_s)
-            facts.append(_fact(names[timing.method], record, timing.median_s, 0.5 * (high - low) / timing.median_s))
+    for record in micro.matching("empty"):
+        if not record.configuration:
+            facts += [
+                _fact(names[timing.method], record, timing.median_s, _spread(timing)) for timing in record.timings
+            ]
+            continue
+        timing = record.timings[0]
+        cycles = timing.median_s * timing.sm_clock_hz / record.counters["amount"]
+        facts.append(
+            _fact(f"block_dispatch_cycles_{record.configuration['warps']}_warps", record, cycles, _spread(timing))
+        )
     return facts
+
+
+def _spread(timing: Timing) -> float:
+    """Half the width of the interval of the median, relative."""
+    low, high = timing.interval_s or (timing.median_s, timing.median_s)
+    return 0.5 * (high - low) / timing.median_s
