@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.calibrating import MeasuredRuns, taken_runs
+from perfmodel.measured_runs import MeasuredRuns, taken_runs
 from perfmodel.time.coefficients import COEFFICIENT_NAMES
 from perfmodel.time.fitting import fit
 

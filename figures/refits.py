@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.calibrating import MeasuredRuns, measured_runs
 from perfmodel.families.registry import family
+from perfmodel.measured_runs import MeasuredRuns, measured_runs
 from perfmodel.prediction import Fidelity
 from perfmodel.time.combine import launch_seconds
 from perfmodel.time.fitting import Fit, FitSet

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmodel.accuracy import regret
-from perfmodel.calibrating import taken_runs
 from perfmodel.conditions import conditions
 from perfmodel.counts import COUNT_NAMES
 from perfmodel.families.direct_conv2d import Reuse
@@ -31,6 +30,7 @@ from perfmodel.figures.style import round_numbers
 from perfmodel.figures.time_terms import extremes
 from perfmodel.figures.transactions import accesses
 from perfmodel.gpus import load_gpu
+from perfmodel.measured_runs import taken_runs
 from perfmodel.predicting import predict_all
 from perfmodel.prediction import Fidelity
 from perfmodel.time.coefficients import COEFFICIENT_NAMES

@@ -3,16 +3,18 @@
 import csv
 import hashlib
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from perfmodel.calibrating import Calibrated, calibrate, calibration_text, joined_works, measured_runs
+from perfmodel.calibrating import Calibrated, calibrate, calibration_text, fold_of_runs, out_of_fold
 from perfmodel.cli.app import run
 from perfmodel.conditions import conditions
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
+from perfmodel.measured_runs import joined_works, measured_runs, taken
 from perfmodel.predicting import predict_all
 from perfmodel.prediction import Fidelity, plain
 from perfmodel.records import read_measurements
@@ -53,9 +55,9 @@ def test_scale_error_and_evidence_of_a_made_machine(made_file: Path) -> None:
     calibration = parse_calibration(calibration_text(found), "made.toml", UNDER.gpu)
     assert calibration.evidence is Evidence.CALIBRATED
     assert calibration.log_error_90 == pytest.approx(found.log_error_90, rel=1e-3)
-    assert calibration.coefficients.round_trip_cycles == pytest.approx(
-        found.fit.coefficients.round_trip_cycles, rel=1e-5
-    )
+    own = found.fit.coefficients_for(UNDER.gpu)
+    assert asdict(calibration.coefficients) == pytest.approx(asdict(own), rel=1e-5)
+    assert own != found.fit.coefficients  # the only architecture that was fitted to has values of its own
 
 
 def test_groups_keep_launches_of_one_geometry_together(made_file: Path) -> None:
@@ -69,6 +71,27 @@ def test_groups_keep_launches_of_one_geometry_together(made_file: Path) -> None:
     assert all(len(shapes) == 1 for shapes in by_group.values())
 
 
+def test_a_fold_holds_whole_launches_of_all_data_sets(made_file: Path) -> None:
+    measurements = read_measurements(made_file, FAMILY)
+    data = measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC)
+    half = taken(data, np.arange(0, len(data), 2))
+    of_all, of_half = fold_of_runs([data, half], 4, seed=1)
+    assert of_all[::2].tolist() == of_half.tolist()
+    assert set(of_all.tolist()) == {0, 1, 2, 3}
+    for group in np.unique(data.groups):
+        assert len(set(of_all[data.groups == group].tolist())) == 1
+
+
+def test_a_run_held_out_does_not_decide_what_is_said_of_it(made_file: Path) -> None:
+    """One run three times as slow as it was: its own ratio grows by log 3, because the fit that tells it did not see it."""
+    data = measured_runs("made", FAMILY, read_measurements(made_file, FAMILY), UNDER, Fidelity.ANALYTIC)
+    spoilt = data.runs.seconds.copy()
+    spoilt[5] *= 3.0
+    changed = replace(data, runs=replace(data.runs, seconds=spoilt))
+    before, after = out_of_fold([data])[0], out_of_fold([changed])[0]
+    assert after[5] - before[5] == pytest.approx(np.log(3), abs=1e-9)
+
+
 def test_joined_works_hold_both(made_file: Path) -> None:
     measurements = read_measurements(made_file, FAMILY)
     work = measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC).runs.work
@@ -80,7 +103,7 @@ def test_joined_works_hold_both(made_file: Path) -> None:
 def test_interval_is_the_conformal_quantile() -> None:
     held_out = np.arange(1.0, 20.0)  # 19 errors: rank ceil(0.9 * 20) = 18, the 18th smallest of 1 … 19
     empty = Fit(coefficients=UNDER.calibration.coefficients, log_standard_errors={}, scales={}, log_residuals={})
-    assert Calibrated(fit=empty, data=(), held_out=held_out).log_error_90 == 18.0
+    assert Calibrated(fit=empty, data=(), held_out={"made": held_out}).log_error_90 == 18.0
 
 
 def test_too_few_runs_are_refused(made_file: Path) -> None:
