@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from .measured_runs import MeasuredRuns, shape_groups, taken_runs
 from .time.calibration import Evidence
 from .time.coefficients import COEFFICIENT_NAMES
 from .time.combine import launch_seconds
-from .time.fitting import PRIOR, Fit, FitSet, fit
+from .time.fitting import Fit, FitSet, fit
 
 FOLDS = 5
 INTERVAL_LEVEL = 0.9
@@ -51,9 +51,10 @@ def conformal_quantile(errors: Floats) -> float:
     return float(np.sort(errors)[rank - 1])
 
 
-def log_ratios(runs: FitSet, trained: Fit) -> Floats:
+def log_ratios(runs: FitSet, trained: Fit, without: Collection[str] = ()) -> Floats:
     """log(measured / predicted) by a fit, after the scale that it found for this data set (1 where it found none)."""
-    seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, trained.coefficients_for(runs.gpu))
+    own = trained.coefficients_for(runs.gpu)
+    seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, own, without=without)
     return np.asarray(np.log(runs.seconds / seconds) - np.log(trained.scales.get(runs.name, 1.0)))
 
 
@@ -66,11 +67,15 @@ def fold_of_runs(data: Sequence[MeasuredRuns], folds: int, seed: int) -> list[ND
 
 
 def out_of_fold(
-    data: Sequence[MeasuredRuns], free: Sequence[str] = COEFFICIENT_NAMES, folds: int = FOLDS, seed: int = 0
+    data: Sequence[MeasuredRuns],
+    free: Sequence[str] = COEFFICIENT_NAMES,
+    folds: int = FOLDS,
+    seed: int = 0,
+    without: Collection[str] = (),
 ) -> list[Floats]:
     """log(measured / predicted) of every run by a fit that saw neither it nor any run of its launch geometry.
 
-    NaN where a fold holds all runs of a data set, so that nothing is known of its scale.
+    ``without`` leaves terms of the model out. NaN where a fold holds all runs of a data set: nothing is known of its scale.
     """
     fold_of = fold_of_runs(data, folds, seed)
     found = [np.full(len(one), np.nan) for one in data]
@@ -78,11 +83,11 @@ def out_of_fold(
         kept = [taken_runs(one.runs, of != fold) for one, of in zip(data, fold_of, strict=True) if (of != fold).any()]
         if not kept:
             continue
-        trained = fit(kept, free, PRIOR)
+        trained = fit(kept, free, without=without)
         for one, of, ratios in zip(data, fold_of, found, strict=True):
             held = of == fold
             if held.any() and not held.all():
-                ratios[held] = log_ratios(taken_runs(one.runs, held), trained)
+                ratios[held] = log_ratios(taken_runs(one.runs, held), trained, without)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -81,7 +82,12 @@ def blocks_of_busiest_sm(blocks: Any, resident: Any, gpu: Gpu) -> tuple[Floats, 
 
 
 def launch_seconds(
-    work: Work, blocks_per_sm: Any, gpu: Gpu, coefficients: Coefficients, sm_clock_hz: float | None = None
+    work: Work,
+    blocks_per_sm: Any,
+    gpu: Gpu,
+    coefficients: Coefficients,
+    sm_clock_hz: float | None = None,
+    without: Collection[str] = (),
 ) -> tuple[Floats, Terms]:
     """Device time of one launch and the terms that it was joined from.
 
@@ -91,17 +97,22 @@ def launch_seconds(
         gpu: The GPU asked about.
         coefficients: The fitted numbers.
         sm_clock_hz: SM clock; the boost clock where None.
+        without: Terms (``LIMITER_NAMES``) that are left out, to see what each is worth.
     """
+
+    def kept(name: str, value: Any) -> Any:
+        return np.zeros_like(value) if name in without else value
+
     clock = sm_clock_hz or gpu.boost_clock_hz
     counts, blocks = work.counts, np.asarray(work.launch.blocks, np.float64)
     executed, resident = blocks_of_busiest_sm(blocks, blocks_per_sm, gpu)
     stretch = executed * gpu.sm_count / np.maximum(blocks, 1)
-    arithmetic = terms.arithmetic_cycles(counts, gpu) * stretch
-    slow = terms.slow_pipe_cycles(counts, gpu) * stretch
-    issue = terms.issue_cycles(counts, gpu) * stretch
-    shared = terms.shared_pipe_cycles(counts, gpu) * stretch
-    sectors = terms.sector_cycles(counts, gpu, coefficients) * stretch
-    fetch = terms.fetch_cycles(counts, work.loop_code_bytes, gpu, coefficients) * stretch
+    arithmetic = kept("arithmetic", terms.arithmetic_cycles(counts, gpu) * stretch)
+    slow = kept("slow_pipes", terms.slow_pipe_cycles(counts, gpu) * stretch)
+    issue = kept("issue", terms.issue_cycles(counts, gpu) * stretch)
+    shared = kept("shared_pipe", terms.shared_pipe_cycles(counts, gpu) * stretch)
+    sectors = kept("sectors", terms.sector_cycles(counts, gpu, coefficients) * stretch)
+    fetch = kept("instruction_fetch", terms.fetch_cycles(counts, work.loop_code_bytes, gpu, coefficients) * stretch)
     demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue + fetch, shared + sectors)
 
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
@@ -110,15 +121,17 @@ def launch_seconds(
     load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu, coefficients)
     chain = counts.fp32_fma / warps * coefficients.fma_issue_cycles
     compute = p_norm(3.0, chain, coefficients.compute_share * demand / np.maximum(executed, 1))
-    load_latency, compute_latency = load * executed / resident, compute * executed / resident
+    load_latency = kept("load_latency", load * executed / resident)
+    compute_latency = kept("compute_latency", compute * executed / resident)
     queue = coefficients.contention * demand * (resident - 1) / resident
     sharpness = 1 + coefficients.latency_norm * resident**coefficients.latency_norm_growth
     sm_cycles = p_norm(sharpness, demand, load_latency + compute_latency + queue)
 
-    l2 = terms.l2_seconds(counts, gpu, coefficients)
-    dram = terms.dram_seconds(counts, gpu, coefficients)
+    l2 = kept("l2", terms.l2_seconds(counts, gpu, coefficients))
+    dram = kept("dram", terms.dram_seconds(counts, gpu, coefficients))
     spilled = local_traffic(work, resident, gpu)
     local = np.maximum(terms.l2_seconds(spilled, gpu, coefficients), terms.dram_seconds(spilled, gpu, coefficients))
+    local = kept("local_memory", local)
     total = p_norm(1 + coefficients.memory_norm, sm_cycles / clock, l2, dram) + local
     parts = Terms(
         arithmetic=arithmetic / clock,

@@ -118,6 +118,7 @@ class _Layout:
     architectures: tuple[str, ...]
     scaled: tuple[str, ...]
     fixed: Mapping[str, float]
+    without: tuple[str, ...]
 
     @property
     def size(self) -> int:
@@ -145,11 +146,12 @@ def fit(
     free: Sequence[str],
     prior: Coefficients = PRIOR,
     architectural: Collection[str] = ARCHITECTURAL,
+    without: Collection[str] = (),
 ) -> Fit:
     """Fit the named coefficients to all sets together; the others stay at the prior.
 
     Each architecture has its own value of those of them that are ``architectural``, drawn to the shared one.
-    Deterministic: no random start. Raises nothing on poor data; look at the residuals.
+    ``without`` leaves terms of the model out. Deterministic: no random start. Raises nothing on poor data; look at the residuals.
     """
     from scipy.optimize import least_squares
 
@@ -159,6 +161,7 @@ def fit(
         architectures=tuple(dict.fromkeys(one.gpu.architecture for one in sets)),
         scaled=tuple(one.name for one in sets if one.free_scale),
         fixed=asdict(prior),
+        without=tuple(without),
     )
     start = np.concatenate([np.log([layout.fixed[name] for name in free]), np.zeros(layout.size - len(layout.free))])
     widths = np.full(layout.size - len(layout.scaled), ARCHITECTURE_LOG_WIDTH)
@@ -189,7 +192,9 @@ def _weight(one: FitSet) -> float:
 
 
 def _log_seconds(logs: Floats, one: FitSet, layout: _Layout) -> Floats:
-    return np.log(launch_seconds(one.work, one.blocks_per_sm, one.gpu, layout.coefficients(logs))[0])
+    coefficients = layout.coefficients(logs)
+    seconds, _ = launch_seconds(one.work, one.blocks_per_sm, one.gpu, coefficients, without=layout.without)
+    return np.asarray(np.log(seconds))
 
 
 def _log_residual(z: Floats, one: FitSet, layout: _Layout) -> Floats:

@@ -154,3 +154,17 @@ def test_many_launches_at_once_take_what_each_takes_alone() -> None:
         alone, parts = launch_seconds(one, int(resident[i]), GPU, PRIOR)
         assert float(total[i]) == pytest.approx(float(alone), rel=1e-12)
         assert float(terms.at(i).load_latency) == pytest.approx(float(parts.load_latency), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", LIMITER_NAMES)
+def test_a_term_left_out_is_zero_and_makes_nothing_slower(name: str) -> None:
+    """All terms are busy here: code beyond the instruction cache, spills beyond L1, every pipe."""
+    spilling = {"local_load_sectors": 4e6, "local_store_sectors": 4e6}
+    of = replace(
+        work(**BUSY | spilling), loop_code_bytes=4.0 * GPU.instruction_cache_l1_bytes, local_bytes_per_thread=4096.0
+    )
+    whole, terms = launch_seconds(of, 4, GPU, PRIOR)
+    less, left = launch_seconds(of, 4, GPU, PRIOR, without=(name,))
+    assert float(getattr(terms, name)) > 0
+    assert float(getattr(left, name)) == 0
+    assert 0 < float(less) < float(whole)
