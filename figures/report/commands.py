@@ -1,0 +1,187 @@
+"""``perfmodel report``: a ranking or a validation as one HTML page."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perfmodel.cli.options import (
+    EXTRA_OPTIONS,
+    CalibrationOption,
+    ClockOption,
+    FidelityOption,
+    GpuOption,
+    JsonOption,
+    L2Option,
+    conditions_from,
+    problem_from,
+)
+from perfmodel.cli.output import note, print_json, progress_bar
+from perfmodel.errors import InputError
+
+if TYPE_CHECKING:
+    from perfmodel.conditions import Conditions
+    from perfmodel.prediction import Fidelity
+
+    from .parts import Page
+
+TOP = 24
+"""How many configurations the table shows where nothing is said: as many as a ranking compiles."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("report", context_settings=EXTRA_OPTIONS)(report)
+
+
+def report(
+    context: typer.Context,
+    family_name: Annotated[
+        str, typer.Argument(metavar="FAMILY|FILE.cu", help="A name of `perfmodel families`, or a source of your own.")
+    ],
+    gpu: GpuOption,
+    output: Annotated[Path, typer.Option(metavar="PAGE.html", help="Where the page is written.")],
+    measurements: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV, Kernel Tuner cache or own records: report a validation against it."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="EXPR", help="Rows of FILE to take: a pandas query on the columns.")
+    ] = None,
+    sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of FILE.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of that drawing [default: 0]")] = None,
+    space: Annotated[
+        Path | None, typer.Option(metavar="SPACE.toml", help="Tuning space of FILE.cu; see the manual.")
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help=f"How many configurations a ranking shows [default: {TOP}]")
+    ] = None,
+    fidelity: FidelityOption = "compiled",
+    sm_clock_mhz: ClockOption = None,
+    l2: L2Option = "cold",
+    calibration: CalibrationOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a ranking, or with --measurements a validation, as one HTML page that needs no network.
+
+    The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
+    """
+    from perfmodel.choices import one_of
+    from perfmodel.prediction import Fidelity
+
+    from .html import html_text, require_libraries
+
+    require_libraries()
+    depth = one_of(Fidelity, "--fidelity", fidelity)
+    under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
+    command = _command_line(context)
+    if measurements is None:
+        _refuse({"--where": where, "--sample": sample, "--seed": seed}, "needs --measurements FILE")
+        problem = _problem(family_name, space, context.args)
+        target = _target(output)
+        page = _ranked(problem, under, depth, top or TOP, command)
+    else:
+        _refuse({"--space": space, "--top": top}, "belongs to a ranking, not to --measurements")
+        if context.args:
+            raise InputError(f"unexpected argument {context.args[0]!r}: the problems stand in {measurements}")
+        rows = _rows(family_name, measurements, under, where, sample, seed or 0)
+        target = _target(output)
+        page = _validated(rows, under, depth, command)
+    _write(target, html_text(page))
+    if as_json:
+        kind = "ranking" if measurements is None else "validation"
+        print_json({"page": str(output), "shows": kind, "figures": [drawing.name for drawing in page.drawings]})
+        return
+    typer.echo(f"{page.title}: written to {output}")
+    typer.echo(page.answer)
+
+
+def _refuse(given: dict[str, Any], reason: str) -> None:
+    """An option that means nothing here is named, not ignored."""
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(f"{option} {value} {reason}")
+
+
+def _problem(family_name: str, space: Path | None, arguments: list[str]) -> Any:
+    """The problem of a family by its options, or that of a user's own file over its tuning space."""
+    from perfmodel.analysis.user_space import user_problem
+    from perfmodel.families.registry import family
+
+    if not family_name.endswith(".cu") and space is None:
+        chosen = family(family_name)
+        return problem_from(chosen.problem_type, chosen.default_problem(), arguments)
+    if space is None:
+        raise InputError(f"{family_name} needs --space SPACE.toml, the file of its tuning space")
+    if arguments:
+        raise InputError(f"unexpected argument {arguments[0]!r}: sizes of {family_name} stand in {space}")
+    return user_problem(family_name, space)
+
+
+def _ranked(problem: Any, under: Conditions, depth: Fidelity, top: int, command: str) -> Page:
+    from perfmodel.ranking import rank_under
+
+    from .ranking_page import ranking_page
+
+    with progress_bar(f"{depth.value} candidates", None) as advance:
+        ranking = rank_under(problem, under, depth, top, advance)
+    for text in ranking.notes:
+        note(text)
+    return ranking_page(ranking, under, command)
+
+
+def _rows(family_name: str, file: Path, under: Conditions, where: str | None, sample: int | None, seed: int) -> Any:
+    from perfmodel.families.registry import family
+    from perfmodel.records import read_measurements
+
+    return read_measurements(file, family(family_name), under.l2).drawn(where, sample, seed)
+
+
+def _validated(rows: Any, under: Conditions, depth: Fidelity, command: str) -> Page:
+    from perfmodel.families.registry import family
+    from perfmodel.validating import validate_under
+
+    from .measured_runs import compared_runs
+    from .validation_page import validation_page
+
+    chosen = family(rows.family_name)
+    with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
+        found = validate_under(chosen, rows, under, depth, advance)
+    for text in found.notes:
+        note(text)
+    return validation_page(found, compared_runs(chosen, rows, under, depth), command)
+
+
+def _target(path: Path) -> Path:
+    """The file to write, in a folder made where it is missing; what cannot be written is said before the work begins."""
+    if path.is_dir():
+        raise InputError(f"--output {path}: is a folder; the page needs a file's name")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--output {path}: {error.strerror or error}") from error
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    from perfmodel.records.files import write_text
+
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise InputError(f"--output {path}: {error.strerror or error}") from error
+
+
+def _command_line(context: typer.Context) -> str:
+    """The command that writes the same page: what was given, without where it goes."""
+    given = [context.info_name or "report"]
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        value = context.params.get(parameter.name or "")
+        if source is None or source.name != "COMMANDLINE" or parameter.name in ("output", "as_json"):
+            continue
+        given += [*([] if parameter.param_type_name == "argument" else [parameter.opts[0]]), str(value)]
+    return shlex.join(["perfmodel", *given, *context.args])

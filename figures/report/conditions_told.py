@@ -1,0 +1,47 @@
+"""Under which conditions a page's numbers hold, and how sure they are, in words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from perfmodel.conditions import Conditions
+from perfmodel.prediction import plain
+from perfmodel.time.calibration import Evidence
+
+from .parts import Paragraph
+
+_MEANS = {
+    Evidence.CALIBRATED: "runs on this very GPU were among those that the coefficients were fitted to",
+    Evidence.ARCHITECTURE: "the coefficients were fitted to runs on another GPU of the same architecture",
+    Evidence.DATA_SHEET: "the coefficients were fitted to other architectures; this GPU is known by its data sheet",
+}
+
+
+def fields_text(record: Any) -> str:
+    """A problem's sizes, or a configuration's fields, in one line."""
+    return ", ".join(f"{name}={value}" for name, value in plain(record).items())
+
+
+def condition_pairs(under: Conditions) -> tuple[tuple[str, str], ...]:
+    """GPU, clock, state of the L2, and what backs the coefficients."""
+    gpu = under.gpu
+    return (
+        ("GPU", f"{gpu.name} ({gpu.id}, {gpu.architecture}, {gpu.sm_count} SMs)"),
+        ("SM clock", f"{gpu.boost_clock_hz / 1e6:,.0f} MHz"),
+        ("L2 when the kernel starts", under.l2.value),
+        ("evidence", under.calibration.evidence.value),
+    )
+
+
+def evidence_paragraph(under: Conditions) -> Paragraph:
+    """What the evidence means and how wide the interval is."""
+    calibration = under.calibration
+    text = f"Evidence: {calibration.evidence.value}, that is, {_MEANS[calibration.evidence]}."
+    if calibration.log_error_90 is None:
+        return Paragraph(text=f"{text} Nothing backs an interval.")
+    factor = math.exp(calibration.log_error_90)
+    return Paragraph(
+        text=f"{text} Nine of ten runs that were held out from a fit with such evidence lay within a factor of {factor:.2f} of "
+        "their prediction; this is the 90 % interval."
+    )

@@ -1,0 +1,43 @@
+"use strict";
+// Headers of sortable tables become buttons. A column sorts by number or by text, what is absent always comes last, and rows
+// that are equal keep the order in which they were written.
+(() => {
+  const byText = new Intl.Collator("en", { numeric: true }).compare;
+
+  function keyOf(cell, numeric) {
+    if (!numeric) return cell.textContent;
+    const text = cell.dataset.value ?? cell.textContent;
+    const value = text.trim() === "" ? NaN : Number(text);
+    return Number.isNaN(value) ? null : value;
+  }
+
+  function compared(one, other, numeric, sign) {
+    if (one.key === null || other.key === null) return (one.key === null) - (other.key === null);
+    return sign * (numeric ? one.key - other.key : byText(one.key, other.key));
+  }
+
+  function sort(table, rows, headers, column) {
+    const header = headers[column];
+    const direction = header.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+    const numeric = header.classList.contains("number");
+    const sign = direction === "ascending" ? 1 : -1;
+    const keyed = rows.map((row, place) => ({ row, place, key: keyOf(row.cells[column], numeric) }));
+    keyed.sort((one, other) => compared(one, other, numeric, sign) || one.place - other.place);
+    table.tBodies[0].append(...keyed.map((entry) => entry.row));
+    for (const other of headers) other.removeAttribute("aria-sort");
+    header.setAttribute("aria-sort", direction);
+    document.getElementById("sorted").textContent = `sorted by ${header.textContent}, ${direction}`;
+  }
+
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const rows = Array.from(table.tBodies[0].rows);
+    const headers = Array.from(table.tHead.rows[0].cells);
+    headers.forEach((header, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...header.childNodes);
+      header.append(button);
+      button.addEventListener("click", () => sort(table, rows, headers, column));
+    });
+  }
+})();
