@@ -53,13 +53,48 @@ def shared_wavefronts(
     """Wavefronts of each row of 32 lanes, and how many there would be without bank conflicts.
 
     In each phase every bank delivers one 4-byte word; lanes that read the same word share it. The wavefronts of a phase
-    are the largest number of distinct words in one bank; a phase without an active lane needs none.
+    are the largest number of distinct words in one bank; a phase without an active lane needs none. A warp of
+    ``paired_lanes`` is served two phases at a time; that those two contend does not count as a conflict.
 
     >>> stride_two = np.arange(32, dtype=np.uint64)[None, :] * 8
     >>> [int(n[0]) for n in shared_wavefronts(stride_two, np.ones((1, 32), bool), 4)]
     [2, 1]
     """
-    rows, phases = len(addresses), phases_of(width_bytes)
+    phases = phases_of(width_bytes)
+    total, ideal = _served(addresses, active, width_bytes, phases)
+    if phases > 1:
+        paired = np.flatnonzero(paired_lanes(addresses, active))
+        if len(paired):
+            together, fewest = _served(addresses[paired], active[paired], width_bytes, phases // 2)
+            conflicts = np.minimum(total[paired] - ideal[paired], together - fewest)
+            total[paired], ideal[paired] = together, together - conflicts
+    return total, ideal
+
+
+def paired_lanes(addresses: Addresses, active: Mask) -> NDArray[np.bool_]:
+    """Rows in which every lane reads what its neighbour reads, or every lane what the next but one reads.
+
+    Such 8- and 16-byte requests need half the wavefronts from compute capability 7.0 on, because the two lanes share what
+    the data pipe returns (https://forums.developer.nvidia.com/t/unexpected-shared-memory-bank-conflict/77228).
+
+    >>> pairs, everyone = np.arange(32, dtype=np.uint64)[None, :] // 2 * 16, np.ones((1, 32), bool)
+    >>> paired_lanes(pairs, everyone).tolist(), paired_lanes(pairs + 16 * np.arange(32, dtype=np.uint64), everyone).tolist()
+    ([True], [False])
+    """
+    lanes = np.arange(WARP_SIZE)
+    found = np.zeros(len(addresses), np.bool_)
+    for distance in (1, 2):
+        other = lanes ^ distance
+        same = (active == active[:, other]) & (~active | (addresses == addresses[:, other]))
+        found |= same.all(axis=1)
+    return found
+
+
+def _served(
+    addresses: Addresses, active: Mask, width_bytes: int, phases: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Wavefronts of each row when a warp is served in so many phases, and the phases that have an active lane."""
+    rows = len(addresses)
     words_per_lane = max(1, width_bytes // BANK_BYTES)
     first = (addresses // np.uint64(BANK_BYTES)).reshape(rows * phases, -1)
     words = (first[:, :, None] + np.arange(words_per_lane, dtype=np.uint64)).reshape(rows * phases, -1)
