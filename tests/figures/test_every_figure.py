@@ -10,7 +10,7 @@ from perfmodel.figures.registry import FIGURES, Request, figure_entry
 from perfmodel.figures.style import COLUMN_INCHES, PAGE_INCHES
 from perfmodel.prediction import Fidelity
 
-NOT_FIGURES = {"commands", "published", "refits", "registry", "shape_maps", "style"}
+NOT_FIGURES = {"commands", "published", "refits", "registry", "report", "shape_maps", "style"}
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DOTS_PER_INCH = 200
 
