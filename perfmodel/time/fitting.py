@@ -179,6 +179,8 @@ def fit(
         residuals,
         start,
         jac=jacobian,
+        x_scale="jac",
+        tr_solver="lsmr",  # the exact solver decomposes all rows by singular values, ten times slower
         loss="soft_l1",
         f_scale=OUTLIER_LOG / RESIDUAL_LOG_WIDTH,
         ftol=SOLVER_TOLERANCE,
