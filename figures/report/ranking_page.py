@@ -7,7 +7,7 @@ from typing import Any
 
 from perfmodel.cli.output import time_text
 from perfmodel.conditions import Conditions
-from perfmodel.explanation import WhatIf, headroom, limiter_text, what_if, why_first
+from perfmodel.explanation import WhatIf, headroom, limiter_text, neighbours, what_if, why_first
 from perfmodel.families.registry import family_of
 from perfmodel.prediction import Prediction, plain
 from perfmodel.ranking import Ranking
@@ -31,6 +31,9 @@ from .parts import (
 )
 from .ranking_drawings import occupancy_drawing, roofline_drawing, time_drawing
 
+TIE = 0.0005
+"""Times that differ by a smaller fraction are shown as alike."""
+
 
 def ranking_page(ranking: Ranking, under: Conditions, command: str) -> Page:
     """The whole page; ``command`` is what prints it again."""
@@ -48,7 +51,7 @@ def ranking_page(ranking: Ranking, under: Conditions, command: str) -> Page:
             heading="Registers and occupancy",
             blocks=(Paragraph(text=_occupancy_text(ranking.best)), occupancy_drawing(ranking, under.gpu)),
         ),
-        Section(name="what-if", heading="What one change would do", blocks=_what_if_blocks(ranking.best, under)),
+        Section(name="what-if", heading="What one change would do", blocks=_what_if_blocks(ranking, under)),
         Section(name="counts", heading="What the winner does", blocks=(_counts_table(ranking.best),)),
         Section(name="left-out", heading="What was left out, and notes", blocks=_left_out(ranking)),
         Section(name="reading", heading="How sure this is", blocks=(evidence_paragraph(under),)),
@@ -121,29 +124,50 @@ def _best_row(place: int, found: Prediction) -> tuple[Cell, ...]:
     )
 
 
+def rival_place(top: Sequence[Prediction]) -> int | None:
+    """Index of the first configuration that is predicted slower than the winner by more than a tie; None where there is none."""
+    limit = top[0].time.predicted_s * (1 + TIE)
+    return next((index for index, found in enumerate(top) if found.time.predicted_s > limit), None)
+
+
+def _why_text(ranking: Ranking, rival: int | None) -> str:
+    top = ranking.top
+    told = why_first(top if rival is None else (top[0], top[rival]))
+    if rival == 1:
+        return f"{told[0].upper()}{told[1:]}."
+    alike = len(top) if rival is None else rival
+    if alike == 1:
+        return "There is nothing to compare it with."
+    ties = f"The first {alike} of the table are predicted alike (within {TIE:.2%}); any of them will do."
+    if rival is None:
+        return ties
+    return f"{ties} Against #{rival + 1}, the first that is slower: {told.replace('the second', f'#{rival + 1}')}."
+
+
 def _time_blocks(ranking: Ranking) -> tuple[Block, ...]:
-    first, *others = ranking.top
-    second = others[0] if others else None
-    told = why_first(ranking.top)
+    first, rival = ranking.best, rival_place(ranking.top)
+    second = None if rival is None else ranking.top[rival]
     rows = []
     for name in LIMITER_NAMES:
         here = float(getattr(first.time.terms, name))
-        there = None if second is None else float(getattr(second.time.terms, name))
-        if here > 0 or (there is not None and there > 0):
-            saved = () if there is None else (microseconds(there), microseconds(there - here))
+        there = 0.0 if second is None else float(getattr(second.time.terms, name))
+        if here > 0 or there > 0:
+            saved = () if second is None else (microseconds(there), microseconds(there - here))
             share = percent(here / first.time.predicted_s)
             rows.append((words(name.replace("_", " ")), microseconds(here), share, *saved, words(limiter_text(name))))
-    titles = ("term", "#1 µs", "#1, % of its time", *(() if second is None else ("#2 µs", "saved µs")), "what it is")
+    compared = () if rival is None else (f"#{rival + 1} µs", "saved µs")
     table = Table(
         name="terms",
         caption="Time of each resource as if it worked alone"
-        + ("" if second is None else "; what the first saves against the second"),
-        columns=columns_of(titles, text=("term", "what it is")),
+        + ("" if rival is None else f"; what #1 saves against #{rival + 1}"),
+        columns=columns_of(
+            ("term", "#1 µs", "#1, % of its time", *compared, "what it is"), text=("term", "what it is")
+        ),
         rows=tuple(rows),
     )
     overhead = time_text(float(first.time.terms.launch_overhead))
     return (
-        Paragraph(text=f"{told[0].upper()}{told[1:]}."),
+        Paragraph(text=_why_text(ranking, rival)),
         table,
         Paragraph(text=f"Launching takes about {overhead} beside this time and is not in it."),
     )
@@ -169,22 +193,40 @@ def _occupancy_text(best: Prediction) -> str:
     )
 
 
-def _what_if_blocks(best: Prediction, under: Conditions) -> tuple[Block, ...]:
-    if not family_of(best.problem).closed_forms:
-        return (Paragraph(text="This kernel has no closed forms; compare the rows of the first table."),)
-    changes = what_if(best, under)
+def _what_if_blocks(ranking: Ranking, under: Conditions) -> tuple[Block, ...]:
+    closed = family_of(ranking.problem).closed_forms
+    changes = what_if(ranking.best, under) if closed else _executed_changes(ranking, under)
     if not changes:
-        return (Paragraph(text="There is no other value of any field."),)
-    now = plain(best.configuration)
+        return (Paragraph(text="No neighbour of the winner is known."),)
+    now = plain(ranking.best.configuration)
     titles = ("field", "from", "to", "time %", "cannot run because")
+    basis = "by closed forms on both sides" if closed else "both executed"
     return (
         Table(
             name="what-if",
-            caption="One field changed, the others as in the winner, by closed forms on both sides",
+            caption=f"One field changed, the others as in the winner, {basis}",
             columns=columns_of(titles, text=("field", "from", "to", "cannot run because")),
             rows=tuple(_change_row(now, change) for change in changes),
         ),
     )
+
+
+def _executed_changes(ranking: Ranking, under: Conditions) -> list[WhatIf]:
+    """What a change does where only execution can tell: that of a neighbour of the winner that stands in the ranking."""
+    best = ranking.best
+    seconds = {found.configuration: found.time.predicted_s for found in ranking.top}
+    changes = neighbours(family_of(ranking.problem), ranking.problem, best.configuration, under.gpu)
+    return [
+        WhatIf(
+            field=name,
+            value=value,
+            ratio=seconds[configuration] / best.time.predicted_s,
+            rejection=None,
+            configuration=configuration,
+        )
+        for name, value, configuration in changes
+        if configuration in seconds
+    ]
 
 
 def _change_row(now: dict[str, Any], change: WhatIf) -> tuple[Cell, ...]:

@@ -3,6 +3,7 @@
 ``python browser.py < request.json`` opens a file, does what the request's steps say and prints what was seen as JSON:
 
 - ``{"run": "JavaScript"}``: the value of an expression.
+- ``{"until": "JavaScript"}``: whether an expression became true before a time limit.
 - ``{"click": "selector"}``: a mouse click in the middle of the first element that matches, scrolled into view before.
 - ``{"press": "Enter"}``: a key, typed into what has the focus.
 - ``{"picture": "file.png"}``: what is seen, as a picture.
@@ -19,9 +20,11 @@ from collections.abc import Callable
 from typing import Any
 
 LIMIT_MS = 60_000
-SETTLE_MS = 50
-"""Time for an event to go to the page's process and back before its effect is looked at."""
+POLL_MS = 20
 
+_FRAMES = (
+    "requestAnimationFrame(() => requestAnimationFrame(() => { window.framesDrawn = (window.framesDrawn ?? 0) + 1; }))"
+)
 _WHERE = """(() => {
   const found = document.querySelector(%s);
   if (!found) return null;
@@ -40,12 +43,18 @@ def main() -> None:
             "--no-sandbox",
             "--disable-gpu",
             "--disable-background-networking",
+            "--disable-dev-shm-usage",
             "--proxy-server=127.0.0.1:9",
         )
     )
     from PyQt6.QtCore import QEventLoop, QPoint, QSize, Qt, QTimer, QUrl
     from PyQt6.QtTest import QTest
-    from PyQt6.QtWebEngineCore import QWebEnginePage, QWebEngineProfile, QWebEngineUrlRequestInterceptor
+    from PyQt6.QtWebEngineCore import (
+        QWebEnginePage,
+        QWebEngineProfile,
+        QWebEngineSettings,
+        QWebEngineUrlRequestInterceptor,
+    )
     from PyQt6.QtWebEngineWidgets import QWebEngineView
     from PyQt6.QtWidgets import QApplication
 
@@ -71,6 +80,8 @@ def main() -> None:
     profile.setUrlRequestInterceptor(gate)
     view = QWebEngineView()
     page = Page(profile, view)
+    # A file may ask for anything, as in other browsers; it is the gate that refuses and reports.
+    page.settings().setAttribute(QWebEngineSettings.WebAttribute.LocalContentCanAccessRemoteUrls, True)
     view.setPage(page)
     view.resize(QSize(*request["size"]))
     view.show()
@@ -98,25 +109,42 @@ def main() -> None:
         text = wait(lambda finish: page.runJavaScript(f"JSON.stringify({script}) ?? 'null'", finish))
         return json.loads(text) if isinstance(text, str) and text else f"failed: {script}"
 
+    def until(script: str) -> bool:
+        for _ in range(LIMIT_MS // POLL_MS):
+            if run(script) is True:
+                return True
+            QTest.qWait(POLL_MS)
+        return False
+
+    def drawn() -> None:
+        """Wait until what the page looks like now is what is on the screen, so that a click meets it."""
+        before = run("window.framesDrawn ?? 0")
+        run(_FRAMES)
+        until(f"window.framesDrawn > {before}")
+
+    def click(selector: str) -> None:
+        place = run(_WHERE % json.dumps(selector))
+        if place is None:
+            raise LookupError(selector)
+        drawn()
+        QTest.mouseClick(view.focusProxy(), Qt.MouseButton.LeftButton, pos=QPoint(round(place[0]), round(place[1])))
+
     def step(wanted: dict[str, str]) -> Any:
         ((kind, what),) = wanted.items()
         if kind == "run":
             return run(what)
+        if kind == "until":
+            return until(what)
         if kind == "click":
-            place = run(_WHERE % json.dumps(what))
-            if place is None:
-                raise LookupError(what)
-            QTest.qWait(SETTLE_MS)
-            QTest.mouseClick(view.focusProxy(), Qt.MouseButton.LeftButton, pos=QPoint(round(place[0]), round(place[1])))
-        elif kind == "press":
-            QTest.keyClick(view.focusProxy(), Qt.Key[f"Key_{what}"])
-        else:
-            QTest.qWait(10 * SETTLE_MS)
-            return view.grab().save(what)
-        QTest.qWait(SETTLE_MS)
-        return None
+            return click(what)
+        if kind == "press":
+            return QTest.keyClick(view.focusProxy(), Qt.Key[f"Key_{what}"])
+        drawn()
+        QTest.qWait(POLL_MS)
+        return view.grab().save(what)
 
-    report = {"opened": wait(loaded), "steps": [], "console": console, "requests": requests}
+    opened = wait(loaded) and until("document.readyState === 'complete'")
+    report: dict[str, Any] = {"opened": opened, "console": console, "requests": requests}
     report["steps"] = [step(wanted) for wanted in request["steps"]]
     json.dump(report, sys.stdout)
     sys.stdout.flush()
