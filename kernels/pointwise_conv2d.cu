@@ -6,11 +6,12 @@
 // Block:     128 threads, 2x2 warps; BLOCK_W x BLOCK_H outputs. LAYOUT 1 puts filters along the width and positions along
 //            the height, LAYOUT 2 the other way round. Grid: x over positions of all images, y over filters.
 // Thread:    WARP_H rows x THREAD_W columns, of each CHANNEL_LANES-th channel. Slabs of SLAB_GROUPS * CHANNEL_LANES channels
-//            pass through two stages of shared memory, while the next slab is on its way to registers. At the end the
-//            lanes of an output add up: in each of log2(CHANNEL_LANES) steps a lane sends half of the sums that it still
-//            holds to its partner, so that the outputs end spread over the lanes, memory neighbours in one request.
-// Constants: LAYOUT and CHANNEL_LANES of the configuration; the tile (WARP_H, THREAD_W), SLAB_GROUPS, RESIDENT_BLOCKS, the
-//            widths of vector accesses, the shared pitches that keep them free of bank conflicts, and what the problem
+//            pass through STAGES stages of shared memory. With ASYNC_COPY (compute capability 8.0 and newer) STAGES - 1
+//            slabs are on their way there at any time; without, one is, by way of registers. At the end the lanes of an
+//            output add up: in each of log2(CHANNEL_LANES) steps a lane sends half of the sums that it still holds to its
+//            partner, so that the outputs end spread over the lanes, memory neighbours in one request.
+// Constants: LAYOUT and CHANNEL_LANES of the configuration; the tile (WARP_H, THREAD_W), SLAB_GROUPS, STAGES, RESIDENT_BLOCKS,
+//            the widths of vector accesses, the shared pitches that keep them free of bank conflicts, and what the problem
 //            has or lacks (ONE_IMAGE, CHANNEL_TAIL, FILTER_TAIL) come from the family, their one home.
 
 #define THREADS 128
@@ -43,20 +44,20 @@
 #endif
 
 // Words of shared memory from the start of a stage. A channel's row starts at a multiple of the pitch; the additional pad
-// after each fourth channel frees the stores that transpose four channels of a filter.
+// after every few channels frees the stores that transpose the channels of a filter.
 #define ROUND_UP_4(words) (((words) + 3) / 4 * 4)
-#define WIDTH_CHANNEL(channel) ((channel) * WIDTH_PITCH + (channel) / 4 * WIDTH_PAD)
-#define HEIGHT_CHANNEL(channel) ((channel) * HEIGHT_PITCH + (channel) / 4 * HEIGHT_PAD)
+#define WIDTH_CHANNEL(channel) ((channel) * WIDTH_PITCH + (channel) / WIDTH_PAD_EVERY * WIDTH_PAD)
+#define HEIGHT_CHANNEL(channel) ((channel) * HEIGHT_PITCH + (channel) / HEIGHT_PAD_EVERY * HEIGHT_PAD)
 #define HEIGHT_START ROUND_UP_4(WIDTH_CHANNEL(SLAB_CHANNELS - 1) + WIDTH_PITCH)
 #define COLUMN(index) (((index) / WIDTH_VECTOR * ELEMENT_LANES + element) * WIDTH_VECTOR + (index) % WIDTH_VECTOR)
 #define STAGE (HEIGHT_START + ROUND_UP_4(HEIGHT_CHANNEL(SLAB_CHANNELS - 1) + HEIGHT_PITCH))
 
-// Who fetches what: of the filters, neighbouring threads take neighbouring channels, then neighbouring filters; of the
-// input, neighbouring threads take neighbouring positions, POSITION_LANES threads a channel, neighbouring channels or, with
-// INPUT_INTERLEAVE 2, channels half a pass apart.
-#define FILTER_CHANNEL_LANES (SLAB_CHANNELS / FILTER_VECTOR)
-#define FILTER_STEP (THREADS / FILTER_CHANNEL_LANES)
+// Who fetches what: of the filters, FILTER_LANES neighbouring threads take neighbouring channels, then FILTER_STEP of these
+// groups neighbouring filters, then further groups further channels; of the input, neighbouring threads take neighbouring
+// positions, POSITION_LANES threads a channel, neighbouring channels or, with INPUT_INTERLEAVE 2, channels half a pass apart.
+#define FILTER_CHANNELS (THREADS / FILTER_STEP * FILTER_VECTOR)
 #define FILTER_PASSES ((FILTER_TILE + FILTER_STEP - 1) / FILTER_STEP)
+#define FILTER_CHANNEL_PASSES (SLAB_CHANNELS / FILTER_CHANNELS)
 #define POSITION_VECTORS (POSITION_TILE / INPUT_VECTOR)
 #define POSITION_PASSES ((POSITION_VECTORS + THREADS - 1) / THREADS)
 #define CHANNEL_STEP (THREADS / POSITION_LANES)
@@ -90,6 +91,16 @@ __device__ __forceinline__ void copy(float *to, const float *from)
 {
     using Type = typename Vector<WORDS>::type;
     *reinterpret_cast<Type *>(to) = *reinterpret_cast<const Type *>(from);
+}
+
+// Starts a copy from global to shared memory.
+template <int WORDS>
+__device__ __forceinline__ void copy_async(const unsigned to, const float *from)
+{
+    if constexpr (WORDS == 4)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(4 * WORDS) : "memory");
 }
 
 // Reads words of shared memory. In assembly, because the front end takes vectors apart and joins them anew in runs of 64
@@ -144,13 +155,71 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const unsigned all_positions = batch * positions;
 
     // What this thread fetches of each slab.
-    const unsigned filter_channel = thread % FILTER_CHANNEL_LANES * FILTER_VECTOR;
-    const unsigned filter_row = thread / FILTER_CHANNEL_LANES;
-    const float *filter_slab = filter + (first_filter + filter_row) * in_channels + filter_channel;
+    const unsigned filter_group = thread / (FILTER_LANES * FILTER_STEP) * FILTER_LANES;
+    const unsigned filter_channel = (filter_group + thread % FILTER_LANES) * FILTER_VECTOR;
+    const unsigned filter_row = thread / FILTER_LANES % FILTER_STEP;
     const unsigned input_group = thread / POSITION_LANES;
     const unsigned input_channel =
         input_group % INPUT_INTERLEAVE * (PASS_CHANNELS / INPUT_INTERLEAVE) + input_group / INPUT_INTERLEAVE;
     const unsigned input_vector = thread % POSITION_LANES;
+#if ASYNC_COPY
+    // Rows and positions beyond the last repeat it: they reach only sums that are not stored.
+    const float *const filter_column = filter + filter_channel;
+    unsigned filter_offset[FILTER_PASSES];
+#pragma unroll
+    for (int pass = 0; pass < FILTER_PASSES; pass++) {
+        const unsigned row = first_filter + filter_row + pass * FILTER_STEP;
+        filter_offset[pass] = (FILTER_TAIL ? min(row, out_channels - 1) : row) * in_channels;
+    }
+    const float *input_slab[POSITION_PASSES];
+#pragma unroll
+    for (int pass = 0; pass < POSITION_PASSES; pass++) {
+        const unsigned wanted = first_position + (input_vector + pass * THREADS) * INPUT_VECTOR;
+        const unsigned position = min(wanted, all_positions - INPUT_VECTOR);
+        input_slab[pass] = input + FIRST_OF(position, in_channels) + input_channel * positions;
+    }
+    const unsigned slabs_address = static_cast<unsigned>(__cvta_generic_to_shared(slabs));
+    const unsigned filter_shared = slabs_address + 4 * (FILTER_START + FILTER_CHANNEL(filter_channel) + filter_row);
+    const unsigned input_shared = slabs_address + 4 * (INPUT_START + INPUT_CHANNEL(input_channel) + input_vector * INPUT_VECTOR);
+
+    unsigned fetch_channel = 0;
+    unsigned fetch_bytes = 0;
+    const auto fetch = [&]() {
+        const unsigned channels_left = in_channels - fetch_channel;
+#pragma unroll
+        for (int pass = 0; pass < FILTER_PASSES; pass++) {
+            const float *const from = filter_column + (filter_offset[pass] + fetch_channel);
+            const unsigned to = filter_shared + fetch_bytes + 4 * pass * FILTER_STEP;
+            if ((pass + 1) * FILTER_STEP <= FILTER_TILE || filter_row + pass * FILTER_STEP < FILTER_TILE) {
+#pragma unroll
+                for (int step = 0; step < FILTER_CHANNEL_PASSES; step++)
+                    if (!CHANNEL_TAIL || filter_channel + step * FILTER_CHANNELS < channels_left)
+                        copy_async<1>(to + 4 * FILTER_CHANNEL(step * FILTER_CHANNELS), from + step * FILTER_CHANNELS);
+            }
+        }
+#pragma unroll
+        for (int pass = 0; pass < POSITION_PASSES; pass++) {
+            const unsigned to = input_shared + fetch_bytes + 4 * pass * THREADS * INPUT_VECTOR;
+            if (input_vector + pass * THREADS < POSITION_VECTORS && input_group < SLAB_CHANNELS) {
+#pragma unroll
+                for (int step = 0; step < CHANNEL_PASSES; step++)
+                    if (!CHANNEL_TAIL || input_channel + step * CHANNEL_STEP < channels_left)
+                        copy_async<INPUT_VECTOR>(to + 4 * INPUT_CHANNEL(step * CHANNEL_STEP),
+                                                 input_slab[pass] + step * CHANNEL_STEP * positions);
+            }
+            input_slab[pass] += SLAB_CHANNELS * positions;
+        }
+        fetch_channel += SLAB_CHANNELS;
+        fetch_bytes = fetch_bytes == 4 * (STAGES - 1) * STAGE ? 0 : fetch_bytes + 4 * STAGE;
+    };
+    // Groups of copies are counted even where a slab is missing, so that the wait below always leaves STAGES - 2 of them.
+    const auto fetch_if_any = [&]() {
+        if (fetch_channel < in_channels)
+            fetch();
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+#else
+    const float *filter_slab = filter + (first_filter + filter_row) * in_channels + filter_channel;
     const float *input_slab[POSITION_PASSES];
     bool input_valid[POSITION_PASSES];
 #pragma unroll
@@ -219,6 +288,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             }
         }
     };
+#endif
 
     // What this thread computes.
     const unsigned lane = thread % LANES;
@@ -251,10 +321,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 
     unsigned stage_bytes = 0;
     unsigned channels_left = in_channels;
+    // The last slab stands after the loop, so that only it looks for channels that do not exist.
+#if ASYNC_COPY
+#pragma unroll 1
+    for (int stage = 0; stage < STAGES - 1; stage++)
+        fetch_if_any();
+#pragma unroll 1
+    for (; channels_left > SLAB_CHANNELS; channels_left -= SLAB_CHANNELS) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        __syncthreads();  // the oldest slab is there, and all have read the one whose place the next takes
+        fetch_if_any();
+#pragma unroll
+        for (int group = 0; group < SLAB_GROUPS; group++)
+            multiply(stage_bytes, group);
+        stage_bytes = stage_bytes == 4 * (STAGES - 1) * STAGE ? 0 : stage_bytes + 4 * STAGE;
+    }
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    __syncthreads();
+#else
     fetch(channels_left);
     publish(stage_bytes);
     __syncthreads();
-    // The last slab stands after the loop: with a branch around the fetch, the compiler would sink it below the sums.
+    // With a branch around the fetch, the compiler would sink it below the sums.
 #pragma unroll 1
     for (; channels_left > SLAB_CHANNELS; channels_left -= SLAB_CHANNELS) {
         fetch(channels_left - SLAB_CHANNELS);
@@ -265,6 +353,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         publish(stage_bytes);
         __syncthreads();
     }
+#endif
 #if CHANNEL_TAIL
 #pragma unroll 1
     for (unsigned channel = channel_lane; channel < channels_left; channel += CHANNEL_LANES)

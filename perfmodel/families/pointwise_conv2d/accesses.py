@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...definitions import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
 from .blocking import THREADS_PER_BLOCK, WARP_COLUMNS
 from .problem import PointwiseConv2d
-from .shared_layout import interleaved
+from .shared_layout import filter_threads, interleaved
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -40,6 +40,8 @@ class Geometry:
     position_tile: int
     width_vector: int
     filter_vector: int
+    filter_channel_lanes: int
+    filter_step: int
     input_vector: int
     position_lanes: int
     input_interleave: int
@@ -157,12 +159,13 @@ def _run_words(problem: PointwiseConv2d, geometry: Geometry, channels: int, posi
 
 def filter_loads(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
     """Loads of the filters by all blocks of all slabs."""
-    thread = np.arange(THREADS_PER_BLOCK)
-    lanes = geometry.slab_channels // geometry.filter_vector
-    step = THREADS_PER_BLOCK // lanes
-    row = thread // lanes + np.arange(0, geometry.filter_tile, step)[:, None]
-    channel = np.broadcast_to(thread % lanes * geometry.filter_vector, row.shape)
-    row, channel = row.reshape(-1, WARP_SIZE), channel.reshape(-1, WARP_SIZE)
+    vector, step = geometry.filter_vector, geometry.filter_step
+    group, row = filter_threads(geometry.filter_channel_lanes, step)
+    down = np.arange(0, geometry.filter_tile, step)[:, None, None]
+    across = np.arange(0, geometry.slab_channels, THREADS_PER_BLOCK // step * vector)[:, None]
+    shape = (len(down), len(across), THREADS_PER_BLOCK)
+    row = np.broadcast_to(row + down, shape).reshape(-1, WARP_SIZE)
+    channel = np.broadcast_to(group * vector + across, shape).reshape(-1, WARP_SIZE)
     word = row * problem.in_channels + channel
 
     def count(shape: Integers, base: Integers, weight: Floats) -> Touched:

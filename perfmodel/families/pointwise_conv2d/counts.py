@@ -1,6 +1,7 @@
 """Closed-form counts of a launch. Memory requests, sectors and wavefronts are exact; instruction classes are estimates.
 
-Per block: S slabs, each fetched once and published once (one barrier); ⌈C / C_num⌉ groups of channels, each read once by
+Per block: S slabs, each fetched once and published once (one barrier), or copied asynchronously once, which counts as an
+asynchronous copy and neither as a load nor as a store; ⌈C / C_num⌉ groups of channels, each read once by
 each of the four warps, which then issue Warp_H·T_num FMA. The reduction sends half of a lane's sums to its partner in each
 of log2(C_num) steps.
 """
@@ -20,7 +21,7 @@ from .candidates import Candidates
 from .fetch import Fetch
 from .kernel_constants import SharedLayout, operand_of, shared_layout
 from .problem import PointwiseConv2d
-from .shared_layout import read_wavefronts
+from .shared_layout import read_wavefronts, store_accesses
 
 PROLOGUE_INTEGER = 60
 """Integer and move instructions of a warp beside those below; all of these are means over 60 compiled kernels."""
@@ -40,12 +41,14 @@ PROLOGUE_CONTROL = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """Shared-memory accesses of one configuration's whole launch."""
+    """Shared-memory accesses of one configuration's whole launch; copies are the asynchronous ones."""
 
     load_requests: float
     load_wavefronts: float
     store_requests: float
     store_wavefronts: float
+    copy_requests: float
+    copy_wavefronts: float
     conflicts: float
 
 
@@ -85,24 +88,33 @@ def shuffle_steps(tile: Tiles) -> Integers:
 
 def _shared(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int, blocks: int) -> Shared:
     layout = shared_layout(tile, fetched, index)
-    lanes = int(tile.channel_lanes[index])
-    slab_count = -(-problem.in_channels // int(fetched.slab_channels[index]))
+    lanes, slab_channels = int(tile.channel_lanes[index]), int(fetched.slab_channels[index])
+    slab_count = -(-problem.in_channels // slab_channels)
     count = -(-problem.in_channels // lanes)
     left = problem.in_channels - (count - 1) * lanes
     load_requests = load_wavefronts = store_requests = store_wavefronts = conflicts = 0
+    copy_requests = copy_wavefronts = 0
     for found, along_width in ((layout.width, True), (layout.height, False)):
-        last, last_ideal = read_wavefronts(operand_of(tile, fetched, index, along_width=along_width), found, left)
+        operand = operand_of(tile, fetched, index, along_width=along_width)
+        last, last_ideal = read_wavefronts(operand, found, left)
         load_requests += WARPS_PER_BLOCK * count * found.read_requests
         load_wavefronts += WARPS_PER_BLOCK * ((count - 1) * found.read_wavefronts + last)
-        store_requests += slab_count * found.store_requests
-        store_wavefronts += slab_count * found.store_wavefronts
         conflicts += WARPS_PER_BLOCK * ((count - 1) * found.read_conflicts + last - last_ideal)
-        conflicts += slab_count * found.store_conflicts
+        if fetched.asynchronous:
+            cut = store_accesses(operand, found, problem.in_channels - (slab_count - 1) * slab_channels)
+            copy_requests += (slab_count - 1) * found.store_requests + cut[0]
+            copy_wavefronts += (slab_count - 1) * found.store_wavefronts + cut[1]
+        else:
+            store_requests += slab_count * found.store_requests
+            store_wavefronts += slab_count * found.store_wavefronts
+            conflicts += slab_count * found.store_conflicts
     return Shared(
         load_requests=float(blocks * load_requests),
         load_wavefronts=float(blocks * load_wavefronts),
         store_requests=float(blocks * store_requests),
         store_wavefronts=float(blocks * store_wavefronts),
+        copy_requests=float(blocks * copy_requests),
+        copy_wavefronts=float(blocks * copy_wavefronts),
         conflicts=float(blocks * conflicts),
     )
 
@@ -119,6 +131,8 @@ def _geometry(tile: Tiles, fetched: Fetch, layout: SharedLayout, index: int) -> 
         position_tile=int(tile.position_tile[index]),
         width_vector=layout.width.accesses.read_vector,
         filter_vector=int(fetched.filter_vector[index]),
+        filter_channel_lanes=int(fetched.filter_channel_lanes[index]),
+        filter_step=int(fetched.filter_step[index]),
         input_vector=int(fetched.input_vector[index]),
         position_lanes=int(fetched.position_lanes[index]),
         input_interleave=layout.input(filters_along_width).accesses.interleave,
@@ -140,7 +154,15 @@ _UNCOUNTED = Memory(
     filters=_NOTHING,
     inputs=_NOTHING,
     outputs=_NOTHING,
-    shared=Shared(load_requests=0.0, load_wavefronts=0.0, store_requests=0.0, store_wavefronts=0.0, conflicts=0.0),
+    shared=Shared(
+        load_requests=0.0,
+        load_wavefronts=0.0,
+        store_requests=0.0,
+        store_wavefronts=0.0,
+        copy_requests=0.0,
+        copy_wavefronts=0.0,
+        conflicts=0.0,
+    ),
 )
 
 
@@ -187,7 +209,7 @@ def l2_read_sectors(problem: PointwiseConv2d, tile: Tiles, gpu: Gpu, entries: li
 def _slab_integer(problem: PointwiseConv2d, found: Candidates) -> Floats:
     """Integer instructions of a warp in each slab: addresses, guards, the loop."""
     fetched = found.fetched
-    loads = fetched.filter_passes + fetched.channel_passes * fetched.position_passes
+    loads = fetched.instructions
     channel_tail = problem.in_channels % fetched.slab_channels != 0
     filter_tail = problem.out_channels % found.tile.filter_tile != 0
     each: Floats = (FETCH_INTEGER + CHANNEL_TAIL_INTEGER * channel_tail) * loads
@@ -199,7 +221,7 @@ def slab_instructions(problem: PointwiseConv2d, found: Candidates) -> Floats:
     """Estimate of the instructions of the loop's body, one slab: reads, FMA, loads, stores and their addresses."""
     tile, fetched = found.tile, found.fetched
     reads = tile.thread_width // fetched.width_vector + tile.warp_height // fetched.height_vector
-    loads = fetched.filter_passes + fetched.channel_passes * fetched.position_passes
+    loads = fetched.instructions
     body: Floats = fetched.slab_groups * (tile.accumulators + reads) + loads + fetched.words
     return body + _slab_integer(problem, found) + 2
 
@@ -228,23 +250,26 @@ def _classes(problem: PointwiseConv2d, found: Candidates) -> dict[str, Floats]:
 def closed_form(problem: PointwiseConv2d, found: Candidates, gpu: Gpu) -> Counts:
     """Counts of every candidate's launch, arrays of shape ``(n,)``."""
     entries = memory(problem, found)
+    loaded = 0.0 if found.fetched.asynchronous else 1.0
     classes = _classes(problem, found)
     requests = {
-        "global_load_requests": np.array([e.filters.requests + e.inputs.requests for e in entries], np.float64),
+        "global_load_requests": loaded * np.array([e.filters.requests + e.inputs.requests for e in entries]),
         "global_store_requests": np.array([e.outputs.requests for e in entries], np.float64),
         "shared_load_requests": np.array([e.shared.load_requests for e in entries]),
         "shared_store_requests": np.array([e.shared.store_requests for e in entries]),
+        "async_copy_requests": np.array([e.shared.copy_requests for e in entries]),
     }
     stored_sectors = np.array([e.outputs.sectors for e in entries])
     read = problem.positions * problem.in_channels + problem.out_channels * problem.in_channels
     return Counts(
         **requests,
         **classes,
-        global_load_sectors=np.array([e.filters.sectors + e.inputs.sectors for e in entries]),
-        global_load_lines=np.array([e.filters.lines + e.inputs.lines for e in entries]),
+        global_load_sectors=loaded * np.array([e.filters.sectors + e.inputs.sectors for e in entries]),
+        global_load_lines=loaded * np.array([e.filters.lines + e.inputs.lines for e in entries]),
         global_store_sectors=stored_sectors,
         shared_load_wavefronts=np.array([e.shared.load_wavefronts for e in entries]),
         shared_store_wavefronts=np.array([e.shared.store_wavefronts for e in entries]),
+        async_copy_wavefronts=np.array([e.shared.copy_wavefronts for e in entries]),
         shared_bank_conflicts=np.array([e.shared.conflicts for e in entries]),
         warp_instructions=sum(requests.values()) + sum(classes.values()),
         l2_read_sectors=l2_read_sectors(problem, found.tile, gpu, entries),

@@ -90,7 +90,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         return Work(
             launch=self._launch(problem, found),
             counts=closed_form(problem, found, gpu),
-            global_round_trips=slabs(problem, found.fetched).astype(np.float64),
+            global_round_trips=np.ceil(slabs(problem, found.fetched) / found.slabs_in_flight),
             independent_chains=np.asarray(found.tile.accumulators, np.float64),
             loop_code_bytes=INSTRUCTION_BYTES * slab_instructions(problem, found),
         )
@@ -109,7 +109,11 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             source=kernel_source(),
             kernel=KERNEL,
             file_name=f"{KERNEL}.cu",
-            defines=(*defines(problem, found.tile, found.fetched, 0), ("RESIDENT_BLOCKS", int(resident[0]))),
+            defines=(
+                *defines(problem, found.tile, found.fetched, found.stages, 0),
+                ("RESIDENT_BLOCKS", int(resident[0])),
+            ),
+            architecture_specific=found.fetched.asynchronous,
         )
 
     def inputs(self, problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Floats32]:

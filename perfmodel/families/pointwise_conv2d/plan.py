@@ -17,7 +17,7 @@ SOURCE_CONSTANT = 20
 SOURCE_SHARED_BYTES_PER_SM = 65_536
 SOURCE_REGISTERS_PER_SM = 65_536
 STAGES = 2
-"""Slabs in shared memory: one is read while the next is written."""
+"""Slabs in shared memory at the least: one is read while the next is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

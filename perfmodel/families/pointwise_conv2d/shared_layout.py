@@ -2,7 +2,9 @@
 
 Both operands lie channel by channel. Three patterns touch an operand in each slab: lanes that read their columns (or rows) of
 their own channel, and the threads that publish what they fetched: filters four channels at a time, transposed; inputs
-along the positions. ``offset(channel) = channel · pitch + ⌊channel / 4⌋ · pad`` has two degrees of freedom for them.
+along the positions. ``offset(channel) = channel · pitch + ⌊channel / pad_every⌋ · pad`` has three degrees of freedom for
+them. Asynchronous copies publish the channels of a filter word by word, eight neighbouring ones of four filters in a
+request, and the input in whole vectors.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from .blocking import THREADS_PER_BLOCK, WARPS_PER_BLOCK
 
 Integers = NDArray[np.int64]
 
-CHANNELS_PER_PAD = 4
+PAD_EVERY = (4,)
+ASYNC_PAD_EVERY = (16, 8, 4, 2)
+"""Channels after which a pad may stand: for every vector and number of channel lanes one of these avoids conflicts."""
 _TRIED_AT_ONCE = 32
 
 
@@ -32,7 +36,7 @@ class Operand:
     ``words``: of one channel; ``read_words``: that a lane reads, by vectors of at most ``read_vector``; ``spread``: whether
     the lanes of a channel read different words or all the same.
     ``store_lanes`` neighbouring threads store ``fetch_vector`` words each: channels of a filter when ``transposed``,
-    positions of a channel when not.
+    of ``store_step`` filters at once; positions of a channel when not. ``asynchronous``: copied, in whole vectors.
     """
 
     channel_lanes: int
@@ -44,6 +48,8 @@ class Operand:
     transposed: bool
     fetch_vector: int
     store_lanes: int
+    store_step: int
+    asynchronous: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +66,7 @@ class Accesses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pitches:
-    """Words from channel to channel, additional words after each fourth, and what follows for one slab.
+    """Words from channel to channel, additional words after every ``pad_every``, and what follows for one slab.
 
     Reads are those of one group by one warp, stores those of a slab by the block; conflicts are the wavefronts beyond one
     for each phase with an active lane.
@@ -69,6 +75,7 @@ class Pitches:
     accesses: Accesses
     pitch: int
     pad: int
+    pad_every: int
     read_requests: int
     read_wavefronts: int
     store_requests: int
@@ -83,7 +90,7 @@ class Pitches:
 
     def words(self, slab_channels: int) -> int:
         """Words of one slab of the operand."""
-        return slab_channels * self.pitch + (slab_channels - 1) // CHANNELS_PER_PAD * self.pad
+        return slab_channels * self.pitch + (slab_channels - 1) // self.pad_every * self.pad
 
 
 def _read_accesses(operand: Operand, vector: int) -> tuple[Integers, Integers]:
@@ -98,12 +105,24 @@ def _read_accesses(operand: Operand, vector: int) -> tuple[Integers, Integers]:
 
 def _transposed_stores(operand: Operand) -> tuple[Integers, Integers]:
     """Channel and word of every thread in the stores of the filters, shapes ``(stores, 128)``: one channel a store."""
+    group, row = filter_threads(operand.store_lanes, operand.store_step)
+    down = np.arange(0, operand.words, operand.store_step)
+    across = np.arange(0, operand.slab_channels, THREADS_PER_BLOCK // operand.store_step * operand.fetch_vector)
+    within = np.arange(operand.fetch_vector)[:, None]
+    channel = group * operand.fetch_vector + across[:, None, None] + within
+    shape = (len(down), len(across), operand.fetch_vector, THREADS_PER_BLOCK)
+    return np.broadcast_to(channel, shape), np.broadcast_to((row + down[:, None])[:, None, None], shape)
+
+
+def filter_threads(lanes: int, step: int) -> tuple[Integers, Integers]:
+    """Vector of channels and filter that each of the 128 threads takes in the first pass.
+
+    >>> channel, row = filter_threads(8, 4)
+    >>> channel[[0, 1, 8, 32]], row[[0, 1, 8, 32]]
+    (array([0, 1, 0, 8]), array([0, 0, 1, 0]))
+    """
     thread = np.arange(THREADS_PER_BLOCK)
-    step = THREADS_PER_BLOCK // operand.store_lanes
-    row = thread // operand.store_lanes + np.arange(0, operand.words, step)[:, None]
-    channel = thread % operand.store_lanes * operand.fetch_vector + np.arange(operand.fetch_vector)[:, None]
-    shape = (len(row), operand.fetch_vector, THREADS_PER_BLOCK)
-    return np.broadcast_to(channel, shape), np.broadcast_to(row[:, None], shape)
+    return thread // (lanes * step) * lanes + thread % lanes, thread // lanes % step
 
 
 def _straight_stores(operand: Operand, chosen: Accesses) -> tuple[Integers, Integers]:
@@ -138,21 +157,22 @@ def _store_accesses(operand: Operand, chosen: Accesses) -> tuple[Integers, Integ
     return channel[used], word[used], active[used]
 
 
-def _candidates(operand: Operand, unit: int) -> list[tuple[int, int]]:
-    """Pitches and pads worth trying, smallest footprint first; the first is the tightest layout."""
+def _candidates(operand: Operand, unit: int) -> list[tuple[int, int, int]]:
+    """Pitches, pads and their periods worth trying, smallest footprint first; the first is the tightest layout."""
     channels = operand.slab_channels
     pitch = range(-(-operand.words // unit) * unit, operand.words + SHARED_BANKS + unit, unit)
-    pad = range(0, SHARED_BANKS if channels > CHANNELS_PER_PAD else 1, unit)
-    footprint = {(p, q): channels * p + (channels - 1) // CHANNELS_PER_PAD * q for p in pitch for q in pad}
-    return sorted(footprint, key=lambda pair: (footprint[pair], pair))
+    periods = ASYNC_PAD_EVERY if operand.asynchronous else PAD_EVERY
+    pads = [(0, periods[0])] + [(q, e) for e in periods if e < channels for q in range(unit, SHARED_BANKS, unit)]
+    footprint = {(p, q, e): channels * p + (channels - 1) // e * q for p in pitch for q, e in pads}
+    return sorted(footprint, key=lambda layout: (footprint[layout], layout))
 
 
 def _wavefronts(
     channel: Integers, word: Integers, active: NDArray[np.bool_], vector: int, layouts: Integers
 ) -> tuple[Integers, Integers]:
-    """Wavefronts of an access under each layout ``(pitch, pad)``, rows of ``layouts``, and without conflicts."""
-    pitch, pad = layouts[:, 0, None, None], layouts[:, 1, None, None]
-    at = np.broadcast_to(word + channel * pitch + channel // CHANNELS_PER_PAD * pad, (len(layouts), *word.shape))
+    """Wavefronts of an access under each layout ``(pitch, pad, period)``, rows of ``layouts``, and without conflicts."""
+    pitch, pad, every = (layouts[:, column, None, None] for column in range(3))
+    at = np.broadcast_to(word + channel * pitch + channel // every * pad, (len(layouts), *word.shape))
     lanes = np.broadcast_to(active, at.shape).reshape(-1, WARP_SIZE)
     addresses = (at * FLOAT_BYTES).astype(np.uint64).reshape(-1, WARP_SIZE)
     total, ideal = shared_wavefronts(addresses, lanes, vector * FLOAT_BYTES)
@@ -164,8 +184,24 @@ def read_wavefronts(operand: Operand, found: Pitches, channels: int) -> tuple[in
     vector = found.accesses.read_vector
     channel, word = _read_accesses(operand, vector)
     active = np.broadcast_to(channel < channels, word.shape)
-    total, ideal = _wavefronts(channel, word, active, vector, np.array([[found.pitch, found.pad]]))
+    total, ideal = _wavefronts(channel, word, active, vector, _only(found))
     return int(total[0]), int(ideal[0])
+
+
+def store_accesses(operand: Operand, found: Pitches, channels: int) -> tuple[int, int]:
+    """Requests and wavefronts of the block's stores of a slab that has only so many channels."""
+    channel, word, active = _store_accesses(operand, found.accesses)
+    active = active & (channel < channels)
+    used = active.any(axis=1)
+    if not used.any():
+        return 0, 0
+    vector = found.accesses.store_vector
+    total, _ = _wavefronts(channel[used], word[used], active[used], vector, _only(found))
+    return int(used.sum()), int(total[0])
+
+
+def _only(found: Pitches) -> Integers:
+    return np.array([[found.pitch, found.pad, found.pad_every]])
 
 
 def _best_layout(operand: Operand, chosen: Accesses) -> Pitches:
@@ -187,6 +223,7 @@ def _best_layout(operand: Operand, chosen: Accesses) -> Pitches:
                 accesses=chosen,
                 pitch=int(tried[index, 0]),
                 pad=int(tried[index, 1]),
+                pad_every=int(tried[index, 2]),
                 read_requests=len(read_word),
                 read_wavefronts=int(reads[index]),
                 store_requests=len(store_word),
@@ -213,7 +250,8 @@ def _ways(operand: Operand) -> list[Accesses]:
     """Ways to touch the operand, the widest accesses and the plain order of channels first."""
     several = operand.slab_channels > 1 and operand.store_lanes < THREADS_PER_BLOCK
     interleaves = (1, 2) if several and not operand.transposed else (1,)
-    stores = [1] if operand.transposed else _narrowing(operand.fetch_vector)
+    whole = [operand.fetch_vector] if operand.asynchronous else _narrowing(operand.fetch_vector)
+    stores = [1] if operand.transposed else whole
     reads = _narrowing(operand.read_vector)
     return [
         Accesses(read_vector=read, store_vector=store, interleave=interleave)
@@ -227,7 +265,7 @@ def pitches(operand: Operand) -> Pitches:
 
     >>> filters = Operand(
     ...     channel_lanes=8, slab_channels=8, words=64, read_words=8, read_vector=4, spread=True, transposed=True,
-    ...     fetch_vector=4, store_lanes=2)
+    ...     fetch_vector=4, store_lanes=2, store_step=64, asynchronous=False)
     >>> found = pitches(filters)
     >>> found.pitch, found.pad, found.conflicts
     (80, 16, 0)

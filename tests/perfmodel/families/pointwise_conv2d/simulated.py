@@ -15,9 +15,9 @@ from perfmodel.launch import Launch
 from perfmodel.simulator import Simulation, parse_module, simulate
 
 
-def gpu_with(sm_count: int) -> Gpu:
-    """An H200 with another number of SMs, so that small problems get large tiles."""
-    return replace(load_gpu("h200"), sm_count=sm_count)
+def gpu_with(sm_count: int, gpu_id: str = "h200") -> Gpu:
+    """A GPU with another number of SMs, so that small problems get large tiles."""
+    return replace(load_gpu(gpu_id), sm_count=sm_count)
 
 
 def single(launch: Launch) -> Launch:

@@ -2,6 +2,7 @@ import numpy as np
 
 from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConfiguration, PointwiseConv2d
+from perfmodel.families.pointwise_conv2d.candidates import candidates
 from perfmodel.gpus import load_gpu
 
 
@@ -61,6 +62,22 @@ def test_round_trips_are_slabs_and_chains_are_sums():
     gpu = load_gpu("h200")
     problem = PointwiseConv2d(in_channels=100)
     work = FAMILY.work(problem, Batch.of([PointwiseConfiguration(block_width_split=2, channel_lanes=8)]), gpu)
-    assert work.global_round_trips.tolist() == [-(-100 // 32)]  # slabs of four groups of eight channels
+    # seven slabs of two groups of eight channels, three of which are under way at a time
+    assert work.global_round_trips.tolist() == [-(-7 // 3)]
     assert work.independent_chains.tolist() == [16 * 3]
-    assert work.loop_code_bytes[0] > 16 * 4 * 48
+    assert work.loop_code_bytes[0] > 16 * 2 * 48
+
+
+def test_slabs_that_pass_through_registers_are_waited_for_one_by_one():
+    problem, batch = PointwiseConv2d(in_channels=100), Batch.of([PointwiseConfiguration(channel_lanes=8)])
+    found = candidates(problem, batch, load_gpu("rtx-2080-ti"))
+    slabs = -(-100 // int(found.fetched.slab_channels[0]))
+    assert FAMILY.work(problem, batch, load_gpu("rtx-2080-ti")).global_round_trips.tolist() == [slabs]
+
+
+def test_only_gpus_that_can_are_asked_to_copy_asynchronously():
+    problem, configuration = PointwiseConv2d(), PointwiseConfiguration()
+    for gpu_id, able in (("v100-sxm2-32gb", 0), ("rtx-2080-ti", 0), ("a100-sxm-80gb", 1), ("h200", 1)):
+        defines = dict(FAMILY.compile_request(problem, configuration, load_gpu(gpu_id)).defines)
+        assert defines["ASYNC_COPY"] == able
+        assert defines["STAGES"] > 2 if able else defines["STAGES"] == 2

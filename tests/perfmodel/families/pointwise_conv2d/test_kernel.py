@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from perfmodel.compiler import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d
+from perfmodel.families.pointwise_conv2d import candidates as search
 from perfmodel.families.pointwise_conv2d.candidates import candidates
 from perfmodel.families.pointwise_conv2d.configuration import BLOCK_WIDTH_SPLITS, BLOCKS_PER_SM, CHANNEL_LANES
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
@@ -28,6 +29,8 @@ EXACT = (
     "shared_store_requests",
     "shared_store_wavefronts",
     "shared_bank_conflicts",
+    "async_copy_requests",
+    "async_copy_wavefronts",
     "fp32_fma",
     "shuffles",
     "barriers",
@@ -53,13 +56,18 @@ def check(problem, configuration, gpu, seed=0):
         assert getattr(closed, name) == getattr(executed, name), name
 
 
+# One GPU that copies asynchronously and one from before that, whose slabs pass through registers.
+BOTH_WAYS = ("h200", "rtx-2080-ti")
+
+
+@pytest.mark.parametrize("gpu_id", BOTH_WAYS)
 @pytest.mark.parametrize("layout", Layout)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_result_and_counts_at_the_edges(sizes, layout):
+def test_result_and_counts_at_the_edges(sizes, layout, gpu_id):
     names = ("batch", "in_channels", "out_channels", "height", "width")
     problem = PointwiseConv2d(**dict(zip(names, sizes, strict=True)))
     lanes = 4 if sizes[1] % 2 else 16
-    check(problem, PointwiseConfiguration(layout=layout, channel_lanes=lanes), gpu_with(2))
+    check(problem, PointwiseConfiguration(layout=layout, channel_lanes=lanes), gpu_with(2, gpu_id))
 
 
 @pytest.mark.parametrize("lanes", CHANNEL_LANES)
@@ -72,7 +80,7 @@ def test_every_number_of_channel_lanes(lanes):
     )
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=16, deadline=None, derandomize=True)
 @given(
     st.builds(
         PointwiseConv2d,
@@ -91,11 +99,40 @@ def test_every_number_of_channel_lanes(lanes):
         channel_lanes=st.sampled_from(CHANNEL_LANES),
     ),
     st.sampled_from([1, 3, 20]),
+    st.sampled_from(BOTH_WAYS),
 )
-def test_result_and_counts_of_random_small_problems(problem, configuration, sm_count):
-    gpu = gpu_with(sm_count)
+def test_result_and_counts_of_random_small_problems(problem, configuration, sm_count, gpu_id):
+    gpu = gpu_with(sm_count, gpu_id)
     if candidates(problem, Batch.of([configuration]), gpu).planned[0]:
         check(problem, configuration, gpu)
+
+
+def waits(ptx):
+    """Numbers of groups that the waits for copies leave under way, in the order of the text."""
+    return [int(line.split()[1].rstrip(";")) for line in ptx.splitlines() if "cp.async.wait_group" in line]
+
+
+def test_slabs_ahead_are_under_way_while_one_is_multiplied():
+    # The simulator copies at once, so only the text shows that the loop waits for the oldest slab alone and the end for all.
+    problem, gpu = PointwiseConv2d(in_channels=512, out_channels=512, height=7, width=7), load_gpu("h200")
+    configuration = PointwiseConfiguration(filter_split=16, block_width_split=2, channel_lanes=16)
+    found = candidates(problem, Batch.of([configuration]), gpu)
+    assert found.stages[0] > 3
+    ptx = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture).ptx
+    assert waits(ptx) == [found.stages[0] - 2, 0]
+
+
+@pytest.mark.parametrize("stages", [2, 3, 5])
+def test_any_number_of_stages_gives_the_same_result(stages, monkeypatch):
+    # 70 channels in slabs of at most 8: nine slabs or more walk round the ring, the last one cut
+    monkeypatch.setattr(search, "MAX_STAGES", stages)
+    monkeypatch.setattr(search, "WANTED_STAGES", stages)
+    monkeypatch.setattr(search, "MAX_ASYNC_SLAB_CHANNELS", 8)
+    problem = PointwiseConv2d(batch=2, in_channels=70, out_channels=20, height=5, width=3)
+    configuration = PointwiseConfiguration(layout=Layout.L2, channel_lanes=8)
+    found = candidates(problem, Batch.of([configuration]), gpu_with(1))
+    assert (found.stages[0], found.fetched.slab_channels[0]) == (stages, 8)
+    check(problem, configuration, gpu_with(1))
 
 
 @pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "a100-sxm-80gb", "h200"])
