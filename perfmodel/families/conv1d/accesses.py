@@ -59,6 +59,15 @@ class SharedTraffic:
         )
 
 
+def sectors_of(words: int) -> int:
+    """Sectors of so many words from the start of one.
+
+    >>> sectors_of(9)
+    2
+    """
+    return int(ceil_div(words, WORDS_PER_SECTOR))
+
+
 def lane_matrix(lanes: int) -> tuple[Integers, NDArray[np.bool_]]:
     """Thread numbers of ``lanes`` threads as rows of warps, and which of them exist."""
     threads = np.arange(ceil_div(lanes, WARP_SIZE) * WARP_SIZE, dtype=np.int64).reshape(-1, WARP_SIZE)

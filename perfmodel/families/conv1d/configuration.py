@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from math import isqrt
 
-from ...definitions import MAX_THREADS_PER_BLOCK, ceil_div
+from ...definitions import MAX_THREADS_PER_BLOCK, WARP_SIZE, ceil_div
 from ...errors import InputError
 from ..base import Product, Space
 from ..sizes import require_integers
 from .problem import Conv1d
 
 LARGEST_ROW_WORDS = 512
-"""Input and weight words of a thread beyond which a candidate is not worth looking at: twice what registers hold."""
+"""Input and weight words of a thread up to which fewer threads than a warp own channels: twice what registers hold."""
 
 
 class Variant(Enum):
@@ -44,18 +45,22 @@ class Conv1dConfiguration:
 
 
 def channels_per_thread_choices(problem: Conv1d) -> tuple[int, ...]:
-    """Divisors of the channels and powers of two that leave at most 1,024 threads, in ascending order.
+    """Divisors of the channels and powers of two that leave at most 1,024 threads and a warp of them, in ascending order.
 
-    Where even the smallest is beyond ``LARGEST_ROW_WORDS`` it stands alone, so that the space is never empty.
+    Where a thread's rows are short, those that leave less than a warp follow. A power of two is always among them.
 
     >>> channels_per_thread_choices(Conv1d(in_channels=12, length=4))
     (1, 2, 3, 4, 6, 8, 12)
+    >>> channels_per_thread_choices(Conv1d(in_channels=4999, length=20000))
+    (8, 16, 32, 64, 128)
     """
     channels = problem.in_channels
     smallest = ceil_div(channels, MAX_THREADS_PER_BLOCK)
-    largest = max(smallest, min(channels, LARGEST_ROW_WORDS // (problem.length + problem.filter_width)))
-    divisors_and_powers = (c for c in range(smallest, largest + 1) if channels % c == 0 or c & (c - 1) == 0)
-    return tuple(divisors_and_powers) or (smallest,)
+    short_rows = min(channels, LARGEST_ROW_WORDS // (problem.length + problem.filter_width))
+    largest = max(smallest, ceil_div(channels, WARP_SIZE), short_rows)
+    powers = {1 << exponent for exponent in range(channels.bit_length())}
+    small = {c for c in range(1, isqrt(channels) + 1) if channels % c == 0}
+    return tuple(sorted(c for c in powers | small | {channels // c for c in small} if smallest <= c <= largest))
 
 
 def conv1d_space(problem: Conv1d) -> Space[Conv1dConfiguration]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...definitions import WARP_SIZE, ceil_div
-from .accesses import SharedTraffic, Traffic, global_traffic, lane_matrix
-from .geometry import tree_width
+from .accesses import SharedTraffic, Traffic, global_traffic, lane_matrix, sectors_of
+from .geometry import naive_threads, tree_width
 from .problem import Conv1d
-from .tally import Tally
+from .tally import Tally, straight_instructions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +25,15 @@ class TreeStep:
         return int(ceil_div(self.threads, WARP_SIZE))
 
 
-def tree_steps(problem: Conv1d) -> tuple[TreeStep, ...]:
-    """Steps of the tree over the channels, which need not be a power of two.
+def tree_steps(threads: int) -> tuple[TreeStep, ...]:
+    """Steps of the tree over a block's threads, which need not be a power of two.
 
-    >>> [step.threads for step in tree_steps(Conv1d(in_channels=6))]  # 6 = 4 + 2, then 2 + 2, then 1 + 1
+    >>> [step.threads for step in tree_steps(6)]  # 6 = 4 + 2, then 2 + 2, then 1 + 1
     [2, 2, 1]
     """
-    steps, width = [], tree_width(problem)
+    steps, width = [], tree_width(threads)
     while width:
-        steps.append(TreeStep(threads=min(width, problem.in_channels - width)))
+        steps.append(TreeStep(threads=min(width, threads - width)))
         width //= 2
     return tuple(steps)
 
@@ -54,16 +54,17 @@ def _loads(problem: Conv1d) -> Traffic:
     return inputs + weights + Traffic(requests=biases, sectors=biases, lines=biases)
 
 
-def _stores(problem: Conv1d) -> Traffic:
+def single_stores(problem: Conv1d) -> Traffic:
     """Thread 0 stores output after output."""
     stores = problem.blocks * problem.output_length
     return Traffic(requests=stores, sectors=stores, lines=stores)
 
 
-def _shared(problem: Conv1d) -> tuple[SharedTraffic, SharedTraffic]:
+def tree_traffic(problem: Conv1d) -> tuple[SharedTraffic, SharedTraffic]:
     """Shared loads and stores of one block; consecutive words, hence without conflicts."""
-    warps = ceil_div(problem.in_channels, WARP_SIZE)
-    tree = sum(step.warps for step in tree_steps(problem))
+    threads = naive_threads(problem)
+    warps = ceil_div(threads, WARP_SIZE)
+    tree = sum(step.warps for step in tree_steps(threads))
     loads = problem.output_length * (2 * tree + 1)
     stores = problem.output_length * (warps + tree)
     return (
@@ -72,12 +73,12 @@ def _shared(problem: Conv1d) -> tuple[SharedTraffic, SharedTraffic]:
     )
 
 
-def _arithmetic(problem: Conv1d) -> dict[str, int]:
+def naive_arithmetic(problem: Conv1d) -> dict[str, int]:
     """Executed warp instructions of one block; integer and control are fitted to compiled kernels of sm_80."""
-    warps, outputs = ceil_div(problem.in_channels, WARP_SIZE), problem.output_length
-    steps = tree_steps(problem)
+    threads, outputs = naive_threads(problem), problem.output_length
+    warps, steps = ceil_div(threads, WARP_SIZE), tree_steps(threads)
     return {
-        "fp32_fma": warps * problem.products_per_channel,
+        "fp32_fma": ceil_div(problem.in_channels, WARP_SIZE) * problem.products_per_channel,
         "fp32_other": outputs * (sum(step.warps for step in steps) + 1),
         "barriers": outputs * warps * (len(steps) + 2),
         "integer": warps * (20 + outputs * (len(steps) + 2)),
@@ -87,12 +88,19 @@ def _arithmetic(problem: Conv1d) -> dict[str, int]:
 
 def naive_tally(problem: Conv1d) -> Tally:
     """Everything that the naive kernel executes."""
-    shared_loads, shared_stores = _shared(problem)
+    shared_loads, shared_stores = tree_traffic(problem)
+    instructions, warps = naive_arithmetic(problem), ceil_div(problem.in_channels, WARP_SIZE)
     return Tally(
+        blocks=problem.blocks,
+        input_sectors=problem.blocks * sectors_of(problem.input_words),
+        weight_sectors=problem.blocks * sectors_of(problem.weight_words),
         global_loads=_loads(problem),
-        global_stores=_stores(problem),
+        global_stores=single_stores(problem),
         shared_loads_per_block=shared_loads,
         shared_stores_per_block=shared_stores,
-        instructions_per_block=_arithmetic(problem),
-        warps_per_block=ceil_div(problem.in_channels, WARP_SIZE),
+        instructions_per_block=instructions,
+        warps_per_block=warps,
+        round_trips=2,
+        chains=1,
+        loop_instructions=straight_instructions(instructions, shared_loads, shared_stores, warps),
     )

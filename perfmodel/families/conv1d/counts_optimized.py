@@ -15,11 +15,12 @@ from .accesses import (
     global_traffic,
     lane_matrix,
     row_accesses,
+    sectors_of,
     shared_traffic,
 )
 from .geometry import combining_threads, owners, pad_period_words, threads_per_block, warps_per_block, widest_vector
 from .problem import Conv1d
-from .tally import Tally
+from .tally import Tally, straight_instructions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,12 +173,23 @@ def optimized_tally(problem: Conv1d, channels_per_thread: int) -> Tally:
     """Everything that the optimized kernel executes with one choice of channels per thread."""
     block = _block(problem, channels_per_thread)
     combination_stores, combination_loads = _combination(block)
+    shared_loads = _loads_from_shared(block) + combination_loads
+    shared_stores = _stores_to_shared(block) + combination_stores
+    instructions = _arithmetic(block) | {
+        "integer": block.warps * _integer_estimate(block),
+        "control": 2 * block.warps,
+    }
     return Tally(
+        blocks=problem.blocks,
+        input_sectors=problem.blocks * sectors_of(problem.input_words),
+        weight_sectors=problem.blocks * sectors_of(problem.weight_words),
         global_loads=_input_loads(block) + _weight_loads(block) + _bias_loads(block),
         global_stores=_output_stores(block),
-        shared_loads_per_block=_loads_from_shared(block) + combination_loads,
-        shared_stores_per_block=_stores_to_shared(block) + combination_stores,
-        instructions_per_block=_arithmetic(block)
-        | {"integer": block.warps * _integer_estimate(block), "control": 2 * block.warps},
+        shared_loads_per_block=shared_loads,
+        shared_stores_per_block=shared_stores,
+        instructions_per_block=instructions,
         warps_per_block=block.warps,
+        round_trips=1,
+        chains=problem.output_length,
+        loop_instructions=straight_instructions(instructions, shared_loads, shared_stores, block.warps),
     )

@@ -71,15 +71,15 @@ def widest_vector(words: int) -> int:
     return 4 if words % 4 == 0 else 2 if words % 2 == 0 else 1
 
 
-def tree_width(problem: Conv1d) -> int:
-    """Partners in the first step of the naive kernel's tree: the largest power of two below the channels, 0 for one.
+def naive_threads(problem: Conv1d) -> int:
+    """Threads of the naive kernels: one for each channel, or for each 1,024th where there are more."""
+    return min(problem.in_channels, MAX_THREADS_PER_BLOCK)
 
-    >>> [tree_width(Conv1d(in_channels=c)) for c in (1, 2, 5, 8)]
+
+def tree_width(threads: int) -> int:
+    """Partners in the first step of the naive kernels' tree: the largest power of two below the threads, 0 for one.
+
+    >>> [tree_width(threads) for threads in (1, 2, 5, 8)]
     [0, 1, 4, 4]
     """
-    return 1 << (problem.in_channels - 1).bit_length() - 1 if problem.in_channels > 1 else 0
-
-
-def naive_fits(problem: Conv1d) -> bool:
-    """Whether one thread per channel is a legal block."""
-    return problem.in_channels <= MAX_THREADS_PER_BLOCK
+    return 1 << (threads - 1).bit_length() - 1 if threads > 1 else 0

@@ -1,4 +1,4 @@
-"""Estimate of what passes L1 and L2: each block reads all input of its batch element and the weights of its channel."""
+"""Estimate of what passes L1 and L2: the inputs and weights of each block, and what L1 keeps of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from ...definitions import FLOAT_BYTES, SECTOR_BYTES, ceil_div
 from ...gpu import Gpu
 from ...occupancy import l1_cache_bytes
+from .accesses import sectors_of
 from .problem import Conv1d
+from .tally import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,45 +22,40 @@ class BeyondL1:
     dram_write_bytes: int
 
 
-def _sectors(words: int) -> int:
-    return int(ceil_div(words * FLOAT_BYTES, SECTOR_BYTES))
-
-
-def _reads_of_an_input(problem: Conv1d, resident_blocks: int, shared_bytes: int, gpu: Gpu) -> int:
-    """How often L2 is asked for a batch element: once for each SM where L1 keeps it between blocks, else for each block.
+def _input_sectors(problem: Conv1d, done: Tally, resident_blocks: int, shared_bytes: int, gpu: Gpu) -> int:
+    """Sectors of inputs that L2 is asked for: once for each SM where L1 keeps them between blocks, else for each block.
 
     Blocks run through the batch first, so that L1 keeps an element only if the whole batch fits beside the weights.
     """
     wanted = FLOAT_BYTES * (problem.batch * problem.input_words + resident_blocks * problem.weight_words)
     in_use = min(resident_blocks * shared_bytes, gpu.shared_bytes_per_sm)
     if wanted <= int(l1_cache_bytes(gpu, in_use)):
-        return min(problem.out_channels, gpu.sm_count)
-    return problem.out_channels
+        return problem.batch * sectors_of(problem.input_words) * min(problem.out_channels, gpu.sm_count)
+    return done.input_sectors
 
 
-def beyond_l1(problem: Conv1d, resident_blocks: int, shared_bytes: int, output_sectors: int, gpu: Gpu) -> BeyondL1:
+def beyond_l1(problem: Conv1d, done: Tally, resident_blocks: int, shared_bytes: int, gpu: Gpu) -> BeyondL1:
     """Traffic of one launch: weights reach an SM once per block, inputs as often as L1 cannot keep them.
 
     DRAM moves every tensor once (compulsory traffic); inputs that exceed L2 come again for each run through the batch.
 
     Args:
         problem: the convolution.
+        done: what one configuration executes.
         resident_blocks: blocks of an SM at once, at least 1.
         shared_bytes: shared memory of a block, which takes L1's place.
-        output_sectors: sectors that the blocks store.
         gpu: the GPU.
     """
-    input_sectors = problem.batch * _sectors(problem.input_words)
-    weight_sectors = problem.out_channels * _sectors(problem.weight_words)
     runs = 1
-    if input_sectors * SECTOR_BYTES > gpu.l2_bytes:
-        runs = ceil_div(problem.blocks, max(problem.batch, gpu.sm_count * resident_blocks))
+    if problem.batch * sectors_of(problem.input_words) * SECTOR_BYTES > gpu.l2_bytes:
+        blocks_of_a_run = done.blocks // problem.out_channels
+        runs = ceil_div(done.blocks, max(blocks_of_a_run, gpu.sm_count * resident_blocks))
     unique_words = problem.out_channels * (problem.weight_words + 1)
     return BeyondL1(
-        l2_read_sectors=problem.batch * weight_sectors
-        + input_sectors * _reads_of_an_input(problem, resident_blocks, shared_bytes, gpu)
+        l2_read_sectors=done.weight_sectors
+        + _input_sectors(problem, done, resident_blocks, shared_bytes, gpu)
         + problem.out_channels,
-        l2_write_sectors=output_sectors,
+        l2_write_sectors=done.global_stores.sectors,
         dram_read_bytes=FLOAT_BYTES * unique_words + runs * FLOAT_BYTES * problem.batch * problem.input_words,
         dram_write_bytes=FLOAT_BYTES * problem.blocks * problem.output_length,
     )

@@ -34,6 +34,7 @@ class Conv1d:
                 f"filter_width={self.filter_width} must be at most {self.length + 2 * self.padding}, "
                 f"the padded length (length={self.length}, padding={self.padding})"
             )
+        require_elements("padded row", self.length + 2 * self.padding)
         require_elements("input", self.batch, self.in_channels, self.length)
         require_elements("weights", self.out_channels, self.in_channels, self.filter_width)
         require_elements("output", self.batch, self.out_channels, self.output_length)
@@ -66,8 +67,23 @@ class Conv1d:
         14
         """
         first = self.padding
-        return sum(
-            max(0, min(t + self.filter_width, first + self.length) - max(t, first)) for t in range(self.output_length)
+        return self._pairs_up_to(first + self.length - 1) - self._pairs_up_to(first - 1)
+
+    def _pairs_up_to(self, column: int) -> int:
+        """Pairs of an output and a tap that meet at a padded column of at most ``column``.
+
+        Pairs of any two numbers, less those of an output or a tap beyond the last, which count twice where both are.
+        """
+
+        def unbounded(limit: int) -> int:
+            return (limit + 1) * (limit + 2) // 2 if limit >= 0 else 0
+
+        outputs, taps = self.output_length, self.filter_width
+        return (
+            unbounded(column)
+            - unbounded(column - outputs)
+            - unbounded(column - taps)
+            + unbounded(column - outputs - taps)
         )
 
     @property

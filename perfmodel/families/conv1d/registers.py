@@ -6,29 +6,32 @@ counts where a resident block would be lost, and from a hundred live values on i
 
 from __future__ import annotations
 
-from ...definitions import WARP_SIZE, round_up
+from ...definitions import WARP_SIZE
 from ...gpu import Gpu
 from .configuration import Conv1dConfiguration
-from .geometry import threads_per_block
+from .geometry import naive_threads, threads_per_block
+from .kernels import Kernel, kernel_of, largest_registers
 from .problem import Conv1d
+from .tiling import tiling
 
 _OCCUPANCY_STEPS = (32, 40, 48, 56, 64, 72, 80, 96, 128)
 _LARGEST_STEPPED = 108
 _ADDRESS_REGISTERS = 8
 _SMALLEST = 22
+_ROLLED = 32
+_TILED_ADDRESS_REGISTERS = 16
 _AMPERE_CEILING = 40
 """For 8.x the compiler gives up a few resident warps of 8.0 rather than schedule tightly."""
 
 
-def _largest_allowed(threads: int, gpu: Gpu) -> int:
-    """Registers that let the block run at all."""
-    unit = gpu.register_allocation_unit // WARP_SIZE
-    per_thread = gpu.registers_per_block // int(round_up(threads, WARP_SIZE)) // unit * unit
-    return min(gpu.max_registers_per_thread, per_thread)
-
-
 def _demand(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> int:
     """Registers without the limit of the block."""
+    kernel = kernel_of(problem, configuration, gpu)
+    if kernel is Kernel.NAIVE_ROLLED:
+        return _ROLLED
+    if kernel is Kernel.TILED and configuration.channels_per_thread is not None:
+        cut = tiling(problem, configuration.channels_per_thread)
+        return _TILED_ADDRESS_REGISTERS + 2 * (cut.tile + cut.taps)
     full_occupancy = gpu.registers_per_sm // (WARP_SIZE * gpu.max_warps_per_sm) // 8 * 8
     if configuration.channels_per_thread is None:
         relaxed = min(20 + 2 * problem.filter_width, full_occupancy)
@@ -46,7 +49,7 @@ def _demand(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> in
 
 def _threads(problem: Conv1d, configuration: Conv1dConfiguration) -> int:
     if configuration.channels_per_thread is None:
-        return problem.in_channels
+        return naive_threads(problem)
     return threads_per_block(problem, configuration.channels_per_thread)
 
 
@@ -57,11 +60,4 @@ def estimated_registers(problem: Conv1d, configuration: Conv1dConfiguration, gpu
     >>> estimated_registers(Conv1d(), Conv1dConfiguration(channels_per_thread=8), load_gpu("h200"))
     80
     """
-    return min(_demand(problem, configuration, gpu), _largest_allowed(_threads(problem, configuration), gpu))
-
-
-def spilled_words(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> int:
-    """Words of a thread that must live in local memory because input, weights and addresses exceed the registers."""
-    channels_per_thread = configuration.channels_per_thread or 1
-    live = (problem.length + problem.filter_width) * channels_per_thread + _ADDRESS_REGISTERS
-    return max(0, live - _largest_allowed(_threads(problem, configuration), gpu))
+    return min(_demand(problem, configuration, gpu), largest_registers(_threads(problem, configuration), gpu))

@@ -13,34 +13,34 @@ from ...occupancy import occupancy
 from ...work import Work
 from .configuration import Conv1dConfiguration
 from .counts_naive import naive_tally
+from .counts_naive_rolled import naive_rolled_tally
 from .counts_optimized import optimized_tally
+from .counts_tiled import tiled_tally
 from .hierarchy import BeyondL1, beyond_l1
+from .kernels import Kernel, kernel_of
 from .problem import Conv1d
-from .registers import estimated_registers, spilled_words
+from .registers import estimated_registers
 from .tally import Tally
 
 INSTRUCTION_BYTES = 16
-SECTORS_PER_WARP_WORD = 4
-"""A spilled word of 32 lanes is one line."""
 
 
-def tally(problem: Conv1d, configuration: Conv1dConfiguration) -> Tally:
+def tally(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> Tally:
     """What one configuration executes."""
+    kernel = kernel_of(problem, configuration, gpu)
     if configuration.channels_per_thread is None:
-        return naive_tally(problem)
-    return optimized_tally(problem, configuration.channels_per_thread)
+        return naive_tally(problem) if kernel is Kernel.NAIVE else naive_rolled_tally(problem)
+    counted = optimized_tally if kernel is Kernel.OPTIMIZED else tiled_tally
+    return counted(problem, configuration.channels_per_thread)
 
 
-def launch_counts(
-    problem: Conv1d, configuration: Conv1dConfiguration, done: Tally, outer: BeyondL1, gpu: Gpu
-) -> Counts:
+def launch_counts(done: Tally, outer: BeyondL1) -> Counts:
     """Counts of the whole launch of one configuration, as scalars, from what it executes."""
-    blocks = problem.blocks
+    blocks = done.blocks
     loads = done.shared_loads_per_block.times(blocks)
     stores = done.shared_stores_per_block.times(blocks)
     instructions = {name: blocks * count for name, count in done.instructions_per_block.items()}
-    spills = blocks * done.warps_per_block * spilled_words(problem, configuration, gpu)
-    requests = done.global_loads.requests + done.global_stores.requests + loads.requests + stores.requests + 2 * spills
+    requests = done.global_loads.requests + done.global_stores.requests + loads.requests + stores.requests
     return Counts(
         global_load_requests=done.global_loads.requests,
         global_load_sectors=done.global_loads.sectors,
@@ -52,8 +52,6 @@ def launch_counts(
         shared_load_wavefronts=loads.wavefronts,
         shared_store_wavefronts=stores.wavefronts,
         shared_bank_conflicts=loads.wavefronts + stores.wavefronts - loads.ideal - stores.ideal,
-        local_load_sectors=SECTORS_PER_WARP_WORD * spills,
-        local_store_sectors=SECTORS_PER_WARP_WORD * spills,
         warp_instructions=sum(instructions.values()) + requests,
         l2_read_sectors=outer.l2_read_sectors,
         l2_write_sectors=outer.l2_write_sectors,
@@ -68,11 +66,7 @@ def _stacked(counts: Sequence[Counts]) -> Counts:
 
 
 def conv1d_work(problem: Conv1d, configurations: Sequence[Conv1dConfiguration], launch: Launch, gpu: Gpu) -> Work:
-    """Counts and serial structure of every configuration.
-
-    The optimized kernel issues all its loads before it waits; the naive one waits once more, for the bias.
-    """
-    naive = np.array([c.channels_per_thread is None for c in configurations])
+    """Counts and serial structure of every configuration."""
     shared_bytes = np.asarray(launch.static_shared_bytes) + np.asarray(launch.dynamic_shared_bytes)
     resident = occupancy(
         gpu,
@@ -80,16 +74,16 @@ def conv1d_work(problem: Conv1d, configurations: Sequence[Conv1dConfiguration], 
         registers_per_thread=np.array([estimated_registers(problem, c, gpu) for c in configurations]),
         shared_bytes_per_block=shared_bytes,
     ).blocks_per_sm
-    tallies = [tally(problem, configuration) for configuration in configurations]
+    tallies = [tally(problem, configuration, gpu) for configuration in configurations]
     counts = []
-    for index, (configuration, done) in enumerate(zip(configurations, tallies, strict=True)):
+    for index, done in enumerate(tallies):
         blocks_at_once = max(1, int(resident[index]))
-        outer = beyond_l1(problem, blocks_at_once, int(shared_bytes[index]), done.global_stores.sectors, gpu)
-        counts.append(launch_counts(problem, configuration, done, outer, gpu))
+        outer = beyond_l1(problem, done, blocks_at_once, int(shared_bytes[index]), gpu)
+        counts.append(launch_counts(done, outer))
     return Work(
         launch=launch,
         counts=_stacked(counts),
-        global_round_trips=np.where(naive, 2.0, 1.0),
-        independent_chains=np.where(naive, 1.0, float(problem.output_length)),
-        loop_code_bytes=INSTRUCTION_BYTES * np.array([done.instructions_per_warp for done in tallies]),
+        global_round_trips=np.array([float(done.round_trips) for done in tallies]),
+        independent_chains=np.array([float(done.chains) for done in tallies]),
+        loop_code_bytes=INSTRUCTION_BYTES * np.array([done.loop_instructions for done in tallies]),
     )

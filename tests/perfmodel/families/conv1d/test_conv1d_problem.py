@@ -5,9 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfmodel import rank
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
+from perfmodel.families.conv1d.kernels import Kernel, kernel_of
+from perfmodel.families.conv1d.published import PUBLISHED_SHAPES, published_choice
+from perfmodel.families.conv1d.tiling import tiling
 from perfmodel.gpus import load_gpu
 
 NAIVE = Conv1dConfiguration(variant=Variant.NAIVE, channels_per_thread=None)
@@ -65,20 +69,57 @@ def test_the_space_has_each_configuration_once_and_the_authors_choices() -> None
         assert NAIVE in found
 
 
-def test_naive_needs_a_thread_for_each_channel() -> None:
-    assert rejections(Conv1d(in_channels=1024), NAIVE) == []
-    reason = "threads of the naive variant, one for each input channel: 1025 exceeds 1024"
-    assert rejections(Conv1d(in_channels=1025), NAIVE) == [reason]
-
-
-def test_idle_threads_and_endless_code_are_rejected() -> None:
+def test_threads_without_a_channel_are_rejected() -> None:
     assert rejections(Conv1d(in_channels=4), Conv1dConfiguration(channels_per_thread=5)) == [
         "channels_per_thread: 5 exceeds in_channels=4"
     ]
-    long_row = Conv1d(in_channels=4, length=4096, filter_width=3, padding=0)
-    assert rejections(long_row, Conv1dConfiguration(channels_per_thread=1)) == [
-        f"unrolled instructions per thread: {4094 * 3 + 4094 * 20} exceeds 12000"
-    ]
+    assert rejections(Conv1d(in_channels=5000, length=20000), NAIVE) == []
+
+
+@pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "rtx-3090", "h200"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"in_channels": 1, "out_channels": 1, "length": 1, "filter_width": 1, "padding": 0},
+        {"in_channels": 1, "length": 1, "filter_width": 11, "padding": 5},  # the filter is longer than the row
+        {"in_channels": 5000, "out_channels": 3000, "length": 7, "batch": 7},
+        {"in_channels": 4999, "out_channels": 3, "length": 20_000, "filter_width": 1, "padding": 0},  # a prime
+        {"in_channels": 1025, "out_channels": 2, "length": 997, "filter_width": 501, "padding": 250},
+        {"in_channels": 1, "out_channels": 1, "length": 2_000_000, "filter_width": 70_000, "padding": 0},
+        {"in_channels": 3_000_000, "out_channels": 1, "length": 3, "filter_width": 2, "padding": 0},
+    ],
+)
+def test_every_problem_has_a_configuration_that_runs(fields: dict[str, int], gpu_id: str) -> None:
+    found = rank(Conv1d(**fields), gpu=gpu_id, fidelity="analytic", top=50).top
+    variants = {prediction.configuration.variant for prediction in found}
+    assert variants == {Variant.NAIVE, Variant.OPTIMIZED}
+    assert all(np.isfinite(prediction.time.predicted_s) for prediction in found)
+
+
+def test_the_papers_shapes_run_as_straight_line_code_and_rows_beyond_the_registers_do_not() -> None:
+    for gpu_id in ("rtx-2080-ti", "rtx-3090", "h200"):
+        gpu = load_gpu(gpu_id)
+        for in_channels, out_channels, length in PUBLISHED_SHAPES:
+            problem = Conv1d(in_channels=in_channels, out_channels=out_channels, length=length)
+            choice = Conv1dConfiguration(channels_per_thread=published_choice(problem))
+            assert kernel_of(problem, choice, gpu) is Kernel.OPTIMIZED
+            assert kernel_of(problem, NAIVE, gpu) is (Kernel.NAIVE if in_channels <= 1024 else Kernel.NAIVE_ROLLED)
+        beyond = Conv1dConfiguration(channels_per_thread=32)  # 32 * (4 + 5) words, 255 registers
+        assert kernel_of(Conv1d(in_channels=512), beyond, gpu) is Kernel.TILED
+
+
+def test_a_padded_row_that_cannot_be_indexed_is_named() -> None:
+    with pytest.raises(InputError, match="padded row of 2147483649 has more than"):
+        Conv1d(length=1, padding=2**30, filter_width=2**31 - 1)
+
+
+def test_the_tiled_kernel_covers_every_output_tap_and_channel() -> None:
+    for problem in (Conv1d(in_channels=5000, length=203), Conv1d(in_channels=7, length=33, filter_width=29, padding=3)):
+        for channels_per_thread in (5, 7):
+            cut = tiling(problem, channels_per_thread)
+            assert (cut.tiles - 1) * cut.tile < problem.output_length <= cut.tiles * cut.tile
+            assert sum(step.taps for step in cut.steps) == len(problem.used_taps)
+            assert (cut.chunks - 1) * cut.chunk_channels < problem.in_channels <= cut.chunks * cut.chunk_channels
 
 
 def test_launch_of_the_profiled_shape() -> None:

@@ -9,6 +9,7 @@ from perfmodel.compiler import compile_kernel
 from perfmodel.counts import Counts
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
+from perfmodel.families.conv1d.kernels import Kernel, kernel_of
 from perfmodel.gpus import load_gpu
 from perfmodel.launch import Launch
 from perfmodel.simulator import Simulation, parse_module, simulate
@@ -111,6 +112,68 @@ def test_naive_is_right_and_counted_exactly(problem: Conv1d) -> None:
 def test_sizes_that_divide_nothing(fields: dict[str, int], channels_per_thread: int) -> None:
     problem = Conv1d(**{"batch": 2, "out_channels": 3} | fields)
     assert_equal_counts(problem, Conv1dConfiguration(channels_per_thread=channels_per_thread))
+
+
+@st.composite
+def large_problems(draw: st.DrawFn) -> tuple[Conv1d, int]:
+    """Problems of the tiled kernel: rows beyond the registers, with many taps, tiles or channels."""
+    length = draw(st.sampled_from([1, 2, 19, 50, 61, 100, 256]))
+    filter_width = draw(st.sampled_from([1, 2, 3, 5, 8, 9, 16, 17, 25]))
+    padding = draw(st.one_of(st.integers(0, 3), st.just(filter_width // 2), st.just(filter_width + 9)))
+    in_channels = draw(st.sampled_from([1, 2, 3, 7, 31, 33, 64, 97, 130]))
+    channels_per_thread = draw(st.sampled_from([c for c in (1, 2, 3, 4, 8, 16, 33) if c <= in_channels]))
+    assume(filter_width <= length + 2 * padding)
+    problem = Conv1d(
+        batch=draw(st.integers(1, 3)),
+        in_channels=in_channels,
+        out_channels=draw(st.integers(1, 3)),
+        length=length,
+        filter_width=filter_width,
+        padding=padding,
+    )
+    assume(kernel_of(problem, Conv1dConfiguration(channels_per_thread=channels_per_thread), GPU) is Kernel.TILED)
+    return problem, channels_per_thread
+
+
+@FEW
+@given(large_problems())
+def test_tiled_is_right_and_counted_exactly(chosen: tuple[Conv1d, int]) -> None:
+    problem, channels_per_thread = chosen
+    assert_equal_counts(problem, Conv1dConfiguration(channels_per_thread=channels_per_thread))
+
+
+@pytest.mark.parametrize(
+    ("fields", "channels_per_thread"),
+    [
+        ({"in_channels": 1, "length": 300, "filter_width": 3, "padding": 1}, 1),  # one owner: rows at known places
+        ({"in_channels": 33, "length": 256, "filter_width": 25, "padding": 34}, 8),  # tiles on padding alone, 4 steps
+        ({"in_channels": 256, "length": 41, "filter_width": 5, "padding": 2}, 8),  # 8 chunks, tiles of 14 and 13
+        ({"in_channels": 1300, "length": 4, "filter_width": 3, "padding": 0, "out_channels": 1}, 100),  # a short chunk
+        ({"in_channels": 130, "length": 1, "filter_width": 11, "padding": 11}, 33),  # outputs that are padding alone
+        ({"in_channels": 5000, "length": 3, "out_channels": 1, "batch": 1}, 125),  # 40 owners
+        ({"in_channels": 1, "length": 20_000, "out_channels": 1, "batch": 1}, 1),  # 1,250 tiles
+    ],
+)
+def test_sizes_beyond_registers_and_shared_memory(fields: dict[str, int], channels_per_thread: int) -> None:
+    problem = Conv1d(**{"batch": 2, "out_channels": 3} | fields)
+    configuration = Conv1dConfiguration(channels_per_thread=channels_per_thread)
+    assert kernel_of(problem, configuration, GPU) is Kernel.TILED
+    assert_equal_counts(problem, configuration)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"in_channels": 1025, "length": 3},  # one thread has two channels
+        {"in_channels": 2500, "length": 2, "filter_width": 1, "padding": 1, "batch": 3},
+        {"in_channels": 3, "length": 300, "filter_width": 7, "padding": 5, "out_channels": 2},
+        {"in_channels": 40, "length": 5, "filter_width": 301, "padding": 151},  # the filter is longer than the row
+    ],
+)
+def test_naive_sizes_that_are_not_unrolled(fields: dict[str, int]) -> None:
+    problem = Conv1d(**{"out_channels": 1} | fields)
+    assert kernel_of(problem, NAIVE, GPU) is Kernel.NAIVE_ROLLED
+    assert_equal_counts(problem, NAIVE)
 
 
 def test_the_published_shape_with_few_output_channels() -> None:
