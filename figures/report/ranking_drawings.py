@@ -13,8 +13,9 @@ from perfmodel.prediction import Prediction
 from perfmodel.ranking import Ranking
 
 from ..roofline import LEVEL_MARKERS, Level, levels, operations
-from ..style import CYCLE, MARKERS, number_ticks, round_numbers
+from ..style import CYCLE, MARKERS, number_ticks
 from ..time_terms import BARS, Bar, draw_time_terms
+from .axis_ticks import log_ticks
 from .parts import Drawing
 from .svg import canvas, markup, markup_of_file
 
@@ -76,8 +77,8 @@ def roofline_drawing(ranking: Ranking, gpu: Gpu) -> Drawing | None:
         axes.set(xscale="log", yscale="log", xlim=(span[0], span[-1]))
         axes.set_xlabel("FP32 operations per byte that passes the level")
         axes.set_ylabel("TFLOP/s")
-        number_ticks(axes.xaxis, _decades(*axes.get_xlim()))
-        number_ticks(axes.yaxis, _decades(*axes.get_ylim()))
+        number_ticks(axes.xaxis, log_ticks(*axes.get_xlim(), decades=True))
+        number_ticks(axes.yaxis, log_ticks(*axes.get_ylim(), decades=True))
         drawn.legend(loc="outside lower center", ncols=3)
         svg = markup(drawn, "figure-roofline")
     return Drawing(
@@ -93,13 +94,6 @@ def _intensities(found: Prediction, gpu: Gpu) -> dict[str, float]:
     """Operations for each byte that passes a level; levels that nothing passes are left out."""
     passed: list[Level] = [level for level in levels(found, gpu) if level.moved_bytes > 0]
     return {level.name: operations(found) / level.moved_bytes for level in passed}
-
-
-def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten; where fewer than two lie within, their halves and fifths too."""
-    numbers = round_numbers(low, high)
-    tens = [value for value in numbers if f"{value:e}".startswith("1.0")]
-    return tens if len(tens) > 1 else numbers
 
 
 def resident_warps(found: Prediction, gpu: Gpu, registers: Sequence[int]) -> Occupancy:

@@ -9,7 +9,8 @@ import numpy as np
 from ..error_by_limiter import draw_error_by_limiter, errors_by_limiter
 from ..published import Comparison
 from ..regret_curve import LARGEST_K, random_curve, regret_curve
-from ..style import CYCLE, GUIDE, number_ticks, round_numbers
+from ..style import CYCLE, GUIDE, number_ticks
+from .axis_ticks import log_ticks
 from .parts import Drawing
 from .svg import canvas, markup, markup_of_file
 
@@ -31,7 +32,7 @@ def measured_drawing(found: Comparison) -> Drawing:
         axes.plot(line, line, color=GUIDE, lw=0.8, label="predicted = measured")
         axes.plot(measured, predicted, ".", color=CYCLE[0], ms=3, alpha=0.5, mew=0, rasterized=True)
         axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
-        ticks = round_numbers(low, high)
+        ticks = log_ticks(low, high)
         number_ticks(axes.xaxis, ticks)
         number_ticks(axes.yaxis, ticks)
         axes.set_xlabel("measured time in ms")

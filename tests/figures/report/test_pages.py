@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import replace
@@ -97,7 +98,9 @@ def test_the_answer_names_the_winner_and_how_sure_it_is(ranked: Ranked) -> None:
     assert all(f"{name}={value}" in ranked.page.answer for name, value in plain(best.configuration).items())
     assert "90 % interval" in ranked.page.answer
     assert dict(ranked.page.facts.pairs)["evidence"] == best.time.evidence == "calibrated GPU"
-    assert "within a factor of 1.13" in paragraphs(ranked.page, "reading")  # exp(0.1226) of the shipped calibration
+    width = ranked.under.calibration.log_error_90
+    assert width is not None
+    assert f"within a factor of {math.exp(width):.2f}" in paragraphs(ranked.page, "reading")
 
 
 def test_terms_add_up_to_what_the_prediction_holds(ranked: Ranked) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,43 @@ def test_counters_are_set_against_counts(tmp_path: Path) -> None:
     assert "no hardware counters" not in text
 
 
+def test_the_sizes_that_differ_are_columns(tmp_path: Path) -> None:
+    rows = [
+        "gpu,image_width,image_height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
+        "use_padding,read_only,time_ms",
+        "rtx-3090,256,256,3,3,32,4,1,1,0,0,0.01",
+        "rtx-3090,512,256,3,3,32,4,1,1,0,0,",
+        "rtx-3090,1024,256,3,3,32,4,1,1,0,0,0.01",
+    ]
+    (tmp_path / "runs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    options = [
+        "--measurements",
+        str(tmp_path / "runs.csv"),
+        "--fidelity",
+        "analytic",
+        "--output",
+        str(tmp_path / "p.html"),
+    ]
+    assert run(["report", "tiled_conv2d", "--gpu", "rtx-3090", *options]) == 0
+    text = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "<dd>2 problems</dd>" in text  # the row that failed has no time
+    assert text.count(">image_width</th>") == 2  # of all rows and of the worst
+    assert ">image_height</th>" not in text
+
+
+@pytest.mark.parametrize("options", [("--top", "1"), ("--l2", "warm"), ("--sm-clock-mhz", "1000")])
+def test_a_ranking_under_other_conditions(options: tuple[str, str], tmp_path: Path) -> None:
+    assert run([*RANKING, *options, "--output", str(tmp_path / "p.html")]) == 0
+    text = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert text.count("<svg") == 3
+    told = {
+        "--top": "There is nothing to compare it with.",
+        "--l2": "<dd>warm</dd>",
+        "--sm-clock-mhz": "<dd>1,000 MHz</dd>",
+    }
+    assert told[options[0]] in text
+
+
 @pytest.mark.compiler
 def test_a_users_own_file_is_ranked(tmp_path: Path) -> None:
     source, space, page = tmp_path / "own.cu", tmp_path / "own.toml", tmp_path / "own.html"
@@ -155,6 +193,16 @@ def test_without_a_library_the_extra_is_named(
     error = capsys.readouterr().err
     assert error == f"perfmodel: error: a report needs {missing}: pip install 'perfmodel[report]'\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_page_is_made_of_is_installed() -> None:
+    root = Path(__file__).parents[3]
+    declared = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert "perfmodel.figures.report" in declared["packages"]
+    (pattern,) = declared["package-data"]["perfmodel.figures.report"]
+    folder = root / "figures" / "report"
+    others = {path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert others == set(folder.glob(pattern))
 
 
 def test_the_command_is_there_and_loads_nothing_heavy() -> None:
