@@ -27,10 +27,13 @@ MAX_ASYNC_SLAB_COPIES = 32
 MAX_SLAB_FMA = 1024
 """FMA of one slab in the code of a thread, 16 KiB of instructions."""
 PADDING_WORDS_PER_CHANNEL = 88
-"""Upper bound of what both operands' pitches add to a channel."""
+"""Upper bound of what both operands' pitches add to a channel where slabs pass through registers."""
 WANTED_STAGES = 4
 """Stages that asynchronous slabs must leave room for before they grow."""
 MAX_STAGES = 8
+LATENCIES_AHEAD = 2
+"""Latencies of DRAM that copies run ahead. With a cold L2 an H200 took 0.64 µs for each slab that a kernel waited for (1152
+→ 192 channels at 7×7, 36 slabs in 23.1 µs), twice the latency of a lone access."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,37 +78,72 @@ def _slab_groups(
         deeper = fetch(problem, tile, np.where(fits, wanted, 1), asynchronous=asynchronous)
         if asynchronous:
             fits &= deeper.instructions <= MAX_ASYNC_SLAB_COPIES
+            fits &= groups * tile.channel_lanes <= max(MAX_SLAB_CHANNELS, problem.in_channels // WANTED_STAGES)
         fits &= natural_registers(problem, tile, deeper) <= limit.registers_per_thread
-        channel_bytes = FLOAT_BYTES * (tile.block_width + tile.block_height + PADDING_WORDS_PER_CHANNEL)
+        padding = 0 if asynchronous else PADDING_WORDS_PER_CHANNEL
+        channel_bytes = FLOAT_BYTES * (tile.block_width + tile.block_height + padding)
         fits &= stages * groups * tile.channel_lanes * channel_bytes <= shared_limit
         chosen = np.where(fits & (2 * chosen == groups), wanted, chosen)
         groups *= 2
     return chosen
 
 
+def _blocks(problem: PointwiseConv2d, tile: Tiles) -> Integers:
+    """Blocks of the grid."""
+    count: Integers = ceil_div(problem.positions, tile.position_tile) * ceil_div(problem.out_channels, tile.filter_tile)
+    return count
+
+
 def _shared_limit(problem: PointwiseConv2d, tile: Tiles, limit: Limits, gpu: Gpu) -> Floats:
     """Shared bytes of a block that cost no resident block: those of the plan, or of all that registers and grid allow."""
     least = fetch(problem, tile, np.ones_like(tile.channel_lanes), asynchronous=copies_asynchronously(gpu))
-    blocks = ceil_div(problem.positions, tile.position_tile) * ceil_div(problem.out_channels, tile.filter_tile)
-    resident = np.minimum(resident_blocks(problem, tile, least, gpu), ceil_div(blocks, gpu.sm_count))
+    blocks = ceil_div(_blocks(problem, tile), gpu.sm_count)
+    resident = np.minimum(resident_blocks(problem, tile, least, gpu), blocks)
     spread = gpu.shared_bytes_per_sm // np.maximum(resident, 1) - gpu.shared_reserved_bytes_per_block
     most: Floats = np.minimum(limit.shared_bytes_per_block, spread).astype(np.float64)
     return most
 
 
 def _stages(
-    problem: PointwiseConv2d, fetched: Fetch, stage_bytes: Integers, shared_limit: Floats, gpu: Gpu
+    problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, stage_bytes: Integers, shared_limit: Floats, gpu: Gpu
 ) -> Integers:
     """Stages that keep an SM's share of the L2's bandwidth busy for the latency of DRAM, as far as shared memory holds them.
 
-    Little's law for one block; a block never needs more than a stage for each slab and one beside.
+    Little's law for one block, the bandwidth shared by the SMs that have one; a block never needs more than a stage for
+    each slab and one beside.
     """
-    cycle_bytes = gpu.l2_read_bytes_per_s / gpu.boost_clock_hz / gpu.sm_count
-    in_flight = np.ceil(gpu.dram_latency_cycles * cycle_bytes / stage_bytes)
+    sharing = np.minimum(_blocks(problem, tile), gpu.sm_count)
+    cycle_bytes = gpu.l2_read_bytes_per_s / gpu.boost_clock_hz / sharing
+    in_flight = np.ceil(LATENCIES_AHEAD * gpu.dram_latency_cycles * cycle_bytes / stage_bytes)
     wanted = np.clip(1 + in_flight, WANTED_STAGES, MAX_STAGES)
     wanted = np.minimum(wanted, 1 + ceil_div(problem.in_channels, fetched.slab_channels))
     stages: Integers = np.maximum(np.minimum(wanted, shared_limit // stage_bytes), STAGES).astype(np.int64)
     return stages
+
+
+def _stage_bytes(tile: Tiles, fetched: Fetch, planned: NDArray[np.bool_]) -> Integers:
+    """Bytes of one stage with the padding that its layout needs, without it where nothing is planned."""
+    found: Integers = planned_shared_bytes(tile).astype(np.int64) // STAGES
+    for index in np.flatnonzero(planned):
+        found[index] = shared_layout(tile, fetched, int(index)).stage_bytes
+    return found
+
+
+def _asynchronous(
+    problem: PointwiseConv2d, tile: Tiles, limit: Limits, planned: NDArray[np.bool_], gpu: Gpu
+) -> tuple[Fetch, Integers, Integers]:
+    """Fetch, stages and bytes of a stage; slabs are halved until as many stages as wanted have room with their padding."""
+    shared_limit = _shared_limit(problem, tile, limit, gpu)
+    groups = _slab_groups(problem, tile, limit, planned, shared_limit, gpu)
+    while True:
+        fetched = fetch(problem, tile, groups, asynchronous=True)
+        stage_bytes = _stage_bytes(tile, fetched, planned)
+        over = planned & (groups > 1) & (WANTED_STAGES * stage_bytes > shared_limit)
+        if not over.any():
+            break
+        groups = np.where(over, groups // 2, groups)
+    stages = _stages(problem, tile, fetched, stage_bytes, shared_limit, gpu)
+    return fetched, np.where(planned, stages, STAGES), stage_bytes
 
 
 def candidates(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Candidates:
@@ -119,16 +157,12 @@ def candidates(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], g
     tile = tiles(problem, batch, gpu.sm_count)
     limit = limits(tile.blocks_per_sm, gpu)
     planned = feasible(tile, limit, SOURCE_CONSTANT)
-    asynchronous = copies_asynchronously(gpu)
-    shared_limit = _shared_limit(problem, tile, limit, gpu) if asynchronous else limit.shared_bytes_per_block
-    groups = _slab_groups(problem, tile, limit, planned, shared_limit, gpu)
-    fetched = fetch(problem, tile, groups, asynchronous=asynchronous)
-    stage_bytes = planned_shared_bytes(tile).astype(np.int64) // STAGES
-    for index in np.flatnonzero(planned):
-        stage_bytes[index] = shared_layout(tile, fetched, int(index)).stage_bytes
-    stages = np.full_like(groups, STAGES)
-    if asynchronous:
-        stages = np.where(planned, _stages(problem, fetched, stage_bytes, shared_limit, gpu), STAGES)
+    if copies_asynchronously(gpu):
+        fetched, stages, stage_bytes = _asynchronous(problem, tile, limit, planned, gpu)
+    else:
+        room = np.asarray(limit.shared_bytes_per_block, np.float64)
+        fetched = fetch(problem, tile, _slab_groups(problem, tile, limit, planned, room, gpu))
+        stages, stage_bytes = np.full_like(tile.channel_lanes, STAGES), _stage_bytes(tile, fetched, planned)
     return Candidates(
         tile=tile,
         limit=limit,

@@ -9,7 +9,7 @@ request, and the input in whole vectors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -204,37 +204,58 @@ def _only(found: Pitches) -> Integers:
     return np.array([[found.pitch, found.pad, found.pad_every]])
 
 
-def _best_layout(operand: Operand, chosen: Accesses) -> Pitches:
-    """The smallest layout without conflicts for these accesses, or the one with the fewest."""
-    read_vector, store_vector = chosen.read_vector, chosen.store_vector
-    read_channel, read_word = _read_accesses(operand, read_vector)
+def _first_pass(operand: Operand) -> Operand:
+    """The part of an operand that the threads store in their first pass; later ones shift it by whole periods of the pad."""
+    across = operand.store_step if operand.transposed else operand.store_lanes * operand.fetch_vector
+    channels = THREADS_PER_BLOCK // (operand.store_step if operand.transposed else operand.store_lanes)
+    channels *= operand.fetch_vector if operand.transposed else 1
+    return replace(operand, words=min(operand.words, across), slab_channels=min(operand.slab_channels, channels))
+
+
+def _measured(operand: Operand, chosen: Accesses, layout: Integers) -> Pitches:
+    """Everything that follows from one layout, a row ``(pitch, pad, period)``."""
+    read_channel, read_word = _read_accesses(operand, chosen.read_vector)
     store_channel, store_word, active = _store_accesses(operand, chosen)
     everyone = np.ones(read_word.shape, dtype=bool)
+    reads, ideal_reads = _wavefronts(read_channel, read_word, everyone, chosen.read_vector, layout[None])
+    stores, ideal_stores = _wavefronts(store_channel, store_word, active, chosen.store_vector, layout[None])
+    return Pitches(
+        accesses=chosen,
+        pitch=int(layout[0]),
+        pad=int(layout[1]),
+        pad_every=int(layout[2]),
+        read_requests=len(read_word),
+        read_wavefronts=int(reads[0]),
+        store_requests=len(store_word),
+        store_wavefronts=int(stores[0]),
+        read_conflicts=int(reads[0] - ideal_reads[0]),
+        store_conflicts=int(stores[0] - ideal_stores[0]),
+    )
+
+
+def _best_layout(operand: Operand, chosen: Accesses) -> Pitches:
+    """The smallest layout without conflicts for these accesses, or the one with the fewest.
+
+    Searched with one read and one pass of stores, because the others only shift them by a constant.
+    """
+    read_vector, store_vector = chosen.read_vector, chosen.store_vector
+    read_channel, read_word = _read_accesses(operand, read_vector)
+    store_channel, store_word, active = _store_accesses(_first_pass(operand), chosen)
+    passes = len(_store_accesses(operand, chosen)[0]) / len(store_channel)
+    everyone = np.ones((1, WARP_SIZE), dtype=bool)
     layouts = np.array(_candidates(operand, max(read_vector, store_vector)))
-    best: Pitches | None = None
+    best, fewest = layouts[0], np.inf
     for start in range(0, len(layouts), _TRIED_AT_ONCE):
         tried = layouts[start : start + _TRIED_AT_ONCE]
-        reads, ideal_reads = _wavefronts(read_channel, read_word, everyone, read_vector, tried)
+        reads, ideal_reads = _wavefronts(read_channel, read_word[:1], everyone, read_vector, tried)
         stores, ideal_stores = _wavefronts(store_channel, store_word, active, store_vector, tried)
-        conflicts = WARPS_PER_BLOCK * (reads - ideal_reads) + stores - ideal_stores
+        conflicts = WARPS_PER_BLOCK * len(read_word) * (reads - ideal_reads) + passes * (stores - ideal_stores)
         index = int(conflicts.argmin())
-        if best is None or conflicts[index] < best.conflicts:
-            best = Pitches(
-                accesses=chosen,
-                pitch=int(tried[index, 0]),
-                pad=int(tried[index, 1]),
-                pad_every=int(tried[index, 2]),
-                read_requests=len(read_word),
-                read_wavefronts=int(reads[index]),
-                store_requests=len(store_word),
-                store_wavefronts=int(stores[index]),
-                read_conflicts=int(reads[index] - ideal_reads[index]),
-                store_conflicts=int(stores[index] - ideal_stores[index]),
-            )
-        if best.conflicts == 0:
+        if conflicts[index] < fewest:
+            best, fewest = tried[index], conflicts[index]
+        if fewest == 0:
             break
-    assert best is not None
-    return best
+    return _measured(operand, chosen, best)
 
 
 def _narrowing(width: int) -> list[int]:

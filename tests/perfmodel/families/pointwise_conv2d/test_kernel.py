@@ -37,13 +37,15 @@ EXACT = (
 )
 
 SIZES = [
-    # batch, in_channels, out_channels, height, width: one of everything, primes, what divides nothing, what divides all
+    # batch, in_channels, out_channels, height, width: one of everything, primes, what divides nothing, what divides all,
+    # many channels for few positions
     (1, 1, 1, 1, 1),
     (3, 1, 2, 1, 1),
     (1, 13, 7, 5, 3),
     (2, 37, 19, 7, 11),
     (1, 64, 32, 8, 8),
     (3, 34, 33, 5, 5),
+    (1, 522, 12, 3, 2),
 ]
 
 
