@@ -14,8 +14,8 @@ MAX_UNROLLED_INSTRUCTIONS = 12_000
 """Straight-line code of one thread: beyond this the compiler takes minutes and the code leaves every cache."""
 INSTRUCTIONS_PER_SUM = 20
 """Additions, shuffles or barriers that bring one output's sums together."""
-OTHER_REGISTERS = 16
-"""Registers beside a thread's rows below which the compiler was seen to use local memory."""
+OTHER_REGISTERS = 32
+"""Registers that a thread needs beside its rows; with 16 the compiler was seen to use local memory."""
 
 
 class Kernel(Enum):

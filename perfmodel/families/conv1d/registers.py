@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...definitions import WARP_SIZE
 from ...gpu import Gpu
 from .configuration import Conv1dConfiguration
+from .counts_naive_rolled import UNROLLED_TAPS
 from .geometry import naive_threads, threads_per_block
 from .kernels import Kernel, kernel_of, largest_registers
 from .problem import Conv1d
@@ -18,8 +19,9 @@ _OCCUPANCY_STEPS = (32, 40, 48, 56, 64, 72, 80, 96, 128)
 _LARGEST_STEPPED = 108
 _ADDRESS_REGISTERS = 8
 _SMALLEST = 22
-_ROLLED = 32
-_TILED_ADDRESS_REGISTERS = 16
+_ROLLED = 34
+_ROLLED_ONE_TAP = 24
+_TILED_ADDRESS_REGISTERS = 26
 _AMPERE_CEILING = 40
 """For 8.x the compiler gives up a few resident warps of 8.0 rather than schedule tightly."""
 
@@ -28,10 +30,10 @@ def _demand(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> in
     """Registers without the limit of the block."""
     kernel = kernel_of(problem, configuration, gpu)
     if kernel is Kernel.NAIVE_ROLLED:
-        return _ROLLED
+        return _ROLLED if len(problem.used_taps) >= UNROLLED_TAPS else _ROLLED_ONE_TAP
     if kernel is Kernel.TILED and configuration.channels_per_thread is not None:
         cut = tiling(problem, configuration.channels_per_thread)
-        return _TILED_ADDRESS_REGISTERS + 2 * (cut.tile + cut.taps)
+        return _TILED_ADDRESS_REGISTERS + cut.tile + cut.taps
     full_occupancy = gpu.registers_per_sm // (WARP_SIZE * gpu.max_warps_per_sm) // 8 * 8
     if configuration.channels_per_thread is None:
         relaxed = min(20 + 2 * problem.filter_width, full_occupancy)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perfmodel.conditions import conditions
+from perfmodel.errors import InfeasibleError
 from perfmodel.families.conv1d import Conv1d
 from perfmodel.gpu import Gpu
 from perfmodel.gpus import load_gpu
@@ -73,10 +74,17 @@ def test_equal_problems_are_ranked_once_and_progress_names_every_layer() -> None
 
 
 def test_a_layer_that_cannot_run_names_the_limit() -> None:
-    endless = conv1d("endless", in_channels=64, out_channels=1, length=9000)
-    found = report(assemble("x", "x", 1, [(endless, ()), (conv1d("short"), ("endless",))]))
+    limit = "none of the 3 configurations of conv1d fits h200"
+
+    def refusing(problem: Any, *, gpu: Gpu, fidelity: Fidelity, top: int) -> Ranking:
+        if problem.length == 9000:
+            raise InfeasibleError(limit)
+        return rank(problem, gpu=gpu, fidelity=fidelity, top=top)
+
+    network = assemble("x", "x", 1, [(conv1d("endless", length=9000), ()), (conv1d("short"), ("endless",))])
+    found = network_report(network, load_gpu("h200"), refusing, Fidelity.ANALYTIC)
     assert found.layers[0].best is None
-    assert "none of the" in str(found.layers[0].reason)
+    assert found.layers[0].reason == limit
     assert found.total_s == found.layers[1].seconds > 0
 
 

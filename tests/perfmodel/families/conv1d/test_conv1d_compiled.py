@@ -6,6 +6,7 @@ import pytest
 from perfmodel.compiler import compile_kernel, compile_many
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
+from perfmodel.families.conv1d.kernels import kernel_of
 from perfmodel.gpus import load_gpu
 from perfmodel.occupancy import occupancy
 
@@ -35,6 +36,41 @@ def test_access_widths_of_the_profiled_configuration_are_the_published_ones() ->
     assert mix.count("shuffles") == 4 * 5
     assert mix.loops == ()  # everything is unrolled
     assert compiled.resources.spill_store_bytes == 0
+
+
+TILED = [
+    (Conv1d(in_channels=5000, length=20_000), Conv1dConfiguration(channels_per_thread=40)),
+    (Conv1d(in_channels=1024, length=64), Conv1dConfiguration(channels_per_thread=1)),
+    (Conv1d(in_channels=512), Conv1dConfiguration(channels_per_thread=32)),
+    (Conv1d(in_channels=64, length=4000, filter_width=25, padding=12), Conv1dConfiguration(channels_per_thread=2)),
+    (Conv1d(in_channels=1, length=300, filter_width=1, padding=0), Conv1dConfiguration(channels_per_thread=1)),
+]
+
+
+@pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "rtx-3090", "h200"])
+def test_kernels_with_loops_hold_everything_in_registers(gpu_id: str) -> None:
+    gpu = load_gpu(gpu_id)
+    cases = [*TILED, *((problem, NAIVE) for problem, _ in TILED if problem != Conv1d(in_channels=512))]
+    compiled = compile_many([(FAMILY.compile_request(p, c, gpu), gpu.architecture) for p, c in cases])
+    for (problem, configuration), kernel in zip(cases, compiled, strict=True):
+        assert not isinstance(kernel, Exception)
+        assert kernel.kernel_name == kernel_of(problem, configuration, gpu).value
+        assert kernel.kernel_name in ("conv1d_tiled", "conv1d_naive_rolled")
+        assert (kernel.resources.stack_bytes_per_thread, kernel.resources.spill_store_bytes) == (0, 0)
+        launch = FAMILY.launch(problem, Batch.of([configuration]), gpu)
+        assert kernel.resources.static_shared_bytes == launch.static_shared_bytes[0]
+        estimate = int(FAMILY.registers(problem, Batch.of([configuration]), gpu)[0])
+        assert abs(estimate - kernel.resources.registers_per_thread) <= 16
+
+
+@pytest.mark.parametrize("gpu_id", ["rtx-3090", "h200"])
+def test_code_of_the_profiled_shape_is_straight_and_without_local_memory(gpu_id: str) -> None:
+    gpu = load_gpu(gpu_id)
+    for configuration, registers in ((NAIVE, 30), (Conv1dConfiguration(channels_per_thread=4), 48)):
+        compiled = compile_kernel(FAMILY.compile_request(Conv1d(), configuration, gpu), gpu.architecture)
+        assert compiled.resources.registers_per_thread == registers
+        assert compiled.resources.stack_bytes_per_thread == 0
+        assert compiled.profile().loops == ()
 
 
 @pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "a100-sxm-80gb", "h200"])
