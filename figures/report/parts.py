@@ -149,7 +149,7 @@ def percent(fraction: float | None, *, signed: bool = False) -> Cell:
     if fraction is None or not math.isfinite(fraction):
         return Cell(text=ABSENT)
     value = round(fraction * 100, 9)
-    return Cell(text=f"{value:+.2f}" if signed else f"{value:.2f}", value=value)
+    return Cell(text=f"{value:+,.2f}" if signed else f"{value:,.2f}", value=value)
 
 
 def microseconds(seconds: float | None) -> Cell:

@@ -16,6 +16,8 @@ from .svg import canvas, markup, markup_of_file
 
 WIDTH_INCHES = 4.2
 MARGIN = 1.15
+MANY = 500
+"""Runs beyond which dots are drawn small."""
 
 
 def measured_drawing(found: Comparison) -> Drawing:
@@ -30,7 +32,8 @@ def measured_drawing(found: Comparison) -> Drawing:
             factor = math.exp(known)
             axes.fill_between(line, line / factor, line * factor, color=GUIDE, alpha=0.3, lw=0, label="90 % interval")
         axes.plot(line, line, color=GUIDE, lw=0.8, label="predicted = measured")
-        axes.plot(measured, predicted, ".", color=CYCLE[0], ms=3, alpha=0.5, mew=0, rasterized=True)
+        size = 3 if len(measured) > MANY else 6
+        axes.plot(measured, predicted, ".", color=CYCLE[0], ms=size, alpha=0.5, mew=0, rasterized=True)
         axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
         ticks = log_ticks(low, high)
         number_ticks(axes.xaxis, ticks)

@@ -1,7 +1,9 @@
 "use strict";
 // Headers of sortable tables become buttons. A column sorts by number or by text, what is absent always comes last, and rows
-// that are equal keep the order in which they were written.
+// that are equal keep the order in which they were written. Of a long table the first rows of that order are shown, and a
+// button below it shows more: browsers take seconds to lay out thousands.
 (() => {
+  const SHOWN_AT_ONCE = 500;
   const byText = new Intl.Collator("en", { numeric: true }).compare;
 
   function keyOf(cell, numeric) {
@@ -14,6 +16,26 @@
   function compared(one, other, numeric, sign) {
     if (one.key === null || other.key === null) return (one.key === null) - (other.key === null);
     return sign * (numeric ? one.key - other.key : byText(one.key, other.key));
+  }
+
+  function showFirst(table, count) {
+    Array.from(table.tBodies[0].rows).forEach((row, place) => { row.hidden = place >= count; });
+  }
+
+  function addMoreButton(table, total) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "more";
+    let shown = SHOWN_AT_ONCE;
+    const update = () => {
+      showFirst(table, shown);
+      button.textContent = `show more (${Math.min(shown, total)} of ${total} rows)`;
+      button.hidden = shown >= total;
+    };
+    button.addEventListener("click", () => { shown += SHOWN_AT_ONCE; update(); });
+    table.parentElement.after(button);
+    update();
+    return update;
   }
 
   function sort(table, rows, headers, column) {
@@ -32,12 +54,16 @@
   for (const table of document.querySelectorAll("table.sortable")) {
     const rows = Array.from(table.tBodies[0].rows);
     const headers = Array.from(table.tHead.rows[0].cells);
+    const update = rows.length > SHOWN_AT_ONCE ? addMoreButton(table, rows.length) : () => {};
     headers.forEach((header, column) => {
       const button = document.createElement("button");
       button.type = "button";
       button.append(...header.childNodes);
       header.append(button);
-      button.addEventListener("click", () => sort(table, rows, headers, column));
+      button.addEventListener("click", () => {
+        sort(table, rows, headers, column);
+        update();
+      });
     });
   }
 })();

@@ -13,10 +13,11 @@ Every request but that of the file itself is refused and reported.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 LIMIT_MS = 60_000
@@ -32,6 +33,10 @@ _WHERE = """(() => {
   const box = found.getBoundingClientRect();
   return [box.x + box.width / 2, box.y + box.height / 2];
 })()"""
+
+
+def _grid(width: int, height: int) -> Iterator[tuple[int, int]]:
+    return itertools.product(range(0, width, 7), range(0, height, 7))
 
 
 def main() -> None:
@@ -129,6 +134,16 @@ def main() -> None:
         drawn()
         QTest.mouseClick(view.focusProxy(), Qt.MouseButton.LeftButton, pos=QPoint(round(place[0]), round(place[1])))
 
+    def picture() -> Any:
+        """What the window shows once it has caught up with the page: not empty, and twice the same."""
+        before, now = None, view.grab().toImage()
+        for _ in range(LIMIT_MS // (5 * POLL_MS)):
+            if before == now and any(now.pixel(x, y) != now.pixel(0, 0) for x, y in _grid(now.width(), now.height())):
+                break
+            QTest.qWait(5 * POLL_MS)
+            before, now = now, view.grab().toImage()
+        return now
+
     def step(wanted: dict[str, str]) -> Any:
         ((kind, what),) = wanted.items()
         if kind == "run":
@@ -140,8 +155,7 @@ def main() -> None:
         if kind == "press":
             return QTest.keyClick(view.focusProxy(), Qt.Key[f"Key_{what}"])
         drawn()
-        QTest.qWait(POLL_MS)
-        return view.grab().save(what)
+        return picture().save(what)
 
     opened = wait(loaded) and until("document.readyState === 'complete'")
     report: dict[str, Any] = {"opened": opened, "console": console, "requests": requests}

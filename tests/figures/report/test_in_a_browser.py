@@ -192,6 +192,37 @@ def test_a_page_is_whole(
     assert (seen.console, seen.requests) == ([], [])
 
 
+def test_of_a_long_table_the_first_rows_are_shown(tmp_path: Path, browser: Browse) -> None:
+    count = 1200
+    table = Table(
+        name="long",
+        caption="long",
+        columns=(Column(title="place", order="ascending"),),
+        rows=tuple((number(place),) for place in range(count)),
+    )
+    section = Section(name="only", heading="only", blocks=(table,))
+    page = Page(title="long", answer="", facts=Facts(pairs=()), sections=(section,), command="")
+    visible = "Array.from(document.querySelectorAll('#table-long tbody tr')).filter(row => row.checkVisibility())"
+    look = {"run": f"[{visible}.length, {visible}.at(0).textContent, {visible}.at(-1).textContent]"}
+    more = {"run": "[document.querySelector('.more').checkVisibility(), document.querySelector('.more').textContent]"}
+    steps = (look, more, {"click": f"{header(table, 0)} button"}, sorted_by(table, 0, "descending"), look)
+    seen = browser(
+        file_of(page, tmp_path),
+        *steps,
+        {"click": ".more"},
+        {"until": f"{visible}.length === 1000"},
+        {"click": ".more"},
+        {"until": f"{visible}.length === {count}"},
+        more,
+    )
+    assert seen.steps[0] == [500, "0", "499"]
+    assert seen.steps[1] == [True, "show more (500 of 1200 rows)"]
+    assert seen.steps[3:5] == [True, [500, "1,199", "700"]]
+    assert seen.steps[6::2] == [True, True]
+    assert seen.steps[9] == [False, "show more (1200 of 1200 rows)"]
+    assert seen.console == []
+
+
 def test_figures_are_painted(ranked: Ranked, tmp_path: Path, browser: Browse) -> None:
     """Each figure alone on the screen, in more than one colour of the palette beside black and white."""
     names = [drawing.name for drawing in ranked.page.drawings]
