@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import InputError
 from .options import FidelityOption, JsonOption, SeedOption
-from .output import print_json, print_table, progress_bar
-
-if TYPE_CHECKING:
-    from ..measured_runs import MeasuredRuns
+from .output import print_json, print_table
+from .pairs import FilesOption, GpusOption, WhereOption, read_pairs, runs_of
 
 
 def register(app: typer.Typer) -> None:
@@ -24,15 +21,15 @@ def register(app: typer.Typer) -> None:
 
 def fit(
     family_name: Annotated[str, typer.Argument(metavar="FAMILY", help="A name of `perfmodel families`.")],
-    gpu: Annotated[list[str], typer.Option("--gpu", metavar="ID|FILE.toml", help="GPU of a file; once for each file.")],
-    measurements: Annotated[
-        list[Path], typer.Option(metavar="FILE", help="CSV, Kernel Tuner cache or own records; once for each --gpu.")
-    ],
+    gpu: GpusOption,
+    measurements: FilesOption,
     output: Annotated[Path, typer.Option(metavar="FILE.toml", help="Where the calibration is written.")],
-    fidelity: FidelityOption = "compiled",
-    where: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Rows to take: a pandas query on the columns.")
+    residual: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="Also learn what the model leaves on one GPU; needs the extra `learn`."),
     ] = None,
+    fidelity: FidelityOption = "compiled",
+    where: WhereOption = None,
     sample: Annotated[int | None, typer.Option(min=10, help="Draw this many rows of each file.")] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
@@ -42,43 +39,25 @@ def fit(
     Each --gpu goes with the --measurements at the same place. Errors are those of groups of launches that were held out.
     """
     from ..calibrating import calibrate, calibration_text
+    from ..choices import one_of
+    from ..families.registry import family
+    from ..prediction import Fidelity
 
-    found = calibrate(data_from(family_name, gpu, measurements, fidelity, where, sample, seed), seed=seed)
+    chosen = family(family_name)
+    if residual is not None and len(gpu) != 1:
+        raise InputError(f"--residual is learned on one GPU; {len(gpu)} times --gpu were given")
+    pairs = read_pairs(chosen, gpu, measurements, where, sample, seed)
+    data = runs_of(chosen, pairs, one_of(Fidelity, "--fidelity", fidelity))
+    found = calibrate(data, seed=seed)
+    if residual is not None:
+        from ..residual import learn, write_residual
+
+        write_residual(learn(data[0], found.fit), residual)
     output.write_text(calibration_text(found), encoding="utf-8")
     if as_json:
         print_json(_json(found))
     else:
         _print(found)
-
-
-def data_from(
-    family_name: str,
-    gpu: Sequence[str],
-    measurements: Sequence[Path],
-    fidelity: str,
-    where: str | None,
-    sample: int | None,
-    seed: int,
-) -> list[MeasuredRuns]:
-    """The data sets that pairs of --gpu and --measurements name, with the facts of every run."""
-    from ..choices import one_of
-    from ..conditions import conditions
-    from ..families.registry import family
-    from ..measured_runs import dataset_name, measured_runs
-    from ..prediction import Fidelity
-    from ..records import read_measurements
-
-    if len(gpu) != len(measurements):
-        raise InputError(f"{len(gpu)} times --gpu and {len(measurements)} times --measurements: one for each is needed")
-    chosen = family(family_name)
-    depth = one_of(Fidelity, "--fidelity", fidelity)
-    data = []
-    for number, (name, path) in enumerate(zip(gpu, measurements, strict=True), start=1):
-        under = conditions(name)
-        rows = read_measurements(path, chosen).drawn(where, sample, seed)
-        with progress_bar(f"{depth.value} facts, {name}", len(rows)) as advance:
-            data.append(measured_runs(dataset_name(under.gpu, number), chosen, rows, under, depth, advance))
-    return data
 
 
 def _json(found: Any) -> dict[str, Any]:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..choices import one_of
+from ..errors import InputError
 from .options import (
     CalibrationOption,
     ClockOption,
     FidelityOption,
-    GpuOption,
     JsonOption,
     L2Option,
     SeedOption,
     conditions_from,
 )
 from .output import note, print_json, print_table, progress_bar
+from .pairs import FilesOption, GpusOption, WhereOption, read_pairs
+from .study import STUDIES, accuracies_of, markdown_of, show, studies_of
 
 CHECK_FAILED_STATUS = 1
 
@@ -30,18 +33,32 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     family_name: Annotated[str, typer.Argument(metavar="FAMILY", help="A name of `perfmodel families`.")],
-    gpu: GpuOption,
-    measurements: Annotated[Path, typer.Option(metavar="FILE", help="CSV, Kernel Tuner cache or own records.")],
+    gpu: GpusOption,
+    measurements: FilesOption,
     fidelity: FidelityOption = "compiled",
-    where: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Rows to take: a pandas query on the columns.")
-    ] = None,
-    sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows.")] = None,
+    where: WhereOption = None,
+    sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of each file.")] = None,
     seed: SeedOption = 0,
     max_mape: Annotated[
         float | None, typer.Option(min=0.0, help="Exit 1 if mape_scaled is above (a fraction).")
     ] = None,
     min_tau: Annotated[float | None, typer.Option(min=-1.0, max=1.0, help="Exit 1 if kendall_tau is below.")] = None,
+    study: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="|".join(STUDIES), help="Fit to these runs, tell those that were held out; may be repeated."
+        ),
+    ] = None,
+    residual: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Also show what `perfmodel fit --residual` learned.")
+    ] = None,
+    residual_runs: Annotated[
+        int | None,
+        typer.Option(min=20, metavar="N", help="Also learn a residual from N drawn runs; needs the extra `learn`."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.md", help="Write what the studies found as Markdown.")
+    ] = None,
     recount: Annotated[
         bool, typer.Option("--recount", help="Compile and execute anew; exit 1 if the store differs.")
     ] = False,
@@ -50,38 +67,81 @@ def validate(
     calibration: CalibrationOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare predictions with the measurements in FILE: errors, rank correlation, regret, counters."""
+    """Compare predictions with the measurements in FILE: errors, rank correlation, regret, counters.
+
+    With --study or --residual-runs the coefficients are fitted to the given runs, several pairs of --gpu and --measurements
+    if there are, and errors are those of runs that were held out.
+    """
     from ..families.registry import family
     from ..prediction import Fidelity
-    from ..records import read_measurements
-    from ..validating import validate_under
 
     chosen = family(family_name)
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
-    rows = _rows(read_measurements(measurements, chosen, under.l2), where, sample, seed)
-    if recount:
-        _recount(chosen, rows, under.gpu)
-    with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
-        result = validate_under(chosen, rows, under, depth, advance)
+    if study or residual_runs is not None:
+        unused = {"--calibration": calibration, "--sm-clock-mhz": sm_clock_mhz, "--residual": residual}
+        _refuse("a study fits its own coefficients to the runs", unused | {"--recount": recount or None})
+        pairs = read_pairs(chosen, gpu, measurements, where, sample, seed, l2)
+        found = studies_of(chosen, pairs, depth, study or [], residual_runs, where, seed)
+        if report is not None:
+            report.write_text(markdown_of(found), encoding="utf-8")
+        show(found, as_json)
+        for name, accuracy in accuracies_of(found, max_mape is not None or min_tau is not None):
+            _check(f"{name} mape_scaled", accuracy.mape_scaled, max_mape, above=True)
+            _check(f"{name} kendall_tau", accuracy.kendall_tau, min_tau, above=False)
+        return
+    _refuse("needs --study", {"--report": report})
+    if len(gpu) != 1 or len(measurements) != 1:
+        raise InputError(
+            f"{len(gpu)} times --gpu and {len(measurements)} times --measurements: without --study one each"
+        )
+    under = conditions_from(gpu[0], sm_clock_mhz, l2, calibration)
+    result = _validated(chosen, under, measurements[0], depth, (where, sample, seed), recount)
     for text in result.notes:
         note(text)
+    learned = (
+        None if residual is None else _learned(chosen, under, measurements[0], depth, (where, sample, seed), residual)
+    )
     if as_json:
-        print_json(result.to_json())
+        print_json(result.to_json() | ({} if learned is None else {"residual": learned.to_json()}))
     else:
         _print(result)
+        if learned is not None:
+            print_table(f"with the residual learned in {residual}", ("", ""), _accuracy_rows(learned))
     _check("mape_scaled", result.accuracy.mape_scaled, max_mape, above=True)
     _check("kendall_tau", result.accuracy.kendall_tau, min_tau, above=False)
 
 
-def _rows(measurements: Any, where: str | None, sample: int | None, seed: int) -> Any:
-    import numpy as np
+def _refuse(why: str, options: Mapping[str, object]) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"{name}: {why}" if why.startswith("needs") else f"{name} has no place here: {why}")
 
-    rows = measurements if where is None else measurements.where(where)
-    if sample is not None and sample < len(rows):
-        chosen = np.random.default_rng(seed).choice(len(rows), size=sample, replace=False)
-        rows = rows.take(np.sort(chosen))
-    return rows
+
+_Choice = tuple[str | None, int | None, int]
+"""Query, number of rows to draw, seed."""
+
+
+def _validated(chosen: Any, under: Any, path: Path, depth: Any, choice: _Choice, recount: bool) -> Any:
+    from ..records import read_measurements
+    from ..validating import validate_under
+
+    rows = read_measurements(path, chosen, under.l2).drawn(*choice)
+    if recount:
+        _recount(chosen, rows, under.gpu)
+    with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
+        return validate_under(chosen, rows, under, depth, advance)
+
+
+def _learned(chosen: Any, under: Any, path: Path, depth: Any, choice: _Choice, residual: Path) -> Any:
+    """Agreement of the predictions that a learned residual corrects, on the rows that can be predicted."""
+    from ..accuracy import accuracy
+    from ..measured_runs import measured_runs
+    from ..records import read_measurements
+    from ..residual import corrected_s, read_residual
+
+    known = read_residual(residual)
+    data = measured_runs(under.gpu.id, chosen, read_measurements(path, chosen, under.l2).drawn(*choice), under, depth)
+    return accuracy(corrected_s(data, known), data.runs.seconds)
 
 
 def _recount(chosen: Any, rows: Any, gpu: Any) -> None:
@@ -103,21 +163,10 @@ def _check(name: str, value: float, bound: float | None, *, above: bool) -> None
 
 
 def _print(result: Any) -> None:
-    found = result.accuracy
     rows = [
-        ("rows compared", f"{found.n:,}"),
+        ("rows compared", f"{result.accuracy.n:,}"),
         ("rows rejected", f"{result.rejected:,}"),
-        ("MAPE", f"{found.mape:.2%}"),
-        ("MAPE after one scale factor", f"{found.mape_scaled:.2%}"),
-        ("median error", f"{found.median_ape:.2%}"),
-        ("90 % quantile of the error", f"{found.p90_ape:.2%}"),
-        ("scale (median measured / predicted)", f"{found.scale:.3f}"),
-        ("Kendall tau-b", f"{found.kendall_tau:.4f}"),
-        ("Spearman", f"{found.spearman:.4f}"),
-        (
-            "regret top-1 / top-5 / top-10",
-            f"{found.regret_top1:.3f} / {found.regret_top5:.3f} / {found.regret_top10:.3f}",
-        ),
+        *_accuracy_rows(result.accuracy),
     ]
     print_table(f"{result.kernel} on {result.gpu} ({result.fidelity.value})", ("", ""), rows)
     if result.counts:
@@ -132,3 +181,17 @@ def _print(result: Any) -> None:
             for c in result.counts
         ]
         print_table("counts against hardware counters", ("count", "n", "exact", "median error", "largest error"), lines)
+
+
+def _accuracy_rows(found: Any) -> list[tuple[str, str]]:
+    regrets = f"{found.regret_top1:.3f} / {found.regret_top5:.3f} / {found.regret_top10:.3f}"
+    return [
+        ("MAPE", f"{found.mape:.2%}"),
+        ("MAPE after one scale factor", f"{found.mape_scaled:.2%}"),
+        ("median error", f"{found.median_ape:.2%}"),
+        ("90 % quantile of the error", f"{found.p90_ape:.2%}"),
+        ("scale (median measured / predicted)", f"{found.scale:.3f}"),
+        ("Kendall tau-b", f"{found.kendall_tau:.4f}"),
+        ("Spearman", f"{found.spearman:.4f}"),
+        ("regret top-1 / top-5 / top-10", regrets),
+    ]

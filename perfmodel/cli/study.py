@@ -1,0 +1,84 @@
+"""The studies of ``perfmodel validate --study``: run, shown, and their figures for ``--max-mape`` and ``--min-tau``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..choices import one_of
+from ..errors import InputError
+from .output import print_json, progress_bar
+from .pairs import Pair, runs_of
+
+if TYPE_CHECKING:
+    from ..accuracy import Accuracy
+    from ..families.base import Family
+    from ..prediction import Fidelity
+    from ..studies.running import Findings
+
+STUDIES = ("logo", "leave-gpu-out", "leave-architecture-out", "ablation", "learning-curve", "repeats")
+"""Names of ``perfmodel.studies.running.Study``, here so that ``--help`` loads nothing heavy."""
+
+
+def studies_of(
+    family: Family[Any, Any],
+    pairs: Sequence[Pair],
+    depth: Fidelity,
+    names: Sequence[str],
+    residual_runs: int | None,
+    where: str | None,
+    seed: int,
+) -> Findings:
+    """Run the named studies on the pairs; facts are gathered only where a study needs them."""
+    from ..studies.running import Study, run_studies, steps
+
+    studies = [one_of(Study, "--study", name) for name in dict.fromkeys(names)]
+    needed = residual_runs is not None or any(study is not Study.REPEATS for study in studies)
+    data = runs_of(family, pairs, depth) if needed else []
+    with progress_bar("fits", steps(studies, data, residual_runs)) as advance:
+        return run_studies(
+            studies,
+            data,
+            [(pair.under.gpu.id, pair.rows) for pair in pairs],
+            kernel=family.name,
+            fidelity=depth.value,
+            where=where,
+            residual_runs=residual_runs,
+            seed=seed,
+            advance=advance,
+        )
+
+
+def markdown_of(found: Findings) -> str:
+    """The report in Markdown."""
+    from ..studies.report import markdown
+
+    return markdown(found)
+
+
+def show(found: Findings, as_json: bool) -> None:
+    """One JSON object, or the report as a terminal shows Markdown."""
+    if as_json:
+        print_json(found.to_json())
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    (console if console.is_terminal else Console(width=160)).print(Markdown(markdown_of(found)))
+
+
+def accuracies_of(found: Findings, bounded: bool) -> list[tuple[str, Accuracy]]:
+    """Study and data set with its accuracy, for every study that holds runs out.
+
+    Raises:
+        InputError: A bound was given, but no study that it could hold for.
+    """
+    told = [
+        (f"{study.value} {one.data.runs.name}", one.accuracy) for study, ones in found.held_out.items() for one in ones
+    ]
+    if bounded and not told:
+        raise InputError(
+            "--max-mape and --min-tau bound --study logo, leave-gpu-out and leave-architecture-out; none was given"
+        )
+    return told

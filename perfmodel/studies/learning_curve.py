@@ -1,0 +1,109 @@
+"""How many runs on a GPU the model needs: error on launches of other shapes, by the number of runs that it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..accuracy import Accuracy, accuracy
+from ..calibrating import log_ratios
+from ..errors import InputError
+from ..facts import Advance, no_progress
+from ..measured_runs import MeasuredRuns, taken, taken_runs
+from ..residual import LEAST_RUNS, corrected_s, learn
+from ..time.coefficients import COEFFICIENT_NAMES
+from ..time.fitting import fit
+
+NUMBERS = (5, 10, 20, 40, 80, 160, 320, 640)
+DRAWS = 5
+MOST_LEARNED = 320
+"""Runs up to which the curve of the residual learner goes: its cost is cubic in them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """Agreement on the launches of other shapes than the ``runs`` runs that were drawn, once for each draw.
+
+    By the physical model alone, or with a residual learned from the same runs.
+    """
+
+    name: str
+    gpu: str
+    runs: int
+    residual: bool
+    draws: tuple[Accuracy, ...]
+
+    def median(self, figure: str) -> float:
+        """The median over the draws of one figure of ``Accuracy``."""
+        return float(np.median([getattr(one, figure) for one in self.draws]))
+
+    def range(self, figure: str) -> tuple[float, float]:
+        """The smallest and the largest over the draws of one figure of ``Accuracy``."""
+        values = [getattr(one, figure) for one in self.draws]
+        return float(min(values)), float(max(values))
+
+    def to_json(self) -> dict[str, Any]:
+        """Medians, and every draw."""
+        figures = ("mape", "kendall_tau", "regret_top1", "regret_top5")
+        head = {"name": self.name, "gpu": self.gpu, "runs": self.runs, "residual": self.residual}
+        medians = {figure: self.median(figure) for figure in figures}
+        return head | {"median": medians, "draws": [one.to_json() for one in self.draws]}
+
+
+def drawn_runs(data: MeasuredRuns, number: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Indices of ``number`` runs drawn at random, and of all runs of launch shapes that none of these has."""
+    chosen = np.random.default_rng(seed).permutation(len(data))[:number]
+    return np.sort(chosen), np.flatnonzero(~np.isin(data.groups, data.groups[chosen]))
+
+
+def possible_numbers(data: MeasuredRuns) -> list[int]:
+    """Those of ``NUMBERS`` that leave at least half of the runs."""
+    return [number for number in NUMBERS if number <= len(data) // 2]
+
+
+def learned(data: MeasuredRuns, number: int, seeds: Sequence[int], residual: bool) -> Learned:
+    """Fit to ``number`` runs of this data set alone, once for each seed, and tell the launches of other shapes.
+
+    Raises:
+        InputError: ``number`` runs leave fewer than two to be told.
+    """
+    found = []
+    for seed in seeds:
+        train, test = drawn_runs(data, number, seed)
+        if len(test) < 2:
+            raise InputError(
+                f"{data.runs.name}: {number} of {len(data)} runs leave no launch of another shape to predict"
+            )
+        trained = fit([taken_runs(data.runs, train)], COEFFICIENT_NAMES)
+        measured = data.runs.seconds[test]
+        if residual:
+            predicted = corrected_s(taken(data, test), learn(taken(data, train), trained))
+        else:
+            predicted = measured * np.exp(-log_ratios(taken_runs(data.runs, test), trained))
+        found.append(accuracy(predicted, measured))
+    return Learned(name=data.runs.name, gpu=data.runs.gpu.id, runs=number, residual=residual, draws=tuple(found))
+
+
+def steps(data: Sequence[MeasuredRuns], residual: bool) -> int:
+    """How many points ``learning_curve`` has."""
+    numbers = [number for one in data for number in possible_numbers(one)]
+    return len(numbers) + (sum(LEAST_RUNS <= number <= MOST_LEARNED for number in numbers) if residual else 0)
+
+
+def learning_curve(
+    data: Sequence[MeasuredRuns], seed: int = 0, residual: bool = False, advance: Advance = no_progress
+) -> list[Learned]:
+    """The curve of every data set; with ``residual`` also that of the model with a residual learned from the same runs."""
+    seeds = range(seed, seed + DRAWS)
+    found = []
+    for one in data:
+        for with_residual in (False, True) if residual else (False,):
+            for number in possible_numbers(one):
+                if LEAST_RUNS <= number <= MOST_LEARNED or not with_residual:
+                    found.append(learned(one, number, seeds, with_residual))
+                    advance()
+    return found
