@@ -29,8 +29,12 @@ MAX_RUNS = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Geometry:
-    """One configuration's tile, fetch and accesses as plain integers (see ``Tiles``, ``Fetch`` and ``Accesses``)."""
+    """One configuration's tile, fetch and accesses as plain integers (see ``Tiles``, ``Fetch`` and ``Accesses``).
 
+    ``asynchronous`` copies of filters and positions that do not exist read the last one that does.
+    """
+
+    asynchronous: bool
     filters_along_width: bool
     channel_lanes: int
     slab_channels: int
@@ -166,10 +170,12 @@ def filter_loads(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
     shape = (len(down), len(across), THREADS_PER_BLOCK)
     row = np.broadcast_to(row + down, shape).reshape(-1, WARP_SIZE)
     channel = np.broadcast_to(group * vector + across, shape).reshape(-1, WARP_SIZE)
-    word = row * problem.in_channels + channel
+    present = (row < geometry.filter_tile) & (channel < geometry.slab_channels)
 
     def count(shape: Integers, base: Integers, weight: Floats) -> Touched:
-        return _touched(word, (row < shape[0]) & (channel < shape[1]), base, weight)
+        existing = np.minimum(row, shape[0] - 1) if geometry.asynchronous else row
+        active = present & (existing < shape[0]) & (channel < shape[1])
+        return _touched(existing * problem.in_channels + channel, active, base, weight)
 
     first = np.arange(0, problem.out_channels, geometry.filter_tile)
     left = np.minimum(problem.out_channels - first, geometry.filter_tile)
@@ -201,8 +207,9 @@ def input_loads(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
     present = (position < geometry.position_tile) & (channel < geometry.slab_channels)
 
     def count(shape: Integers, base: Integers, weight: Floats) -> Touched:
-        run = _run_words(problem, geometry, problem.in_channels, position, int(shape[1]))
-        active = present & (position < shape[0]) & (channel < shape[2])
+        existing = np.minimum(position, shape[0] - vector) if geometry.asynchronous else position
+        run = _run_words(problem, geometry, problem.in_channels, existing, int(shape[1]))
+        active = present & (existing < shape[0]) & (channel < shape[2])
         return _touched(run + channel * problem.image_positions, active, base, weight)
 
     runs = _position_runs(problem, geometry, problem.in_channels, LINE_WORDS)

@@ -122,6 +122,7 @@ def _shared(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int, b
 def _geometry(tile: Tiles, fetched: Fetch, layout: SharedLayout, index: int) -> Geometry:
     filters_along_width = bool(tile.filters_along_width[index])
     return Geometry(
+        asynchronous=fetched.asynchronous,
         filters_along_width=filters_along_width,
         channel_lanes=int(tile.channel_lanes[index]),
         slab_channels=int(fetched.slab_channels[index]),

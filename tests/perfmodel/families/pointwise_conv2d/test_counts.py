@@ -10,7 +10,7 @@ from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfigu
 from perfmodel.families.pointwise_conv2d.accesses import Classes
 from perfmodel.families.pointwise_conv2d.blocking import tiles
 from perfmodel.families.pointwise_conv2d.candidates import candidates
-from perfmodel.families.pointwise_conv2d.counts import grid, shuffle_steps
+from perfmodel.families.pointwise_conv2d.counts import grid, memory, shuffle_steps
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
 from perfmodel.gpus import load_gpu
 
@@ -102,6 +102,14 @@ def test_every_word_is_fetched_and_stored_at_least_once(problem, gpu_id):
     assert (8 * counts.global_store_sectors[found.planned] >= problem.outputs).all()
     assert (32 * counts.global_store_requests[found.planned] >= problem.outputs).all()
     assert (counts.global_load_lines <= counts.global_load_sectors).all()
+
+
+def test_copies_read_once_for_each_request_into_shared_memory(gpu):
+    # counted twice: by the sectors that they read and by the banks that they write
+    problem = PointwiseConv2d(batch=2, in_channels=45, out_channels=37, height=5, width=7)
+    batch = source_tuples()
+    for entry in memory(problem, candidates(problem, batch, gpu)):
+        assert entry.filters.requests + entry.inputs.requests == entry.shared.copy_requests
 
 
 def test_sampled_runs_stand_for_all(monkeypatch):
