@@ -17,7 +17,10 @@ class Counts:
     """Counts of the *whole launch*; every field is a number or an array of shape ``(n,)``, one element per candidate.
 
     Names and meaning follow Nsight Compute (see the manual's table). Memory requests and the executed warp instructions by
-    class (from ``fp32_fma`` on) sum to ``warp_instructions``.
+    class (from ``fp32_fma`` on) sum to ``warp_instructions``. A request has an active lane; shared accesses issued with all
+    lanes predicated off, which some counters include, stand in ``control`` and beside it in ``shared_…_predicated_off``.
+    ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
+    without them.
 
     >>> Counts(global_load_requests=np.array([1.0, 2.0])).at(1).global_load_requests
     np.float64(2.0)
@@ -57,6 +60,10 @@ class Counts:
     l2_write_sectors: Any = 0.0
     dram_read_bytes: Any = 0.0
     dram_write_bytes: Any = 0.0
+    async_copy_read_requests: Any = 0.0
+    async_copy_read_sectors: Any = 0.0
+    shared_load_predicated_off: Any = 0.0
+    shared_store_predicated_off: Any = 0.0
 
     def at(self, index: int) -> Counts:
         """The counts of one candidate; scalars stay as they are."""
@@ -68,6 +75,14 @@ class Counts:
 
 
 COUNT_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Counts))
+
+AUXILIARY_COUNTS: tuple[str, ...] = (
+    "async_copy_read_requests",
+    "async_copy_read_sectors",
+    "shared_load_predicated_off",
+    "shared_store_predicated_off",
+)
+"""Counts on which no time depends: with others they make up what some hardware counters hold."""
 
 INSTRUCTION_CLASSES: tuple[str, ...] = (
     "fp32_fma",

@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compiler import CompileRequest, Resources, content_key
-from .counts import COUNT_NAMES, Counts
+from .counts import AUXILIARY_COUNTS, COUNT_NAMES, Counts
 from .errors import InputError
 from .facts import CACHE_COUNTS, Facts
 from .prediction import plain
 
 KEY_CHARACTERS = 24
 RESOURCE_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Resources))
-STORED_COUNTS: tuple[str, ...] = tuple(name for name in COUNT_NAMES if name not in CACHE_COUNTS)
+STORED_COUNTS: tuple[str, ...] = tuple(name for name in COUNT_NAMES if name not in (*CACHE_COUNTS, *AUXILIARY_COUNTS))
 _COLUMNS = (*RESOURCE_NAMES, *STORED_COUNTS, "loop_code_bytes")
 
 

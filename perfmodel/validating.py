@@ -108,7 +108,7 @@ def validate_under(
         fidelity=fidelity,
         rejected=rejected,
         accuracy=accuracy(told.seconds[rows], measurements.time_s[rows]),
-        counts=count_agreement(counted, measured_counts(measurements.columns.iloc[rows])),
+        counts=count_agreement(counted, measured_counts(measurements.columns.iloc[rows]), under.gpu.l2_bytes),
         notes=_notes(told, measurements),
     )
 

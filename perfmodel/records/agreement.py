@@ -9,22 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..counts import Counts
-from .metrics import MeasuredCount
+from .metrics import WRITTEN_BACK, MeasuredCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountAgreement:
-    """One count over ``n`` launches; errors are |predicted − measured| / max(measured, 1), as fractions."""
+    """One count over ``n`` launches.
+
+    Relative errors are |predicted − measured| / measured, as fractions, over the launches of which the hardware counted
+    something; ``max_where_none`` is the largest number predicted for a launch of which it counted nothing.
+    """
 
     count: str
     n: int
     exact_fraction: float
     median_relative_error: float
     max_relative_error: float
+    max_where_none: float = 0.0
 
 
-def count_agreement(predicted: Counts, measured: Sequence[MeasuredCount]) -> tuple[CountAgreement, ...]:
+def count_agreement(
+    predicted: Counts, measured: Sequence[MeasuredCount], l2_bytes: float = 0.0
+) -> tuple[CountAgreement, ...]:
     """Agreement of every measured count; launches that were not counted are left out, counts without any too.
+
+    Bytes written to DRAM are compared only for launches that write more than ``l2_bytes``: what a launch writes stays in
+    L2 until it is evicted, which the counter of a smaller launch does not see.
 
     >>> measured = MeasuredCount(count="barriers", metrics=(), launches=np.array([4.0, 8.0, np.nan]))
     >>> count_agreement(Counts(barriers=np.array([4.0, 6.0, 1.0])), [measured])[0].max_relative_error
@@ -32,28 +42,23 @@ def count_agreement(predicted: Counts, measured: Sequence[MeasuredCount]) -> tup
     """
     found = []
     for entry in measured:
-        values = np.broadcast_to(np.asarray(getattr(predicted, entry.count), np.float64), entry.launches.shape)
+        values = entry.predicted(predicted)
         counted = np.isfinite(entry.launches)
+        if entry.count == WRITTEN_BACK:
+            counted &= values > l2_bytes
         if counted.any():
             found.append(_agreement(entry.count, values[counted], entry.launches[counted]))
     return tuple(found)
 
 
-def relative_errors(predicted: NDArray[np.float64], measured: NDArray[np.float64]) -> NDArray[np.float64]:
-    """|predicted − measured| / max(measured, 1): where the hardware counted nothing, the predicted number itself.
-
-    >>> relative_errors(np.array([0.0, 7.0, 3.0]), np.array([0.0, 0.0, 2.0])).tolist()
-    [0.0, 7.0, 0.5]
-    """
-    return np.abs(predicted - measured) / np.maximum(np.abs(measured), 1.0)
-
-
 def _agreement(count: str, predicted: NDArray[np.float64], measured: NDArray[np.float64]) -> CountAgreement:
-    errors = relative_errors(predicted, measured)
+    some = measured != 0.0
+    errors = np.abs(predicted[some] - measured[some]) / measured[some]
     return CountAgreement(
         count=count,
-        n=len(errors),
-        exact_fraction=float(np.mean(errors == 0.0)),
-        median_relative_error=float(np.median(errors)),
-        max_relative_error=float(np.max(errors)),
+        n=len(measured),
+        exact_fraction=float(np.mean(predicted == measured)),
+        median_relative_error=float(np.median(errors)) if len(errors) else 0.0,
+        max_relative_error=float(np.max(errors, initial=0.0)),
+        max_where_none=float(np.max(np.abs(predicted[~some]), initial=0.0)),
     )

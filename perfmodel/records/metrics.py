@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..counts import Counts
 from ..definitions import SECTOR_BYTES
 
 if TYPE_CHECKING:
@@ -17,20 +18,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSum:
-    """A count as hardware gives it: the sum of some metrics, times a factor."""
+    """A count as hardware gives it: the sum of some metrics, times a factor.
+
+    ``also`` names further counts that the metrics hold: what is predicted of all of them together is what is measured.
+    """
 
     count: str
     metrics: tuple[str, ...]
+    also: tuple[str, ...] = ()
     factor: float = 1.0
 
 
-def _metric(count: str, *metrics: str, factor: float = 1.0) -> MetricSum:
-    return MetricSum(count=count, metrics=metrics, factor=factor)
+def _metric(count: str, *metrics: str, also: tuple[str, ...] = (), factor: float = 1.0) -> MetricSum:
+    return MetricSum(count=count, metrics=metrics, also=also, factor=factor)
+
+
+WRITTEN_BACK = "dram_write_bytes"
+"""The count that a counter shows late: what is written stays in L2 until it is evicted, perhaps after the launch."""
 
 
 METRIC_SUMS: tuple[MetricSum, ...] = (
-    _metric("global_load_requests", "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"),
-    _metric("global_load_sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"),
+    _metric(
+        "global_load_requests",
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+        also=("async_copy_read_requests",),
+    ),
+    _metric(
+        "global_load_sectors",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        also=("async_copy_read_sectors",),
+    ),
     _metric("global_store_requests", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"),
     _metric("global_store_sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"),
     _metric(
@@ -38,8 +55,16 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
         "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
         "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
     ),
-    _metric("shared_load_requests", "smsp__inst_executed_op_shared_ld.sum"),
-    _metric("shared_store_requests", "smsp__inst_executed_op_shared_st.sum"),
+    _metric(
+        "shared_load_requests",
+        "smsp__inst_executed_op_shared_ld.sum",
+        also=("shared_load_predicated_off",),
+    ),
+    _metric(
+        "shared_store_requests",
+        "smsp__inst_executed_op_shared_st.sum",
+        also=("shared_store_predicated_off",),
+    ),
     _metric("shared_load_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
     _metric("shared_store_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"),
     _metric("async_copy_requests", "smsp__inst_executed_op_ldgsts.sum"),
@@ -80,11 +105,20 @@ ACTIVITY_METRICS: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCount:
-    """One count as the hardware counted it, for n launches; NaN where a launch was not counted."""
+    """One count as the hardware counted it, for n launches; NaN where a launch was not counted.
+
+    ``also`` names counts that were counted with it.
+    """
 
     count: str
     metrics: tuple[str, ...]
     launches: NDArray[np.float64]
+    also: tuple[str, ...] = ()
+
+    def predicted(self, counts: Counts) -> NDArray[np.float64]:
+        """What the counts say of it, for each launch."""
+        total = sum(np.asarray(getattr(counts, name), np.float64) for name in (self.count, *self.also))
+        return np.broadcast_to(np.asarray(total, np.float64), self.launches.shape)
 
 
 def measured_counts(columns: pd.DataFrame) -> tuple[MeasuredCount, ...]:
@@ -98,7 +132,9 @@ def measured_counts(columns: pd.DataFrame) -> tuple[MeasuredCount, ...]:
     for entry in METRIC_SUMS:
         if entry.count not in found and all(metric in columns for metric in entry.metrics):
             launches = columns[list(entry.metrics)].to_numpy(dtype=np.float64).sum(axis=1) * entry.factor
-            found[entry.count] = MeasuredCount(count=entry.count, metrics=entry.metrics, launches=launches)
+            found[entry.count] = MeasuredCount(
+                count=entry.count, metrics=entry.metrics, launches=launches, also=entry.also
+            )
     return tuple(found.values())
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..compiler.sass import SASS_CLASSES, CodeProfile
 from ..counts import INSTRUCTION_CLASSES, Counts
 from ..errors import SimulationError
-from .executed_graphs import ACCESS_KEYS, FEATURES, machine_graph, ptx_graph
+from .executed_graphs import ACCESS_CLASSES, ACCESS_KEYS, FEATURES, machine_graph, ptx_graph
 from .executed_local import local_sectors
 from .executed_match import Alignment, Match, align
 from .executed_regions import Region, region_tree
@@ -41,7 +41,8 @@ class ExecutedCode:
 
     ``counts`` holds ``warp_instructions``, the classes of ``INSTRUCTION_CLASSES``, ``constant_load_requests`` and
     local sectors; the other memory requests are the simulation's. An instruction that is issued with all lanes
-    predicated off is no request and counts as ``control``. ``block_executions`` has one element for each basic block
+    predicated off is no request and counts as ``control``; for shared memory ``counts`` says how many they are, the
+    ``@!PT LDS`` before an asynchronous copy among them. ``block_executions`` has one element for each basic block
     of the machine code. ``exact`` says that loops and branches of PTX and machine code correspond one to one and
     that all accesses agree; ``disagreements`` names those that do not.
     """
@@ -185,16 +186,20 @@ def _disagreements(
     return tuple(found)
 
 
+def _predicated_off(issued: float, execution: PtxExecution, name: str) -> float:
+    """Accesses of a class that are issued with no lane active."""
+    return max(issued - sum(number for (kind, _), number in execution.requests.items() if kind == name), 0.0)
+
+
 def _counts(profile: CodeProfile, executions: NDArray[np.float64], execution: PtxExecution) -> Counts:
     decoded, flow = profile.decoded, profile.flow
     assert decoded is not None
     assert flow is not None
-    times = np.where(decoded.never, 0.0, executions[flow.block_of_instruction()])
+    times = executions[flow.block_of_instruction()]
     by_class = np.bincount(decoded.class_index, weights=times, minlength=len(SASS_CLASSES))
     totals = dict(zip(SASS_CLASSES, by_class, strict=True))
-    for name in {name for name, _ in ACCESS_KEYS}:
-        requests = sum(number for (kind, _), number in execution.requests.items() if kind == name)
-        totals["control"] += max(totals[name] - requests, 0.0)
+    off = {name: _predicated_off(totals[name], execution, name) for name in ACCESS_CLASSES}
+    totals["control"] += sum(off.values())
     sectors = {
         name: local_sectors(decoded, times, name, execution.requests, ptx, execution.threads_per_block)
         for name, ptx in (
@@ -205,6 +210,8 @@ def _counts(profile: CodeProfile, executions: NDArray[np.float64], execution: Pt
     return Counts(
         warp_instructions=times.sum(),
         constant_load_requests=totals["constant_load"],
+        shared_load_predicated_off=off["shared_load"],
+        shared_store_predicated_off=off["shared_store"],
         local_load_sectors=sectors["local_load"],
         local_store_sectors=sectors["local_store"],
         **{name: totals[name] for name in INSTRUCTION_CLASSES},

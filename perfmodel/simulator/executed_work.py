@@ -33,8 +33,20 @@ _CLASS_OF_ACCESS: Mapping[tuple[Action, Space], str] = {
 }
 
 
+_OF_MACHINE_CODE = (
+    *INSTRUCTION_CLASSES,
+    "warp_instructions",
+    "constant_load_requests",
+    "shared_load_predicated_off",
+    "shared_store_predicated_off",
+    "local_load_sectors",
+    "local_store_sectors",
+)
+"""Counts that the hardware takes from the instructions it executes; the others are those of the executed PTX."""
+
+
 @lru_cache(maxsize=4)
-def _parsed(ptx: str) -> Module:
+def parsed(ptx: str) -> Module:
     """The module of a PTX text; one text serves several architectures, and its translation goes with the module."""
     return parse_module(ptx)
 
@@ -65,7 +77,7 @@ def executed_work(
     Raises:
         SimulationError: the kernel cannot be executed on the CPU.
     """
-    module = _parsed(compiled.ptx)
+    module = parsed(compiled.ptx)
     counted = count_launch(module, compiled.kernel_name, launch, call, all_blocks=all_blocks, seed=seed)
     facts = facts_of(compiled, counted, launch)
     return facts if gpu is None else with_caches(facts, compiled, counted, launch, call, gpu, seed=seed)
@@ -84,7 +96,7 @@ def with_caches(
     """The facts with the traffic behind L1 on a GPU put in."""
     profile = compiled.profile()
     code = None if profile.estimated else code_of(profile, counted, launch)
-    module, name = _parsed(compiled.ptx), compiled.kernel_name
+    module, name = parsed(compiled.ptx), compiled.kernel_name
     found = memory_hierarchy(
         module, name, launch, call, gpu, facts.counts, facts.resources, profile, code, shape=counted.shape, seed=seed
     )
@@ -97,7 +109,7 @@ def executed_work_each(kernels: Sequence[CompiledKernel], launch: Launch, call: 
     counted: dict[str, LaunchCounts] = {}
     for kernel in kernels:
         if kernel.ptx not in counted:
-            counted[kernel.ptx] = count_launch(_parsed(kernel.ptx), kernel.kernel_name, launch, call)
+            counted[kernel.ptx] = count_launch(parsed(kernel.ptx), kernel.kernel_name, launch, call)
     return [facts_of(kernel, counted[kernel.ptx], launch) for kernel in kernels]
 
 
@@ -134,12 +146,10 @@ def code_of(profile: CodeProfile, counted: LaunchCounts, launch: Launch) -> Exec
 
 
 def joined_counts(counted: LaunchCounts, code: ExecutedCode | None) -> Counts:
-    """Accesses as executed in PTX, instructions and local memory as executed by the hardware."""
+    """Accesses as executed in PTX; instructions and local memory as executed by the hardware."""
     if code is None:
         return counted.counts
-    names = (*INSTRUCTION_CLASSES, "warp_instructions", "constant_load_requests", "local_load_sectors")
-    taken = {name: float(np.asarray(getattr(code.counts, name))) for name in (*names, "local_store_sectors")}
-    return replace(counted.counts, **taken)
+    return replace(counted.counts, **{name: float(np.asarray(getattr(code.counts, name))) for name in _OF_MACHINE_CODE})
 
 
 def _notes(profile: CodeProfile, code: ExecutedCode | None) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Periods of block indices: how far apart along each axis blocks lie alike relative to sectors and lines of memory.
 
 Blocks that execute the same accesses touch different numbers of sectors when their addresses differ modulo a line. The difference
-repeats along each axis of the grid with a period that divides 32 (a line is 32 words).
+repeats along each axis of the grid with a period that divides 32 (a line is 32 words), or, where a block's work may begin in one
+image or row and end in the next, with the number of blocks after which it does so at the same place.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from .launch_boxes import Box, Executed
 MAX_PERIOD = 32
 FIRST_LINE = 9
 """Blocks along an axis that are looked at first: enough to see a period of 4 repeat twice."""
-_CHECKS = 4
+_CHECKS = 96
+"""Blocks drawn for checking from all boxes together; blocks that touch more sectors than others may be few."""
+_FEWEST_CHECKS = 4
+_LINES = (64, 128, 256)
+"""Blocks along an axis that are looked at for any period, in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +73,29 @@ def aligned_totals(
         [max(_period(part, axis, executed, columns) for part in pair) for axis, pair in enumerate(by_axis)]
         for by_axis in lines
     ]
-    offsets = [_offsets(period) for period in periods]
-    checked = [box.draw(_CHECKS, rng) for box in boxes]
-    executed.at(np.concatenate([*(o + box.low for o, box in zip(offsets, boxes, strict=True)), *checked]))
+    blocks = sum(box.size for box in boxes)
+    checked = [box.draw(max(_FEWEST_CHECKS, -(-_CHECKS * box.size // blocks)), rng) for box in boxes]
+    corners = (_offsets(period) + box.low for period, box in zip(periods, boxes, strict=True))
+    executed.at(np.concatenate([*corners, *checked]))
+    found = [_sums(*each, executed, columns) for each in zip(boxes, periods, checked, strict=True)]
     return [
-        _sums(box, period, offset, check, executed, columns)
-        for box, period, offset, check in zip(boxes, periods, offsets, checked, strict=True)
+        totals if totals.exact else _of_any_period(box, check, executed, columns)
+        for box, check, totals in zip(boxes, checked, found, strict=True)
     ]
+
+
+def _of_any_period(box: Box, checked: NDArray[np.int64], executed: Executed, columns: slice) -> AlignedTotals:
+    """Totals of a box whose rows repeat with other periods than powers of two."""
+    periods = []
+    for axis, extent in enumerate(box.extents):
+        for length in _LINES:
+            rows = executed.at(line_of(box, axis, length))[:, columns]
+            repeating = (p for p in range(1, len(rows) // 2 + 1) if (rows[p:] == rows[:-p]).all())
+            period = next(repeating, len(rows))
+            if period < len(rows) or len(rows) == extent:
+                break
+        periods.append(period)
+    return _sums(box, periods, checked, executed, columns)
 
 
 def _elsewhere(box: Box, axis: int, rng: np.random.Generator) -> Box:
@@ -89,13 +110,9 @@ def _offsets(periods: list[int]) -> NDArray[np.int64]:
 
 
 def _sums(
-    box: Box,
-    periods: list[int],
-    offsets: NDArray[np.int64],
-    checked: NDArray[np.int64],
-    executed: Executed,
-    columns: slice,
+    box: Box, periods: list[int], checked: NDArray[np.int64], executed: Executed, columns: slice
 ) -> AlignedTotals:
+    offsets = _offsets(periods)
     weights = np.ones(len(offsets))
     for axis, period in enumerate(periods):
         weights *= (box.extents[axis] - offsets[:, axis] + period - 1) // period

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 _PROBES = 16
 _CHECKS = 6
-_LONG = 32
+_LONG = 4
 """Axes of fewer blocks are left as they are."""
 FirstStores = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """First addresses that blocks store to, by linear index; negative for a block that stores nothing."""

@@ -114,6 +114,8 @@ def launch_counts(kernel: Kernel, counts: tuple[InstructionCount, ...], visits: 
         shared_bank_conflicts=float(sum(shared) - sum(ideal)),
         async_copy_requests=float(_of(counts, copy, Space.SHARED, "requests")),
         async_copy_wavefronts=float(_of(counts, copy, Space.SHARED, "wavefronts")),
+        async_copy_read_requests=float(_of(counts, copy, Space.GLOBAL, "requests")),
+        async_copy_read_sectors=float(_of(counts, copy, Space.GLOBAL, "sectors")),
         constant_load_requests=float(_of(counts, load, Space.CONSTANT, "requests")),
         local_load_sectors=float(_of(counts, load, Space.LOCAL, "sectors")),
         local_store_sectors=float(_of(counts, store, Space.LOCAL, "sectors")),

@@ -10,7 +10,16 @@ from .compiled_facts import CodeFacts
 from .design import IMAGES, Copy, Design, Rows
 from .problem import Ssim
 from .tiling import tiling
-from .traffic import CopyAccesses, local_accesses, map_stores, patch_sectors, pixel_reads, row_copies, shared_accesses
+from .traffic import (
+    NO_LOADS,
+    CopyAccesses,
+    local_accesses,
+    map_stores,
+    patch_sectors,
+    pixel_reads,
+    row_copies,
+    shared_accesses,
+)
 
 
 def closed_form(problem: Ssim, design: Design, facts: CodeFacts, gpu: Gpu) -> Counts:
@@ -34,6 +43,8 @@ def closed_form(problem: Ssim, design: Design, facts: CodeFacts, gpu: Gpu) -> Co
         shared_load_wavefronts=float(shared.load_wavefronts),
         shared_store_wavefronts=float(shared.store_wavefronts + copies.stores),
         async_copy_wavefronts=float(copies.asynchronous),
+        async_copy_read_requests=float(copies.copied.requests),
+        async_copy_read_sectors=float(copies.copied.sectors),
         local_load_sectors=float(local.load_sectors),
         local_store_sectors=float(local.store_sectors),
         warp_instructions=float(sum(requests.values()) + sum(classes.values()) + local.requests),
@@ -52,7 +63,7 @@ def copies_asynchronously(gpu: Gpu) -> bool:
 def _pixel_accesses(problem: Ssim, design: Design, gpu: Gpu) -> CopyAccesses:
     """How pixels get to shared memory; patches are loaded whole, their stores are counted with the shared accesses."""
     if design.copy is Copy.LOAD:
-        return CopyAccesses(asynchronous=0, loads=pixel_reads(problem, design), stores=0)
+        return CopyAccesses(asynchronous=0, loads=pixel_reads(problem, design), copied=NO_LOADS, stores=0)
     return row_copies(problem, design, copies_asynchronously(gpu))
 
 

@@ -48,10 +48,14 @@ def patch_sectors(problem: Ssim, design: Design) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyAccesses:
-    """How the rows that a warp walks down get to shared memory: copies, or loads and stores, and stores of zeros."""
+    """How the rows that a warp walks down get to shared memory: copies, or loads and stores, and stores of zeros.
+
+    ``copied`` is what the asynchronous copies read; those beyond the image read nothing.
+    """
 
     asynchronous: int
     loads: GlobalAccesses
+    copied: GlobalAccesses
     stores: int
 
 
@@ -67,8 +71,8 @@ def row_copies(problem: Ssim, design: Design, asynchronous: bool) -> CopyAccesse
     everywhere = tiling(problem, design).block_channels * design.patch_height * design.segments * IMAGES
     issued = reads.requests if design.copy is Copy.GUARDED else everywhere
     if asynchronous:
-        return CopyAccesses(asynchronous=issued, loads=NO_LOADS, stores=zeros)
-    return CopyAccesses(asynchronous=0, loads=reads, stores=issued + zeros)
+        return CopyAccesses(asynchronous=issued, loads=NO_LOADS, copied=reads, stores=zeros)
+    return CopyAccesses(asynchronous=0, loads=reads, copied=NO_LOADS, stores=issued + zeros)
 
 
 def zero_stores(problem: Ssim, design: Design) -> int:

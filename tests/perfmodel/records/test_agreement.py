@@ -1,10 +1,12 @@
 """Predicted counts beside measured ones."""
 
 import numpy as np
+import pandas as pd
+import pytest
 
 from perfmodel.counts import Counts
 from perfmodel.records.agreement import CountAgreement, count_agreement
-from perfmodel.records.metrics import MeasuredCount
+from perfmodel.records.metrics import MeasuredCount, measured_counts
 
 
 def measured(count: str, *launches: float) -> MeasuredCount:
@@ -31,7 +33,21 @@ def test_nothing_counted_where_nothing_or_something_was_predicted() -> None:
         [measured("local_load_sectors", 0, 0), measured("local_store_sectors", 0, 5)],
     )
     assert (none.exact_fraction, none.max_relative_error) == (1.0, 0.0)
-    assert (some.exact_fraction, some.max_relative_error) == (0.5, 5.0)
+    assert (some.exact_fraction, some.max_relative_error, some.max_where_none) == (0.5, 0.0, 5.0)
+
+
+def test_what_a_metric_holds_besides_is_predicted_with_it() -> None:
+    frame = pd.DataFrame({"smsp__inst_executed_op_shared_ld.sum": [12.0, 20.0]})
+    predicted = Counts(shared_load_requests=np.array([10.0, 20.0]), shared_load_predicated_off=np.array([2.0, 1.0]))
+    (found,) = count_agreement(predicted, measured_counts(frame))
+    assert (found.exact_fraction, found.max_relative_error) == (0.5, pytest.approx(1 / 20))  # 10 + 2; 20 + 1 for 20
+
+
+def test_written_bytes_that_l2_may_keep_are_not_compared() -> None:
+    written = measured("dram_write_bytes", 0, 70)
+    (found,) = count_agreement(Counts(dram_write_bytes=np.array([50.0, 80.0])), [written], l2_bytes=60.0)
+    assert (found.n, found.max_relative_error) == (1, pytest.approx(80 / 70 - 1))
+    assert count_agreement(Counts(dram_write_bytes=50.0), [written], l2_bytes=60.0) == ()
 
 
 def test_count_that_no_launch_has_is_left_out() -> None:

@@ -93,6 +93,33 @@ extern "C" __global__ void wide(const float4 *a, float *out)
     out[threadIdx.x] = p[0] + p[1] + p[2] + p[3];
 }
 """
+PREDICATED = """
+extern "C" __global__ void predicated(const float *a, float *out, int n)
+{
+    __shared__ float patch[64];
+    const float x = a[threadIdx.x];
+    patch[threadIdx.x] = 0.0f;
+    __syncthreads();
+    if (threadIdx.x < n)
+        patch[threadIdx.x] = x;
+    __syncthreads();
+    out[blockIdx.x * 64 + threadIdx.x] = patch[63 - threadIdx.x];
+}
+"""
+COPIED = """
+extern "C" __global__ void copied(const float *a, float *out, int n)
+{
+    __shared__ float patch[64];
+    const unsigned to = (unsigned)__cvta_generic_to_shared(&patch[threadIdx.x]);
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 :: "r"(to), "l"(a + threadIdx.x), "r"(threadIdx.x < n ? 4 : 0));
+    asm volatile("cp.async.wait_all;");
+#endif
+    __syncthreads();
+    out[blockIdx.x * 64 + threadIdx.x] = patch[63 - threadIdx.x];
+}
+"""
 
 
 def work_of(source: str, architecture: str, launch: Launch, *arguments: np.generic | Buffer) -> Facts:
@@ -244,3 +271,29 @@ def test_hundreds_of_branches_that_all_became_predicates_are_aligned() -> None:
     found = align(machine, ptx)
     assert found.matches[0] == Match(0, 0)
     assert len(found.matches) == 2
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_shared_stores_without_an_active_lane_are_no_requests_but_executed(architecture: str) -> None:
+    launch = Launch(grid_x=3, block_x=64)
+    arguments = (floats("a", 64), floats("out", 192, output=True), np.int32(32))
+    facts = work_of(PREDICATED, architecture, launch, *arguments)
+    assert facts.counts.shared_store_requests == 3 * (2 + 1)  # the second warp stores 0 only
+    assert facts.counts.shared_store_predicated_off == 3
+    assert facts.counts.shared_load_predicated_off == 0
+    assert classes_sum_to_all(facts)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("architecture", "beside"), [("sm_80", 0), ("sm_90", 3)])
+def test_asynchronous_copies_that_only_fill_read_nothing(architecture: str, beside: int) -> None:
+    launch = Launch(grid_x=3, block_x=64)
+    arguments = (floats("a", 64), floats("out", 192, output=True), np.int32(9))
+    facts = work_of(COPIED, architecture, launch, *arguments)
+    assert facts.counts.async_copy_requests == 3 * 2
+    assert facts.counts.async_copy_read_requests == 3
+    assert facts.counts.async_copy_read_sectors == 3 * 2  # 9 floats are 36 bytes
+    assert facts.counts.global_load_requests == 0
+    assert facts.counts.shared_load_predicated_off == 3 * 2 * beside  # @!PT LDS before a copy from sm_90 on
+    assert classes_sum_to_all(facts)
