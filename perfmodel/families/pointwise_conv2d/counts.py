@@ -270,6 +270,8 @@ def closed_form(problem: PointwiseConv2d, found: Candidates, gpu: Gpu) -> Counts
         global_store_sectors=stored_sectors,
         shared_load_wavefronts=np.array([e.shared.load_wavefronts for e in entries]),
         shared_store_wavefronts=np.array([e.shared.store_wavefronts for e in entries]),
+        async_copy_read_requests=(1 - loaded) * np.array([e.filters.requests + e.inputs.requests for e in entries]),
+        async_copy_read_sectors=(1 - loaded) * np.array([e.filters.sectors + e.inputs.sectors for e in entries]),
         async_copy_wavefronts=np.array([e.shared.copy_wavefronts for e in entries]),
         shared_bank_conflicts=np.array([e.shared.conflicts for e in entries]),
         warp_instructions=sum(requests.values()) + sum(classes.values()),

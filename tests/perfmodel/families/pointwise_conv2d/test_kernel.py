@@ -31,6 +31,8 @@ EXACT = (
     "shared_bank_conflicts",
     "async_copy_requests",
     "async_copy_wavefronts",
+    "async_copy_read_requests",
+    "async_copy_read_sectors",
     "fp32_fma",
     "shuffles",
     "barriers",
