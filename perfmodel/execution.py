@@ -45,13 +45,15 @@ def executed_facts(family: Family[Any, Any], problem: Any, configuration: Any, g
 
     Raises ``CompileError`` or ``SimulationError`` where it cannot be compiled or executed.
     """
-    from .simulator.executed_work import executed_work
+    from .simulator.executed_work import executed_work, parsed
+    from .simulator.slowest_warp import slowest_warp, with_serial
 
     found = family.facts(problem, configuration, gpu)
     if found is None:
         launch, call = _launch_and_call(family, problem, configuration, gpu)
         kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture)
-        found = executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)
+        counted = executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)
+        found = with_serial(counted, slowest_warp(kernel, parsed(kernel.ptx), launch, call))
     keep_facts(_key(family, problem, configuration, gpu, fidelity), found)
     return found
 

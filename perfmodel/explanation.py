@@ -113,7 +113,9 @@ _MEANING = {
     "dram": "DRAM bandwidth",
     "local_memory": "traffic of spilled registers and stack arrays behind L1",
     "load_latency": "latency of loads that the resident blocks do not hide",
-    "compute_latency": "latency of the dependent multiply-adds that the resident blocks do not hide",
+    "compute_latency": "latency of the dependent instructions that the resident blocks do not hide",
+    "block_dispatch": "starting the blocks one after the other",
+    "empty_kernel": "the start and end of a kernel, whatever it does",
 }
 
 

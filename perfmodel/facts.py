@@ -20,7 +20,8 @@ class Facts:
 
     ``counts`` has every count that the execution gives; L2 and DRAM traffic are closed forms unless ``hierarchy`` says
     that caches were simulated. ``global_round_trips`` stands for the family's closed form where it is not None;
-    ``independent_chains``, of the executed machine code, stands in where there is no closed form.
+    ``independent_chains``, of the executed machine code, stands in where there is no closed form. ``warp_cycles`` as in
+    ``Work``, None where it is not known.
     """
 
     resources: Resources
@@ -31,6 +32,7 @@ class Facts:
     stand_in: bool = False
     global_round_trips: float | None = None
     independent_chains: float | None = None
+    warp_cycles: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -79,6 +81,7 @@ def refined_work(work: Work, facts: Sequence[Facts]) -> tuple[Work, NDArray[np.i
             [0.0 if fact.hierarchy else float(fact.resources.stack_bytes_per_thread) for fact in facts]
         ),
         global_round_trips=_round_trips(work, facts),
+        warp_cycles=np.array([np.nan if fact.warp_cycles is None else fact.warp_cycles for fact in facts]),
     )
     return refined, np.array([fact.resources.registers_per_thread for fact in facts], np.int32)
 

@@ -74,6 +74,8 @@ class Gpu:
     dram_latency_cycles: float
     fp32_latency_cycles: float
     launch_overhead_s: float
+    empty_kernel_s: float
+    block_dispatch_cycles: float
 
     @property
     def architecture(self) -> str:

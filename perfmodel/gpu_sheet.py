@@ -25,7 +25,9 @@ _HEAD_KEYS = ("base", "name", "device_names")
 _MAY_BE_ZERO = frozenset(
     {
         "barriers_per_sm",
+        "block_dispatch_cycles",
         "compute_capability",
+        "empty_kernel_s",
         "instruction_cache_l0_bytes",
         "launch_overhead_s",
         "shared_carve_outs_bytes",

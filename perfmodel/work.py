@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .counts import Counts
 from .launch import Launch
 
@@ -16,6 +18,8 @@ class Work:
     ``global_round_trips``: groups of global loads that a warp issues together and then waits for, one group after the
     other (the slowest warp of a block). ``loop_code_bytes``: code of the largest loop that a warp walks through more than
     once; code without a loop counts as 0. ``independent_chains``: accumulators of a thread that do not wait for one another.
+    ``warp_cycles``: cycles that the slowest warp of a block needs alone where memory behind L1 answers at once, by the
+    machine code's own schedule; NaN where that is not known.
     ``local_bytes_per_thread``: stack and spills whose traffic behind L1 is not in the counts yet.
     """
 
@@ -25,3 +29,4 @@ class Work:
     independent_chains: Any = 1.0
     loop_code_bytes: Any = 0.0
     local_bytes_per_thread: Any = 0.0
+    warp_cycles: Any = np.nan

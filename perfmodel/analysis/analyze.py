@@ -256,6 +256,7 @@ def work_of(launch: Launch, facts: Facts) -> Work:
         global_round_trips=0.0 if trips is None else trips,
         independent_chains=1.0 if chains is None else chains,
         loop_code_bytes=facts.loop_code_bytes,
+        warp_cycles=np.nan if facts.warp_cycles is None else facts.warp_cycles,
     )
 
 

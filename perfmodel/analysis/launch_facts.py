@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..compiler import CompiledKernel
-from ..compiler.sass import CodeProfile
-from ..definitions import WARP_SIZE
 from ..facts import Facts
 from ..gpu import Gpu
 from ..launch import KernelCall, Launch
 from ..simulator import Budget, InstructionCount, Module
 from ..simulator.executed_work import code_of, facts_of
 from ..simulator.hierarchy import memory_hierarchy, with_hierarchy
-from ..simulator.launch_classes import LaunchCounts, count_launch
-from .round_trips import round_trips
-from .warp_visits import visits_of_warps
+from ..simulator.launch_classes import count_launch
+from ..simulator.slowest_warp import slowest_warp, with_serial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +78,12 @@ def launch_facts(
         seed=effort.seed,
         budget=effort.budget,
     )
-    visits = visits_of_warps(module, name, launch, call, counted.visits, effort.budget)
-    trips = _round_trips(profile, counted, launch, visits)
+    slowest = slowest_warp(compiled, module, launch, call, effort.budget)
     facts = replace(
-        base,
+        with_serial(base, slowest),
+        global_round_trips=slowest.round_trips,
         counts=with_hierarchy(counts, caches),
         hierarchy=True,
-        global_round_trips=trips,
         notes=(*base.notes, *caches.notes),
     )
     return LaunchFacts(
@@ -100,16 +92,3 @@ def launch_facts(
         blocks_executed=counted.blocks_executed,
         l1_hit_rate=caches.l1_hit_rate,
     )
-
-
-def _round_trips(
-    profile: CodeProfile, counted: LaunchCounts, launch: Launch, visits: Sequence[NDArray[np.float64]]
-) -> float:
-    """Round trips by the machine code; before sm_70, whose code is not decoded, one for each block of PTX that loads."""
-    if profile.estimated:
-        blocks = counted.kernel.blocks
-        loads = np.array([any(i.name == "ld" and "global" in i.parts for i in block.instructions) for block in blocks])
-        return max((float(one[loads].sum()) for one in visits), default=0.0)
-    single = replace(launch, grid_x=1, grid_y=1, grid_z=1, block_x=WARP_SIZE, block_y=1, block_z=1)
-    each = [code_of(profile, replace(counted, visits=one, requests={}), single) for one in visits]
-    return round_trips(profile, [code.block_executions for code in each])

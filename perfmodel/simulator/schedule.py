@@ -46,10 +46,11 @@ class Reconvergence(Enum):
 
 @dataclass(slots=True)
 class Tally:
-    """Executions of basic blocks by warps, in all and by block, and whether lanes of some warp parted."""
+    """Executions of basic blocks by warps, in all, by block and by warp of a block, and whether lanes of some warp parted."""
 
     visits: NDArray[np.int64]
     by_block: NDArray[np.int64] | None
+    by_warp: NDArray[np.int64] | None = None
     diverged: bool = False
 
 
@@ -151,6 +152,7 @@ class Scheduler:
     def _spend(self, unit: Unit, mask: Mask | None, whole: bool) -> None:
         warps = self.batch.threads // WARP_SIZE
         if mask is None:
+            running: Any = True
             count = self.batch.rows * warps
             per_row: Any = warps
         else:
@@ -163,6 +165,8 @@ class Scheduler:
             self.tally.visits[unit.block] += count
             if self.tally.by_block is not None:
                 self.tally.by_block[self.batch.positions, unit.block] += per_row
+            if self.tally.by_warp is not None:
+                self.tally.by_warp[self.batch.positions, :, unit.block] += running
         self.limits.spend(count * length)
 
     def _parts_a_warp(self, mask: Mask) -> bool:

@@ -65,7 +65,8 @@ class Simulation:
     kernel: executions by warps with an active lane. ``outputs`` holds the output buffers after execution (in trace
     mode: none). ``completed`` is False where a fatal fault ended the simulation, which then is the last of ``faults``.
     ``diverged`` says that lanes of a warp parted, so that counts may depend on where they meet again: a run with
-    ``Reconvergence.LATE`` shows by how much.
+    ``Reconvergence.LATE`` shows by how much. ``per_warp``: visits by each warp, of shape
+    (blocks, warps of a block, basic blocks).
     """
 
     kernel: Kernel
@@ -79,6 +80,7 @@ class Simulation:
     completed: bool
     diverged: bool
     per_block: BlockTotals | None = field(default=None, repr=False)
+    per_warp: NDArray[np.int64] | None = field(default=None, repr=False)
 
     @cached_property
     def warp_instructions(self) -> int:
@@ -185,6 +187,7 @@ def simulate(
     observer: AccessObserver | None = None,
     check: bool = False,
     per_block: bool = False,
+    per_warp: bool = False,
     reconvergence: Reconvergence = Reconvergence.EARLY,
 ) -> Simulation:
     """Run thread blocks of one launch on the CPU and count what they do.
@@ -202,6 +205,7 @@ def simulate(
         and return a
             simulation that a fatal fault ended instead of raising it.
         per_block: also sum by block.
+        per_warp: also count the visits of each warp.
         reconvergence: where lanes of a warp that a branch parted meet again.
 
     Raises:
@@ -218,7 +222,9 @@ def simulate(
     environment = _environment(program, launch, contents, recorder, budget.faults, check)
     rows = _batch_rows(program, environment, budget)
     by_block = np.zeros((len(chosen), len(program.blocks)), np.int64) if per_block else None
-    tally = Tally(np.zeros(len(program.blocks), np.int64), by_block)
+    warps = -(-int(launch.threads_per_block) // WARP_SIZE)
+    by_warp = np.zeros((len(chosen), warps, len(program.blocks)), np.int64) if per_warp else None
+    tally = Tally(np.zeros(len(program.blocks), np.int64), by_block, by_warp)
     limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
     batches = (Batch(environment, chosen[start : start + rows], start) for start in range(0, len(chosen), rows))
     with np.errstate(all="ignore"):
@@ -235,6 +241,7 @@ def simulate(
         completed=not any(fault.kind in FATAL for fault in environment.faults),
         diverged=tally.diverged,
         per_block=None if by_block is None else BlockTotals(accesses=recorder.by_block or {}, visits=by_block),
+        per_warp=by_warp,
     )
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Coefficients:
     """Everything that is fitted; what is known of the hardware stands in the GPU's file instead."""
 
-    round_trip_cycles: float
-    """SM cycles that a warp waits for a group of global loads of the load phase."""
+    round_trip_latencies: float
+    """Latencies of the memory that answers which a warp waits for at each group of global loads."""
     block_start_cycles: float
     """SM cycles from the launch of a block to its first load, and from its last store to its end."""
     fma_issue_cycles: float

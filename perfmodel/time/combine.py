@@ -22,8 +22,9 @@ Floats = NDArray[np.float64]
 class Terms:
     """Time of every resource if it were alone, in seconds; arrays of shape ``(n,)`` or numbers.
 
-    ``load_latency`` and ``compute_latency`` are what the resident blocks cannot hide by themselves; ``local_memory`` adds to
-    the rest, because the few warps that spill wait for it; ``launch_overhead`` stands beside the device time.
+    ``load_latency`` and ``compute_latency`` are what the resident blocks cannot hide by themselves; ``block_dispatch`` is
+    starting all blocks one after the other; ``local_memory`` adds to the rest, because the few warps that spill wait for it,
+    and so does ``empty_kernel``, what a kernel that does nothing takes; ``launch_overhead`` stands beside the device time.
     """
 
     arithmetic: Any
@@ -37,6 +38,8 @@ class Terms:
     local_memory: Any
     load_latency: Any
     compute_latency: Any
+    block_dispatch: Any
+    empty_kernel: Any
     launch_overhead: Any
 
     def at(self, index: int) -> Terms:
@@ -117,22 +120,27 @@ def launch_seconds(
 
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
     barriers = counts.barriers / warps
-    load = work.global_round_trips * coefficients.round_trip_cycles + coefficients.block_start_cycles
+    trip = terms.round_trip_cycles(counts, executed / resident, gpu, coefficients)
+    load = work.global_round_trips * trip + coefficients.block_start_cycles
     load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu, coefficients)
     chain = counts.fp32_fma / warps * coefficients.fma_issue_cycles
-    compute = p_norm(3.0, chain, coefficients.compute_share * demand / np.maximum(executed, 1))
+    alone = np.where(np.isnan(work.warp_cycles), chain, work.warp_cycles)
+    compute = p_norm(3.0, alone, coefficients.compute_share * demand / np.maximum(executed, 1))
     load_latency = kept("load_latency", load * executed / resident)
     compute_latency = kept("compute_latency", compute * executed / resident)
     queue = coefficients.contention * demand * (resident - 1) / resident
     sharpness = 1 + coefficients.latency_norm * resident**coefficients.latency_norm_growth
-    sm_cycles = p_norm(sharpness, demand, load_latency + compute_latency + queue)
+    dispatch = kept("block_dispatch", blocks * gpu.block_dispatch_cycles)
+    first_wave = dispatch * np.minimum(1.0, resident / np.maximum(executed, 1))
+    sm_cycles = p_norm(sharpness, demand, load_latency + compute_latency + queue + first_wave)
 
     l2 = kept("l2", terms.l2_seconds(counts, gpu, coefficients))
     dram = kept("dram", terms.dram_seconds(counts, gpu, coefficients))
     spilled = local_traffic(work, resident, gpu)
     local = np.maximum(terms.l2_seconds(spilled, gpu, coefficients), terms.dram_seconds(spilled, gpu, coefficients))
     local = kept("local_memory", local)
-    total = p_norm(1 + coefficients.memory_norm, sm_cycles / clock, l2, dram) + local
+    empty = kept("empty_kernel", gpu.empty_kernel_s)
+    total = p_norm(1 + coefficients.memory_norm, sm_cycles / clock, l2, dram, dispatch / clock) + local + empty
     parts = Terms(
         arithmetic=arithmetic / clock,
         slow_pipes=slow / clock,
@@ -145,6 +153,8 @@ def launch_seconds(
         local_memory=local,
         load_latency=load_latency / clock,
         compute_latency=compute_latency / clock,
+        block_dispatch=dispatch / clock,
+        empty_kernel=empty,
         launch_overhead=gpu.launch_overhead_s,
     )
     return total, parts

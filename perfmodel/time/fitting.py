@@ -17,7 +17,7 @@ from .combine import launch_seconds
 Floats = NDArray[np.float64]
 
 PRIOR = Coefficients(
-    round_trip_cycles=330.0,
+    round_trip_latencies=1.0,
     block_start_cycles=800.0,
     fma_issue_cycles=2.5,
     compute_share=0.5,
@@ -55,7 +55,7 @@ ARCHITECTURAL = frozenset(
         "fma_issue_cycles",
         "latency_norm",
         "latency_norm_growth",
-        "round_trip_cycles",
+        "round_trip_latencies",
         "sector_cycles",
     }
 )

@@ -71,6 +71,20 @@ def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Float
     return np.asarray((sectors + local) * per_sector / gpu.sm_count, np.float64)
 
 
+def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Cycles from a group of global loads to the use of what it loaded: the latency of L2, that of DRAM for first touches.
+
+    Blocks of the first wave load together what nobody has loaded before, and all wait for DRAM; over many waves the part
+    that does is the part of the sectors that L2 has to fetch. ``waves``: blocks of an SM over those resident at once.
+    """
+    fetched = np.asarray(counts.dram_read_bytes / (SECTOR_BYTES * np.maximum(counts.l2_read_sectors, 1.0)))
+    fetched = np.minimum(fetched, 1.0)
+    first = np.where(np.asarray(counts.dram_read_bytes) > 0, 1.0 / np.maximum(waves, 1.0), 0.0)
+    from_dram = fetched + (1.0 - fetched) * first
+    latency = gpu.l2_latency_cycles + from_dram * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
+    return np.asarray(coefficients.round_trip_latencies * latency, np.float64)
+
+
 def barrier_cycles(warps_per_block: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
     """Cycles from a block's first arrival at a barrier to its first use of what it waited for.
 

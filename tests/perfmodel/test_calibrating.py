@@ -120,7 +120,7 @@ def test_command_writes_a_calibration_that_predictions_take(
     assert run([*arguments, "--output", str(output), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["datasets"]["t4-1"]["runs"] == 120
-    assert document["coefficients"]["round_trip_cycles"]["value"] > 0
+    assert document["coefficients"]["round_trip_latencies"]["value"] > 0
     assert load_calibration(UNDER.gpu, str(output)).evidence is Evidence.CALIBRATED
     assert run([*arguments, "--gpu", "t4", "--output", str(output)]) == 2
     assert "2 times --gpu and 1 times --measurements" in capsys.readouterr().err

@@ -19,6 +19,7 @@ FIELDS = [field.name for field in fields(Gpu) if field.name not in ("id", "name"
 PUBLISHED = (
     *("data sheet", "product brief", "whitepaper", "CUDA C++ Programming Guide", "Tuning Guide", "cuda_occupancy.h"),
     *("deviceQuery", "cudaDeviceProp", "machine_parameters.csv", "TechPowerUp", "arXiv:", "GTC S"),
+    "micro-benchmark",
 )
 KIB = 1024
 

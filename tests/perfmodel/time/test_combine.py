@@ -21,6 +21,7 @@ from perfmodel.time.combine import (
     p_norm,
 )
 from perfmodel.time.fitting import PRIOR
+from perfmodel.time.terms import round_trip_cycles
 from perfmodel.work import Work
 
 GPU = load_gpu("rtx-2080-ti")
@@ -126,7 +127,8 @@ def test_more_round_trips_and_longer_loops_are_never_faster(trips: float, growth
 
 def test_the_clock_moves_the_sm_and_not_the_memory() -> None:
     compute, memory = work(fp32_fma=1e9, warp_instructions=1e9), work(dram_read_bytes=1e9)
-    assert seconds(compute, clock_hz=2e9) == pytest.approx(seconds(compute, clock_hz=1e9) / 2)
+    fast, slow = (seconds(compute, clock_hz=hz) - GPU.empty_kernel_s for hz in (2e9, 1e9))
+    assert fast == pytest.approx(slow / 2)
     assert seconds(memory, clock_hz=2e9) == pytest.approx(seconds(memory, clock_hz=1e9), rel=1e-3)
 
 
@@ -168,3 +170,34 @@ def test_a_term_left_out_is_zero_and_makes_nothing_slower(name: str) -> None:
     assert float(getattr(terms, name)) > 0
     assert float(getattr(left, name)) == 0
     assert 0 < float(less) < float(whole)
+
+
+def test_a_round_trip_ends_at_the_memory_that_answers() -> None:
+    """Warm: L2. First wave of a cold launch: DRAM. Many waves over data that blocks share: in between."""
+
+    def trip(dram_sectors: float, waves: float) -> float:
+        counts = Counts(l2_read_sectors=1e6, dram_read_bytes=32 * dram_sectors)
+        return float(round_trip_cycles(counts, waves, GPU, replace(PRIOR, round_trip_latencies=1.0)))
+
+    assert trip(0, 1) == GPU.l2_latency_cycles
+    assert trip(1e5, 1) == GPU.dram_latency_cycles
+    assert trip(1e6, 50) == GPU.dram_latency_cycles
+    # a tenth of the sectors from DRAM, and of the rest those of the first of ten waves: 0.1 + 0.9 / 10
+    share = 0.19
+    assert trip(1e5, 10) == pytest.approx((1 - share) * GPU.l2_latency_cycles + share * GPU.dram_latency_cycles)
+
+
+def test_short_blocks_are_bound_by_how_fast_they_start() -> None:
+    blocks = 10_000_000
+    total, terms = launch_seconds(work(blocks=blocks, threads=32), 16, GPU, PRIOR)
+    start = blocks * GPU.block_dispatch_cycles / GPU.boost_clock_hz
+    assert float(terms.block_dispatch) == pytest.approx(start)
+    assert float(total) > start
+
+
+def test_the_schedule_of_the_machine_code_stands_in_for_the_chain_of_multiply_adds() -> None:
+    base = work(blocks=SMS, fp32_fma=SMS * 8 * 100.0, warp_instructions=SMS * 8 * 300.0)
+    times = [seconds(replace(base, warp_cycles=cycles), resident=1) for cycles in (1e3, 1e4, 1e5)]
+    assert times == sorted(times)
+    added = (times[2] - times[1]) * GPU.boost_clock_hz
+    assert added == pytest.approx(9e4, rel=0.02)

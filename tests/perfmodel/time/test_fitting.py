@@ -14,8 +14,8 @@ from perfmodel.time.combine import launch_seconds
 from perfmodel.time.fitting import PRIOR, FitSet, fit
 from perfmodel.validation.selection import drawn
 
-TRUE = replace(PRIOR, round_trip_cycles=420.0, fma_issue_cycles=1.8, compute_share=0.3, demand_norm=2.2)
-FREE = ("round_trip_cycles", "fma_issue_cycles", "compute_share", "demand_norm")
+TRUE = replace(PRIOR, round_trip_latencies=1.3, fma_issue_cycles=1.8, compute_share=0.3, demand_norm=2.2)
+FREE = ("round_trip_latencies", "fma_issue_cycles", "compute_share", "demand_norm")
 FACTORS = {"rtx-2080-ti": 0.8, "rtx-3090": 1.25}
 """What the coefficient of each GPU's architecture is of the prior in made measurements."""
 NOISE, CLOCK_SCALE = 0.005, 1.12
@@ -80,7 +80,7 @@ def test_each_architecture_gets_its_own_and_a_third_one_what_they_share() -> Non
         own = found.coefficients_for(one.gpu)
         assert own.demand_norm == pytest.approx(truths[one.name].demand_norm, rel=0.05)
         assert own.demand_norm == found.architectures[one.gpu.architecture][name]
-        assert own.round_trip_cycles == found.coefficients.round_trip_cycles
+        assert own.round_trip_latencies == found.coefficients.round_trip_latencies
         error = abs(np.log(own.demand_norm / truths[one.name].demand_norm))
         assert error <= 3 * found.architecture_log_standard_errors[one.gpu.architecture][name]
     shared = found.coefficients_for(load_gpu("h200")).demand_norm

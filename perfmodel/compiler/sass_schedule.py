@@ -1,0 +1,137 @@
+"""The compiler's own schedule, read from the machine code: how long a warp alone needs, and how often it waits for memory.
+
+An instruction of sm_70 and newer carries, from bit 105 on, the cycles until the next one may issue (4 bits), yield (1), the
+scoreboard barrier that its result releases (3, 7 for none), the one that its operands release (3) and the mask of the
+barriers that it waits for (6). Source: Jia et al., "Dissecting the NVIDIA Volta GPU architecture via microbenchmarking"
+(2018), section 2.1; compared with compiled kernels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .sass import CodeProfile
+from .sass_flow import ControlFlow
+
+BARRIERS = 6
+NO_BARRIER = 7
+_STALL_BIT, _WRITE_BIT, _READ_BIT, _WAIT_BIT = 105 - 64, 110 - 64, 113 - 64, 116 - 64
+SHARED_LATENCY_CYCLES = 24
+"""From issue to result of a shared load or shuffle; 22 to 29 cycles on GPUs since Volta (micro-benchmark ``chase_shared``)."""
+L1_LATENCY_CYCLES = 33
+"""The same for a global load that hits in L1; 32 to 40 cycles on GPUs since Volta (micro-benchmark ``chase_global``)."""
+SLOW_LATENCY_CYCLES = 18
+"""The same for what else has no fixed latency: special functions, conversions, FP64, constants by index, special registers."""
+_OPERAND_CYCLES = 8
+"""Until a store or load has read its operands, so that their registers may be written again."""
+_COPY_GROUPS = 6
+"""Place of the groups of asynchronous copies beside the six barriers."""
+_NONE = -(10**6)
+_PASSES, _SETTLING_PASSES = 2, 3
+"""Walks over the code until what is in flight around loops has settled."""
+
+
+def fields(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], ...]:
+    """Stall cycles, barrier that the result releases, barrier that the operands release, and wait mask of instructions.
+
+    ``words`` has shape ``(n, 2)``, the low and the high half of each.
+    """
+    high = words[:, 1]
+
+    def field(bit: int, bits: int) -> NDArray[np.int64]:
+        return (high >> np.uint64(bit)).astype(np.int64) & ((1 << bits) - 1)
+
+    return field(_STALL_BIT, 4), field(_WRITE_BIT, 3), field(_READ_BIT, 3), field(_WAIT_BIT, 6)
+
+
+def lone_warp_cycles(profile: CodeProfile) -> NDArray[np.float64]:
+    """Cycles that a warp alone on its scheduler spends in each basic block, if global and local memory answered at once.
+
+    What the warp waits for there depends on caches and is counted apart, as round trips. Empty where the code is not
+    decoded.
+    """
+    decoded, flow = profile.decoded, profile.flow
+    if decoded is None or flow is None:
+        return np.zeros(0)
+    stall, write, read, mask = (values.tolist() for values in fields(decoded.words))
+    latency = np.full(len(stall), SLOW_LATENCY_CYCLES)
+    for name in ("shared_load", "shuffles", "atomics"):
+        latency[decoded.is_class(name)] = SHARED_LATENCY_CYCLES
+    for name in ("global_load", "global_reduction", "local_load", "async_copy"):
+        latency[decoded.is_class(name)] = 1
+    latencies = latency.tolist()
+    before = _predecessors(flow)
+    cycles = np.zeros(len(flow))
+    leaving = [[0] * BARRIERS for _ in range(len(flow))]
+    for _ in range(_PASSES):
+        for block in range(len(flow)):
+            release = [max(column) for column in zip(*(leaving[b] for b in before[block]), strict=True)] or [
+                0
+            ] * BARRIERS
+            now = 0
+            for index in range(int(flow.first[block]), int(flow.stop[block])):
+                waited = mask[index]
+                if waited:
+                    now = max(now, *(release[b] for b in range(BARRIERS) if waited >> b & 1))
+                if write[index] != NO_BARRIER and write[index] < BARRIERS:
+                    release[write[index]] = now + latencies[index]
+                if read[index] != NO_BARRIER and read[index] < BARRIERS:
+                    release[read[index]] = max(release[read[index]], now + _OPERAND_CYCLES)
+                now += max(stall[index], 1)
+            cycles[block] = now
+            leaving[block] = [max(0, time - now) for time in release]
+    return cycles
+
+
+def round_trips_of_blocks(profile: CodeProfile) -> NDArray[np.float64]:
+    """Groups of global loads that a warp issues together and then waits for, by the basic block in which the wait ends.
+
+    Loads that are in flight together cost one round trip. Empty where the code is not decoded.
+    """
+    decoded, flow = profile.decoded, profile.flow
+    if decoded is None or flow is None:
+        return np.zeros(0)
+    _, write, _, mask = fields(decoded.words)
+    loads = decoded.is_class("global_load") | decoded.is_class("global_reduction")
+    commits, drains = decoded.is_mnemonic("LDGDEPBAR"), decoded.is_mnemonic("DEPBAR")
+    before = _predecessors(flow)
+    waits = np.zeros(len(flow))
+    leaving = [[_NONE] * (BARRIERS + 1) for _ in range(len(flow))]
+    for _ in range(_SETTLING_PASSES):
+        for block in range(len(flow)):
+            flight = [max(column) for column in zip(*(leaving[b] for b in before[block]), strict=True)]
+            flight = flight or [_NONE] * (BARRIERS + 1)
+            waits[block] = 0
+            for index in range(int(flow.first[block]), int(flow.stop[block])):
+                waited = [b for b in range(BARRIERS) if mask[index] >> b & 1]
+                waited += [_COPY_GROUPS] if drains[index] else []
+                waits[block] += _wait(flight, waited)
+                if loads[index] and write[index] != NO_BARRIER:
+                    flight[write[index]] = 0
+                if commits[index]:
+                    flight[_COPY_GROUPS] = 0
+            leaving[block] = flight
+    return waits
+
+
+def _wait(flight: list[int], waited: list[int]) -> int:
+    """Let the barriers in ``waited`` pass: 1 if a load among them was issued after the last wait, else 0.
+
+    ``flight`` holds, for each barrier, how many waits ago its youngest load was issued, as a number of 0 or below.
+    """
+    newest = max((flight[b] for b in waited), default=_NONE)
+    for barrier in waited:
+        flight[barrier] = _NONE
+    if newest < 0:
+        return 0
+    for barrier, age in enumerate(flight):
+        flight[barrier] = age - 1 if age > _NONE else age
+    return 1
+
+
+def _predecessors(flow: ControlFlow) -> list[list[int]]:
+    before: list[list[int]] = [[] for _ in range(len(flow))]
+    for tail, head in flow.edges:
+        before[head].append(tail)
+    return before

@@ -1,0 +1,192 @@
+"""The accuracy table: its cases, their figures computed anew, and the text that stands in the manual."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfmodel.accuracy import Accuracy
+from perfmodel.conditions import conditions
+from perfmodel.families.registry import family
+from perfmodel.measured_runs import MeasuredRuns, dataset_name, measured_runs
+from perfmodel.prediction import Fidelity
+from perfmodel.records import read_measurements
+from perfmodel.studies.held_out import HeldOut, architectures_out, shapes_out
+from perfmodel.studies.learning_curve import DRAWS, learned
+from perfmodel.studies.report import percent, table
+from perfmodel.studies.what_if import sign_rates
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(__file__).with_name("accuracy_table.json")
+FAMILY = "tiled_conv2d"
+FILES = {
+    "rtx-2080-ti": "rtx-2080-ti.counters.csv",
+    "rtx-3090": "rtx-3090.csv",
+    "a100-pcie-40gb": "a100-pcie-40gb.csv",
+}
+WITH_LOCAL_BYTES = ("rtx-2080-ti", "rtx-3090")
+UNSPILLED = "tile_size_x * tile_size_y < 24 and local_bytes_per_thread == 0"
+SMALL_TILES = "tile_size_x * tile_size_y < 14"
+BEGIN, END = "<!-- accuracy table: begin -->", "<!-- accuracy table: end -->"
+MANUALS = (ROOT / "README.md", ROOT / "docs" / "accuracy.md")
+
+Figures = dict[str, float | None]
+"""Figures by name; None where the case has no such figure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A question of the table: which runs, and how they are told."""
+
+    name: str
+    title: str
+    gpus: tuple[str, ...]
+    where: str | None
+    tell: Callable[[Sequence[MeasuredRuns]], dict[str, Figures]]
+
+
+def data_of(folder: Path, gpus: Sequence[str], where: str | None) -> list[MeasuredRuns]:
+    """The published runs of some GPUs with their facts."""
+    return [_runs(folder, gpu, where) for gpu in gpus]
+
+
+@functools.cache
+def _runs(folder: Path, gpu: str, where: str | None) -> MeasuredRuns:
+    chosen, under = family(FAMILY), conditions(gpu)
+    rows = read_measurements(folder / FAMILY / FILES[gpu], chosen).drawn(where, None, 0)
+    return measured_runs(dataset_name(under.gpu, 1), chosen, rows, under, Fidelity.COMPILED)
+
+
+def figures_of(found: Accuracy) -> Figures:
+    """Those figures of an accuracy that the table shows."""
+    names = ("n", "mape", "mape_scaled", "kendall_tau", "regret_top1", "regret_top5")
+    return {name: float(getattr(found, name)) for name in names}
+
+
+def _held_out(told: Sequence[HeldOut]) -> dict[str, Figures]:
+    return {
+        one.data.runs.gpu.id: figures_of(one.accuracy)
+        | {"what_if": one.what_if.all.rate, "coverage": None if one.coverage is None else one.coverage.fraction}
+        for one in told
+    }
+
+
+def _shapes(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
+    return _held_out(shapes_out(data))
+
+
+def _architectures(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
+    return _held_out(architectures_out(data))
+
+
+def _residual(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
+    """Medians over the draws; ``n`` is the number of runs that were seen."""
+    found: dict[str, Figures] = {}
+    for one in data:
+        points = learned(one, 160, range(DRAWS), residual=True)
+        medians = {name: points.median(name) for name in ("mape", "mape_scaled", "kendall_tau")}
+        regrets = {name: points.median(name) for name in ("regret_top1", "regret_top5")}
+        found[one.runs.gpu.id] = {"n": 160.0} | medians | regrets
+    return found
+
+
+def _shipped(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
+    """What a user gets who fits nothing: the coefficients that ship."""
+    from perfmodel.accuracy import accuracy
+    from perfmodel.time.combine import launch_seconds
+
+    found: dict[str, Figures] = {}
+    for one in data:
+        runs, own = one.runs, conditions(one.runs.gpu).calibration.coefficients
+        seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, own)
+        signs = sign_rates(one.batch, one.problem_index, seconds, runs.seconds)
+        found[runs.gpu.id] = figures_of(accuracy(seconds, runs.seconds)) | {"what_if": signs.all.rate}
+    return found
+
+
+CASES = (
+    Case(
+        name="shapes",
+        title="launch shapes held out, nothing spilled, < 24 outputs a thread",
+        gpus=WITH_LOCAL_BYTES,
+        where=UNSPILLED,
+        tell=_shapes,
+    ),
+    Case(name="shapes-all", title="launch shapes held out, all runs", gpus=WITH_LOCAL_BYTES, where=None, tell=_shapes),
+    Case(
+        name="architecture",
+        title="fitted on the other of the two, data sheet only; nothing spilled, < 24 outputs",
+        gpus=WITH_LOCAL_BYTES,
+        where=UNSPILLED,
+        tell=_architectures,
+    ),
+    Case(
+        name="architecture-of-three",
+        title="fitted on the other two, data sheet only; < 14 outputs",
+        gpus=tuple(FILES),
+        where=SMALL_TILES,
+        tell=_architectures,
+    ),
+    Case(
+        name="residual",
+        title="160 runs drawn, residual learned, other shapes told; nothing spilled, < 24 outputs",
+        gpus=WITH_LOCAL_BYTES,
+        where=UNSPILLED,
+        tell=_residual,
+    ),
+    Case(
+        name="shipped", title="shipped coefficients, < 14 outputs", gpus=tuple(FILES), where=SMALL_TILES, tell=_shipped
+    ),
+    Case(name="shipped-all", title="shipped coefficients, all runs", gpus=tuple(FILES), where=None, tell=_shipped),
+)
+
+
+def read_golden() -> dict[str, dict[str, Figures]]:
+    """The committed figures: case, GPU, figure."""
+    found: dict[str, dict[str, Figures]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    return found
+
+
+def write_golden(case: str, figures: Mapping[str, Figures]) -> None:
+    """Put the figures of a case into the golden file and the table into the manuals."""
+    known = read_golden() if GOLDEN.exists() else {}
+    known[case] = {gpu: {name: _rounded(value) for name, value in of.items()} for gpu, of in figures.items()}
+    ordered = {one.name: known[one.name] for one in CASES if one.name in known}
+    GOLDEN.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    text = rendered(ordered)
+    for path in MANUALS:
+        content = path.read_text(encoding="utf-8")
+        head, rest = content.split(BEGIN, 1)
+        path.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+
+
+def table_in(path: Path) -> str:
+    """What stands between the markers of a manual."""
+    return path.read_text(encoding="utf-8").split(BEGIN, 1)[1].split(END, 1)[0].strip("\n")
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def rendered(golden: Mapping[str, Mapping[str, Figures]]) -> str:
+    """The table as the manuals have it."""
+    columns = ("told by", "GPU", "runs", "MAPE", "tau", "regret top-1 / 5", "what-if", "in the 90 % interval")
+    titles = {case.name: case.title for case in CASES}
+    rows = [(titles[name], gpu, *_cells(figures)) for name, of in golden.items() for gpu, figures in of.items()]
+    return table(columns, rows, left=2)
+
+
+def _cells(figures: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        f"{figures['n']:,.0f}",
+        percent(figures["mape_scaled"]),
+        f"{figures['kendall_tau']:.3f}",
+        f"{figures['regret_top1']:.3f} / {figures['regret_top5']:.3f}",
+        percent(figures.get("what_if")),
+        percent(figures.get("coverage")),
+    )
