@@ -23,6 +23,7 @@ SMALL_MEMORY = MemorySizes(
     l1_threads=128,
     l1_passes=9,
     shared_steps=2,
+    common_bytes=4096,
     chase_steps=40,
     chase_l2_bytes=64 * 1024,
     chase_dram_bytes=17 << 20,
@@ -80,6 +81,8 @@ def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
             assert 32 * counts.global_store_sectors == amount
         elif benchmark.kernel == "global_read":
             assert 32 * counts.global_load_sectors == amount
+        elif benchmark.kernel == "common_read":
+            assert 32 * counts.global_load_sectors == amount * blocks
         elif benchmark.kernel == "l1_read":
             touched = (
                 16 * warps * blocks

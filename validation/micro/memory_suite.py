@@ -16,6 +16,8 @@ LINK_BYTES = 8
 SHARED_READS_PER_STEP = 16
 CONFLICT_DEGREES = (1, 2, 4, 8, 16, 32)
 VECTOR_WIDTHS = (2, 4)
+COMMON_SHARES = (66, 33, 16, 8, 4, 2, 1)
+"""Of the SMs of the GPU, one in so many runs a block of `common_read`."""
 SUM_TOLERANCE = 1e-3
 """Of a thread's fp32 sum of many positive numbers, relative."""
 
@@ -31,6 +33,7 @@ class MemorySizes:
     l1_passes: int = 4096
     shared_warps: int = 32
     shared_steps: int = 1024
+    common_bytes: int = 64 * 1024
     chase_steps: int = 8192
     chase_l1_bytes: int = 16 * 1024
     chase_l2_bytes: int = 4 << 20
@@ -49,6 +52,10 @@ def memory_suite(gpu: Gpu, sizes: MemorySizes) -> tuple[MicroBenchmark, ...]:
         l1_read(gpu, sizes),
         *(shared_read(gpu, sizes, stride, 1) for stride in CONFLICT_DEGREES),
         *(shared_read(gpu, sizes, 1, width) for width in VECTOR_WIDTHS),
+        *(
+            common_read(gpu, sizes, blocks)
+            for blocks in dict.fromkeys(max(gpu.sm_count // n, 1) for n in COMMON_SHARES)
+        ),
         chase_shared(sizes),
         chase_global(sizes, sizes.chase_l1_bytes, past_l1=False),
         chase_global(sizes, sizes.chase_l2_bytes, past_l1=True),
@@ -157,6 +164,32 @@ def l1_read(gpu: Gpu, sizes: MemorySizes) -> MicroBenchmark:
         launch=Launch(grid_x=gpu.sm_count, block_x=threads),
         clock=Clock.KERNEL,
         amount=float(threads * WORD_BYTES * passes),
+        make_call=make_call,
+        tolerance=SUM_TOLERANCE,
+    )
+
+
+def common_read(gpu: Gpu, sizes: MemorySizes, blocks: int) -> MicroBenchmark:
+    """Blocks on as many SMs that read the same buffer, which fits L1; the amount is bytes of one block."""
+    words, threads = sizes.common_bytes // WORD_BYTES, sizes.threads
+
+    def make_call(rng: np.random.Generator) -> MicroCall:
+        data = float_noise(4 * words, rng)
+        per_word = data.reshape(-1, 4).sum(axis=1, dtype=np.float64)
+        sums = np.resize(np.append(per_word, np.zeros(-words % threads)), (-(-words // threads), threads)).sum(axis=0)
+        parameters = (
+            Buffer(name="sums", array=np.full(threads * blocks, np.nan, np.float32), output=True),
+            Buffer(name="input", array=data),
+            np.int32(words),
+        )
+        return MicroCall(call=KernelCall(parameters=parameters), expected=exactly(sums=np.tile(sums, blocks)))
+
+    return MicroBenchmark(
+        kernel="common_read",
+        setting={"bytes": sizes.common_bytes, "blocks": blocks},
+        launch=Launch(grid_x=blocks, block_x=threads),
+        clock=Clock.EVENTS,
+        amount=float(words * WORD_BYTES),
         make_call=make_call,
         tolerance=SUM_TOLERANCE,
     )
