@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfmodel.accuracy import Accuracy
+from perfmodel.accuracy import Accuracy, accuracy
 from perfmodel.conditions import conditions
 from perfmodel.families.registry import family
 from perfmodel.measured_runs import MeasuredRuns, dataset_name, measured_runs
@@ -19,6 +20,7 @@ from perfmodel.studies.held_out import HeldOut, architectures_out, shapes_out
 from perfmodel.studies.learning_curve import DRAWS, learned
 from perfmodel.studies.report import percent, table
 from perfmodel.studies.what_if import sign_rates
+from perfmodel.time.combine import launch_seconds
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).with_name("accuracy_table.json")
@@ -96,9 +98,6 @@ def _residual(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
 
 def _shipped(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     """What a user gets who fits nothing: the coefficients that ship."""
-    from perfmodel.accuracy import accuracy
-    from perfmodel.time.combine import launch_seconds
-
     found: dict[str, Figures] = {}
     for one in data:
         runs, own = one.runs, conditions(one.runs.gpu).calibration.coefficients
@@ -153,6 +152,12 @@ def read_golden() -> dict[str, dict[str, Figures]]:
 
 def write_golden(case: str, figures: Mapping[str, Figures]) -> None:
     """Put the figures of a case into the golden file and the table into the manuals."""
+    with Path(__file__).open(encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other cases are written at the same time where tests run in parallel
+        _write(case, figures)
+
+
+def _write(case: str, figures: Mapping[str, Figures]) -> None:
     known = read_golden() if GOLDEN.exists() else {}
     known[case] = {gpu: {name: _rounded(value) for name, value in of.items()} for gpu, of in figures.items()}
     ordered = {one.name: known[one.name] for one in CASES if one.name in known}

@@ -1,4 +1,4 @@
-"""The main claim, recomputed: how well stored counts and shipped coefficients predict runs that others measured."""
+"""The main claim, recomputed: how well stored counts and fitted coefficients predict runs that others measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmodel import validate
 from perfmodel.families.registry import family
 from perfmodel.gather import stored_facts
 from perfmodel.gpus import load_gpu
@@ -17,21 +16,97 @@ from perfmodel.records import read_measurements
 from perfmodel.recounting import recount_store
 from perfmodel.store import load_store
 
-FLOORS: list[dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("accuracy_floors.toml").read_text(encoding="utf-8")
-)["floor"]
-FILES = {entry["gpu"]: entry["file"] for entry in FLOORS}
+from .accuracy_table import (
+    CASES,
+    FILES,
+    MANUALS,
+    Case,
+    Figures,
+    data_of,
+    read_golden,
+    rendered,
+    table_in,
+    write_golden,
+)
+
+BOUNDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("accuracy_floors.toml").read_text(encoding="utf-8"))
+BETTER_ABOVE = ("kendall_tau", "what_if")
+"""Figures of which more is better; of the others in the noise table less is."""
+
+
+def falls_below(case: str, found: dict[str, Figures]) -> list[str]:
+    """Floors of a case that its figures break."""
+    broken = []
+    for floor in (one for one in BOUNDS["floor"] if one["case"] == case):
+        for key, bound in floor.items():
+            kind, _, figure = key.partition("_")
+            if kind in ("min", "max"):
+                value = found[floor["gpu"]][figure]
+                assert value is not None
+                if not (value >= bound if kind == "min" else value <= bound):
+                    broken.append(f"{case}, {floor['gpu']}: {figure} {value:.4f}, {kind} {bound}")
+    return broken
+
+
+def worse_than(committed: dict[str, Figures], found: dict[str, Figures]) -> list[str]:
+    """Figures that got worse than the committed ones by more than their noise, or that are not there any more."""
+    assert committed.keys() == found.keys()
+    worse = []
+    for gpu, figures in committed.items():
+        for name, noise in BOUNDS["noise"].items():
+            before, now = figures.get(name), found[gpu].get(name)
+            if before is not None and now is not None:
+                loss = before - now if name in BETTER_ABOVE else now - before
+                if loss > noise:
+                    worse.append(f"{gpu}: {name} {before:.4f} became {now:.4f}")
+            elif before is not None or now is not None:
+                worse.append(f"{gpu}: {name} {before} became {now}")
+    return worse
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("floor", FLOORS, ids=lambda floor: f"{floor['gpu']}: {floor['where']}")
-def test_accuracy_stays_above_its_floor(published_data: Path, floor: dict[str, Any]) -> None:
-    path = published_data / "tiled_conv2d" / floor["file"]
-    found = validate("tiled_conv2d", gpu=floor["gpu"], measurements=path, where=floor["where"])
-    assert found.rejected == 0
-    assert found.accuracy.kendall_tau >= floor["min_tau"]
-    assert found.accuracy.mape_scaled <= floor["max_mape_scaled"]
-    assert found.accuracy.regret_top5 <= floor["max_regret_top5"]
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_accuracy_keeps_its_floors_and_the_committed_table(
+    published_data: Path, case: Case, update_golden: bool
+) -> None:
+    found = case.tell(data_of(published_data, case.gpus, case.where))
+    if update_golden:
+        write_golden(case.name, found)
+    assert falls_below(case.name, found) == []
+    assert worse_than(read_golden()[case.name], found) == []
+
+
+@pytest.mark.parametrize("path", MANUALS, ids=lambda path: path.name)
+def test_the_manuals_show_the_committed_table(path: Path) -> None:
+    assert table_in(path) == rendered(read_golden())
+
+
+def test_every_floor_is_of_a_figure_that_is_committed() -> None:
+    golden = read_golden()
+    assert {case.name for case in CASES} == golden.keys() == {floor["case"] for floor in BOUNDS["floor"]}
+    for floor in BOUNDS["floor"]:
+        figures = {key.partition("_")[2] for key in floor if key.startswith(("min_", "max_"))}
+        assert figures
+        assert all(golden[floor["case"]][floor["gpu"]][figure] is not None for figure in figures)
+
+
+def test_a_figure_that_gets_worse_by_more_than_its_noise_is_told() -> None:
+    """Each figure of the table is moved to twice its noise for the worse, and found; then for the better, and not."""
+    golden = read_golden()["shapes"]
+    for name, noise in BOUNDS["noise"].items():
+        for sign, count in ((2.0, 1), (0.5, 0), (-2.0, 0)):
+            change = -sign * noise if name in BETTER_ABOVE else sign * noise
+            value = golden["rtx-3090"][name]
+            assert value is not None
+            moved = golden | {"rtx-3090": golden["rtx-3090"] | {name: value + change}}
+            assert len(worse_than(golden, moved)) == count, (name, sign)
+
+
+def test_a_figure_below_its_floor_is_told() -> None:
+    golden = read_golden()["shapes"]
+    assert falls_below("shapes", golden) == []
+    poor = golden | {"rtx-2080-ti": golden["rtx-2080-ti"] | {"kendall_tau": 0.5, "coverage": 1.0}}
+    assert [text.split(": ")[1].split()[0] for text in falls_below("shapes", poor)] == ["kendall_tau", "coverage"]
 
 
 @pytest.mark.data
