@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 STUDIES = ("logo", "leave-gpu-out", "leave-architecture-out", "ablation", "learning-curve", "repeats")
 """Names of ``perfmodel.studies.running.Study``, here so that ``--help`` loads nothing heavy."""
+BOUNDED = STUDIES[:3]
+"""Studies that hold runs out."""
 
 
 def studies_of(
@@ -68,17 +70,14 @@ def show(found: Findings, as_json: bool) -> None:
     (console if console.is_terminal else Console(width=160)).print(Markdown(markdown_of(found)))
 
 
-def accuracies_of(found: Findings, bounded: bool) -> list[tuple[str, Accuracy]]:
-    """Study and data set with its accuracy, for every study that holds runs out.
+def require_bounded(names: Sequence[str]) -> None:
+    """Refuse --max-mape and --min-tau where no study is asked for that they could hold for."""
+    if not set(names) & set(BOUNDED):
+        raise InputError(f"--max-mape and --min-tau hold for --study {', '.join(BOUNDED)}; none of them was given")
 
-    Raises:
-        InputError: A bound was given, but no study that it could hold for.
-    """
-    told = [
+
+def accuracies_of(found: Findings) -> list[tuple[str, Accuracy]]:
+    """Study and data set with its accuracy, for every study that holds runs out."""
+    return [
         (f"{study.value} {one.data.runs.name}", one.accuracy) for study, ones in found.held_out.items() for one in ones
     ]
-    if bounded and not told:
-        raise InputError(
-            "--max-mape and --min-tau bound --study logo, leave-gpu-out and leave-architecture-out; none was given"
-        )
-    return told

@@ -21,7 +21,7 @@ from .options import (
 )
 from .output import note, print_json, print_table, progress_bar
 from .pairs import FilesOption, GpusOption, WhereOption, read_pairs
-from .study import STUDIES, accuracies_of, markdown_of, show, studies_of
+from .study import STUDIES, accuracies_of, markdown_of, require_bounded, show, studies_of
 
 CHECK_FAILED_STATUS = 1
 
@@ -80,12 +80,14 @@ def validate(
     if study or residual_runs is not None:
         unused = {"--calibration": calibration, "--sm-clock-mhz": sm_clock_mhz, "--residual": residual}
         _refuse("a study fits its own coefficients to the runs", unused | {"--recount": recount or None})
+        if max_mape is not None or min_tau is not None:
+            require_bounded(study or [])
         pairs = read_pairs(chosen, gpu, measurements, where, sample, seed, l2)
         found = studies_of(chosen, pairs, depth, study or [], residual_runs, where, seed)
         if report is not None:
             report.write_text(markdown_of(found), encoding="utf-8")
         show(found, as_json)
-        for name, accuracy in accuracies_of(found, max_mape is not None or min_tau is not None):
+        for name, accuracy in accuracies_of(found):
             _check(f"{name} mape_scaled", accuracy.mape_scaled, max_mape, above=True)
             _check(f"{name} kendall_tau", accuracy.kendall_tau, min_tau, above=False)
         return

@@ -90,9 +90,9 @@ def _residual(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     found: dict[str, Figures] = {}
     for one in data:
         points = learned(one, 160, range(DRAWS), residual=True)
-        medians = {name: points.median(name) for name in ("mape", "mape_scaled", "kendall_tau")}
-        regrets = {name: points.median(name) for name in ("regret_top1", "regret_top5")}
-        found[one.runs.gpu.id] = {"n": 160.0} | medians | regrets
+        names = ("mape", "mape_scaled", "kendall_tau", "regret_top1", "regret_top5")
+        medians = {name: points.median(name) for name in names}
+        found[one.runs.gpu.id] = {"n": 160.0, **medians}
     return found
 
 
