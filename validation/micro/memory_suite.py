@@ -17,7 +17,9 @@ SHARED_READS_PER_STEP = 16
 CONFLICT_DEGREES = (1, 2, 4, 8, 16, 32)
 VECTOR_WIDTHS = (2, 4)
 COMMON_SHARES = (66, 33, 16, 8, 4, 2, 1)
-"""Of the SMs of the GPU, one in so many runs a block of `common_read`."""
+"""Of the SMs of the GPU, one in so many runs a block of `common_read`, all of which read one buffer."""
+COMMON_BUFFERS = ((2, 1), (4, 1), (8, 1), (16, 1), (2, 66), (8, 16), (16, 8), (33, 4), (66, 2))
+"""Buffers read by blocks on all SMs, and how many blocks with consecutive numbers read the same one."""
 SUM_TOLERANCE = 1e-3
 """Of a thread's fp32 sum of many positive numbers, relative."""
 
@@ -56,6 +58,7 @@ def memory_suite(gpu: Gpu, sizes: MemorySizes) -> tuple[MicroBenchmark, ...]:
             common_read(gpu, sizes, blocks)
             for blocks in dict.fromkeys(max(gpu.sm_count // n, 1) for n in COMMON_SHARES)
         ),
+        *(common_read(gpu, sizes, gpu.sm_count, buffers, apart) for buffers, apart in COMMON_BUFFERS),
         chase_shared(sizes),
         chase_global(sizes, sizes.chase_l1_bytes, past_l1=False),
         chase_global(sizes, sizes.chase_l2_bytes, past_l1=True),
@@ -169,24 +172,27 @@ def l1_read(gpu: Gpu, sizes: MemorySizes) -> MicroBenchmark:
     )
 
 
-def common_read(gpu: Gpu, sizes: MemorySizes, blocks: int) -> MicroBenchmark:
-    """Blocks on as many SMs that read the same buffer, which fits L1; the amount is bytes of one block."""
+def common_read(gpu: Gpu, sizes: MemorySizes, blocks: int, buffers: int = 1, apart: int = 1) -> MicroBenchmark:
+    """Blocks on as many SMs that read few buffers, each of which fits L1; the amount is bytes of one block."""
     words, threads = sizes.common_bytes // WORD_BYTES, sizes.threads
 
     def make_call(rng: np.random.Generator) -> MicroCall:
-        data = float_noise(4 * words, rng)
-        per_word = data.reshape(-1, 4).sum(axis=1, dtype=np.float64)
-        sums = np.resize(np.append(per_word, np.zeros(-words % threads)), (-(-words // threads), threads)).sum(axis=0)
+        data = float_noise(4 * words * buffers, rng)
+        per_word = data.reshape(buffers, words, 4).sum(axis=2, dtype=np.float64)
+        padded = np.pad(per_word, ((0, 0), (0, -words % threads)))
+        sums = padded.reshape(buffers, -1, threads).sum(axis=1)[np.arange(blocks) // apart % buffers]
         parameters = (
             Buffer(name="sums", array=np.full(threads * blocks, np.nan, np.float32), output=True),
             Buffer(name="input", array=data),
             np.int32(words),
+            np.int32(buffers),
+            np.int32(apart),
         )
-        return MicroCall(call=KernelCall(parameters=parameters), expected=exactly(sums=np.tile(sums, blocks)))
+        return MicroCall(call=KernelCall(parameters=parameters), expected=exactly(sums=sums.reshape(-1)))
 
     return MicroBenchmark(
         kernel="common_read",
-        setting={"bytes": sizes.common_bytes, "blocks": blocks},
+        setting={"bytes": sizes.common_bytes, "blocks": blocks, "buffers": buffers, "apart": apart},
         launch=Launch(grid_x=blocks, block_x=threads),
         clock=Clock.EVENTS,
         amount=float(words * WORD_BYTES),
