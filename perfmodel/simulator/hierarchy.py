@@ -158,11 +158,13 @@ def _grid_union(trace: Trace, schedule: Schedule, segments: list[Segment], store
         centre = words(schedule.middle, segment)
         if not (len(centre) or any(len(words(block, segment)) for block in schedule.checked.tolist())):
             continue
-        shifts = affine_shifts(centre, [words(block, segment) for block in schedule.neighbours])
+        around = [words(block, segment) for block in schedule.neighbours]
+        shifts = affine_shifts(centre, around)
         union = None
         if shifts is not None:
             steps = tuple(-shift for shift in shifts)
-            origin = centre - int(np.dot(steps, schedule.centre))
+            moved = [centre, *(found - shift for found, shift in zip(around, shifts, strict=True))]
+            origin = max(moved, key=len) - int(np.dot(steps, schedule.centre))
             union = union_sectors(origin, steps, shape, segment.start // WORD_BYTES, _end(segment))
             for block in schedule.checked.tolist():
                 predicted = origin + int(np.dot(steps, position_of(block, shape)))

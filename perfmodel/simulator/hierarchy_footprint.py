@@ -42,15 +42,27 @@ def nothing(axes: int) -> Union:
 def affine_shifts(first: NDArray[np.int64], neighbours: list[NDArray[np.int64]]) -> tuple[int, ...] | None:
     """Words that one step along each axis moves a block's words by, None where they do not just move.
 
+    A block at an edge may lack some of the words: then the words of one of the two blocks are among those of the other, moved.
+
     >>> affine_shifts(np.array([0, 1, 8]), [np.array([2, 3, 10])])
     (2,)
+    >>> affine_shifts(np.array([64, 65]), [np.array([0, 1, 2, 3])])  # the last block of a row that ends early
+    (-64,)
     """
-    shifts = []
-    for other in neighbours:
-        if len(other) != len(first) or (len(first) and (other - first != other[0] - first[0]).any()):
-            return None
-        shifts.append(int(other[0] - first[0]) if len(first) else 0)
-    return tuple(shifts)
+    shifts = [_shift(first, other) for other in neighbours]
+    return None if None in shifts else tuple(shift for shift in shifts if shift is not None)
+
+
+def _shift(first: NDArray[np.int64], other: NDArray[np.int64]) -> int | None:
+    """How far the words of ``other`` lie from those of ``first``: by their first words, else by their last ones."""
+    if not (len(first) and len(other)):
+        return 0 if len(first) == len(other) else None
+    for end in (0, -1):
+        shift = int(other[end] - first[end])
+        few, many = (first + shift, other) if len(first) <= len(other) else (other, first + shift)
+        if np.isin(few, many, assume_unique=True).all():
+            return shift
+    return None
 
 
 def union_sectors(

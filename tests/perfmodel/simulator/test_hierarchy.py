@@ -242,9 +242,20 @@ def test_union_of_shifted_footprints_is_that_of_all_blocks(
 def test_shifts_are_found_and_other_changes_are_not(words: list[int], shifts: list[int]) -> None:
     first: NDArray[np.int64] = np.array(sorted(words))
     assert affine_shifts(first, [first + shift for shift in shifts]) == tuple(shifts)
-    assert affine_shifts(first, [first[1:]]) is None
+    assert affine_shifts(first, [first[:0]]) is None
     if len(first) > 1:
         assert affine_shifts(first, [first * 2 + 1]) is None
+
+
+@given(st.integers(2, 40), st.integers(1, 60), st.integers(1, 5), st.integers(40, 200), st.integers(1, 40))
+def test_a_block_at_an_edge_moves_though_it_lacks_words(
+    width: int, kept: int, height: int, pitch: int, shift: int
+) -> None:
+    rows: NDArray[np.int64] = pitch * np.arange(height)[:, None]
+    whole = (rows + np.arange(width)).reshape(-1)
+    right = (rows + shift + np.arange(min(kept, width))).reshape(-1)  # the last columns are missing
+    assert affine_shifts(whole, [right]) == (shift,)
+    assert affine_shifts(right, [whole]) == (-shift,)
 
 
 def test_random_draws_fill_a_buffer_slowly() -> None:
