@@ -19,6 +19,7 @@ class Counts:
     Names and meaning follow Nsight Compute (see the manual's table). Memory requests and the executed warp instructions by
     class (from ``fp32_fma`` on) sum to ``warp_instructions``. A request has an active lane; shared accesses issued with all
     lanes predicated off, which some counters include, stand in ``control`` and beside it in ``shared_…_predicated_off``.
+    ``l2_read_sectors`` is what L1 misses; what instruction caches miss is in ``l2_instruction_sectors``.
     ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
     without them.
 
@@ -60,6 +61,7 @@ class Counts:
     l2_write_sectors: Any = 0.0
     dram_read_bytes: Any = 0.0
     dram_write_bytes: Any = 0.0
+    l2_instruction_sectors: Any = 0.0
     async_copy_read_requests: Any = 0.0
     async_copy_read_sectors: Any = 0.0
     shared_load_predicated_off: Any = 0.0
@@ -77,6 +79,7 @@ class Counts:
 COUNT_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Counts))
 
 AUXILIARY_COUNTS: tuple[str, ...] = (
+    "l2_instruction_sectors",
     "async_copy_read_requests",
     "async_copy_read_sectors",
     "shared_load_predicated_off",

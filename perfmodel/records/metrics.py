@@ -74,7 +74,7 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
     _metric("warp_instructions", "smsp__inst_executed.sum"),
     _metric("l2_read_sectors", "lts__t_sectors_srcunit_tex_op_read.sum"),
     _metric("l2_write_sectors", "lts__t_sectors_srcunit_tex_op_write.sum"),
-    _metric("l2_read_sectors", "lts__t_sectors_op_read.sum"),
+    _metric("l2_read_sectors", "lts__t_sectors_op_read.sum", also=("l2_instruction_sectors",)),
     _metric("l2_write_sectors", "lts__t_sectors_op_write.sum"),
     _metric("dram_read_bytes", "dram__bytes_read.sum"),
     _metric("dram_write_bytes", "dram__bytes_write.sum"),

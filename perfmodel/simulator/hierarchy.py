@@ -111,10 +111,11 @@ def memory_hierarchy(
 
 
 def with_hierarchy(counts: Counts, found: Hierarchy) -> Counts:
-    """The counts with the traffic behind L1 put in; L2 reads are all that L2 serves, instructions with them."""
+    """The counts with the traffic behind L1 put in."""
     return replace(
         counts,
-        l2_read_sectors=found.l2_read_sectors + found.instruction_read_sectors,
+        l2_read_sectors=found.l2_read_sectors,
+        l2_instruction_sectors=found.instruction_read_sectors,
         l2_write_sectors=found.l2_write_sectors,
         dram_read_bytes=found.dram_read_bytes,
         dram_write_bytes=found.dram_write_bytes,

@@ -163,7 +163,9 @@ def test_counts_take_over_what_passes_the_caches() -> None:
     found = memory_hierarchy(module, "copy", launch, call, load_gpu("t4"), counts, kernel.resources)
     joined = with_hierarchy(counts, found)
     assert joined.global_load_sectors == counts.global_load_sectors
-    assert joined.l2_read_sectors == found.l2_read_sectors + found.instruction_read_sectors == n * 4 / 32
+    assert joined.l2_read_sectors == found.l2_read_sectors
+    assert joined.l2_instruction_sectors == found.instruction_read_sectors
+    assert found.l2_read_sectors + found.instruction_read_sectors == n * 4 / 32
 
 
 def accesses(lines: list[int]) -> LineAccesses:
