@@ -14,7 +14,7 @@ from perfmodel.records import read_measurements, read_records
 from perfmodel.records.metrics import counts_of_metrics
 
 from .baselines.ratios import ratio_table, ratios
-from .count_table import CountComparison, compare_counts, count_table, families_in
+from .count_table import CountComparison, compare_benchmarks, compare_counts, count_table, families_in
 from .micro.facts import measured_facts
 from .micro.report import compare_facts, gpu_file
 from .tools import import_counters
@@ -70,6 +70,8 @@ def agreement(
         chosen = family(name)
         with progress_bar(f"executed, {name}", None) as advance:
             found += compare_counts(chosen, read_measurements(records, chosen), under, advance)
+    with progress_bar("executed, micro-benchmarks", None) as advance:
+        found += compare_benchmarks(read_records(records), under.gpu, advance)
     typer.echo(count_table(found), nl=False)
 
 

@@ -1,4 +1,4 @@
-"""Closed form, execution and hardware beside one another, count by count."""
+"""Closed form, execution and hardware beside one another, count by count, for families and for micro-benchmarks."""
 
 from __future__ import annotations
 
@@ -9,25 +9,31 @@ from typing import Any
 
 import numpy as np
 
+from perfmodel.compiler import compile_kernel
 from perfmodel.conditions import Conditions
 from perfmodel.counts import Counts
+from perfmodel.errors import InputError
 from perfmodel.facts import Advance, Facts, no_progress
 from perfmodel.families.base import Family
 from perfmodel.gather import gather_facts
+from perfmodel.gpu import Gpu
 from perfmodel.predicting import evaluate_under
 from perfmodel.prediction import Fidelity
 from perfmodel.records import Measurements, read_records
 from perfmodel.records.agreement import CountAgreement, count_agreement
-from perfmodel.records.metrics import MeasuredCount, measured_counts
-from perfmodel.records.schema import RecordKind
+from perfmodel.records.metrics import MeasuredCount, counts_of_metrics, measured_counts
+from perfmodel.records.schema import Record, RecordKind
+from perfmodel.simulator.executed_work import executed_work
+
+from .micro.suite import find_benchmark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountComparison:
-    """One count of a family: its closed form and its execution, each against the hardware."""
+    """One count of a family or of a micro-benchmark, which has no closed form: each against the hardware."""
 
     family: str
-    closed_form: CountAgreement
+    closed_form: CountAgreement | None
     executed: CountAgreement
 
 
@@ -38,8 +44,8 @@ def compare_counts(
     parts = [_of_problem(family, measurements, index, under, advance) for index in range(len(measurements.problems))]
     found: list[CountComparison] = []
     for count in dict.fromkeys(name for closed, _ in parts for name in closed):
-        closed = _pooled(count, [closed[count] for closed, _ in parts if count in closed], under)
-        executed = _pooled(count, [executed[count] for _, executed in parts if count in executed], under)
+        closed = _pooled(count, [closed[count] for closed, _ in parts if count in closed], under.gpu)
+        executed = _pooled(count, [executed[count] for _, executed in parts if count in executed], under.gpu)
         if closed is not None and executed is not None:
             found.append(CountComparison(family=family.name, closed_form=closed, executed=executed))
     return tuple(found)
@@ -78,11 +84,43 @@ def _counted(measurements: Measurements) -> Any:
     return np.any([np.isfinite(one.launches) for one in counts], axis=0)
 
 
-def _pooled(count: str, parts: Sequence[tuple[Any, MeasuredCount]], under: Conditions) -> CountAgreement | None:
+def _pooled(count: str, parts: Sequence[tuple[Any, MeasuredCount]], gpu: Gpu) -> CountAgreement | None:
     predicted = np.concatenate([values for values, _ in parts])
     launches = np.concatenate([one.launches for _, one in parts])
     pooled = MeasuredCount(count=count, metrics=parts[0][1].metrics, launches=launches)
-    return next(iter(count_agreement(Counts(**{count: predicted}), [pooled], under.gpu.l2_bytes)), None)
+    return next(iter(count_agreement(Counts(**{count: predicted}), [pooled], gpu.l2_bytes)), None)
+
+
+def compare_benchmarks(
+    records: Sequence[Record], gpu: Gpu, advance: Advance = no_progress
+) -> tuple[CountComparison, ...]:
+    """The same for the micro-benchmarks that were counted; one whose kernel or setting is no more is passed over."""
+    pairs: dict[tuple[str, str], list[tuple[Any, MeasuredCount]]] = {}
+    for record in records:
+        measured = counts_of_metrics(record.counters)
+        if record.kind is RecordKind.MICRO_BENCHMARK and measured:
+            executed = _executed(record, gpu)
+            if executed is not None:
+                for one in measured:
+                    pairs.setdefault((record.name, one.count), []).append((one.predicted(executed), one))
+            advance()
+    found = [(kernel, _pooled(count, parts, gpu)) for (kernel, count), parts in pairs.items()]
+    return tuple(
+        CountComparison(family=kernel, closed_form=None, executed=executed)
+        for kernel, executed in found
+        if executed is not None
+    )
+
+
+def _executed(record: Record, gpu: Gpu) -> Counts | None:
+    """Counts of a micro-benchmark's launch, with inputs as drawn as the hardware's were."""
+    try:
+        benchmark = find_benchmark(gpu, record.name, record.configuration)
+    except InputError:
+        return None
+    compiled = compile_kernel(benchmark.compile_request(), gpu.architecture)
+    call = benchmark.make_call(np.random.default_rng(0)).call
+    return executed_work(compiled, benchmark.launch, call, gpu).counts
 
 
 def count_table(found: Sequence[CountComparison]) -> str:
@@ -99,7 +137,9 @@ def count_table(found: Sequence[CountComparison]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(one: CountAgreement) -> str:
+def _cells(one: CountAgreement | None) -> str:
+    if one is None:
+        return "– | – | –"
     where_none = f", {one.max_where_none:,.0f} for 0" if one.max_where_none else ""
     return f"{one.exact_fraction:.1%} | {one.median_relative_error:.2%} | {one.max_relative_error:.2%}{where_none}"
 

@@ -11,8 +11,9 @@ from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConf
 from perfmodel.predicting import predict_all
 from perfmodel.prediction import Fidelity, plain
 from perfmodel.records import read_measurements
+from perfmodel.records.schema import Environment, Record, RecordKind
 from perfmodel.validation.campaign import app
-from perfmodel.validation.count_table import compare_counts, count_table
+from perfmodel.validation.count_table import compare_benchmarks, compare_counts, count_table
 
 UNDER = conditions("h200")
 PROBLEM = TiledConv2d(image_height=32, image_width=64, filter_height=3, filter_width=3)
@@ -47,6 +48,37 @@ def test_hardware_that_counts_one_request_more_is_found_out(tmp_path: Path) -> N
     assert found["shared_load_requests"].executed.exact_fraction == 1.0
     assert found["global_load_requests"].closed_form == found["global_load_requests"].executed  # both are exact here
     assert "| tiled_conv2d | global_load_requests | 2 | 50.0% |" in count_table(list(found.values()))
+
+
+def counted_benchmark(setting: dict[str, int], counters: dict[str, float]) -> Record:
+    environment = Environment(
+        gpu_name="", compute_capability="", driver_version="", cuda_version="", compiler_version="", commit=""
+    )
+    return Record(
+        kind=RecordKind.MICRO_BENCHMARK,
+        name="common_read",
+        problem={},
+        configuration=setting,
+        gpu="h200",
+        environment=environment,
+        measured_at="",
+        counters=counters,
+    )
+
+
+@pytest.mark.compiler
+def test_micro_benchmarks_are_executed_beside_their_counters() -> None:
+    setting = {"bytes": 65_536, "blocks": 2, "buffers": 1, "apart": 1}
+    counters = {
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 2 * 65_536 / 512,  # 32 lanes of 16 bytes
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 2 * 65_536 / 32 + 4,
+    }
+    records = [counted_benchmark(setting, counters), counted_benchmark(setting | {"blocks": 3}, counters)]
+    found = {one.executed.count: one for one in compare_benchmarks(records, UNDER.gpu)}
+    assert found["global_load_requests"].executed.n == 1  # there is no such benchmark with three blocks
+    assert found["global_load_requests"].executed.exact_fraction == 1.0
+    assert found["global_load_sectors"].executed.max_relative_error == pytest.approx(4 / 4100)
+    assert "| common_read | global_load_requests | 1 | – | – | – | 100.0% |" in count_table(list(found.values()))
 
 
 def test_file_without_counters_gives_nothing(tmp_path: Path) -> None:
