@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..compiler.sass import SASS_CLASSES, CodeProfile
 from ..counts import INSTRUCTION_CLASSES, Counts
 from ..errors import SimulationError
-from .executed_graphs import ACCESS_CLASSES, ACCESS_KEYS, FEATURES, machine_graph, ptx_graph
+from .executed_graphs import ACCESS_CLASSES, ACCESS_KEYS, FEATURES, comparable, machine_graph, ptx_graph
 from .executed_local import local_sectors
 from .executed_match import Alignment, Match, align
 from .executed_regions import Region, region_tree
@@ -64,7 +64,7 @@ def executed_counts(profile: CodeProfile, blocks: tuple[BasicBlock, ...], execut
     if profile.decoded is None or profile.flow is None:
         raise SimulationError(f"machine code of {profile.architecture} is not decoded: needs sm_70 or newer")
     machine, ptx = machine_graph(profile, profile.decoded, profile.flow), ptx_graph(blocks)
-    machine_regions, ptx_regions = region_tree(machine), region_tree(ptx)
+    machine_regions, ptx_regions = (region_tree(graph) for graph in comparable(machine, ptx, blocks))
     alignment = align(machine_regions, ptx_regions)
     executions = np.zeros(len(profile.flow))
     per_region = _region_executions(alignment, machine_regions, ptx_regions, execution.visits)

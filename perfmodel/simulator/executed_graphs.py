@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,8 +12,9 @@ from ..compiler.sass_decode import Instructions
 from ..compiler.sass_estimate import classify
 from ..compiler.sass_flow import ControlFlow
 from .executed_regions import Graph
-from .module import BasicBlock
+from .module import BasicBlock, Instruction
 
+_INTEGERS = ("s16", "u16", "s32", "u32", "s64", "u64")
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 ACCESS_CLASSES = ("global_load", "global_store", "shared_load", "shared_store", "async_copy")
 ACCESS_KEYS: tuple[tuple[str, int], ...] = tuple((name, width) for name in ACCESS_CLASSES for width in _WIDTHS)
@@ -53,6 +56,18 @@ def ptx_graph(blocks: tuple[BasicBlock, ...]) -> Graph:
         exits=tuple(block.index for block in blocks if end in block.successors),
         features=features,
     )
+
+
+def comparable(machine: Graph, ptx: Graph, blocks: tuple[BasicBlock, ...]) -> tuple[Graph, Graph]:
+    """The graphs without special functions where PTX divides integers: the machine code's reciprocals are no PTX instructions."""
+    if not any(_divides_integers(instruction) for block in blocks for instruction in block.instructions):
+        return machine, ptx
+    kept = np.array([name != "special_function" for name, _ in FEATURES], dtype=np.int64)
+    return replace(machine, features=machine.features * kept), replace(ptx, features=ptx.features * kept)
+
+
+def _divides_integers(instruction: Instruction) -> bool:
+    return instruction.name in ("div", "rem") and instruction.parts[-1] in _INTEGERS
 
 
 def executed_features(graph: Graph, executions: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -120,6 +120,21 @@ extern "C" __global__ void copied(const float *a, float *out, int n)
     out[blockIdx.x * 64 + threadIdx.x] = patch[63 - threadIdx.x];
 }
 """
+REMAINDERS = """
+extern "C" __global__ void remainders(const int *a, float *out, const int *lengths, int elements)
+{
+    int position = threadIdx.x % elements;
+    float sum = 0.0f;
+    for (int step = 0; step < lengths[threadIdx.x]; step++) {
+        const int value = a[position];
+        if (value & 1)
+            sum += a[(position + value) % elements];
+        sum += value;
+        position = (position + 32) % elements;
+    }
+    out[blockIdx.x * 64 + threadIdx.x] = sum;
+}
+"""
 
 
 def work_of(source: str, architecture: str, launch: Launch, *arguments: np.generic | Buffer) -> Facts:
@@ -297,3 +312,20 @@ def test_asynchronous_copies_that_only_fill_read_nothing(architecture: str, besi
     assert facts.counts.global_load_requests == 0
     assert facts.counts.shared_load_predicated_off == 3 * 2 * beside  # @!PT LDS before a copy from sm_90 on
     assert classes_sum_to_all(facts)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_reciprocals_of_integer_divisions_do_not_hide_which_loop_is_which(architecture: str) -> None:
+    steps, elements = 24, 96
+    values = np.arange(elements, dtype=np.int32) * 2  # even: no second load
+    arguments = (
+        Buffer(name="a", array=values),
+        floats("out", 192, output=True),
+        Buffer(name="lengths", array=np.full(64, steps, np.int32)),
+        np.int32(elements),
+    )
+    facts = work_of(REMAINDERS, architecture, Launch(grid_x=3, block_x=64), *arguments)
+    assert facts.counts.global_load_requests == 3 * 2 * (steps + 1)
+    assert not any("disagree" in note for note in facts.notes)
+    assert facts.counts.warp_instructions > 3 * 2 * steps * 8  # at least load, add, step and a remainder each time
