@@ -50,6 +50,7 @@ def case(request: pytest.FixtureRequest, published_data: Path) -> tuple[pd.Serie
     facts = executed_work(kernel, launch, FAMILY.call(problem, configuration, gpu, inputs), gpu)
     assert facts.exact, facts.notes
     found = {counter: float(getattr(facts.counts, name)) for name, counter in COUNTERS.items()}
+    found["lts__t_sectors_op_read.sum"] += float(facts.counts.l2_instruction_sectors)
     found["dram__sectors_read.sum"] = float(facts.counts.dram_read_bytes) / BYTES_PER_DRAM_SECTOR
     found["dram__sectors_write.sum"] = float(facts.counts.dram_write_bytes) / BYTES_PER_DRAM_SECTOR
     return row, kernel, pd.Series(found)
