@@ -33,6 +33,9 @@ from .recorder import Action
 from .simulation import Budget, Mode, Simulation, simulate
 
 _NORMAL_95 = 1.96
+PARTITIONED_L2 = ((8, 0), (9, 0))
+"""Compute capabilities whose L2 has partitions, each of which caches for the GPCs beside it (A100 and H100 white papers)."""
+L2_PARTITIONS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +110,8 @@ def memory_hierarchy(
         gpu.l2_bytes / gpu.sm_count,
     )
     fetched = _instructions(profile, code, launch, gpu)
-    return _joined(launch, axes, gpu, counts, sampled, read, written, local, fetched, len(blocks))
+    refilled = refilled_sectors(read, written, axes, gpu, resident * gpu.sm_count)
+    return _joined(launch, gpu, counts, sampled, read, written, refilled, local, fetched, len(blocks))
 
 
 def with_hierarchy(counts: Counts, found: Hierarchy) -> Counts:
@@ -190,12 +194,12 @@ def _instructions(profile: CodeProfile | None, code: ExecutedCode | None, launch
 
 def _joined(
     launch: Launch,
-    shape: tuple[int, ...],
     gpu: Gpu,
     counts: Counts,
     sampled: list[L1Traffic],
     read: Union,
     written: Union,
+    refilled: float,
     local: LocalTraffic,
     fetched: float,
     blocks_executed: int,
@@ -207,7 +211,7 @@ def _joined(
     loads = float(counts.global_load_sectors) if not float(counts.async_copy_requests) else every_load
     rates = [traffic.missed / traffic.asked for traffic in sampled if traffic.asked]
     spread = float(np.std(rates, ddof=1)) / len(rates) ** 0.5 if len(rates) > 1 else 0.0
-    bytes_read = SECTOR_BYTES * (_refilled(read, written, shape, gpu) + local.dram_read_sectors)
+    bytes_read = SECTOR_BYTES * (refilled + local.dram_read_sectors)
     bytes_written = SECTOR_BYTES * (written.sectors[-1] + local.dram_write_sectors)
     touched = read.sectors[-1] + written.sectors[-1]
     kept = gpu.l2_bytes * written.sectors[-1] / touched if touched else 0.0
@@ -230,12 +234,18 @@ def _joined(
     )
 
 
-def _refilled(read: Union, written: Union, shape: tuple[int, ...], gpu: Gpu) -> float:
-    """Sectors read from DRAM: each once, and again what a row or plane of blocks pushes out before the next one wants it."""
+def refilled_sectors(read: Union, written: Union, shape: tuple[int, ...], gpu: Gpu, together: int) -> float:
+    """Sectors read from DRAM: each once, and again what a row or plane of blocks pushes out before the next one wants it.
+
+    Rows of which blocks run ``together`` on the GPU read at a time. What SMs of both halves of an L2 want stands in both.
+    """
     factor = 1.0
+    l2_bytes = gpu.l2_bytes / (L2_PARTITIONS if gpu.compute_capability in PARTITIONED_L2 else 1)
     for axis in range(1, len(shape)):
         inner, outer = read.sectors[axis - 1], read.sectors[axis]
         passed = (inner + written.sectors[axis - 1]) * SECTOR_BYTES
-        lost = min(max(passed / gpu.l2_bytes - 1.0, 0.0), 1.0)
-        factor *= 1.0 + lost * (shape[axis] * inner / outer - 1.0) if outer else 1.0
+        lost = min(max(passed / l2_bytes - 1.0, 0.0), 1.0)
+        at_a_time = max(together // math.prod(shape[:axis]), 1)
+        passes = math.ceil(shape[axis] / at_a_time)
+        factor *= 1.0 + lost * max(passes * inner / outer - 1.0, 0.0) if outer else 1.0
     return factor * read.sectors[-1]

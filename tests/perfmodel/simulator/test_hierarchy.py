@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -14,9 +15,9 @@ from perfmodel.compiler import CompiledKernel, CompileRequest, compile_kernel
 from perfmodel.gpus import load_gpu
 from perfmodel.launch import Buffer, KernelCall, Launch
 from perfmodel.simulator import parse_module
-from perfmodel.simulator.hierarchy import Hierarchy, memory_hierarchy, with_hierarchy
+from perfmodel.simulator.hierarchy import Hierarchy, memory_hierarchy, refilled_sectors, with_hierarchy
 from perfmodel.simulator.hierarchy_flows import instruction_sectors, local_traffic
-from perfmodel.simulator.hierarchy_footprint import affine_shifts, random_union, union_sectors
+from perfmodel.simulator.hierarchy_footprint import Union, affine_shifts, random_union, union_sectors
 from perfmodel.simulator.hierarchy_l1 import L1Traffic, l1_traffic
 from perfmodel.simulator.hierarchy_schedule import position_of
 from perfmodel.simulator.hierarchy_trace import LineAccesses
@@ -130,6 +131,20 @@ def test_a_matrix_larger_than_l2_is_read_again_for_every_row_of_blocks() -> None
     matrix_bytes = inner * columns * 4  # 12.8 MB, more than twice the L2 of the RTX 2080 Ti
     assert large.dram_read_bytes == matrix_bytes + rows * inner * 4
     assert small.dram_read_bytes == pytest.approx(rows * matrix_bytes, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("gpu_id", "l2_bytes", "expected"),
+    [
+        ("rtx-2080-ti", 16_000, 3000),  # a row reads twice as much as fits; two rows at a time, so three times
+        ("rtx-2080-ti", 40_000, 1000),  # all of it fits
+        ("h200", 40_000, 2200),  # but not into either half: 0.6 of it is lost, twice
+    ],
+)
+def test_rows_of_blocks_that_run_together_read_together(gpu_id: str, l2_bytes: int, expected: int) -> None:
+    gpu = replace(load_gpu(gpu_id), l2_bytes=l2_bytes)
+    read, written = Union(sectors=(1000.0, 1000.0), exact=True), Union(sectors=(0.0, 0.0), exact=True)
+    assert refilled_sectors(read, written, (100, 6), gpu, 250) == pytest.approx(expected)
 
 
 @pytest.mark.compiler
