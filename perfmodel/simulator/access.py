@@ -47,35 +47,60 @@ def phases_of(width_bytes: int) -> int:
     return max(1, min(width_bytes, 16) // BANK_BYTES)
 
 
-def shared_wavefronts(
-    addresses: Addresses, active: Mask, width_bytes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Wavefronts of each row of 32 lanes, and how many there would be without bank conflicts.
+Wavefronts = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Of each row of 32 lanes, and how many there would be without bank conflicts."""
 
-    In each phase every bank delivers one 4-byte word; lanes that read the same word share it. The wavefronts of a phase
-    are the largest number of distinct words in one bank; a phase without an active lane needs none. A warp of
-    ``paired_lanes`` is served two phases at a time; that those two contend does not count as a conflict.
+
+def store_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
+    """Wavefronts of shared stores: each phase needs the largest number of distinct words in one bank.
+
+    In each phase every bank takes one 4-byte word; a phase without an active lane needs none.
 
     >>> stride_two = np.arange(32, dtype=np.uint64)[None, :] * 8
-    >>> [int(n[0]) for n in shared_wavefronts(stride_two, np.ones((1, 32), bool), 4)]
+    >>> [int(n[0]) for n in store_wavefronts(stride_two, np.ones((1, 32), bool), 4)]
     [2, 1]
     """
+    return _served(addresses, active, width_bytes, phases_of(width_bytes))
+
+
+def load_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
+    """Wavefronts of shared loads: those of stores, but a warp of ``paired_lanes`` is served two phases at a time.
+
+    That those two phases contend does not count as a conflict.
+    """
+    return _served_in_pairs(addresses, active, width_bytes, paired_lanes(addresses, active))
+
+
+def shared_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
+    """Wavefronts of loads, or of stores of distinct words: lanes pair with lanes that are as active as they are.
+
+    >>> pairs = np.arange(32, dtype=np.uint64)[None, :] // 2 * 8
+    >>> [int(n[0]) for n in shared_wavefronts(pairs, np.ones((1, 32), bool), 8)]
+    [1, 1]
+    """
+    return _served_in_pairs(addresses, active, width_bytes, paired_lanes(addresses, active, alone=False))
+
+
+def _served_in_pairs(addresses: Addresses, active: Mask, width_bytes: int, paired: Mask) -> Wavefronts:
+    """Wavefronts when the rows of ``paired`` are served two phases at a time."""
     phases = phases_of(width_bytes)
     total, ideal = _served(addresses, active, width_bytes, phases)
-    if phases > 1:
-        paired = np.flatnonzero(paired_lanes(addresses, active))
-        if len(paired):
-            together, fewest = _served(addresses[paired], active[paired], width_bytes, phases // 2)
-            conflicts = np.minimum(total[paired] - ideal[paired], together - fewest)
-            total[paired], ideal[paired] = together, together - conflicts
+    rows = np.flatnonzero(paired) if phases > 1 else ()
+    if len(rows):
+        together, fewest = _served(addresses[rows], active[rows], width_bytes, phases // 2)
+        conflicts = np.minimum(total[rows] - ideal[rows], together - fewest)
+        total[rows], ideal[rows] = together, together - conflicts
     return total, ideal
 
 
-def paired_lanes(addresses: Addresses, active: Mask) -> NDArray[np.bool_]:
-    """Rows in which every lane reads what its neighbour reads, or every lane what the next but one reads.
+def paired_lanes(addresses: Addresses, active: Mask, *, alone: bool = True) -> Mask:
+    """Rows in which no active lane reads anything else than its active neighbour (or, in all lanes, the next but one).
 
-    Such 8- and 16-byte requests need half the wavefronts from compute capability 7.0 on, because the two lanes share what
-    the data pipe returns (https://forums.developer.nvidia.com/t/unexpected-shared-memory-bank-conflict/77228).
+    A lane whose partner takes no part is a pair by itself, unless ``alone`` forbids it.
+
+    Such 8- and 16-byte loads need half the wavefronts from compute capability 7.0 on, because the two lanes share what the
+    data pipe returns (https://forums.developer.nvidia.com/t/unexpected-shared-memory-bank-conflict/77228); counted on an
+    H200 for 53 patterns of lanes (micro-benchmark ``shared_patterns``).
 
     >>> pairs, everyone = np.arange(32, dtype=np.uint64)[None, :] // 2 * 16, np.ones((1, 32), bool)
     >>> paired_lanes(pairs, everyone).tolist(), paired_lanes(pairs + 16 * np.arange(32, dtype=np.uint64), everyone).tolist()
@@ -85,14 +110,13 @@ def paired_lanes(addresses: Addresses, active: Mask) -> NDArray[np.bool_]:
     found = np.zeros(len(addresses), np.bool_)
     for distance in (1, 2):
         other = lanes ^ distance
-        same = (active == active[:, other]) & (~active | (addresses == addresses[:, other]))
-        found |= same.all(axis=1)
+        with_partner = active & active[:, other] if alone else active | active[:, other]
+        same = (addresses == addresses[:, other]) & active & active[:, other]
+        found |= (same | ~with_partner).all(axis=1)
     return found
 
 
-def _served(
-    addresses: Addresses, active: Mask, width_bytes: int, phases: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _served(addresses: Addresses, active: Mask, width_bytes: int, phases: int) -> Wavefronts:
     """Wavefronts of each row when a warp is served in so many phases, and the phases that have an active lane."""
     rows = len(addresses)
     words_per_lane = max(1, width_bytes // BANK_BYTES)
@@ -142,7 +166,7 @@ class WarpPatterns:
         self._chosen = chosen
         self.relative = relative[chosen]
         self.active = np.ones(self.relative.shape, np.bool_) if active is None else active[chosen]
-        self._wavefronts: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._wavefronts: dict[tuple[int, int, bool], Wavefronts] = {}
         self._footprints: dict[int, Footprint] = {}
 
     @cached_property
@@ -172,12 +196,13 @@ class WarpPatterns:
             )
         return self._footprints[key]
 
-    def wavefronts(self, width_bytes: int, offset: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def wavefronts(self, width_bytes: int, offset: int, store: bool = False) -> Wavefronts:
         """Shared-memory wavefronts of each warp, and their number without bank conflicts."""
-        key = (width_bytes, offset % BANK_BYTES if width_bytes < BANK_BYTES else 0)
+        key = (width_bytes, offset % BANK_BYTES if width_bytes < BANK_BYTES else 0, store)
         if key not in self._wavefronts:
             placed, active, inverse = self._cases(key[1], BANK_BYTES)
-            total, ideal = shared_wavefronts(placed, active, width_bytes)
+            count = store_wavefronts if store else load_wavefronts
+            total, ideal = count(placed, active, width_bytes)
             self._wavefronts[key] = (total[inverse], ideal[inverse])
         return self._wavefronts[key]
 

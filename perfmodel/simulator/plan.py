@@ -42,7 +42,7 @@ class Plan:
         self.indices: dict[tuple[Space, int], NDArray[np.int64]] = {}
         """Element indices by space and width, kept by the loads and stores that share the plan."""
         self._shifted: dict[int, Plan] = {}
-        self.statistics: dict[tuple[Space, int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self.statistics: dict[tuple[Space, bool, int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         """What the recorder adds up, by space, width and offset modulo a line."""
 
     def shifted(self, offset: int) -> Plan:

@@ -101,7 +101,7 @@ class Recorder:
     def record(self, site_index: int, plan: Plan, offset: int, positions: NDArray[np.int64]) -> None:
         """Count one access; ``positions`` are the places of the plan's rows among the blocks executed."""
         site = self.sites[site_index]
-        key = (site.space, site.width_bytes, offset % LINE_BYTES)
+        key = (site.space, site.action is Action.LOAD, site.width_bytes, offset % LINE_BYTES)
         if key not in plan.statistics:
             plan.statistics[key] = self._statistics(site, plan, offset)
         total, per_row = plan.statistics[key]
@@ -116,7 +116,7 @@ class Recorder:
         patterns = plan.patterns
         zero = np.zeros(len(patterns.inverse), np.int64)
         if site.space is Space.SHARED:
-            fields = [zero, zero, *patterns.wavefronts(site.width_bytes, offset)]
+            fields = [zero, zero, *patterns.wavefronts(site.width_bytes, offset, site.action is not Action.LOAD)]
         elif site.space is Space.LOCAL:
             footprint = patterns.local_footprint(site.width_bytes, offset)
             fields = [footprint.sectors, footprint.lines, footprint.lines, footprint.lines]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from perfmodel.simulator.access import WarpPatterns, shared_wavefronts
+from perfmodel.simulator.access import WarpPatterns, load_wavefronts, shared_wavefronts, store_wavefronts
 from perfmodel.simulator.plan import Plan
 
 Lanes = list[tuple[int, bool]]
@@ -24,11 +24,15 @@ def wavefronts(lanes: Lanes, width: int) -> tuple[int, int]:
     phases = max(1, width // 4)
     total, used = served(lanes, width, phases)
     if phases == 1 or not any(
-        all(lanes[i] == lanes[i ^ d] or not (lanes[i][1] or lanes[i ^ d][1]) for i in range(32)) for d in (1, 2)
+        all(mine[0] == other[0] for mine, other in partners(lanes, d) if mine[1] and other[1]) for d in (1, 2)
     ):
         return total, used
     together, fewest = served(lanes, width, phases // 2)
     return together, together - min(total - used, together - fewest)
+
+
+def partners(lanes: Lanes, distance: int) -> list[tuple[tuple[int, bool], tuple[int, bool]]]:
+    return [(lanes[i], lanes[i ^ distance]) for i in range(32)]
 
 
 def served(lanes: Lanes, width: int, phases: int) -> tuple[int, int]:
@@ -88,6 +92,9 @@ def test_patterns_equal_a_count_lane_by_lane(case: tuple[np.ndarray, np.ndarray,
     assert footprint.lines.tolist() == [distinct(row, 128) for row in rows]
     total, ideal = patterns.wavefronts(width, offset)
     assert list(zip(total.tolist(), ideal.tolist(), strict=True)) == [wavefronts(row, width) for row in rows]
+    total, ideal = patterns.wavefronts(width, offset, store=True)
+    phases = max(1, width // 4)
+    assert list(zip(total.tolist(), ideal.tolist(), strict=True)) == [served(row, width, phases) for row in rows]
     local = patterns.local_footprint(width, offset)
     assert local.sectors.tolist() == [interleaved(row, width, 32) for row in rows]
     assert local.lines.tolist() == [interleaved(row, width, 128) for row in rows]
@@ -97,7 +104,7 @@ def test_patterns_equal_a_count_lane_by_lane(case: tuple[np.ndarray, np.ndarray,
 @settings(max_examples=20, deadline=None)
 def test_one_function_gives_the_same_wavefronts(case: tuple[np.ndarray, np.ndarray, int, int]) -> None:
     addresses, active, width, _ = case
-    total, ideal = shared_wavefronts(addresses, active, width)
+    total, ideal = load_wavefronts(addresses, active, width)
     assert list(zip(total.tolist(), ideal.tolist(), strict=True)) == [
         wavefronts(r, width) for r in rows_of(addresses, active)
     ]
@@ -121,9 +128,22 @@ LANE = np.arange(32, dtype=np.uint64)
     ],
 )
 def test_lanes_in_pairs_are_served_at_half_the_cost(words: np.ndarray, width: int, expected: tuple[int, int]) -> None:
-    """The first, fourth, fifth and sixth were counted on an H200, in kernels of the project."""
-    total, ideal = shared_wavefronts(words[None, :] * np.uint64(width), np.ones((1, 32), bool), width)
-    assert (int(total[0]), int(ideal[0])) == expected
+    """As an H200 counts them."""
+    addresses, everyone = words[None, :] * np.uint64(width), np.ones((1, 32), bool)
+    for count in (load_wavefronts, shared_wavefronts):
+        total, ideal = count(addresses, everyone, width)
+        assert (int(total[0]), int(ideal[0])) == expected
+
+
+@pytest.mark.parametrize("width", [8, 16])
+def test_a_lane_alone_is_a_pair_of_a_load_and_stores_know_no_pairs(width: int) -> None:
+    """As an H200 counts them: even lanes read words 0, 1, 2 …; all lanes store one word."""
+    even, everyone = np.arange(32)[None, :] % 2 == 0, np.ones((1, 32), bool)
+    words = LANE[None, :] // 2 * np.uint64(width)
+    phases = width // 4
+    assert int(load_wavefronts(words, even, width)[0][0]) == phases // 2
+    assert int(shared_wavefronts(words, even, width)[0][0]) == phases
+    assert int(store_wavefronts(words * np.uint64(0), everyone, width)[0][0]) == phases
 
 
 @pytest.mark.parametrize(
