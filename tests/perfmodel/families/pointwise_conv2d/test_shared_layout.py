@@ -11,9 +11,11 @@ from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.candidates import candidates
 from perfmodel.families.pointwise_conv2d.report import layer_report
 from perfmodel.families.pointwise_conv2d.selection import Rule
-from perfmodel.families.pointwise_conv2d.shared_layout import Operand, pitches
+from perfmodel.families.pointwise_conv2d.shared_lanes import Operand, lanes_of_stores
+from perfmodel.families.pointwise_conv2d.shared_layout import pitches, read_wavefronts, store_accesses
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
 from perfmodel.gpus import load_gpu
+from perfmodel.simulator.access import load_wavefronts, store_wavefronts
 
 
 def worst_bank(words):
@@ -122,3 +124,30 @@ def test_stages_hold_both_operands_and_vectors_stay_aligned():
         assert (found.shared_bytes % (16 * found.stages) == 0)[found.planned].all()  # stages of whole 16-byte vectors
         launch = FAMILY.launch(problem, batch, gpu)
         assert (launch.dynamic_shared_bytes == found.shared_bytes).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(operands, st.integers(1, 64))
+def test_tails_follow_the_simulators_rules_for_loads_and_for_stores(operand, channels):
+    """A group, or a slab, of which only the first channels exist, told from the addresses of the lanes that exist."""
+    found, lanes = pitches(operand), np.arange(32)
+
+    def address(channel, word):
+        return 4 * (word + channel * found.pitch + channel // found.pad_every * found.pad).astype(np.uint64)
+
+    vector = found.accesses.read_vector
+    elements = 32 // operand.channel_lanes
+    there = lanes // elements < channels
+    total = ideal = 0
+    for first in range(0, operand.read_words, vector):
+        word = first * elements + lanes % elements * vector if operand.spread else np.full(32, first)
+        served = load_wavefronts(address(lanes // elements, word)[None], there[None], 4 * vector)
+        total, ideal = total + int(served[0][0]), ideal + int(served[1][0])
+    assert read_wavefronts(operand, found, channels) == (total, ideal)
+
+    channel, word, active = lanes_of_stores(operand, found.accesses)
+    there = active & (channel < channels)
+    width = 4 * found.accesses.store_vector
+    rows = [row for row in range(len(there)) if there[row].any()]
+    one_by_one = [store_wavefronts(address(channel[r], word[r])[None], there[r][None], width)[0][0] for r in rows]
+    assert store_accesses(operand, found, channels) == (len(rows), sum(one_by_one))
