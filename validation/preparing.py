@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from perfmodel.analysis.analyze import require_fits
 from perfmodel.compiler import CompiledKernel, CompileRequest, compile_many
 from perfmodel.compiler.toolchain import compiler_version
 from perfmodel.conditions import Conditions
+from perfmodel.errors import InfeasibleError
 from perfmodel.facts import no_progress, take_launch
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpu import Gpu
+from perfmodel.launch import Launch
 from perfmodel.predicting import evaluate_under
 from perfmodel.prediction import plain
 from perfmodel.records.schema import Failure, FailureKind, RecordKind, Scalar
@@ -55,7 +58,8 @@ def prepare_choices(
 ) -> list[PreparedKernel]:
     """Compile every configuration, keep its code in the folder, and say what it was predicted to take.
 
-    A configuration that does not compile within its time limit is prepared as a failure.
+    A configuration that does not compile within its time limit, or whose compiled resources do not fit the GPU, is prepared as
+    a failure: no step launches it.
     """
     gpu = under.gpu
     requests: list[tuple[CompileRequest, str]] = []
@@ -71,7 +75,7 @@ def prepare_choices(
         seconds = evaluate_under(family, choice.problem, batch, under).seconds
         for index, configuration in enumerate(choice.configurations):
             outcome = next(compiled)
-            dynamic = int(take_launch(launches, index).dynamic_shared_bytes)
+            launch = take_launch(launches, index)
             predicted = float(seconds[index]) if np.isfinite(seconds[index]) else None
             fields = _Fields(
                 kind=RecordKind.KERNEL,
@@ -81,7 +85,7 @@ def prepare_choices(
                 purposes=choice.purposes,
                 predicted_s=predicted,
             )
-            prepared.append(_prepared(fields, outcome, dynamic, gpu, folder))
+            prepared.append(_prepared(fields, outcome, launch, gpu, folder))
     return prepared
 
 
@@ -111,7 +115,7 @@ def prepare_benchmarks(
                 predicted_s=None,
             ),
             outcome,
-            0,
+            benchmark.launch,
             gpu,
             folder,
         )
@@ -138,15 +142,13 @@ class _Fields:
 
 
 def _prepared(
-    fields: _Fields, outcome: CompiledKernel | Exception, dynamic_bytes: int, gpu: Gpu, folder: PreparedFolder
+    fields: _Fields, outcome: CompiledKernel | Exception, launch: Launch, gpu: Gpu, folder: PreparedFolder
 ) -> PreparedKernel:
-    failure, resources, kernel_name = None, None, ""
-    if isinstance(outcome, CompiledKernel):
-        resources = kernel_resources(outcome, dynamic_bytes, folder.keep_cubin(outcome.cubin))
+    resources, kernel_name = None, ""
+    failure = _failure(outcome, launch, gpu)
+    if failure is None and isinstance(outcome, CompiledKernel):
+        resources = kernel_resources(outcome, int(launch.dynamic_shared_bytes), folder.keep_cubin(outcome.cubin))
         kernel_name = outcome.kernel_name
-    else:
-        message = " ".join(str(outcome).split())[:MESSAGE_CHARACTERS]
-        failure = Failure(kind=FailureKind.COMPILE, message=message)
     return PreparedKernel(
         kind=fields.kind,
         name=fields.name,
@@ -162,3 +164,16 @@ def _prepared(
         predicted_s=fields.predicted_s,
         failure=failure,
     )
+
+
+def _failure(outcome: CompiledKernel | Exception, launch: Launch, gpu: Gpu) -> Failure | None:
+    """Why a kernel cannot be launched: it did not compile, or not one block of what the compiler made fits an SM."""
+    if not isinstance(outcome, CompiledKernel):
+        message = " ".join(str(outcome).split())[:MESSAGE_CHARACTERS]
+        return Failure(kind=FailureKind.COMPILE, message=message)
+    compiled_launch = replace(launch, static_shared_bytes=outcome.resources.static_shared_bytes)
+    try:
+        require_fits(compiled_launch, outcome, gpu)
+    except InfeasibleError as error:
+        return Failure(kind=FailureKind.REJECTED, message=str(error))
+    return None

@@ -64,6 +64,31 @@ def test_what_does_not_compile_in_time_is_prepared_as_a_failure(
 
 
 @pytest.mark.compiler
+def test_what_the_compiled_registers_keep_from_the_gpu_is_prepared_as_rejected(tmp_path: Path) -> None:
+    # an H200 refused it (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES): 24 warps of 124 registers, by eights 24·32·128 = 98,304 > 65,536
+    problem = TiledConv2d(image_height=81, image_width=146, filter_height=9, filter_width=5)
+    large = TiledConv2dConfiguration(
+        block_size_x=48, block_size_y=16, tile_size_x=5, tile_size_y=8, use_padding=None, read_only=1, use_shmem=0
+    )
+    folder = PreparedFolder(tmp_path)
+    choice = Choice(family="tiled_conv2d", problem=problem, configurations=(large, SMALL), purposes=(Purpose.CHECK,))
+    rejected, fitting = prepare_choices([choice], UNDER, folder, workers=1)
+    registers = compile_kernel(
+        FAMILY.compile_request(problem, large, UNDER.gpu), "sm_90"
+    ).resources.registers_per_thread
+    assert rejected.failure is not None
+    assert rejected.failure.kind is FailureKind.REJECTED
+    assert rejected.failure.message == (
+        f"768 threads, {registers} registers per thread and 0 bytes of shared memory per block do not fit "
+        "65536 registers per block of h200"
+    )
+    assert rejected.resources is None
+    assert fitting.failure is None
+    assert fitting.resources is not None
+    assert [path.name for path in (tmp_path / "cubins").iterdir()] == [f"{fitting.resources.cubin_sha256}.gz"]
+
+
+@pytest.mark.compiler
 def test_the_flush_is_prepared_for_a_buffer_twice_the_size_of_l2(tmp_path: Path) -> None:
     folder = PreparedFolder(tmp_path)
     benchmark = flush_benchmark(UNDER.gpu)
