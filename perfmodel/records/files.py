@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import tempfile
+import secrets
+import stat
 import zlib
 from pathlib import Path
 from typing import Any
@@ -37,20 +38,25 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the file by the text in one step; a name that ends in ``.gz`` is packed (without a time stamp inside)."""
+    """Replace the file by the text in one step; a name that ends in ``.gz`` is packed (without a time stamp inside).
+
+    A file that was there keeps its permissions; a new one has those that the process gives to new files.
+    """
     data = text.encode()
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with partial.open("xb") as stream:
+        try:
+            if path.exists():
+                partial.chmod(stat.S_IMODE(path.stat().st_mode))
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(name, path)
-    except OSError:
-        os.unlink(name)
-        raise
+            os.replace(partial, path)
+        except OSError:
+            partial.unlink()
+            raise
 
 
 def parse_json(path: Path, text: str, first_line: int = 1) -> Any:
