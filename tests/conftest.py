@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--require-data", action="store_true", help="a test skipped for want of published data is a failure"
     )
+    parser.addoption("--require-browser", action="store_true", help="a skipped browser test is a failure")
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing with them")
 
 
@@ -44,6 +46,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
         if not compiler_available():
             pytest.skip("the extra `compile` is not installed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Only the fixture of the browser tests knows whether there is a browser, so it is their skip that is forbidden."""
+    report = yield
+    if report.skipped and item.get_closest_marker("browser") and item.config.getoption("--require-browser"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome, report.longrepr = "failed", f"{reason} (--require-browser)"
+    return report
 
 
 def _absent(item: pytest.Item, option: str, reason: str) -> None:
