@@ -42,7 +42,7 @@ PARTS: tuple[Part, ...] = (
         ),
     ),
     Part(name="latency of loads", held={"round_trip_latencies": 0.0, "block_start_cycles": 0.0}),
-    Part(name="latency of computing", held={"fma_issue_cycles": 0.0, "compute_share": 0.0}),
+    Part(name="latency of computing", held={"fma_issue_intervals": 0.0, "compute_share": 0.0}),
     Part(name="smooth maxima", held={"demand_norm": HARD, "latency_norm": HARD, "latency_norm_growth": 0.0}),
     Part(name="contention of blocks", held={"contention": 0.0}),
     Part(name="L1 sectors", held={"sector_cycles": 0.0}),

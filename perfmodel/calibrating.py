@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .measured_runs import MeasuredRuns, shape_groups, taken_runs
+from .measured_runs import MeasuredRuns, held_by_problem, shape_groups, taken_runs
 from .time.calibration import Evidence
 from .time.coefficients import COEFFICIENT_NAMES
 from .time.combine import launch_seconds
@@ -59,8 +59,16 @@ def log_ratios(runs: FitSet, trained: Fit, without: Collection[str] = ()) -> Flo
 
 
 def fold_of_runs(data: Sequence[MeasuredRuns], folds: int, seed: int) -> list[NDArray[np.intp]]:
-    """The fold of every run; runs of one launch geometry are in one fold, in all data sets."""
-    groups = shape_groups([one.geometry for one in data])
+    """The fold of every run.
+
+    Runs of one launch geometry are in one fold, in all data sets of few problems; those of one problem in the others.
+    """
+    groups = [np.asarray(of) for of in shape_groups([one.geometry for one in data])]
+    first = 1 + max(int(of.max()) for of in groups)
+    for number, one in enumerate(data):
+        if held_by_problem(one.problems):
+            groups[number] = first + one.groups
+            first += len(one.problems)
     number = 1 + max(int(of.max()) for of in groups)
     order = np.random.default_rng(seed).permutation(number)
     return [np.asarray(order[of] % folds, np.intp) for of in groups]
@@ -73,7 +81,7 @@ def out_of_fold(
     seed: int = 0,
     without: Collection[str] = (),
 ) -> list[Floats]:
-    """log(measured / predicted) of every run by a fit that saw neither it nor any run of its launch geometry.
+    """log(measured / predicted) of every run by a fit that saw neither it nor any run of its launch geometry or problem.
 
     ``without`` leaves terms of the model out. NaN where a fold holds all runs of a data set: nothing is known of its scale.
     """

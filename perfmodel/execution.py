@@ -52,17 +52,25 @@ def executed_facts(family: Family[Any, Any], problem: Any, configuration: Any, g
     if found is None:
         launch, call = _launch_and_call(family, problem, configuration, gpu)
         kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture)
-        counted = executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)
-        found = with_serial(counted, slowest_warp(kernel, parsed(kernel.ptx), launch, call))
+        found = executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)
+        if not family.serial_closed_forms:
+            found = with_serial(found, slowest_warp(kernel, parsed(kernel.ptx), launch, call))
     keep_facts(_key(family, problem, configuration, gpu, fidelity), found)
     return found
 
 
 def executed_facts_each(family: Family[Any, Any], problem: Any, configuration: Any, gpus: Sequence[Gpu]) -> list[Facts]:
     """The same, compiled fidelity, for several GPUs whose launch is the same; what they share is executed once."""
-    from .simulator.executed_work import executed_work_each
+    from .simulator.executed_work import executed_work_each, parsed
+    from .simulator.slowest_warp import slowest_warp, with_serial
 
     request = family.compile_request(problem, configuration, gpus[0])
     kernels = [compile_kernel(request, gpu.architecture) for gpu in gpus]
     launch, call = _launch_and_call(family, problem, configuration, gpus[0])
-    return executed_work_each(kernels, launch, call)
+    found = executed_work_each(kernels, launch, call)
+    if family.serial_closed_forms:
+        return found
+    return [
+        with_serial(facts, slowest_warp(kernel, parsed(kernel.ptx), launch, call))
+        for kernel, facts in zip(kernels, found, strict=True)
+    ]

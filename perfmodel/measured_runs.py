@@ -26,6 +26,8 @@ from .work import Work
 
 LEAST_RUNS = 10
 """Runs below which a data set says too little to be fitted to."""
+LEAST_PROBLEMS = 5
+"""Problems from which on whole ones are held out of a fit."""
 
 Floats = NDArray[np.float64]
 
@@ -37,8 +39,9 @@ GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 class MeasuredRuns:
     """A data set as the fit takes it, with what else is known of its n runs and the hash of the file that it came from.
 
-    Runs of one group have the same launch geometry (``geometry``, shape ``(n, 6)``): held out together, so that no run is
-    predicted from its twins. ``batch`` and ``problem_index`` are the configurations and which of ``problems`` they solve.
+    Runs of one group are held out together, so that no run is predicted from its twins: they have the same launch geometry
+    (``geometry``, shape ``(n, 6)``), or the same problem where there are many. ``batch`` and ``problem_index`` are the
+    configurations and which of ``problems`` they solve.
     """
 
     runs: FitSet
@@ -94,8 +97,9 @@ def measured_runs(
             work=work,
             blocks_per_sm=columns["blocks_per_sm"],
             seconds=columns["seconds"],
+            free_scale=not measurements.clock_recorded,
         ),
-        groups=shape_groups([geometry])[0],
+        groups=columns["problem_index"] if held_by_problem(measurements.problems) else shape_groups([geometry])[0],
         geometry=geometry,
         batch=joined_batches([part.batch for part in parts]),
         problems=measurements.problems,
@@ -142,6 +146,15 @@ def _part(
         batch=batch.take(fits),
         columns={key: column[fits] for key, column in columns.items()},
     )
+
+
+def held_by_problem(problems: Sequence[Any]) -> bool:
+    """Whether a data set has problems enough to hold whole ones out.
+
+    >>> held_by_problem(["one"]), held_by_problem(range(9))
+    (False, True)
+    """
+    return len(problems) >= LEAST_PROBLEMS
 
 
 def shape_groups(geometries: Sequence[NDArray[np.int64]]) -> list[NDArray[np.intp]]:

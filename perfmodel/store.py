@@ -10,6 +10,7 @@ import functools
 import hashlib
 import io
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -30,7 +31,9 @@ from .prediction import plain
 KEY_CHARACTERS = 24
 RESOURCE_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Resources))
 STORED_COUNTS: tuple[str, ...] = tuple(name for name in COUNT_NAMES if name not in (*CACHE_COUNTS, *AUXILIARY_COUNTS))
-_COLUMNS = (*RESOURCE_NAMES, *STORED_COUNTS, "loop_code_bytes")
+SERIAL_NAMES: tuple[str, ...] = ("global_round_trips", "independent_chains", "warp_cycles")
+"""Facts about single warps, NaN where they are not known."""
+_COLUMNS = (*RESOURCE_NAMES, *STORED_COUNTS, "loop_code_bytes", *SERIAL_NAMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +54,15 @@ class CountsStore:
         if row is None:
             return None
         values = dict(zip(_COLUMNS, self.values[row].tolist(), strict=True))
+        serial = {name: None if math.isnan(values[name]) else values[name] for name in SERIAL_NAMES}
         return Facts(
             resources=Resources(**{name: int(values[name]) for name in RESOURCE_NAMES}),
             counts=Counts(**{name: values[name] for name in STORED_COUNTS}),
             loop_code_bytes=values["loop_code_bytes"],
             exact=bool(self.exact[row]),
+            global_round_trips=serial["global_round_trips"],
+            independent_chains=serial["independent_chains"],
+            warp_cycles=serial["warp_cycles"],
         )
 
 
@@ -79,6 +86,7 @@ def with_facts(store: CountsStore, found: Mapping[str, Facts]) -> CountsStore:
         [float(getattr(fact.resources, name)) for name in RESOURCE_NAMES]
         + [float(getattr(fact.counts, name)) for name in STORED_COUNTS]
         + [fact.loop_code_bytes]
+        + [math.nan if getattr(fact, name) is None else getattr(fact, name) for name in SERIAL_NAMES]
         for fact in found.values()
     ]
     keys = [*kept, *found]

@@ -22,7 +22,8 @@ from .execution import executed_facts_each
 from .facts import Facts
 from .families.registry import family
 from .gpus import load_gpu
-from .records import read_measurements
+from .records import read_measurements, read_records
+from .records.schema import RecordKind
 from .store import CountsStore, empty_store, read_store, store_key, with_facts, write_store
 
 PART = 64
@@ -54,7 +55,7 @@ def rows_of(family_name: str, paths: Sequence[Path]) -> list[Row]:
     gpus: dict[tuple[Any, Any], list[str]] = {}
     for path in paths:
         measured = read_measurements(path, chosen)
-        for i in range(len(measured)):
+        for i in np.flatnonzero(measured.ran).tolist():
             case = (measured.problems[measured.problem_index[i]], measured.batch.configuration(i))
             found = gpus.setdefault(case, [])
             if measured.gpu not in found:
@@ -117,24 +118,34 @@ def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int) -> 
 
 
 def main() -> None:
-    """Fill the shipped stores from every CSV below ``PERFMODEL_DATA``; the folder's name is the family's."""
+    """Fill the shipped stores from own records, or from every CSV below ``PERFMODEL_DATA`` (the folder is the family)."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--time-limit", type=float, default=120.0, metavar="SECONDS", help="for each configuration")
     parser.add_argument("--with-equivalents", action="store_true", help="also those that an equivalent stands in for")
+    parser.add_argument("--records", type=Path, metavar="FILE", help="own records instead of published measurements")
     chosen = parser.parse_args()
-    data = os.environ.get("PERFMODEL_DATA")
-    if not data:
-        raise InputError("PERFMODEL_DATA must name the folder with the published measurements")
-    for folder in sorted(path for path in Path(data).iterdir() if path.is_dir()):
-        rows = rows_of(folder.name, sorted(folder.glob("*.csv")))
+    for family_name, paths in _sources(chosen.records).items():
+        rows = rows_of(family_name, paths)
         if not chosen.with_equivalents:
             rows = [row for row in rows if not family(row.family_name).equivalents(row.configuration)]
-        target = Path(__file__).parent / "data" / "counts" / f"{folder.name}.npz"
+        target = Path(__file__).parent / "data" / "counts" / f"{family_name}.npz"
         target.parent.mkdir(exist_ok=True)
         failures = fill(target, rows, chosen.time_limit, chosen.workers)
         for text, times in zip(*np.unique(failures, return_counts=True), strict=True):
             note(f"{times} configurations not counted: {text}")
+
+
+def _sources(records: Path | None) -> dict[str, list[Path]]:
+    """Files of measurements by family: the given records, else every CSV below ``PERFMODEL_DATA``."""
+    if records is not None:
+        kinds = {record.name for record in read_records(records) if record.kind is RecordKind.KERNEL and record.timings}
+        return {name: [records] for name in sorted(kinds)}
+    data = os.environ.get("PERFMODEL_DATA")
+    if not data:
+        raise InputError("PERFMODEL_DATA must name the folder with the published measurements")
+    folders = sorted(path for path in Path(data).iterdir() if path.is_dir())
+    return {folder.name: sorted(folder.glob("*.csv")) for folder in folders}
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from perfmodel.families.registry import family
 from perfmodel.records import read_measurements, read_records
 from perfmodel.records.metrics import counts_of_metrics
 
-from .baselines.ratios import ratio_table, ratios
+from .baselines.losses import loss_table, losses
+from .baselines.ratios import ratio_table, ratios, summary_table
 from .count_table import CountComparison, compare_benchmarks, compare_counts, count_table, families_in
 from .micro.facts import measured_facts
 from .micro.report import compare_facts, gpu_file
@@ -54,9 +55,21 @@ def facts(
         output.write_text(gpu_file(known, found), encoding="utf-8")
 
 
-def library_ratios(records: RecordsOption) -> None:
+def library_ratios(
+    records: RecordsOption,
+    summary: Annotated[bool, typer.Option("--summary", help="Wins, losses and means of every family first.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what limits the kernel where it loses; needs the compiler.")
+    ] = False,
+) -> None:
     """Print, as Markdown, the best library's time over the best kernel's for every problem; needs no GPU."""
-    typer.echo(ratio_table(ratios(read_records(records))), nl=False)
+    found = ratios(read_records(records))
+    if summary:
+        typer.echo(summary_table(found))
+    if explain:
+        with progress_bar("predicted", sum(one.lost for one in found)) as advance:
+            typer.echo(loss_table(losses(found, advance=advance)))
+    typer.echo(ratio_table(found), nl=False)
 
 
 def agreement(

@@ -11,7 +11,7 @@ import typer
 from ..errors import InputError
 from .options import FidelityOption, JsonOption, SeedOption
 from .output import print_json, print_table
-from .pairs import FilesOption, GpusOption, WhereOption, read_pairs, runs_of
+from .pairs import FilesOption, GpusOption, WheresOption, read_pairs, runs_of
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +20,10 @@ def register(app: typer.Typer) -> None:
 
 
 def fit(
-    family_name: Annotated[str, typer.Argument(metavar="FAMILY", help="A name of `perfmodel families`.")],
+    family_name: Annotated[
+        str,
+        typer.Argument(metavar="FAMILY[,FAMILY…]", help="Names of `perfmodel families`: one, or one for each --gpu."),
+    ],
     gpu: GpusOption,
     measurements: FilesOption,
     output: Annotated[Path, typer.Option(metavar="FILE.toml", help="Where the calibration is written.")],
@@ -29,25 +32,26 @@ def fit(
         typer.Option(metavar="FILE.json", help="Also learn what the model leaves on one GPU; needs the extra `learn`."),
     ] = None,
     fidelity: FidelityOption = "compiled",
-    where: WhereOption = None,
+    where: WheresOption = None,
     sample: Annotated[int | None, typer.Option(min=10, help="Draw this many rows of each file.")] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Fit the time model to measurements and write a calibration for `--calibration`.
 
-    Each --gpu goes with the --measurements at the same place. Errors are those of groups of launches that were held out.
+    Each --gpu goes with the --measurements at the same place, and with the family and the --where there if several are given.
+    Errors are those of groups of launches that were held out.
     """
     from ..calibrating import calibrate, calibration_text
     from ..choices import one_of
     from ..families.registry import family
     from ..prediction import Fidelity
 
-    chosen = family(family_name)
+    chosen = [family(name) for name in family_name.split(",")]
     if residual is not None and len(gpu) != 1:
         raise InputError(f"--residual is learned on one GPU; {len(gpu)} times --gpu were given")
-    pairs = read_pairs(chosen, gpu, measurements, where, sample, seed)
-    data = runs_of(chosen, pairs, one_of(Fidelity, "--fidelity", fidelity))
+    pairs = read_pairs(chosen, gpu, measurements, where or [], sample, seed)
+    data = runs_of(pairs, one_of(Fidelity, "--fidelity", fidelity))
     found = calibrate(data, seed=seed)
     if residual is not None:
         from ..residual import learn, write_residual

@@ -29,39 +29,62 @@ FilesOption = Annotated[
 WhereOption = Annotated[
     str | None, typer.Option("--where", metavar="EXPR", help="Rows to take: a pandas query on the columns.")
 ]
+WheresOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="EXPR", help="Rows to take: a pandas query on the columns; once, or for each --gpu (or '')."
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """A GPU with the rows that were measured on it."""
 
+    family: Family[Any, Any]
     under: Conditions
     rows: Measurements
 
 
+def for_each(option: str, given: Sequence[str], count: int) -> list[str]:
+    """What was given once or once for each pair, for each pair.
+
+    >>> for_each("--where", ["a > 1"], 2)
+    ['a > 1', 'a > 1']
+    """
+    if len(given) not in (1, count):
+        raise InputError(f"{len(given)} times {option} for {count} times --gpu: one, or one for each is needed")
+    return list(given) * (count if len(given) == 1 else 1)
+
+
 def read_pairs(
-    family: Family[Any, Any],
+    families: Sequence[Family[Any, Any]],
     gpus: Sequence[str],
     files: Sequence[Path],
-    where: str | None,
+    where: Sequence[str],
     sample: int | None,
     seed: int,
     l2: str = "cold",
 ) -> list[Pair]:
-    """The chosen rows of every file, with the GPU that stands at the same place."""
+    """The chosen rows of every file, with the GPU, the family and the query that stand at the same place, or the only ones."""
     from ..conditions import conditions
     from ..records import read_measurements
 
     if len(gpus) != len(files):
         raise InputError(f"{len(gpus)} times --gpu and {len(files)} times --measurements: one for each is needed")
+    chosen = list(families) * (len(gpus) if len(families) == 1 else 1)
+    if len(chosen) != len(gpus):
+        raise InputError(f"{len(families)} families for {len(gpus)} times --gpu: one, or one for each is needed")
+    queries = for_each("--where", list(where) or [""], len(gpus))
     pairs = []
-    for name, path in zip(gpus, files, strict=True):
+    for family, name, path, query in zip(chosen, gpus, files, queries, strict=True):
         under = conditions(name, l2=l2)
-        pairs.append(Pair(under=under, rows=read_measurements(path, family, under.l2).drawn(where, sample, seed)))
+        rows = read_measurements(path, family, under.l2).drawn(query or None, sample, seed)
+        pairs.append(Pair(family=family, under=under, rows=rows))
     return pairs
 
 
-def runs_of(family: Family[Any, Any], pairs: Sequence[Pair], depth: Fidelity) -> list[MeasuredRuns]:
+def runs_of(pairs: Sequence[Pair], depth: Fidelity) -> list[MeasuredRuns]:
     """The data sets with the facts of every run."""
     from ..measured_runs import dataset_name, measured_runs
 
@@ -69,5 +92,6 @@ def runs_of(family: Family[Any, Any], pairs: Sequence[Pair], depth: Fidelity) ->
     for number, pair in enumerate(pairs, start=1):
         gpu = pair.under.gpu
         with progress_bar(f"{depth.value} facts, {gpu.id}", len(pair.rows)) as advance:
-            data.append(measured_runs(dataset_name(gpu, number), family, pair.rows, pair.under, depth, advance))
+            name = dataset_name(gpu, number)
+            data.append(measured_runs(name, pair.family, pair.rows, pair.under, depth, advance))
     return data

@@ -36,7 +36,7 @@ def studies_of(
 
     studies = [one_of(Study, "--study", name) for name in dict.fromkeys(names)]
     needed = residual_runs is not None or any(study is not Study.REPEATS for study in studies)
-    data = runs_of(family, pairs, depth) if needed else []
+    data = runs_of(pairs, depth) if needed else []
     with progress_bar("fits", steps(studies, data, residual_runs)) as advance:
         return run_studies(
             studies,

@@ -82,7 +82,7 @@ def validate(
         _refuse("a study fits its own coefficients to the runs", unused | {"--recount": recount or None})
         if max_mape is not None or min_tau is not None:
             require_bounded(study or [])
-        pairs = read_pairs(chosen, gpu, measurements, where, sample, seed, l2)
+        pairs = read_pairs([chosen], gpu, measurements, [where] if where else [], sample, seed, l2)
         found = studies_of(chosen, pairs, depth, study or [], residual_runs, where, seed)
         if report is not None:
             report.write_text(markdown_of(found), encoding="utf-8")

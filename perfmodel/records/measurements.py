@@ -29,7 +29,8 @@ class Measurements:
 
     ``problems`` are the distinct problems, ``problem_index`` says which one a row measured, ``batch`` holds the
     configurations; ``time_s`` is NaN where the run failed. ``columns`` are the rows as the file gave them, for queries,
-    counters and resources; ``gpu`` is the GPU as the file names it (empty where it does not).
+    counters and resources; ``gpu`` is the GPU as the file names it (empty where it does not). ``clock_recorded``: the GPU
+    ran at a clock that the file records.
     """
 
     path: Path
@@ -40,6 +41,7 @@ class Measurements:
     batch: Batch[Any]
     time_s: NDArray[np.float64]
     columns: pd.DataFrame
+    clock_recorded: bool = False
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -114,6 +116,7 @@ def read_measurements(path: Path, family: Family[Any, Any], l2: L2State = L2Stat
         batch=batch_of(table, schema),
         time_s=table.time_s,
         columns=_frame(table),
+        clock_recorded=table.clock_recorded,
     )
 
 

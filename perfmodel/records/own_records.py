@@ -51,6 +51,7 @@ def parse_own_records(path: Path, text: str, schema: MeasurementSchema, l2: L2St
         columns=columns,
         places=list(places.values()),
         time_s=np.array(times),
+        clock_recorded=True,
     )
 
 

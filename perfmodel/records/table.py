@@ -15,13 +15,17 @@ from ..errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTable:
-    """Rows of a file: cells by column, times, and where each row stands (``line 7``, ``entry '2,32'``) for messages."""
+    """Rows of a file: cells by column, times, and where each row stands (``line 7``, ``entry '2,32'``) for messages.
+
+    ``clock_recorded``: the file says at which clock the GPU ran, and marks runs during which it changed.
+    """
 
     path: Path
     gpu: str
     columns: Mapping[str, Sequence[Any]]
     places: Sequence[str]
     time_s: NDArray[np.float64]
+    clock_recorded: bool = False
 
     def error(self, row: int, message: str) -> InputError:
         """The error to raise about one row; names file and place."""

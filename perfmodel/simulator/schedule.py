@@ -156,8 +156,8 @@ class Scheduler:
             count = self.batch.rows * warps
             per_row: Any = warps
         else:
-            running = rows_and_warps(mask, self.batch.threads).sum(axis=1)
-            per_row = np.broadcast_to(running, (self.batch.rows,))
+            running = rows_and_warps(mask, self.batch.threads)
+            per_row = np.broadcast_to(running.sum(axis=1), (self.batch.rows,))
             count = int(per_row.sum())
         last = self.program.blocks[unit.block]
         length = last.first + len(last.instructions) - unit.first if whole else len(unit.instructions)

@@ -21,6 +21,9 @@ from .executed import PtxExecution, executed_counts
 from .module import Kernel, Module, Space
 from .simulation import Budget, Mode, simulate
 
+_UNLIKE = 0.4
+"""Machine instructions for each one of the PTX, or the inverse, below which executions are not believed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowestWarp:
@@ -96,16 +99,45 @@ def slowest_warp(
     assert found.per_warp is not None
     visits = found.per_warp[0]
     missing = touches.missing_loads(len(visits))
+    loads = visits @ _loading(found.kernel)
     if profile.estimated:
-        return SlowestWarp(cycles=None, round_trips=float(np.minimum(visits @ _loading(found.kernel), missing).max()))
-    cycles, trips = lone_warp_cycles(profile), round_trips_of_blocks(profile)
+        return SlowestWarp(cycles=None, round_trips=float(np.minimum(loads, missing).max()))
+    code = _Schedule.of(profile)
     walked, behind_l1 = [], []
-    for row in np.unique(np.column_stack([visits, missing]), axis=0):
-        executions = _executions(profile, found.kernel, row[:-1])
-        waits = float(trips @ executions)
-        behind_l1.append(min(waits, float(row[-1])))
-        walked.append(float(cycles @ executions) + L1_LATENCY_CYCLES * (waits - behind_l1[-1]))
+    for row in np.unique(np.column_stack([visits, missing, loads]), axis=0):
+        cycles, waits = code.walk(found.kernel, row[:-2], row[-1])
+        behind_l1.append(min(waits, float(row[-2])))
+        walked.append(cycles + L1_LATENCY_CYCLES * (waits - behind_l1[-1]))
     return SlowestWarp(cycles=max(walked), round_trips=float(round(max(behind_l1))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Schedule:
+    """The machine code's basic blocks: cycles, round trips and instructions of each."""
+
+    profile: CodeProfile
+    cycles: NDArray[np.float64]
+    round_trips: NDArray[np.float64]
+    instructions: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, profile: CodeProfile) -> _Schedule:
+        """That of decoded machine code."""
+        assert profile.flow is not None
+        lengths = np.asarray(profile.flow.stop - profile.flow.first, np.int64)
+        return cls(profile, lone_warp_cycles(profile), round_trips_of_blocks(profile), lengths)
+
+    def walk(self, kernel: Kernel, visits: NDArray[np.int64], loads: int) -> tuple[float, float]:
+        """Cycles and waits of a warp with these visits of the PTX and as many waits if each of its blocks waited once.
+
+        Where loops of PTX and machine code cannot be brought together, executions come out far from the PTX's; then the
+        average instruction of the machine code stands for each of the PTX.
+        """
+        executions = _executions(self.profile, kernel, visits)
+        expected = float(visits @ np.array([len(block.instructions) for block in kernel.blocks]))
+        if _UNLIKE < float(self.instructions @ executions) / max(expected, 1.0) < 1 / _UNLIKE:
+            return float(self.cycles @ executions), float(self.round_trips @ executions)
+        return expected * float(self.cycles.sum()) / float(self.instructions.sum()), float(loads)
 
 
 def middle_block(launch: Launch) -> int:

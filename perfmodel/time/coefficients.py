@@ -13,7 +13,9 @@ class Coefficients:
     """Latencies of the memory that answers which a warp waits for at each group of global loads."""
     block_start_cycles: float
     """SM cycles from the launch of a block to its first load, and from its last store to its end."""
-    fma_issue_cycles: float
+    trip_warp_cycles: float
+    """SM cycles that each warp of the block adds to a round trip: its own loads and stores, which the block does not hide."""
+    fma_issue_intervals: float
     """Issue intervals that a lone warp needs for each FP32 instruction of its dependency chains."""
     compute_share: float
     """Part of the throughput demand that a block alone cannot overlap with its own latencies."""

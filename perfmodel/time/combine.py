@@ -121,9 +121,10 @@ def launch_seconds(
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
     barriers = counts.barriers / warps
     trip = terms.round_trip_cycles(counts, executed / resident, gpu, coefficients)
-    load = work.global_round_trips * trip + coefficients.block_start_cycles
+    own_work = coefficients.trip_warp_cycles * work.launch.warps_per_block
+    load = work.global_round_trips * (trip + own_work) + coefficients.block_start_cycles
     load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu, coefficients)
-    chain = counts.fp32_fma / warps * coefficients.fma_issue_cycles
+    chain = counts.fp32_fma / warps * terms.fma_chain_cycles(gpu, coefficients)
     alone = np.where(np.isnan(work.warp_cycles), chain, work.warp_cycles)
     compute = p_norm(3.0, alone, coefficients.compute_share * demand / np.maximum(executed, 1))
     load_latency = kept("load_latency", load * executed / resident)

@@ -85,6 +85,12 @@ def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coeffi
     return np.asarray(coefficients.round_trip_latencies * latency, np.float64)
 
 
+def fma_chain_cycles(gpu: Gpu, coefficients: Coefficients) -> float:
+    """Cycles of a lone warp for each FP32 instruction of its chains: so many intervals at which its scheduler may issue one."""
+    interval = WARP_SIZE * gpu.schedulers_per_sm / gpu.fp32_lanes_per_sm
+    return coefficients.fma_issue_intervals * interval
+
+
 def barrier_cycles(warps_per_block: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
     """Cycles from a block's first arrival at a barrier to its first use of what it waited for.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from perfmodel.records.schema import L2State, Record, RecordKind, Scalar, Timing, TimingMethod
 
 CONDITIONS = (
@@ -13,6 +15,9 @@ CONDITIONS = (
 )
 """What is compared, where both sides have it: cold launches between events; warm ones, replayed in a graph if short."""
 
+LOSS = 1.1
+"""A kernel that takes more than this many times the library's time has lost."""
+
 ProblemKey = tuple[str, tuple[tuple[str, Scalar], ...]]
 
 
@@ -20,6 +25,7 @@ ProblemKey = tuple[str, tuple[tuple[str, Scalar], ...]]
 class Ratio:
     """One problem: the fastest configuration of the family, the fastest library, times in seconds under one condition."""
 
+    gpu: str
     family: str
     problem: tuple[tuple[str, Scalar], ...]
     l2: L2State
@@ -33,6 +39,11 @@ class Ratio:
     def ratio(self) -> float:
         """The library's time over the kernel's: above 1 the kernel is faster."""
         return self.baseline_s / self.kernel_s
+
+    @property
+    def lost(self) -> bool:
+        """Whether the kernel takes over 10 % more time than the library."""
+        return self.kernel_s > LOSS * self.baseline_s
 
 
 def ratios(records: Iterable[Record]) -> tuple[Ratio, ...]:
@@ -71,6 +82,7 @@ def _ratio(
         kernel, baseline = _fastest(kernels, l2, method), _fastest(baselines, l2, method)
         if kernel is not None and baseline is not None:
             return Ratio(
+                gpu=kernel[1].gpu,
                 family=key[0],
                 problem=key[1],
                 l2=l2,
@@ -100,12 +112,33 @@ def ratio_table(found: Sequence[Ratio]) -> str:
     ]
     for entry in sorted(found, key=lambda ratio: ratio.ratio):
         lines.append(
-            f"| {entry.family} | {_text(entry.problem)} | {entry.l2.value}, {entry.method.value} "
+            f"| {entry.family} | {text(entry.problem)} | {entry.l2.value}, {entry.method.value} "
             f"| {entry.kernel_s * 1e6:.2f} | {entry.baseline_s * 1e6:.2f} | {entry.ratio:.2f} "
-            f"| {entry.baseline} | {_text(entry.configuration)} |"
+            f"| {entry.baseline} | {text(entry.configuration)} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def _text(pairs: Sequence[tuple[str, Scalar]]) -> str:
+def text(pairs: Sequence[tuple[str, Scalar]]) -> str:
+    """The fields of a problem or of a configuration on one line."""
     return " ".join(f"{name}={value}" for name, value in pairs)
+
+
+def summary_table(found: Sequence[Ratio]) -> str:
+    """How many problems each family wins and loses, cold and warm, and the geometric mean, as a Markdown table."""
+    lines = [
+        "| family | L2 | problems | kernel faster | library faster | of these by over 10 % "
+        "| library / kernel: geometric mean | least | most |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[str, L2State], list[Ratio]] = {}
+    for entry in sorted(found, key=lambda ratio: (ratio.family, ratio.l2.value)):
+        groups.setdefault((entry.family, entry.l2), []).append(entry)
+    for (family, l2), entries in groups.items():
+        values = np.array([entry.ratio for entry in entries])
+        lines.append(
+            f"| {family} | {l2.value} | {len(values)} | {(values > 1).sum()} | {(values < 1).sum()} "
+            f"| {sum(entry.lost for entry in entries)} "
+            f"| {np.exp(np.log(values).mean()):.2f} | {values.min():.2f} | {values.max():.2f} |"
+        )
+    return "\n".join(lines) + "\n"

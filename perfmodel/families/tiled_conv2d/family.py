@@ -38,6 +38,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
     summary: ClassVar[str] = "2-D convolution of one image through a shared-memory patch, with a tuning space"
     problem_type = TiledConv2d
     configuration_type = TiledConv2dConfiguration
+    serial_closed_forms: ClassVar[bool] = True
     measurement_defaults: ClassVar[Mapping[str, Any]] = {"use_shmem": 1}
     kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ("image_width", "image_height")
 

@@ -14,8 +14,8 @@ from perfmodel.time.combine import launch_seconds
 from perfmodel.time.fitting import PRIOR, FitSet, fit
 from perfmodel.validation.selection import drawn
 
-TRUE = replace(PRIOR, round_trip_latencies=1.3, fma_issue_cycles=1.8, compute_share=0.3, demand_norm=2.2)
-FREE = ("round_trip_latencies", "fma_issue_cycles", "compute_share", "demand_norm")
+TRUE = replace(PRIOR, round_trip_latencies=1.3, fma_issue_intervals=1.8, compute_share=0.3, demand_norm=2.2)
+FREE = ("round_trip_latencies", "fma_issue_intervals", "compute_share", "demand_norm")
 FACTORS = {"rtx-2080-ti": 0.8, "rtx-3090": 1.25}
 """What the coefficient of each GPU's architecture is of the prior in made measurements."""
 NOISE, CLOCK_SCALE = 0.005, 1.12

@@ -1,0 +1,111 @@
+"""The warp that a block waits for: what each warp visits, what it waits for, how long its schedule is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfmodel.compiler import CompiledKernel, CompileRequest, compile_kernel
+from perfmodel.compiler.sass_schedule import L1_LATENCY_CYCLES, lone_warp_cycles, round_trips_of_blocks
+from perfmodel.launch import Buffer, KernelCall, Launch
+from perfmodel.simulator import Mode, parse_module, simulate
+from perfmodel.simulator.slowest_warp import SlowestWarp, slowest_warp
+
+pytestmark = pytest.mark.compiler
+
+THREADS = 256
+CHAIN = """
+extern "C" __global__ void chain(float *out, const float *in, const int *next, int steps, int width)
+{
+    if (threadIdx.x >= width) return;          // the later warps end at once
+    int at = threadIdx.x;
+    float sum = 0.0f;
+    for (int i = 0; i < steps; i++) { at = next[at]; sum += in[at]; }
+    out[threadIdx.x] = sum;
+}
+"""
+
+
+def chain(architecture: str = "sm_90") -> CompiledKernel:
+    return compile_kernel(CompileRequest(source=CHAIN, kernel="chain", file_name="chain.cu"), architecture)
+
+
+def call(steps: int, width: int, stride: int) -> KernelCall:
+    size = 1 << 14
+    following = (np.arange(size, dtype=np.int32) + stride) % size
+    return KernelCall(
+        parameters=(
+            Buffer(name="out", array=np.zeros(THREADS, np.float32), output=True),
+            Buffer(name="in", array=np.ones(size, np.float32)),
+            Buffer(name="next", array=following.astype(np.int32)),
+            np.int32(steps),
+            np.int32(width),
+        )
+    )
+
+
+def followed(steps: int, width: int = THREADS, stride: int = 1024, architecture: str = "sm_90") -> SlowestWarp:
+    kernel = chain(architecture)
+    return slowest_warp(kernel, parse_module(kernel.ptx), Launch(grid_x=1, block_x=THREADS), call(steps, width, stride))
+
+
+@pytest.mark.parametrize("width", [32, 96, 256])
+def test_visits_of_warps_add_up_to_those_of_the_block(width: int) -> None:
+    kernel = chain()
+    found = simulate(
+        parse_module(kernel.ptx),
+        "chain",
+        Launch(block_x=THREADS, grid_x=3),
+        call(5, width, 1024),
+        mode=Mode.TRACE,
+        per_block=True,
+        per_warp=True,
+    )
+    assert found.per_warp is not None
+    assert found.per_block is not None
+    assert found.per_warp.shape == (3, THREADS // 32, len(found.kernel.blocks))
+    assert (found.per_warp.sum(axis=1) == found.per_block.visits).all()
+    assert found.per_warp.max() < found.visits.max()
+
+
+def test_every_step_of_a_chain_of_loads_is_a_round_trip() -> None:
+    """Strides of four kilobytes touch new sectors each time: the index, and the value behind it, which waits for the index.
+
+    The loop is unrolled in PTX and again in machine code, so that the number of waits is between one for each pass
+    of the PTX's loop and two for each step.
+    """
+    short, long = followed(4), followed(12)
+    assert 1 <= short.round_trips <= 2 * 4 + 1
+    assert 3 <= long.round_trips <= 2 * 12 + 1
+    assert long.round_trips > short.round_trips
+    assert long.cycles is not None
+    assert short.cycles is not None
+    assert long.cycles > short.cycles
+
+
+def test_what_other_loads_of_the_block_have_touched_comes_from_l1() -> None:
+    far, near = followed(12), followed(12, stride=0)
+    assert near.round_trips <= 2  # the first step only: afterwards every lane reads the same again
+    assert near.cycles is not None
+    assert far.cycles is not None
+    hits = far.round_trips - near.round_trips
+    assert near.cycles - far.cycles == pytest.approx(hits * L1_LATENCY_CYCLES, rel=0.01)
+
+
+def test_warps_that_end_at_once_do_not_shorten_the_slowest() -> None:
+    assert followed(12, width=32) == followed(12, width=256)
+    assert followed(12, width=1).cycles == followed(12, width=256).cycles
+
+
+def test_cycles_are_at_least_one_for_each_instruction() -> None:
+    profile = chain().profile()
+    assert profile.flow is not None
+    lengths = profile.flow.stop - profile.flow.first
+    assert (lone_warp_cycles(profile) >= lengths).all()
+    assert round_trips_of_blocks(profile).sum() >= 1
+
+
+def test_code_that_is_not_decoded_has_trips_of_its_ptx_and_no_cycles() -> None:
+    found = followed(4, architecture="sm_61")
+    assert found.cycles is None
+    assert 1 <= found.round_trips <= 2 * 4 + 1
