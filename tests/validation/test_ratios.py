@@ -4,6 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from perfmodel.conditions import conditions
+from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
+from perfmodel.predicting import predict_all
+from perfmodel.prediction import Fidelity, plain
 from perfmodel.records.schema import (
     Correctness,
     Environment,
@@ -19,7 +23,8 @@ from perfmodel.records.schema import (
 from perfmodel.validation.baselines.catalogue import BASELINES, find_baseline
 from perfmodel.validation.baselines.interface import BaselineUnavailableError
 from perfmodel.validation.baselines.interface import library as library_module
-from perfmodel.validation.baselines.ratios import ratio_table, ratios
+from perfmodel.validation.baselines.losses import loss_table, losses
+from perfmodel.validation.baselines.ratios import Ratio, ratio_table, ratios, summary_table
 
 ENVIRONMENT = Environment(
     gpu_name="", compute_capability="", driver_version="", cuda_version="", compiler_version="", commit=""
@@ -89,6 +94,50 @@ def test_table_begins_with_the_worst() -> None:
     against = run(RecordKind.BASELINE, "torch", {"family": "ssim"}, 5e-6)
     lines = ratio_table(ratios([kernel(1, 20e-6), library("a", 30e-6), other, against])).splitlines()
     assert [line.split("|")[6].strip() for line in lines[2:]] == ["0.50", "1.50"]
+
+
+def ratio(kernel_s: float, baseline_s: float, l2: L2State = L2State.COLD, family: str = "tiled_conv2d") -> Ratio:
+    problem = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+    configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=4)
+    return Ratio(
+        gpu="h200",
+        family=family,
+        problem=tuple(plain(problem).items()),
+        l2=l2,
+        method=TimingMethod.EVENTS,
+        kernel_s=kernel_s,
+        configuration=tuple(plain(configuration).items()),
+        baseline_s=baseline_s,
+        baseline="library",
+    )
+
+
+def test_summary_counts_wins_and_losses_and_takes_the_geometric_mean() -> None:
+    found = [ratio(1e-6, 4e-6), ratio(2e-6, 1e-6), ratio(2.1e-6, 2e-6), ratio(1e-6, 3e-6, L2State.WARM)]
+    lines = summary_table(found).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    # (4 · 1/2 · 2/2.1)^(1/3) = 1.24; 2.1 / 2 is a loss by 5 %
+    assert cells == [
+        ["tiled_conv2d", "cold", "3", "1", "2", "1", "1.24", "0.50", "4.00"],
+        ["tiled_conv2d", "warm", "1", "1", "0", "0", "3.00", "3.00", "3.00"],
+    ]
+
+
+def test_what_is_lost_by_over_a_tenth_is_explained_by_the_prediction_under_its_condition() -> None:
+    found = [ratio(2e-6, 1e-6, L2State.WARM), ratio(3e-6, 1e-6), ratio(1.05e-6, 1e-6), ratio(1e-6, 2e-6)]
+    first, second = losses(found, Fidelity.ANALYTIC)
+    assert (first.ratio, second.ratio) == (found[1], found[0])  # the worst first
+    problem = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+    configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=4)
+    (cold,) = predict_all(problem, [configuration], conditions("h200", l2=L2State.COLD), Fidelity.ANALYTIC)
+    (warm,) = predict_all(problem, [configuration], conditions("h200", l2=L2State.WARM), Fidelity.ANALYTIC)
+    assert (first.prediction.time, second.prediction.time) == (cold.time, warm.time)
+    assert cold.time.predicted_s != warm.time.predicted_s
+    largest = first.largest_terms(3)
+    assert largest[0] == (cold.time.limiter, getattr(cold.time.terms, cold.time.limiter))
+    assert [seconds for _, seconds in largest] == sorted((seconds for _, seconds in largest), reverse=True)
+    line = loss_table([first]).splitlines()[2]
+    assert f"| {cold.time.predicted_s * 1e6:.2f} | {cold.time.limiter} | {cold.time.limiter} " in line
 
 
 def test_every_family_has_baselines_with_names_of_their_own() -> None:
