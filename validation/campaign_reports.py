@@ -91,12 +91,15 @@ def agreement(
 def rules(
     gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")],
     records: RecordsOption,
+    at_least: Annotated[
+        int, typer.Option("--at-least", min=2, help="Leave out layers with fewer measured configurations.")
+    ] = 2,
 ) -> None:
     """Print, as Markdown, how the three selection rules of the pointwise kernel fare; needs no GPU."""
     from .rule_regret import regret_table, rule_regrets
 
-    pointwise = family("pointwise_conv2d")
-    typer.echo(regret_table(rule_regrets(read_measurements(records, pointwise), conditions(gpu))), nl=False)
+    found = rule_regrets(read_measurements(records, family("pointwise_conv2d")), conditions(gpu))
+    typer.echo(regret_table([one for one in found if one.measured >= at_least]), nl=False)
 
 
 def counters(
