@@ -1,6 +1,7 @@
 """Kernels beside libraries."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -83,10 +84,23 @@ def test_fastest_kernel_beside_fastest_exact_library() -> None:
 def test_only_times_under_a_common_condition_are_compared() -> None:
     graph = TimingMethod.GRAPH
     (found,) = ratios([kernel(1, 3e-6, graph), library("a", 9e-6), library("a", 6e-6, graph)])
-    assert (found.l2, found.method) == (L2State.WARM, graph)
+    assert (found.l2, found.kernel_method, found.baseline_method) == (L2State.WARM, graph, graph)
     assert found.ratio == pytest.approx(2.0)
     assert ratios([kernel(1, 3e-6, graph), library("a", 9e-6)]) == ()
     assert ratios([kernel(1, 3e-6)]) == ()
+
+
+def test_a_long_library_is_compared_with_the_fastest_kernel_however_that_was_timed() -> None:
+    warm = TimingMethod.EVENTS, L2State.WARM
+    short, long = kernel(1, 3e-6, TimingMethod.GRAPH), timed(kernel(2, 120e-6), *warm)
+    (found,) = ratios([short, long, timed(library("a", 90e-6), *warm)])
+    assert (found.kernel_s, found.configuration) == (3e-6, (("lanes", 1),))
+    assert found.ratio == pytest.approx(30.0)
+    assert found.condition == "warm, graph against events"
+
+
+def timed(record: Record, method: TimingMethod, l2: L2State) -> Record:
+    return replace(record, timings=tuple(replace(timing, method=method, l2=l2) for timing in record.timings))
 
 
 def test_table_begins_with_the_worst() -> None:
@@ -104,7 +118,8 @@ def ratio(kernel_s: float, baseline_s: float, l2: L2State = L2State.COLD, family
         family=family,
         problem=tuple(plain(problem).items()),
         l2=l2,
-        method=TimingMethod.EVENTS,
+        kernel_method=TimingMethod.EVENTS,
+        baseline_method=TimingMethod.EVENTS,
         kernel_s=kernel_s,
         configuration=tuple(plain(configuration).items()),
         baseline_s=baseline_s,

@@ -64,7 +64,7 @@ def loss_table(found: Sequence[Loss]) -> str:
         ratio, time = one.ratio, one.prediction.time
         terms = ", ".join(f"{name} {seconds * 1e6:.2f}" for name, seconds in one.largest_terms(SHOWN_TERMS))
         lines.append(
-            f"| {ratio.family} | {text(ratio.problem)} | {ratio.l2.value}, {ratio.method.value} | {ratio.ratio:.2f} "
+            f"| {ratio.family} | {text(ratio.problem)} | {ratio.condition} | {ratio.ratio:.2f} "
             f"| {ratio.kernel_s * 1e6:.2f} | {time.predicted_s * 1e6:.2f} | {time.limiter} | {terms} |"
         )
     return "\n".join(lines) + "\n"

@@ -9,11 +9,15 @@ import numpy as np
 
 from perfmodel.records.schema import L2State, Record, RecordKind, Scalar, Timing, TimingMethod
 
-CONDITIONS = (
-    ((L2State.COLD, TimingMethod.EVENTS),),
-    ((L2State.WARM, TimingMethod.GRAPH), (L2State.WARM, TimingMethod.EVENTS)),
-)
-"""What is compared, where both sides have it: cold launches between events; warm ones, replayed in a graph if short."""
+METHODS = {
+    L2State.COLD: (TimingMethod.EVENTS,),
+    L2State.WARM: (TimingMethod.GRAPH, TimingMethod.EVENTS),
+}
+"""What is compared: cold launches between events; warm ones by the one method that suits their length.
+
+A warm kernel has one of the two: replayed in a graph if short, between events if long or not capturable. To compare only
+where both sides have the same would leave a long library nothing but the slow ones among the kernels.
+"""
 
 LOSS = 1.1
 """A kernel that takes more than this many times the library's time has lost."""
@@ -29,7 +33,8 @@ class Ratio:
     family: str
     problem: tuple[tuple[str, Scalar], ...]
     l2: L2State
-    method: TimingMethod
+    kernel_method: TimingMethod
+    baseline_method: TimingMethod
     kernel_s: float
     configuration: tuple[tuple[str, Scalar], ...]
     baseline_s: float
@@ -39,6 +44,12 @@ class Ratio:
     def ratio(self) -> float:
         """The library's time over the kernel's: above 1 the kernel is faster."""
         return self.baseline_s / self.kernel_s
+
+    @property
+    def condition(self) -> str:
+        """What L2 held, and how the kernel and the library were timed."""
+        methods = dict.fromkeys([self.kernel_method.value, self.baseline_method.value])
+        return f"{self.l2.value}, {' against '.join(methods)}"
 
     @property
     def lost(self) -> bool:
@@ -62,8 +73,8 @@ def ratios(records: Iterable[Record]) -> tuple[Ratio, ...]:
         ratio
         for key in kernels
         if key in baselines
-        for methods in CONDITIONS
-        if (ratio := _ratio(key, kernels[key], baselines[key], methods)) is not None
+        for l2 in METHODS
+        if (ratio := _ratio(key, kernels[key], baselines[key], l2)) is not None
     )
 
 
@@ -72,36 +83,32 @@ def is_exact(record: Record) -> bool:
     return record.correctness is not None and record.correctness.passed
 
 
-def _ratio(
-    key: ProblemKey,
-    kernels: Sequence[Record],
-    baselines: Sequence[Record],
-    methods: Sequence[tuple[L2State, TimingMethod]],
-) -> Ratio | None:
-    for l2, method in methods:
-        kernel, baseline = _fastest(kernels, l2, method), _fastest(baselines, l2, method)
-        if kernel is not None and baseline is not None:
-            return Ratio(
-                gpu=kernel[1].gpu,
-                family=key[0],
-                problem=key[1],
-                l2=l2,
-                method=method,
-                kernel_s=kernel[0],
-                configuration=tuple(kernel[1].configuration.items()),
-                baseline_s=baseline[0],
-                baseline=baseline[1].name,
-            )
-    return None
+def _ratio(key: ProblemKey, kernels: Sequence[Record], baselines: Sequence[Record], l2: L2State) -> Ratio | None:
+    kernel, baseline = _fastest(kernels, l2), _fastest(baselines, l2)
+    if kernel is None or baseline is None:
+        return None
+    return Ratio(
+        gpu=kernel[1].gpu,
+        family=key[0],
+        problem=key[1],
+        l2=l2,
+        kernel_method=kernel[0].method,
+        baseline_method=baseline[0].method,
+        kernel_s=kernel[0].median_s,
+        configuration=tuple(kernel[1].configuration.items()),
+        baseline_s=baseline[0].median_s,
+        baseline=baseline[1].name,
+    )
 
 
-def _fastest(records: Sequence[Record], l2: L2State, method: TimingMethod) -> tuple[float, Record] | None:
-    timed = [(timing.median_s, record) for record in records for timing in record.timings if _is(timing, l2, method)]
-    return min(timed, key=lambda pair: pair[0], default=None)
-
-
-def _is(timing: Timing, l2: L2State, method: TimingMethod) -> bool:
-    return timing.l2 is l2 and timing.method is method
+def _fastest(records: Sequence[Record], l2: L2State) -> tuple[Timing, Record] | None:
+    timed = [
+        (timing, record)
+        for record in records
+        for timing in record.timings
+        if timing.l2 is l2 and timing.method in METHODS[l2]
+    ]
+    return min(timed, key=lambda pair: pair[0].median_s, default=None)
 
 
 def ratio_table(found: Sequence[Ratio]) -> str:
@@ -112,7 +119,7 @@ def ratio_table(found: Sequence[Ratio]) -> str:
     ]
     for entry in sorted(found, key=lambda ratio: ratio.ratio):
         lines.append(
-            f"| {entry.family} | {text(entry.problem)} | {entry.l2.value}, {entry.method.value} "
+            f"| {entry.family} | {text(entry.problem)} | {entry.condition} "
             f"| {entry.kernel_s * 1e6:.2f} | {entry.baseline_s * 1e6:.2f} | {entry.ratio:.2f} "
             f"| {entry.baseline} | {text(entry.configuration)} |"
         )
