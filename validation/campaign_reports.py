@@ -18,6 +18,7 @@ from .baselines.ratios import ratio_table, ratios, summary_table
 from .count_table import CountComparison, compare_benchmarks, compare_counts, count_table, families_in
 from .micro.facts import measured_facts
 from .micro.report import compare_facts, gpu_file
+from .outcomes import outcome_tables
 from .tools import import_counters
 
 RecordsOption = Annotated[Path, typer.Option("--records", help="JSON-lines file of records.")]
@@ -25,11 +26,17 @@ RecordsOption = Annotated[Path, typer.Option("--records", help="JSON-lines file 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the campaign's program."""
+    app.command()(outcomes)
     app.command()(facts)
     app.command("ratios")(library_ratios)
     app.command()(agreement)
     app.command()(rules)
     app.command()(counters)
+
+
+def outcomes(records: RecordsOption) -> None:
+    """Print, as Markdown, what was checked, timed and counted, what failed, and what compute-sanitizer found."""
+    typer.echo(outcome_tables(read_records(records)), nl=False)
 
 
 def facts(
