@@ -109,6 +109,7 @@ _MEANING = {
     "shared_pipe": "the data pipe of shared memory and L1",
     "sectors": "L1's fill and store path",
     "instruction_fetch": "instruction fetch (code beyond the instruction cache)",
+    "constant_cache": "indexed constants beyond the constant cache",
     "l2": "L2 bandwidth",
     "dram": "DRAM bandwidth",
     "local_memory": "traffic of spilled registers and stack arrays behind L1",

@@ -40,6 +40,8 @@ CACHE_COUNTS = ("l2_read_sectors", "l2_write_sectors", "dram_read_bytes", "dram_
 
 
 _SHARED = ("shared_load", "shared_store")
+_OF_COPIES = ("async_copy_read_requests", "async_copy_read_sectors")
+"""What asynchronous copies read: not in the counts store, and exact in the closed forms."""
 
 
 def _merged(work: Work, fact: Facts, index: int) -> Counts:
@@ -49,7 +51,7 @@ def _merged(work: Work, fact: Facts, index: int) -> Counts:
         value = np.asarray(getattr(work.counts, name), np.float64)
         return float(value if value.ndim == 0 else value[index])
 
-    counts = fact.counts
+    counts = replace(fact.counts, **{name: closed(name) for name in _OF_COPIES})
     if not fact.hierarchy:
         counts = replace(counts, **{name: closed(name) for name in CACHE_COUNTS})
     if fact.stand_in:

@@ -20,6 +20,7 @@ class Work:
     once; code without a loop counts as 0. ``independent_chains``: accumulators of a thread that do not wait for one another.
     ``warp_cycles``: cycles that the slowest warp of a block needs alone where memory behind L1 answers at once, by the
     machine code's own schedule; NaN where that is not known.
+    ``constant_bytes``: constant memory that the launch reads by index, all blocks together.
     ``local_bytes_per_thread``: stack and spills whose traffic behind L1 is not in the counts yet.
     """
 
@@ -29,4 +30,5 @@ class Work:
     independent_chains: Any = 1.0
     loop_code_bytes: Any = 0.0
     local_bytes_per_thread: Any = 0.0
+    constant_bytes: Any = 0.0
     warp_cycles: Any = np.nan

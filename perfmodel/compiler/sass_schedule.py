@@ -21,14 +21,13 @@ SHARED_LATENCY_CYCLES = 24
 """From issue to result of a shared load or shuffle; 22 to 29 cycles on GPUs since Volta (micro-benchmark ``chase_shared``)."""
 L1_LATENCY_CYCLES = 33
 """The same for a global load that hits in L1; 32 to 40 cycles on GPUs since Volta (micro-benchmark ``chase_global``)."""
+FAR_LATENCY_CYCLES = 400
+"""The same for one that does not, where the number of latencies is asked for; between those of L2 and DRAM."""
 SLOW_LATENCY_CYCLES = 18
 """The same for what else has no fixed latency: special functions, conversions, FP64, constants by index, special registers."""
 _OPERAND_CYCLES = 8
 """Until a store or load has read its operands, so that their registers may be written again."""
-_COPY_GROUPS = 6
-"""Place of the groups of asynchronous copies beside the six barriers."""
-_NONE = -(10**6)
-_PASSES, _SETTLING_PASSES = 2, 3
+_PASSES = 3
 """Walks over the code until what is in flight around loops has settled."""
 
 
@@ -45,10 +44,10 @@ def fields(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], ...]:
     return field(_STALL_BIT, 4), field(_WRITE_BIT, 3), field(_READ_BIT, 3), field(_WAIT_BIT, 6)
 
 
-def lone_warp_cycles(profile: CodeProfile) -> NDArray[np.float64]:
-    """Cycles that a warp alone on its scheduler spends in each basic block, if global and local memory answered at once.
+def lone_warp_cycles(profile: CodeProfile, memory_latency: int = L1_LATENCY_CYCLES) -> NDArray[np.float64]:
+    """Cycles that a warp alone on its scheduler spends in each basic block, if every global and local load takes the same.
 
-    What the warp waits for there depends on caches and is counted apart, as round trips. Empty where the code is not
+    A load that is issued long before its use hides its latency behind what stands between. Empty where the code is not
     decoded.
     """
     decoded, flow = profile.decoded, profile.flow
@@ -58,24 +57,24 @@ def lone_warp_cycles(profile: CodeProfile) -> NDArray[np.float64]:
     latency = np.full(len(stall), SLOW_LATENCY_CYCLES)
     for name in ("shared_load", "shuffles", "atomics"):
         latency[decoded.is_class(name)] = SHARED_LATENCY_CYCLES
-    for name in ("global_load", "global_reduction", "local_load", "async_copy"):
-        latency[decoded.is_class(name)] = 1
+    for name in ("global_load", "global_reduction", "local_load"):
+        latency[decoded.is_class(name)] = memory_latency
+    latency[decoded.is_class("async_copy")] = 1
     latencies = latency.tolist()
     before = _predecessors(flow)
     cycles = np.zeros(len(flow))
-    leaving = [[0] * BARRIERS for _ in range(len(flow))]
+    nothing = [0] * BARRIERS
+    leaving = [nothing for _ in range(len(flow))]
     for _ in range(_PASSES):
         for block in range(len(flow)):
-            release = [max(column) for column in zip(*(leaving[b] for b in before[block]), strict=True)] or [
-                0
-            ] * BARRIERS
+            release = [max(column) for column in zip(*(leaving[b] for b in before[block]), strict=True)] or [*nothing]
             now = 0
             for index in range(int(flow.first[block]), int(flow.stop[block])):
                 waited = mask[index]
                 if waited:
                     now = max(now, *(release[b] for b in range(BARRIERS) if waited >> b & 1))
                 if write[index] != NO_BARRIER and write[index] < BARRIERS:
-                    release[write[index]] = now + latencies[index]
+                    release[write[index]] = max(release[write[index]], now + latencies[index])
                 if read[index] != NO_BARRIER and read[index] < BARRIERS:
                     release[read[index]] = max(release[read[index]], now + _OPERAND_CYCLES)
                 now += max(stall[index], 1)
@@ -85,49 +84,13 @@ def lone_warp_cycles(profile: CodeProfile) -> NDArray[np.float64]:
 
 
 def round_trips_of_blocks(profile: CodeProfile) -> NDArray[np.float64]:
-    """Groups of global loads that a warp issues together and then waits for, by the basic block in which the wait ends.
+    """Latencies of memory behind L1 that a warp alone waits for in each basic block, if every load goes there.
 
-    Loads that are in flight together cost one round trip. Empty where the code is not decoded.
+    Loads that are in flight together cost one, and one that other work hides costs the part that is left. Empty where the
+    code is not decoded.
     """
-    decoded, flow = profile.decoded, profile.flow
-    if decoded is None or flow is None:
-        return np.zeros(0)
-    _, write, _, mask = fields(decoded.words)
-    loads = decoded.is_class("global_load") | decoded.is_class("global_reduction")
-    commits, drains = decoded.is_mnemonic("LDGDEPBAR"), decoded.is_mnemonic("DEPBAR")
-    before = _predecessors(flow)
-    waits = np.zeros(len(flow))
-    leaving = [[_NONE] * (BARRIERS + 1) for _ in range(len(flow))]
-    for _ in range(_SETTLING_PASSES):
-        for block in range(len(flow)):
-            flight = [max(column) for column in zip(*(leaving[b] for b in before[block]), strict=True)]
-            flight = flight or [_NONE] * (BARRIERS + 1)
-            waits[block] = 0
-            for index in range(int(flow.first[block]), int(flow.stop[block])):
-                waited = [b for b in range(BARRIERS) if mask[index] >> b & 1]
-                waited += [_COPY_GROUPS] if drains[index] else []
-                waits[block] += _wait(flight, waited)
-                if loads[index] and write[index] != NO_BARRIER:
-                    flight[write[index]] = 0
-                if commits[index]:
-                    flight[_COPY_GROUPS] = 0
-            leaving[block] = flight
-    return waits
-
-
-def _wait(flight: list[int], waited: list[int]) -> int:
-    """Let the barriers in ``waited`` pass: 1 if a load among them was issued after the last wait, else 0.
-
-    ``flight`` holds, for each barrier, how many waits ago its youngest load was issued, as a number of 0 or below.
-    """
-    newest = max((flight[b] for b in waited), default=_NONE)
-    for barrier in waited:
-        flight[barrier] = _NONE
-    if newest < 0:
-        return 0
-    for barrier, age in enumerate(flight):
-        flight[barrier] = age - 1 if age > _NONE else age
-    return 1
+    far = lone_warp_cycles(profile, FAR_LATENCY_CYCLES)
+    return (far - lone_warp_cycles(profile)) / (FAR_LATENCY_CYCLES - L1_LATENCY_CYCLES)
 
 
 def _predecessors(flow: ControlFlow) -> list[list[int]]:

@@ -1,7 +1,7 @@
 """The warp that a block waits for longest: what it executes, how long it would need alone, how often it waits for L2.
 
-A group of loads that the machine code waits for goes beyond L1 where one of them touches a sector that its block has not
-touched before; the others are served by L1, whose latency is part of the warp's own cycles.
+Loads go behind L1 where they touch a sector that their block has not touched before; the others are served by L1, whose
+latency is part of the warp's own cycles.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..compiler import CompiledKernel
 from ..compiler.sass import CodeProfile
-from ..compiler.sass_schedule import L1_LATENCY_CYCLES, lone_warp_cycles, round_trips_of_blocks
+from ..compiler.sass_schedule import lone_warp_cycles, round_trips_of_blocks
 from ..definitions import SECTOR_BYTES, WARP_SIZE
 from ..facts import Facts
 from ..launch import KernelCall, Launch
@@ -107,8 +107,8 @@ def slowest_warp(
     for row in np.unique(np.column_stack([visits, missing, loads]), axis=0):
         cycles, waits = code.walk(found.kernel, row[:-2], row[-1])
         behind_l1.append(min(waits, float(row[-2])))
-        walked.append(cycles + L1_LATENCY_CYCLES * (waits - behind_l1[-1]))
-    return SlowestWarp(cycles=max(walked), round_trips=float(round(max(behind_l1))))
+        walked.append(cycles)
+    return SlowestWarp(cycles=max(walked), round_trips=max(behind_l1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ class Coefficients:
     block_start_cycles: float
     """SM cycles from the launch of a block to its first load, and from its last store to its end."""
     trip_warp_cycles: float
-    """SM cycles that each warp of the block adds to a round trip: its own loads and stores, which the block does not hide."""
+    """SM cycles that each warp of the block adds to a round trip where its schedule is not known: its own loads and stores."""
     fma_issue_intervals: float
     """Issue intervals that a lone warp needs for each FP32 instruction of its dependency chains."""
     compute_share: float
@@ -35,6 +35,10 @@ class Coefficients:
     """Part of the measured DRAM and L2 bandwidth that kernels of this kind reach."""
     fetch_cycles_per_instruction: float
     """SM cycles for each warp instruction whose code does not fit the instruction cache."""
+    async_copy_cycles: float
+    """Cycles of the data pipe for each asynchronous copy of a warp beside its wavefronts."""
+    constant_miss_cycles: float
+    """SM cycles for each warp-level load of an indexed constant that the constant cache does not hold."""
     barrier_latencies: float
     """Shared-memory latencies that a block waits at each barrier beside its warps' arrival: store, barrier, load (derived)."""
 

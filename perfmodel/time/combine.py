@@ -33,6 +33,7 @@ class Terms:
     shared_pipe: Any
     sectors: Any
     instruction_fetch: Any
+    constant_cache: Any
     l2: Any
     dram: Any
     local_memory: Any
@@ -113,19 +114,22 @@ def launch_seconds(
     arithmetic = kept("arithmetic", terms.arithmetic_cycles(counts, gpu) * stretch)
     slow = kept("slow_pipes", terms.slow_pipe_cycles(counts, gpu) * stretch)
     issue = kept("issue", terms.issue_cycles(counts, gpu) * stretch)
-    shared = kept("shared_pipe", terms.shared_pipe_cycles(counts, gpu) * stretch)
+    shared = kept("shared_pipe", terms.shared_pipe_cycles(counts, gpu, coefficients) * stretch)
     sectors = kept("sectors", terms.sector_cycles(counts, gpu, coefficients) * stretch)
     fetch = kept("instruction_fetch", terms.fetch_cycles(counts, work.loop_code_bytes, gpu, coefficients) * stretch)
-    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue + fetch, shared + sectors)
+    constants = terms.constant_cycles(counts, work.constant_bytes, coefficients, gpu) * stretch
+    constants = kept("constant_cache", constants)
+    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue + fetch, shared + sectors, constants)
 
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
     barriers = counts.barriers / warps
     trip = terms.round_trip_cycles(counts, executed / resident, gpu, coefficients)
-    own_work = coefficients.trip_warp_cycles * work.launch.warps_per_block
+    scheduled = ~np.isnan(work.warp_cycles)
+    own_work = np.where(scheduled, 0.0, coefficients.trip_warp_cycles * work.launch.warps_per_block)
     load = work.global_round_trips * (trip + own_work) + coefficients.block_start_cycles
     load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu, coefficients)
     chain = counts.fp32_fma / warps * terms.fma_chain_cycles(gpu, coefficients)
-    alone = np.where(np.isnan(work.warp_cycles), chain, work.warp_cycles)
+    alone = np.where(scheduled, work.warp_cycles, chain)
     compute = p_norm(3.0, alone, coefficients.compute_share * demand / np.maximum(executed, 1))
     load_latency = kept("load_latency", load * executed / resident)
     compute_latency = kept("compute_latency", compute * executed / resident)
@@ -149,6 +153,7 @@ def launch_seconds(
         shared_pipe=shared / clock,
         sectors=sectors / clock,
         instruction_fetch=fetch / clock,
+        constant_cache=constants / clock,
         l2=l2,
         dram=dram,
         local_memory=local,

@@ -30,6 +30,8 @@ PRIOR = Coefficients(
     memory_norm=2.0,
     memory_efficiency=0.8,
     fetch_cycles_per_instruction=1.0,
+    async_copy_cycles=8.0,
+    constant_miss_cycles=18.0,
     barrier_latencies=3.0,
 )
 """Where the fit starts and what it is drawn to: published latencies and the findings of earlier fits."""

@@ -22,6 +22,8 @@ TAGS_PER_CYCLE = 4
 """Lines that L1 looks up in a cycle for one request; scattered loads are held up by it (derived from the calibration)."""
 
 
+CONSTANT_CACHE_BYTES = 2048
+"""The constant cache of an SM: 2 KiB on compute capability 7.x (Jia et al. 2018, arXiv:1804.06826); taken for later ones too."""
 BARRIER_THREADS_PER_CYCLE = 16
 """Threads that arrive at a barrier in an SM cycle on 7.x and 8.x (CUDA C++ Programming Guide); others differ by 2 to 4."""
 
@@ -52,12 +54,12 @@ def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
     return np.asarray(counts.warp_instructions / (gpu.schedulers_per_sm * gpu.sm_count), np.float64)
 
 
-def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
+def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
     """The data pipe of L1 and shared memory: shared accesses by instruction and wavefront, shuffles, global requests."""
     instruction, wavefront = gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront
     shared = np.maximum(instruction * counts.shared_load_requests, wavefront * counts.shared_load_wavefronts)
     shared = shared + np.maximum(instruction * counts.shared_store_requests, wavefront * counts.shared_store_wavefronts)
-    copies = wavefront * counts.async_copy_wavefronts
+    copies = wavefront * counts.async_copy_wavefronts + coefficients.async_copy_cycles * counts.async_copy_requests
     tags = np.maximum(counts.global_load_requests, counts.global_load_lines / TAGS_PER_CYCLE)
     writes = counts.global_store_requests + counts.global_reduction_requests
     return np.asarray((shared + copies + tags + writes + instruction * counts.shuffles) / gpu.sm_count, np.float64)
@@ -65,7 +67,7 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
 
 def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
     """Sectors through the fill and store path of L1, those of local memory with them."""
-    sectors = counts.global_load_sectors + counts.global_store_sectors
+    sectors = counts.global_load_sectors + counts.global_store_sectors + counts.async_copy_read_sectors
     local = counts.local_load_sectors + counts.local_store_sectors
     per_sector = coefficients.sector_cycles * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
     return np.asarray((sectors + local) * per_sector / gpu.sm_count, np.float64)
@@ -83,6 +85,12 @@ def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coeffi
     from_dram = fetched + (1.0 - fetched) * first
     latency = gpu.l2_latency_cycles + from_dram * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
     return np.asarray(coefficients.round_trip_latencies * latency, np.float64)
+
+
+def constant_cycles(counts: Counts, constant_bytes: Any, coefficients: Coefficients, gpu: Gpu) -> Floats:
+    """Indexed constants fetched from beyond the SM's constant cache, because the launch reads more of them than it holds."""
+    beyond = np.maximum(0.0, 1.0 - CONSTANT_CACHE_BYTES / np.maximum(constant_bytes, 1.0))
+    return np.asarray(counts.constant_load_requests * beyond * coefficients.constant_miss_cycles / gpu.sm_count)
 
 
 def fma_chain_cycles(gpu: Gpu, coefficients: Coefficients) -> float:

@@ -176,3 +176,12 @@ def test_the_rate_of_starting_blocks_is_in_cycles_of_the_clock_that_was_sampled(
     (fact,) = measured_facts([clocked])
     assert fact.name == "block_dispatch_cycles_4_warps"
     assert fact.value == pytest.approx(198_000 / 131_072)
+
+
+def test_waits_of_blocks_whose_other_warps_have_ended() -> None:
+    """Four times as many blocks as fit take four waits where a warp that has ended keeps its place: 800,000 cycles of 200,000."""
+    record = micro_record("early_exit", {"warps": 16, "waiting": 2}, 200_000.0, seconds=800_000 / 1.98e9)
+    clocked = replace(record, timings=(replace(record.timings[0], sm_clock_hz=1.98e9),))
+    (fact,) = measured_facts([clocked])
+    assert fact.name == "waits_of_2_in_16_warps"
+    assert fact.value == pytest.approx(4.0)

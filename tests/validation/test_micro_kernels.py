@@ -30,7 +30,7 @@ SMALL_MEMORY = MemorySizes(
     blocks_per_sm=1,
     threads=64,
 )
-SMALL_COMPUTE = ComputeSizes(steps=4, code_steps=2, code_bodies=(64, 128), empty_blocks=64)
+SMALL_COMPUTE = ComputeSizes(steps=4, code_steps=2, code_bodies=(64, 128), empty_blocks=64, waiting_cycles=5)
 SMALL_GPU = replace(load_gpu("h200"), sm_count=2)
 SUITE = micro_suite(SMALL_GPU, SMALL_MEMORY, SMALL_COMPUTE, PatternSizes(steps=2))
 

@@ -18,6 +18,7 @@ CHAIN_MIXES = ((8, 0), (0, 4), (4, 2), (8, 2))
 """Float and integer chains of a thread, for throughput; with two integer instructions a link the mixes are 1:0, 0:1, 1:1, 2:1."""
 LONE_WARP_CHAINS = (1, 2, 4, 8)
 BARRIER_WARPS = (1, 2, 4, 8, 16, 32)
+EXITING_BLOCK_WARPS, WAITING_WARPS = 16, (2, 16)
 EMPTY_BLOCK_WARPS = (1, 4, 8, 32)
 CODE_BODIES = (512, 1024, 2048, 4096, 6144, 8192, 10240, 12288, 16384)
 """Instructions of the straight-line code, 16 bytes each from compute capability 7.0 on: 8 to 256 KiB."""
@@ -32,6 +33,7 @@ class ComputeSizes:
     code_steps: int = 32
     code_bodies: tuple[int, ...] = CODE_BODIES
     empty_blocks: int = 131_072
+    waiting_cycles: int = 200_000
 
 
 def compute_suite(gpu: Gpu, sizes: ComputeSizes) -> tuple[MicroBenchmark, ...]:
@@ -46,6 +48,7 @@ def compute_suite(gpu: Gpu, sizes: ComputeSizes) -> tuple[MicroBenchmark, ...]:
         divergent_walk(gpu, sizes),
         empty(gpu),
         *(empty_grid(sizes, warps) for warps in EMPTY_BLOCK_WARPS),
+        *(early_exit(gpu, sizes, waiting) for waiting in WAITING_WARPS),
     )
 
 
@@ -208,4 +211,24 @@ def empty_grid(sizes: ComputeSizes, warps: int) -> MicroBenchmark:
         clock=Clock.EVENTS,
         amount=float(blocks),
         make_call=lambda rng: MicroCall(call=KernelCall(parameters=()), expected={}),
+    )
+
+
+def early_exit(gpu: Gpu, sizes: ComputeSizes, waiting: int) -> MicroBenchmark:
+    """Blocks of which some warps wait and the others end at once, as many as could wait together; the amount is 1 wait."""
+    blocks, cycles = gpu.sm_count * gpu.max_warps_per_sm // EXITING_BLOCK_WARPS * 4, sizes.waiting_cycles
+
+    def make_call(rng: np.random.Generator) -> MicroCall:
+        done = Buffer(name="done", array=np.full(blocks * 32 * waiting, np.nan, np.float32), output=True)
+        call = KernelCall(parameters=(done, np.int32(cycles)))
+        return MicroCall(call=call, expected=exactly(done=np.ones(blocks * 32 * waiting)))
+
+    return MicroBenchmark(
+        kernel="early_exit",
+        defines=(("WAITING", waiting),),
+        setting={"warps": EXITING_BLOCK_WARPS, "waiting": waiting},
+        launch=Launch(grid_x=blocks, block_x=32 * EXITING_BLOCK_WARPS),
+        clock=Clock.EVENTS,
+        amount=float(cycles),
+        make_call=make_call,
     )

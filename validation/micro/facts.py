@@ -62,6 +62,7 @@ def measured_facts(records: Sequence[Record]) -> tuple[MeasuredFact, ...]:
         *_synchronisation(micro),
         *_instruction_caches(micro),
         *_launch_costs(micro),
+        *_early_exits(micro),
     )
 
 
@@ -220,6 +221,16 @@ def _launch_costs(micro: MicroRecords) -> list[MeasuredFact]:
         facts.append(
             _fact(f"block_dispatch_cycles_{record.configuration['warps']}_warps", record, cycles, _spread(timing))
         )
+    return facts
+
+
+def _early_exits(micro: MicroRecords) -> list[MeasuredFact]:
+    """How many waits one after the other four times as many blocks take as could be resident if all their warps stayed."""
+    facts = []
+    for record in micro.matching("early_exit"):
+        timing = record.timings[0]
+        waits = timing.median_s * timing.sm_clock_hz / record.counters["amount"]
+        facts.append(_fact(f"waits_of_{record.configuration['waiting']}_in_16_warps", record, waits, _spread(timing)))
     return facts
 
 

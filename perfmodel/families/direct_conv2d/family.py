@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...definitions import MAX_GRID_YZ
+from ...definitions import FLOAT_BYTES, MAX_GRID_YZ
 from ...gpu import Gpu
 from ...launch import Buffer, KernelCall, Launch
 from ...work import Work
@@ -141,6 +141,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             global_round_trips=global_round_trips(problem, sizes, estimate(problem, batch, gpu)),
             independent_chains=independent_chains(sizes),
             loop_code_bytes=loop_code_bytes(problem, sizes),
+            constant_bytes=float(FLOAT_BYTES * problem.filter_elements),
         )
 
     def registers(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> NDArray[np.int32]:

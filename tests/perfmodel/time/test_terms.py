@@ -51,19 +51,21 @@ def test_four_schedulers_issue_four_instructions_a_cycle() -> None:
 def test_a_shared_access_costs_its_instruction_or_its_wavefronts() -> None:
     instruction, wavefront = TURING.shared_cycles_per_instruction, TURING.shared_cycles_per_wavefront
     free = Counts(shared_load_requests=SMS * 10, shared_load_wavefronts=SMS * 10)
-    assert terms.shared_pipe_cycles(free, TURING) == pytest.approx(10 * max(instruction, wavefront))
+    assert terms.shared_pipe_cycles(free, TURING, PRIOR) == pytest.approx(10 * max(instruction, wavefront))
     conflicts = Counts(shared_store_requests=SMS * 10, shared_store_wavefronts=SMS * 320)
-    assert terms.shared_pipe_cycles(conflicts, TURING) == pytest.approx(320 * wavefront)
+    assert terms.shared_pipe_cycles(conflicts, TURING, PRIOR) == pytest.approx(320 * wavefront)
 
 
 def test_global_requests_and_shuffles_pass_the_same_pipe() -> None:
     """A scattered load looks up 32 lines, 4 a cycle; a contiguous one takes its one cycle."""
     scattered = Counts(global_load_requests=SMS, global_load_lines=SMS * 32)
     contiguous = Counts(global_load_requests=SMS, global_load_lines=SMS)
-    assert terms.shared_pipe_cycles(scattered, TURING) == 32 / 4
-    assert terms.shared_pipe_cycles(contiguous, TURING) == 1
+    assert terms.shared_pipe_cycles(scattered, TURING, PRIOR) == 32 / 4
+    assert terms.shared_pipe_cycles(contiguous, TURING, PRIOR) == 1
     others = Counts(shuffles=SMS * 3, global_store_requests=SMS * 2, global_reduction_requests=SMS)
-    assert terms.shared_pipe_cycles(others, TURING) == pytest.approx(3 * TURING.shared_cycles_per_instruction + 2 + 1)
+    assert terms.shared_pipe_cycles(others, TURING, PRIOR) == pytest.approx(
+        3 * TURING.shared_cycles_per_instruction + 2 + 1
+    )
 
 
 def test_sectors_of_local_memory_go_the_same_way() -> None:
