@@ -143,7 +143,7 @@ class _Schedule:
 def middle_block(launch: Launch) -> int:
     """Linear index of the block in the middle of the grid.
 
-    >>> middle_block(Launch(grid_x=4, grid_y=3))
+    >>> middle_block(Launch(grid_x=4, grid_y=3, block_x=32))
     5
     """
     gx, gy, gz = launch.grid

@@ -14,7 +14,7 @@ class Coefficients:
     block_start_cycles: float
     """SM cycles from the launch of a block to its first load, and from its last store to its end."""
     trip_warp_cycles: float
-    """SM cycles that each warp of the block adds to a round trip where its schedule is not known: its own loads and stores."""
+    """SM cycles that each warp of a block with barriers adds to a round trip: all must load and store before one goes on."""
     fma_issue_intervals: float
     """Issue intervals that a lone warp needs for each FP32 instruction of its dependency chains."""
     compute_share: float

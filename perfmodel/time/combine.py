@@ -125,7 +125,7 @@ def launch_seconds(
     barriers = counts.barriers / warps
     trip = terms.round_trip_cycles(counts, executed / resident, gpu, coefficients)
     scheduled = ~np.isnan(work.warp_cycles)
-    own_work = np.where(scheduled, 0.0, coefficients.trip_warp_cycles * work.launch.warps_per_block)
+    own_work = np.where(np.asarray(barriers) > 0, coefficients.trip_warp_cycles * work.launch.warps_per_block, 0.0)
     load = work.global_round_trips * (trip + own_work) + coefficients.block_start_cycles
     load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu, coefficients)
     chain = counts.fp32_fma / warps * terms.fma_chain_cycles(gpu, coefficients)

@@ -30,7 +30,7 @@ PRIOR = Coefficients(
     memory_norm=2.0,
     memory_efficiency=0.8,
     fetch_cycles_per_instruction=1.0,
-    async_copy_cycles=8.0,
+    async_copy_cycles=1.0,
     constant_miss_cycles=18.0,
     barrier_latencies=3.0,
 )
@@ -42,6 +42,7 @@ PHYSICAL_LOG_WIDTH = 0.1
 """The same for a coefficient that corrects a known rate or latency of the hardware, or that other kernels must identify."""
 PHYSICAL = frozenset(
     {
+        "async_copy_cycles",
         "barrier_latencies",
         "block_start_cycles",
         "fetch_cycles_per_instruction",
@@ -52,6 +53,9 @@ PHYSICAL = frozenset(
 )
 ARCHITECTURAL = frozenset(
     {
+        "async_copy_cycles",
+        "barrier_latencies",
+        "block_start_cycles",
         "compute_share",
         "contention",
         "demand_norm",

@@ -152,7 +152,7 @@ def candidates(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], g
     >>> from perfmodel.gpus import load_gpu
     >>> found = candidates(PointwiseConv2d(), Batch.of([PointwiseConfiguration(block_width_split=2)]), load_gpu("h200"))
     >>> found.planned, found.fetched.slab_groups, found.stages
-    (array([ True]), array([4]), array([4]))
+    (array([ True]), array([2]), array([5]))
     """
     tile = tiles(problem, batch, gpu.sm_count)
     limit = limits(tile.blocks_per_sm, gpu)

@@ -160,10 +160,13 @@ def test_many_launches_at_once_take_what_each_takes_alone() -> None:
 
 @pytest.mark.parametrize("name", LIMITER_NAMES)
 def test_a_term_left_out_is_zero_and_makes_nothing_slower(name: str) -> None:
-    """All terms are busy here: code beyond the instruction cache, spills beyond L1, every pipe."""
-    spilling = {"local_load_sectors": 4e6, "local_store_sectors": 4e6}
+    """All terms are busy here: code and constants beyond their caches, spills beyond L1, every pipe."""
+    more = {"local_load_sectors": 4e6, "local_store_sectors": 4e6, "constant_load_requests": 1e5}
     of = replace(
-        work(**BUSY | spilling), loop_code_bytes=4.0 * GPU.instruction_cache_l1_bytes, local_bytes_per_thread=4096.0
+        work(**BUSY | more),
+        loop_code_bytes=4.0 * GPU.instruction_cache_l1_bytes,
+        local_bytes_per_thread=4096.0,
+        constant_bytes=65536.0,
     )
     whole, terms = launch_seconds(of, 4, GPU, PRIOR)
     less, left = launch_seconds(of, 4, GPU, PRIOR, without=(name,))

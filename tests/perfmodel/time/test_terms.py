@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmodel.counts import COUNT_NAMES, Counts
+from perfmodel.gpu import Gpu
 from perfmodel.gpus import gpu_ids, load_gpu
 from perfmodel.time import terms
 from perfmodel.time.calibration import load_calibration
@@ -104,7 +105,11 @@ def test_memory_has_a_clock_of_its_own() -> None:
     assert terms.dram_seconds(counts, TURING, PRIOR) == pytest.approx(4e6 / (TURING.dram_read_bytes_per_s * efficiency))
 
 
-OF_COUNTS = (terms.arithmetic_cycles, terms.slow_pipe_cycles, terms.issue_cycles, terms.shared_pipe_cycles)
+def _shared_pipe(counts: Counts, gpu: Gpu) -> Any:
+    return terms.shared_pipe_cycles(counts, gpu, PRIOR)
+
+
+OF_COUNTS = (terms.arithmetic_cycles, terms.slow_pipe_cycles, terms.issue_cycles, _shared_pipe)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
