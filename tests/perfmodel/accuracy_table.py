@@ -30,6 +30,9 @@ FILES = {
     "rtx-3090": "rtx-3090.csv",
     "a100-pcie-40gb": "a100-pcie-40gb.csv",
 }
+OWN_RECORDS = ROOT / "validation" / "data" / "h200.jsonl.gz"
+MEASURED = tuple(f"h200, {name}" for name in ("direct_conv2d", "pointwise_conv2d", "conv1d", "ssim"))
+"""GPU and family of the project's own measurements."""
 WITH_LOCAL_BYTES = ("rtx-2080-ti", "rtx-3090")
 UNSPILLED = "tile_size_x * tile_size_y < 24 and local_bytes_per_thread == 0"
 SMALL_TILES = "tile_size_x * tile_size_y < 14"
@@ -52,8 +55,15 @@ class Case:
 
 
 def data_of(folder: Path, gpus: Sequence[str], where: str | None) -> list[MeasuredRuns]:
-    """The published runs of some GPUs with their facts."""
-    return [_runs(folder, gpu, where) for gpu in gpus]
+    """The published runs of some GPUs with their facts; own ones of the families of ``MEASURED``."""
+    return [_own_runs(gpu) if gpu in MEASURED else _runs(folder, gpu, where) for gpu in gpus]
+
+
+@functools.cache
+def _own_runs(name: str) -> MeasuredRuns:
+    gpu, family_name = name.split(", ")
+    chosen, under = family(family_name), conditions(gpu)
+    return measured_runs(name, chosen, read_measurements(OWN_RECORDS, chosen), under, Fidelity.COMPILED)
 
 
 @functools.cache
@@ -71,10 +81,14 @@ def figures_of(found: Accuracy) -> Figures:
 
 def _held_out(told: Sequence[HeldOut]) -> dict[str, Figures]:
     return {
-        one.data.runs.gpu.id: figures_of(one.accuracy)
+        _row(one.data): figures_of(one.accuracy)
         | {"what_if": one.what_if.all.rate, "coverage": None if one.coverage is None else one.coverage.fraction}
         for one in told
     }
+
+
+def _row(data: MeasuredRuns) -> str:
+    return data.runs.name if data.runs.name in MEASURED else data.runs.gpu.id
 
 
 def _shapes(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
@@ -141,6 +155,13 @@ CASES = (
         name="shipped", title="shipped coefficients, < 14 outputs", gpus=tuple(FILES), where=SMALL_TILES, tell=_shipped
     ),
     Case(name="shipped-all", title="shipped coefficients, all runs", gpus=tuple(FILES), where=None, tell=_shipped),
+    Case(
+        name="own",
+        title="own measurements, cold L2: problems held out (ssim: launch shapes)",
+        gpus=MEASURED,
+        where=None,
+        tell=_shapes,
+    ),
 )
 
 
