@@ -53,7 +53,7 @@ def executed_facts(family: Family[Any, Any], problem: Any, configuration: Any, g
         launch, call = _launch_and_call(family, problem, configuration, gpu)
         kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture)
         found = executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)
-        if not family.serial_closed_forms:
+        if fidelity is Fidelity.SIMULATED or not family.serial_closed_forms:
             found = with_serial(found, slowest_warp(kernel, parsed(kernel.ptx), launch, call))
     keep_facts(_key(family, problem, configuration, gpu, fidelity), found)
     return found

@@ -167,7 +167,7 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     closed_forms: ClassVar[bool] = True
     """Whether ``work`` counts without compiling; where not, a ranking compiles and executes every candidate."""
     serial_closed_forms: ClassVar[bool] = False
-    """Whether round trips and chains are those of ``work`` after compiling too, because coefficients were fitted to them."""
+    """Whether round trips and chains are those of ``work`` at compiled fidelity too, because coefficients were fitted to them."""
     measurement_defaults: ClassVar[Mapping[str, Any]] = {}
     """Values of fields that files of measurements may leave out, because they were measured before the field existed."""
     kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ()
