@@ -85,7 +85,7 @@ AUXILIARY_COUNTS: tuple[str, ...] = (
     "shared_load_predicated_off",
     "shared_store_predicated_off",
 )
-"""Counts on which no time depends: with others they make up what some hardware counters hold."""
+"""Counts that with others make up what some hardware counters hold; of these only what asynchronous copies read takes time."""
 
 INSTRUCTION_CLASSES: tuple[str, ...] = (
     "fp32_fma",

@@ -83,14 +83,15 @@ def lone_warp_cycles(profile: CodeProfile, memory_latency: int = L1_LATENCY_CYCL
     return cycles
 
 
-def round_trips_of_blocks(profile: CodeProfile) -> NDArray[np.float64]:
+def round_trips_of_blocks(profile: CodeProfile, near: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Latencies of memory behind L1 that a warp alone waits for in each basic block, if every load goes there.
 
-    Loads that are in flight together cost one, and one that other work hides costs the part that is left. Empty where the
-    code is not decoded.
+    Loads that are in flight together cost one, and one that other work hides costs the part that is left. ``near``:
+    `lone_warp_cycles` where it is known already. Empty where the code is not decoded.
     """
+    near = lone_warp_cycles(profile) if near is None else near
     far = lone_warp_cycles(profile, FAR_LATENCY_CYCLES)
-    return (far - lone_warp_cycles(profile)) / (FAR_LATENCY_CYCLES - L1_LATENCY_CYCLES)
+    return (far - near) / (FAR_LATENCY_CYCLES - L1_LATENCY_CYCLES)
 
 
 def _predecessors(flow: ControlFlow) -> list[list[int]]:

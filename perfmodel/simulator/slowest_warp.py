@@ -125,7 +125,8 @@ class _Schedule:
         """That of decoded machine code."""
         assert profile.flow is not None
         lengths = np.asarray(profile.flow.stop - profile.flow.first, np.int64)
-        return cls(profile, lone_warp_cycles(profile), round_trips_of_blocks(profile), lengths)
+        cycles = lone_warp_cycles(profile)
+        return cls(profile, cycles, round_trips_of_blocks(profile, cycles), lengths)
 
     def walk(self, kernel: Kernel, visits: NDArray[np.int64], loads: int) -> tuple[float, float]:
         """Cycles and waits of a warp with these visits of the PTX and as many waits if each of its blocks waited once.

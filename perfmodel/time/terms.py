@@ -55,7 +55,7 @@ def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
 
 
 def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """The data pipe of L1 and shared memory: shared accesses by instruction and wavefront, shuffles, global requests."""
+    """The data pipe of L1 and shared memory: shared accesses, asynchronous copies, shuffles, global requests."""
     instruction, wavefront = gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront
     shared = np.maximum(instruction * counts.shared_load_requests, wavefront * counts.shared_load_wavefronts)
     shared = shared + np.maximum(instruction * counts.shared_store_requests, wavefront * counts.shared_store_wavefronts)
@@ -66,7 +66,7 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> 
 
 
 def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Sectors through the fill and store path of L1, those of local memory with them."""
+    """Sectors through the fill and store path of L1, those of local memory and of asynchronous copies with them."""
     sectors = counts.global_load_sectors + counts.global_store_sectors + counts.async_copy_read_sectors
     local = counts.local_load_sectors + counts.local_store_sectors
     per_sector = coefficients.sector_cycles * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
