@@ -16,8 +16,10 @@ from perfmodel.cli.options import (
     GpuOption,
     JsonOption,
     L2Option,
+    SourceArgument,
+    SpaceOption,
     conditions_from,
-    problem_from,
+    source_problem,
 )
 from perfmodel.cli.output import note, print_json, progress_bar
 from perfmodel.errors import InputError
@@ -39,9 +41,7 @@ def register(app: typer.Typer) -> None:
 
 def report(
     context: typer.Context,
-    family_name: Annotated[
-        str, typer.Argument(metavar="FAMILY|FILE.cu", help="A name of `perfmodel families`, or a source of your own.")
-    ],
+    family_name: SourceArgument,
     gpu: GpuOption,
     output: Annotated[Path, typer.Option(metavar="PAGE.html", help="Where the page is written.")],
     measurements: Annotated[
@@ -53,9 +53,7 @@ def report(
     ] = None,
     sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of FILE.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of that drawing [default: 0]")] = None,
-    space: Annotated[
-        Path | None, typer.Option(metavar="SPACE.toml", help="Tuning space of FILE.cu; see the manual.")
-    ] = None,
+    space: SpaceOption = None,
     top: Annotated[
         int | None, typer.Option(min=1, help=f"How many configurations a ranking shows [default: {TOP}]")
     ] = None,
@@ -80,7 +78,7 @@ def report(
     command = _command_line(context)
     if measurements is None:
         _refuse({"--where": where, "--sample": sample, "--seed": seed}, "needs --measurements FILE")
-        problem = _problem(family_name, space, context.args)
+        problem = source_problem(family_name, space, context.args)
         target = _target(output)
         page = _ranked(problem, under, depth, top or TOP, command)
     else:
@@ -104,21 +102,6 @@ def _refuse(given: dict[str, Any], reason: str) -> None:
     for option, value in given.items():
         if value is not None:
             raise InputError(f"{option} {value} {reason}")
-
-
-def _problem(family_name: str, space: Path | None, arguments: list[str]) -> Any:
-    """The problem of a family by its options, or that of a user's own file over its tuning space."""
-    from perfmodel.analysis.user_space import user_problem
-    from perfmodel.families.registry import family
-
-    if not family_name.endswith(".cu") and space is None:
-        chosen = family(family_name)
-        return problem_from(chosen.problem_type, chosen.default_problem(), arguments)
-    if space is None:
-        raise InputError(f"{family_name} needs --space SPACE.toml, the file of its tuning space")
-    if arguments:
-        raise InputError(f"unexpected argument {arguments[0]!r}: sizes of {family_name} stand in {space}")
-    return user_problem(family_name, space)
 
 
 def _ranked(problem: Any, under: Conditions, depth: Fidelity, top: int, command: str) -> Page:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 EXTRA_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of commands that take a family's problem options."""
 
+SourceArgument = Annotated[
+    str, typer.Argument(metavar="FAMILY|FILE.cu", help="A name of `perfmodel families`, or a source of your own.")
+]
+SpaceOption = Annotated[
+    Path | None, typer.Option("--space", metavar="SPACE.toml", help="Tuning space of FILE.cu; see the manual.")
+]
 GpuOption = Annotated[
     str,
     typer.Option(
@@ -52,6 +58,22 @@ def conditions_from(gpu: str, sm_clock_mhz: float | None, l2: str, calibration: 
         l2=one_of(L2State, "--l2", l2),
         calibration=None if calibration is None else str(calibration),
     )
+
+
+def source_problem(name: str, space: Path | None, arguments: Sequence[str]) -> Any:
+    """The problem of a family by its options, or that of a user's own file over its tuning space."""
+    from ..families.registry import family
+
+    if not name.endswith(".cu") and space is None:
+        chosen = family(name)
+        return problem_from(chosen.problem_type, chosen.default_problem(), arguments)
+    from ..analysis.user_space import user_problem
+
+    if space is None:
+        raise InputError(f"{name} needs --space SPACE.toml, the file of its tuning space")
+    if arguments:
+        raise InputError(f"unexpected argument {arguments[0]!r}: sizes of {name} stand in {space}")
+    return user_problem(name, space)
 
 
 def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> Any:

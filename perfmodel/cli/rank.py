@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..choices import one_of
-from ..errors import InputError
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
@@ -17,8 +15,10 @@ from .options import (
     GpuOption,
     JsonOption,
     L2Option,
+    SourceArgument,
+    SpaceOption,
     conditions_from,
-    problem_from,
+    source_problem,
 )
 from .output import note, print_json, print_table, progress_bar, time_text
 
@@ -30,13 +30,9 @@ def register(app: typer.Typer) -> None:
 
 def rank(
     context: typer.Context,
-    family_name: Annotated[
-        str, typer.Argument(metavar="FAMILY|FILE.cu", help="A name of `perfmodel families`, or a source of your own.")
-    ],
+    family_name: SourceArgument,
     gpu: GpuOption,
-    space: Annotated[
-        Path | None, typer.Option("--space", metavar="SPACE.toml", help="Tuning space of FILE.cu; see the manual.")
-    ] = None,
+    space: SpaceOption = None,
     top: Annotated[int, typer.Option(min=1, help="How many configurations to show.")] = 10,
     refine: Annotated[int, typer.Option(min=1, help="How many of the analytic best to compile.")] = 24,
     fidelity: FidelityOption = "compiled",
@@ -49,15 +45,10 @@ def rank(
 
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
     """
-    from ..families.registry import family
     from ..prediction import Fidelity
     from ..ranking import rank_under
 
-    if family_name.endswith(".cu") or space is not None:
-        problem = _own_problem(family_name, space, context.args)
-    else:
-        chosen = family(family_name)
-        problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
+    problem = source_problem(family_name, space, context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
     under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
     with progress_bar(f"{depth.value} candidates", None) as advance:
@@ -68,17 +59,6 @@ def rank(
         print_json(ranking.to_json())
         return
     _print(ranking)
-
-
-def _own_problem(file: str, space: Path | None, arguments: list[str]) -> Any:
-    """A user's own file over its tuning space."""
-    from ..analysis.user_space import user_problem
-
-    if space is None:
-        raise InputError(f"{file} needs --space SPACE.toml, the file of its tuning space")
-    if arguments:
-        raise InputError(f"unexpected argument {arguments[0]!r}: sizes of {file} stand in {space}")
-    return user_problem(file, space)
 
 
 def _print(ranking: Any) -> None:
