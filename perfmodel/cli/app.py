@@ -11,6 +11,7 @@ import typer
 
 from ..errors import PerfmodelError
 from . import analyze, catalogue, fit, network, predict, rank, validate
+from .interruption import interrupts_noted
 
 COMMANDS_GROUP = "perfmodel.commands"
 USAGE_STATUS = 2
@@ -66,20 +67,27 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the program and return its exit status."""
-    try:
-        status = build_app()(args=arguments, prog_name="perfmodel", standalone_mode=False)
-    except _UsageError as error:
-        return _fail(_usage_text(error, sys.argv[1:] if arguments is None else arguments))
-    except PerfmodelError as error:
-        return _fail(str(error))
-    except (KeyboardInterrupt, typer.Abort):
-        status = INTERRUPTED_STATUS
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+    with interrupts_noted() as noted:
+        try:
+            status = build_app()(args=arguments, prog_name="perfmodel", standalone_mode=False)
+        except (KeyboardInterrupt, typer.Abort):
+            status = INTERRUPTED_STATUS
+        except Exception as error:
+            status = INTERRUPTED_STATUS if noted else _failed(error, sys.argv[1:] if arguments is None else arguments)
     if status == INTERRUPTED_STATUS:
         typer.echo("perfmodel: interrupted; what was finished is kept", err=True)
     return status if isinstance(status, int) else 0
+
+
+def _failed(error: Exception, arguments: Sequence[str]) -> int:
+    if isinstance(error, _UsageError):
+        return _fail(_usage_text(error, arguments))
+    if isinstance(error, PerfmodelError):
+        return _fail(str(error))
+    if isinstance(error, BrokenPipeError):
+        sys.stderr.close()
+        return 0
+    raise error
 
 
 def _usage_text(error: BaseException, arguments: Sequence[str]) -> str:
