@@ -10,6 +10,7 @@
 //            slabs are on their way there at any time; without, one is, by way of registers. At the end the lanes of an
 //            output add up: in each of log2(CHANNEL_LANES) steps a lane sends half of the sums that it still holds to its
 //            partner, so that the outputs end spread over the lanes, memory neighbours in one request.
+// Stage:     filters as rows of channels, as they lie in memory, FILTER_ROW words apart; then the input channel by channel.
 // Constants: LAYOUT and CHANNEL_LANES of the configuration; the tile (WARP_H, THREAD_W), SLAB_GROUPS, STAGES, RESIDENT_BLOCKS,
 //            the widths of vector accesses, the shared pitches that keep them free of bank conflicts, and what the problem
 //            has or lacks (ONE_IMAGE, CHANNEL_TAIL, FILTER_TAIL) come from the family, their one home.
@@ -25,39 +26,31 @@
 
 #if LAYOUT == 1
 #define FILTER_TILE BLOCK_W
-#define SUM_INDEX(row, column) ((column) * WARP_H + (row))
 #define POSITION_TILE BLOCK_H
-#define FILTER_CHANNEL WIDTH_CHANNEL
-#define FILTER_START 0
-#define FILTER_PITCH WIDTH_PITCH
-#define INPUT_CHANNEL HEIGHT_CHANNEL
-#define INPUT_START HEIGHT_START
+#define COLUMN_VECTOR 1
+#define SUM_INDEX(row, column) ((column) * WARP_H + (row))
 #else
 #define FILTER_TILE BLOCK_H
-#define SUM_INDEX(row, column) ((row) * THREAD_W + (column))
 #define POSITION_TILE BLOCK_W
-#define FILTER_CHANNEL HEIGHT_CHANNEL
-#define FILTER_START HEIGHT_START
-#define FILTER_PITCH HEIGHT_PITCH
-#define INPUT_CHANNEL WIDTH_CHANNEL
-#define INPUT_START 0
+#define COLUMN_VECTOR READ_VECTOR
+#define SUM_INDEX(row, column) ((row) * THREAD_W + (column))
 #endif
+#define COLUMN(index) (((index) / COLUMN_VECTOR * ELEMENT_LANES + element) * COLUMN_VECTOR + (index) % COLUMN_VECTOR)
 
-// Words of shared memory from the start of a stage. A channel's row starts at a multiple of the pitch; the additional pad
-// after every few channels frees the stores that transpose the channels of a filter.
-#define ROUND_UP_4(words) (((words) + 3) / 4 * 4)
-#define WIDTH_CHANNEL(channel) ((channel) * WIDTH_PITCH + (channel) / WIDTH_PAD_EVERY * WIDTH_PAD)
-#define HEIGHT_CHANNEL(channel) ((channel) * HEIGHT_PITCH + (channel) / HEIGHT_PAD_EVERY * HEIGHT_PAD)
-#define HEIGHT_START ROUND_UP_4(WIDTH_CHANNEL(SLAB_CHANNELS - 1) + WIDTH_PITCH)
-#define COLUMN(index) (((index) / WIDTH_VECTOR * ELEMENT_LANES + element) * WIDTH_VECTOR + (index) % WIDTH_VECTOR)
-#define STAGE (HEIGHT_START + ROUND_UP_4(HEIGHT_CHANNEL(SLAB_CHANNELS - 1) + HEIGHT_PITCH))
+// Words of shared memory from the start of a stage, whole 32-byte sectors, which copies of 16 bytes fill without cutting them.
+// A channel of the input starts at a multiple of the pitch; the additional pad after every few channels frees what the pitch
+// alone cannot.
+#define WHOLE_SECTORS(words) (((words) + 7) / 8 * 8)
+#define INPUT_START WHOLE_SECTORS(FILTER_TILE * FILTER_ROW)
+#define INPUT_CHANNEL(channel) ((channel) * INPUT_PITCH + (channel) / INPUT_PAD_EVERY * INPUT_PAD)
+#define STAGE (INPUT_START + WHOLE_SECTORS(INPUT_CHANNEL(SLAB_CHANNELS - 1) + INPUT_PITCH))
 
-// Who fetches what: of the filters, FILTER_LANES neighbouring threads take neighbouring channels, then FILTER_STEP of these
-// groups neighbouring filters, then further groups further channels; of the input, neighbouring threads take neighbouring
-// positions, POSITION_LANES threads a channel, neighbouring channels or, with INPUT_INTERLEAVE 2, channels half a pass apart.
-#define FILTER_CHANNELS (THREADS / FILTER_STEP * FILTER_VECTOR)
+// Who fetches what: of the filters, ROW_VECTORS neighbouring threads take one row of the slab, FILTER_STEP rows a pass; of the
+// input, neighbouring threads take neighbouring positions, POSITION_LANES threads a channel. The next group of threads takes
+// the next row or channel, or with an INTERLEAVE of n one that is an n-th of a pass further.
+#define ROW_VECTORS (SLAB_CHANNELS / FILTER_VECTOR)
+#define FILTER_STEP (THREADS / ROW_VECTORS)
 #define FILTER_PASSES ((FILTER_TILE + FILTER_STEP - 1) / FILTER_STEP)
-#define FILTER_CHANNEL_PASSES (SLAB_CHANNELS / FILTER_CHANNELS)
 #define POSITION_VECTORS (POSITION_TILE / INPUT_VECTOR)
 #define POSITION_PASSES ((POSITION_VECTORS + THREADS - 1) / THREADS)
 #define CHANNEL_STEP (THREADS / POSITION_LANES)
@@ -93,18 +86,18 @@ __device__ __forceinline__ void copy(float *to, const float *from)
     *reinterpret_cast<Type *>(to) = *reinterpret_cast<const Type *>(from);
 }
 
-// Starts a copy from global to shared memory.
-template <int WORDS>
+// Starts a copy from global to shared memory. Copies of less than 16 bytes always go through L1.
+template <int WORDS, bool CACHED>
 __device__ __forceinline__ void copy_async(const unsigned to, const float *from)
 {
-    if constexpr (WORDS == 4)
+    if constexpr (WORDS == 4 && !CACHED)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(4 * WORDS) : "memory");
 }
 
 // Reads words of shared memory. In assembly, because the front end takes vectors apart and joins them anew in runs of 64
-// words, which cuts a vector where a run ends within it.
+// words, which cuts a vector where a run ends within it, and joins words of several channels.
 template <int WORDS>
 __device__ __forceinline__ void read(float *to, const float *from)
 {
@@ -117,7 +110,7 @@ __device__ __forceinline__ void read(float *to, const float *from)
     else if constexpr (WORDS == 2)
         asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(address) : "memory");
     else
-        *to = *from;
+        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(to[0]) : "r"(address) : "memory");
 }
 
 __device__ __forceinline__ float *at(float *pointer, const unsigned bytes)
@@ -155,15 +148,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const unsigned all_positions = batch * positions;
 
     // What this thread fetches of each slab.
-    const unsigned filter_group = thread / (FILTER_LANES * FILTER_STEP) * FILTER_LANES;
-    const unsigned filter_channel = (filter_group + thread % FILTER_LANES) * FILTER_VECTOR;
-    const unsigned filter_row = thread / FILTER_LANES % FILTER_STEP;
+    const unsigned filter_channel = thread % ROW_VECTORS * FILTER_VECTOR;
+    const unsigned filter_group = thread / ROW_VECTORS;
+    const unsigned filter_row =
+        filter_group % FILTER_INTERLEAVE * (FILTER_STEP / FILTER_INTERLEAVE) + filter_group / FILTER_INTERLEAVE;
     const unsigned input_group = thread / POSITION_LANES;
     const unsigned input_channel =
         input_group % INPUT_INTERLEAVE * (PASS_CHANNELS / INPUT_INTERLEAVE) + input_group / INPUT_INTERLEAVE;
     const unsigned input_vector = thread % POSITION_LANES;
 #if ASYNC_COPY
-    // Rows and positions beyond the last repeat it: they reach only sums that are not stored.
+    // Rows beyond the last repeat it, positions beyond the last another one on the same bank, because a bank reads copies of
+    // one word one after the other. They reach only sums that are not stored.
     const float *const filter_column = filter + filter_channel;
     unsigned filter_offset[FILTER_PASSES];
 #pragma unroll
@@ -175,11 +170,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #pragma unroll
     for (int pass = 0; pass < POSITION_PASSES; pass++) {
         const unsigned wanted = first_position + (input_vector + pass * THREADS) * INPUT_VECTOR;
-        const unsigned position = min(wanted, all_positions - INPUT_VECTOR);
+        const unsigned last = all_positions - INPUT_VECTOR;
+        const unsigned back = wanted > last ? (wanted - last + LANES - 1) / LANES * LANES : 0;
+        const unsigned position = back <= wanted ? wanted - back : last;
         input_slab[pass] = input + FIRST_OF(position, in_channels) + input_channel * positions;
     }
     const unsigned slabs_address = static_cast<unsigned>(__cvta_generic_to_shared(slabs));
-    const unsigned filter_shared = slabs_address + 4 * (FILTER_START + FILTER_CHANNEL(filter_channel) + filter_row);
+    const unsigned filter_shared = slabs_address + 4 * (filter_row * FILTER_ROW + filter_channel);
     const unsigned input_shared = slabs_address + 4 * (INPUT_START + INPUT_CHANNEL(input_channel) + input_vector * INPUT_VECTOR);
 
     unsigned fetch_channel = 0;
@@ -189,12 +186,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #pragma unroll
         for (int pass = 0; pass < FILTER_PASSES; pass++) {
             const float *const from = filter_column + (filter_offset[pass] + fetch_channel);
-            const unsigned to = filter_shared + fetch_bytes + 4 * pass * FILTER_STEP;
+            const unsigned to = filter_shared + fetch_bytes + 4 * pass * FILTER_STEP * FILTER_ROW;
             if ((pass + 1) * FILTER_STEP <= FILTER_TILE || filter_row + pass * FILTER_STEP < FILTER_TILE) {
-#pragma unroll
-                for (int step = 0; step < FILTER_CHANNEL_PASSES; step++)
-                    if (!CHANNEL_TAIL || filter_channel + step * FILTER_CHANNELS < channels_left)
-                        copy_async<1>(to + 4 * FILTER_CHANNEL(step * FILTER_CHANNELS), from + step * FILTER_CHANNELS);
+                if (!CHANNEL_TAIL || filter_channel < channels_left)
+                    copy_async<FILTER_VECTOR, FILTER_CACHED>(to, from);
             }
         }
 #pragma unroll
@@ -204,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #pragma unroll
                 for (int step = 0; step < CHANNEL_PASSES; step++)
                     if (!CHANNEL_TAIL || input_channel + step * CHANNEL_STEP < channels_left)
-                        copy_async<INPUT_VECTOR>(to + 4 * INPUT_CHANNEL(step * CHANNEL_STEP),
+                        copy_async<INPUT_VECTOR, false>(to + 4 * INPUT_CHANNEL(step * CHANNEL_STEP),
                                                  input_slab[pass] + step * CHANNEL_STEP * positions);
             }
             input_slab[pass] += SLAB_CHANNELS * positions;
@@ -263,17 +258,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             input_slab[pass] += SLAB_CHANNELS * positions;
     };
 
-    float *const filter_shared = slabs + FILTER_START + FILTER_CHANNEL(filter_channel) + filter_row;
+    float *const filter_shared = slabs + filter_row * FILTER_ROW + filter_channel;
     float *const input_shared = slabs + INPUT_START + INPUT_CHANNEL(input_channel) + input_vector * INPUT_VECTOR;
     const auto publish = [&](const unsigned stage_bytes) {
 #pragma unroll
         for (int pass = 0; pass < FILTER_PASSES; pass++) {
-            float *const to = at(filter_shared, stage_bytes) + pass * FILTER_STEP;
-            if ((pass + 1) * FILTER_STEP <= FILTER_TILE || filter_row + pass * FILTER_STEP < FILTER_TILE) {
-#pragma unroll
-                for (int word = 0; word < FILTER_VECTOR; word++)
-                    to[word * FILTER_PITCH] = filter_next[pass][word];
-            }
+            if ((pass + 1) * FILTER_STEP <= FILTER_TILE || filter_row + pass * FILTER_STEP < FILTER_TILE)
+                copy<FILTER_VECTOR>(at(filter_shared, stage_bytes) + pass * FILTER_STEP * FILTER_ROW, filter_next[pass]);
         }
 #pragma unroll
         for (int step = 0; step < CHANNEL_PASSES; step++) {
@@ -296,22 +287,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const unsigned channel_lane = lane / ELEMENT_LANES;
     const unsigned warp_column = thread / LANES % 2;
     const unsigned warp_row = thread / LANES / 2;
-    float *const width_tile = slabs + WIDTH_CHANNEL(channel_lane) + warp_column * WARP_W + element * WIDTH_VECTOR;
-    float *const height_tile = slabs + HEIGHT_START + HEIGHT_CHANNEL(channel_lane) + warp_row * WARP_H;
+#if LAYOUT == 1
+    float *const filter_tile = slabs + (warp_column * WARP_W + element) * FILTER_ROW + channel_lane;
+    float *const input_tile = slabs + INPUT_START + INPUT_CHANNEL(channel_lane) + warp_row * WARP_H;
+#else
+    float *const filter_tile = slabs + warp_row * WARP_H * FILTER_ROW + channel_lane;
+    float *const input_tile =
+        slabs + INPUT_START + INPUT_CHANNEL(channel_lane) + warp_column * WARP_W + element * READ_VECTOR;
+#endif
 
     float sum[THREAD_OUTPUTS] = {};
 
     const auto multiply = [&](const unsigned stage_bytes, const int group) {
-        const float *const width_group = at(width_tile, stage_bytes) + WIDTH_CHANNEL(group * CHANNEL_LANES);
-        const float *const height_group = at(height_tile, stage_bytes) + HEIGHT_CHANNEL(group * CHANNEL_LANES);
+        const float *const filters = at(filter_tile, stage_bytes) + group * CHANNEL_LANES;
+        const float *const input = at(input_tile, stage_bytes) + INPUT_CHANNEL(group * CHANNEL_LANES);
         alignas(16) float columns[THREAD_W];
         alignas(16) float rows[WARP_H];
+#if LAYOUT == 1
 #pragma unroll
-        for (int column = 0; column < THREAD_W; column += WIDTH_VECTOR)
-            read<WIDTH_VECTOR>(columns + column, width_group + column * ELEMENT_LANES);
+        for (int column = 0; column < THREAD_W; column++)
+            read<1>(columns + column, filters + column * ELEMENT_LANES * FILTER_ROW);
 #pragma unroll
-        for (int row = 0; row < WARP_H; row += HEIGHT_VECTOR)
-            read<HEIGHT_VECTOR>(rows + row, height_group + row);
+        for (int row = 0; row < WARP_H; row += READ_VECTOR)
+            read<READ_VECTOR>(rows + row, input + row);
+#else
+#pragma unroll
+        for (int column = 0; column < THREAD_W; column += READ_VECTOR)
+            read<READ_VECTOR>(columns + column, input + column * ELEMENT_LANES);
+#pragma unroll
+        for (int row = 0; row < WARP_H; row++)
+            read<1>(rows + row, filters + row * FILTER_ROW);
+#endif
 #pragma unroll
         for (int row = 0; row < WARP_H; row++)
 #pragma unroll

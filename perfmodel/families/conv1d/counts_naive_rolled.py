@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...definitions import FLOAT_BYTES, WARP_SIZE, ceil_div
+from ...gpu import Gpu
 from .accesses import WORDS_PER_LINE, Integers, Traffic, sectors_of
 from .alignments import Starts, combined, no_starts, progression, row_traffic
 from .counts_naive import naive_arithmetic, single_stores, tree_traffic
@@ -15,8 +16,6 @@ from .problem import Conv1d
 from .tally import Tally
 
 UNROLLED_TAPS = 4
-KEPT_BYTES = 32 * 1024
-"""What a block's share of L1 is taken to keep from one output to the next."""
 LOOP_INSTRUCTIONS = 150
 _VECTOR = 1 << 20
 
@@ -61,15 +60,16 @@ def _loads(problem: Conv1d) -> Traffic:
     return total + Traffic(requests=biases, sectors=biases, lines=biases)
 
 
-def _sectors_beyond_l1(problem: Conv1d, words: int) -> int:
+def _sectors_beyond_l1(problem: Conv1d, words: int, gpu: Gpu) -> int:
     """Sectors of inputs or weights that the blocks ask L2 for: all again for each output that L1 cannot keep them for."""
     window = 2 * FLOAT_BYTES * problem.in_channels * len(problem.used_taps)
-    if window <= KEPT_BYTES:
+    together = max(gpu.max_warps_per_sm // int(ceil_div(naive_threads(problem), WARP_SIZE)), 1)
+    if window * together <= gpu.l1_bytes_per_sm:
         return problem.blocks * sectors_of(words)
     return problem.blocks * problem.output_length * problem.in_channels * sectors_of(len(problem.used_taps))
 
 
-def naive_rolled_tally(problem: Conv1d) -> Tally:
+def naive_rolled_tally(problem: Conv1d, gpu: Gpu) -> Tally:
     """Everything that the rolled naive kernel executes."""
     shared_loads, shared_stores = tree_traffic(problem)
     warps = int(ceil_div(naive_threads(problem), WARP_SIZE))
@@ -81,8 +81,8 @@ def naive_rolled_tally(problem: Conv1d) -> Tally:
     trips = ceil_div(problem.in_channels, naive_threads(problem)) * ceil_div(len(problem.used_taps), UNROLLED_TAPS)
     return Tally(
         blocks=problem.blocks,
-        input_sectors=_sectors_beyond_l1(problem, problem.input_words),
-        weight_sectors=_sectors_beyond_l1(problem, problem.weight_words),
+        input_sectors=_sectors_beyond_l1(problem, problem.input_words, gpu),
+        weight_sectors=_sectors_beyond_l1(problem, problem.weight_words, gpu),
         global_loads=_loads(problem),
         global_stores=single_stores(problem),
         shared_loads_per_block=shared_loads,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...definitions import WARP_SIZE, ceil_div
-from .accesses import SharedTraffic, Traffic
+from .accesses import SharedTraffic, Traffic, sectors_of
 from .alignments import Starts, combined, no_starts, progression, row_traffic, traffic_from
 from .counts_optimized import shuffle_steps
 from .problem import Conv1d
@@ -142,7 +142,7 @@ def tiled_tally(problem: Conv1d, channels_per_thread: int) -> Tally:
     return Tally(
         blocks=blocks,
         input_sectors=inputs.sectors,
-        weight_sectors=weights.sectors,
+        weight_sectors=min(weights.sectors, blocks * sectors_of(problem.weight_words)),
         global_loads=inputs + weights + Traffic(requests=blocks, sectors=blocks, lines=blocks),
         global_stores=_output_stores(problem, cut),
         shared_loads_per_block=shared_loads,

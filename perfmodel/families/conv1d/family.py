@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
 from ...definitions import FLOAT_BYTES
+from ...facts import Facts, take_launch
 from ...gpu import Gpu
 from ...launch import Buffer, KernelCall, Launch
 from ...work import Work
@@ -19,6 +20,7 @@ from ..base import Batch, Check, Family, Space
 from .configuration import Conv1dConfiguration, Variant, conv1d_space
 from .geometry import naive_threads, owners, staging_words, threads_per_block, tree_width, warp_sum_words
 from .kernels import Kernel, kernel_of
+from .long_rows import long_row_facts
 from .overflow import overrun_floats
 from .problem import Conv1d
 from .published import published_choice
@@ -86,23 +88,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
 
     def compile_request(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel with every size a compile-time constant."""
-        chosen = kernel_of(problem, configuration, gpu)
-        kernel = chosen.value
-        return CompileRequest(
-            source=resources.files("perfmodel.kernels").joinpath(f"{kernel}.cu").read_text(encoding="utf-8"),
-            kernel=kernel,
-            file_name=f"{kernel}.cu",
-            defines=(
-                ("BATCH", problem.batch),
-                ("IN_CHANNELS", problem.in_channels),
-                ("OUT_CHANNELS", problem.out_channels),
-                ("LENGTH", problem.length),
-                ("FILTER_WIDTH", problem.filter_width),
-                ("PADDING", problem.padding),
-                ("OUTPUT_LENGTH", problem.output_length),
-                *_own_constants(problem, configuration, chosen),
-            ),
-        )
+        return _request(problem, configuration, kernel_of(problem, configuration, gpu))
 
     def inputs(self, problem: Conv1d, rng: np.random.Generator) -> Mapping[str, Floats32]:
         """Uniform numbers in [−1, 1) for input, weights and bias."""
@@ -129,6 +115,19 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         """1e-5, or what as many random roundings as there are products leave of a sum where those are more than 28,000."""
         return max(RELATIVE_TOLERANCE, UNIT_ROUNDOFF * math.sqrt(problem.weight_words))
 
+    def facts(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> Facts | None:
+        """Those of the rolled naive kernel on long rows, see ``long_rows``; None for every other launch."""
+        if kernel_of(problem, configuration, gpu) is not Kernel.NAIVE_ROLLED:
+            return None
+
+        def arguments(shorter: Conv1d) -> tuple[Launch, KernelCall]:
+            launch = take_launch(self.launch(shorter, Batch.of([configuration]), gpu), 0)
+            return launch, self.call(shorter, configuration, gpu, self.inputs(shorter, np.random.default_rng(0)))
+
+        return long_row_facts(
+            problem, gpu, lambda shorter: _request(shorter, configuration, Kernel.NAIVE_ROLLED), arguments
+        )
+
     def notes(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> tuple[str, ...]:
         """The author's choice for this shape, and where the published kernel would corrupt memory, by how much.
 
@@ -148,6 +147,25 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
                 f"the published kernel would write {overrun} floats beyond its shared memory here; this one reserves them"
             )
         return tuple(notes)
+
+
+def _request(problem: Conv1d, configuration: Conv1dConfiguration, chosen: Kernel) -> CompileRequest:
+    kernel = chosen.value
+    return CompileRequest(
+        source=resources.files("perfmodel.kernels").joinpath(f"{kernel}.cu").read_text(encoding="utf-8"),
+        kernel=kernel,
+        file_name=f"{kernel}.cu",
+        defines=(
+            ("BATCH", problem.batch),
+            ("IN_CHANNELS", problem.in_channels),
+            ("OUT_CHANNELS", problem.out_channels),
+            ("LENGTH", problem.length),
+            ("FILTER_WIDTH", problem.filter_width),
+            ("PADDING", problem.padding),
+            ("OUTPUT_LENGTH", problem.output_length),
+            *_own_constants(problem, configuration, chosen),
+        ),
+    )
 
 
 def _own_constants(problem: Conv1d, configuration: Conv1dConfiguration, chosen: Kernel) -> tuple[tuple[str, int], ...]:

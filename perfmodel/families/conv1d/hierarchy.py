@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...definitions import FLOAT_BYTES, SECTOR_BYTES, ceil_div
 from ...gpu import Gpu
+from ...merged_requests import requests_in_step
 from ...occupancy import l1_cache_bytes
 from .accesses import sectors_of
 from .problem import Conv1d
@@ -25,13 +26,14 @@ class BeyondL1:
 def _input_sectors(problem: Conv1d, done: Tally, resident_blocks: int, shared_bytes: int, gpu: Gpu) -> int:
     """Sectors of inputs that L2 is asked for: once for each SM where L1 keeps them between blocks, else for each block.
 
-    Blocks run through the batch first, so that L1 keeps an element only if the whole batch fits beside the weights.
+    Blocks run through the batch first, so that L1 keeps an element only if the whole batch fits; weights pass through L1,
+    as nobody wants them twice. The SMs' first blocks begin together and miss the inputs together: they share requests.
     """
-    wanted = FLOAT_BYTES * (problem.batch * problem.input_words + resident_blocks * problem.weight_words)
     in_use = min(resident_blocks * shared_bytes, gpu.shared_bytes_per_sm)
-    if wanted <= int(l1_cache_bytes(gpu, in_use)):
-        return problem.batch * sectors_of(problem.input_words) * min(problem.out_channels, gpu.sm_count)
-    return done.input_sectors
+    if FLOAT_BYTES * problem.batch * problem.input_words > int(l1_cache_bytes(gpu, in_use)):
+        return done.input_sectors
+    asked = requests_in_step(min(problem.out_channels, gpu.sm_count), gpu, sectors=problem.batch)
+    return problem.batch * sectors_of(problem.input_words) * asked
 
 
 def beyond_l1(problem: Conv1d, done: Tally, resident_blocks: int, shared_bytes: int, gpu: Gpu) -> BeyondL1:

@@ -29,7 +29,7 @@ def tally(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> Tall
     """What one configuration executes."""
     kernel = kernel_of(problem, configuration, gpu)
     if configuration.channels_per_thread is None:
-        return naive_tally(problem) if kernel is Kernel.NAIVE else naive_rolled_tally(problem)
+        return naive_tally(problem) if kernel is Kernel.NAIVE else naive_rolled_tally(problem, gpu)
     counted = optimized_tally if kernel is Kernel.OPTIMIZED else tiled_tally
     return counted(problem, configuration.channels_per_thread)
 

@@ -9,11 +9,12 @@ from ...counts import Counts
 from ...gpu import Gpu
 from ...launch import Launch
 from .instructions import control, integer, multiply_adds, shuffles
+from .patches import patch_sectors
 from .problem import Conv2d
 from .source import filter_in_constant
 from .stack_array import local_accesses
 from .strips import Strips
-from .traffic import block_sectors, compulsory_bytes, filter_fetches, input_loads, stores
+from .traffic import compulsory_bytes, filter_fetches, input_loads, stores
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def closed_form(problem: Conv2d, sizes: Strips, launch: Launch, gpu: Gpu) -> Cou
         local_load_sectors=local_load_sectors,
         local_store_sectors=local_store_sectors,
         warp_instructions=memory + sum(classes.values()),
-        l2_read_sectors=block_sectors(problem, launch, sizes),
+        l2_read_sectors=patch_sectors(problem, launch, sizes, gpu),
         l2_write_sectors=store_sectors,
         dram_read_bytes=np.full_like(warps, read_bytes),
         dram_write_bytes=np.full_like(warps, written_bytes),

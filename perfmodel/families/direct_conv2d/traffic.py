@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...definitions import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
-from ...launch import Launch
 from ..lanes import over_unique
 from .exchange_plans import all_loaded, executed_plan
 from .instructions import multiply_adds
@@ -131,19 +129,6 @@ def stores(problem: Conv2d) -> tuple[int, int]:
     runs = _warps_with_an_output(np.array([0]), problem, 1)
     requests, sectors, _ = _accesses(runs, 1, problem.output_width, starts)
     return requests, sectors
-
-
-def block_sectors(problem: Conv2d, launch: Launch, sizes: Strips) -> Floats:
-    """Estimate of sectors read from L2: those that differ within a block, as if L1 kept every one until its last use."""
-    output_rows = np.minimum(launch.block_y * sizes.rows_per_thread, problem.output_height)
-    output_columns = np.minimum(launch.block_x, problem.output_width)
-    rows = np.minimum((output_rows - 1) * problem.stride + problem.filter_height, problem.height)
-    columns = np.minimum((output_columns - 1) * problem.stride + problem.filter_width, problem.width)
-    several_rows = problem.batch * problem.in_channels * problem.height > 1
-    step = math.gcd(problem.width, _SECTOR_ELEMENTS) if several_rows else _SECTOR_ELEMENTS  # of the rows' starts
-    reach = (columns + (-problem.padding % step + step - 1)) & -step  # rounded up to a multiple of the power of two
-    sectors_of_row = (reach + _SECTOR_ELEMENTS - step) / _SECTOR_ELEMENTS
-    return np.asarray(launch.blocks * rows * sectors_of_row * problem.filter_channels, np.float64)
 
 
 def compulsory_bytes(problem: Conv2d) -> tuple[float, float]:

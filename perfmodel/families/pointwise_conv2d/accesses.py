@@ -7,22 +7,18 @@ line). All blocks and slabs fall into few such classes; each is enumerated lane 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ...copy_sectors import LINE_WORDS, SECTOR_WORDS, WIDEST_COPY_WORDS
+from ...definitions import WARP_SIZE
 from .blocking import THREADS_PER_BLOCK, WARP_COLUMNS
+from .classes import Classes, Floats, Integers, Touched, by_shape, combined, joined, touched
 from .problem import PointwiseConv2d
-from .shared_layout import filter_threads, interleaved
+from .shared_layout import interleaved
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-LINE_WORDS = LINE_BYTES // FLOAT_BYTES
-SECTOR_WORDS = SECTOR_BYTES // FLOAT_BYTES
 MAX_RUNS = 512
 """Runs of positions that are enumerated for each number of existing positions; more of them are sampled evenly."""
 
@@ -31,7 +27,8 @@ MAX_RUNS = 512
 class Geometry:
     """One configuration's tile, fetch and accesses as plain integers (see ``Tiles``, ``Fetch`` and ``Accesses``).
 
-    ``asynchronous`` copies of filters and positions that do not exist read the last one that does.
+    ``asynchronous`` copies of filters that do not exist read the last one that does; of positions, one that lies a multiple
+    of 32 back. ``column_vector``: outputs along the width that lie side by side in a thread.
     """
 
     asynchronous: bool
@@ -42,72 +39,17 @@ class Geometry:
     warp_height: int
     filter_tile: int
     position_tile: int
-    width_vector: int
+    column_vector: int
     filter_vector: int
-    filter_channel_lanes: int
-    filter_step: int
+    filter_cached: bool
+    filter_interleave: int
     input_vector: int
     position_lanes: int
     input_interleave: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
-    """Warp-level requests, 32-byte sectors and 128-byte lines of one kind of access in the whole launch."""
-
-    requests: int
-    sectors: float
-    lines: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Classes:
-    """Distinct rows of integer columns ``(m, columns)`` and how often each occurs ``(m,)``."""
-
-    rows: Integers
-    weight: Floats
-
-    @classmethod
-    def of(cls, *columns: Integers) -> Classes:
-        """The distinct rows of columns of equal length."""
-        rows, counts = np.unique(np.stack(np.broadcast_arrays(*columns), axis=1), axis=0, return_counts=True)
-        return cls(rows=rows.astype(np.int64), weight=counts.astype(np.float64))
-
-
-def _segments(word: Integers, active: NDArray[np.bool_], base: Integers, words: int) -> Integers:
-    """Distinct segments of ``words`` words over the lanes of each request, summed, for each base; shape of ``base``."""
-    segment = np.where(active, (word + base[:, None, None]) // words, -1)
-    segment.sort(axis=2)
-    fresh = (segment[:, :, 1:] != segment[:, :, :-1]).sum(axis=(1, 2)) + (segment[:, :, 0] >= 0).sum(axis=1)
-    total: Integers = fresh
-    return total
-
-
-def _touched(word: Integers, active: NDArray[np.bool_], base: Integers, weight: Floats) -> Touched:
-    """Access of shape ``(requests, 32)`` repeated at the given bases."""
-    used = active.any(axis=1)
-    word, active = word[used], active[used]
-    return Touched(
-        requests=round(float(weight.sum())) * len(word),
-        sectors=float(_segments(word, active, base, SECTOR_WORDS) @ weight),
-        lines=float(_segments(word, active, base, LINE_WORDS) @ weight),
-    )
-
-
-def _total(parts: list[Touched]) -> Touched:
-    return Touched(
-        requests=sum(part.requests for part in parts),
-        sectors=sum(part.sectors for part in parts),
-        lines=sum(part.lines for part in parts),
-    )
-
-
-def _combined(first: Classes, second: Classes, keys: Callable[[Integers, Integers], Integers]) -> Classes:
-    """Classes of all pairs, keyed anew; ``keys`` maps rows ``(m, 1, c)`` and ``(1, n, d)`` to ``(m, n, columns)``."""
-    paired = keys(first.rows[:, None, :], second.rows[None, :, :])
-    weight = np.broadcast_to(first.weight[:, None] * second.weight[None, :], paired.shape[:2]).reshape(-1)
-    rows, inverse = np.unique(paired.reshape(-1, paired.shape[2]), axis=0, return_inverse=True)
-    return Classes(rows=rows, weight=np.bincount(inverse.reshape(-1), weights=weight).astype(np.float64))
+    filter_pitch: int
+    input_pitch: int
+    input_pad: int
+    input_pad_every: int
 
 
 def _slabs(problem: PointwiseConv2d, geometry: Geometry, channel_words: int) -> Classes:
@@ -140,17 +82,6 @@ def _thinned(classes: Classes) -> Classes:
     return Classes(rows=classes.rows[np.concatenate(keep)], weight=np.concatenate(weight))
 
 
-def _by_shape(classes: Classes, count: Callable[[Integers, Integers, Floats], Touched]) -> Touched:
-    """Sum of ``count(shape, bases, weights)`` over the classes, whose last column is the base and the others the shape."""
-    shapes, inverse = np.unique(classes.rows[:, :-1], axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    parts = []
-    for index, shape in enumerate(shapes):
-        chosen = inverse == index
-        parts.append(count(shape, classes.rows[chosen, -1], classes.weight[chosen]))
-    return _total(parts)
-
-
 def _run_words(problem: PointwiseConv2d, geometry: Geometry, channels: int, position: Integers, until: int) -> Integers:
     """Words from a tile's first position to the given ones, whose image ends after ``until`` positions."""
     image = problem.image_positions
@@ -161,36 +92,48 @@ def _run_words(problem: PointwiseConv2d, geometry: Geometry, channels: int, posi
     return at // image * channels * image + at % image - start
 
 
+def _copied_words(problem: PointwiseConv2d, first: int, position: Integers, vector: int) -> Integers:
+    """Words from the last tile's first position to what is copied for the given ones, those beyond the image included.
+
+    A vector beyond the last position is replaced by one whole warps' widths before it, on the same banks, if there is one.
+    """
+    last, wanted = problem.positions - vector, first + position
+    back = -(-np.maximum(wanted - last, 0) // WARP_SIZE) * WARP_SIZE
+    copied = np.where(back <= wanted, wanted - back, last)
+
+    def word(at: Integers | int) -> Integers | int:
+        return (
+            at // problem.image_positions * problem.in_channels * problem.image_positions + at % problem.image_positions
+        )
+
+    return np.asarray(word(copied) - word(first), np.int64)
+
+
 def filter_loads(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
     """Loads of the filters by all blocks of all slabs."""
-    vector, step = geometry.filter_vector, geometry.filter_step
-    group, row = filter_threads(geometry.filter_channel_lanes, step)
-    down = np.arange(0, geometry.filter_tile, step)[:, None, None]
-    across = np.arange(0, geometry.slab_channels, THREADS_PER_BLOCK // step * vector)[:, None]
-    shape = (len(down), len(across), THREADS_PER_BLOCK)
-    row = np.broadcast_to(row + down, shape).reshape(-1, WARP_SIZE)
-    channel = np.broadcast_to(group * vector + across, shape).reshape(-1, WARP_SIZE)
-    present = (row < geometry.filter_tile) & (channel < geometry.slab_channels)
+    vector = geometry.filter_vector
+    lanes = geometry.slab_channels // vector
+    thread = np.arange(THREADS_PER_BLOCK)
+    step = THREADS_PER_BLOCK // lanes
+    down = np.arange(0, geometry.filter_tile, step)[:, None]
+    row = (interleaved(thread // lanes, step, geometry.filter_interleave) + down).reshape(-1, WARP_SIZE)
+    channel = np.broadcast_to(thread % lanes * vector, (len(down), THREADS_PER_BLOCK)).reshape(-1, WARP_SIZE)
+    present = row < geometry.filter_tile
+    past_l1 = geometry.asynchronous and vector == WIDEST_COPY_WORDS and not geometry.filter_cached
 
     def count(shape: Integers, base: Integers, weight: Floats) -> Touched:
         existing = np.minimum(row, shape[0] - 1) if geometry.asynchronous else row
         active = present & (existing < shape[0]) & (channel < shape[1])
-        return _touched(existing * problem.in_channels + channel, active, base, weight)
+        place = existing * problem.in_channels + channel
+        target = row * geometry.filter_pitch + channel if past_l1 else None
+        return touched(place, active, base, weight, vector * geometry.asynchronous, target)
 
     first = np.arange(0, problem.out_channels, geometry.filter_tile)
     left = np.minimum(problem.out_channels - first, geometry.filter_tile)
     tiles = Classes.of(left, first * problem.in_channels % LINE_WORDS)
-    classes = _combined(tiles, _slabs(problem, geometry, 1), _joined)
+    classes = combined(tiles, _slabs(problem, geometry, 1), joined)
     blocks = -(-problem.positions // geometry.position_tile)
-    return _by_shape(Classes(rows=classes.rows, weight=classes.weight * blocks), count)
-
-
-def _joined(tile: Integers, slab: Integers) -> Integers:
-    """Shape columns of both, then the sum of their bases modulo a line."""
-    shape = np.broadcast_shapes(tile.shape[:2], slab.shape[:2])
-    columns = [*np.moveaxis(tile[..., :-1], -1, 0), *np.moveaxis(slab[..., :-1], -1, 0)]
-    columns.append((tile[..., -1] + slab[..., -1]) % LINE_WORDS)
-    return np.stack([np.broadcast_to(column, shape) for column in columns], axis=-1)
+    return by_shape(Classes(rows=classes.rows, weight=classes.weight * blocks), count)
 
 
 def input_loads(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
@@ -205,17 +148,24 @@ def input_loads(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
     channel = np.broadcast_to(group + down, shape).reshape(-1, WARP_SIZE)
     position = np.broadcast_to(thread % lanes * vector + across, shape).reshape(-1, WARP_SIZE)
     present = (position < geometry.position_tile) & (channel < geometry.slab_channels)
+    past_l1 = geometry.asynchronous and vector == WIDEST_COPY_WORDS
 
     def count(shape: Integers, base: Integers, weight: Floats) -> Touched:
-        existing = np.minimum(position, shape[0] - vector) if geometry.asynchronous else position
-        run = _run_words(problem, geometry, problem.in_channels, existing, int(shape[1]))
-        active = present & (existing < shape[0]) & (channel < shape[2])
-        return _touched(run + channel * problem.image_positions, active, base, weight)
+        if geometry.asynchronous and shape[0] < geometry.position_tile:
+            run = _copied_words(problem, problem.positions - int(shape[0]), position, vector)
+            existing = present
+        else:
+            run = _run_words(problem, geometry, problem.in_channels, position, int(shape[1]))
+            existing = present & (position < shape[0])
+        active = existing & (channel < shape[2])
+        place = run + channel * problem.image_positions
+        target = channel * geometry.input_pitch + channel // geometry.input_pad_every * geometry.input_pad + position
+        return touched(place, active, base, weight, vector * geometry.asynchronous, target if past_l1 else None)
 
     runs = _position_runs(problem, geometry, problem.in_channels, LINE_WORDS)
-    classes = _combined(runs, _slabs(problem, geometry, problem.image_positions), _joined)
+    classes = combined(runs, _slabs(problem, geometry, problem.image_positions), joined)
     blocks = -(-problem.out_channels // geometry.filter_tile)
-    return _by_shape(Classes(rows=classes.rows, weight=classes.weight * blocks), count)
+    return by_shape(Classes(rows=classes.rows, weight=classes.weight * blocks), count)
 
 
 def output_stores(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
@@ -225,16 +175,16 @@ def output_stores(problem: PointwiseConv2d, geometry: Geometry) -> Touched:
     def count(shape: Integers, base: Integers, weight: Floats) -> Touched:
         run = _run_words(problem, geometry, problem.out_channels, position, int(shape[1]))
         active = within & (position < shape[0]) & (filters < shape[2])
-        return _touched(run + filters * problem.image_positions, active, base, weight)
+        return touched(run + filters * problem.image_positions, active, base, weight)
 
     first = np.arange(0, problem.out_channels, geometry.filter_tile)
     left = np.minimum(problem.out_channels - first, geometry.filter_tile)
     tiles = Classes.of(left, first * problem.image_positions % SECTOR_WORDS)
     runs = _position_runs(problem, geometry, problem.out_channels, SECTOR_WORDS)
-    classes = _combined(runs, tiles, _joined)
+    classes = combined(runs, tiles, joined)
     rows = classes.rows.copy()
     rows[:, -1] %= SECTOR_WORDS
-    return _by_shape(Classes(rows=rows, weight=classes.weight), count)
+    return by_shape(Classes(rows=rows, weight=classes.weight), count)
 
 
 def _stored_outputs(geometry: Geometry) -> tuple[Integers, Integers, NDArray[np.bool_]]:
@@ -248,7 +198,7 @@ def _stored_outputs(geometry: Geometry) -> tuple[Integers, Integers, NDArray[np.
     positions = geometry.warp_height if geometry.filters_along_width else geometry.thread_width
     major, minor = index // positions, index % positions
     along, down = (major, minor) if geometry.filters_along_width else (minor, major)
-    vector = geometry.width_vector
+    vector = geometry.column_vector
     column = (along // vector * elements + lane % elements) * vector + along % vector
     column = column + warp % WARP_COLUMNS * geometry.thread_width * elements
     row = down + warp // WARP_COLUMNS * geometry.warp_height

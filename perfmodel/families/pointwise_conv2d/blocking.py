@@ -62,6 +62,11 @@ class Tiles:
         """Positions of a block tile."""
         return np.where(self.filters_along_width, self.block_height, self.block_width)
 
+    def blocks(self, problem: PointwiseConv2d) -> Integers:
+        """Blocks of the grid (whole tiles)."""
+        across, down = grid(problem, self)
+        return across * down
+
     @property
     def thread_filters(self) -> Any:
         """Filters of a thread tile."""
@@ -149,3 +154,8 @@ def tiles(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], sm_cou
         warp_height=warp_height,
         thread_width=thread_width,
     )
+
+
+def grid(problem: PointwiseConv2d, tile: Tiles) -> tuple[Integers, Integers]:
+    """Blocks over the positions and over the filters; their product is M_B."""
+    return ceil_div(problem.positions, tile.position_tile), ceil_div(problem.out_channels, tile.filter_tile)

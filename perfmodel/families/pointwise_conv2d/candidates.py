@@ -10,25 +10,26 @@ from numpy.typing import NDArray
 from ...definitions import FLOAT_BYTES, ceil_div
 from ...gpu import Gpu
 from ..base import Batch
-from .blocking import Floats, Integers, Tiles, tiles
+from .blocking import THREADS_PER_BLOCK, Floats, Integers, Tiles, tiles
 from .configuration import PointwiseConfiguration
 from .fetch import Fetch, copies_asynchronously, fetch
 from .kernel_constants import shared_layout
 from .plan import SOURCE_CONSTANT, STAGES, Limits, feasible, limits, planned_shared_bytes
 from .problem import PointwiseConv2d
-from .registers import estimate, natural_registers, resident_blocks
+from .registers import estimate, held_registers, resident_blocks
 
 MAX_SLAB_GROUPS = 8
 MAX_SLAB_CHANNELS = 32
-"""A warp's fetch of filters spans at most 32 channels, one 128-byte line of each filter."""
-MAX_ASYNC_SLAB_CHANNELS = 128
+"""One 128-byte line of each filter."""
+MAX_ASYNC_SLAB_CHANNELS = 256
 MAX_ASYNC_SLAB_COPIES = 32
 """Copies of a thread for each slab: 16 KiB of a block by words, and as many instructions that stand before the sums."""
 MAX_SLAB_FMA = 1024
 """FMA of one slab in the code of a thread, 16 KiB of instructions."""
 PADDING_WORDS_PER_CHANNEL = 88
-"""Upper bound of what both operands' pitches add to a channel where slabs pass through registers."""
-WANTED_STAGES = 4
+"""What both operands' pitches are taken to add to a channel where slabs pass through registers. Rows of many filters may need
+more: on an RTX 2080 Ti 3 of 415 tuples, of four layers, then exceed their limit and are rejected."""
+WANTED_STAGES = 3
 """Stages that asynchronous slabs must leave room for before they grow."""
 MAX_STAGES = 8
 LATENCIES_AHEAD = 2
@@ -75,11 +76,12 @@ def _slab_groups(
         fits = planned & (groups * tile.channel_lanes <= most)
         fits &= groups * tile.channel_lanes < 2 * problem.in_channels
         fits &= groups * tile.accumulators <= MAX_SLAB_FMA
-        deeper = fetch(problem, tile, np.where(fits, wanted, 1), asynchronous=asynchronous)
+        deeper = fetch(problem, tile, np.where(fits, wanted, 1), gpu.sm_count, asynchronous=asynchronous)
+        fits &= deeper.row_vectors <= THREADS_PER_BLOCK
         if asynchronous:
             fits &= deeper.instructions <= MAX_ASYNC_SLAB_COPIES
             fits &= groups * tile.channel_lanes <= max(MAX_SLAB_CHANNELS, problem.in_channels // WANTED_STAGES)
-        fits &= natural_registers(problem, tile, deeper) <= limit.registers_per_thread
+        fits &= held_registers(problem, tile, deeper) <= limit.registers_per_thread
         padding = 0 if asynchronous else PADDING_WORDS_PER_CHANNEL
         channel_bytes = FLOAT_BYTES * (tile.block_width + tile.block_height + padding)
         fits &= stages * groups * tile.channel_lanes * channel_bytes <= shared_limit
@@ -88,17 +90,12 @@ def _slab_groups(
     return chosen
 
 
-def _blocks(problem: PointwiseConv2d, tile: Tiles) -> Integers:
-    """Blocks of the grid."""
-    count: Integers = ceil_div(problem.positions, tile.position_tile) * ceil_div(problem.out_channels, tile.filter_tile)
-    return count
-
-
 def _shared_limit(problem: PointwiseConv2d, tile: Tiles, limit: Limits, gpu: Gpu) -> Floats:
     """Shared bytes of a block that cost no resident block: those of the plan, or of all that registers and grid allow."""
-    least = fetch(problem, tile, np.ones_like(tile.channel_lanes), asynchronous=copies_asynchronously(gpu))
-    blocks = ceil_div(_blocks(problem, tile), gpu.sm_count)
-    resident = np.minimum(resident_blocks(problem, tile, least, gpu), blocks)
+    least = fetch(
+        problem, tile, np.ones_like(tile.channel_lanes), gpu.sm_count, asynchronous=copies_asynchronously(gpu)
+    )
+    resident = resident_blocks(problem, tile, least, gpu)
     spread = gpu.shared_bytes_per_sm // np.maximum(resident, 1) - gpu.shared_reserved_bytes_per_block
     most: Floats = np.minimum(limit.shared_bytes_per_block, spread).astype(np.float64)
     return most
@@ -112,7 +109,7 @@ def _stages(
     Little's law for one block, the bandwidth shared by the SMs that have one; a block never needs more than a stage for
     each slab and one beside.
     """
-    sharing = np.minimum(_blocks(problem, tile), gpu.sm_count)
+    sharing = np.minimum(tile.blocks(problem), gpu.sm_count)
     cycle_bytes = gpu.l2_read_bytes_per_s / gpu.boost_clock_hz / sharing
     in_flight = np.ceil(LATENCIES_AHEAD * gpu.dram_latency_cycles * cycle_bytes / stage_bytes)
     wanted = np.clip(1 + in_flight, WANTED_STAGES, MAX_STAGES)
@@ -136,7 +133,7 @@ def _asynchronous(
     shared_limit = _shared_limit(problem, tile, limit, gpu)
     groups = _slab_groups(problem, tile, limit, planned, shared_limit, gpu)
     while True:
-        fetched = fetch(problem, tile, groups, asynchronous=True)
+        fetched = fetch(problem, tile, groups, gpu.sm_count, asynchronous=True)
         stage_bytes = _stage_bytes(tile, fetched, planned)
         over = planned & (groups > 1) & (WANTED_STAGES * stage_bytes > shared_limit)
         if not over.any():
@@ -152,7 +149,7 @@ def candidates(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], g
     >>> from perfmodel.gpus import load_gpu
     >>> found = candidates(PointwiseConv2d(), Batch.of([PointwiseConfiguration(block_width_split=2)]), load_gpu("h200"))
     >>> found.planned, found.fetched.slab_groups, found.stages
-    (array([ True]), array([2]), array([5]))
+    (array([ True]), array([8]), array([3]))
     """
     tile = tiles(problem, batch, gpu.sm_count)
     limit = limits(tile.blocks_per_sm, gpu)
@@ -161,7 +158,8 @@ def candidates(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], g
         fetched, stages, stage_bytes = _asynchronous(problem, tile, limit, planned, gpu)
     else:
         room = np.asarray(limit.shared_bytes_per_block, np.float64)
-        fetched = fetch(problem, tile, _slab_groups(problem, tile, limit, planned, room, gpu))
+        groups = _slab_groups(problem, tile, limit, planned, room, gpu)
+        fetched = fetch(problem, tile, groups, gpu.sm_count, asynchronous=False)
         stages, stage_bytes = np.full_like(tile.channel_lanes, STAGES), _stage_bytes(tile, fetched, planned)
     return Candidates(
         tile=tile,

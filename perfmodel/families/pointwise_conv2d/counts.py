@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...counts import Counts
-from ...definitions import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, ceil_div
+from ...definitions import FLOAT_BYTES, ceil_div
 from ...gpu import Gpu
-from .accesses import Geometry, Touched, filter_loads, input_loads, output_stores
-from .blocking import WARPS_PER_BLOCK, Floats, Integers, Tiles
+from .accesses import Geometry, filter_loads, input_loads, output_stores
+from .blocking import WARPS_PER_BLOCK, Floats, Integers, Tiles, grid
 from .candidates import Candidates
+from .classes import Touched
 from .fetch import Fetch
+from .hierarchy import l2_read_sectors
 from .kernel_constants import SharedLayout, operand_of, shared_layout
 from .problem import PointwiseConv2d
 from .shared_layout import read_wavefronts, store_accesses
@@ -64,11 +66,6 @@ def groups(problem: PointwiseConv2d, tile: Tiles) -> Integers:
     return count
 
 
-def grid(problem: PointwiseConv2d, tile: Tiles) -> tuple[Integers, Integers]:
-    """Blocks over the positions and over the filters; their product is M_B."""
-    return ceil_div(problem.positions, tile.position_tile), ceil_div(problem.out_channels, tile.filter_tile)
-
-
 def shuffle_steps(tile: Tiles) -> Integers:
     """Shuffles of one warp: ⌈live / 2⌉ in each step, which leaves as many sums alive.
 
@@ -94,8 +91,8 @@ def _shared(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int, b
     left = problem.in_channels - (count - 1) * lanes
     load_requests = load_wavefronts = store_requests = store_wavefronts = conflicts = 0
     copy_requests = copy_wavefronts = 0
-    for found, along_width in ((layout.width, True), (layout.height, False)):
-        operand = operand_of(tile, fetched, index, along_width=along_width)
+    for found, filters in ((layout.filters, True), (layout.inputs, False)):
+        operand = operand_of(tile, fetched, index, filters=filters)
         last, last_ideal = read_wavefronts(operand, found, left)
         load_requests += WARPS_PER_BLOCK * count * found.read_requests
         load_wavefronts += WARPS_PER_BLOCK * ((count - 1) * found.read_wavefronts + last)
@@ -130,13 +127,17 @@ def _geometry(tile: Tiles, fetched: Fetch, layout: SharedLayout, index: int) -> 
         warp_height=int(tile.warp_height[index]),
         filter_tile=int(tile.filter_tile[index]),
         position_tile=int(tile.position_tile[index]),
-        width_vector=layout.width.accesses.read_vector,
+        column_vector=1 if filters_along_width else layout.inputs.accesses.read_vector,
         filter_vector=int(fetched.filter_vector[index]),
-        filter_channel_lanes=int(fetched.filter_channel_lanes[index]),
-        filter_step=int(fetched.filter_step[index]),
+        filter_cached=bool(fetched.filter_cached[index]),
+        filter_interleave=layout.filters.accesses.interleave,
         input_vector=int(fetched.input_vector[index]),
         position_lanes=int(fetched.position_lanes[index]),
-        input_interleave=layout.input(filters_along_width).accesses.interleave,
+        input_interleave=layout.inputs.accesses.interleave,
+        filter_pitch=layout.filters.pitch,
+        input_pitch=layout.inputs.pitch,
+        input_pad=layout.inputs.pad,
+        input_pad_every=layout.inputs.pad_every,
     )
 
 
@@ -191,22 +192,6 @@ def memory(problem: PointwiseConv2d, found: Candidates) -> list[Memory]:
     return entries
 
 
-def l2_read_sectors(problem: PointwiseConv2d, tile: Tiles, gpu: Gpu, entries: list[Memory]) -> Floats:
-    """Estimate of the sectors that miss L1: everything, but a filter's sector only once where L1 holds it between slabs.
-
-    A slab of less than eight channels takes a part of each 32-byte sector of a filter; the next slabs use the rest, if the
-    lines of the resident blocks' filters fit half of L1.
-    """
-    across, _ = grid(problem, tile)
-    once = across * ceil_div(problem.out_channels * problem.in_channels * FLOAT_BYTES, SECTOR_BYTES)
-    resident = tile.filter_tile * LINE_BYTES * tile.blocks_per_sm
-    filters = np.array([entry.filters.sectors for entry in entries])
-    inputs = np.array([entry.inputs.sectors for entry in entries])
-    kept = resident <= gpu.l1_bytes_per_sm / 2
-    total: Floats = np.where(kept, np.minimum(filters, once), filters) + inputs
-    return total
-
-
 def _slab_integer(problem: PointwiseConv2d, found: Candidates) -> Floats:
     """Integer instructions of a warp in each slab: addresses, guards, the loop."""
     fetched = found.fetched
@@ -221,7 +206,7 @@ def _slab_integer(problem: PointwiseConv2d, found: Candidates) -> Floats:
 def slab_instructions(problem: PointwiseConv2d, found: Candidates) -> Floats:
     """Estimate of the instructions of the loop's body, one slab: reads, FMA, loads, stores and their addresses."""
     tile, fetched = found.tile, found.fetched
-    reads = tile.thread_width // fetched.width_vector + tile.warp_height // fetched.height_vector
+    reads = tile.thread_filters + tile.thread_positions // fetched.read_vector
     loads = fetched.instructions
     body: Floats = fetched.slab_groups * (tile.accumulators + reads) + loads + fetched.words
     return body + _slab_integer(problem, found) + 2
@@ -260,6 +245,8 @@ def closed_form(problem: PointwiseConv2d, found: Candidates, gpu: Gpu) -> Counts
         "shared_store_requests": np.array([e.shared.store_requests for e in entries]),
         "async_copy_requests": np.array([e.shared.copy_requests for e in entries]),
     }
+    across, down = grid(problem, found.tile)
+    issued = across * down * slabs(problem, found.fetched) * WARPS_PER_BLOCK * found.fetched.instructions
     stored_sectors = np.array([e.outputs.sectors for e in entries])
     read = problem.positions * problem.in_channels + problem.out_channels * problem.in_channels
     return Counts(
@@ -272,10 +259,13 @@ def closed_form(problem: PointwiseConv2d, found: Candidates, gpu: Gpu) -> Counts
         shared_store_wavefronts=np.array([e.shared.store_wavefronts for e in entries]),
         async_copy_read_requests=(1 - loaded) * np.array([e.filters.requests + e.inputs.requests for e in entries]),
         async_copy_read_sectors=(1 - loaded) * np.array([e.filters.sectors + e.inputs.sectors for e in entries]),
+        async_copy_read_wavefronts=(1 - loaded)
+        * np.array([e.filters.wavefronts + e.inputs.wavefronts for e in entries]),
         async_copy_wavefronts=np.array([e.shared.copy_wavefronts for e in entries]),
+        async_copy_predicated_off=np.where(found.planned, (1 - loaded) * issued - requests["async_copy_requests"], 0.0),
         shared_bank_conflicts=np.array([e.shared.conflicts for e in entries]),
         warp_instructions=sum(requests.values()) + sum(classes.values()),
-        l2_read_sectors=l2_read_sectors(problem, found.tile, gpu, entries),
+        l2_read_sectors=l2_read_sectors(problem, found, gpu, [e.filters for e in entries], [e.inputs for e in entries]),
         l2_write_sectors=stored_sectors,
         dram_read_bytes=np.full(len(entries), float(FLOAT_BYTES * read)),
         dram_write_bytes=np.full(len(entries), float(FLOAT_BYTES * problem.outputs)),

@@ -16,10 +16,10 @@ from ...gpu import Gpu
 from ...launch import Buffer, KernelCall, Launch
 from ...work import Work
 from ..base import Batch, Check, Family, Space
-from .blocking import THREADS_PER_BLOCK
+from .blocking import THREADS_PER_BLOCK, grid
 from .candidates import Candidates, candidates
 from .configuration import PointwiseConfiguration
-from .counts import closed_form, grid, slab_instructions, slabs
+from .counts import closed_form, slab_instructions, slabs
 from .kernel_constants import defines
 from .plan import SOURCE_CONSTANT, planned_registers
 from .problem import PointwiseConv2d

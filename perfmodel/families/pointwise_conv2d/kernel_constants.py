@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...copy_sectors import SECTOR_WORDS
 from ...definitions import FLOAT_BYTES, round_up
 from .blocking import Integers, Tiles
-from .fetch import MAX_VECTOR_WORDS, Fetch
+from .fetch import Fetch
 from .problem import PointwiseConv2d
 from .shared_layout import Operand, Pitches, pitches
 
@@ -15,40 +16,38 @@ from .shared_layout import Operand, Pitches, pitches
 class SharedLayout:
     """Where both operands of one configuration lie in a stage of shared memory."""
 
-    width: Pitches
-    height: Pitches
+    filters: Pitches
+    inputs: Pitches
     stage_bytes: int
 
-    def input(self, filters_along_width: bool) -> Pitches:
-        """The operand that holds the input."""
-        return self.height if filters_along_width else self.width
 
-
-def operand_of(tile: Tiles, fetched: Fetch, index: int, *, along_width: bool) -> Operand:
-    """The width or the height operand of the configuration at ``index``."""
-    filters = bool(tile.filters_along_width[index]) == along_width
+def operand_of(tile: Tiles, fetched: Fetch, index: int, *, filters: bool) -> Operand:
+    """The filters or the input of the configuration at ``index``."""
+    along_width = bool(tile.filters_along_width[index]) == filters
+    channels = int(fetched.slab_channels[index])
+    extent = int((tile.filter_tile if filters else tile.position_tile)[index])
     return Operand(
+        filters=filters,
         channel_lanes=int(tile.channel_lanes[index]),
-        slab_channels=int(fetched.slab_channels[index]),
-        words=int((tile.block_width if along_width else tile.block_height)[index]),
+        lines=extent if filters else channels,
+        words=channels if filters else extent,
         read_words=int((tile.thread_width if along_width else tile.warp_height)[index]),
-        read_vector=int((fetched.width_vector if along_width else fetched.height_vector)[index]),
+        read_vector=1 if filters else int(fetched.read_vector[index]),
         spread=along_width,
-        transposed=filters,
         fetch_vector=int((fetched.filter_vector if filters else fetched.input_vector)[index]),
-        store_lanes=int((fetched.filter_channel_lanes if filters else fetched.position_lanes)[index]),
-        store_step=int((fetched.filter_step if filters else fetched.channel_step)[index]),
+        store_lanes=int((fetched.row_vectors if filters else fetched.position_lanes)[index]),
         asynchronous=fetched.asynchronous,
     )
 
 
 def shared_layout(tile: Tiles, fetched: Fetch, index: int) -> SharedLayout:
-    """Pitches of the width and the height operand of the configuration at ``index``, and the bytes of a stage."""
-    width = pitches(operand_of(tile, fetched, index, along_width=True))
-    height = pitches(operand_of(tile, fetched, index, along_width=False))
-    channels = int(fetched.slab_channels[index])
-    stage = round_up(round_up(width.words(channels), MAX_VECTOR_WORDS) + height.words(channels), MAX_VECTOR_WORDS)
-    return SharedLayout(width=width, height=height, stage_bytes=stage * FLOAT_BYTES)
+    """Pitches of the filters and the input of the configuration at ``index``, and the bytes of a stage."""
+    rows, planes = (operand_of(tile, fetched, index, filters=filters) for filters in (True, False))
+    filters, inputs = pitches(rows), pitches(planes)
+    stage = sum(
+        round_up(found.words(operand.lines), SECTOR_WORDS) for found, operand in ((filters, rows), (inputs, planes))
+    )
+    return SharedLayout(filters=filters, inputs=inputs, stage_bytes=stage * FLOAT_BYTES)
 
 
 def defines(
@@ -56,7 +55,7 @@ def defines(
 ) -> tuple[tuple[str, int], ...]:
     """Macros of the configuration at ``index``; problems that agree in them share one compiled kernel."""
     layout = shared_layout(tile, fetched, index)
-    stored = layout.input(bool(tile.filters_along_width[index])).accesses
+    inputs = layout.inputs
     return (
         ("LAYOUT", 1 if tile.filters_along_width[index] else 2),
         ("CHANNEL_LANES", int(tile.channel_lanes[index])),
@@ -65,21 +64,18 @@ def defines(
         ("STAGES", int(stages[index])),
         ("THREAD_W", int(tile.thread_width[index])),
         ("WARP_H", int(tile.warp_height[index])),
-        ("WIDTH_VECTOR", layout.width.accesses.read_vector),
-        ("HEIGHT_VECTOR", layout.height.accesses.read_vector),
         ("FILTER_VECTOR", int(fetched.filter_vector[index])),
-        ("FILTER_LANES", int(fetched.filter_channel_lanes[index])),
-        ("FILTER_STEP", int(fetched.filter_step[index])),
+        ("FILTER_CACHED", int(fetched.filter_cached[index])),
+        ("FILTER_INTERLEAVE", layout.filters.accesses.interleave),
+        ("FILTER_ROW", layout.filters.pitch),
         ("INPUT_VECTOR", int(fetched.input_vector[index])),
-        ("STORE_VECTOR", stored.store_vector),
-        ("INPUT_INTERLEAVE", stored.interleave),
+        ("READ_VECTOR", inputs.accesses.read_vector),
+        ("STORE_VECTOR", inputs.accesses.store_vector),
+        ("INPUT_INTERLEAVE", inputs.accesses.interleave),
         ("POSITION_LANES", int(fetched.position_lanes[index])),
-        ("WIDTH_PITCH", layout.width.pitch),
-        ("WIDTH_PAD", layout.width.pad),
-        ("WIDTH_PAD_EVERY", layout.width.pad_every),
-        ("HEIGHT_PITCH", layout.height.pitch),
-        ("HEIGHT_PAD", layout.height.pad),
-        ("HEIGHT_PAD_EVERY", layout.height.pad_every),
+        ("INPUT_PITCH", inputs.pitch),
+        ("INPUT_PAD", inputs.pad),
+        ("INPUT_PAD_EVERY", inputs.pad_every),
         ("ONE_IMAGE", int(problem.batch == 1)),
         ("CHANNEL_TAIL", int(problem.in_channels % int(fetched.slab_channels[index]) != 0)),
         ("FILTER_TAIL", int(problem.out_channels % int(tile.filter_tile[index]) != 0)),

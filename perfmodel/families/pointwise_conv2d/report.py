@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from ...gpu import Gpu
 from ...occupancy import Occupancy, occupancy
 from ..base import Batch
-from .blocking import THREADS_PER_BLOCK, Floats, source_tiles
+from .blocking import THREADS_PER_BLOCK, Floats, grid, source_tiles
 from .candidates import Candidates, candidates
 from .configuration import PointwiseConfiguration
-from .counts import grid
 from .family import FAMILY
 from .plan import SOURCE_CONSTANT, arithmetic_intensity, feasible, planned_registers, source_limits
 from .problem import PointwiseConv2d

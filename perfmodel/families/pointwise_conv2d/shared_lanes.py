@@ -1,9 +1,8 @@
 """Which words of a slab in shared memory the lanes of the pointwise kernel touch, and in what widths they may do it.
 
-Both operands lie channel by channel. Three patterns touch an operand in each slab: lanes that read their columns (or rows) of
-their own channel, and the threads that publish what they fetched: filters four channels at a time, transposed; inputs
-along the positions. Asynchronous copies publish the channels of a filter word by word, eight neighbouring ones of four
-filters in a request, and the input in whole vectors.
+An operand lies line by line: filters as rows of the slab's channels, the input as channels of the tile's positions. Two
+patterns touch it in each slab: lanes that read the words of their own channel, and threads that publish, or copy
+asynchronously, vectors along the lines.
 """
 
 from __future__ import annotations
@@ -24,31 +23,43 @@ Integers = NDArray[np.int64]
 class Operand:
     """One operand of one tile: everything that decides which banks its accesses touch. Extents and vectors in words.
 
-    A slab has ``slab_channels``, of which a warp reads ``channel_lanes`` at once.
-    ``words``: of one channel; ``read_words``: that a lane reads, by vectors of at most ``read_vector``; ``spread``: whether
-    the lanes of a channel read different words or all the same.
-    ``store_lanes`` neighbouring threads store ``fetch_vector`` words each: channels of a filter when ``transposed``,
-    of ``store_step`` filters at once; positions of a channel when not. ``asynchronous``: copied, in whole vectors.
+    ``lines`` of ``words`` each: filters of channels when ``filters``, channels of positions when not; of the channels a warp
+    reads ``channel_lanes`` at once. ``read_words``: what a lane reads, by vectors of at most ``read_vector`` (filters word by
+    word); ``spread``: whether the lanes of a channel read different words or all the same. ``store_lanes`` neighbouring
+    threads store ``fetch_vector`` words each of a line. ``asynchronous``: copied, in whole vectors.
     """
 
+    filters: bool
     channel_lanes: int
-    slab_channels: int
+    lines: int
     words: int
     read_words: int
     read_vector: int
     spread: bool
-    transposed: bool
     fetch_vector: int
     store_lanes: int
-    store_step: int
     asynchronous: bool
+
+    @property
+    def store_step(self) -> int:
+        """Lines that the 128 threads store in a pass."""
+        return THREADS_PER_BLOCK // self.store_lanes
+
+    @property
+    def pass_lines(self) -> int:
+        """Lines of a pass whose order may differ from that of the threads."""
+        return self.store_step if self.filters else min(self.lines, self.store_step)
+
+    def channel(self, line: Integers, word: Integers) -> Integers:
+        """The channel of the slab that a word of a line belongs to."""
+        return word if self.filters else line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accesses:
-    """How an operand is touched: vector widths of reads and stores, and the order in which threads take its channels.
+    """How an operand is touched: vector widths of reads and stores, and the order in which threads take its lines.
 
-    With an ``interleave`` of 2, neighbouring groups of threads take channels half a pass apart.
+    With an ``interleave`` of n, neighbouring groups of threads take lines an n-th of a pass apart.
     """
 
     read_vector: int
@@ -57,75 +68,46 @@ class Accesses:
 
 
 def lanes_of_reads(operand: Operand, vector: int) -> tuple[Integers, Integers]:
-    """Channel and word within it of every lane in the reads of one warp, shapes ``(32,)`` and ``(requests, 32)``."""
+    """Line and word within it of every lane in the reads of one warp, each of shape ``(requests, 32)``."""
     lane = np.arange(WARP_SIZE)
-    element_lanes = WARP_SIZE // operand.channel_lanes
-    step = np.arange(0, operand.read_words, vector)
-    if not operand.spread:
-        return lane // element_lanes, np.broadcast_to(step[:, None], (len(step), WARP_SIZE))
-    return lane // element_lanes, step[:, None] * element_lanes + lane % element_lanes * vector
+    elements = WARP_SIZE // operand.channel_lanes
+    channel = lane // elements
+    step = np.arange(0, operand.read_words, vector)[:, None]
+    place = step * elements + lane % elements * vector if operand.spread else step + 0 * lane
+    channel = np.broadcast_to(channel, place.shape)
+    return (place, channel) if operand.filters else (channel, place)
 
 
-def _transposed_stores(operand: Operand) -> tuple[Integers, Integers]:
-    """Channel and word of every thread in the stores of the filters, shapes ``(stores, 128)``: one channel a store."""
-    group, row = filter_threads(operand.store_lanes, operand.store_step)
-    down = np.arange(0, operand.words, operand.store_step)
-    across = np.arange(0, operand.slab_channels, THREADS_PER_BLOCK // operand.store_step * operand.fetch_vector)
-    within = np.arange(operand.fetch_vector)[:, None]
-    channel = group * operand.fetch_vector + across[:, None, None] + within
-    shape = (len(down), len(across), operand.fetch_vector, THREADS_PER_BLOCK)
-    return np.broadcast_to(channel, shape), np.broadcast_to((row + down[:, None])[:, None, None], shape)
-
-
-def filter_threads(lanes: int, step: int) -> tuple[Integers, Integers]:
-    """Vector of channels and filter that each of the 128 threads takes in the first pass.
-
-    >>> channel, row = filter_threads(8, 4)
-    >>> channel[[0, 1, 8, 32]], row[[0, 1, 8, 32]]
-    (array([0, 1, 0, 8]), array([0, 0, 1, 0]))
-    """
-    thread = np.arange(THREADS_PER_BLOCK)
-    return thread // (lanes * step) * lanes + thread % lanes, thread // lanes % step
-
-
-def _straight_stores(operand: Operand, chosen: Accesses) -> tuple[Integers, Integers]:
-    """Channel and first word of every thread in the stores of the input."""
-    thread = np.arange(THREADS_PER_BLOCK)
-    group, step = thread // operand.store_lanes, THREADS_PER_BLOCK // operand.store_lanes
-    channel = interleaved(group, min(operand.slab_channels, step), chosen.interleave)
-    channel = channel + np.arange(0, operand.slab_channels, step)[:, None, None, None]
-    across = np.arange(0, operand.words, THREADS_PER_BLOCK * operand.fetch_vector)[:, None, None]
-    within = np.arange(0, operand.fetch_vector, chosen.store_vector)[:, None]
-    word = thread % operand.store_lanes * operand.fetch_vector + across + within
-    shape = (len(channel), len(across), len(within), THREADS_PER_BLOCK)
-    return np.broadcast_to(channel, shape), np.broadcast_to(word, shape)
-
-
-def interleaved(group: Integers, channels: int, interleave: int) -> Integers:
-    """Channel that a group of threads takes in a pass over ``channels``; groups beyond keep a number beyond.
+def interleaved(group: Integers, lines: int, interleave: int) -> Integers:
+    """Line that a group of threads takes in a pass over ``lines``; groups beyond keep a number beyond.
 
     >>> interleaved(np.arange(8), 8, 2)
     array([0, 4, 1, 5, 2, 6, 3, 7])
     """
-    apart = group % interleave * (channels // interleave) + group // interleave
-    return np.where(group < channels, apart, group)
+    apart = group % interleave * (lines // interleave) + group // interleave
+    return np.where(group < lines, apart, group)
 
 
 def lanes_of_stores(operand: Operand, chosen: Accesses) -> tuple[Integers, Integers, NDArray[np.bool_]]:
-    """Channel, word and activity of every lane in the block's stores of one slab, each of shape ``(requests, 32)``."""
-    channel, word = _transposed_stores(operand) if operand.transposed else _straight_stores(operand, chosen)
-    channel, word = channel.reshape(-1, WARP_SIZE), word.reshape(-1, WARP_SIZE)
-    active = (word < operand.words) & (channel < operand.slab_channels)
+    """Line, word and activity of every lane in the block's stores of one slab, each of shape ``(requests, 32)``."""
+    thread = np.arange(THREADS_PER_BLOCK)
+    step = operand.store_step
+    line = interleaved(thread // operand.store_lanes, operand.pass_lines, chosen.interleave)
+    line = line + np.arange(0, operand.lines, step)[:, None, None, None]
+    across = np.arange(0, operand.words, operand.store_lanes * operand.fetch_vector)[:, None, None]
+    within = np.arange(0, operand.fetch_vector, chosen.store_vector)[:, None]
+    word = thread % operand.store_lanes * operand.fetch_vector + across + within
+    shape = (len(line), len(across), len(within), THREADS_PER_BLOCK)
+    line, word = (np.broadcast_to(index, shape).reshape(-1, WARP_SIZE) for index in (line, word))
+    active = (word < operand.words) & (line < operand.lines)
     used = active.any(axis=1)
-    return channel[used], word[used], active[used]
+    return line[used], word[used], active[used]
 
 
 def first_pass(operand: Operand) -> Operand:
     """The part of an operand that the threads store in their first pass; later ones shift it by whole periods of the pad."""
-    across = operand.store_step if operand.transposed else operand.store_lanes * operand.fetch_vector
-    channels = THREADS_PER_BLOCK // (operand.store_step if operand.transposed else operand.store_lanes)
-    channels *= operand.fetch_vector if operand.transposed else 1
-    return replace(operand, words=min(operand.words, across), slab_channels=min(operand.slab_channels, channels))
+    across = operand.store_lanes * operand.fetch_vector
+    return replace(operand, words=min(operand.words, across), lines=min(operand.lines, operand.store_step))
 
 
 def _narrowing(width: int) -> list[int]:
@@ -138,11 +120,15 @@ def _narrowing(width: int) -> list[int]:
 
 
 def ways(operand: Operand) -> list[Accesses]:
-    """Ways to touch the operand, the widest accesses and the plain order of channels first."""
-    several = operand.slab_channels > 1 and operand.store_lanes < THREADS_PER_BLOCK
-    interleaves = (1, 2) if several and not operand.transposed else (1,)
-    whole = [operand.fetch_vector] if operand.asynchronous else _narrowing(operand.fetch_vector)
-    stores = [1] if operand.transposed else whole
+    """Ways to touch the operand, the widest accesses and the plain order of lines first.
+
+    Rows of filters that are read side by side, ``channel_lanes`` words apart, are stored as many apart as the slab has groups
+    of these words: whole rows then lie side by side on the banks.
+    """
+    apart = operand.store_step * operand.channel_lanes // operand.words if operand.filters else 2
+    several = operand.lines > 1 and operand.store_lanes < THREADS_PER_BLOCK and apart > 1
+    interleaves = (1, apart) if several else (1,)
+    stores = [operand.fetch_vector] if operand.asynchronous or operand.filters else _narrowing(operand.fetch_vector)
     reads = _narrowing(operand.read_vector)
     return [
         Accesses(read_vector=read, store_vector=store, interleave=interleave)

@@ -23,11 +23,13 @@ from .traffic import (
 
 
 def closed_form(problem: Ssim, design: Design, facts: CodeFacts, gpu: Gpu) -> Counts:
-    """Counts of the launch. Multiply-adds, barriers and memory accesses are exact; index arithmetic is an estimate."""
+    """Counts of the launch. Multiply-adds, barriers and memory accesses are exact; index arithmetic is an estimate.
+
+    What local memory adds behind L1 is not in them; the time model takes it from the stack (``Work.local_bytes_per_thread``).
+    """
     maps, shared, local = map_stores(problem, design), shared_accesses(problem, design), local_accesses(problem, design)
     copies = _pixel_accesses(problem, design, gpu)
     classes = _classes(problem, design, facts)
-    missed = local_miss_fraction(design, facts, gpu)
     requests = {
         "global_load_requests": copies.loads.requests,
         "global_store_requests": maps.requests,
@@ -45,11 +47,12 @@ def closed_form(problem: Ssim, design: Design, facts: CodeFacts, gpu: Gpu) -> Co
         async_copy_wavefronts=float(copies.asynchronous),
         async_copy_read_requests=float(copies.copied.requests),
         async_copy_read_sectors=float(copies.copied.sectors),
+        async_copy_read_wavefronts=float(copies.copied.requests),
         local_load_sectors=float(local.load_sectors),
         local_store_sectors=float(local.store_sectors),
         warp_instructions=float(sum(requests.values()) + sum(classes.values()) + local.requests),
-        l2_read_sectors=float(patch_sectors(problem, design) + missed * local.load_sectors),
-        l2_write_sectors=float(maps.sectors + missed * local.store_sectors),
+        l2_read_sectors=float(patch_sectors(problem, design)),
+        l2_write_sectors=float(maps.sectors),
         dram_read_bytes=float(IMAGES * problem.pixels * FLOAT_BYTES),
         dram_write_bytes=float(problem.output_maps * problem.pixels * FLOAT_BYTES),
     )

@@ -90,6 +90,7 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
             global_round_trips=np.array([float(_round_trips(problem, DESIGNS[v], gpu)) for v in versions]),
             independent_chains=np.array([float(_chains(DESIGNS[version])) for version in versions]),
             loop_code_bytes=np.array([float(known.loop_bytes) for known in facts]),
+            local_bytes_per_thread=np.array([float(DESIGNS[version].stack_bytes) for version in versions]),
         )
 
     def registers(self, problem: Ssim, batch: Batch[SsimConfiguration], gpu: Gpu) -> NDArray[np.int32]:

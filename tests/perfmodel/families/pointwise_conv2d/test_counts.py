@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d, accesses
-from perfmodel.families.pointwise_conv2d.accesses import Classes
-from perfmodel.families.pointwise_conv2d.blocking import tiles
+from perfmodel.families.pointwise_conv2d.blocking import grid, tiles
 from perfmodel.families.pointwise_conv2d.candidates import candidates
-from perfmodel.families.pointwise_conv2d.counts import grid, memory, shuffle_steps
+from perfmodel.families.pointwise_conv2d.classes import Classes
+from perfmodel.families.pointwise_conv2d.counts import memory, shuffle_steps
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
 from perfmodel.gpus import load_gpu
 
@@ -28,26 +28,29 @@ def counts_of(problem, configuration, gpu):
 
 def test_one_layer_by_hand(gpu):
     # 256 → 256 channels at 28×28, 132 SMs, L1, blocks of 64 filters × 12 positions, 8 channel lanes, thread tile 6 × 8:
-    # ⌈784 / 12⌉ = 66 by 256 / 64 = 4 blocks of 4 warps; 256 / 8 = 32 groups of channels; slabs of 32 channels.
+    # ⌈784 / 12⌉ = 66 by 256 / 64 = 4 blocks of 4 warps; 256 / 8 = 32 groups of channels; slabs of 64 channels.
     problem = PointwiseConv2d(in_channels=256, out_channels=256, height=28, width=28)
     counts = counts_of(problem, CONFIGURATION, gpu)
     warps = 66 * 4 * 4
     assert counts.fp32_fma == warps * 32 * 48
     assert counts.shuffles == warps * (24 + 12 + 6)  # halved three times
-    assert counts.barriers == warps * 8
-    # each lane reads 8 columns as two vectors and 6 rows as three pairs, for each group
-    assert counts.shared_load_requests == warps * 32 * (2 + 3)
-    # 16 bytes in four phases; 8 bytes in two, served at once because four neighbouring lanes read the same
-    assert counts.shared_load_wavefronts == warps * 32 * (2 * 4 + 3 * 1)
+    assert counts.barriers == warps * 4
+    # each lane reads 8 columns word by word and 6 rows as three pairs, for each group
+    assert counts.shared_load_requests == warps * 32 * (8 + 3)
+    # 8 bytes in two phases, served at once because four neighbouring lanes read the same
+    assert counts.shared_load_wavefronts == warps * 32 * (8 * 1 + 3 * 1)
     assert counts.shared_bank_conflicts == 0
-    # a slab, copied by a warp: 64 filters · 32 channels word by word, 16 requests, 32 banks each; 12 positions · 32 channels
-    # in pairs, 6 of 8 lanes, 4 channels a request, 2 requests of two phases
-    assert counts.async_copy_requests == warps * 8 * (16 + 2)
-    assert counts.async_copy_wavefronts == warps * 8 * (16 + 2 * 2)
+    # a slab, copied by a warp: 64 filters · 64 channels by fours, 8 requests of four phases; 12 positions · 64 channels in
+    # pairs, 6 of 8 lanes, 4 channels a request, 4 requests of two phases
+    assert counts.async_copy_requests == warps * 4 * (8 + 4)
+    assert counts.async_copy_wavefronts == warps * 4 * (8 * 4 + 4 * 2)
     assert counts.global_load_requests == counts.shared_store_requests == 0
-    # 64 filters × 32 channels × 4 bytes in 128-byte rows, 4 sectors each; a row of 12 positions lies in 2 or 3
-    filter_sectors = 66 * 4 * 8 * 64 * 4
-    assert 66 * 4 * 256 * 3 >= counts.l2_read_sectors - filter_sectors >= 65 * 4 * 256 * 1.5
+    # 64 filters × 64 channels × 4 bytes in rows of 8 sectors; a row of 12 positions lies in 2 or 3
+    filter_sectors = 66 * 4 * 4 * 64 * 8
+    asked = counts_of(problem, CONFIGURATION, replace(gpu, l2_requests_merged=1)).l2_read_sectors
+    assert 66 * 4 * 256 * 3 >= asked - filter_sectors >= 65 * 4 * 256 * 1.5
+    # rows of 66 blocks want the same filters: of two blocks on each SM one half meets three more on the same GPC
+    assert asked - filter_sectors / 2 * 3 / 4 - 66 * 4 * 256 * 3 / 2 < counts.l2_read_sectors < asked
     # a warp's 48 sums of each lane end in 6 stores; of the last positions, 784 − 65 · 12 = 4, the lower warps have none
     assert counts.global_store_requests == 65 * 4 * 4 * 6 + 4 * 2 * 6
     assert counts.dram_read_bytes == 4 * (784 * 256 + 256 * 256)

@@ -33,6 +33,7 @@ EXACT = (
     "async_copy_wavefronts",
     "async_copy_read_requests",
     "async_copy_read_sectors",
+    "async_copy_read_wavefronts",
     "fp32_fma",
     "shuffles",
     "barriers",
@@ -157,7 +158,7 @@ def test_registers_blocks_and_spills_of_compiled_candidates(gpu_id):
                 _blocks(gpu, found, index, found.registers[index])
                 == _blocks(gpu, found, index, resources.registers_per_thread)
             )
-    assert np.median(errors) <= 4
+    assert np.median(errors) <= 5  # with room to spare the compiler reads more or fewer operands early
     assert np.mean(same) >= 0.85
 
 

@@ -29,33 +29,32 @@ def read_phases(operand, found, at_once):
     lanes, vector = np.arange(32), found.accesses.read_vector
     elements = 32 // operand.channel_lanes
     channel, element = lanes // elements, lanes % elements
-    base = channel * found.pitch + channel // found.pad_every * found.pad
     for first in range(0, operand.read_words, vector):
-        at = base + (first * elements + element * vector if operand.spread else first)
+        place = first * elements + element * vector if operand.spread else np.full(32, first)
+        line, word = (place, channel) if operand.filters else (channel, place)
+        at = line * found.pitch + line // found.pad_every * found.pad + word
         for phase in at.reshape(vector // at_once, -1):
             yield (phase[:, None] + np.arange(vector)).reshape(-1)
 
 
-def _operand(lanes, groups, columns, fetch, transposed, spread, asynchronous):
+def _operand(lanes, groups, columns, fetch, filters, spread, asynchronous):
     channels = min(32, lanes * groups)
-    fetch = 1 if transposed and asynchronous else fetch
-    words = 2 * columns * (32 // lanes if spread else 1)
-    fetch = int(np.gcd(fetch, channels if transposed else words))
+    extent = 2 * columns * (32 // lanes if spread else 1)
+    words = channels if filters else extent
+    side_by_side = lanes if filters else 32 // lanes * int(np.gcd(4, columns))
+    fetch = int(np.gcd(fetch, words))
+    fetch = min(fetch, side_by_side) if spread else fetch
     vectors = -(-words // fetch)
-    store_lanes = min(128, 1 << (vectors - 1).bit_length())
-    if transposed:
-        store_lanes = min(8, channels) if asynchronous else channels // fetch
     return Operand(
+        filters=filters,
         channel_lanes=lanes,
-        slab_channels=channels,
+        lines=extent if filters else channels,
         words=words,
         read_words=columns,
-        read_vector=int(np.gcd(4, columns)),
+        read_vector=1 if filters else int(np.gcd(4, columns)),
         spread=spread,
-        transposed=transposed,
         fetch_vector=fetch,
-        store_lanes=store_lanes,
-        store_step=128 // store_lanes,
+        store_lanes=min(128, 1 << (vectors - 1).bit_length()),
         asynchronous=asynchronous,
     )
 
@@ -89,16 +88,17 @@ def test_wavefronts_of_reads_are_those_of_the_banks(operand):
         assert found.pitch % vector == found.pad % vector == 0  # vectors stay aligned
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
-@pytest.mark.parametrize("columns", [1, 2, 3, 4, 6, 8])
-def test_filters_copied_word_by_word_never_meet_a_bank_conflict(lanes, columns):
-    # eight channels of four filters in a request: 32 words on 32 banks, whatever the reads ask of the pitch
-    for channels in range(max(lanes, 8), 65, max(lanes, 8)):
-        if channels & (channels - 1) == 0:
-            operand = _operand(lanes, 1, columns, 1, True, True, True)
-            operand = replace(operand, slab_channels=channels, store_lanes=8, store_step=16)
-            found = pitches(operand)
-            assert (found.read_conflicts, found.store_conflicts) == (0, 0)
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
+@pytest.mark.parametrize("groups", [1, 2, 4, 8])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_rows_of_filters_never_meet_a_bank_conflict(lanes, groups, asynchronous):
+    # lanes read one word of rows side by side, threads store vectors of whole rows: both fill the 32 banks once
+    for columns in (1, 2, 3, 4, 6, 8):
+        operand = _operand(lanes, 1, columns, 4, True, True, asynchronous)
+        operand = replace(operand, words=lanes * groups, store_lanes=lanes * groups // operand.fetch_vector)
+        found = pitches(operand)
+        assert (found.read_conflicts, found.store_conflicts) == (0, 0)
+        assert found.pitch <= operand.words + 32  # and rows are not thrown far apart for it
 
 
 @pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "h200"])
@@ -110,7 +110,8 @@ def test_what_the_source_chooses_meets_no_bank_conflict_and_few_others_do(gpu_id
         report = layer_report(problem, source_tuples(), gpu)
         assert conflicts[report.chosen[Rule.INTENSITY]] == 0
         free += [conflicts[index] == 0 for index, entry in enumerate(report.tuples) if entry.rejection is None]
-    assert np.mean(free) > 0.9
+    # only one lane for each output, and on a GPU whose threads store their words one by one
+    assert np.mean(free) > (0.9 if gpu_id == "rtx-2080-ti" else 0.999)
 
 
 def test_stages_hold_both_operands_and_vectors_stay_aligned():
@@ -132,22 +133,23 @@ def test_tails_follow_the_simulators_rules_for_loads_and_for_stores(operand, cha
     """A group, or a slab, of which only the first channels exist, told from the addresses of the lanes that exist."""
     found, lanes = pitches(operand), np.arange(32)
 
-    def address(channel, word):
-        return 4 * (word + channel * found.pitch + channel // found.pad_every * found.pad).astype(np.uint64)
+    def address(line, word):
+        return 4 * (word + line * found.pitch + line // found.pad_every * found.pad).astype(np.uint64)
 
     vector = found.accesses.read_vector
     elements = 32 // operand.channel_lanes
     there = lanes // elements < channels
     total = ideal = 0
     for first in range(0, operand.read_words, vector):
-        word = first * elements + lanes % elements * vector if operand.spread else np.full(32, first)
-        served = load_wavefronts(address(lanes // elements, word)[None], there[None], 4 * vector)
+        place = first * elements + lanes % elements * vector if operand.spread else np.full(32, first)
+        line, word = (place, lanes // elements) if operand.filters else (lanes // elements, place)
+        served = load_wavefronts(address(line, word)[None], there[None], 4 * vector)
         total, ideal = total + int(served[0][0]), ideal + int(served[1][0])
     assert read_wavefronts(operand, found, channels) == (total, ideal)
 
-    channel, word, active = lanes_of_stores(operand, found.accesses)
-    there = active & (channel < channels)
+    line, word, active = lanes_of_stores(operand, found.accesses)
+    there = active & ((word if operand.filters else line) < channels)
     width = 4 * found.accesses.store_vector
     rows = [row for row in range(len(there)) if there[row].any()]
-    one_by_one = [store_wavefronts(address(channel[r], word[r])[None], there[r][None], width)[0][0] for r in rows]
+    one_by_one = [store_wavefronts(address(line[r], word[r])[None], there[r][None], width)[0][0] for r in rows]
     assert store_accesses(operand, found, channels) == (len(rows), sum(one_by_one))

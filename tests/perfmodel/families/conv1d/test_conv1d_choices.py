@@ -1,0 +1,66 @@
+"""Channels per thread: the manual's table against the records of an H200, the model's choice against the author's."""
+
+import gzip
+import json
+import re
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from perfmodel.conditions import conditions
+from perfmodel.families.conv1d import Conv1d
+from perfmodel.families.conv1d.published import PUBLISHED_SHAPES, published_choice
+from perfmodel.gpus import load_gpu
+from perfmodel.prediction import Fidelity
+from perfmodel.ranking import rank_under
+
+ROOT = Path(__file__).parents[4]
+Shape = tuple[int, int, int]
+
+
+def manual() -> dict[Shape, tuple[int, ...]]:
+    """Rows of the table by shape: author's, model's on two GPUs, fastest warm and cold."""
+    text = (ROOT / "docs" / "conv1d.md").read_text(encoding="utf-8")
+    rows = [
+        tuple(int(cell) for cell in re.findall(r"\d+", line)) for line in text.splitlines() if line.startswith("| ")
+    ]
+    return {row[:3]: row[3:] for row in rows if len(row) == 8}
+
+
+def fastest_measured() -> dict[tuple[Shape, str], int]:
+    """Channels per thread of the fastest run of each shape, by the state of L2."""
+    medians: dict[tuple[Shape, str], dict[int, float]] = defaultdict(dict)
+    with gzip.open(ROOT / "validation" / "data" / "h200.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for record in map(json.loads, lines):
+            problem, choice = record["problem"], record["configuration"].get("channels_per_thread")
+            if record["name"] != "conv1d" or not isinstance(choice, int) or problem["filter_width"] != 5:
+                continue
+            shape = (problem["in_channels"], problem["out_channels"], problem["length"])
+            if problem["batch"] == 1 and shape in PUBLISHED_SHAPES:
+                for timing in record["timings"]:
+                    if timing["method"] == "graph":
+                        found = medians[shape, timing["l2"]]
+                        found[choice] = min(statistics.median(timing["samples_s"]), found.get(choice, float("inf")))
+    return {key: min(found, key=found.__getitem__) for key, found in medians.items()}
+
+
+def test_the_manual_shows_what_was_published_and_measured() -> None:
+    table, measured = manual(), fastest_measured()
+    assert set(table) == set(PUBLISHED_SHAPES)
+    for shape, row in table.items():
+        assert row[0] == published_choice(Conv1d(in_channels=shape[0], out_channels=shape[1], length=shape[2]))
+        assert row[3:] == (measured[shape, "warm"], measured[shape, "cold"]), shape
+
+
+@pytest.mark.parametrize("gpu_id", ["rtx-3090", "h200"])
+def test_the_authors_choice_is_predicted_hardly_slower_than_the_models(gpu_id: str) -> None:
+    for in_channels, out_channels, length in PUBLISHED_SHAPES:
+        problem = Conv1d(in_channels=in_channels, out_channels=out_channels, length=length)
+        found = rank_under(problem, conditions(load_gpu(gpu_id)), Fidelity.ANALYTIC, top=100).top
+        seconds = {one.configuration.channels_per_thread: one.time.predicted_s for one in found}
+        authors = published_choice(problem)
+        assert authors in seconds
+        assert seconds[authors] <= 1.2 * found[0].time.predicted_s
+        assert seconds[authors] < seconds[None]  # and faster than the naive kernel
