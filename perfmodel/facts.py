@@ -20,8 +20,8 @@ class Facts:
 
     ``counts`` has every count that the execution gives; L2 and DRAM traffic are closed forms unless ``hierarchy`` says
     that caches were simulated. ``global_round_trips`` stands for the family's closed form where it is not None;
-    ``independent_chains``, of the executed machine code, stands in where there is no closed form. ``warp_cycles`` as in
-    ``Work``, None where it is not known.
+    ``independent_chains``, of the executed machine code, stands in where there is no closed form. ``warp_cycles`` and
+    ``longest_warp_instructions`` as in ``Work``, None where they are not known.
     """
 
     resources: Resources
@@ -33,6 +33,7 @@ class Facts:
     global_round_trips: float | None = None
     independent_chains: float | None = None
     warp_cycles: float | None = None
+    longest_warp_instructions: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -40,8 +41,13 @@ CACHE_COUNTS = ("l2_read_sectors", "l2_write_sectors", "dram_read_bytes", "dram_
 
 
 _SHARED = ("shared_load", "shared_store")
-_OF_COPIES = ("async_copy_read_requests", "async_copy_read_sectors")
-"""What asynchronous copies read: not in the counts store, and exact in the closed forms."""
+COPY_READ_COUNTS = (
+    "async_copy_read_requests",
+    "async_copy_read_sectors",
+    "async_copy_read_wavefronts",
+    "async_copy_predicated_off",
+)
+"""What asynchronous copies read, and those without an active lane: not in the counts store, and exact in the closed forms."""
 
 
 def _merged(work: Work, fact: Facts, index: int) -> Counts:
@@ -51,7 +57,7 @@ def _merged(work: Work, fact: Facts, index: int) -> Counts:
         value = np.asarray(getattr(work.counts, name), np.float64)
         return float(value if value.ndim == 0 else value[index])
 
-    counts = replace(fact.counts, **{name: closed(name) for name in _OF_COPIES})
+    counts = replace(fact.counts, **{name: closed(name) for name in COPY_READ_COUNTS})
     if not fact.hierarchy:
         counts = replace(counts, **{name: closed(name) for name in CACHE_COUNTS})
     if fact.stand_in:
@@ -83,9 +89,15 @@ def refined_work(work: Work, facts: Sequence[Facts]) -> tuple[Work, NDArray[np.i
             [0.0 if fact.hierarchy else float(fact.resources.stack_bytes_per_thread) for fact in facts]
         ),
         global_round_trips=_round_trips(work, facts),
-        warp_cycles=np.array([np.nan if fact.warp_cycles is None else fact.warp_cycles for fact in facts]),
+        warp_cycles=np.array([or_nan(fact.warp_cycles) for fact in facts]),
+        longest_warp_instructions=np.array([or_nan(fact.longest_warp_instructions) for fact in facts]),
     )
     return refined, np.array([fact.resources.registers_per_thread for fact in facts], np.int32)
+
+
+def or_nan(value: float | None) -> float:
+    """A number that arrays can hold: NaN where it is not known."""
+    return float("nan") if value is None else value
 
 
 def _round_trips(work: Work, facts: Sequence[Facts]) -> NDArray[np.float64]:

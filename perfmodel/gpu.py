@@ -26,6 +26,7 @@ class Gpu:
     compute_capability: tuple[int, int]
 
     sm_count: int
+    gpc_count: int
     sub_partitions_per_sm: int
     base_clock_hz: float
     boost_clock_hz: float
@@ -61,6 +62,7 @@ class Gpu:
     l1_bytes_per_cycle_per_sm: float
     l2_bytes: int
     l2_read_bytes_per_s: float
+    l2_requests_merged: int
     dram_bytes: int
     dram_bytes_per_s: float
     dram_read_bytes_per_s: float

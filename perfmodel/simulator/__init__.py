@@ -3,7 +3,6 @@
 `parse_module` reads the compiler's PTX, `simulate` runs thread blocks of one launch and gives a `Simulation`.
 """
 
-from .access import shared_wavefronts
 from .faults import Fault, FaultError, FaultKind
 from .module import BasicBlock, Instruction, Kernel, Module, SourceLine, Space
 from .parse import parse_module
@@ -33,6 +32,5 @@ __all__ = [
     "Space",
     "class_of",
     "parse_module",
-    "shared_wavefronts",
     "simulate",
 ]

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..copy_passes import copy_passes
+from ..copy_sectors import copy_sectors, uncached_copy_sectors
 from ..definitions import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
 
 Mask = NDArray[np.bool_]
@@ -67,25 +69,14 @@ def load_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wav
     """Wavefronts of shared loads: those of stores, but a warp of ``paired_lanes`` is served two phases at a time.
 
     That those two phases contend does not count as a conflict.
-    """
-    return _served_in_pairs(addresses, active, width_bytes, paired_lanes(addresses, active))
-
-
-def shared_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
-    """Wavefronts of loads, or of stores of distinct words: lanes pair with lanes that are as active as they are.
 
     >>> pairs = np.arange(32, dtype=np.uint64)[None, :] // 2 * 8
-    >>> [int(n[0]) for n in shared_wavefronts(pairs, np.ones((1, 32), bool), 8)]
+    >>> [int(n[0]) for n in load_wavefronts(pairs, np.ones((1, 32), bool), 8)]
     [1, 1]
     """
-    return _served_in_pairs(addresses, active, width_bytes, paired_lanes(addresses, active, alone=False))
-
-
-def _served_in_pairs(addresses: Addresses, active: Mask, width_bytes: int, paired: Mask) -> Wavefronts:
-    """Wavefronts when the rows of ``paired`` are served two phases at a time."""
     phases = phases_of(width_bytes)
     total, ideal = _served(addresses, active, width_bytes, phases)
-    rows = np.flatnonzero(paired) if phases > 1 else ()
+    rows = np.flatnonzero(paired_lanes(addresses, active)) if phases > 1 else ()
     if len(rows):
         together, fewest = _served(addresses[rows], active[rows], width_bytes, phases // 2)
         conflicts = np.minimum(total[rows] - ideal[rows], together - fewest)
@@ -93,10 +84,10 @@ def _served_in_pairs(addresses: Addresses, active: Mask, width_bytes: int, paire
     return total, ideal
 
 
-def paired_lanes(addresses: Addresses, active: Mask, *, alone: bool = True) -> Mask:
+def paired_lanes(addresses: Addresses, active: Mask) -> Mask:
     """Rows in which no active lane reads anything else than its active neighbour (or, in all lanes, the next but one).
 
-    A lane whose partner takes no part is a pair by itself, unless ``alone`` forbids it.
+    A lane whose partner takes no part is a pair by itself.
 
     Such 8- and 16-byte loads need half the wavefronts from compute capability 7.0 on, because the two lanes share what the
     data pipe returns (https://forums.developer.nvidia.com/t/unexpected-shared-memory-bank-conflict/77228); counted on an
@@ -110,9 +101,8 @@ def paired_lanes(addresses: Addresses, active: Mask, *, alone: bool = True) -> M
     found = np.zeros(len(addresses), np.bool_)
     for distance in (1, 2):
         other = lanes ^ distance
-        with_partner = active & active[:, other] if alone else active | active[:, other]
-        same = (addresses == addresses[:, other]) & active & active[:, other]
-        found |= (same | ~with_partner).all(axis=1)
+        with_partner = active & active[:, other]
+        found |= ((addresses == addresses[:, other]) | ~with_partner).all(axis=1)
     return found
 
 
@@ -140,6 +130,14 @@ class Footprint:
 
     sectors: NDArray[np.int64]
     lines: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedSectors:
+    """Sectors of 16-byte asynchronous copies, for each warp (arrays of shape ``(warps,)``): as counted, and asked of L2."""
+
+    counted: NDArray[np.int64]
+    uncached: NDArray[np.int64]
 
 
 class WarpPatterns:
@@ -205,6 +203,28 @@ class WarpPatterns:
             total, ideal = count(placed, active, width_bytes)
             self._wavefronts[key] = (total[inverse], ideal[inverse])
         return self._wavefronts[key]
+
+    def copy_passes(self, width_bytes: int) -> NDArray[np.int64]:
+        """Passes of each warp through L1's data pipe to read what it copies asynchronously."""
+        words = self._filled // np.uint64(BANK_BYTES)
+        return copy_passes(words.astype(np.int64), self.active, max(1, width_bytes // BANK_BYTES))[self.inverse]
+
+    def copied(self, offset: int, target: WarpPatterns, target_offset: int) -> CopiedSectors:
+        """Sectors of each warp's 16-byte asynchronous copies to the ``target``'s addresses of the same warps.
+
+        A target that is alike for all blocks may hold the warps of one block alone.
+        """
+        from_, active, source_case = self._cases(offset, LINE_BYTES)
+        to, _, target_case = target._cases(target_offset, SECTOR_BYTES)
+        target_case = np.tile(target_case, len(source_case) // len(target_case))
+        pairs, inverse = np.unique(source_case * len(to) + target_case, return_inverse=True)
+        source_words = (from_[pairs // len(to)] // np.uint64(BANK_BYTES)).astype(np.int64)
+        target_words = (to[pairs % len(to)] // np.uint64(BANK_BYTES)).astype(np.int64)
+        active = active[pairs // len(to)]
+        return CopiedSectors(
+            counted=copy_sectors(source_words, target_words, active, 4)[inverse.reshape(-1)],
+            uncached=uncached_copy_sectors(source_words, target_words, active)[inverse.reshape(-1)],
+        )
 
     def local_footprint(self, width_bytes: int, offset: int) -> Footprint:
         """Distinct sectors and lines when the hardware interleaves the local memory of a warp word by word."""

@@ -31,7 +31,8 @@ def copy_async(
     if source_size is not None:
         some = source_size > 0
         count_read = some if guard is None else guard & some
-    touch(lanes, read_site, instruction, Space.GLOBAL, source, source_offset, size, count_read)
+    written = (lanes.plan(target, count_read), target_offset)
+    touch(lanes, read_site, instruction, Space.GLOBAL, source, source_offset, size, count_read, written)
     if not moves:
         touch(lanes, write_site, instruction, Space.SHARED, target, target_offset, size, guard)
         return

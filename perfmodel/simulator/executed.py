@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,23 @@ from numpy.typing import NDArray
 from ..compiler.sass import SASS_CLASSES, CodeProfile
 from ..counts import INSTRUCTION_CLASSES, Counts
 from ..errors import SimulationError
-from .executed_graphs import ACCESS_CLASSES, ACCESS_KEYS, FEATURES, comparable, machine_graph, ptx_graph
+from .executed_graphs import (
+    ACCESS_CLASSES,
+    ACCESS_KEYS,
+    FEATURES,
+    accesses,
+    amounts,
+    comparable,
+    machine_graph,
+    ptx_graph,
+)
 from .executed_local import local_sectors
 from .executed_match import Alignment, Match, align
 from .executed_regions import Region, region_tree
 from .module import BasicBlock
+
+_SAME_BYTES = 0.01
+"""Relative difference up to which accesses of PTX and machine code are the same, joined to wider ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +53,18 @@ class ExecutedCode:
 
     ``counts`` holds ``warp_instructions``, the classes of ``INSTRUCTION_CLASSES``, ``constant_load_requests`` and
     local sectors; the other memory requests are the simulation's. An instruction that is issued with all lanes
-    predicated off is no request and counts as ``control``; for shared memory ``counts`` says how many they are, the
-    ``@!PT LDS`` before an asynchronous copy among them. ``block_executions`` has one element for each basic block
+    predicated off is no request and counts as ``control``; for shared memory and asynchronous copies ``counts`` says how
+    many they are, the ``@!PT LDS`` before a copy among them. ``block_executions`` has one element for each basic block
     of the machine code. ``exact`` says that loops and branches of PTX and machine code correspond one to one and
-    that all accesses agree; ``disagreements`` names those that do not.
+    that all accesses agree; ``disagreements`` names those that do not. ``joined`` has, for a class of shared accesses of which
+    the assembler made wider ones, the machine code's number over the PTX's.
     """
 
     counts: Counts
     exact: bool
     disagreements: tuple[str, ...]
     block_executions: NDArray[np.float64]
+    joined: Mapping[str, float] = field(default_factory=dict)
 
 
 def executed_counts(profile: CodeProfile, blocks: tuple[BasicBlock, ...], execution: PtxExecution) -> ExecutedCode:
@@ -65,7 +79,7 @@ def executed_counts(profile: CodeProfile, blocks: tuple[BasicBlock, ...], execut
         raise SimulationError(f"machine code of {profile.architecture} is not decoded: needs sm_70 or newer")
     machine, ptx = machine_graph(profile, profile.decoded, profile.flow), ptx_graph(blocks)
     machine_regions, ptx_regions = (region_tree(graph) for graph in comparable(machine, ptx, blocks))
-    alignment = align(machine_regions, ptx_regions)
+    alignment = align(machine_regions, ptx_regions, amounts, accesses)
     executions = np.zeros(len(profile.flow))
     per_region = _region_executions(alignment, machine_regions, ptx_regions, execution.visits)
     for region, count in zip(machine_regions, per_region, strict=True):
@@ -79,7 +93,20 @@ def executed_counts(profile: CodeProfile, blocks: tuple[BasicBlock, ...], execut
         exact=certain and not disagreements and not profile.unknown_opcodes,
         disagreements=disagreements,
         block_executions=executions,
+        joined=_joined(issued, execution.requests),
     )
+
+
+def _joined(issued: NDArray[np.float64], requests: Mapping[tuple[str, int], float]) -> dict[str, float]:
+    """Shared accesses that the machine code moves the same bytes with in fewer requests, and what part of them is left."""
+    found = {}
+    for name in ("shared_load", "shared_store"):
+        columns = [(column, width) for column, (kind, width) in enumerate(ACCESS_KEYS) if kind == name]
+        machine, machine_bytes = (sum(float(issued[c]) * width**by for c, width in columns) for by in (0, 1))
+        ptx, ptx_bytes = (sum(requests.get((name, w), 0.0) * w**by for _, w in columns) for by in (0, 1))
+        if 0 < machine < ptx and abs(machine_bytes - ptx_bytes) <= _SAME_BYTES * ptx_bytes:
+            found[name] = machine / ptx
+    return found
 
 
 def _region_executions(
@@ -101,18 +128,30 @@ def _region_executions(
             times = np.floor(remaining / entries / match.multiple) * entries
             executions[match.machine] = times if match is not copies[-1] else remaining / match.multiple
             remaining -= executions[match.machine] * match.multiple
+    entered = executions.copy()
     for match in reversed(alignment.matches):
-        if match.ptx < 0:
-            executions[match.machine] = _added_executions(match.machine, machine, executions)
+        if not match.multiple:
+            executions[match.machine] = entered[match.machine] = (
+                _added_executions(match.machine, machine, executions, entered)
+                if match.ptx < 0
+                else _entries(match.ptx, ptx, visits)
+            )
+        elif machine[match.machine].is_loop:
+            entered[match.machine] = min(executions[match.machine], _entries(match.ptx, ptx, visits))
     return executions
 
 
-def _added_executions(index: int, machine: tuple[Region, ...], executions: NDArray[np.float64]) -> float:
-    """Executions of a region that PTX has not: a loop's branch back is its loop's, a guard's those inside of it, else none."""
+def _added_executions(
+    index: int, machine: tuple[Region, ...], executions: NDArray[np.float64], entered: NDArray[np.float64]
+) -> float:
+    """Executions of a region that PTX has not: a loop's branch back is its loop's, a guard's those inside of it, else none.
+
+    ``entered``: how often a region is come to from outside, which for a loop is less than its executions.
+    """
     parent = machine[index].parent
     if parent is not None and machine[parent].latch == index:
         return float(executions[parent])
-    return max((float(executions[child]) for child in machine[index].children), default=0.0)
+    return max((float(entered[child]) for child in machine[index].children), default=0.0)
 
 
 def _entries(loop: int, ptx: tuple[Region, ...], visits: NDArray[np.float64]) -> float:
@@ -212,6 +251,7 @@ def _counts(profile: CodeProfile, executions: NDArray[np.float64], execution: Pt
         constant_load_requests=totals["constant_load"],
         shared_load_predicated_off=off["shared_load"],
         shared_store_predicated_off=off["shared_store"],
+        async_copy_predicated_off=off["async_copy"],
         local_load_sectors=sectors["local_load"],
         local_store_sectors=sectors["local_store"],
         **{name: totals[name] for name in INSTRUCTION_CLASSES},

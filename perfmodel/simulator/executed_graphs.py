@@ -70,6 +70,23 @@ def _divides_integers(instruction: Instruction) -> bool:
     return instruction.name in ("div", "rem") and instruction.parts[-1] in _INTEGERS
 
 
+def amounts(features: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bytes of each class of access and numbers of what has no width: the assembler joins accesses to wider ones.
+
+    >>> features = np.zeros(len(FEATURES), np.int64)
+    >>> features[[FEATURES.index(("shared_load", 4)), FEATURES.index(("shared_load", 16))]] = 16, 4
+    >>> int(amounts(features)[ACCESS_CLASSES.index("shared_load")])
+    128
+    """
+    accesses = features[: len(ACCESS_KEYS)].reshape(len(ACCESS_CLASSES), len(_WIDTHS)) @ np.array(_WIDTHS)
+    return np.concatenate([accesses, features[len(ACCESS_KEYS) :]])
+
+
+def accesses(features: NDArray[np.int64]) -> bool:
+    """Whether memory is accessed."""
+    return bool(features[: len(ACCESS_KEYS)].any())
+
+
 def executed_features(graph: Graph, executions: NDArray[np.float64]) -> NDArray[np.float64]:
     """Executed number of each feature, given how often every block is executed."""
     total: NDArray[np.float64] = executions @ graph.features

@@ -8,16 +8,25 @@ languages share (memory accesses, fused multiply-adds, barriers) say how well tw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
+import numpy as np
+from numpy.typing import NDArray
+
+from .executed_likeness import distance, multiple, numbers
 from .executed_regions import Region
+
+Amounts = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 _INLINE_BRANCH = 0.01
 _INLINE_LOOP = 0.5
 _ADDED_GUARD = 0.15
 _ADDED_CODE = 0.3
+_ADDED_LOOP = 0.5
+_ADDED_ACCESS = 20.0
+"""The assembler adds code (slow paths of divisions), but no access to memory that PTX has not."""
 _UNROLL = 0.05
 _MAX_COPIES = 4
 _MAX_SEARCH = 2500
@@ -31,7 +40,10 @@ _SEARCHED_PAIRS = 400
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A machine-code region that stands for a PTX region; ``multiple`` iterations at once (0: a region that PTX has not)."""
+    """A machine-code region that stands for a PTX region; ``multiple`` iterations at once.
+
+    0 is a region that PTX has not: ``ptx`` is then -1, or the loop whose copies the region guards.
+    """
 
     machine: int
     ptx: int
@@ -51,8 +63,11 @@ class Alignment:
 class _Aligner:
     machine: Sequence[Region]
     ptx: Sequence[Region]
+    accesses: Callable[[NDArray[np.int64]], bool]
     machine_features: list[tuple[int, ...]] = field(default_factory=list)
     ptx_features: list[tuple[int, ...]] = field(default_factory=list)
+    machine_amounts: list[tuple[int, ...]] = field(default_factory=list)
+    ptx_amounts: list[tuple[int, ...]] = field(default_factory=list)
     known: dict[tuple[tuple[int, ...], tuple[int, ...]], Alignment] = field(default_factory=dict)
 
     def forests(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment:
@@ -101,8 +116,9 @@ class _Aligner:
 
     def _pair(self, m: int, p: int) -> Alignment:
         inner = self.forests(self.machine[m].children, self.ptx[p].children)
-        distance = _distance(self.machine_features[m], self.ptx_features[p])
-        return Alignment((Match(m, p), *inner.matches), inner.cost + distance, inner.certain)
+        own = distance(numbers(self.machine[m].features), numbers(self.ptx[p].features))
+        least = min(own, distance(self.machine_features[m], self.ptx_features[p]))
+        return Alignment((Match(m, p), *inner.matches), inner.cost + least, inner.certain)
 
     def _search(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment:
         """Least cost of all operations on the first regions; lists with the first PTX region dissolved are done before.
@@ -133,7 +149,7 @@ class _Aligner:
 
     def _least(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment:
         if not machine:
-            loops = sum(self.ptx[p].is_loop for p in ptx)
+            loops = sum(self._loops(p) for p in ptx)
             return Alignment((), _INLINE_BRANCH * len(ptx) + _INLINE_LOOP * loops, loops == 0)
         options = [self._added(machine, ptx), self._guard(machine, ptx)]
         if ptx:
@@ -143,6 +159,10 @@ class _Aligner:
             if self.ptx[ptx[0]].is_loop:
                 options.extend(self._unrolled(machine, ptx))
         return min(options, key=lambda option: option.cost)
+
+    def _loops(self, p: int) -> int:
+        """PTX loops in a region, itself among them."""
+        return int(self.ptx[p].is_loop) + sum(self._loops(child) for child in self.ptx[p].children)
 
     def _inlined(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment:
         """The first PTX region has no region of its own in the machine code."""
@@ -158,7 +178,8 @@ class _Aligner:
         if not children:
             return Alignment((), float("inf"), False)
         rest = self.forests(children + machine[1:], ptx)
-        return Alignment((Match(first, -1, 0), *rest.matches), rest.cost + _ADDED_GUARD, False)
+        cost = _ADDED_GUARD + _ADDED_LOOP * self.machine[first].is_loop
+        return Alignment((Match(first, -1, 0), *rest.matches), rest.cost + cost, False)
 
     def _added(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> Alignment:
         """The first machine-code region and all inside of it have no counterpart."""
@@ -166,7 +187,8 @@ class _Aligner:
         rest = self.forests(machine[1:], ptx)
         if self._only_goes_back(first):
             return Alignment((Match(first, -1, 0), *rest.matches), rest.cost + _INLINE_BRANCH, rest.certain)
-        cost = _ADDED_CODE + _distance(self.machine_features[first], (0,) * len(self.machine_features[first]))
+        cost = _ADDED_CODE + distance(self.machine_features[first], (0,) * len(self.machine_features[first]))
+        cost += _ADDED_ACCESS * self.accesses(self.machine[first].subtree)
         return Alignment((Match(first, -1, 0), *rest.matches), rest.cost + cost, False)
 
     def _only_goes_back(self, index: int) -> bool:
@@ -176,32 +198,47 @@ class _Aligner:
         return latch == index and not any(self.machine_features[index])
 
     def _unrolled(self, machine: tuple[int, ...], ptx: tuple[int, ...]) -> list[Alignment]:
-        """The first PTX loop stands as several copies, of decreasing numbers of iterations at once."""
-        body = self.ptx_features[ptx[0]]
+        """The first PTX loop stands as several copies, of decreasing numbers of iterations at once.
+
+        The assembler puts guards around them: first a loop of many iterations at once, then code of half as many, then a
+        quarter, or a loop over the rest.
+        """
+        body = ptx[0]
         found: list[Alignment] = []
+        inside: list[Alignment] = []
         multiples: list[int] = []
-        for count, m in enumerate(machine[:_MAX_COPIES], start=1):
-            multiple = _multiple(self.machine_features[m], body)
-            if not multiple or (multiples and multiple >= multiples[-1]):
-                break
-            multiples.append(multiple)
-            copies = [Match(copy, ptx[0], k) for copy, k in zip(machine[:count], multiples, strict=True)]
-            rest = self.forests(machine[count:], ptx[1:])
-            if count > 1 or multiple > 1:
-                found.append(Alignment((*copies, *rest.matches), rest.cost + _UNROLL * count, False))
+        for count, first in enumerate(machine[:_MAX_COPIES], start=1):
+            guards, copies = self._behind_guards(first)
+            inside += [Alignment((Match(guard, body, 0),), 0.0, False) for guard in guards]
+            for m in copies:
+                times = multiple(self.machine_amounts[m], self.ptx_amounts[body])
+                if not times or (multiples and times >= multiples[-1]):
+                    return found
+                multiples.append(times)
+                inside.append(self._copy(m, body, times))
+            if len(multiples) > 1 or multiples[0] > 1:
+                rest = self.forests(machine[count:], ptx[1:])
+                cost = _UNROLL * len(multiples) + sum(part.cost for part in inside)
+                matches = (match for part in (*inside, rest) for match in part.matches)
+                found.append(Alignment(tuple(matches), rest.cost + cost, False))
         return found
 
+    def _behind_guards(self, index: int) -> tuple[list[int], list[int]]:
+        """Guards that a region consists of, and the regions with work that they guard, both in order."""
+        region = self.machine[index]
+        if region.is_loop or not region.children or region.features.any():
+            return [], [index]
+        parts = [self._behind_guards(child) for child in region.children]
+        return [index, *(guard for guards, _ in parts for guard in guards)], [m for _, copies in parts for m in copies]
 
-def _distance(machine: tuple[int, ...], ptx: tuple[int, ...]) -> float:
-    different = sum(abs(a - b) for a, b in zip(machine, ptx, strict=True))
-    return different / (1.0 + sum(max(a, b) for a, b in zip(machine, ptx, strict=True)))
-
-
-def _multiple(machine: tuple[int, ...], body: tuple[int, ...]) -> int:
-    """How many copies of a loop's body a region holds, 0 where it is no whole number of them."""
-    ratios = {a // b if b and a % b == 0 else 0 if a or b else None for a, b in zip(machine, body, strict=True)}
-    ratios.discard(None)
-    return ratios.pop() or 0 if len(ratios) == 1 else 0
+    def _copy(self, m: int, body: int, multiple: int) -> Alignment:
+        """A copy of so many iterations, with what each of them has inside."""
+        children = self.machine[m].children
+        inner = self.ptx[body].children * multiple
+        if not children or not inner or len(children) * len(inner) > _MAX_SEARCH:
+            return Alignment((Match(m, body, multiple),), 0.0, False)
+        within = self.forests(children, inner)
+        return Alignment((Match(m, body, multiple), *within.matches), within.cost, False)
 
 
 def _join(parts: Sequence[Alignment]) -> Alignment:
@@ -212,8 +249,16 @@ def _join(parts: Sequence[Alignment]) -> Alignment:
     )
 
 
-def align(machine: Sequence[Region], ptx: Sequence[Region]) -> Alignment:
+def align(
+    machine: Sequence[Region],
+    ptx: Sequence[Region],
+    amounts: Amounts = lambda features: features,
+    accesses: Callable[[NDArray[np.int64]], bool] = lambda features: False,
+) -> Alignment:
     """Best alignment of two region trees whose roots stand for one another.
+
+    ``amounts``: the work that a region's features are, by which copies of a loop are told; the features themselves if none.
+    ``accesses``: whether memory is among them.
 
     >>> import numpy as np
     >>> none = np.zeros(1, np.int64)
@@ -225,7 +270,10 @@ def align(machine: Sequence[Region], ptx: Sequence[Region]) -> Alignment:
     aligner = _Aligner(
         machine,
         ptx,
-        [tuple(int(v) for v in region.subtree) for region in machine],
-        [tuple(int(v) for v in region.subtree) for region in ptx],
+        accesses,
+        [numbers(region.subtree) for region in machine],
+        [numbers(region.subtree) for region in ptx],
+        [numbers(amounts(region.subtree)) for region in machine],
+        [numbers(amounts(region.subtree)) for region in ptx],
     )
     return aligner._pair(0, 0)

@@ -39,6 +39,7 @@ _OF_MACHINE_CODE = (
     "constant_load_requests",
     "shared_load_predicated_off",
     "shared_store_predicated_off",
+    "async_copy_predicated_off",
     "local_load_sectors",
     "local_store_sectors",
 )
@@ -146,10 +147,20 @@ def code_of(profile: CodeProfile, counted: LaunchCounts, launch: Launch) -> Exec
 
 
 def joined_counts(counted: LaunchCounts, code: ExecutedCode | None) -> Counts:
-    """Accesses as executed in PTX; instructions and local memory as executed by the hardware."""
+    """Accesses as executed in PTX; instructions and local memory as executed by the hardware.
+
+    Where the assembler joined shared accesses to wider ones, one of those has the wavefronts of one of the narrow ones: as
+    many lanes share words, and where lanes stand apart by what each of them reads, the narrow ones conflicted.
+    """
     if code is None:
         return counted.counts
-    return replace(counted.counts, **{name: float(np.asarray(getattr(code.counts, name))) for name in _OF_MACHINE_CODE})
+    own = {name: float(np.asarray(getattr(code.counts, name))) for name in _OF_MACHINE_CODE}
+    wider = {
+        f"{name}_{what}": float(np.asarray(getattr(counted.counts, f"{name}_{what}"))) * part
+        for name, part in code.joined.items()
+        for what in ("requests", "wavefronts")
+    }
+    return replace(counted.counts, **own, **wider)
 
 
 def _notes(profile: CodeProfile, code: ExecutedCode | None) -> tuple[str, ...]:

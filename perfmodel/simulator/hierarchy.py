@@ -1,8 +1,9 @@
 """What passes L1 and L2 in a launch: sectors and bytes, from sampled waves of blocks and the footprint of the whole grid.
 
-L1 is simulated for a few SMs with the loads of blocks that are resident together (`hierarchy_l1`). DRAM traffic is the launch's
-distinct sectors (`hierarchy_footprint`), read once, plus what a row or plane of blocks loads again after L2 has lost it. L2 is
-cold at the begin; what is written and still lies in it at the end does not count as DRAM traffic.
+L1 is simulated for a few SMs with the loads of blocks that are resident together (`hierarchy_l1`); loads past L1 and asynchronous
+copies of 16 bytes (`copy_sectors`) pass it by and ask L2 for all that they read. DRAM traffic is the launch's distinct sectors
+(`hierarchy_footprint`), read once, plus what a row or plane of blocks loads again after L2 has lost it. L2 is cold at the begin;
+what is written and still lies in it at the end does not count as DRAM traffic.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ..launch import KernelCall, Launch
 from .executed import ExecutedCode
 from .hierarchy_flows import LocalTraffic, instruction_sectors, local_traffic
 from .hierarchy_footprint import Union, affine_shifts, nothing, random_union, union_sectors
-from .hierarchy_l1 import L1Traffic, l1_traffic
+from .hierarchy_l1 import L1Rates, L1Traffic, l1_traffic, launch_rates
+from .hierarchy_merging import AskedShares, asked_shares
 from .hierarchy_schedule import WAVES, Schedule, position_of, residency, schedule_blocks
 from .hierarchy_trace import WORD_BYTES, LineAccesses, Trace
 from .initialise import initialise
@@ -32,7 +34,6 @@ from .program import Program
 from .recorder import Action
 from .simulation import Budget, Mode, Simulation, simulate
 
-_NORMAL_95 = 1.96
 PARTITIONED_L2 = ((8, 0), (9, 0))
 """Compute capabilities whose L2 has partitions, each of which caches for the GPCs beside it (A100 and H100 white papers)."""
 L2_PARTITIONS = 2
@@ -42,9 +43,10 @@ L2_PARTITIONS = 2
 class Hierarchy:
     """Traffic behind L1 of one launch.
 
-    ``l2_read_sectors`` is what loads miss in L1, local memory's with it; ``instruction_read_sectors`` what instruction caches
-    miss. ``relative_error`` is the half width of the 95 % interval of the L1 miss rate over the sampled SMs; ``exact`` says
-    that the footprint of the grid follows from that of its blocks; ``notes`` says what was estimated.
+    ``l2_read_sectors`` is what loads miss in L1 and what passes it by, local memory's with it; ``instruction_read_sectors``
+    what instruction caches miss. ``relative_error`` is the half width of the 95 % interval of the L1 miss rate over the
+    sampled SMs; ``exact`` says that the footprint of the grid follows from that of its blocks; ``notes`` says what was
+    estimated.
     """
 
     l1_hit_rate: float
@@ -96,9 +98,14 @@ def memory_hierarchy(
     trace = Trace(schedule.footprint_blocks())
     blocks = schedule.all_blocks()
     executed = simulate(module, kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observer=trace)
-    lines = trace.lines()
+    past_l1 = [count for count in executed.instructions if count.uncached_sectors]
+    uncached = sum(count.uncached_sectors for count in past_l1) / len(blocks) * float(launch.blocks)
+    copying = frozenset(count.instruction for count in past_l1)
+    lines = trace.lines(without=copying)
     loading = max(1, math.ceil(schedule.together * _loading_share(executed)))
+    first_wave = min(resident * gpu.sm_count / launch.blocks, 1.0)
     sampled = [_sampled(lines, run, schedule.together, loading, l1_bytes) for run in schedule.runs]
+    rates = launch_rates(sampled, first_wave)
     segments = initialise(Program(module.kernel(kernel)), call).memory.segments
     read, written = (_grid_union(trace, schedule, segments, store) for store in (False, True))
     threads = float(resident * launch.threads_per_block)
@@ -109,9 +116,18 @@ def memory_hierarchy(
         float(l1_bytes),
         gpu.l2_bytes / gpu.sm_count,
     )
-    fetched = _instructions(profile, code, launch, gpu)
+    fetched = 0.0
+    if profile is not None and code is not None:
+        fetched = instruction_sectors(profile, code.block_executions, counts, launch, resident, gpu)
     refilled = refilled_sectors(read, written, axes, gpu, resident * gpu.sm_count)
-    return _joined(launch, gpu, counts, sampled, read, written, refilled, local, fetched, len(blocks))
+    turns = max(min(resident, launch.blocks / gpu.sm_count), 1.0) if _copies(executed) else 1.0
+    asked = AskedShares()
+    if schedule.gpc:
+        by_copies = trace.lines(only=copying)
+        asked = asked_shares(
+            lines, by_copies, schedule.gpc, l1_bytes, gpu.l2_requests_merged, rates, first_wave / turns
+        )
+    return _joined(launch, gpu, counts, rates, asked, uncached, read, written, refilled, local, fetched, len(blocks))
 
 
 def with_hierarchy(counts: Counts, found: Hierarchy) -> Counts:
@@ -137,12 +153,18 @@ def _loading_share(executed: Simulation) -> float:
     return before / max(int(work.sum()), 1)
 
 
+def _copies(executed: Simulation) -> bool:
+    return any(count.action is Action.ASYNC_COPY for count in executed.instructions)
+
+
 def _loads(action: Action) -> bool:
     return action in (Action.LOAD, Action.ASYNC_COPY)
 
 
-def _sampled(lines: LineAccesses, run: NDArray[np.int64], together: int, loading: int, l1_bytes: int) -> L1Traffic:
-    """Traffic of one SM; the first wave only warms its cache where a whole second one follows."""
+def _sampled(
+    lines: LineAccesses, run: NDArray[np.int64], together: int, loading: int, l1_bytes: int
+) -> tuple[L1Traffic, L1Traffic]:
+    """Traffic of one SM in a first wave that a whole second one follows, and in what follows; or all as the latter."""
     groups = [run[i : i + loading] for i in range(0, len(run), loading)]
     warming = -(-together // loading) if len(run) >= WAVES * together else 0
     return l1_traffic(lines, groups, warming, l1_bytes)
@@ -184,19 +206,13 @@ def _end(segment: Segment) -> int:
     return -(-(segment.start + segment.size_bytes) // WORD_BYTES)
 
 
-def _instructions(profile: CodeProfile | None, code: ExecutedCode | None, launch: Launch, gpu: Gpu) -> float:
-    if profile is None or code is None:
-        return 0.0
-    warps = float(launch.blocks * launch.warps_per_block)
-    cache_bytes = gpu.instruction_cache_l1_bytes
-    return instruction_sectors(profile, code.block_executions, warps, float(launch.blocks), cache_bytes)
-
-
 def _joined(
     launch: Launch,
     gpu: Gpu,
     counts: Counts,
-    sampled: list[L1Traffic],
+    rates: L1Rates,
+    asked: AskedShares,
+    uncached: float,
     read: Union,
     written: Union,
     refilled: float,
@@ -204,13 +220,10 @@ def _joined(
     fetched: float,
     blocks_executed: int,
 ) -> Hierarchy:
-    asked, missed = (sum(getattr(traffic, name) for traffic in sampled) for name in ("asked", "missed"))
-    rate = missed / asked if asked else 0.0
-    blocks = sum(traffic.blocks for traffic in sampled)
-    every_load = asked / max(blocks, 1) * float(launch.blocks)
-    loads = float(counts.global_load_sectors) if not float(counts.async_copy_requests) else every_load
-    rates = [traffic.missed / traffic.asked for traffic in sampled if traffic.asked]
-    spread = float(np.std(rates, ddof=1)) / len(rates) ** 0.5 if len(rates) > 1 else 0.0
+    every_load = rates.asked_per_block * float(launch.blocks)
+    cached = max(float(counts.global_load_sectors) - uncached, 0.0)
+    loads = cached if not float(counts.async_copy_requests) else every_load
+    behind = loads * rates.missed + uncached
     bytes_read = SECTOR_BYTES * (refilled + local.dram_read_sectors)
     bytes_written = SECTOR_BYTES * (written.sectors[-1] + local.dram_write_sectors)
     touched = read.sectors[-1] + written.sectors[-1]
@@ -221,13 +234,13 @@ def _joined(
         else ("the grid's footprint is estimated: blocks' addresses do not just shift",)
     )
     return Hierarchy(
-        l1_hit_rate=1.0 - rate,
-        l2_read_sectors=loads * rate + local.l2_read_sectors,
+        l1_hit_rate=1.0 - (behind / (loads + uncached) if loads + uncached else 0.0),
+        l2_read_sectors=loads * rates.missed * asked.missed + uncached * asked.past_l1 + local.l2_read_sectors,
         instruction_read_sectors=fetched,
         l2_write_sectors=float(counts.global_store_sectors) + local.l2_write_sectors,
         dram_read_bytes=bytes_read,
         dram_write_bytes=max(bytes_written - kept, 0.0),
-        relative_error=_NORMAL_95 * spread / rate if rate else 0.0,
+        relative_error=rates.relative_error,
         exact=not notes,
         notes=notes,
         blocks_executed=blocks_executed,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.sass import INSTRUCTION_BYTES, CodeProfile
-from ..definitions import SECTOR_BYTES
+from ..counts import Counts
+from ..definitions import LINE_BYTES, SECTOR_BYTES, ceil_div
+from ..gpu import Gpu
+from ..launch import Launch
 from .hierarchy_shares import shares
 
 
@@ -45,7 +49,7 @@ def local_traffic(
 
 
 def instruction_sectors(
-    profile: CodeProfile, block_executions: NDArray[np.float64], warps: float, blocks: float, cache_bytes: int
+    profile: CodeProfile, block_executions: NDArray[np.float64], counts: Counts, launch: Launch, resident: int, gpu: Gpu
 ) -> float:
     """Sectors of code that a launch fetches from L2.
 
@@ -54,22 +58,63 @@ def instruction_sectors(
     Args:
         profile: the machine code; nothing is fetched where it is not decoded.
         block_executions: warp executions of its basic blocks over the whole launch.
-        warps: warps of the launch.
-        blocks: thread blocks of the launch.
-        cache_bytes: instruction cache of an SM.
+        counts: instructions and shared wavefronts of the whole launch.
+        launch: the launch.
+        resident: blocks that an SM has room for.
+        gpu: instruction cache and sub-partitions of an SM.
     """
     if profile.flow is None:
         return 0.0
+    cache_bytes = gpu.instruction_cache_l1_bytes
+    share = fetched_share(
+        min(resident, ceil_div(int(launch.blocks), gpu.sm_count)),
+        int(launch.warps_per_block),
+        gpu.sub_partitions_per_sm,
+        _cycles_per_line(counts, launch, gpu),
+    )
     sizes = profile.flow.sizes_bytes()
-    passes = block_executions / max(warps, 1.0)
+    passes = block_executions / max(float(launch.blocks * launch.warps_per_block), 1.0)
     large = [loop for loop in profile.loops if loop.parent is None and loop.code_bytes > cache_bytes]
     inside = {block for loop in large for block in loop.blocks}
     rest = [block for block in range(len(sizes)) if block not in inside]
-    streamed = sum(_refetched(loop.code_bytes, cache_bytes) * float(passes[loop.header]) for loop in large)
+    streamed = sum(_refetched(loop.code_bytes, cache_bytes, share) * float(passes[loop.header]) for loop in large)
     straight = float((sizes[rest] * np.minimum(passes[rest], 1.0)).sum())
-    return blocks * (streamed + _refetched(straight, cache_bytes)) / SECTOR_BYTES
+    return float(launch.blocks) * (streamed + _refetched(straight, cache_bytes, share)) / SECTOR_BYTES
 
 
-def _refetched(code_bytes: float, cache_bytes: int) -> float:
+def fetched_share(resident: int, warps_per_block: int, sub_partitions: int, line_cycles: float) -> float:
+    """How often a block fetches the code beyond the instruction cache for itself.
+
+    SMs share what they fetch as far as they walk through the code in step. Blocks that are fast all wait for the same fetches,
+    those that need long for a line are never many lines apart; between these they drift, the more so the more blocks an SM holds.
+    Where some sub-partitions hold more of a block's warps than others, these fall behind and walk through the code once more.
+
+    Args:
+        resident: blocks that run together on an SM.
+        warps_per_block: warps of each.
+        sub_partitions: of an SM.
+        line_cycles: cycles that a block alone would need for a line of code.
+
+    >>> cycles = shares().drifting_line_cycles
+    >>> fetched_share(1, 8, 4, cycles), fetched_share(3, 8, 4, cycles), fetched_share(3, 6, 4, cycles)
+    (0.5, 0.75, 1.5)
+    >>> fetched_share(1, 8, 4, cycles / 4) == fetched_share(1, 8, 4, cycles * 4) < 0.5
+    True
+    """
+    uneven = warps_per_block > sub_partitions and warps_per_block % sub_partitions > 0
+    apart = math.log(max(line_cycles, 1.0) / shares().drifting_line_cycles) / 2.0
+    return resident / (resident + 1) * math.exp(-(apart**2)) * (2.0 if uneven else 1.0)
+
+
+def _cycles_per_line(counts: Counts, launch: Launch, gpu: Gpu) -> float:
+    """Cycles for a line of code by what issues instructions or by the shared-memory pipe, whichever is slower, of one block."""
+    issued = float(counts.warp_instructions) / gpu.sub_partitions_per_sm
+    wavefronts = float(counts.shared_load_wavefronts) + float(counts.shared_store_wavefronts)
+    cycles = max(issued, wavefronts * gpu.shared_cycles_per_wavefront) / float(launch.blocks)
+    bytes_per_warp = float(counts.warp_instructions) * INSTRUCTION_BYTES / float(launch.blocks * launch.warps_per_block)
+    return cycles / max(bytes_per_warp / LINE_BYTES, 1.0)
+
+
+def _refetched(code_bytes: float, cache_bytes: int, share: float) -> float:
     beyond = max(0.0, 1.0 - cache_bytes / max(code_bytes, INSTRUCTION_BYTES))
-    return code_bytes * (shares().refetched_share * beyond + shares().refill_share)
+    return code_bytes * (share * beyond + shares().refill_share)

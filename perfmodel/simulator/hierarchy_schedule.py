@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..compiler.resources import Resources
 from ..gpu import Gpu
 from ..launch import Launch
+from ..merged_requests import sms_of_gpcs
 from ..occupancy import l1_cache_bytes, occupancy
 
 _SAMPLED_SMS = 3
@@ -17,13 +18,19 @@ WAVES = 2
 """Waves of blocks that a sampled SM runs where the grid has so many."""
 _MAX_RESIDENT = 16
 _CHECKED_BLOCKS = 2
+_GPC_BLOCKS = 128
+"""Blocks of a GPC's first wave that are executed at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Blocks that each sampled SM runs in turn, ``together`` at once, and the blocks whose footprint is taken."""
+    """Blocks that each sampled SM runs in turn, ``together`` at once, and the blocks whose footprint is taken.
+
+    ``gpc`` has the blocks with which each SM of a GPC begins, where the GPU merges what these miss together.
+    """
 
     runs: list[NDArray[np.int64]]
+    gpc: list[NDArray[np.int64]]
     together: int
     shape: tuple[int, ...]
     centre: tuple[int, ...]
@@ -33,7 +40,7 @@ class Schedule:
 
     def all_blocks(self) -> NDArray[np.int64]:
         """All blocks that are executed, in order."""
-        return np.unique(np.concatenate([*self.runs, self.footprint_blocks()]))
+        return np.unique(np.concatenate([*self.runs, *self.gpc, self.footprint_blocks()]))
 
     def footprint_blocks(self) -> NDArray[np.int64]:
         """Blocks whose words are kept: the one in the middle, its neighbours, and some that check the rule."""
@@ -71,6 +78,7 @@ def schedule_blocks(
     middle = int(np.dot(centre, strides))
     return Schedule(
         runs=runs,
+        gpc=_first_blocks_of_gpc(total, together, gpu),
         together=together,
         shape=shape,
         centre=centre,
@@ -80,6 +88,16 @@ def schedule_blocks(
         ),
         checked=rng.integers(0, total, _CHECKED_BLOCKS),
     )
+
+
+def _first_blocks_of_gpc(total: int, together: int, gpu: Gpu) -> list[NDArray[np.int64]]:
+    """The blocks with which each SM of the first GPC begins; consecutive blocks go to its SMs one by one."""
+    if gpu.l2_requests_merged == 1:
+        return []
+    sms = max(int(sms_of_gpcs(gpu)[0]), 1)
+    waves = np.arange(max(min(together, _GPC_BLOCKS // sms), 1), dtype=np.int64)
+    runs = [sm + gpu.sm_count * waves for sm in range(min(sms, total))]
+    return [run[run < total] for run in runs]
 
 
 def position_of(block: int, shape: tuple[int, ...]) -> tuple[int, ...]:

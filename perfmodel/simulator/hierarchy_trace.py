@@ -37,7 +37,7 @@ class Trace:
     """An `AccessObserver` that keeps load lines of all blocks, and words of the blocks in ``footprint_blocks``."""
 
     footprint_blocks: NDArray[np.int64]
-    _loads: list[tuple[NDArray[np.int64], ...]] = field(default_factory=list)
+    _loads: list[tuple[int, tuple[NDArray[np.int64], ...]]] = field(default_factory=list)
     _words: dict[bool, list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = field(
         default_factory=lambda: {False: [], True: []}
     )
@@ -54,7 +54,7 @@ class Trace:
         addresses: NDArray[np.uint64],
         active: NDArray[np.bool_],
     ) -> None:
-        """Keep one access; ``instruction`` is not needed, as the order of the calls is the order of time."""
+        """Keep one access; the order of the calls is the order of time."""
         if space is not Space.GLOBAL:
             return
         self._calls += 1
@@ -69,14 +69,20 @@ class Trace:
             row, lane = np.nonzero(active)
             keys = np.unique(row.astype(np.int64) << 48 | bytes_at[row, lane] // SECTOR_BYTES)
             row, sector = keys >> 48, keys & ((1 << 48) - 1)
-            self._loads.append((block[row], warp[row], np.full(len(row), self._calls, np.int64), sector))
+            time = np.full(len(row), self._calls, np.int64)
+            self._loads.append((instruction, (block[row], warp[row], time, sector)))
 
-    def lines(self) -> LineAccesses:
-        """All loads so far."""
-        if not self._loads:
+    def lines(self, without: frozenset[int] = frozenset(), only: frozenset[int] | None = None) -> LineAccesses:
+        """All loads so far, or those of the instructions ``only``, but those of the instructions ``without``."""
+        kept = [
+            load
+            for instruction, load in self._loads
+            if instruction not in without and (only is None or instruction in only)
+        ]
+        if not kept:
             none = np.zeros(0, np.int64)
             return LineAccesses(none, none, none, none, none)
-        block, warp, time, sector = (np.concatenate(parts) for parts in zip(*self._loads, strict=True))
+        block, warp, time, sector = (np.concatenate(parts) for parts in zip(*kept, strict=True))
         line = sector // SECTORS_PER_LINE
         new = np.ones(len(line), np.bool_)
         new[1:] = (

@@ -13,7 +13,7 @@ from .recorder import BLOCK_TOTALS, Action
 from .simulation import Budget, Mode, Simulation, simulate
 
 Key = tuple[Action, Space]
-_ALIGNED = ("sectors", "lines")
+_ALIGNED = ("sectors", "lines", "uncached_sectors")
 
 
 @dataclass(slots=True)

@@ -65,6 +65,9 @@ class Parameter:
     size_bytes: int
 
 
+_PAST_L1 = frozenset({"cg", "cv", "volatile"})
+
+
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """One PTX instruction: opcode with its modifiers, guard and operands as text, and where it stands."""
@@ -89,6 +92,15 @@ class Instruction:
     def name(self) -> str:
         """First part of the opcode."""
         return self.opcode.partition(".")[0]
+
+    @property
+    def loads_past_l1(self) -> bool:
+        """Whether it reads L2 whatever L1 holds (PTX ISA, cache operators ``.cg`` and ``.cv``, volatile loads).
+
+        >>> Instruction("ld.global.cg.f32", (), None, False, 1, None).loads_past_l1
+        True
+        """
+        return self.name == "ld" and not _PAST_L1.isdisjoint(self.parts)
 
     @property
     def text(self) -> str:

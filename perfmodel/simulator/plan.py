@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
@@ -42,8 +43,8 @@ class Plan:
         self.indices: dict[tuple[Space, int], NDArray[np.int64]] = {}
         """Element indices by space and width, kept by the loads and stores that share the plan."""
         self._shifted: dict[int, Plan] = {}
-        self.statistics: dict[tuple[Space, bool, int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-        """What the recorder adds up, by space, width and offset modulo a line."""
+        self.statistics: dict[Hashable, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        """What the recorder adds up, by space, width, offset modulo a line and, of copies that pass L1 by, their target."""
 
     def shifted(self, offset: int) -> Plan:
         """The plan of the addresses with an offset added, kept for the next access with that offset."""
@@ -53,6 +54,13 @@ class Plan:
             base = self.base + np.uint64(offset % 2**64)
             self._shifted[offset] = Plan(base, self.mask, self.rows, self.threads)
         return self._shifted[offset]
+
+    def in_rows_of(self, other: Plan) -> Plan:
+        """The plan with at least as many pattern rows as another one with the same mask."""
+        if self.pattern_rows >= other.pattern_rows:
+            return self
+        base = np.broadcast_to(self.base, (other.pattern_rows, self.base.shape[1]))
+        return Plan(base, self.mask, self.rows, self.threads)
 
     @cached_property
     def _narrow_mask(self) -> Mask:

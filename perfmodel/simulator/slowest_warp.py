@@ -18,7 +18,7 @@ from ..definitions import SECTOR_BYTES, WARP_SIZE
 from ..facts import Facts
 from ..launch import KernelCall, Launch
 from .executed import PtxExecution, executed_counts
-from .module import Kernel, Module, Space
+from .module import Instruction, Kernel, Module, Space
 from .simulation import Budget, Mode, simulate
 
 _UNLIKE = 0.4
@@ -27,17 +27,27 @@ _UNLIKE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowestWarp:
-    """Of the warps of the block in the middle of the grid: the most cycles alone, the most waits for memory behind L1."""
+    """Of the warps of the block in the middle of the grid: the most cycles alone, the most waits for memory behind L1.
+
+    ``instructions`` are those that the warp with the most cycles executes.
+    """
 
     cycles: float | None
     """None where the machine code is not decoded."""
+    instructions: float | None
+    """Likewise."""
     round_trips: float
+    copy_round_trips: float = 0.0
+    """Likewise, of asynchronous copies: each wait lets some groups of copies run on, over which a latency is spread."""
 
 
 @dataclass(slots=True)
 class _FirstTouches:
-    """The sectors that warps load, in program order."""
+    """The sectors that warps load, in program order, and how many of their loads pass L1 by."""
 
+    past_l1: frozenset[int] = frozenset()
+    """Instructions that read L2 whatever L1 holds."""
+    passing: list[NDArray[np.int64]] = field(default_factory=list)
     warps: list[NDArray[np.int64]] = field(default_factory=list)
     sectors: list[NDArray[np.uint64]] = field(default_factory=list)
     loads: int = 0
@@ -57,6 +67,9 @@ class _FirstTouches:
         """Keep the sectors of one load of some warps; a lane that reads across sectors counts by its first."""
         if store:
             return
+        if instruction in self.past_l1:
+            self.passing.append(warp[active.any(axis=1)])
+            return
         rows, lanes = np.nonzero(active)
         self.warps.append(warp[rows])
         self.sectors.append(addresses[rows, lanes] // np.uint64(SECTOR_BYTES))
@@ -64,13 +77,15 @@ class _FirstTouches:
         self.loads += len(warp)
 
     def missing_loads(self, warps: int) -> NDArray[np.int64]:
-        """For each warp, how many of its loads touch a sector that no load of the block touched before."""
+        """For each warp, how many of its loads pass L1 by or touch a sector that no load of the block touched before."""
+        passing = np.concatenate([*self.passing, np.zeros(0, np.int64)])
+        missing = np.bincount(passing, minlength=warps)
         if not self.warps:
-            return np.zeros(warps, np.int64)
+            return missing
         warp, number = np.concatenate(self.warps), np.concatenate(self.numbers)
         _, first = np.unique(np.concatenate(self.sectors), return_index=True)
         _, once = np.unique(number[first], return_index=True)
-        return np.bincount(warp[first][once], minlength=warps)
+        return missing + np.bincount(warp[first][once], minlength=warps)
 
 
 def slowest_warp(
@@ -84,7 +99,7 @@ def slowest_warp(
         SimulationError: the kernel cannot be executed on the CPU.
     """
     profile = compiled.profile()
-    touches = _FirstTouches()
+    touches = _FirstTouches(_past_l1(module.kernel(compiled.kernel_name)))
     found = simulate(
         module,
         compiled.kernel_name,
@@ -100,15 +115,18 @@ def slowest_warp(
     visits = found.per_warp[0]
     missing = touches.missing_loads(len(visits))
     loads = visits @ _loading(found.kernel)
+    copies = _copy_round_trips(found.kernel, visits)
     if profile.estimated:
-        return SlowestWarp(cycles=None, round_trips=float(np.minimum(loads, missing).max()))
+        trips = float(np.minimum(loads, missing).max())
+        return SlowestWarp(cycles=None, instructions=None, round_trips=trips, copy_round_trips=copies)
     code = _Schedule.of(profile)
     walked, behind_l1 = [], []
     for row in np.unique(np.column_stack([visits, missing, loads]), axis=0):
-        cycles, waits = code.walk(found.kernel, row[:-2], row[-1])
+        cycles, instructions, waits = code.walk(found.kernel, row[:-2], row[-1])
         behind_l1.append(min(waits, float(row[-2])))
-        walked.append(cycles)
-    return SlowestWarp(cycles=max(walked), round_trips=max(behind_l1))
+        walked.append((cycles, instructions))
+    cycles, instructions = max(walked)
+    return SlowestWarp(cycles=cycles, instructions=instructions, round_trips=max(behind_l1), copy_round_trips=copies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +146,18 @@ class _Schedule:
         cycles = lone_warp_cycles(profile)
         return cls(profile, cycles, round_trips_of_blocks(profile, cycles), lengths)
 
-    def walk(self, kernel: Kernel, visits: NDArray[np.int64], loads: int) -> tuple[float, float]:
-        """Cycles and waits of a warp with these visits of the PTX and as many waits if each of its blocks waited once.
+    def walk(self, kernel: Kernel, visits: NDArray[np.int64], loads: int) -> tuple[float, float, float]:
+        """Cycles, instructions and waits of a warp with these visits of the PTX; ``loads``: waits if each block waited once.
 
         Where loops of PTX and machine code cannot be brought together, executions come out far from the PTX's; then the
         average instruction of the machine code stands for each of the PTX.
         """
         executions = _executions(self.profile, kernel, visits)
         expected = float(visits @ np.array([len(block.instructions) for block in kernel.blocks]))
-        if _UNLIKE < float(self.instructions @ executions) / max(expected, 1.0) < 1 / _UNLIKE:
-            return float(self.cycles @ executions), float(self.round_trips @ executions)
-        return expected * float(self.cycles.sum()) / float(self.instructions.sum()), float(loads)
+        instructions = float(self.instructions @ executions)
+        if _UNLIKE < instructions / max(expected, 1.0) < 1 / _UNLIKE:
+            return float(self.cycles @ executions), instructions, float(self.round_trips @ executions)
+        return expected * float(self.cycles.sum()) / float(self.instructions.sum()), expected, float(loads)
 
 
 def middle_block(launch: Launch) -> int:
@@ -170,6 +189,34 @@ def _loading(kernel: Kernel) -> NDArray[np.int64]:
     return np.array(loads, np.int64)
 
 
+def _past_l1(kernel: Kernel) -> frozenset[int]:
+    """Numbers of the instructions that pass L1 by, as an observer of accesses is told them."""
+    numbered = ((block.first + i, one) for block in kernel.blocks for i, one in enumerate(block.instructions))
+    return frozenset(number for number, one in numbered if one.loads_past_l1)
+
+
+def _copy_round_trips(kernel: Kernel, visits: NDArray[np.int64]) -> float:
+    """Latencies of asynchronous copies that the warps with these visits (one row each) wait for, at most.
+
+    ``cp.async.wait_group n`` lets the last n groups run on: what it waits for was asked for n + 1 groups ago, so that so many
+    waits share one latency. With a slab in each group this is slabs over slabs in flight; that the last waits of a pipeline
+    let fewer run on makes them no longer, as nothing was asked for since.
+    """
+    running_on = [[n for one in block.instructions if (n := _groups_left(one)) is not None] for block in kernel.blocks]
+    waits = visits @ np.array([len(groups) for groups in running_on], np.int64)
+    met = np.flatnonzero(visits.max(axis=0)).tolist()
+    most = max((groups for block in met for groups in running_on[block]), default=0)
+    return float(np.ceil(waits.max() / (1 + most)))
+
+
+def _groups_left(instruction: Instruction) -> int | None:
+    """Groups of copies that an instruction lets run on; None where it does not wait for any."""
+    kind = instruction.opcode.removeprefix("cp.async.")
+    if kind == "wait_all":
+        return 0
+    return int(instruction.operand(0), 0) if kind == "wait_group" else None
+
+
 def with_serial(facts: Facts, slowest: SlowestWarp) -> Facts:
     """The facts with the serial structure of a warp put in.
 
@@ -178,4 +225,6 @@ def with_serial(facts: Facts, slowest: SlowestWarp) -> Facts:
     """
     ahead = float(np.asarray(facts.counts.async_copy_requests)) > 0
     trips = facts.global_round_trips if ahead else slowest.round_trips
-    return replace(facts, warp_cycles=slowest.cycles, global_round_trips=trips)
+    return replace(
+        facts, warp_cycles=slowest.cycles, longest_warp_instructions=slowest.instructions, global_round_trips=trips
+    )

@@ -71,7 +71,7 @@ def _arithmetic_class(name: str, kind: str) -> str:
         return "fp16"
     if kind == "f64":
         return "fp64"
-    if kind == "f32":
+    if kind in ("f32", "f32x2"):
         return "fp32_fma" if name in ("fma", "mad") else "fp32_other"
     return "integer"
 
@@ -116,6 +116,7 @@ def launch_counts(kernel: Kernel, counts: tuple[InstructionCount, ...], visits: 
         async_copy_wavefronts=float(_of(counts, copy, Space.SHARED, "wavefronts")),
         async_copy_read_requests=float(_of(counts, copy, Space.GLOBAL, "requests")),
         async_copy_read_sectors=float(_of(counts, copy, Space.GLOBAL, "sectors")),
+        async_copy_read_wavefronts=float(_of(counts, copy, Space.GLOBAL, "wavefronts")),
         constant_load_requests=float(_of(counts, load, Space.CONSTANT, "requests")),
         local_load_sectors=float(_of(counts, load, Space.LOCAL, "sectors")),
         local_store_sectors=float(_of(counts, store, Space.LOCAL, "sectors")),

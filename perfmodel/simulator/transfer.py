@@ -13,6 +13,7 @@ from .machine import Lanes
 from .memory import GLOBAL_BASE
 from .module import Space
 from .plan import Plan, Values
+from .recorder import Target
 from .types import ScalarType, width_bytes
 
 UNCOUNTED = -1
@@ -118,23 +119,31 @@ def index_of(lanes: Lanes, space: Space, plan: Plan, width: int) -> NDArray[np.i
     return plan.indices[key]
 
 
-def count_access(lanes: Lanes, site: int, plan: Plan, offset: int, space: Space) -> None:
-    """Count an access at its site, and hand global ones to the observer."""
+def count_access(lanes: Lanes, site: int, plan: Plan, offset: int, space: Space, target: Target | None = None) -> None:
+    """Count an access at its site, and hand global ones to the observer; ``target`` is where an asynchronous copy writes."""
     if site != UNCOUNTED:
-        lanes.environment.recorder.record(site, plan, offset, lanes.positions)
+        lanes.environment.recorder.record(site, plan, offset, lanes.positions, target)
         if space is Space.GLOBAL:
             lanes.environment.recorder.observe(site, plan, offset, lanes.block_ids)
 
 
 def touch(
-    lanes: Lanes, site: int, instruction: int, space: Space, base: Values, offset: int, width: int, guard: Mask | None
+    lanes: Lanes,
+    site: int,
+    instruction: int,
+    space: Space,
+    base: Values,
+    offset: int,
+    width: int,
+    guard: Mask | None,
+    target: Target | None = None,
 ) -> None:
-    """Count an access and check it, without moving data."""
+    """Count an access and check it, without moving data; ``target`` is where an asynchronous copy writes."""
     plan = lanes.plan(base, guard)
     if plan.empty:
         return
     checked(lanes, instruction, space, plan, offset, width)
-    count_access(lanes, site, plan, offset, space)
+    count_access(lanes, site, plan, offset, space, target)
 
 
 def load(

@@ -22,6 +22,8 @@ EXITING_BLOCK_WARPS, WAITING_WARPS = 16, (2, 16)
 EMPTY_BLOCK_WARPS = (1, 4, 8, 32)
 CODE_BODIES = (512, 1024, 2048, 4096, 6144, 8192, 10240, 12288, 16384)
 """Instructions of the straight-line code, 16 bytes each from compute capability 7.0 on: 8 to 256 KiB."""
+CODE_WARPS = (1, 8, 16, 32)
+"""Warps that walk through the same code beside the one on each sub-partition: whether they share what is fetched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class ComputeSizes:
     steps: int = 2048
     code_steps: int = 32
     code_bodies: tuple[int, ...] = CODE_BODIES
+    shared_code_bodies: tuple[int, ...] = (1024, 2048, 6144, 12288)
     empty_blocks: int = 131_072
     waiting_cycles: int = 200_000
 
@@ -45,6 +48,7 @@ def compute_suite(gpu: Gpu, sizes: ComputeSizes) -> tuple[MicroBenchmark, ...]:
         shuffle(gpu, sizes),
         *(barrier(gpu, sizes, warps) for warps in BARRIER_WARPS),
         *(code_walk(gpu, sizes, body) for body in sizes.code_bodies),
+        *(code_walk(gpu, sizes, body, warps) for body in sizes.shared_code_bodies for warps in CODE_WARPS),
         divergent_walk(gpu, sizes),
         empty(gpu),
         *(empty_grid(sizes, warps) for warps in EMPTY_BLOCK_WARPS),
@@ -131,9 +135,12 @@ def barrier(gpu: Gpu, sizes: ComputeSizes, warps: int) -> MicroBenchmark:
     )
 
 
-def code_walk(gpu: Gpu, sizes: ComputeSizes, body: int) -> MicroBenchmark:
-    """Straight-line code walked by one warp on each sub-partition; the amount is instructions of one warp."""
-    threads, steps = 32 * gpu.sub_partitions_per_sm, sizes.code_steps
+def code_walk(gpu: Gpu, sizes: ComputeSizes, body: int, warps: int | None = None) -> MicroBenchmark:
+    """Straight-line code walked by the warps of a block, by default one on each sub-partition.
+
+    The amount is instructions of one warp.
+    """
+    threads, steps = 32 * (warps or gpu.sub_partitions_per_sm), sizes.code_steps
 
     def make_call(rng: np.random.Generator) -> MicroCall:
         starts = 4 * np.arange(threads) + sum(range(4))  # four accumulators, which begin at thread + 0 … thread + 3
@@ -150,7 +157,7 @@ def code_walk(gpu: Gpu, sizes: ComputeSizes, body: int) -> MicroBenchmark:
     return MicroBenchmark(
         kernel="code_walk",
         defines=(("BODY", body),),
-        setting={"body": body},
+        setting={"body": body} if warps is None else {"body": body, "warps": warps},
         launch=Launch(grid_x=gpu.sm_count, block_x=threads),
         clock=Clock.KERNEL,
         amount=float(body * steps),

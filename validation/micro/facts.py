@@ -173,7 +173,8 @@ def _synchronisation(micro: MicroRecords) -> list[MeasuredFact]:
 
 
 def _instruction_caches(micro: MicroRecords) -> list[MeasuredFact]:
-    found = sorted(micro.matching("code_walk"), key=lambda r: int(str(r.configuration["body"])))
+    alone = [record for record in micro.matching("code_walk") if "warps" not in record.configuration]
+    found = sorted(alone, key=lambda r: int(str(r.configuration["body"])))
     sizes = [INSTRUCTION_BYTES * int(str(r.configuration["body"])) for r in found]
     cycles = [_cycles_each(r)[0] for r in found]
     facts = [

@@ -10,6 +10,7 @@ from perfmodel.records.schema import Scalar
 
 from .benchmark import MicroBenchmark
 from .compute_suite import ComputeSizes, compute_suite
+from .copy_suite import CopySizes, copy_suite
 from .memory_suite import MemorySizes, memory_suite
 from .pattern_suite import PatternSizes, pattern_suite
 
@@ -19,12 +20,14 @@ def micro_suite(
     memory: MemorySizes | None = None,
     compute: ComputeSizes | None = None,
     patterns: PatternSizes | None = None,
+    copies: CopySizes | None = None,
 ) -> tuple[MicroBenchmark, ...]:
     """Every micro-benchmark, in the order in which they are run."""
     return (
         *memory_suite(gpu, memory or MemorySizes()),
         *compute_suite(gpu, compute or ComputeSizes()),
         *pattern_suite(patterns or PatternSizes()),
+        *copy_suite(copies or CopySizes()),
     )
 
 

@@ -40,6 +40,21 @@ def rectify(x: Floats) -> Floats:
     return np.where(x < 0, x.dtype.type(0), x)
 
 
+def half_of_pair(words: NDArray[np.uint64], half: int) -> Floats:
+    """The lower (0) or upper (1) of the two single-precision values in 64 bits."""
+    return (words >> np.uint64(32 * half)).astype(np.uint32).view(np.float32)
+
+
+def pair_of(low: Floats, high: Floats) -> NDArray[np.uint64]:
+    """Two single-precision values in 64 bits.
+
+    >>> hex(pair_of(np.float32([1.0]), np.float32([2.0]))[0])
+    '0x400000003f800000'
+    """
+    upper: NDArray[np.uint64] = high.view(np.uint32).astype(np.uint64) << np.uint64(32)
+    return upper | low.view(np.uint32)
+
+
 def fma_f32(a: Floats, b: Floats, c: Floats) -> Floats:
     """``a * b + c`` rounded once to single precision (subnormal results: see the module's text)."""
     total = np.multiply(a, b, dtype=np.float64)

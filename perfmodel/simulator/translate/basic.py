@@ -240,7 +240,13 @@ def emit_nothing(e: Emitter, i: Instruction) -> None:
                 return
 
 
+def emit_createpolicy(e: Emitter, i: Instruction) -> None:
+    """``createpolicy``: what L2 is asked to keep changes no result."""
+    e.write(i, i.operand(0), e.pool.constant(np.zeros((1, 1), np.uint64)), np.uint64)
+
+
 EMITTERS = {
+    "createpolicy": emit_createpolicy,
     "setp": emit_setp,
     "set": emit_set,
     "selp": emit_selp,

@@ -21,6 +21,8 @@ def emit_cvt(e: Emitter, i: Instruction) -> None:
     parts = i.parts
     if parts[-1] not in VALUE_TYPES or len(parts) < 3:
         raise i.error("type is missing or not supported")
+    if "pack" in parts or "rs" in parts:
+        raise i.error("conversion is not supported")
     if parts[-2] in ("f16x2", "bf16x2"):
         _emit_packing(e, i)
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..module import Instruction
@@ -10,6 +12,10 @@ from .basic import value_type
 from .emitter import Emitter
 
 PACKED = {"f16x2": "f16", "bf16x2": "bf16"}
+PAIR = "f32x2"
+_KINDS = ("f16", "f32", "f64", "bf16", *PACKED, PAIR)
+_NARROW = ("f16", "bf16", *PACKED)
+_OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
 _DIRECTED = {"rz": "toward_zero", "rm": "downward", "rp": "upward"}
 _APPROXIMATE = {
     "rcp": "reciprocal",
@@ -26,14 +32,17 @@ _APPROXIMATE = {
 def float_kind(instruction: Instruction) -> str | None:
     """The floating type of an instruction, or None where it is an integer instruction."""
     kind = instruction.parts[-1]
-    return kind if kind in ("f16", "f32", "f64", "bf16", "f16x2", "bf16x2") else None
+    return kind if kind in _KINDS else None
 
 
 def _operands(e: Emitter, i: Instruction, scalar_type: ScalarType, count: int) -> list[str]:
-    found = [e.read(i, i.operand(k), scalar_type) for k in range(1, count + 1)]
+    return _flushed(i, [e.read(i, i.operand(k), scalar_type) for k in range(1, count + 1)], scalar_type)
+
+
+def _flushed(i: Instruction, operands: list[str], scalar_type: ScalarType) -> list[str]:
     if "ftz" in i.parts and scalar_type is np.float32:
-        return [f"flush({x})" for x in found]
-    return found
+        return [f"flush({x})" for x in operands]
+    return operands
 
 
 def _finish(i: Instruction, expression: str, scalar_type: ScalarType) -> str:
@@ -49,6 +58,8 @@ def _finish(i: Instruction, expression: str, scalar_type: ScalarType) -> str:
 def _narrow(e: Emitter, i: Instruction, function: str, count: int) -> None:
     """Half-precision and bfloat16 instructions, packed or not: compute wider, round once."""
     kind = i.parts[-1]
+    if kind not in _NARROW or any(part in _KINDS for part in i.parts[1:-1]):
+        raise i.error("type is missing or not supported")
     single = PACKED.get(kind, kind)
     storage = np.uint32 if kind in PACKED else np.uint16
     arguments = ",".join(e.read(i, i.operand(k), storage) for k in range(1, count + 1))
@@ -61,29 +72,50 @@ def _rounding(i: Instruction) -> str | None:
     return next((name for part, name in _DIRECTED.items() if part in i.parts), None)
 
 
-def emit_binary(e: Emitter, i: Instruction) -> None:
+def _in_pairs(e: Emitter, i: Instruction, operation: Callable[[Instruction, list[str]], str], count: int) -> None:
+    """The same on both single-precision halves of 64-bit operands."""
+    words = [e.temporary(e.read(i, i.operand(k), np.uint64)) for k in range(1, count + 1)]
+    low, high = (
+        operation(i, _flushed(i, [f"half_of_pair({word},{half})" for word in words], np.float32)) for half in (0, 1)
+    )
+    e.write(i, i.operand(0), f"pair_of({low},{high})", np.uint64)
+
+
+def _sum_or_product(i: Instruction, operands: list[str]) -> str:
     """``add``, ``sub``, ``mul``; directed roundings go through exact sums and products."""
-    operator = {"add": "+", "sub": "-", "mul": "*"}[i.name]
-    if i.parts[-1] not in ("f32", "f64"):
-        _narrow(e, i, f"{i.name}_wide", 2)
-        return
-    scalar_type = value_type(i)
-    a, b = _operands(e, i, scalar_type, 2)
+    a, b = operands
     directed = _rounding(i)
-    expression = f"{i.name}_{directed}({a},{b})" if directed else f"({a}{operator}{b})"
-    e.write(i, i.operand(0), _finish(i, expression, scalar_type), scalar_type)
+    expression = f"{i.name}_{directed}({a},{b})" if directed else f"({a}{_OPERATORS[i.name]}{b})"
+    return _finish(i, expression, np.float64 if i.parts[-1] == "f64" else np.float32)
+
+
+def emit_binary(e: Emitter, i: Instruction) -> None:
+    """``add``, ``sub``, ``mul`` in every precision."""
+    if i.parts[-1] == PAIR:
+        _in_pairs(e, i, _sum_or_product, 2)
+    elif i.parts[-1] not in ("f32", "f64"):
+        _narrow(e, i, f"{i.name}_wide", 2)
+    else:
+        scalar_type = value_type(i)
+        e.write(i, i.operand(0), _sum_or_product(i, _operands(e, i, scalar_type, 2)), scalar_type)
+
+
+def _fused(i: Instruction, operands: list[str]) -> str:
+    """``fma`` and ``mad``: one rounding."""
+    double = i.parts[-1] == "f64"
+    suffix = f"_{_rounding(i)}" if _rounding(i) else ("_f64" if double else "_f32")
+    return _finish(i, f"fma{suffix}({','.join(operands)})", np.float64 if double else np.float32)
 
 
 def emit_fma(e: Emitter, i: Instruction) -> None:
-    """``fma`` and ``mad``: one rounding."""
-    if i.parts[-1] not in ("f32", "f64"):
+    """``fma`` and ``mad`` in every precision."""
+    if i.parts[-1] == PAIR:
+        _in_pairs(e, i, _fused, 3)
+    elif i.parts[-1] not in ("f32", "f64"):
         _narrow(e, i, "fma_wide", 3)
-        return
-    scalar_type = value_type(i)
-    a, b, c = _operands(e, i, scalar_type, 3)
-    directed = _rounding(i)
-    suffix = f"_{directed}" if directed else ("_f32" if scalar_type is np.float32 else "_f64")
-    e.write(i, i.operand(0), _finish(i, f"fma{suffix}({a},{b},{c})", scalar_type), scalar_type)
+    else:
+        scalar_type = value_type(i)
+        e.write(i, i.operand(0), _fused(i, _operands(e, i, scalar_type, 3)), scalar_type)
 
 
 def emit_div(e: Emitter, i: Instruction) -> None:
@@ -102,6 +134,8 @@ def emit_div(e: Emitter, i: Instruction) -> None:
 
 def emit_extremum(e: Emitter, i: Instruction) -> None:
     """``min`` and ``max``: the other operand where one is NaN, unless ``.NaN`` is given."""
+    if "xorsign" in i.parts:
+        raise i.error("modifier .xorsign is not supported")
     if i.parts[-1] not in ("f32", "f64"):
         _narrow(e, i, f"{i.name}imum" if "NaN" in i.parts else f"f{i.name}", 2)
         return

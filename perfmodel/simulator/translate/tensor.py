@@ -50,11 +50,14 @@ REFUSED = (
     "mapa",
     "getctarank",
     "elect",
+    "wgmma",
+    "setmaxnreg",
 )
+"""Instructions that neither mode passes over."""
 EMITTERS = {
     "mma": emit_product,
     "wmma": emit_product,
     "ldmatrix": emit_matrix_move,
     "stmatrix": emit_matrix_move,
-    **dict.fromkeys((*REFUSED, "wgmma", "setmaxnreg"), refuse),
+    **dict.fromkeys(REFUSED, refuse),
 }

@@ -42,6 +42,12 @@ _EMITTERS = {
 }
 
 
+EXECUTED = _TERMINATORS.union(_EMITTERS, integer.EMITTERS, floating.EMITTERS, {"call", "trap"}) - frozenset(
+    tensor.REFUSED
+)
+"""First words of the instructions that are executed, or counted where tracing passes over them."""
+
+
 def emit_instruction(e: Emitter, i: Instruction) -> None:
     """Translate one instruction.
 
@@ -139,7 +145,7 @@ class Translation:
         return None
 
     def _needed(self, index: int, instruction: Instruction) -> bool:
-        if not self.pool.trace or instruction.name in _ALWAYS_TRACED:
+        if not self.pool.trace or instruction.name in _ALWAYS_TRACED or instruction.name not in EXECUTED:
             return True
         writes = self.program.effects[index].writes
         return any(self.program.register_index[name] in self.pool.wanted for name in writes)

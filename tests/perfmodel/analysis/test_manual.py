@@ -3,8 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from perfmodel.analysis.argument_spec import parse_argument
+from perfmodel.analysis.host_code import device_code
+from perfmodel.analysis.includes import _MAX_DEPTH
 from perfmodel.analysis.space_file import parse_space
+from perfmodel.errors import InputError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "analyze.md").read_text(encoding="utf-8")
 
@@ -28,3 +33,24 @@ def test_the_arguments_of_the_manual_are_arguments() -> None:
     assert len(specs) == 8
     for spec in specs:
         assert parse_argument(spec).text == spec
+
+
+@pytest.mark.parametrize(
+    ("said", "source"),
+    [
+        (
+            "branches of `#if` that do not each hold",
+            "__global__ void k() {\n#if A\n if (x) {\n#else\n {\n#endif\n }\n}\n",
+        ),
+        ("comments that never end", "int a;\n/* never\n"),
+        ("launches from device code", "__global__ void a() { a<<<1, 1>>>(); }\n"),
+    ],
+)
+def test_what_the_manual_says_is_refused_is_refused_with_its_line(said: str, source: str) -> None:
+    assert said in PAGE
+    with pytest.raises(InputError, match=r"^k\.cu:\d+: "):
+        device_code(source, "k.cu")
+
+
+def test_the_depth_of_headers_is_that_of_the_manual() -> None:
+    assert f"headers nested more than {_MAX_DEPTH} deep" in PAGE

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from perfmodel.simulator.access import WarpPatterns, load_wavefronts, shared_wavefronts, store_wavefronts
+from perfmodel.simulator.access import WarpPatterns, load_wavefronts, store_wavefronts
 from perfmodel.simulator.plan import Plan
 
 Lanes = list[tuple[int, bool]]
@@ -130,9 +130,8 @@ LANE = np.arange(32, dtype=np.uint64)
 def test_lanes_in_pairs_are_served_at_half_the_cost(words: np.ndarray, width: int, expected: tuple[int, int]) -> None:
     """As an H200 counts them."""
     addresses, everyone = words[None, :] * np.uint64(width), np.ones((1, 32), bool)
-    for count in (load_wavefronts, shared_wavefronts):
-        total, ideal = count(addresses, everyone, width)
-        assert (int(total[0]), int(ideal[0])) == expected
+    total, ideal = load_wavefronts(addresses, everyone, width)
+    assert (int(total[0]), int(ideal[0])) == expected
 
 
 @pytest.mark.parametrize("width", [8, 16])
@@ -142,7 +141,6 @@ def test_a_lane_alone_is_a_pair_of_a_load_and_stores_know_no_pairs(width: int) -
     words = LANE[None, :] // 2 * np.uint64(width)
     phases = width // 4
     assert int(load_wavefronts(words, even, width)[0][0]) == phases // 2
-    assert int(shared_wavefronts(words, even, width)[0][0]) == phases
     assert int(store_wavefronts(words * np.uint64(0), everyone, width)[0][0]) == phases
 
 
@@ -162,8 +160,9 @@ def test_a_lane_alone_is_a_pair_of_a_load_and_stores_know_no_pairs(width: int) -
 )
 def test_strides(stride_words: int, width: int, expected: int) -> None:
     addresses = np.arange(32, dtype=np.uint64)[None, :] * np.uint64(4 * stride_words)
-    total, _ = shared_wavefronts(addresses, np.ones((1, 32), bool), width)
-    assert int(total[0]) == expected
+    for count in (load_wavefronts, store_wavefronts):
+        total, _ = count(addresses, np.ones((1, 32), bool), width)
+        assert int(total[0]) == expected
 
 
 SHAPES = [(1, 1), (1, 64), (3, 1), (3, 64)]

@@ -6,51 +6,14 @@ import numpy as np
 import pytest
 
 from perfmodel.compiler import CompileRequest, compile_kernel
-from perfmodel.compiler.sass import SASS_CLASSES
-from perfmodel.facts import Facts
 from perfmodel.gpus import load_gpu
 from perfmodel.launch import Buffer, KernelCall, Launch
 from perfmodel.simulator.executed_match import Match, align
 from perfmodel.simulator.executed_regions import Graph, region_tree
 from perfmodel.simulator.executed_work import executed_work, executed_work_each
 
-ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100")
-MEMORY_REQUESTS = (
-    "global_load_requests",
-    "global_store_requests",
-    "shared_load_requests",
-    "shared_store_requests",
-    "async_copy_requests",
-)
+from .compiled_work import ARCHITECTURES, LOOPS, UNROLLED, classes_sum_to_all, floats, work_of
 
-LOOPS = """
-extern "C" __global__ void loops(const float *a, float *out, int n, int m)
-{
-    __shared__ float shared[64];
-    float sum = a[threadIdx.x];
-    for (int i = 0; i < n; i++) {
-        int j = 0;
-        #pragma unroll 1
-        do
-            sum = sum * 2.0f + (float)j;
-        while (++j < m);
-        shared[threadIdx.x] = sum;
-        __syncthreads();
-        sum += shared[63 - threadIdx.x];
-        __syncthreads();
-    }
-    out[blockIdx.x * 64 + threadIdx.x] = sum;
-}
-"""
-UNROLLED = """
-extern "C" __global__ void unrolled(const float *a, float *out, int n)
-{
-    float sum = 0.0f;
-    for (int i = 0; i < n; i++)
-        sum = sum * a[i * 64 + threadIdx.x] + 1.0f;
-    out[blockIdx.x * 64 + threadIdx.x] = sum;
-}
-"""
 BRANCHES = """
 extern "C" __global__ void branches(const float *a, float *out, int n)
 {
@@ -66,6 +29,7 @@ extern "C" __global__ void branches(const float *a, float *out, int n)
     out[i] = x;
 }
 """
+
 ARRAY = """
 extern "C" __global__ void array(const int *index, float *out, int n)
 {
@@ -83,6 +47,7 @@ extern "C" __global__ void array(const int *index, float *out, int n)
     out[threadIdx.x] = sum;
 }
 """
+
 WIDE = """
 extern "C" __global__ void wide(const float4 *a, float *out)
 {
@@ -93,6 +58,7 @@ extern "C" __global__ void wide(const float4 *a, float *out)
     out[threadIdx.x] = p[0] + p[1] + p[2] + p[3];
 }
 """
+
 PREDICATED = """
 extern "C" __global__ void predicated(const float *a, float *out, int n)
 {
@@ -106,6 +72,7 @@ extern "C" __global__ void predicated(const float *a, float *out, int n)
     out[blockIdx.x * 64 + threadIdx.x] = patch[63 - threadIdx.x];
 }
 """
+
 COPIED = """
 extern "C" __global__ void copied(const float *a, float *out, int n)
 {
@@ -120,68 +87,6 @@ extern "C" __global__ void copied(const float *a, float *out, int n)
     out[blockIdx.x * 64 + threadIdx.x] = patch[63 - threadIdx.x];
 }
 """
-REMAINDERS = """
-extern "C" __global__ void remainders(const int *a, float *out, const int *lengths, int elements)
-{
-    int position = threadIdx.x % elements;
-    float sum = 0.0f;
-    for (int step = 0; step < lengths[threadIdx.x]; step++) {
-        const int value = a[position];
-        if (value & 1)
-            sum += a[(position + value) % elements];
-        sum += value;
-        position = (position + 32) % elements;
-    }
-    out[blockIdx.x * 64 + threadIdx.x] = sum;
-}
-"""
-
-
-def work_of(source: str, architecture: str, launch: Launch, *arguments: np.generic | Buffer) -> Facts:
-    name = source.split("__global__ void ")[1].split("(")[0]
-    kernel = compile_kernel(CompileRequest(source=source, kernel=name, file_name=f"{name}.cu"), architecture)
-    return executed_work(kernel, launch, KernelCall(parameters=arguments))
-
-
-def floats(name: str, number: int, *, output: bool = False) -> Buffer:
-    return Buffer(name=name, array=np.zeros(number, np.float32), output=output)
-
-
-def classes_sum_to_all(facts: Facts) -> bool:
-    names = [name for name in SASS_CLASSES if hasattr(facts.counts, name)]
-    requests = sum(float(getattr(facts.counts, name)) for name in MEMORY_REQUESTS)
-    classes = sum(float(getattr(facts.counts, name)) for name in names)
-    return float(facts.counts.warp_instructions) == classes + requests + float(facts.counts.constant_load_requests)
-
-
-@pytest.mark.compiler
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_nested_loops_run_as_often_as_their_bounds_say(architecture: str) -> None:
-    launch = Launch(grid_x=5, block_x=64)
-    facts = work_of(
-        LOOPS, architecture, launch, floats("a", 64), floats("out", 320, output=True), np.int32(3), np.int32(7)
-    )
-    warps = 5 * 2
-    assert facts.exact, facts.notes
-    assert facts.counts.fp32_fma == warps * 3 * 7
-    assert facts.counts.barriers == warps * 3 * 2
-    assert facts.counts.shared_load_requests == facts.counts.shared_store_requests == warps * 3
-    assert facts.counts.global_store_requests == warps
-    assert classes_sum_to_all(facts)
-
-
-@pytest.mark.compiler
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
-@pytest.mark.parametrize("trips", [1, 3, 4, 23, 64])
-def test_a_loop_that_the_compiler_unrolls_does_all_its_work(architecture: str, trips: int) -> None:
-    launch = Launch(grid_x=40, block_x=64)
-    facts = work_of(
-        UNROLLED, architecture, launch, floats("a", 64 * trips), floats("out", 40 * 64, output=True), np.int32(trips)
-    )
-    warps = 40 * 2
-    assert not any("disagree" in note for note in facts.notes), facts.notes
-    assert facts.counts.fp32_fma == warps * trips
-    assert facts.counts.global_load_requests == warps * trips
 
 
 @pytest.mark.compiler
@@ -312,20 +217,3 @@ def test_asynchronous_copies_that_only_fill_read_nothing(architecture: str, besi
     assert facts.counts.global_load_requests == 0
     assert facts.counts.shared_load_predicated_off == 3 * 2 * beside  # @!PT LDS before a copy from sm_90 on
     assert classes_sum_to_all(facts)
-
-
-@pytest.mark.compiler
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_reciprocals_of_integer_divisions_do_not_hide_which_loop_is_which(architecture: str) -> None:
-    steps, elements = 24, 96
-    values = np.arange(elements, dtype=np.int32) * 2  # even: no second load
-    arguments = (
-        Buffer(name="a", array=values),
-        floats("out", 192, output=True),
-        Buffer(name="lengths", array=np.full(64, steps, np.int32)),
-        np.int32(elements),
-    )
-    facts = work_of(REMAINDERS, architecture, Launch(grid_x=3, block_x=64), *arguments)
-    assert facts.counts.global_load_requests == 3 * 2 * (steps + 1)
-    assert not any("disagree" in note for note in facts.notes)
-    assert facts.counts.warp_instructions > 3 * 2 * steps * 8  # at least load, add, step and a remainder each time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -12,14 +13,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from perfmodel.compiler import CompiledKernel, CompileRequest, compile_kernel
+from perfmodel.counts import Counts
 from perfmodel.gpus import load_gpu
 from perfmodel.launch import Buffer, KernelCall, Launch
 from perfmodel.simulator import parse_module
 from perfmodel.simulator.hierarchy import Hierarchy, memory_hierarchy, refilled_sectors, with_hierarchy
-from perfmodel.simulator.hierarchy_flows import instruction_sectors, local_traffic
+from perfmodel.simulator.hierarchy_flows import fetched_share, instruction_sectors, local_traffic
 from perfmodel.simulator.hierarchy_footprint import Union, affine_shifts, random_union, union_sectors
-from perfmodel.simulator.hierarchy_l1 import L1Traffic, l1_traffic
+from perfmodel.simulator.hierarchy_l1 import L1Traffic, l1_traffic, launch_rates
 from perfmodel.simulator.hierarchy_schedule import position_of
+from perfmodel.simulator.hierarchy_shares import shares
 from perfmodel.simulator.hierarchy_trace import LineAccesses
 from perfmodel.simulator.launch_classes import count_launch
 
@@ -56,6 +59,15 @@ extern "C" __global__ void matrices(const float *a, const float *b, float *c, in
     for (int k = 0; k < inner; k++)
         sum += a[y * inner + k] * b[k * columns + x];
     c[y * columns + x] = sum;
+}
+"""
+AGAIN = """
+extern "C" __global__ void again(const float *in, float *out, int times)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < times; i++)
+        sum += LOAD(in + (blockIdx.x * 256 + (threadIdx.x + 32 * i) % 256));
+    out[blockIdx.x * 256 + threadIdx.x] = sum;
 }
 """
 
@@ -101,6 +113,18 @@ def test_what_fits_l2_is_not_written_to_dram() -> None:
     n = 256 * 256
     found = hierarchy_of(COPY, "h200", Launch(grid_x=256, block_x=256), floats("in", n), floats("out", n, output=True))
     assert found.dram_write_bytes == 0.0
+    assert found.dram_read_bytes == n * 4
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("load", "reads"), [("*", 1), ("__ldcg", 8), ("__ldcv", 8)])
+def test_a_load_past_l1_reads_l2_each_time(load: str, reads: int) -> None:
+    n = 256 * 264
+    source = AGAIN.replace("LOAD", load)
+    arguments = (floats("in", n), floats("out", n, output=True), np.int32(8))
+    found = hierarchy_of(source, "h200", Launch(grid_x=264, block_x=256), *arguments)
+    assert found.l2_read_sectors == reads * n * 4 / 32
+    assert found.l1_hit_rate == (1 - 1 / 8 if reads == 1 else 0.0)
     assert found.dram_read_bytes == n * 4
 
 
@@ -190,44 +214,63 @@ def accesses(lines: list[int]) -> LineAccesses:
     return LineAccesses(zeros, zeros, np.arange(n), np.array(lines, dtype=np.int64), np.full(n, 15))
 
 
-def brute_force_misses(lines: list[int], capacity: int) -> int:
-    """Misses of a list in which the most recent line stands last."""
+def brute_force_misses(lines: list[int], capacity: int, drawn: list[int]) -> int:
+    """Misses of a list of lines in which the n-th access, if it misses, overwrites the n-th place that was drawn."""
     held: list[int] = []
     missed = 0
-    for line in lines:
-        missed += line not in held
-        held = [other for other in held if other != line] + [line]
-        held = held[-capacity:]
+    for line, place in zip(lines, drawn, strict=True):
+        if line in held:
+            continue
+        missed += 1
+        if len(held) < capacity:
+            held.append(line)
+        else:
+            held[place] = line
     return missed
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=80), st.integers(1, 14))
-def test_l1_replaces_the_least_recently_used_line(lines: list[int], capacity: int) -> None:
-    found = l1_traffic(accesses(lines), [np.array([0])], 0, capacity * 128)
-    assert found == L1Traffic(1, 4 * len(lines), 4 * brute_force_misses(lines, capacity))
+def test_l1_gives_up_the_lines_that_are_drawn(lines: list[int], capacity: int) -> None:
+    _, found = l1_traffic(accesses(lines), [np.array([0])], 0, capacity * 128)
+    drawn = np.random.default_rng(0).integers(capacity, size=len(lines)).tolist()
+    assert found == L1Traffic(1, 4 * len(lines), 4 * brute_force_misses(lines, capacity, drawn))
+    if len(set(lines)) <= capacity:
+        assert found.missed == 4 * len(set(lines))
+
+
+def test_a_walk_in_circles_finds_some_of_the_lines_that_it_left() -> None:
+    # 200 lines, room for 100. Of m misses in a round each gives up a line with 1 / 100, so m = 200 * (1 - 0.99 ** m): 159.
+    rounds = 300
+    _, found = l1_traffic(accesses(list(range(200)) * rounds), [np.array([0])], 0, 100 * 128)
+    per_round = found.missed / 4 / rounds
+    assert per_round == pytest.approx(200 * (1 - 0.99**per_round), rel=0.02)
+    assert per_round == pytest.approx(159, rel=0.02)
 
 
 def test_sectors_of_a_line_are_filled_one_by_one() -> None:
     masks = np.array([0b0001, 0b0011, 0b1111, 0b0001])
     zeros = np.zeros(4, np.int64)
-    found = l1_traffic(LineAccesses(zeros, zeros, np.arange(4), zeros, masks), [np.array([0])], 0, 4096)
+    _, found = l1_traffic(LineAccesses(zeros, zeros, np.arange(4), zeros, masks), [np.array([0])], 0, 4096)
     assert found == L1Traffic(1, 1 + 2 + 4 + 1, 1 + 1 + 2)
 
 
-def test_warming_groups_fill_the_cache_and_do_not_count() -> None:
+def test_the_first_groups_fill_the_cache_for_the_others() -> None:
     both = LineAccesses(*(np.array(values) for values in ([0, 1], [0, 0], [0, 1], [5, 5], [15, 15])))
-    assert l1_traffic(both, [np.array([0]), np.array([1])], 1, 4096) == L1Traffic(1, 4, 0)
+    first, later = l1_traffic(both, [np.array([0]), np.array([1])], 1, 4096)
+    assert (first, later) == (L1Traffic(1, 4, 4), L1Traffic(1, 4, 0))
+    # a launch of four waves misses everything in the first of them and nothing later
+    assert launch_rates([(first, later)], 1 / 4).missed == 1 / 4
 
 
 def test_blocks_of_a_group_go_in_lock_step() -> None:
-    # Each block walks two lines and comes back. With room for two lines, 10 20 11 21 10 20 misses each time.
-    block = np.array([0, 0, 0, 1, 1, 1])
-    time = np.array([0, 2, 4, 1, 3, 5])
-    lines = LineAccesses(block, np.zeros(6, np.int64), time, np.array([10, 11, 10, 20, 21, 20]), np.full(6, 15))
-    together = l1_traffic(lines, [np.array([0, 1])], 0, 256)
-    apart = l1_traffic(lines, [np.array([0]), np.array([1])], 0, 256)
-    assert together.missed == 6 * 4
-    assert apart.missed == 4 * 4
+    # Each block loads a line twice. With room for one line, 10 20 10 20 misses each time and 10 10 20 20 every other time.
+    block = np.array([0, 0, 1, 1])
+    time = np.array([0, 2, 1, 3])
+    lines = LineAccesses(block, np.zeros(4, np.int64), time, np.array([10, 10, 20, 20]), np.full(4, 15))
+    _, together = l1_traffic(lines, [np.array([0, 1])], 0, 128)
+    _, apart = l1_traffic(lines, [np.array([0]), np.array([1])], 0, 128)
+    assert together.missed == 4 * 4
+    assert apart.missed == 2 * 4
 
 
 @given(
@@ -296,11 +339,43 @@ def test_local_memory_passes_the_caches_that_it_exceeds() -> None:
 def test_code_beyond_the_instruction_cache_is_fetched_by_every_block() -> None:
     profile = compiled(COPY, "sm_80").profile()
     assert profile.flow is not None
-    executions = np.full(len(profile.flow), 800.0)
-    fits, exceeds = (instruction_sectors(profile, executions, 800.0, 100.0, size) for size in (131_072, 64))
-    code_sectors = profile.flow.sizes_bytes().sum() / 32
-    assert fits == pytest.approx(100 * 0.01 * code_sectors)
-    assert 10 * fits < exceeds < 100 * code_sectors
+    gpu = load_gpu("a100-pcie-40gb")
+    code_bytes = float(profile.flow.sizes_bytes().sum())
+    beyond = (code_bytes - 64) / 32
+
+    def fetched(
+        resident: int, cache_bytes: int, *, blocks: int = 10_000, threads: int = 256, wavefronts: float = 0.0
+    ) -> float:
+        """Sectors for each block."""
+        launch = Launch(grid_x=blocks, block_x=threads)
+        warps = float(launch.blocks * launch.warps_per_block)
+        counts = Counts(warp_instructions=warps * code_bytes / 16, shared_load_wavefronts=wavefronts * blocks)
+        assert profile.flow is not None
+        executions = np.full(len(profile.flow), warps)
+        small = replace(gpu, instruction_cache_l1_bytes=cache_bytes)
+        return instruction_sectors(profile, executions, counts, launch, resident, small) / blocks
+
+    fits = fetched(8, 131_072)
+    assert fits == pytest.approx(0.01 * code_bytes / 32)
+    cycles = 8 * 8 / 4  # of 8 instructions of 8 warps on 4 sub-partitions
+    assert fetched(8, 64) - fits == pytest.approx(fetched_share(8, 8, 4, cycles) * beyond)
+    assert fetched(8, 64, threads=192) - fits == pytest.approx(fetched_share(8, 6, 4, cycles * 6 / 8) * beyond)
+    assert fetched(8, 64, blocks=gpu.sm_count) - fits == pytest.approx(fetched_share(1, 8, 4, cycles) * beyond)
+    conflicting = fetched(1, 64, wavefronts=100 * code_bytes / 128) - fits  # 100 for each line of code
+    assert conflicting == pytest.approx(fetched_share(1, 8, 4, 100 * gpu.shared_cycles_per_wavefront) * beyond)
+
+
+@pytest.mark.parametrize(
+    ("resident", "warps", "share"),
+    [(1, 8, 1 / 2), (2, 8, 2 / 3), (2, 3, 2 / 3), (2, 6, 4 / 3), (2, 7, 4 / 3), (5, 12, 5 / 6)],
+)
+def test_sms_in_step_share_what_they_fetch_and_uneven_blocks_walk_twice(
+    resident: int, warps: int, share: float
+) -> None:
+    drifting = shares().drifting_line_cycles
+    assert fetched_share(resident, warps, 4, drifting) == pytest.approx(share)
+    for cycles in (drifting / math.e**2, drifting * math.e**2):
+        assert fetched_share(resident, warps, 4, cycles) == pytest.approx(share / math.e)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple), st.data())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from perfmodel.errors import SimulationError
@@ -165,6 +166,34 @@ def test_what_is_refused_names_instruction_and_line(code: str, reason: str) -> N
     with pytest.raises(SimulationError, match=f"^PTX line {line}: .*{reason}") as caught:
         run(f"\n{code}")
     assert code.split()[0].rstrip(";") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("add.rn.f32x2 %rd6, %rd4, %rd5;", (1.5 + 0.25, -2.0 + 8.0)),
+        ("sub.rn.f32x2 %rd6, %rd4, %rd5;", (1.5 - 0.25, -2.0 - 8.0)),
+        ("mul.rn.ftz.f32x2 %rd6, %rd4, %rd5;", (1.5 * 0.25, -2.0 * 8.0)),
+        ("fma.rn.f32x2 %rd6, %rd4, %rd5, %rd4;", (1.5 * 0.25 + 1.5, -2.0 * 8.0 - 2.0)),
+    ],
+)
+def test_two_singles_in_a_register(operation: str, expected: tuple[float, float]) -> None:
+    """PTX ISA 9.7.3: ``.f32x2`` works on both halves of a 64-bit register."""
+    body = f"""
+    mov.b32 %f1, 0f3FC00000; mov.b32 %f2, 0fC0000000; mov.b32 %f3, 0f3E800000; mov.b32 %f4, 0f41000000;
+    mov.b64 %rd4, {{%f1, %f2}}; mov.b64 %rd5, {{%f3, %f4}};
+    {operation}
+    mov.b64 {{%f5, %f6}}, %rd6; st.global.f32 [%rd1], %f5; st.global.f32 [%rd1+4], %f6;"""
+    simulation = run(body, threads=1)
+    assert simulation.outputs["out"][:2].view(np.float32).tolist() == list(expected)
+    counts = simulation.counts()
+    assert counts.fp32_fma + counts.fp32_other == 1
+
+
+@pytest.mark.parametrize("code", ["frobnicate.u32 %r2, %r1;", "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];"])
+def test_tracing_passes_over_nothing_that_it_does_not_know(code: str) -> None:
+    with pytest.raises(SimulationError, match="instruction is not supported"):
+        run(code, mode=Mode.TRACE)
 
 
 def test_another_kernel_may_hold_what_is_not_supported() -> None:

@@ -106,3 +106,64 @@ def test_code_that_is_not_decoded_has_trips_of_its_ptx_and_no_cycles() -> None:
     found = followed(4, architecture="sm_61")
     assert found.cycles is None
     assert 1 <= found.round_trips <= 2 * 4 + 1
+
+
+COPIES = """
+extern "C" __global__ void copies(float *out, const float *in, int slabs)
+{
+    __shared__ __align__(16) float words[AHEAD + 1][4 * 256];
+    const unsigned to = (unsigned)__cvta_generic_to_shared(&words[0][4 * threadIdx.x]);
+    const float *from = in + 4 * threadIdx.x;
+    const auto fetch = [&](int slab) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + slab % (AHEAD + 1) * 4096), "l"(from + slab * 1024));
+        asm volatile("cp.async.commit_group;");
+    };
+    for (int slab = 0; slab < AHEAD; slab++) fetch(slab);
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int slab = 0; slab < slabs; slab++) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1) : "memory");
+        __syncthreads();
+        sum += words[slab % (AHEAD + 1)][threadIdx.x];
+        fetch(slab + AHEAD);
+    }
+    out[threadIdx.x] = sum;
+}
+"""
+REPEATED = """
+extern "C" __global__ void repeated(float *out, const float *in, int steps)
+{
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int i = 0; i < steps; i++)
+        sum += LOAD(in + threadIdx.x);
+    out[threadIdx.x] = sum;
+}
+"""
+
+
+def slowest_of(source: str, name: str, repeats: int, **defines: str | int) -> SlowestWarp:
+    """The slowest warp of a block of 256 threads that reads one buffer, ``repeats`` times or slabs."""
+    request = CompileRequest(
+        source=source, kernel=name, file_name=f"{name}.cu", defines=tuple(defines.items()), architecture_specific=True
+    )
+    kernel = compile_kernel(request, "sm_90")
+    buffers = (
+        Buffer(name="out", array=np.zeros(THREADS, np.float32), output=True),
+        Buffer(name="in", array=np.ones(1024 * 64, np.float32)),
+    )
+    given = KernelCall(parameters=(*buffers, np.int32(repeats)))
+    return slowest_warp(kernel, parse_module(kernel.ptx), Launch(grid_x=1, block_x=THREADS), given)
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 4])
+def test_waits_for_copies_share_the_latency_of_the_groups_that_may_run_on(ahead: int) -> None:
+    found = slowest_of(COPIES, "copies", 24, AHEAD=ahead)
+    assert found.copy_round_trips == 24 / ahead
+    assert found.round_trips == 0
+
+
+def test_loads_past_l1_wait_for_l2_each_time() -> None:
+    """A load that L1 may answer waits for L2 at its first step alone, one that passes L1 by at each step."""
+    assert slowest_of(REPEATED, "repeated", 16, LOAD="*").round_trips <= 1
+    assert slowest_of(REPEATED, "repeated", 16, LOAD="__ldcg").round_trips >= 4
