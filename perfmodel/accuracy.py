@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-TAU_DIGITS = 12
-"""Decimal digits of tau-b that rounding leaves right, so that perfect agreement is 1."""
+DIGITS = 12
+"""Decimal digits of tau-b and of regret that rounding leaves right, so that perfect agreement is 1."""
+EQUAL = 1e-9
+"""Relative difference below which two predictions are one: what rounding makes of the same formula and counts."""
+LEAST_RUNS = 5
+"""Runs of a problem from which its own choice says something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +26,7 @@ class Accuracy:
     ``scale`` is the median of measured / predicted, ``mape_scaled`` the error after that one factor (published files do
     not record the clock). ``kendall_tau`` is tau-b; it and ``spearman`` are NaN (null in JSON) where all times are alike and no
     order is defined. ``regret_topK`` is the fastest measured among the K predicted fastest
-    over the fastest measured, over one pooled ranking.
+    over the fastest measured, over one pooled ranking; of equal predictions the mean over which of them come first.
     """
 
     n: int
@@ -46,11 +50,23 @@ class Accuracy:
 def regret(predicted: Floats, measured: Floats, top: int) -> float:
     """Fastest measured of the ``top`` predicted fastest over the fastest measured; 1 is perfect.
 
+    Which of equal predictions comes first says nothing: where not all of them are among the ``top``, it is the mean over all
+    choices.
+
     >>> regret(np.array([1.0, 2.0, 3.0]), np.array([20.0, 10.0, 30.0]), 1)
     2.0
+    >>> regret(np.array([1.0, 1.0, 3.0]), np.array([20.0, 10.0, 30.0]), 1)
+    1.5
     """
-    chosen = np.argsort(predicted, kind="stable")[:top]
-    return float(measured[chosen].min() / measured.min())
+    number = min(top, len(predicted))
+    last = np.partition(predicted, number - 1)[number - 1]
+    equal = np.isclose(predicted, last, rtol=EQUAL, atol=0.0)
+    before = ~equal & (predicted < last)
+    drawn, tied = number - int(before.sum()), np.sort(measured[equal])
+    best = np.minimum(tied, measured[before].min() if before.any() else math.inf)
+    ways = [math.comb(len(tied) - 1 - rank, drawn - 1) for rank in range(len(tied))]  # to draw this one and none faster
+    mean = sum(count / math.comb(len(tied), drawn) * float(time) for count, time in zip(ways, best, strict=True))
+    return round(mean / float(measured.min()), DIGITS)
 
 
 def accuracy(predicted: Floats, measured: Floats) -> Accuracy:
@@ -72,9 +88,35 @@ def accuracy(predicted: Floats, measured: Floats) -> Accuracy:
         median_ape=float(np.median(errors)),
         p90_ape=float(np.quantile(errors, 0.9)),
         scale=scale,
-        kendall_tau=round(float(kendalltau(predicted, measured).statistic), TAU_DIGITS),
+        kendall_tau=round(float(kendalltau(predicted, measured).statistic), DIGITS),
         spearman=float(spearmanr(predicted, measured).statistic) if ordered else math.nan,
         regret_top1=regret(predicted, measured, 1),
         regret_top5=regret(predicted, measured, 5),
         regret_top10=regret(predicted, measured, 10),
     )
+
+
+def regrets_by_problem(predicted: Floats, measured: Floats, problem: NDArray[np.integer], top: int) -> Floats:
+    """The regret of each problem's own choice, for problems of at least ``LEAST_RUNS`` runs; shapes ``(n,)`` to ``(p,)``.
+
+    A pooled ranking of several problems asks which of them is the fastest; this asks which configuration each should run.
+
+    >>> times = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> regrets_by_problem(np.tile(times, 2), np.r_[times, times[::-1]], np.repeat([0, 1], 5), 1)
+    array([1., 5.])
+    """
+    known, counts = np.unique(problem, return_counts=True)
+    chosen = [problem == one for one in known[counts >= LEAST_RUNS]]
+    return np.array([regret(predicted[rows], measured[rows], top) for rows in chosen])
+
+
+def tau_of_pairs_apart(predicted: Floats, measured: Floats, factor: float) -> float:
+    """Kendall's tau over the pairs whose measured times differ by more than the factor; NaN where there are none.
+
+    >>> tau_of_pairs_apart(np.array([2.0, 1.0, 3.0]), np.array([1.00, 1.01, 2.0]), 1.05)
+    1.0
+    """
+    first, second = np.triu_indices(len(measured), 1)
+    apart = np.abs(np.log(measured[first] / measured[second])) > math.log(factor)
+    agree = np.sign(predicted[first] - predicted[second]) * np.sign(measured[first] - measured[second])
+    return round(float(agree[apart].mean()), DIGITS) if apart.any() else math.nan

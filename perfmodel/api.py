@@ -12,7 +12,7 @@ from .families.registry import family
 from .gpu import Gpu
 from .predicting import predict_all
 from .prediction import Fidelity, Prediction
-from .ranking import REFINED_CANDIDATES, Ranking, rank_under
+from .ranking import REFINED_CANDIDATES, Order, Ranking, rank_under
 from .records import read_measurements
 from .records.schema import L2State
 from .validating import Validation, validate_under
@@ -31,6 +31,8 @@ def rank(
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
+    residual: str | Path | None = None,
+    order: Order | str = Order.PREDICTED,
 ) -> Ranking:
     """The ``top`` configurations of the problem's family on a GPU, fastest first.
 
@@ -43,6 +45,8 @@ def rank(
         sm_clock_mhz: SM clock; the boost clock by default.
         l2: ``cold`` or ``warm``, what the L2 holds when the kernel starts.
         calibration: A calibration file of your own, made by ``perfmodel fit``.
+        residual: What ``perfmodel fit --residual`` learned; told beside each prediction (``Prediction.residual``).
+        order: ``predicted``, or ``corrected`` to sort by what the residual makes of the times.
 
     Raises:
         InputError: A value is wrong; the text names it.
@@ -52,8 +56,9 @@ def rank(
     >>> rank(TiledConv2d(image_height=256, image_width=256), gpu="h200", fidelity="analytic", top=3).top[0].kernel
     'tiled_conv2d'
     """
-    under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
-    return rank_under(problem, under, one_of(Fidelity, "fidelity", _value(fidelity)), top, refine=refine)
+    under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
+    depth, chosen = one_of(Fidelity, "fidelity", _value(fidelity)), one_of(Order, "order", _value(order))
+    return rank_under(problem, under, depth, top, refine=refine, order=chosen)
 
 
 def predict(
@@ -65,6 +70,7 @@ def predict(
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
+    residual: str | Path | None = None,
 ) -> Prediction:
     """One configuration predicted; arguments as for ``rank``.
 
@@ -84,6 +90,7 @@ def predict(
         sm_clock_mhz=sm_clock_mhz,
         l2=l2,
         calibration=calibration,
+        residual=residual,
     )[0]
 
 
@@ -96,9 +103,10 @@ def predict_many(
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
+    residual: str | Path | None = None,
 ) -> list[Prediction]:
     """Several configurations of one problem, in order, compiled in parallel; arguments and errors as for ``predict``."""
-    under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
+    under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
     return predict_all(problem, configurations, under, one_of(Fidelity, "fidelity", _value(fidelity)))
 
 
@@ -128,5 +136,5 @@ def frame(predictions: Iterable[Prediction]) -> pd.DataFrame:
     return pd.DataFrame([prediction.to_row() for prediction in predictions])
 
 
-def _value(fidelity: Fidelity | str) -> str:
-    return fidelity.value if isinstance(fidelity, Fidelity) else fidelity
+def _value(choice: Fidelity | Order | str) -> str:
+    return choice if isinstance(choice, str) else choice.value

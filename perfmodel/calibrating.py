@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .measured_runs import MeasuredRuns, held_by_problem, shape_groups, taken_runs
-from .time.calibration import Evidence
-from .time.coefficients import COEFFICIENT_NAMES
+from .time.calibration import OTHER_KERNEL, Evidence
+from .time.coefficients import COEFFICIENT_NAMES, Coefficients
 from .time.combine import launch_seconds
-from .time.fitting import Fit, FitSet, fit
+from .time.fitting import PRIOR, Fit, FitSet, fit
 
 FOLDS = 5
 INTERVAL_LEVEL = 0.9
@@ -27,13 +27,15 @@ class Calibrated:
     """A fit to all data sets and the errors of runs held out of it, |log(measured / predicted)|.
 
     ``held_out`` has those of each data set by its name, after that set's scale; ``unseen`` those of every GPU by a fit to
-    the others, without any scale, by what then backs the prediction.
+    the others, without any scale, by what then backs the prediction; ``other_kernel`` those of every kernel by a fit to the
+    others, on GPUs of which runs of others are left.
     """
 
     fit: Fit
     data: tuple[MeasuredRuns, ...]
     held_out: Mapping[str, Floats]
     unseen: Mapping[Evidence, Floats] = field(default_factory=dict)
+    other_kernel: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
     def log_error_90(self) -> float:
@@ -80,10 +82,13 @@ def out_of_fold(
     folds: int = FOLDS,
     seed: int = 0,
     without: Collection[str] = (),
+    prior: Coefficients = PRIOR,
+    near: Fit | None = None,
 ) -> list[Floats]:
     """log(measured / predicted) of every run by a fit that saw neither it nor any run of its launch geometry or problem.
 
-    ``without`` leaves terms of the model out. NaN where a fold holds all runs of a data set: nothing is known of its scale.
+    ``without`` leaves terms of the model out, ``prior`` has what is not ``free``, ``near`` is where each search begins. NaN
+    where a fold holds all runs of a data set: nothing is known of its scale.
     """
     fold_of = fold_of_runs(data, folds, seed)
     found = [np.full(len(one), np.nan) for one in data]
@@ -91,7 +96,7 @@ def out_of_fold(
         kept = [taken_runs(one.runs, of != fold) for one, of in zip(data, fold_of, strict=True) if (of != fold).any()]
         if not kept:
             continue
-        trained = fit(kept, free, without=without)
+        trained = fit(kept, free, prior, without=without, near=near)
         for one, of, ratios in zip(data, fold_of, found, strict=True):
             held = of == fold
             if held.any() and not held.all():
@@ -100,28 +105,49 @@ def out_of_fold(
 
 
 def calibrate(data: Sequence[MeasuredRuns], free: Sequence[str] = COEFFICIENT_NAMES, seed: int = 0) -> Calibrated:
-    """Fit to all data; then again without each fifth of the groups in turn, to see how far those runs are off."""
-    ratios = out_of_fold(data, free, seed=seed)
+    """Fit to all data; then without each fifth of the groups, each GPU and each kernel, to see how far those runs are off."""
+    sets = [one.runs for one in data]
+    whole = fit(sets, free)
+    ratios = out_of_fold(data, free, seed=seed, near=whole)
     return Calibrated(
-        fit=fit([one.runs for one in data], free),
+        fit=whole,
         data=tuple(data),
         held_out={one.runs.name: np.abs(of[np.isfinite(of)]) for one, of in zip(data, ratios, strict=True)},
-        unseen=_unseen_errors([one.runs for one in data], free),
+        unseen=_unseen_errors(sets, whole, free),
+        other_kernel=_other_kernel_errors(data, whole, free),
     )
 
 
-def _unseen_errors(sets: Sequence[FitSet], free: Sequence[str]) -> dict[Evidence, Floats]:
+def _other_kernel_errors(data: Sequence[MeasuredRuns], whole: Fit, free: Sequence[str]) -> Floats:
+    """Errors on each kernel's runs of the coefficients that other kernels give, on GPUs of which others were measured."""
+    errors = [np.empty(0)]
+    for kernel in dict.fromkeys(one.kernel for one in data):
+        others = [one.runs for one in data if one.kernel != kernel]
+        gpus = {one.gpu.id for one in others}
+        left = [one.runs for one in data if one.kernel == kernel and one.runs.gpu.id in gpus]
+        if left:
+            trained = fit(others, free, near=whole)
+            errors += [_left_out_errors(one, trained) for one in left]
+    return np.concatenate(errors)
+
+
+def _left_out_errors(runs: FitSet, trained: Fit) -> Floats:
+    """Errors of a fit on runs that it did not see, without any scale of theirs."""
+    return np.abs(log_ratios(replace(runs, name="left out"), trained))
+
+
+def _unseen_errors(sets: Sequence[FitSet], whole: Fit, free: Sequence[str]) -> dict[Evidence, Floats]:
     """Errors on each GPU's runs of the coefficients that the other GPUs give."""
     errors: dict[Evidence, list[Floats]] = {}
     for gpu_id in dict.fromkeys(one.gpu.id for one in sets):
         others = [one for one in sets if one.gpu.id != gpu_id]
         if not others:
             continue
-        trained = fit(others, free)
+        trained = fit(others, free, near=whole)
         for left in (one for one in sets if one.gpu.id == gpu_id):
             relatives = any(one.gpu.architecture == left.gpu.architecture for one in others)
             evidence = Evidence.ARCHITECTURE if relatives else Evidence.DATA_SHEET
-            errors.setdefault(evidence, []).append(np.abs(log_ratios(replace(left, name="left out"), trained)))
+            errors.setdefault(evidence, []).append(_left_out_errors(left, trained))
     return {evidence: np.concatenate(parts) for evidence, parts in errors.items()}
 
 
@@ -143,6 +169,9 @@ def _document(found: Calibrated, free: Sequence[str]) -> dict[str, Any]:
     if Evidence.DATA_SHEET in unseen:
         unseen.setdefault(Evidence.ARCHITECTURE, unseen[Evidence.DATA_SHEET])
     intervals = {Evidence.CALIBRATED: found.log_error_90, **unseen}
+    widths = {evidence.name.lower(): width for evidence, width in intervals.items()}
+    if len(found.other_kernel):
+        widths[OTHER_KERNEL] = conformal_quantile(found.other_kernel)
     return {
         "coefficients": {
             name: _entry(getattr(done.coefficients, name), done.log_standard_errors.get(name) if name in free else None)
@@ -156,7 +185,7 @@ def _document(found: Calibrated, free: Sequence[str]) -> dict[str, Any]:
             for architecture, own in done.architectures.items()
         },
         "datasets": {one.runs.name: _dataset(one, found) for one in found.data},
-        "intervals": {evidence.name.lower(): _rounded(width, 4) for evidence, width in intervals.items()},
+        "intervals": {name: _rounded(width, 4) for name, width in widths.items()},
     }
 
 
@@ -170,6 +199,7 @@ def _dataset(one: MeasuredRuns, found: Calibrated) -> dict[str, Any]:
     interval = {"log_error_90": _rounded(conformal_quantile(errors), 4)} if len(errors) else {}
     return {
         "gpu": one.runs.gpu.id,
+        "kernel": one.kernel,
         "runs": len(one),
         "sha256": one.sha256,
         "scale": _rounded(found.fit.scales.get(one.runs.name, 1.0), 6),

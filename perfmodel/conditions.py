@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -11,17 +12,22 @@ from .counts import Counts
 from .gpu import Gpu
 from .gpus import load_gpu, with_sm_clock
 from .records.schema import L2State
+from .residual import Residual, read_residual
 from .time.calibration import Calibration, load_calibration
 from .work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The GPU (its boost clock is the SM clock), what lies in its L2 when the kernel starts, and the coefficients."""
+    """The GPU (its boost clock is the SM clock), what lies in its L2 when the kernel starts, and the coefficients.
+
+    ``residual`` is what was learned of the model's errors; it stands beside predictions and changes none of them.
+    """
 
     gpu: Gpu
     calibration: Calibration
     l2: L2State = L2State.COLD
+    residual: Residual | None = None
 
     def apply(self, work: Work) -> Work:
         """The work as it meets this L2: what is warm and fits needs no DRAM reads."""
@@ -39,8 +45,9 @@ def conditions(
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
+    residual: str | Path | None = None,
 ) -> Conditions:
-    """Conditions from what a user names: a GPU's id, file or ``auto``; the clock in MHz; ``cold`` or ``warm``.
+    """Conditions from what a user names: a GPU's id, file or ``auto``; the clock in MHz; ``cold`` or ``warm``; files.
 
     >>> conditions("h200", sm_clock_mhz=1500).gpu.boost_clock_hz
     1500000000.0
@@ -49,4 +56,9 @@ def conditions(
     found = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
     if sm_clock_mhz is not None:
         found = with_sm_clock(found, sm_clock_mhz * 1e6)
-    return Conditions(gpu=found, calibration=load_calibration(found, calibration), l2=state)
+    return Conditions(
+        gpu=found,
+        calibration=load_calibration(found, calibration),
+        l2=state,
+        residual=None if residual is None else read_residual(Path(residual)),
+    )

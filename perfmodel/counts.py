@@ -17,8 +17,9 @@ class Counts:
     """Counts of the *whole launch*; every field is a number or an array of shape ``(n,)``, one element per candidate.
 
     Names and meaning follow Nsight Compute (see the manual's table). Memory requests and the executed warp instructions by
-    class (from ``fp32_fma`` on) sum to ``warp_instructions``. A request has an active lane; shared accesses issued with all
-    lanes predicated off, which some counters include, stand in ``control`` and beside it in ``shared_…_predicated_off``.
+    class (from ``fp32_fma`` on) sum to ``warp_instructions``. A request has an active lane; shared accesses and asynchronous
+    copies issued with all lanes predicated off, which some counters include, stand in ``control`` and beside it in
+    ``…_predicated_off``.
     ``l2_read_sectors`` is what L1 misses; what instruction caches miss is in ``l2_instruction_sectors``.
     ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
     without them.
@@ -64,8 +65,10 @@ class Counts:
     l2_instruction_sectors: Any = 0.0
     async_copy_read_requests: Any = 0.0
     async_copy_read_sectors: Any = 0.0
+    async_copy_read_wavefronts: Any = 0.0
     shared_load_predicated_off: Any = 0.0
     shared_store_predicated_off: Any = 0.0
+    async_copy_predicated_off: Any = 0.0
 
     def at(self, index: int) -> Counts:
         """The counts of one candidate; scalars stay as they are."""
@@ -82,8 +85,10 @@ AUXILIARY_COUNTS: tuple[str, ...] = (
     "l2_instruction_sectors",
     "async_copy_read_requests",
     "async_copy_read_sectors",
+    "async_copy_read_wavefronts",
     "shared_load_predicated_off",
     "shared_store_predicated_off",
+    "async_copy_predicated_off",
 )
 """Counts that with others make up what some hardware counters hold; of these only what asynchronous copies read takes time."""
 

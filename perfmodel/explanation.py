@@ -89,7 +89,10 @@ def what_if(prediction: Prediction, under: Conditions) -> list[WhatIf]:
         return []
     batch: Batch[Any] = Batch.of([prediction.configuration, *(configuration for *_, configuration in changes)])
     found = evaluate_under(family, prediction.problem, batch, under)
-    ratios = found.seconds / found.seconds[0]
+    own = float(found.seconds[0])
+    ratios = found.seconds / (
+        own if np.isfinite(own) else np.nan
+    )  # by estimates it may not run, then nothing is compared
     return [
         WhatIf(
             field=name,
@@ -116,6 +119,7 @@ _MEANING = {
     "load_latency": "latency of loads that the resident blocks do not hide",
     "compute_latency": "latency of the dependent instructions that the resident blocks do not hide",
     "block_dispatch": "starting the blocks one after the other",
+    "first_wave": "what the first blocks find nowhere near: code, constants and all their data at once",
     "empty_kernel": "the start and end of a kernel, whatever it does",
 }
 

@@ -57,12 +57,13 @@ def gather_facts(
     fidelity: Fidelity = Fidelity.COMPILED,
     use_store: bool = True,
     equivalents: bool = False,
+    stored_only: bool = False,
     advance: Advance = no_progress,
 ) -> list[Outcome]:
     """Facts for every configuration of the batch, in order; ``advance`` is called once for each.
 
     The store is asked first (compiled fidelity only), then the disk cache; what both lack is compiled and executed in
-    parallel. Without ``use_store`` everything is compiled and executed anew.
+    parallel. Without ``use_store`` everything is compiled and executed anew; with ``stored_only`` nothing is.
     """
     configurations = [batch.configuration(i) for i in range(len(batch))]
     outcomes: dict[int, Outcome] = {}
@@ -73,6 +74,9 @@ def gather_facts(
         for _ in outcomes:
             advance()
     missing = [i for i in range(len(batch)) if i not in outcomes]
+    if stored_only:
+        absent = PerfmodelError(f"not in the counts store of {family.name} for {gpu.architecture}")
+        return [outcomes.get(i, absent) for i in range(len(batch))]
     if missing:
         nvrtc(), ptxas_path()
     if use_store:

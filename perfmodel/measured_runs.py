@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from .counts import Counts
 from .errors import InputError
 from .facts import Advance, Facts, no_progress
 from .families.base import Batch, Family
-from .gather import gather_facts
+from .gather import Outcome, gather_facts
 from .gpu import Gpu
 from .launch import Launch
 from .predicting import evaluate_under
 from .prediction import Fidelity
 from .records import Measurements
+from .records.schema import L2State
 from .time.fitting import FitSet
 from .work import Work
 
@@ -41,9 +43,13 @@ class MeasuredRuns:
 
     Runs of one group are held out together, so that no run is predicted from its twins: they have the same launch geometry
     (``geometry``, shape ``(n, 6)``), or the same problem where there are many. ``batch`` and ``problem_index`` are the
-    configurations and which of ``problems`` they solve.
+    configurations and which of ``problems`` they solve. ``kernel``, ``l2`` and ``fidelity`` say what was run, in what state of
+    the L2, and how deep the work of each run was looked at.
     """
 
+    kernel: str
+    l2: L2State
+    fidelity: Fidelity
     runs: FitSet
     groups: NDArray[np.intp]
     geometry: NDArray[np.int64]
@@ -74,14 +80,18 @@ def measured_runs(
     under: Conditions,
     fidelity: Fidelity,
     advance: Advance = no_progress,
+    *,
+    stored_only: bool = False,
 ) -> MeasuredRuns:
-    """The runs of a file that gave a time and that the model has facts for.
+    """The runs of a file that gave a time and that the model has facts for; with ``stored_only`` nothing is compiled.
 
     Raises:
         InputError: Fewer than ``LEAST_RUNS`` are left.
     """
+    gathered = partial(gather_facts, fidelity=fidelity, equivalents=True, stored_only=stored_only, advance=advance)
     found = [
-        _part(family, measurements, index, under, fidelity, advance) for index in range(len(measurements.problems))
+        _part(family, measurements, index, under, None if fidelity is Fidelity.ANALYTIC else gathered)
+        for index in range(len(measurements.problems))
     ]
     parts = [part for part in found if part is not None]
     count = sum(len(part.batch) for part in parts)
@@ -91,6 +101,9 @@ def measured_runs(
     columns = {key: np.concatenate([part.columns[key] for part in parts]) for key in parts[0].columns}
     geometry = np.stack([np.asarray(getattr(work.launch, key), np.int64) for key in GEOMETRY], axis=1)
     return MeasuredRuns(
+        kernel=family.name,
+        l2=under.l2,
+        fidelity=fidelity,
         runs=FitSet(
             name=name,
             gpu=under.gpu,
@@ -115,15 +128,14 @@ def _part(
     measurements: Measurements,
     index: int,
     under: Conditions,
-    fidelity: Fidelity,
-    advance: Advance,
+    gathered: Callable[..., list[Outcome]] | None,
 ) -> _Part | None:
-    """The usable runs of one problem, None where there are none."""
+    """The usable runs of one problem, None where there are none; ``gathered`` gives facts, None for closed forms alone."""
     problem = measurements.problems[index]
     rows = np.flatnonzero((measurements.problem_index == index) & measurements.ran)
     batch, facts = measurements.batch.take(rows), None
-    if len(rows) and fidelity is not Fidelity.ANALYTIC:
-        outcomes = gather_facts(family, problem, batch, under.gpu, fidelity=fidelity, equivalents=True, advance=advance)
+    if len(rows) and gathered is not None:
+        outcomes = gathered(family, problem, batch, under.gpu)
         known = np.array([isinstance(outcome, Facts) for outcome in outcomes])
         facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
         rows, batch = rows[known], batch.take(known)

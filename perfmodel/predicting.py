@@ -15,7 +15,8 @@ from .families.base import Batch, Family
 from .families.registry import family_of
 from .gather import Outcome, gather_facts
 from .gpu import Gpu
-from .prediction import Fidelity, Prediction, ResidentBlocks, TimePrediction
+from .prediction import Corrected, Fidelity, Prediction, ResidentBlocks, TimePrediction, plain
+from .residual import Launches
 from .time.combine import LIMITER_NAMES, limiters
 
 ESTIMATED_NOTE = "counts in closed form; instruction mix and registers are estimates (nothing was compiled)"
@@ -40,6 +41,7 @@ def prediction_at(
     under: Conditions,
     fidelity: Fidelity,
     facts: Facts | None,
+    residual: Corrected | None = None,
 ) -> Prediction:
     """The record of one candidate of an evaluation."""
     configuration = found.batch.configuration(index)
@@ -66,13 +68,38 @@ def prediction_at(
         counts=found.work.counts.at(index),
         time=TimePrediction(
             predicted_s=seconds,
-            interval_s=under.calibration.interval_s(seconds),
+            interval_s=under.calibration.for_kernel(family.name).interval_s(seconds),
             limiter=LIMITER_NAMES[int(limiters(terms)[0])],
             evidence=under.calibration.evidence.value,
             terms=terms,
         ),
         notes=(*notes, *family.notes(problem, configuration, under.gpu)),
+        residual=residual,
     )
+
+
+def corrections(
+    found: Evaluation, under: Conditions, fidelity: Fidelity, facts: Sequence[Facts] | None
+) -> Sequence[Corrected | None]:
+    """What the conditions' residual makes of each candidate; None without one, or short of the fidelity it was learned at."""
+    residual = under.residual
+    if residual is None or residual.origin.fidelity is not fidelity:
+        return [None] * len(found)
+    code = [0] * len(found) if facts is None else [fact.resources.code_bytes for fact in facts]
+    launches = Launches(
+        gpu=under.gpu,
+        work=found.work,
+        blocks_per_sm=np.maximum(found.occupancy.blocks_per_sm, 1),
+        registers=found.registers,
+        code_bytes=np.array(code, np.int64),
+    )
+    return residual.corrected(launches, found.seconds)
+
+
+def require_residual(kernel: str, under: Conditions, fidelity: Fidelity) -> None:
+    """``InputError`` where the conditions have a residual that was learned of something else."""
+    if under.residual is not None:
+        under.residual.origin.require(kernel, under.gpu, under.l2, fidelity)
 
 
 def facts_or_raise(outcomes: Sequence[Outcome]) -> list[Facts]:
@@ -96,21 +123,31 @@ def predict_all(
         if not isinstance(configuration, family.configuration_type):
             kind = family.configuration_type.__name__
             raise InputError(f"{family.name} takes a {kind}, not {configuration!r}")
+    require_residual(family.name, under, fidelity)
     if not configurations:
         return []
     batch: Batch[Any] = Batch.of(configurations)
-    _require_feasible(evaluate_under(family, problem, batch, under), under.gpu)
     facts = None
     if fidelity is not Fidelity.ANALYTIC:
+        _require_feasible(_but_for_registers(family, problem, batch, under), under.gpu)
         facts = facts_or_raise(gather_facts(family, problem, batch, under.gpu, fidelity=fidelity, advance=advance))
     found = evaluate_under(family, problem, batch, under, facts)
     _require_feasible(found, under.gpu)
+    residuals = corrections(found, under, fidelity, facts)
     return [
-        prediction_at(family, problem, found, i, under, fidelity, None if facts is None else facts[i])
+        prediction_at(family, problem, found, i, under, fidelity, None if facts is None else facts[i], residuals[i])
         for i in range(len(batch))
     ]
 
 
+def _but_for_registers(family: Family[Any, Any], problem: Any, batch: Batch[Any], under: Conditions) -> Evaluation:
+    """What is known before anything is compiled; the compiler may find ways with fewer registers than the estimate."""
+    few = np.ones(len(batch), np.int32)
+    return evaluate(family, problem, batch, under.gpu, under.calibration, registers=few)
+
+
 def _require_feasible(found: Evaluation, gpu: Gpu) -> None:
     for index in np.flatnonzero(np.isinf(found.seconds)).tolist():
-        raise InfeasibleError(f"configuration {found.batch.configuration(index)}: {found.rejection(index, gpu)}")
+        fields = plain(found.batch.configuration(index))
+        text = " ".join(f"{name}={value}" for name, value in fields.items())
+        raise InfeasibleError(f"configuration {text}: {found.rejection(index, gpu)}")

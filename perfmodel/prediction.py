@@ -43,11 +43,38 @@ class TimePrediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected:
+    """What a learned residual makes of a prediction, beside it: seconds, and the factor between the two.
+
+    ``similarity`` (0 … 1) is the correlation, by what was learned, of this launch's error with that of the nearest run
+    that was learned from; ``interval_s`` is the 90 % interval of launches held out, None where none of those runs is near.
+    """
+
+    factor: float
+    corrected_s: float
+    interval_s: tuple[float, float] | None
+    similarity: float
+    evidence: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Names and numbers, microseconds where the name says so."""
+        interval = self.interval_s
+        return {
+            "factor": self.factor,
+            "corrected_us": self.corrected_s * 1e6,
+            "interval_us": None if interval is None else [bound * 1e6 for bound in interval],
+            "similarity": self.similarity,
+            "evidence": self.evidence,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """One configuration on one GPU: resources, occupancy, counts and time.
 
     ``exact`` says that the counts are what the hardware would count, and not estimates; ``notes`` say what a reader
-    should know (estimated counts, disagreements, fallbacks).
+    should know (estimated counts, disagreements, fallbacks). ``residual`` is there where one was asked for; ``time`` is the
+    model's own in any case.
     """
 
     kernel: str
@@ -61,11 +88,12 @@ class Prediction:
     counts: Counts
     time: TimePrediction
     notes: tuple[str, ...] = ()
+    residual: Corrected | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract: fractions, bytes, microseconds where the name says so."""
         interval = self.time.interval_s
-        return {
+        told = {
             "kernel": self.kernel,
             "gpu": self.gpu,
             "fidelity": self.fidelity.value,
@@ -84,13 +112,15 @@ class Prediction:
             },
             "notes": list(self.notes),
         }
+        return told if self.residual is None else told | {"residual": self.residual.to_json()}
 
     def to_row(self) -> dict[str, Any]:
         """One flat row, for a pandas DataFrame: ``pd.DataFrame(p.to_row() for p in predictions)``."""
         row: dict[str, Any] = {"kernel": self.kernel, "gpu": self.gpu, "fidelity": self.fidelity.value}
         row |= plain(self.problem) | plain(self.configuration) | asdict(self.resources) | asdict(self.occupancy)
         row |= {name: _number(value) for name, value in self.counts.items()}
-        return row | {"predicted_s": self.time.predicted_s, "time_limiter": self.time.limiter}
+        row |= {"predicted_s": self.time.predicted_s, "time_limiter": self.time.limiter}
+        return row if self.residual is None else row | {"corrected_s": self.residual.corrected_s}
 
 
 def plain(record: Any) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,10 @@ from .conditions import Conditions
 from .errors import InfeasibleError, InputError
 from .evaluation import FITS, Evaluation
 from .facts import Advance, Facts, no_progress
-from .families.base import Batch, Family, Space
+from .families.base import Batch, Family, Space, encode
 from .families.registry import family_of
 from .gather import gather_facts
-from .predicting import evaluate_under, prediction_at
+from .predicting import corrections, evaluate_under, prediction_at, require_residual
 from .prediction import Fidelity, Prediction, plain
 
 REFINED_CANDIDATES = 24
@@ -26,9 +28,17 @@ SIMULATED_CANDIDATES = 8
 """How many of the compiled best are simulated with caches."""
 
 
+class Order(Enum):
+    """Which time a ranking is sorted by."""
+
+    PREDICTED = "predicted"
+    CORRECTED = "corrected"
+    """With what a learned residual adds; the candidates looked at are those of the model's own ranking."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """The space's size, why candidates were rejected, and the best ones, fastest first."""
+    """The space's size, why candidates were rejected, and the best ones, fastest first by ``order``."""
 
     kernel: str
     gpu: str
@@ -38,15 +48,16 @@ class Ranking:
     rejected: Mapping[str, int]
     top: tuple[Prediction, ...]
     notes: tuple[str, ...] = ()
+    order: Order = Order.PREDICTED
 
     @property
     def best(self) -> Prediction:
-        """The predicted fastest configuration."""
+        """The predicted fastest configuration, by ``order``."""
         return self.top[0]
 
     def to_json(self) -> dict[str, Any]:
-        """The object of the JSON contract."""
-        return {
+        """The object of the JSON contract; ``order`` stands in it where a residual was asked for."""
+        told = {
             "kernel": self.kernel,
             "gpu": self.gpu,
             "problem": plain(self.problem),
@@ -56,6 +67,7 @@ class Ranking:
             "top": [prediction.to_json() for prediction in self.top],
             "notes": list(self.notes),
         }
+        return told if self.best.residual is None else told | {"order": self.order.value}
 
 
 @dataclass(slots=True)
@@ -123,6 +135,7 @@ def rank_under(
     top: int = 10,
     advance: Advance = no_progress,
     refine: int = REFINED_CANDIDATES,
+    order: Order = Order.PREDICTED,
 ) -> Ranking:
     """Rank the whole space of the problem's family.
 
@@ -137,6 +150,9 @@ def rank_under(
         if fidelity is Fidelity.ANALYTIC:
             raise InputError(f"{family.name} has no closed forms: fidelity {fidelity.value!r} is not to be had")
         fidelity = Fidelity.SIMULATED
+    require_residual(family.name, under, fidelity)
+    if order is Order.CORRECTED and under.residual is None:
+        raise InputError(f"order {order.value!r} needs a residual: the file that perfmodel fit --residual wrote")
     found = survey(family, problem, under, size)
     if not found.best:
         most = max(found.rejected, key=found.rejected.__getitem__, default="")
@@ -146,7 +162,7 @@ def rank_under(
         )
     notes: list[str] = []
     if fidelity is Fidelity.ANALYTIC:
-        best, _ = _fastest(*_joined(found.best), top)
+        best, _ = _fastest(*_joined(found.best), top if order is Order.PREDICTED else size)
         evaluation = evaluate_under(family, problem, best, under)
         predictions = _predictions(family, problem, evaluation, under, fidelity, None)
     else:
@@ -157,6 +173,8 @@ def rank_under(
         predictions = _refined(family, problem, finalists, under, fidelity, advance, notes)
     if not predictions:
         raise InfeasibleError(f"none of the best configurations of {family.name} compiles and fits: {notes[0]}")
+    if order is Order.CORRECTED:
+        predictions.sort(key=_corrected_s)
     return Ranking(
         kernel=family.name,
         gpu=under.gpu.id,
@@ -166,7 +184,35 @@ def rank_under(
         rejected=dict(found.rejected.most_common()),
         top=tuple(predictions[:top]),
         notes=tuple(notes),
+        order=order,
     )
+
+
+def best_with(problem: Any, fields: Mapping[str, Any], under: Conditions) -> Any | None:
+    """The analytic best of the configurations that have these values, None where none of them can run.
+
+    >>> from perfmodel import Conv1d
+    >>> from perfmodel.conditions import conditions
+    >>> from perfmodel.families.conv1d import Variant
+    >>> best_with(Conv1d(in_channels=64, out_channels=64, length=8), {"variant": Variant.NAIVE}, conditions("h200"))
+    Conv1dConfiguration(variant=<Variant.NAIVE: 'naive'>, channels_per_thread=None)
+    """
+    family = family_of(problem)
+    best, least = None, math.inf
+    for batch in family.space(problem, under.gpu).chunks():
+        codes = {name: encode(batch.configuration_type, name, value) for name, value in fields.items()}
+        having = np.logical_and.reduce([batch[name] == code for name, code in codes.items()])
+        if not np.any(having):
+            continue
+        found = evaluate_under(family, problem, batch.take(np.broadcast_to(having, len(batch))), under)
+        index = int(np.argmin(found.seconds))
+        if found.seconds[index] < least:
+            best, least = found.batch.configuration(index), float(found.seconds[index])
+    return best
+
+
+def _corrected_s(prediction: Prediction) -> float:
+    return math.inf if prediction.residual is None else prediction.residual.corrected_s
 
 
 def _refined(
@@ -206,8 +252,11 @@ def _predictions(
     facts: list[Facts] | None,
 ) -> list[Prediction]:
     order = np.argsort(evaluation.seconds, kind="stable")
+    residuals = corrections(evaluation, under, fidelity, facts)
     return [
-        prediction_at(family, problem, evaluation, i, under, fidelity, None if facts is None else facts[i])
+        prediction_at(
+            family, problem, evaluation, i, under, fidelity, None if facts is None else facts[i], residuals[i]
+        )
         for i in order.tolist()
         if np.isfinite(evaluation.seconds[i])
     ]

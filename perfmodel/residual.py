@@ -1,14 +1,19 @@
 """What the physical model leaves unexplained on one GPU, learned from a user's own runs; off unless asked for.
 
-A Gaussian process (scikit-learn, extra ``learn``) over physical features of a launch: shares of the terms, occupancy,
-registers, waves, instructions of a warp. What was learned is numbers in a JSON file; to predict needs NumPy alone.
+A Gaussian process over physical features of a launch: shares of the terms, occupancy, registers, waves, instructions of a
+warp. What was learned is numbers in a JSON file; to predict needs NumPy alone, to learn ``residual_learning``.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
-import warnings
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from enum import Enum
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InputError
-from .measured_runs import MeasuredRuns
-from .time.coefficients import Coefficients
+from .gpu import Gpu
+from .prediction import Corrected, Fidelity
+from .records.schema import L2State
+from .time.coefficients import COEFFICIENT_NAMES, Coefficients
 from .time.combine import LIMITER_NAMES, launch_seconds
-from .time.fitting import Fit, FitSet
+from .work import Work
 
 Floats = NDArray[np.float64]
 
-SCHEMA = "perfmodel residual 1"
-LEAST_RUNS = 20
-MOST_RUNS = 1500
-"""Runs beyond which learning, cubic in their number, would take minutes; more are thinned evenly."""
-SMOOTHNESS = 0.5
-"""Order of the Matérn kernel: registers and residency jump from one configuration to the next."""
+SCHEMA = "perfmodel residual 2"
+LEAST_SIMILARITY = 0.5
+"""Correlation with the nearest training run below which the errors of those runs say nothing of a launch."""
 
 _COUNTS = (
     "warp_instructions",
@@ -53,19 +57,81 @@ FEATURE_NAMES: tuple[str, ...] = (
     "wavefronts of a shared store",
     "sectors of a global load",
     "part of multiply-adds",
+    "part of read-only loads",
 )
+CHOICES: tuple[str, ...] = ("part of read-only loads",)
+"""Features that are 0 or 1 for most kernels: learned from as they are, so that a rare choice counts no more than a common one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Launches:
+    """n launches on one GPU as the learner sees them: their work, resident blocks, registers and code; arrays ``(n,)``."""
+
+    gpu: Gpu
+    work: Work
+    blocks_per_sm: Any
+    registers: NDArray[Any]
+    code_bytes: NDArray[np.int64]
+
+    def seconds(self, coefficients: Coefficients) -> Floats:
+        """By the physical model, shape ``(n,)``."""
+        return launch_seconds(self.work, self.blocks_per_sm, self.gpu, coefficients)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What was learned from: so many runs of one kernel on one GPU under one condition, told at one fidelity.
+
+    ``model`` is ``model_version`` of that day, ``sha256`` the hash of the file of the runs.
+    """
+
+    kernel: str
+    gpu: str
+    sm_clock_hz: float
+    l2: L2State
+    fidelity: Fidelity
+    model: str
+    runs: int
+    sha256: str
+
+    def require(self, kernel: str, gpu: Gpu, l2: L2State, fidelity: Fidelity) -> None:
+        """Nothing where the errors that were learned are those of the prediction asked for.
+
+        Raises:
+            InputError: They are not; the text names what differs.
+        """
+        pairs = (
+            ("for", self.kernel, kernel),
+            ("on", self.gpu, gpu.id),
+            ("at an SM clock of", _mhz(self.sm_clock_hz), _mhz(gpu.boost_clock_hz)),
+            ("for an L2 that is", self.l2.value, l2.value),
+            ("at fidelity", self.fidelity.value, fidelity.value),
+        )
+        for word, known, asked in pairs:
+            if known != asked:
+                raise InputError(f"the residual was learned {word} {known}, not {word} {asked}")
+        if self.model != model_version(gpu):
+            raise InputError(
+                f"the residual was learned with another version of the time model or of the data of {gpu.id}; learn it again "
+                "(perfmodel fit --residual)"
+            )
+
+
+def _mhz(clock_hz: float) -> str:
+    return f"{clock_hz / 1e6:,.0f} MHz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Residual:
-    """log(measured / predicted) as a function of ``FEATURE_NAMES``, for one GPU and one set of coefficients.
+    """log(measured / predicted) as a function of ``FEATURE_NAMES``, for one ``origin`` and one set of coefficients.
 
     ``centre`` and ``spread`` (shape ``(k,)``) standardise the features, ``known`` (shape ``(m, k)``) are the standardised
     features of the training runs, ``weights`` (shape ``(m,)``) what each contributes at distance 0; ``mean`` is the
-    prediction far from all of them and holds the clock's scale.
+    prediction far from all of them and holds the clock's scale. ``log_error_90`` is what 90 % of the training runs were
+    within when their launch shape was held out.
     """
 
-    gpu: str
+    origin: Origin
     coefficients: Coefficients
     centre: Floats
     spread: Floats
@@ -73,36 +139,77 @@ class Residual:
     weights: Floats
     length: float
     mean: float
+    log_error_90: float
 
     def log_correction(self, features: Floats) -> Floats:
         """What to add to the logarithm of the predicted time, shape ``(n,)`` for features of shape ``(n, k)``."""
+        return np.asarray(self.mean + self._correlations(features) @ self.weights)
+
+    def _correlations(self, features: Floats) -> Floats:
+        """Of the error of each launch with that of each training run, shape ``(n, m)``."""
         scaled = (features - self.centre) / self.spread
         square = (scaled**2).sum(axis=1)[:, None] + (self.known**2).sum(axis=1)[None, :] - 2 * scaled @ self.known.T
-        return np.asarray(self.mean + np.exp(-np.sqrt(np.maximum(square, 0.0)) / self.length) @ self.weights)
+        return np.asarray(np.exp(-np.sqrt(np.maximum(square, 0.0)) / self.length))
+
+    def seconds(self, launches: Launches) -> Floats:
+        """By the physical model with its own coefficients and what was learned of its errors, shape ``(n,)``."""
+        correction = self.log_correction(features(launches, self.coefficients))
+        return np.asarray(launches.seconds(self.coefficients) * np.exp(correction))
+
+    def similarity(self, features: Floats) -> Floats:
+        """Correlation of each launch's error with that of the most similar training run, 0 … 1, shape ``(n,)``."""
+        return np.asarray(self._correlations(features).max(axis=1))
+
+    def corrected(self, launches: Launches, predicted_s: Floats) -> list[Corrected]:
+        """What is told beside each prediction, which may come from other coefficients."""
+        told = features(launches, self.coefficients)
+        corrected = launches.seconds(self.coefficients) * np.exp(self.log_correction(told))
+        rows = zip(corrected.tolist(), predicted_s.tolist(), self.similarity(told).tolist(), strict=True)
+        width = math.exp(self.log_error_90)
+        return [
+            Corrected(
+                factor=seconds / predicted,
+                corrected_s=seconds,
+                interval_s=(seconds / width, seconds * width) if similarity >= LEAST_SIMILARITY else None,
+                similarity=similarity,
+                evidence=f"{self.origin.runs} runs on {self.origin.gpu}",
+            )
+            for seconds, predicted, similarity in rows
+        ]
 
 
-def features(data: MeasuredRuns, coefficients: Coefficients) -> Floats:
-    """Physical features of every run, shape ``(n, len(FEATURE_NAMES))``; what was measured is not among them."""
-    runs, count = data.runs, len(data)
-    seconds, terms = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, coefficients)
-    launch, counts = runs.work.launch, runs.work.counts
+@functools.cache
+def model_version(gpu: Gpu) -> str:
+    """Hash of the time model and of the GPU's data, so that errors of another model are never taken for those of this one."""
+    digest = hashlib.sha256(repr(gpu).encode())
+    for path in sorted(Path(str(files("perfmodel.time"))).rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def features(launches: Launches, coefficients: Coefficients) -> Floats:
+    """Physical features of every launch, shape ``(n, len(FEATURE_NAMES))``."""
+    work, gpu, count = launches.work, launches.gpu, len(launches.registers)
+    seconds, terms = launch_seconds(work, launches.blocks_per_sm, gpu, coefficients)
+    launch, counts = work.launch, work.counts
     warps = np.maximum(np.asarray(launch.blocks, np.float64) * launch.warps_per_block, 1)
     columns = [np.asarray(getattr(terms, name)) / seconds for name in LIMITER_NAMES]
     columns += [np.log1p(getattr(counts, name) / warps) for name in _COUNTS]
-    resident = np.maximum(runs.blocks_per_sm, 1)
+    resident = np.maximum(launches.blocks_per_sm, 1)
     columns += [
         np.log(resident),
         np.log(launch.warps_per_block),
         np.log(launch.block_x),
         np.log(np.asarray(launch.block_y) * launch.block_z),
-        np.log(launch.blocks / (runs.gpu.sm_count * resident)),
-        data.registers / 64.0,
-        np.log1p(data.code_bytes / 1024.0),
-        np.log(np.maximum(runs.work.global_round_trips, 1)),
+        np.log(launch.blocks / (gpu.sm_count * resident)),
+        launches.registers / 64.0,
+        np.log1p(launches.code_bytes / 1024.0),
+        np.log(np.maximum(work.global_round_trips, 1)),
         _ratio(counts.shared_load_wavefronts, counts.shared_load_requests),
         _ratio(counts.shared_store_wavefronts, counts.shared_store_requests),
         _ratio(counts.global_load_sectors, counts.global_load_requests),
         _ratio(counts.fp32_fma, counts.warp_instructions),
+        work.read_only_share,
     ]
     return np.stack([np.broadcast_to(np.asarray(column, np.float64), count) for column in columns], axis=1)
 
@@ -111,88 +218,76 @@ def _ratio(value: Any, by: Any) -> Floats:
     return np.asarray(value / np.maximum(by, 1.0), np.float64)
 
 
-def learn(data: MeasuredRuns, trained: Fit) -> Residual:
-    """Learn what a fit leaves of the runs.
-
-    Raises:
-        InputError: The extra ``learn`` is not installed, or there are fewer than ``LEAST_RUNS`` runs.
-    """
-    try:
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.gaussian_process import GaussianProcessRegressor
-        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
-    except ImportError as error:
-        raise InputError("learning a residual needs the extra `learn`: pip install perfmodel[learn]") from error
-    if len(data) < LEAST_RUNS:
-        raise InputError(f"{data.runs.name}: {len(data)} runs; a residual is learned from at least {LEAST_RUNS}")
-    rows = np.unique(np.linspace(0, len(data) - 1, min(len(data), MOST_RUNS)).round().astype(np.intp))
-    coefficients = trained.coefficients_for(data.runs.gpu)
-    known, ratios = features(data, coefficients)[rows], _log_ratios(data.runs, coefficients)[rows]
-    centre, spread = known.mean(axis=0), known.std(axis=0)
-    spread = np.where(spread > 1e-9, spread, 1.0)
-    known, mean, unit = (known - centre) / spread, float(ratios.mean()), max(float(ratios.std()), 1e-9)
-    kernel = ConstantKernel(1.0) * Matern(5.0, nu=SMOOTHNESS, length_scale_bounds=(0.1, 1e4)) + WhiteKernel(0.1)
-    process = GaussianProcessRegressor(kernel)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a bound is an answer: no structure, or no noise
-        process.fit(known, (ratios - mean) / unit)
-    smooth = process.kernel_.k1
-    return Residual(
-        gpu=data.runs.gpu.id,
-        coefficients=coefficients,
-        centre=centre,
-        spread=spread,
-        known=known,
-        weights=np.asarray(process.alpha_, np.float64) * float(smooth.k1.constant_value) * unit,
-        length=float(smooth.k2.length_scale),
-        mean=mean,
-    )
-
-
-def _log_ratios(runs: FitSet, coefficients: Coefficients) -> Floats:
-    seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, coefficients)
-    return np.asarray(np.log(runs.seconds / seconds))
-
-
-def corrected_s(data: MeasuredRuns, residual: Residual) -> Floats:
-    """Seconds by the physical model and what was learned of its errors, shape ``(n,)``."""
-    if data.runs.gpu.id != residual.gpu:
-        raise InputError(f"the residual was learned on {residual.gpu}, not on {data.runs.gpu.id}")
-    seconds, _ = launch_seconds(data.runs.work, data.runs.blocks_per_sm, data.runs.gpu, residual.coefficients)
-    return np.asarray(seconds * np.exp(residual.log_correction(features(data, residual.coefficients))))
-
-
 def write_residual(residual: Residual, path: Path) -> None:
     """Write what was learned as JSON: numbers and names, nothing that a reader would execute."""
     content: dict[str, Any] = {"schema": SCHEMA, "features": list(FEATURE_NAMES)}
-    for field in fields(Residual):
-        value = getattr(residual, field.name)
-        content[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
-    content["coefficients"] = asdict(residual.coefficients)
-    path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    origin = {
+        name: value.value if isinstance(value, Enum) else value for name, value in asdict(residual.origin).items()
+    }
+    content |= {"origin": origin, "coefficients": asdict(residual.coefficients)}
+    content |= {name: getattr(residual, name).tolist() for name in _ARRAYS}
+    content |= {name: getattr(residual, name) for name in _NUMBERS}
+    try:
+        path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"residual {path}: {error}") from error
 
 
 def read_residual(path: Path) -> Residual:
     """What was learned, from its file.
 
     Raises:
-        InputError: The file cannot be read, or was written by another version of the model.
+        InputError: The file cannot be read, is damaged, or was written by another version.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-            raise InputError(f"{path}: not a residual that this version can read (schema {SCHEMA!r})")
-        if content["features"] != list(FEATURE_NAMES):
-            raise InputError(f"{path}: learned for other features than this version has; learn it again")
-        arrays = {name: np.array(content[name], np.float64) for name in ("centre", "spread", "known", "weights")}
-        return Residual(
-            gpu=str(content["gpu"]),
-            coefficients=Coefficients(**content["coefficients"]),
-            length=float(content["length"]),
-            mean=float(content["mean"]),
-            **arrays,
-        )
-    except InputError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a residual: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise InputError(f"{path}: not a residual that this version can read (schema {SCHEMA!r}); learn it again")
+    if content.get("features") != list(FEATURE_NAMES):
+        raise InputError(f"{path}: learned for other features than this version has; learn it again")
+    try:
+        return _residual(content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: not a residual: damaged at {' '.join(str(error).split())}") from error
+
+
+_ARRAYS = ("centre", "spread", "known", "weights")
+_NUMBERS = ("length", "mean", "log_error_90")
+
+
+def _residual(content: Mapping[str, Any]) -> Residual:
+    """The record of a file's content; raises what a missing or odd entry raises."""
+    arrays = {name: _array(name, content[name]) for name in _ARRAYS}
+    runs, width = len(arrays["weights"]), len(FEATURE_NAMES)
+    shapes = {"centre": (width,), "spread": (width,), "known": (runs, width), "weights": (runs,)}
+    for name, array in arrays.items():
+        if array.shape != shapes[name]:
+            raise ValueError(f"{name}: {shapes[name]} numbers are needed, not {array.shape}")
+    numbers = {name: _finite(name, content[name]) for name in _NUMBERS}
+    if numbers["length"] <= 0 or numbers["log_error_90"] < 0 or (arrays["spread"] <= 0).any():
+        raise ValueError("length, log_error_90, spread: positive numbers are needed")
+    coefficients = {name: _finite(name, content["coefficients"][name]) for name in COEFFICIENT_NAMES}
+    values: dict[str, Any] = arrays | numbers
+    return Residual(origin=_origin(content["origin"]), coefficients=Coefficients(**coefficients), **values)
+
+
+def _array(name: str, value: Any) -> Floats:
+    array = np.array(value, np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name}: finite numbers are needed")
+    return array
+
+
+def _origin(content: Mapping[str, Any]) -> Origin:
+    values = {field.name: content[field.name] for field in fields(Origin)}
+    values |= {"l2": L2State(values["l2"]), "fidelity": Fidelity(values["fidelity"])}
+    values |= {"sm_clock_hz": _finite("sm_clock_hz", values["sm_clock_hz"]), "runs": int(values["runs"])}
+    return Origin(**values)
+
+
+def _finite(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name}: a finite number is needed, not {value!r}")
+    return float(value)

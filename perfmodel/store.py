@@ -23,15 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compiler import CompileRequest, Resources, content_key
-from .counts import AUXILIARY_COUNTS, COUNT_NAMES, Counts
+from .counts import COUNT_NAMES, Counts
 from .errors import InputError
-from .facts import CACHE_COUNTS, Facts
+from .facts import CACHE_COUNTS, COPY_READ_COUNTS, Facts
 from .prediction import plain
 
 KEY_CHARACTERS = 24
 RESOURCE_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Resources))
-STORED_COUNTS: tuple[str, ...] = tuple(name for name in COUNT_NAMES if name not in (*CACHE_COUNTS, *AUXILIARY_COUNTS))
-SERIAL_NAMES: tuple[str, ...] = ("global_round_trips", "independent_chains", "warp_cycles")
+CLOSED_COUNTS = ("l2_instruction_sectors", *COPY_READ_COUNTS)
+"""Counts that a closed form gives, or none, beside those of caches."""
+STORED_COUNTS: tuple[str, ...] = tuple(name for name in COUNT_NAMES if name not in (*CACHE_COUNTS, *CLOSED_COUNTS))
+SERIAL_NAMES: tuple[str, ...] = ("global_round_trips", "independent_chains", "warp_cycles", "longest_warp_instructions")
 """Facts about single warps, NaN where they are not known."""
 _COLUMNS = (*RESOURCE_NAMES, *STORED_COUNTS, "loop_code_bytes", *SERIAL_NAMES)
 
@@ -63,6 +65,7 @@ class CountsStore:
             global_round_trips=serial["global_round_trips"],
             independent_chains=serial["independent_chains"],
             warp_cycles=serial["warp_cycles"],
+            longest_warp_instructions=serial["longest_warp_instructions"],
         )
 
 

@@ -20,13 +20,18 @@ from .prediction import Fidelity
 from .records import Measurements
 from .records.agreement import CountAgreement, count_agreement
 from .records.metrics import measured_counts
+from .time.combine import limiters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prophecy:
-    """What the model says of every measured row: seconds (infinite where it cannot run), counts, registers, exactness."""
+    """What the model says of every measured row: seconds (infinite where it cannot run), counts, registers, exactness.
+
+    ``limiters`` are indices into ``LIMITER_NAMES``, of no meaning where a row cannot run.
+    """
 
     seconds: NDArray[np.float64]
+    limiters: NDArray[np.int64]
     counts: Counts
     registers: NDArray[np.int32]
     known: NDArray[np.bool_]
@@ -61,9 +66,12 @@ def prophecy(
     under: Conditions,
     fidelity: Fidelity,
     advance: Advance = no_progress,
+    *,
+    stored_only: bool = False,
 ) -> Prophecy:
-    """Predict every row of a file of measurements, problem by problem."""
+    """Predict every row of a file of measurements, problem by problem; with ``stored_only`` nothing is compiled."""
     count = len(measurements)
+    limiter = np.zeros(count, np.int64)
     seconds, registers = np.full(count, np.inf), np.zeros(count, np.int32)
     known, stand_in = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     columns = {name: np.zeros(count) for name in COUNT_NAMES}
@@ -72,7 +80,14 @@ def prophecy(
         batch, facts = measurements.batch.take(rows), None
         if fidelity is not Fidelity.ANALYTIC:
             outcomes = gather_facts(
-                family, problem, batch, under.gpu, fidelity=fidelity, equivalents=True, advance=advance
+                family,
+                problem,
+                batch,
+                under.gpu,
+                fidelity=fidelity,
+                equivalents=True,
+                stored_only=stored_only,
+                advance=advance,
             )
             found = np.array([isinstance(outcome, Facts) for outcome in outcomes])
             facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
@@ -82,9 +97,17 @@ def prophecy(
             continue
         evaluation = evaluate_under(family, problem, batch, under, facts)
         seconds[rows], registers[rows], known[rows] = evaluation.seconds, evaluation.registers, True
+        limiter[rows] = limiters(evaluation.terms)
         for name, column in columns.items():
             column[rows] = getattr(evaluation.work.counts, name)
-    return Prophecy(seconds=seconds, counts=Counts(**columns), registers=registers, known=known, stand_in=stand_in)
+    return Prophecy(
+        seconds=seconds,
+        limiters=limiter,
+        counts=Counts(**columns),
+        registers=registers,
+        known=known,
+        stand_in=stand_in,
+    )
 
 
 def validate_under(
@@ -94,8 +117,12 @@ def validate_under(
     fidelity: Fidelity = Fidelity.COMPILED,
     advance: Advance = no_progress,
 ) -> Validation:
+    """Predict the rows of a file and set that against what was measured; ``InputError`` as in ``validation_of``."""
+    return validation_of(measurements, prophecy(family, measurements, under, fidelity, advance), under, fidelity)
+
+
+def validation_of(measurements: Measurements, told: Prophecy, under: Conditions, fidelity: Fidelity) -> Validation:
     """Set predictions against measurements; at least two rows must have run and be predictable."""
-    told = prophecy(family, measurements, under, fidelity, advance)
     usable = measurements.ran & np.isfinite(told.seconds)
     if usable.sum() < 2:
         raise InputError(f"{measurements.path}: {int(usable.sum())} rows can be compared; at least 2 are needed")
@@ -103,7 +130,7 @@ def validate_under(
     rows = np.flatnonzero(usable)
     counted = Counts(**{name: value[rows] for name, value in told.counts.items()})
     return Validation(
-        kernel=family.name,
+        kernel=measurements.family_name,
         gpu=under.gpu.id,
         fidelity=fidelity,
         rejected=rejected,

@@ -15,7 +15,7 @@ from ..compiler import CompiledKernel
 from ..conditions import Conditions, conditions
 from ..definitions import MAX_GRID_X, MAX_GRID_YZ
 from ..errors import InfeasibleError, InputError
-from ..facts import Facts
+from ..facts import Facts, or_nan
 from ..gpu import Gpu
 from ..launch import Buffer, KernelCall, Launch
 from ..occupancy import Limiter, limit_text, occupancy
@@ -248,15 +248,14 @@ def _corners_and_middle(grid: Index3) -> NDArray[np.int64]:
 
 def work_of(launch: Launch, facts: Facts) -> Work:
     """What the time model takes of one executed launch."""
-    trips = facts.global_round_trips
-    chains = facts.independent_chains
     return Work(
         launch=launch,
         counts=facts.counts,
-        global_round_trips=0.0 if trips is None else trips,
-        independent_chains=1.0 if chains is None else chains,
+        global_round_trips=facts.global_round_trips or 0.0,
+        independent_chains=facts.independent_chains or 1.0,
         loop_code_bytes=facts.loop_code_bytes,
-        warp_cycles=np.nan if facts.warp_cycles is None else facts.warp_cycles,
+        warp_cycles=or_nan(facts.warp_cycles),
+        longest_warp_instructions=or_nan(facts.longest_warp_instructions),
     )
 
 
@@ -291,7 +290,7 @@ def predicted(
         counts=work.counts,
         time=TimePrediction(
             predicted_s=seconds,
-            interval_s=under.calibration.interval_s(seconds),
+            interval_s=under.calibration.for_kernel(None).interval_s(seconds),
             limiter=LIMITER_NAMES[int(limiters(terms)[0])],
             evidence=under.calibration.evidence.value,
             terms=terms,

@@ -81,7 +81,7 @@ def launch_facts(
     slowest = slowest_warp(compiled, module, launch, call, effort.budget)
     facts = replace(
         with_serial(base, slowest),
-        global_round_trips=slowest.round_trips,
+        global_round_trips=slowest.round_trips + slowest.copy_round_trips,
         counts=with_hierarchy(counts, caches),
         hierarchy=True,
         notes=(*base.notes, *caches.notes),

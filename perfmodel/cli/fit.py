@@ -54,7 +54,8 @@ def fit(
     data = runs_of(pairs, one_of(Fidelity, "--fidelity", fidelity))
     found = calibrate(data, seed=seed)
     if residual is not None:
-        from ..residual import learn, write_residual
+        from ..residual import write_residual
+        from ..residual_learning import learn
 
         write_residual(learn(data[0], found.fit), residual)
     output.write_text(calibration_text(found), encoding="utf-8")

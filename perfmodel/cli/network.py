@@ -59,6 +59,8 @@ def _load(name: str, batch: int | None, input_shape: str | None) -> Any:
     from ..networks.importer_torch import import_torch, load_torch_module
     from ..networks.library import load_network
 
+    if input_shape is not None and ".py:" not in name:
+        raise InputError(f"--input-shape {input_shape!r} goes with a PyTorch module, FILE.py:MODULE, only")
     if name.endswith(".onnx"):
         return import_onnx(name, batch)
     if ".py:" in name:
@@ -67,7 +69,10 @@ def _load(name: str, batch: int | None, input_shape: str | None) -> Any:
         sizes = input_shape.split(",")
         if not all(size.strip().isdigit() for size in sizes):
             raise InputError(f"--input-shape {input_shape!r} must be positive integers such as 1,3,224,224")
-        return import_torch(load_torch_module(name), [int(size) for size in sizes], name)
+        shape = [int(size) for size in sizes]
+        if batch not in (None, shape[0]):
+            raise InputError(f"--batch {batch}, but --input-shape {input_shape!r} begins with a batch of {shape[0]}")
+        return import_torch(load_torch_module(name), shape, name)
     return load_network(name, 1 if batch is None else batch)
 
 

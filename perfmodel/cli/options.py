@@ -46,8 +46,19 @@ CalibrationOption = Annotated[
     typer.Option("--calibration", metavar="FILE.toml", help="Coefficients of your own, made by `perfmodel fit`."),
 ]
 
+ResidualOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--residual",
+        metavar="FILE.json",
+        help="Also show what `perfmodel fit --residual` learned; the model's own time stays as it is.",
+    ),
+]
 
-def conditions_from(gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Path | None) -> Conditions:
+
+def conditions_from(
+    gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Path | None, residual: Path | None = None
+) -> Conditions:
     """The conditions that the common options describe."""
     from ..conditions import conditions
     from ..records.schema import L2State
@@ -57,6 +68,7 @@ def conditions_from(gpu: str, sm_clock_mhz: float | None, l2: str, calibration: 
         sm_clock_mhz=sm_clock_mhz,
         l2=one_of(L2State, "--l2", l2),
         calibration=None if calibration is None else str(calibration),
+        residual=residual,
     )
 
 
@@ -115,18 +127,22 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
 
 def configuration_from(configuration_type: type, base: Any, given: Mapping[str, str]) -> Any:
     """The configuration with the given fields set, the others from ``base`` (or their defaults where it is None)."""
-    hints = get_type_hints(configuration_type)
     values: dict[str, Any] = {}
     for field in fields(configuration_type):
         if base is not None:
             values[field.name] = getattr(base, field.name)
         elif field.default is not MISSING:
             values[field.name] = field.default
+    return configuration_type(**values | field_values(configuration_type, given))
+
+
+def field_values(configuration_type: type, given: Mapping[str, str]) -> dict[str, Any]:
+    """The values of the given fields, read from their texts."""
+    hints = get_type_hints(configuration_type)
     for name, text in given.items():
         if name not in hints:
             raise InputError(f"--set {name}={text}: {name!r} is no field; the fields are {', '.join(hints)}")
-        values[name] = parse_value(f"--set {name}", hints[name], text)
-    return configuration_type(**values)
+    return {name: parse_value(f"--set {name}", hints[name], text) for name, text in given.items()}
 
 
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}

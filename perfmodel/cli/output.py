@@ -48,6 +48,15 @@ def time_text(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
+def interval_text(bounds: tuple[float, float] | None) -> str:
+    """Both ends of an interval of durations; a dash where there is none.
+
+    >>> interval_text((2.5e-6, 3e-6)), interval_text(None)
+    ('2.50 µs … 3.00 µs', '–')
+    """
+    return "–" if bounds is None else f"{time_text(bounds[0])} … {time_text(bounds[1])}"
+
+
 def count_text(value: float) -> str:
     """A large number as people read it.
 

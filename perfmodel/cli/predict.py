@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,12 +16,17 @@ from .options import (
     GpuOption,
     JsonOption,
     L2Option,
+    ResidualOption,
     conditions_from,
     configuration_from,
+    field_values,
     problem_from,
     settings,
 )
-from .output import count_text, print_json, print_table, progress_bar, time_text
+from .output import count_text, interval_text, print_json, print_table, progress_bar, time_text
+
+if TYPE_CHECKING:
+    from ..prediction import Corrected
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +45,7 @@ def predict(
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
     calibration: CalibrationOption = None,
+    residual: ResidualOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict one configuration of FAMILY and explain its time; fields not set are those of the analytic best."""
@@ -50,7 +57,7 @@ def predict(
     chosen = family(family_name)
     problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
+    under = conditions_from(gpu, sm_clock_mhz, l2, calibration, residual)
     fields = settings(given or [])
     base = _base(chosen, problem, under, fields)
     configuration = configuration_from(chosen.configuration_type, base, fields)
@@ -64,18 +71,28 @@ def predict(
 
 
 def _base(chosen: Any, problem: Any, under: Any, given: dict[str, str]) -> Any:
-    """The analytic best where a field is left open, so that every field has a sensible value."""
+    """The analytic best where a field is left open, so that every field has a sensible value beside those given."""
     from ..prediction import Fidelity
-    from ..ranking import rank_under
+    from ..ranking import best_with, rank_under
 
     if set(chosen.configuration_type.__dataclass_fields__) <= set(given):
         return None
-    return rank_under(problem, under, Fidelity.ANALYTIC, 1).best.configuration
+    own = replace(under, residual=None)
+    fields = field_values(chosen.configuration_type, given)
+    return best_with(problem, fields, own) or rank_under(problem, own, Fidelity.ANALYTIC, 1).best.configuration
 
 
 def _change_json(change: Any) -> dict[str, Any]:
     value = getattr(change.value, "value", change.value)
     return {"field": change.field, "value": value, "time_ratio": change.ratio, "rejected": change.rejection}
+
+
+def _residual_text(found: Corrected) -> str:
+    within = "no interval" if found.interval_s is None else f"90 % within {interval_text(found.interval_s)}"
+    return (
+        f"corrected {time_text(found.corrected_s)} (predicted × {found.factor:.3f}), {within} (residual of {found.evidence}; "
+        f"similarity to the nearest {found.similarity:.2f})"
+    )
 
 
 def _print(prediction: Any, changes: Any, gpu: Any) -> None:
@@ -93,6 +110,8 @@ def _print(prediction: Any, changes: Any, gpu: Any) -> None:
         else f", 90 % within {time_text(time.interval_s[0])} … {time_text(time.interval_s[1])}"
     )
     typer.echo(f"predicted {time_text(time.predicted_s)}{bounds} ({time.evidence}; {prediction.fidelity.value})")
+    if prediction.residual is not None:
+        typer.echo(_residual_text(prediction.residual))
     typer.echo(f"limited by {limiter_text(time.limiter)}")
     roofs = headroom(prediction, gpu)
     typer.echo(f"of the roofs: FP32 {roofs.fp32:.0%}, L2 {roofs.l2:.0%}, DRAM {roofs.dram:.0%}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,12 +15,17 @@ from .options import (
     GpuOption,
     JsonOption,
     L2Option,
+    ResidualOption,
     SourceArgument,
     SpaceOption,
     conditions_from,
     source_problem,
 )
-from .output import note, print_json, print_table, progress_bar, time_text
+from .output import interval_text, note, print_json, print_table, progress_bar, time_text
+
+if TYPE_CHECKING:
+    from ..prediction import Corrected
+    from ..ranking import Ranking
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +44,10 @@ def rank(
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
     calibration: CalibrationOption = None,
+    residual: ResidualOption = None,
+    order: Annotated[
+        str, typer.Option("--order", metavar="predicted|corrected", help="Sort by the model's time, or the residual's.")
+    ] = "predicted",
     as_json: JsonOption = False,
 ) -> None:
     """Rank the configurations of FAMILY for a problem, fastest first.
@@ -46,13 +55,14 @@ def rank(
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
     """
     from ..prediction import Fidelity
-    from ..ranking import rank_under
+    from ..ranking import Order, rank_under
 
     problem = source_problem(family_name, space, context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
+    sorted_by = one_of(Order, "--order", order)
+    under = conditions_from(gpu, sm_clock_mhz, l2, calibration, residual)
     with progress_bar(f"{depth.value} candidates", None) as advance:
-        ranking = rank_under(problem, under, depth, top, advance, refine)
+        ranking = rank_under(problem, under, depth, top, advance, refine, sorted_by)
     for text in ranking.notes:
         note(text)
     if as_json:
@@ -61,8 +71,7 @@ def rank(
     _print(ranking)
 
 
-def _print(ranking: Any) -> None:
-    from ..explanation import why_first
+def _print(ranking: Ranking) -> None:
     from ..prediction import plain
 
     problem = " ".join(f"{name}={value}" for name, value in plain(ranking.problem).items())
@@ -71,10 +80,11 @@ def _print(ranking: Any) -> None:
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in ranking.rejected.items())
     typer.echo(f"{ranking.candidates:,} candidates, {refused:,} rejected{f' ({reasons})' if reasons else ''}")
     fields = list(plain(ranking.best.configuration))
-    columns = ("#", *fields, "regs", "blocks/SM", "occupancy", "predicted", "90 % interval", "limiter", "counts")
+    residual = ("corrected", "its 90 % interval") if ranking.best.residual is not None else ()
+    times = ("predicted", "90 % interval", *residual)
+    columns = ("#", *fields, "regs", "blocks/SM", "occupancy", *times, "limiter", "counts")
     rows = []
     for place, found in enumerate(ranking.top, 1):
-        bounds = found.time.interval_s
         rows.append(
             (
                 place,
@@ -83,10 +93,28 @@ def _print(ranking: Any) -> None:
                 found.occupancy.blocks_per_sm,
                 f"{found.occupancy.fraction:.0%}",
                 time_text(found.time.predicted_s),
-                "–" if bounds is None else f"{time_text(bounds[0])} … {time_text(bounds[1])}",
+                interval_text(found.time.interval_s),
+                *_corrected(found.residual),
                 found.time.limiter,
                 "exact" if found.exact else "estimated",
             )
         )
-    print_table(f"best by predicted time ({ranking.fidelity.value}, {ranking.best.time.evidence})", columns, rows)
-    typer.echo(why_first(ranking.top))
+    learned = "" if ranking.best.residual is None else f"; corrected by {ranking.best.residual.evidence}"
+    title = f"best by {ranking.order.value} time ({ranking.fidelity.value}, {ranking.best.time.evidence}{learned})"
+    print_table(title, columns, rows)
+    typer.echo(_why(ranking))
+
+
+def _corrected(residual: Corrected | None) -> tuple[str, ...]:
+    return () if residual is None else (time_text(residual.corrected_s), interval_text(residual.interval_s))
+
+
+def _why(ranking: Ranking) -> str:
+    """What the model's terms say; of an order that is not the model's they say nothing."""
+    from ..explanation import why_first
+    from ..ranking import Order
+
+    if ranking.order is Order.PREDICTED:
+        return why_first(ranking.top)
+    times = [found.time.predicted_s for found in ranking.top]
+    return f"the first is number {1 + sum(time < times[0] for time in times)} of these by the model's own time"

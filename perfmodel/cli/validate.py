@@ -139,7 +139,8 @@ def _learned(chosen: Any, under: Any, path: Path, depth: Any, choice: _Choice, r
     from ..accuracy import accuracy
     from ..measured_runs import measured_runs
     from ..records import read_measurements
-    from ..residual import corrected_s, read_residual
+    from ..residual import read_residual
+    from ..residual_learning import corrected_s
 
     known = read_residual(residual)
     data = measured_runs(under.gpu.id, chosen, read_measurements(path, chosen, under.l2).drawn(*choice), under, depth)

@@ -25,13 +25,14 @@ def import_onnx(path: str | Path, batch: int | None = None) -> Network:
     """The network of an ONNX file.
 
     Every size must be fixed; with ``batch`` a symbolic first axis of the inputs becomes that number. Raises ``InputError``
-    where onnx is missing, the file is damaged or a shape is dynamic.
+    where onnx is missing, the file is damaged, a shape is dynamic or all first axes are fixed to another batch.
     """
     model = _checked(Path(path))
     initializers: dict[str, Shape] = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in initializers]
     for value in inputs:
         _fix_shape(Path(path), value, batch)
+    _require_batch(Path(path), inputs, batch)
     shapes = {**initializers, **_inferred_shapes(Path(path), model)}
     flow = Dataflow()
     for place, node in enumerate(model.graph.node):
@@ -86,8 +87,19 @@ def _fix_shape(path: Path, value: Any, batch: int | None) -> None:
             extent.ClearField("dim_param")
             extent.dim_value = batch
             continue
-        shown = extent.dim_param or "?"
-        raise InputError(f"ONNX file {path}: input {value.name!r} has a dynamic size, {shown!r} at axis {axis}; fix it")
+        if extent.HasField("dim_value"):
+            raise InputError(f"ONNX file {path}: input {value.name!r} has the size {extent.dim_value} at axis {axis}")
+        shown, remedy = extent.dim_param or "?", "fix it" if axis else "give the batch, or fix it"
+        raise InputError(
+            f"ONNX file {path}: input {value.name!r} has a dynamic size, {shown!r} at axis {axis}; {remedy}"
+        )
+
+
+def _require_batch(path: Path, inputs: Sequence[Any], batch: int | None) -> None:
+    """Refuse a batch that no input has: the file fixes another one."""
+    firsts = [value.type.tensor_type.shape.dim[0].dim_value for value in inputs if value.type.tensor_type.shape.dim]
+    if batch is not None and firsts and batch not in firsts:
+        raise InputError(f"ONNX file {path}: batch={batch}, but input {inputs[0].name!r} is fixed to {firsts[0]}")
 
 
 def _inferred_shapes(path: Path, model: Any) -> Mapping[str, Shape]:

@@ -28,11 +28,8 @@ _WITHOUT_WORK = {
     *("transpose", "unsqueeze", "view", "chunk", "split", "dropout", "dropout1d", "dropout2d"),
 }
 """Modules, functions and methods that compute nothing in inference, or only give another view of their input."""
-_USER_ERRORS = (
-    *(ArithmeticError, AttributeError, ImportError, LookupError, NameError),
-    *(OSError, RuntimeError, SyntaxError, TypeError, ValueError),
-)
-"""What a user's file may raise when it is executed, or their module when it runs."""
+_USER_ERRORS = (Exception, SystemExit)
+"""What a user's file may raise when it is executed, or their module when it is made, traced or run: anything."""
 
 
 def import_torch(module: Any, input_shape: Sequence[int], name: str = "torch module") -> Network:
@@ -42,8 +39,10 @@ def import_torch(module: Any, input_shape: Sequence[int], name: str = "torch mod
     take an input of that shape.
     """
     torch = _torch()
+    if not input_shape or min(input_shape) < 1:
+        raise InputError(f"{name}: input shape {_by(input_shape)} must be positive integers, the batch first")
     if not isinstance(module, torch.nn.Module):
-        raise InputError(f"{name} is a {type(module).__name__}, not a torch.nn.Module")
+        raise InputError(f"{name} is of type {type(module).__name__}, not a torch.nn.Module")
     traced, shapes = _traced(torch, module.eval(), tuple(input_shape), name)
     flow = Dataflow()
     for node in traced.graph.nodes:
@@ -54,7 +53,7 @@ def import_torch(module: Any, input_shape: Sequence[int], name: str = "torch mod
         else:
             given = shapes.get(inputs[0]) if inputs else None
             flow.add(_layer(str(node.name), label, target, given), inputs, [node.name])
-    return flow.network(name, f"{name}, input {'x'.join(map(str, input_shape))}", int(input_shape[0]))
+    return flow.network(name, f"{name}, input {_by(input_shape)}", int(input_shape[0]))
 
 
 def load_torch_module(spec: str) -> Any:
@@ -66,6 +65,7 @@ def load_torch_module(spec: str) -> Any:
     path = Path(path_text)
     if not path_text or not attribute.isidentifier() or not path.is_file():
         raise InputError(f"torch module {spec!r} must be FILE.py:NAME with a file that exists")
+    torch = _torch()
     found = importlib.util.spec_from_file_location(path.stem, path)
     if found is None or found.loader is None:
         raise InputError(f"{path} is not a Python file")
@@ -78,8 +78,12 @@ def load_torch_module(spec: str) -> Any:
     if not hasattr(python, attribute):
         raise InputError(f"{path} defines no {attribute!r}")
     value = getattr(python, attribute)
-    torch = _torch()
-    return value if isinstance(value, torch.nn.Module) or not callable(value) else value()
+    if isinstance(value, torch.nn.Module) or not callable(value):
+        return value
+    try:
+        return value()
+    except _USER_ERRORS as error:
+        raise InputError(f"{spec} cannot be made without arguments: {_first_line(error)}") from error
 
 
 def _torch() -> Any:
@@ -97,6 +101,8 @@ def _traced(torch: Any, module: Any, shape: tuple[int, ...], name: str) -> tuple
         traced = torch.fx.symbolic_trace(module)
     except (torch.fx.proxy.TraceError, TypeError, NotImplementedError) as error:
         raise InputError(f"{name} cannot be traced, its control flow depends on data: {_first_line(error)}") from error
+    except _USER_ERRORS as error:
+        raise InputError(f"{name} cannot be traced, its forward raises {_first_line(error)}") from error
     shapes: dict[str, tuple[int, ...]] = {}
 
     class Shapes(torch.fx.Interpreter):  # type: ignore[misc]
@@ -112,14 +118,17 @@ def _traced(torch: Any, module: Any, shape: tuple[int, ...], name: str) -> tuple
         with torch.no_grad():
             runner.run(torch.zeros(shape))
     except _USER_ERRORS as error:
-        given = "x".join(map(str, shape))
-        raise InputError(f"{name} does not take an input of {given}: {_first_line(error)}") from error
+        raise InputError(f"{name} does not take an input of {_by(shape)}: {_first_line(error)}") from error
     return traced, shapes
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def _by(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
 
 
 def _target(torch: Any, traced: Any, node: Any) -> tuple[str, Any]:

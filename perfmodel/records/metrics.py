@@ -67,7 +67,11 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
     ),
     _metric("shared_load_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
     _metric("shared_store_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"),
-    _metric("async_copy_requests", "smsp__inst_executed_op_ldgsts.sum"),
+    _metric(
+        "async_copy_requests",
+        "smsp__inst_executed_op_ldgsts.sum",
+        also=("async_copy_predicated_off",),
+    ),
     _metric("async_copy_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"),
     _metric("local_load_sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"),
     _metric("local_store_sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"),
@@ -93,14 +97,48 @@ COLLECTED_METRICS: tuple[str, ...] = tuple(
 )
 """What a run under Nsight Compute is asked for: each count once, by the metric that is preferred."""
 
+STALLS: tuple[str, ...] = (
+    "barrier",
+    "dispatch_stall",
+    "drain",
+    "imc_miss",
+    "lg_throttle",
+    "long_scoreboard",
+    "math_pipe_throttle",
+    "membar",
+    "mio_throttle",
+    "no_instruction",
+    "not_selected",
+    "selected",
+    "short_scoreboard",
+    "sleeping",
+    "tex_throttle",
+    "wait",
+)
+"""Why warps could not issue, as Nsight Compute names it; ``selected`` are those that did."""
+
 ACTIVITY_METRICS: tuple[str, ...] = (
     "gpu__time_duration.sum",
     "sm__cycles_active.avg",
     "sm__cycles_elapsed.max",
     "smsp__issue_active.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "smsp__inst_executed.min",
+    "smsp__inst_executed.max",
+    "smsp__warps_active.avg",
+    "sm__ctas_active.avg",
+    "idc__requests.sum",
+    "idc__requests_lookup_miss.sum",
+    "sm__icc_requests.sum",
+    "sm__icc_requests_lookup_miss.sum",
+    "l1tex__m_xbar2l1tex_read_sectors.sum",
+    "l1tex__data_pipe_lsu_wavefronts.sum",
+    "lts__t_sectors_srcunit_tex_lookup_hit.sum",
+    "lts__t_sectors_srcunit_tex_lookup_miss.sum",
+    "l1tex__lsuin_requests.sum",
+    *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in STALLS),
 )
-"""Collected beside the counts: how long the launch took and how busy it kept the SMs."""
+"""Collected beside the counts: how long the launch took, how busy it kept the SMs, and what its warps waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

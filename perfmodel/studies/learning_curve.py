@@ -14,9 +14,11 @@ from ..calibrating import log_ratios
 from ..errors import InputError
 from ..facts import Advance, no_progress
 from ..measured_runs import MeasuredRuns, taken, taken_runs
-from ..residual import LEAST_RUNS, corrected_s, learn
+from ..residual import LEAST_SIMILARITY, Residual, features
+from ..residual_learning import LEAST_RUNS, corrected_s, launches_of, learn
 from ..time.coefficients import COEFFICIENT_NAMES
 from ..time.fitting import fit
+from .held_out import Coverage
 
 NUMBERS = (5, 10, 20, 40, 80, 160, 320, 640)
 DRAWS = 5
@@ -28,7 +30,8 @@ MOST_LEARNED = 320
 class Learned:
     """Agreement on the launches of other shapes than the ``runs`` runs that were drawn, once for each draw.
 
-    By the physical model alone, or with a residual learned from the same runs.
+    By the physical model alone, or with a residual learned from the same runs; then ``coverages`` has, for each draw,
+    those of the launches that were told an interval, None where none was.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Learned:
     runs: int
     residual: bool
     draws: tuple[Accuracy, ...]
+    coverages: tuple[Coverage | None, ...] = ()
 
     def median(self, figure: str) -> float:
         """The median over the draws of one figure of ``Accuracy``."""
@@ -51,7 +55,9 @@ class Learned:
         figures = ("mape", "kendall_tau", "regret_top1", "regret_top5")
         head = {"name": self.name, "gpu": self.gpu, "runs": self.runs, "residual": self.residual}
         medians = {figure: self.median(figure) for figure in figures}
-        return head | {"median": medians, "draws": [one.to_json() for one in self.draws]}
+        told = head | {"median": medians, "draws": [one.to_json() for one in self.draws]}
+        covered = [None if one is None else one.to_json() for one in self.coverages]
+        return told | ({"coverage_90": covered} if self.residual else {})
 
 
 def drawn_runs(data: MeasuredRuns, number: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -71,7 +77,8 @@ def learned(data: MeasuredRuns, number: int, seeds: Sequence[int], residual: boo
     Raises:
         InputError: ``number`` runs leave fewer than two to be told.
     """
-    found = []
+    found: list[Accuracy] = []
+    coverages: list[Coverage | None] = []
     for seed in seeds:
         train, test = drawn_runs(data, number, seed)
         if len(test) < 2:
@@ -81,11 +88,31 @@ def learned(data: MeasuredRuns, number: int, seeds: Sequence[int], residual: boo
         trained = fit([taken_runs(data.runs, train)], COEFFICIENT_NAMES)
         measured = data.runs.seconds[test]
         if residual:
-            predicted = corrected_s(taken(data, test), learn(taken(data, train), trained))
+            unseen, told = taken(data, test), learn(taken(data, train), trained)
+            predicted = corrected_s(unseen, told)
+            coverages.append(_coverage(unseen, told, predicted))
         else:
             predicted = measured * np.exp(-log_ratios(taken_runs(data.runs, test), trained))
         found.append(accuracy(predicted, measured))
-    return Learned(name=data.runs.name, gpu=data.runs.gpu.id, runs=number, residual=residual, draws=tuple(found))
+    return Learned(
+        name=data.runs.name,
+        gpu=data.runs.gpu.id,
+        runs=number,
+        residual=residual,
+        draws=tuple(found),
+        coverages=tuple(coverages),
+    )
+
+
+def _coverage(unseen: MeasuredRuns, told: Residual, predicted_s: NDArray[np.float64]) -> Coverage | None:
+    """Of the launches that are near enough to a run that was learned from to be told an interval."""
+    near = told.similarity(features(launches_of(unseen), told.coefficients)) >= LEAST_SIMILARITY
+    within = np.abs(np.log(unseen.runs.seconds / predicted_s)) <= told.log_error_90
+    if not near.any():
+        return None
+    return Coverage(
+        n=int(near.sum()), covered=int((near & within).sum()), median_factor=float(np.exp(told.log_error_90))
+    )
 
 
 def steps(data: Sequence[MeasuredRuns], residual: bool) -> int:

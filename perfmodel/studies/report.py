@@ -151,7 +151,7 @@ def _ablated(found: Findings) -> str:
 
 
 def _ablated_row(one: Ablated) -> Cells:
-    cells = [one.part or "nothing", one.kind]
+    cells = [one.part or "nothing", one.kind.value]
     for accuracy in one.accuracies:
         cells += [percent(accuracy.mape, 2), f"{accuracy.kendall_tau:.3f}"]
     return cells
@@ -161,8 +161,22 @@ def _learned(points: Sequence[Learned]) -> str:
     rows = []
     for one in points:
         mape, tau, regret = (_spread(one, figure) for figure in ("mape", "kendall_tau", "regret_top1"))
-        rows.append((one.name, "physics + residual" if one.residual else "physics", f"{one.runs}", mape, tau, regret))
-    return table(("data set", "model", "runs seen", "MAPE", "tau", "regret top-1"), rows, left=2)
+        model = "physics + residual" if one.residual else "physics"
+        rows.append((one.name, model, f"{one.runs}", mape, tau, regret, *_intervals(one)))
+    columns = ("data set", "model", "runs seen", "MAPE", "tau", "regret top-1", "told an interval", "of these within")
+    return table(columns, rows, left=2)
+
+
+def _intervals(one: Learned) -> tuple[str, str]:
+    """Median part of the launches that a residual tells an interval, and range of the parts that lay in it."""
+    known = [of for of in one.coverages if of is not None]
+    if not known:
+        return "–", "–"
+    told = [0.0 if of is None else of.n / draw.n for of, draw in zip(one.coverages, one.draws, strict=True)]
+    within = [of.fraction for of in known]
+    return percent(float(np.median(told)), 0), (
+        f"{percent(float(np.median(within)))} ({min(within) * 100:.1f} … {max(within) * 100:.1f})"
+    )
 
 
 def _spread(one: Learned, figure: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.resources import files
 from pathlib import Path
@@ -29,13 +29,28 @@ class Calibration:
     """Coefficients, what they were fitted on, and how far held-out runs were off.
 
     ``log_error_90`` is the 90 % quantile of |log(measured / predicted)| on held-out groups for this evidence, None where
-    nothing backs it; half the width of the interval on a logarithmic scale.
+    nothing backs it; half the width of the interval on a logarithmic scale. ``kernel_errors`` are those of the kernels that
+    were measured on this GPU, ``other_kernel_error`` that of kernels on GPUs of which only others were fitted to.
     """
 
     coefficients: Coefficients
     evidence: Evidence
     fitted_on: tuple[str, ...]
     log_error_90: float | None
+    kernel_errors: tuple[tuple[str, float], ...] = ()
+    other_kernel_error: float | None = None
+
+    def for_kernel(self, kernel: str | None) -> Calibration:
+        """The same with the interval of one kernel, None for one that nothing was fitted to.
+
+        On a GPU that was fitted to, a kernel that was not measured there has the errors of kernels that were left out of a
+        fit, and none smaller than any of this GPU. Where the file does not say which kernels were measured, nothing changes.
+        """
+        own = dict(self.kernel_errors)
+        if self.evidence is not Evidence.CALIBRATED or not own:
+            return self
+        known = [width for width in (self.other_kernel_error, self.log_error_90) if width is not None]
+        return replace(self, log_error_90=own[kernel] if kernel in own else max(known, default=None))
 
     def interval_s(self, seconds: float) -> tuple[float, float] | None:
         """The 90 % interval around a prediction, None where nothing backs one."""
@@ -45,6 +60,8 @@ class Calibration:
         return seconds / factor, seconds * factor
 
 
+OTHER_KERNEL = "other_kernel"
+"""The interval of a kernel that was not measured on a GPU of which others were."""
 _TABLES = {"architectures", "coefficients", "fit", "intervals", "datasets"}
 
 
@@ -85,7 +102,7 @@ def _non_negative(value: Any, complaint: str) -> float:
 
 def _log_errors(document: dict[str, Any], origin: str) -> dict[str, float]:
     """Half widths of the intervals by the evidence that they hold for."""
-    known = [evidence.name.lower() for evidence in Evidence]
+    known = [*(evidence.name.lower() for evidence in Evidence), OTHER_KERNEL]
     found = _table(document, "intervals", origin)
     for name in found:
         if name not in known:
@@ -103,6 +120,18 @@ def _fitted_gpus(datasets: dict[str, Any], origin: str) -> dict[str, float | Non
         if "log_error_90" in entry:
             width = _non_negative(entry["log_error_90"], f"{origin}: datasets.{name}.log_error_90 must be a number")
             found[entry["gpu"]] = max(width, known or 0.0)
+    return found
+
+
+def _kernel_errors(datasets: dict[str, Any], gpu: Gpu, origin: str) -> dict[str, float]:
+    """The widest interval of each kernel that was measured on this GPU, of those data sets that name their kernel."""
+    found: dict[str, float] = {}
+    for name, entry in datasets.items():
+        kernel = entry.get("kernel")
+        if kernel is not None and not isinstance(kernel, str):
+            raise InputError(f"{origin}: datasets.{name}.kernel must be a text, not {kernel!r}")
+        if kernel is not None and entry["gpu"] == gpu.id and "log_error_90" in entry:
+            found[kernel] = max(float(entry["log_error_90"]), found.get(kernel, 0.0))
     return found
 
 
@@ -127,13 +156,16 @@ def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
     datasets = _table(document, "datasets", origin)
     fitted = _fitted_gpus(datasets, origin)
     evidence = _evidence(gpu, set(fitted))
-    general = _log_errors(document, origin).get(evidence.name.lower())
+    widths = _log_errors(document, origin)
+    general = widths.get(evidence.name.lower())
     measured = fitted.get(gpu.id)
     return Calibration(
         coefficients=Coefficients(**values | own),
         evidence=evidence,
         fitted_on=tuple(datasets),
         log_error_90=general if measured is None else measured,
+        kernel_errors=tuple(_kernel_errors(datasets, gpu, origin).items()),
+        other_kernel_error=widths.get(OTHER_KERNEL),
     )
 
 

@@ -11,8 +11,14 @@ class Coefficients:
 
     round_trip_latencies: float
     """Latencies of the memory that answers which a warp waits for at each group of global loads."""
+    first_block_latencies: float
+    """Latencies of the memory that answers until the first blocks of a launch have code, constants and addresses at hand."""
+    first_wave_exposure: float
+    """Part of the DRAM time of what the first resident blocks read, all at once, that they cannot hide."""
     block_start_cycles: float
     """SM cycles from the launch of a block to its first load, and from its last store to its end."""
+    release_cycles_per_warp: float
+    """SM cycles that an ended warp keeps its place, for each warp of its block, before another block may have it."""
     trip_warp_cycles: float
     """SM cycles that each warp of a block with barriers adds to a round trip: all must load and store before one goes on."""
     fma_issue_intervals: float
@@ -26,17 +32,19 @@ class Coefficients:
     latency_norm: float
     """Sharpness of the maximum of throughput and latency with one resident block: the exponent is 1 + this · …"""
     latency_norm_growth: float
-    """… residents ** this: the more blocks share an SM, the more evenly they fill its pipes."""
+    """… residents ** this, less where warps wait for one another: the more blocks share an SM, the more evenly its pipes fill."""
     contention: float
     """Part of a block's throughput demand that each other resident block waits for when their phases coincide."""
     memory_norm: float
     """Sharpness of the maximum of SM time and memory time, likewise."""
     memory_efficiency: float
-    """Part of the measured DRAM and L2 bandwidth that kernels of this kind reach."""
+    """Part of the measured DRAM bandwidth that a launch reaches while it moves no more than L2 holds; streams reach all of it."""
+    l2_ramp_latencies: float
+    """L2 latencies of a block's life in which it asks L2 for nothing: before its first load and after its last store."""
     fetch_cycles_per_instruction: float
-    """SM cycles for each warp instruction whose code does not fit the instruction cache."""
+    """SM cycles for each instruction of a warp whose code does not fit the instruction cache; warps of an SM share them."""
     async_copy_cycles: float
-    """Cycles of the data pipe for each asynchronous copy of a warp beside its wavefronts."""
+    """Cycles of the data pipe for each step of an asynchronous copy: its request, its reads of L1, its writes."""
     constant_miss_cycles: float
     """SM cycles for each warp-level load of an indexed constant that the constant cache does not hold."""
     barrier_latencies: float

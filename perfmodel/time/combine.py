@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
@@ -22,9 +23,10 @@ Floats = NDArray[np.float64]
 class Terms:
     """Time of every resource if it were alone, in seconds; arrays of shape ``(n,)`` or numbers.
 
-    ``load_latency`` and ``compute_latency`` are what the resident blocks cannot hide by themselves; ``block_dispatch`` is
-    starting all blocks one after the other; ``local_memory`` adds to the rest, because the few warps that spill wait for it,
-    and so does ``empty_kernel``, what a kernel that does nothing takes; ``launch_overhead`` stands beside the device time.
+    ``load_latency``, ``compute_latency`` and ``instruction_fetch`` are what the resident blocks cannot hide by themselves;
+    ``block_dispatch`` is starting all blocks one after the other; ``first_wave`` is what the first blocks wait for and later
+    ones do not; ``local_memory`` adds to the rest, because the few warps that spill wait for it, and so does
+    ``empty_kernel``, what a kernel that does nothing takes; ``launch_overhead`` stands beside the device time.
     """
 
     arithmetic: Any
@@ -40,6 +42,7 @@ class Terms:
     load_latency: Any
     compute_latency: Any
     block_dispatch: Any
+    first_wave: Any
     empty_kernel: Any
     launch_overhead: Any
 
@@ -56,16 +59,27 @@ TERM_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Terms))
 LIMITER_NAMES: tuple[str, ...] = TERM_NAMES[:-1]
 
 
+SETTLING_WAVES = 4.0
+"""Waves after which blocks no longer start and end together (derived from the calibration)."""
+LONE_BLOCK_NORM = 3.0
+"""Sharpness of the maximum of what a block alone waits for: its warps' own chains and the pipes."""
+STEP_WARPS = 16.0
+"""Warps behind one barrier with which a further block evens an SM's pipes out half as much as one of single warps (derived)."""
+NEGLIGIBLE_WEIGHT = 1e-3
+"""Share of a time below which it is not worked out."""
+
+
 def p_norm(exponent: Any, *values: Any) -> Floats:
     """Smooth maximum of non-negative values.
 
     >>> float(p_norm(2.0, 3.0, 4.0))
     5.0
     """
-    largest = values[0]
-    for value in values[1:]:
-        largest = np.maximum(largest, value)
-    largest = np.maximum(largest, np.finfo(float).tiny)
+    if len(values) == 2:
+        largest, smaller = np.maximum(*values), np.minimum(*values)
+        ratio = smaller / np.maximum(largest, np.finfo(float).tiny)
+        return np.asarray(largest * (1.0 + ratio**exponent) ** (1.0 / exponent))
+    largest = functools.reduce(np.maximum, values, np.finfo(float).tiny)
     total: Any = 0.0
     for value in values:
         total = total + (value / largest) ** exponent
@@ -81,8 +95,76 @@ def blocks_of_busiest_sm(blocks: Any, resident: Any, gpu: Gpu) -> tuple[Floats, 
     whole = np.ceil(average)
     resident = np.minimum(resident, whole)
     waves = average / np.maximum(resident, 1)
-    tail = (whole - average) * np.exp(-waves / 4.0)
+    tail = (whole - average) * np.exp(-waves / SETTLING_WAVES)
     return average + tail, np.maximum(resident, 1)
+
+
+def living_blocks(
+    work: Work, executed: Any, resident: Any, lifetime: Any, gpu: Gpu, coefficients: Coefficients
+) -> Floats:
+    """Blocks that share an SM on average where some warps of each end early: their places go to further blocks.
+
+    That takes until another block ends, so the first wave is as occupancy says (counted on an H200: an SM holds up to three
+    times as many blocks as occupancy says). Shared memory stays taken until a block has ended. ``lifetime``: cycles of a block.
+    """
+    launch, counts = work.launch, work.counts
+    if np.all(np.isnan(work.longest_warp_instructions)):
+        return np.asarray(resident, np.float64)
+    warps = np.asarray(launch.warps_per_block, np.float64)
+    longest = np.maximum(launch.blocks * np.asarray(work.longest_warp_instructions, np.float64), 1.0)
+    working = np.minimum(np.nan_to_num(counts.warp_instructions / longest, nan=np.inf), warps)
+    held = np.minimum(lifetime, coefficients.release_cycles_per_warp * warps)
+    places = warps * held + np.maximum(working, 0.5) * (lifetime - held)
+    shared = np.asarray(launch.static_shared_bytes + launch.dynamic_shared_bytes, np.float64)
+    most = np.where(shared > 0, gpu.shared_bytes_per_sm // np.maximum(shared, 1.0), gpu.max_blocks_per_sm)
+    most = np.minimum(np.minimum(most, gpu.max_blocks_per_sm), executed)
+    settled = np.maximum(np.minimum(resident * warps * lifetime / np.maximum(places, 1.0), most), resident)
+    return np.asarray(resident + (settled - resident) * (1.0 - resident / np.maximum(executed, 1.0)))
+
+
+def sm_cycles(
+    blocks: Any,
+    executed: Any,
+    resident: Any,
+    demand: Any,
+    lifetime: Any,
+    coefficients: Coefficients,
+    in_step: Any = 1.0,
+) -> Floats:
+    """Cycles of the busiest SM: throughput against latency, wave after wave or, over many waves, evenly.
+
+    The last wave has fewer blocks than the others and takes a block's lifetime all the same. Blocks that share an SM fill its
+    pipes the more evenly the more they are, and the less the more warps of each wait for one another at barriers: they load
+    together and compute together.
+
+    Args:
+        blocks: Blocks of the average SM.
+        executed: Blocks of the busiest SM.
+        resident: Blocks that share it.
+        demand: Throughput time of all its blocks, in cycles.
+        lifetime: Cycles of a block alone.
+        coefficients: The fitted numbers.
+        in_step: Warps that wait for one another: those of a block with barriers, else 1.
+    """
+    each = demand / np.maximum(executed, 1.0)
+
+    def together(count: Any) -> Floats:
+        independent = 1.0 + np.maximum(count - 1.0, 0.0) / (1.0 + in_step / STEP_WARPS)
+        sharpness = 1 + coefficients.latency_norm * independent**coefficients.latency_norm_growth
+        waiting = lifetime + coefficients.contention * each * np.maximum(count - 1.0, 0.0)
+        return p_norm(sharpness, each * count, waiting)
+
+    waves = executed / resident
+    full = together(resident)
+    evenly = full * waves
+    weight = np.exp(-blocks / resident / SETTLING_WAVES)
+    if np.max(weight, initial=0.0) < NEGLIGIBLE_WEIGHT:
+        return np.asarray(evenly)
+    whole = np.ceil(blocks)
+    rounds = np.floor(whole / resident + 1e-9)
+    rest = np.maximum(whole - rounds * resident, 0.0)
+    stepwise = rounds * full + np.where(rest > 1e-6, together(rest), 0.0)
+    return np.asarray(weight * stepwise + (1.0 - weight) * evenly)
 
 
 def launch_seconds(
@@ -116,50 +198,59 @@ def launch_seconds(
     issue = kept("issue", terms.issue_cycles(counts, gpu) * stretch)
     shared = kept("shared_pipe", terms.shared_pipe_cycles(counts, gpu, coefficients) * stretch)
     sectors = kept("sectors", terms.sector_cycles(counts, gpu, coefficients) * stretch)
-    fetch = kept("instruction_fetch", terms.fetch_cycles(counts, work.loop_code_bytes, gpu, coefficients) * stretch)
     constants = terms.constant_cycles(counts, work.constant_bytes, coefficients, gpu) * stretch
     constants = kept("constant_cache", constants)
-    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue + fetch, shared + sectors, constants)
+    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue, shared + sectors, constants)
 
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
     barriers = counts.barriers / warps
     trip = terms.round_trip_cycles(counts, executed / resident, gpu, coefficients)
-    scheduled = ~np.isnan(work.warp_cycles)
     own_work = np.where(np.asarray(barriers) > 0, coefficients.trip_warp_cycles * work.launch.warps_per_block, 0.0)
     load = work.global_round_trips * (trip + own_work) + coefficients.block_start_cycles
     load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu, coefficients)
     chain = counts.fp32_fma / warps * terms.fma_chain_cycles(gpu, coefficients)
-    alone = np.where(scheduled, work.warp_cycles, chain)
-    compute = p_norm(3.0, alone, coefficients.compute_share * demand / np.maximum(executed, 1))
-    load_latency = kept("load_latency", load * executed / resident)
-    compute_latency = kept("compute_latency", compute * executed / resident)
-    queue = coefficients.contention * demand * (resident - 1) / resident
-    sharpness = 1 + coefficients.latency_norm * resident**coefficients.latency_norm_growth
-    dispatch = kept("block_dispatch", blocks * gpu.block_dispatch_cycles)
-    first_wave = dispatch * np.minimum(1.0, resident / np.maximum(executed, 1))
-    sm_cycles = p_norm(sharpness, demand, load_latency + compute_latency + queue + first_wave)
+    alone = np.where(np.isnan(work.warp_cycles), chain, work.warp_cycles)
+    in_step = np.where(np.asarray(barriers) > 0, work.launch.warps_per_block, 1.0)
+    alone = alone * terms.scheduler_imbalance(in_step, gpu) ** (1.0 / LONE_BLOCK_NORM)
+    compute = p_norm(LONE_BLOCK_NORM, alone, coefficients.compute_share * demand / np.maximum(executed, 1))
+    longest = np.asarray(work.longest_warp_instructions, np.float64)
+    walked = np.where(np.isnan(longest), counts.warp_instructions / warps, longest)
+    fetch = terms.fetch_cycles(walked, work.loop_code_bytes, gpu, coefficients)
+    l2 = kept("l2", terms.l2_seconds(counts, load + compute + fetch, gpu, coefficients))
+    load, compute = kept("load_latency", load), kept("compute_latency", compute)
+    fetch = kept("instruction_fetch", fetch)
+    lifetime = load + compute + fetch
+    resident = living_blocks(work, executed, resident, lifetime, gpu, coefficients)
+    waves = executed / resident
 
-    l2 = kept("l2", terms.l2_seconds(counts, gpu, coefficients))
     dram = kept("dram", terms.dram_seconds(counts, gpu, coefficients))
+    dispatch = kept("block_dispatch", blocks * gpu.block_dispatch_cycles)
+    burst = kept("dram", terms.dram_burst_seconds(counts, gpu, coefficients))
+    exposed = dispatch + coefficients.first_wave_exposure * burst * clock
+    first_wave = terms.first_block_cycles(counts, gpu, coefficients) + exposed * np.minimum(1.0, 1.0 / waves)
+    first_wave = kept("first_wave", first_wave)
+    busy = sm_cycles(blocks / gpu.sm_count, executed, resident, demand, lifetime, coefficients, in_step) + first_wave
     spilled = local_traffic(work, resident, gpu)
-    local = np.maximum(terms.l2_seconds(spilled, gpu, coefficients), terms.dram_seconds(spilled, gpu, coefficients))
+    spills_l2 = terms.l2_seconds(spilled, np.inf, gpu, coefficients) / coefficients.memory_efficiency
+    local = np.maximum(spills_l2, terms.dram_burst_seconds(spilled, gpu, coefficients))
     local = kept("local_memory", local)
     empty = kept("empty_kernel", gpu.empty_kernel_s)
-    total = p_norm(1 + coefficients.memory_norm, sm_cycles / clock, l2, dram, dispatch / clock) + local + empty
+    total = p_norm(1 + coefficients.memory_norm, busy / clock, l2, dram, dispatch / clock) + local + empty
     parts = Terms(
         arithmetic=arithmetic / clock,
         slow_pipes=slow / clock,
         issue=issue / clock,
         shared_pipe=shared / clock,
         sectors=sectors / clock,
-        instruction_fetch=fetch / clock,
+        instruction_fetch=fetch * waves / clock,
         constant_cache=constants / clock,
         l2=l2,
         dram=dram,
         local_memory=local,
-        load_latency=load_latency / clock,
-        compute_latency=compute_latency / clock,
+        load_latency=load * waves / clock,
+        compute_latency=compute * waves / clock,
         block_dispatch=dispatch / clock,
+        first_wave=first_wave / clock,
         empty_kernel=empty,
         launch_overhead=gpu.launch_overhead_s,
     )

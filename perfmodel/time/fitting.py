@@ -18,7 +18,10 @@ Floats = NDArray[np.float64]
 
 PRIOR = Coefficients(
     round_trip_latencies=1.0,
-    block_start_cycles=800.0,
+    first_block_latencies=2.5,
+    first_wave_exposure=0.5,
+    block_start_cycles=300.0,
+    release_cycles_per_warp=75.0,
     trip_warp_cycles=25.0,
     fma_issue_intervals=2.8,
     compute_share=0.5,
@@ -29,7 +32,8 @@ PRIOR = Coefficients(
     contention=0.3,
     memory_norm=2.0,
     memory_efficiency=0.8,
-    fetch_cycles_per_instruction=1.0,
+    l2_ramp_latencies=4.0,
+    fetch_cycles_per_instruction=4.9,
     async_copy_cycles=1.0,
     constant_miss_cycles=18.0,
     barrier_latencies=3.0,
@@ -46,8 +50,11 @@ PHYSICAL = frozenset(
         "barrier_latencies",
         "block_start_cycles",
         "fetch_cycles_per_instruction",
+        "first_block_latencies",
+        "first_wave_exposure",
         "memory_efficiency",
         "memory_norm",
+        "release_cycles_per_warp",
         "sector_cycles",
     }
 )
@@ -144,6 +151,20 @@ class _Layout:
     def scale(self, name: str) -> int | None:
         return self.size - len(self.scaled) + self.scaled.index(name) if name in self.scaled else None
 
+    def vector(self, known: Fit, otherwise: Floats) -> Floats:
+        """Where an earlier fit ended, ``otherwise`` for what it does not know."""
+        z = np.array(otherwise)
+        z[: len(self.free)] = np.log([getattr(known.coefficients, name) for name in self.free])
+        for architecture in self.architectures:
+            for name in self.own:
+                found = known.architectures.get(architecture, {}).get(name)
+                if found is not None:
+                    z[self.deviation(architecture, name)] = np.log(found) - z[self.free.index(name)]
+        for name in self.scaled:
+            if name in known.scales:
+                z[self.scale(name)] = np.log(known.scales[name])
+        return z
+
     def coefficients(self, logs: Floats) -> Coefficients:
         return Coefficients(**(dict(self.fixed) | dict(zip(self.free, np.exp(logs).tolist(), strict=True))))
 
@@ -154,11 +175,13 @@ def fit(
     prior: Coefficients = PRIOR,
     architectural: Collection[str] = ARCHITECTURAL,
     without: Collection[str] = (),
+    near: Fit | None = None,
 ) -> Fit:
     """Fit the named coefficients to all sets together; the others stay at the prior.
 
     Each architecture has its own value of those of them that are ``architectural``, drawn to the shared one.
-    ``without`` leaves terms of the model out. Deterministic: no random start. Raises nothing on poor data; look at the residuals.
+    ``without`` leaves terms of the model out. The search begins where ``near`` ended, which saves most of it where the data
+    are nearly the same, else at the prior. Deterministic: no random start. Raises nothing on poor data; look at the residuals.
     """
     from scipy.optimize import least_squares
 
@@ -184,7 +207,7 @@ def fit(
 
     solved = least_squares(
         residuals,
-        start,
+        start if near is None else layout.vector(near, start),
         jac=jacobian,
         x_scale="jac",
         tr_solver="lsmr",  # the exact solver decomposes all rows by singular values, ten times slower

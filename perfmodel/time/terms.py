@@ -22,6 +22,8 @@ TAGS_PER_CYCLE = 4
 """Lines that L1 looks up in a cycle for one request; scattered loads are held up by it (derived from the calibration)."""
 
 
+CODE_THRASHING = 5.0
+"""A loop that exceeds the instruction cache by this part's inverse loses all of it (derived: 128 KiB fit, of 160 KiB nothing)."""
 CONSTANT_CACHE_BYTES = 2048
 """The constant cache of an SM: 2 KiB on compute capability 7.x (Jia et al. 2018, arXiv:1804.06826); taken for later ones too."""
 BARRIER_THREADS_PER_CYCLE = 16
@@ -55,14 +57,20 @@ def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
 
 
 def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """The data pipe of L1 and shared memory: shared accesses, asynchronous copies, shuffles, global requests."""
+    """The data pipe of L1 and shared memory: shared accesses, asynchronous copies, shuffles, global requests.
+
+    Shared accesses of warps whose lanes are all predicated off pass through it too. An asynchronous copy reads its source a
+    word of each bank at a time (both counted on an H200: conv1d's naive kernel, micro-benchmark ``copy_patterns``).
+    """
     instruction, wavefront = gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront
     shared = np.maximum(instruction * counts.shared_load_requests, wavefront * counts.shared_load_wavefronts)
     shared = shared + np.maximum(instruction * counts.shared_store_requests, wavefront * counts.shared_store_wavefronts)
-    copies = wavefront * counts.async_copy_wavefronts + coefficients.async_copy_cycles * counts.async_copy_requests
+    off = counts.shared_load_predicated_off + counts.shared_store_predicated_off
+    copies = counts.async_copy_requests + counts.async_copy_read_wavefronts + counts.async_copy_wavefronts
     tags = np.maximum(counts.global_load_requests, counts.global_load_lines / TAGS_PER_CYCLE)
     writes = counts.global_store_requests + counts.global_reduction_requests
-    return np.asarray((shared + copies + tags + writes + instruction * counts.shuffles) / gpu.sm_count, np.float64)
+    accesses = shared + off + coefficients.async_copy_cycles * copies + tags + writes
+    return np.asarray((accesses + instruction * counts.shuffles) / gpu.sm_count, np.float64)
 
 
 def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
@@ -87,6 +95,15 @@ def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coeffi
     return np.asarray(coefficients.round_trip_latencies * latency, np.float64)
 
 
+def first_block_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Cycles that a launch takes longer because its first blocks find code, constants and address translations nowhere near.
+
+    They lie in L2 where the data does (a launch that reads nothing from DRAM), else in DRAM.
+    """
+    latency = np.where(np.asarray(counts.dram_read_bytes) > 0, gpu.dram_latency_cycles, gpu.l2_latency_cycles)
+    return np.asarray(coefficients.first_block_latencies * latency, np.float64)
+
+
 def constant_cycles(counts: Counts, constant_bytes: Any, coefficients: Coefficients, gpu: Gpu) -> Floats:
     """Indexed constants fetched from beyond the SM's constant cache, because the launch reads more of them than it holds."""
     beyond = np.maximum(0.0, 1.0 - CONSTANT_CACHE_BYTES / np.maximum(constant_bytes, 1.0))
@@ -99,6 +116,17 @@ def fma_chain_cycles(gpu: Gpu, coefficients: Coefficients) -> float:
     return coefficients.fma_issue_intervals * interval
 
 
+def scheduler_imbalance(warps_in_step: Any, gpu: Gpu) -> Floats:
+    """Warps on the busiest scheduler over the mean, where the warps of a block go on together after a barrier.
+
+    Six warps on four schedulers: two on the busiest, one and a half on average. A warp that waits for no other is in step with
+    none: over time the schedulers have equally many of such warps, 1.
+    """
+    warps = np.asarray(warps_in_step, np.float64)
+    busiest = np.ceil(warps / gpu.schedulers_per_sm) * gpu.schedulers_per_sm
+    return np.asarray(np.where(warps > 1, busiest / np.maximum(warps, 1.0), 1.0))
+
+
 def barrier_cycles(warps_per_block: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
     """Cycles from a block's first arrival at a barrier to its first use of what it waited for.
 
@@ -109,20 +137,43 @@ def barrier_cycles(warps_per_block: Any, gpu: Gpu, coefficients: Coefficients) -
     return np.asarray(arrival + coefficients.barrier_latencies * gpu.shared_latency_cycles)
 
 
-def fetch_cycles(counts: Counts, loop_code_bytes: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Instructions fetched from beyond the SM's instruction cache, because the loop is larger than it."""
+def fetch_cycles(instructions: Any, loop_code_bytes: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Cycles that a warp waits for code from beyond the SM's instruction cache, because its loop is larger than that.
+
+    Warps that walk through the same code share what is fetched: on an H200 a walk through code beyond the cache takes as long
+    for 1 to 16 warps of an SM (micro-benchmark ``code_walk``). A quarter more than the cache holds is as good as none of it.
+    ``instructions``: what the warp executes.
+    """
     beyond = np.maximum(0.0, 1.0 - gpu.instruction_cache_l1_bytes / np.maximum(loop_code_bytes, 1.0))
-    missed = np.minimum(1.0, 2.0 * beyond) * counts.warp_instructions
-    return np.asarray(missed * coefficients.fetch_cycles_per_instruction / gpu.sm_count, np.float64)
+    missed = np.minimum(1.0, CODE_THRASHING * beyond)
+    return np.asarray(missed * instructions * coefficients.fetch_cycles_per_instruction, np.float64)
 
 
-def l2_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Sectors that pass L1, at the L2's bandwidth."""
+def l2_seconds(counts: Counts, lifetime: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Sectors that pass L1, at the part of the L2's measured bandwidth that blocks of that lifetime reach.
+
+    The measurement's blocks live long. Short ones ask for nothing while they start and end, and for that part of their lives
+    others have to fill in; many blocks together do so only in part. ``lifetime``: SM cycles of a block alone, no less than
+    one answer of L2 takes.
+    """
     sectors = counts.l2_read_sectors + counts.l2_write_sectors
-    return np.asarray(sectors * SECTOR_BYTES / (gpu.l2_read_bytes_per_s * coefficients.memory_efficiency), np.float64)
+    lived = np.maximum(lifetime, gpu.l2_latency_cycles)
+    ramp = 1.0 + coefficients.l2_ramp_latencies * gpu.l2_latency_cycles / lived
+    return np.asarray(sectors * SECTOR_BYTES / gpu.l2_read_bytes_per_s * ramp, np.float64)
 
 
 def dram_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Bytes that pass L2, at the DRAM's measured bandwidth."""
+    """Bytes that pass L2, at the DRAM's measured bandwidth; as many as L2 holds, at the part of it that short launches reach.
+
+    The bandwidth is that of a stream many times as large as L2. What a launch moves before that state, or instead of it,
+    takes longer.
+    """
+    moved = counts.dram_read_bytes + counts.dram_write_bytes
+    slower = np.minimum(moved, gpu.l2_bytes) * (1.0 / coefficients.memory_efficiency - 1.0)
+    return np.asarray((moved + slower) / gpu.dram_read_bytes_per_s, np.float64)
+
+
+def dram_burst_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Bytes that pass L2, all at the bandwidth of short launches: asked for all at once or now and then, not as a stream."""
     moved = counts.dram_read_bytes + counts.dram_write_bytes
     return np.asarray(moved / (gpu.dram_read_bytes_per_s * coefficients.memory_efficiency), np.float64)

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfmodel.accuracy import Accuracy, accuracy
+import numpy as np
+from numpy.typing import NDArray
+
+from perfmodel.accuracy import Accuracy, accuracy, regrets_by_problem, tau_of_pairs_apart
 from perfmodel.conditions import conditions
 from perfmodel.families.registry import family
 from perfmodel.measured_runs import MeasuredRuns, dataset_name, measured_runs
@@ -20,7 +23,9 @@ from perfmodel.studies.held_out import HeldOut, architectures_out, shapes_out
 from perfmodel.studies.learning_curve import DRAWS, learned
 from perfmodel.studies.report import percent, table
 from perfmodel.studies.what_if import sign_rates
+from perfmodel.time.coefficients import COEFFICIENT_NAMES
 from perfmodel.time.combine import launch_seconds
+from perfmodel.time.fitting import fit
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).with_name("accuracy_table.json")
@@ -33,11 +38,16 @@ FILES = {
 OWN_RECORDS = ROOT / "validation" / "data" / "h200.jsonl.gz"
 MEASURED = tuple(f"h200, {name}" for name in ("direct_conv2d", "pointwise_conv2d", "conv1d", "ssim"))
 """GPU and family of the project's own measurements."""
+UNFITTED = "h200, tiled_conv2d"
+"""Own measurements that no coefficient was fitted to."""
 WITH_LOCAL_BYTES = ("rtx-2080-ti", "rtx-3090")
 UNSPILLED = "tile_size_x * tile_size_y < 24 and local_bytes_per_thread == 0"
 SMALL_TILES = "tile_size_x * tile_size_y < 14"
 BEGIN, END = "<!-- accuracy table: begin -->", "<!-- accuracy table: end -->"
 MANUALS = (ROOT / "README.md", ROOT / "docs" / "accuracy.md")
+
+APART = 1.05
+"""Factor between two times from which on their order is asked for."""
 
 Figures = dict[str, float | None]
 """Figures by name; None where the case has no such figure."""
@@ -56,7 +66,7 @@ class Case:
 
 def data_of(folder: Path, gpus: Sequence[str], where: str | None) -> list[MeasuredRuns]:
     """The published runs of some GPUs with their facts; own ones of the families of ``MEASURED``."""
-    return [_own_runs(gpu) if gpu in MEASURED else _runs(folder, gpu, where) for gpu in gpus]
+    return [_own_runs(gpu) if gpu in (*MEASURED, UNFITTED) else _runs(folder, gpu, where) for gpu in gpus]
 
 
 @functools.cache
@@ -79,16 +89,29 @@ def figures_of(found: Accuracy) -> Figures:
     return {name: float(getattr(found, name)) for name in names}
 
 
+def _told(data: MeasuredRuns, predicted_s: NDArray[np.float64]) -> Figures:
+    """What any prediction of a data set is judged by; of several problems also what each one's own choice costs."""
+    seconds = data.runs.seconds
+    signs = sign_rates(data.batch, data.problem_index, predicted_s, seconds)
+    found = figures_of(accuracy(predicted_s, seconds)) | {"what_if": signs.all.rate}
+    if len(np.unique(data.problem_index)) > 1:
+        choices = regrets_by_problem(predicted_s, seconds, data.problem_index, 1)
+        found["choice"] = float(np.exp(np.log(choices).mean()))
+        found["worst_choice"] = float(choices.max())
+        found["tau_apart"] = tau_of_pairs_apart(predicted_s, seconds, APART)
+    return found
+
+
 def _held_out(told: Sequence[HeldOut]) -> dict[str, Figures]:
     return {
-        _row(one.data): figures_of(one.accuracy)
-        | {"what_if": one.what_if.all.rate, "coverage": None if one.coverage is None else one.coverage.fraction}
+        _row(one.data): _told(one.data, one.predicted_s)
+        | {"coverage": None if one.coverage is None else one.coverage.fraction}
         for one in told
     }
 
 
 def _row(data: MeasuredRuns) -> str:
-    return data.runs.name if data.runs.name in MEASURED else data.runs.gpu.id
+    return data.runs.name if data.runs.name in (*MEASURED, UNFITTED) else data.runs.gpu.id
 
 
 def _shapes(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
@@ -116,8 +139,19 @@ def _shipped(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     for one in data:
         runs, own = one.runs, conditions(one.runs.gpu).calibration.coefficients
         seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, own)
-        signs = sign_rates(one.batch, one.problem_index, seconds, runs.seconds)
-        found[runs.gpu.id] = figures_of(accuracy(seconds, runs.seconds)) | {"what_if": signs.all.rate}
+        found[_row(one)] = _told(one, seconds)
+    return found
+
+
+def _strangers(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
+    """Own measurements told by a fit to the published runs alone: other GPUs, another family."""
+    own = [one for one in data if one.runs.name in MEASURED]
+    trained = fit([one.runs for one in data if one.runs.name not in MEASURED], COEFFICIENT_NAMES)
+    found: dict[str, Figures] = {}
+    for one in own:
+        runs = one.runs
+        seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, trained.coefficients_for(runs.gpu))
+        found[_row(one)] = _told(one, seconds)
     return found
 
 
@@ -162,6 +196,20 @@ CASES = (
         where=None,
         tell=_shapes,
     ),
+    Case(
+        name="strangers",
+        title="own measurements, cold L2, fitted on the published runs alone: other GPUs, another family",
+        gpus=(*FILES, *MEASURED),
+        where=SMALL_TILES,
+        tell=_strangers,
+    ),
+    Case(
+        name="unfitted",
+        title="own measurements, cold L2, of a family fitted on other GPUs alone: shipped coefficients",
+        gpus=(UNFITTED,),
+        where=None,
+        tell=_shipped,
+    ),
 )
 
 
@@ -201,7 +249,9 @@ def _rounded(value: float | None) -> float | None:
 
 def rendered(golden: Mapping[str, Mapping[str, Figures]]) -> str:
     """The table as the manuals have it."""
-    columns = ("told by", "GPU", "runs", "MAPE", "tau", "regret top-1 / 5", "what-if", "in the 90 % interval")
+    columns = (
+        "told by", "GPU", "runs", "MAPE", "tau", "tau apart", "regret top-1 / 5", "choice", "what-if", "in the 90 % interval",
+    )  # fmt: skip
     titles = {case.name: case.title for case in CASES}
     rows = [(titles[name], gpu, *_cells(figures)) for name, of in golden.items() for gpu, figures in of.items()]
     return table(columns, rows, left=2)
@@ -212,7 +262,9 @@ def _cells(figures: Mapping[str, Any]) -> tuple[str, ...]:
         f"{figures['n']:,.0f}",
         percent(figures["mape_scaled"]),
         f"{figures['kendall_tau']:.3f}",
+        "–" if figures.get("tau_apart") is None else f"{figures['tau_apart']:.3f}",
         f"{figures['regret_top1']:.3f} / {figures['regret_top5']:.3f}",
+        "–" if figures.get("choice") is None else f"{figures['choice']:.3f} / {figures['worst_choice']:.3f}",
         percent(figures.get("what_if")),
         percent(figures.get("coverage")),
     )

@@ -56,6 +56,16 @@ def test_regret_looks_only_at_what_was_predicted_fastest() -> None:
     assert regret(predicted, measured, 99) == 1
 
 
+def test_of_equal_predictions_any_may_come_first() -> None:
+    """One of the three is taken: the mean. Two: two of three pairs hold the fastest, one only the second."""
+    predicted, measured = np.array([5.0, 5.0 + 1e-14, 5.0 - 1e-14, 7.0]), np.array([8.0, 2.0, 5.0, 1.0])
+    assert regret(predicted, measured, 1) == pytest.approx((8 + 2 + 5) / 3)
+    assert regret(predicted, measured, 2) == pytest.approx((2 + 2 + 5) / 3)
+    assert regret(predicted, measured, 3) == pytest.approx(2)
+    assert regret(predicted, measured, 4) == 1
+    assert regret(np.array([1.0, 5.0, 5.0]), np.array([4.0, 2.0, 8.0]), 2) == pytest.approx((2 + 4) / 2 / 2)
+
+
 def test_the_json_is_readable_even_where_no_order_is_defined() -> None:
     """All predictions alike: there is no order to correlate, and JSON has no word for that but null."""
     found = accuracy(np.ones(3), np.array([1.0, 2.0, 3.0])).to_json()

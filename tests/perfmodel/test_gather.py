@@ -50,6 +50,13 @@ def test_the_store_is_asked_first_and_the_rest_is_compiled(marked: Facts) -> Non
     assert len(steps) == 2
 
 
+def test_what_the_store_lacks_may_be_left_alone(marked: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfmodel.gather.run_many", lambda *given, **named: pytest.fail("something was compiled"))
+    absent, stored = gather_facts(FAMILY, PROBLEM, Batch.of([NEW, STORED]), GPU, stored_only=True)
+    assert registers([stored]) == [MARK]
+    assert str(absent) == "not in the counts store of tiled_conv2d for sm_75"
+
+
 def test_simulated_fidelity_and_recounting_pass_the_store_by(marked: Facts) -> None:
     batch = Batch.of([STORED])
     for outcomes in (

@@ -14,7 +14,8 @@ import pytest
 from perfmodel.calibrating import log_ratios
 from perfmodel.errors import InputError
 from perfmodel.measured_runs import MeasuredRuns, taken
-from perfmodel.residual import FEATURE_NAMES, corrected_s, features, learn, read_residual, write_residual
+from perfmodel.residual import CHOICES, FEATURE_NAMES, features, read_residual, write_residual
+from perfmodel.residual_learning import corrected_s, launches_of, learn
 from perfmodel.time.coefficients import COEFFICIENT_NAMES
 from perfmodel.time.fitting import Fit, fit
 
@@ -51,11 +52,29 @@ def test_structure_that_the_model_has_no_term_for_is_learned(data: MeasuredRuns,
 
 def test_features_know_nothing_of_the_measured_time(data: MeasuredRuns, trained: Fit) -> None:
     own = trained.coefficients_for(data.runs.gpu)
-    found = features(data, own)
+    found = features(launches_of(data), own)
     assert found.shape == (200, len(FEATURE_NAMES))
     assert np.isfinite(found).all()
     elsewhere = replace(data, runs=replace(data.runs, seconds=data.runs.seconds * 7))
-    assert (features(elsewhere, own) == found).all()
+    assert (features(launches_of(elsewhere), own) == found).all()
+
+
+def test_twins_that_differ_in_read_only_loads_alone_are_told_apart(data: MeasuredRuns, trained: Fit) -> None:
+    """The flag is learned from as it stands, 0 or 1, not in units of how often it was drawn."""
+    place = FEATURE_NAMES.index(CHOICES[0])
+    flags = np.arange(200) % 2.0
+    slower = np.where(flags == 0, 1.1, 1.0)
+    runs = replace(data.runs, work=replace(data.runs.work, read_only_share=flags), seconds=data.runs.seconds * slower)
+    flagged = replace(data, runs=runs)
+    found = learn(taken(flagged, np.arange(0, 200, 3)), trained)
+    assert (found.centre[place], found.spread[place]) == (pytest.approx(0.5, abs=0.02), 1.0)
+    plain, read_only = (
+        found.log_correction(
+            features(replace(launches_of(flagged), work=replace(runs.work, read_only_share=flag)), found.coefficients)
+        )
+        for flag in (np.zeros(200), np.ones(200))
+    )
+    assert (plain > read_only).mean() > 0.9
 
 
 def test_the_file_brings_back_what_was_learned_without_the_learner(
@@ -68,7 +87,7 @@ def test_the_file_brings_back_what_was_learned_without_the_learner(
     again = corrected_s(taken(data, TEST), read_residual(path))
     assert again == pytest.approx(corrected_s(taken(data, TEST), found), rel=1e-12)
     assert not any(name.split(".")[0] == "sklearn" for name in sys.modules)
-    assert json.loads(path.read_text(encoding="utf-8"))["gpu"] == "rtx-3090"
+    assert json.loads(path.read_text(encoding="utf-8"))["origin"]["gpu"] == "rtx-3090"
 
 
 def test_learning_is_deterministic(data: MeasuredRuns, trained: Fit) -> None:
@@ -110,8 +129,9 @@ def test_too_few_runs_and_other_gpus_are_refused(data: MeasuredRuns, trained: Fi
         ("{", "not a residual"),
         ("[]", "schema"),
         ('{"schema": "another"}', "schema"),
-        ('{"schema": "perfmodel residual 1"}', "features"),
-        ('{"schema": "perfmodel residual 1", "features": ["colour"]}', "learn it again"),
+        ('{"schema": "perfmodel residual 1"}', "learn it again"),
+        ('{"schema": "perfmodel residual 2"}', "features"),
+        ('{"schema": "perfmodel residual 2", "features": ["colour"]}', "learn it again"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(content: str, named: str, tmp_path: Path) -> None:

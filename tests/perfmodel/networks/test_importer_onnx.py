@@ -106,7 +106,7 @@ def test_automatic_padding_that_is_even_is_covered(tmp_path: Path) -> None:
 
 def test_a_dynamic_size_is_refused_unless_it_is_the_batch_and_given(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.onnx", [conv("x", "w", "y")], {"w": (8, 4, 1, 1)}, ("N", 4, 6, 6))
-    with pytest.raises(InputError, match="input 'x' has a dynamic size, 'N' at axis 0"):
+    with pytest.raises(InputError, match="input 'x' has a dynamic size, 'N' at axis 0; give the batch, or fix it"):
         import_onnx(path)
     assert import_onnx(path, batch=3).layers[0].problem == PointwiseConv2d(
         batch=3, in_channels=4, out_channels=8, height=6, width=6
@@ -114,6 +114,15 @@ def test_a_dynamic_size_is_refused_unless_it_is_the_batch_and_given(tmp_path: Pa
     wide = saved(tmp_path / "b.onnx", [conv("x", "w", "y")], {"w": (8, 4, 1, 1)}, (1, 4, None, 6))
     with pytest.raises(InputError, match=r"input 'x' has a dynamic size, '\?' at axis 2"):
         import_onnx(wide, batch=3)
+    nothing = saved(tmp_path / "c.onnx", [conv("x", "w", "y")], {"w": (8, 4, 1, 1)}, (1, 4, 0, 6))
+    with pytest.raises(InputError, match=r"input 'x' has the size 0 at axis 2"):
+        import_onnx(nothing)
+
+
+def test_a_batch_that_the_file_does_not_have_is_refused(residual: Path) -> None:
+    assert import_onnx(residual, batch=4).batch == 4
+    with pytest.raises(InputError, match=r"residual\.onnx: batch=8, but input 'x' is fixed to 4$"):
+        import_onnx(residual, batch=8)
 
 
 def test_damaged_files_are_refused_in_one_line(tmp_path: Path, residual: Path) -> None:

@@ -104,6 +104,27 @@ def test_data_dependent_control_flow_is_refused_in_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
+class Refusing(nn.Module):
+    """A module that checks its use with exceptions of its own, as users' modules do."""
+
+    class SundaysOnlyError(Exception):
+        pass
+
+    def forward(self, x: Any) -> Any:
+        raise self.SundaysOnlyError("only on Sundays")
+
+
+def test_whatever_a_module_raises_is_told_in_one_line() -> None:
+    with pytest.raises(InputError, match=r"^refusing cannot be traced, its forward raises only on Sundays$"):
+        import_torch(Refusing(), (1, 3), "refusing")
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3, 8, 8), (1, 3, -8, 8)])
+def test_a_shape_must_be_positive(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match=f"input shape {'x'.join(map(str, shape))} must be positive integers"):
+        import_torch(nn.Sequential(nn.Conv2d(3, 8, 3)), shape, "stem")
+
+
 def test_an_input_that_does_not_fit_is_refused_in_one_line() -> None:
     with pytest.raises(InputError, match="does not take an input of 1x4x8x8") as caught:
         import_torch(nn.Sequential(nn.Conv2d(3, 8, 3)), (1, 4, 8, 8), "stem")
@@ -111,7 +132,7 @@ def test_an_input_that_does_not_fit_is_refused_in_one_line() -> None:
 
 
 def test_only_modules_are_read() -> None:
-    with pytest.raises(InputError, match=r"a dict, not a torch\.nn\.Module"):
+    with pytest.raises(InputError, match=r"a file is of type dict, not a torch\.nn\.Module"):
         import_torch({}, (1,), "a file")
 
 
@@ -127,12 +148,26 @@ def test_a_module_named_by_file(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=named):
             load_torch_module(spec)
-    with pytest.raises(InputError, match=r"is a int, not a torch\.nn\.Module"):
+    with pytest.raises(InputError, match=r"is of type int, not a torch\.nn\.Module"):
         import_torch(load_torch_module(f"{path}:number"), (1,), "number")
 
 
-def test_a_file_that_fails_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("import no_such_package_anywhere\n", "cannot be executed: No module named 'no_such_package_anywhere'"),
+        ("assert 2 > 3, 'not today'\n", "cannot be executed: not today"),
+        ("raise SystemExit('gone')\n", "cannot be executed: gone"),
+        ("class Odd(Exception): pass\nraise Odd\n", "cannot be executed: Odd"),
+        ("def build(\n", "cannot be executed: "),
+        ("def build(width): pass\n", "cannot be made without arguments: build() missing 1 required"),
+        ("def build(): assert False, 'no build'\n", "cannot be made without arguments: no build"),
+    ],
+)
+def test_a_file_that_fails_is_named(tmp_path: Path, text: str, named: str) -> None:
     path = tmp_path / "broken_network.py"
-    path.write_text("import no_such_package_anywhere\n")
-    with pytest.raises(InputError, match="cannot be executed: No module named 'no_such_package_anywhere'"):
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
         load_torch_module(f"{path}:build")
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -88,16 +88,18 @@ def test_a_layer_that_cannot_run_names_the_limit() -> None:
     assert found.total_s == found.layers[1].seconds > 0
 
 
-@pytest.mark.parametrize("gpu", ["h200", "a100-sxm-80gb", "rtx-2080-ti"])
-@pytest.mark.parametrize("name", ["diffusion_policy_unet", "ssim_4k_video"])
+GPUS = ("h200", "a100-sxm-80gb", "rtx-2080-ti")
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [
+        *((name, gpu) for name in ("diffusion_policy_unet", "ssim_4k_video") for gpu in GPUS),
+        *zip(("efficientnet_b0", "mobilenet_v2", "mobilenet_v1"), GPUS, strict=True),
+    ],
+)
 def test_no_layer_is_faster_than_its_floors(name: str, gpu: str) -> None:
     assert_above_floors(report(load_network(name), gpu))
-
-
-def test_no_layer_of_mobilenet_is_faster_than_its_floors() -> None:
-    wanted = ("conv1", "conv2.pointwise", "conv3.depthwise", "conv14.pointwise")  # large, small, strided, many channels
-    layers = {layer.name: layer for layer in load_network("mobilenet_v1").layers}
-    assert_above_floors(report(assemble("few", "few", 1, [(layers[name], ()) for name in wanted])))
 
 
 def assert_above_floors(found: NetworkReport) -> None:

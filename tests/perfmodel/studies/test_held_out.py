@@ -10,9 +10,10 @@ import pytest
 
 from perfmodel.errors import InputError
 from perfmodel.measured_runs import MeasuredRuns, taken
-from perfmodel.studies.ablation import ablation, steps
+from perfmodel.studies.ablation import MECHANISMS, Kind, ablation, steps
 from perfmodel.studies.held_out import architectures_out, fits_to_run, gpus_out, shapes_out
 from perfmodel.studies.learning_curve import drawn_runs, learned, possible_numbers
+from perfmodel.time.coefficients import COEFFICIENT_NAMES
 from perfmodel.time.combine import LIMITER_NAMES
 
 from .made_runs import made_runs
@@ -98,10 +99,20 @@ def test_the_ablation_takes_every_term_out_once(turing: MeasuredRuns) -> None:
     found = ablation([few], advance=lambda: calls.append(None))
     assert len(calls) == len(found) == steps()
     assert found[0].part is None
-    assert [one.part for one in found if one.kind == "term left out"] == list(LIMITER_NAMES)
-    errors = {one.part: one.accuracies[0].mape for one in found if one.kind == "term left out"}
-    assert errors["shared_pipe"] > 2 * found[0].accuracies[0].mape  # what limits these launches cannot be spared
+    assert [one.part for one in found if one.kind is Kind.TERM] == list(LIMITER_NAMES)
+    errors = {(one.kind, one.part): one.accuracies[0].mape for one in found}
+    whole = found[0].accuracies[0].mape
+    assert errors[Kind.TERM, "shared_pipe"] > 2 * whole  # what limits these launches cannot be spared
+    assert errors[Kind.MECHANISM, "smooth maxima"] > 1.2 * whole
+    assert errors[Kind.COEFFICIENT, "constant_miss_cycles"] == pytest.approx(whole, rel=1e-3)  # no indexed constants
+    assert errors[Kind.MECHANISM, "contention of blocks"] != errors[Kind.COEFFICIENT, "contention"]
     assert found[0].to_json([few])["datasets"]["rtx-2080-ti"]["n"] == 50
+
+
+def test_a_mechanism_is_taken_out_by_coefficients_of_the_model() -> None:
+    for held in MECHANISMS.values():
+        assert held
+        assert set(held) <= set(COEFFICIENT_NAMES)
 
 
 def test_no_shape_that_was_seen_is_told(turing: MeasuredRuns) -> None:
@@ -120,3 +131,17 @@ def test_the_curve_falls_and_ends_at_half_of_the_runs(turing: MeasuredRuns) -> N
     assert many.range("mape")[0] <= many.median("mape") <= many.range("mape")[1]
     with pytest.raises(InputError, match="160 of 160 runs leave no launch"):
         learned(turing, 160, range(1), residual=False)
+
+
+def test_a_residual_tells_how_sure_it_is_of_launches_that_are_like_those_it_saw(turing: MeasuredRuns) -> None:
+    found = learned(turing, 60, range(3), residual=True)
+    assert len(found.coverages) == len(found.draws) == 3
+    known = [(of, draw) for of, draw in zip(found.coverages, found.draws, strict=True) if of is not None]
+    assert known
+    for of, draw in known:
+        assert 0 < of.n <= draw.n
+        assert of.median_factor > 1
+    within = sum(of.covered for of, _ in known) / sum(of.n for of, _ in known)
+    assert 0.75 <= within <= 1  # of 90 %; the errors are noise alone, the same for every launch
+    assert len(found.to_json()["coverage_90"]) == 3
+    assert "coverage_90" not in learned(turing, 20, range(1), residual=False).to_json()

@@ -122,3 +122,21 @@ def test_the_shipped_calibration_serves_every_gpu() -> None:
     for gpu_id in gpu_ids():
         found = load_calibration(load_gpu(gpu_id))
         assert all(getattr(found.coefficients, name) >= 0 for name in COEFFICIENT_NAMES)
+
+
+def test_a_kernel_that_was_not_measured_on_a_gpu_is_told_less_surely() -> None:
+    datasets = "".join(
+        f'[datasets.{name}]\ngpu = "{GPU.id}"\nkernel = "{kernel}"\nlog_error_90 = {width}\n'
+        for name, kernel, width in (("a", "ssim", 0.1), ("b", "conv1d", 0.2))
+    )
+    found = parse_calibration(text(datasets=datasets) + "[intervals]\nother_kernel = 0.5\n", "own.toml", GPU)
+    assert [found.for_kernel(name).log_error_90 for name in ("ssim", "conv1d", "direct_conv2d", None)] == [
+        0.1,
+        0.2,
+        0.5,
+        0.5,
+    ]
+    silent = parse_calibration(text(datasets=datasets), "own.toml", GPU)
+    assert silent.for_kernel(None).log_error_90 == 0.2  # none smaller than any of this GPU
+    stranger = parse_calibration(text(datasets=datasets), "own.toml", load_gpu("h200"))
+    assert stranger.for_kernel("ssim") == stranger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +15,14 @@ from perfmodel.gpus import gpu_ids, load_gpu
 from perfmodel.launch import Launch
 from perfmodel.time.combine import (
     LIMITER_NAMES,
+    SETTLING_WAVES,
     TERM_NAMES,
     blocks_of_busiest_sm,
     launch_seconds,
     limiters,
+    living_blocks,
     p_norm,
+    sm_cycles,
 )
 from perfmodel.time.fitting import PRIOR
 from perfmodel.time.terms import round_trip_cycles
@@ -92,10 +96,64 @@ def test_the_busiest_sm_runs_between_the_average_and_the_next_whole_block(blocks
 
 
 def test_dram_alone_takes_bytes_over_bandwidth() -> None:
-    """A gigabyte and hardly anything else: the smooth maximum adds less than a thousandth."""
-    found = seconds(work(dram_read_bytes=1e9))
-    alone = 1e9 / (GPU.dram_read_bytes_per_s * PRIOR.memory_efficiency)
+    """A gigabyte and hardly anything else, read by a hundred waves: the smooth maximum adds less than a thousandth."""
+    found = seconds(work(blocks=SMS * 200, dram_read_bytes=1e9))
+    slower = GPU.l2_bytes * (1 / PRIOR.memory_efficiency - 1)
+    alone = (1e9 + slower) / GPU.dram_read_bytes_per_s
     assert alone <= found < alone * 1.001
+
+
+def test_blocks_of_one_wave_wait_for_their_data_together() -> None:
+    """All that one wave reads is asked for at once: half of its DRAM time (the prior) is exposed, of two waves a quarter."""
+    alone = 1e6 / (GPU.dram_read_bytes_per_s * PRIOR.memory_efficiency)
+    code = PRIOR.first_block_latencies * GPU.dram_latency_cycles
+    for blocks, part in ((SMS * 2, 1.0), (SMS * 4, 0.5)):
+        _, parts = launch_seconds(work(blocks=blocks, dram_read_bytes=1e6), 2, GPU, PRIOR)
+        started = blocks * GPU.block_dispatch_cycles / GPU.boost_clock_hz
+        expected = part * (PRIOR.first_wave_exposure * alone + started) + code / GPU.boost_clock_hz
+        assert float(parts.first_wave) == pytest.approx(expected)
+
+
+def test_the_last_wave_takes_a_lifetime_however_few_its_blocks_are() -> None:
+    """Four blocks fit an SM that runs five, none of which keeps any pipe busy: two lifetimes; over 100 waves, 100."""
+    alone = float(sm_cycles(4.0, 4.0, 4.0, 0.0, 1000.0, PRIOR))
+    two = float(sm_cycles(5.0, 5.0, 4.0, 0.0, 1000.0, PRIOR))
+    assert alone == pytest.approx(1000)
+    weight = math.exp(-5 / 4 / SETTLING_WAVES)
+    assert two == pytest.approx(weight * 2000 + (1 - weight) * 1250)
+    assert float(sm_cycles(400.0, 400.0, 4.0, 0.0, 1000.0, PRIOR)) == pytest.approx(100_000)
+
+
+def test_blocks_whose_warps_wait_for_one_another_share_pipes_less_evenly() -> None:
+    """Eight resident blocks for ten waves. The more warps go on together, the longer; a block alone shares with none."""
+
+    def cycles(resident: float, in_step: float) -> float:
+        blocks = 10.0 * resident
+        return float(sm_cycles(blocks, blocks, resident, 1000.0 * blocks, 6000.0, PRIOR, in_step))
+
+    assert cycles(8, 1) < cycles(8, 2) < cycles(8, 8) < cycles(8, 32) < 10 * (8 * 1000 + 6000 + 0.3 * 7 * 1000)
+    assert cycles(1, 1) == cycles(1, 32)
+
+
+def test_places_of_warps_that_end_early_go_to_further_blocks() -> None:
+    """One of 16 warps works on; all places are held for a release, then one of them until the block ends."""
+    lifetime = 100_000.0
+    blocks = SMS * 400
+    launch = Launch(grid_x=blocks, block_x=512)
+    counts = Counts(warp_instructions=blocks * 1000.0)
+    one_works = Work(launch=launch, counts=counts, longest_warp_instructions=1000.0)
+    held = PRIOR.release_cycles_per_warp * 16
+    settled = min(2 * 16 * lifetime / (16 * held + (lifetime - held)), GPU.max_blocks_per_sm)
+    found = float(living_blocks(one_works, 400.0, 2.0, lifetime, GPU, PRIOR))
+    assert found == pytest.approx(2 + (settled - 2) * (1 - 2 / 400))
+    assert found > 10
+    all_work = replace(one_works, counts=replace(counts, warp_instructions=blocks * 16_000.0))
+    unknown = replace(one_works, longest_warp_instructions=np.nan)
+    one_wave = living_blocks(one_works, 2.0, 2.0, lifetime, GPU, PRIOR)
+    sharing = replace(one_works, launch=replace(launch, static_shared_bytes=GPU.shared_bytes_per_sm // 2))
+    for other in (all_work, unknown, sharing):
+        assert float(living_blocks(other, 400.0, 2.0, lifetime, GPU, PRIOR)) == 2
+    assert float(one_wave) == 2
 
 
 def test_arithmetic_alone_takes_instructions_over_lanes() -> None:

@@ -14,6 +14,7 @@ from perfmodel.gpu import Gpu
 from perfmodel.gpus import gpu_ids, load_gpu
 from perfmodel.time import terms
 from perfmodel.time.calibration import load_calibration
+from perfmodel.time.coefficients import Coefficients
 from perfmodel.time.fitting import PRIOR
 
 TURING = load_gpu("rtx-2080-ti")  # 68 SMs, 64 FP32 and 64 separate integer lanes each
@@ -78,16 +79,32 @@ def test_sectors_of_local_memory_go_the_same_way() -> None:
 
 
 def test_code_that_fits_the_instruction_cache_is_fetched_for_nothing() -> None:
-    counts = Counts(warp_instructions=SMS * 1000.0)
-    size = TURING.instruction_cache_l1_bytes
-    assert terms.fetch_cycles(counts, size, TURING, PRIOR) == 0
-    # 4/3 of the cache: a quarter of the loop lies beyond it and pushes out as much again
-    assert terms.fetch_cycles(counts, size * 4 / 3, TURING, PRIOR) == pytest.approx(
-        1000 * 2 / 4 * PRIOR.fetch_cycles_per_instruction
+    size, each = TURING.instruction_cache_l1_bytes, PRIOR.fetch_cycles_per_instruction
+    assert terms.fetch_cycles(1000.0, size, TURING, PRIOR) == 0
+    # 10/9 of the cache: a tenth of the loop lies beyond it and pushes out five tenths
+    assert terms.fetch_cycles(1000.0, size * 10 / 9, TURING, PRIOR) == pytest.approx(1000 * 5 / 10 * each)
+    assert terms.fetch_cycles(1000.0, size * 5 / 4, TURING, PRIOR) == pytest.approx(1000 * each)
+    assert terms.fetch_cycles(1000.0, size * 100, TURING, PRIOR) == pytest.approx(1000 * each)
+
+
+def test_the_first_blocks_wait_for_code_where_the_data_lies() -> None:
+    cold, warm = Counts(dram_read_bytes=1.0), Counts()
+    latencies = PRIOR.first_block_latencies
+    assert terms.first_block_cycles(cold, TURING, PRIOR) == pytest.approx(latencies * TURING.dram_latency_cycles)
+    assert terms.first_block_cycles(warm, TURING, PRIOR) == pytest.approx(latencies * TURING.l2_latency_cycles)
+
+
+def test_a_copy_passes_the_data_pipe_for_each_of_its_steps() -> None:
+    """3 requests that read L1 in 4 passes and write in 1 each: 3 + 12 + 3 steps."""
+    copies = Counts(
+        async_copy_requests=SMS * 3.0, async_copy_read_wavefronts=SMS * 12.0, async_copy_wavefronts=SMS * 3.0
     )
-    assert terms.fetch_cycles(counts, size * 100, TURING, PRIOR) == pytest.approx(
-        1000 * PRIOR.fetch_cycles_per_instruction
-    )
+    assert terms.shared_pipe_cycles(copies, TURING, PRIOR) == pytest.approx(18 * PRIOR.async_copy_cycles)
+
+
+def test_a_shared_access_whose_lanes_are_all_off_takes_its_turn() -> None:
+    off = Counts(shared_load_predicated_off=SMS * 2.0, shared_store_predicated_off=SMS * 3.0)
+    assert terms.shared_pipe_cycles(off, TURING, PRIOR) == 5
 
 
 def test_a_barrier_waits_for_the_arrival_of_all_warps() -> None:
@@ -96,17 +113,46 @@ def test_a_barrier_waits_for_the_arrival_of_all_warps() -> None:
     assert terms.barrier_cycles(8, TURING, PRIOR) == pytest.approx(expected)
 
 
+def test_warps_in_step_load_the_schedulers_unevenly() -> None:
+    """Four schedulers: 2 warps use two of them, 6 put two on the busiest where 1.5 is the mean; single warps spread out."""
+    warps = np.array([1, 2, 3, 4, 6, 7, 8, 32])
+    expected = [1, 2, 4 / 3, 1, 2 / 1.5, 2 / 1.75, 1, 1]
+    assert terms.scheduler_imbalance(warps, TURING).tolist() == pytest.approx(expected)
+
+
 def test_memory_has_a_clock_of_its_own() -> None:
+    """A launch that moves less than L2 holds reaches a part of the DRAM's bandwidth."""
     counts = Counts(l2_read_sectors=600.0, l2_write_sectors=400.0, dram_read_bytes=3e6, dram_write_bytes=1e6)
-    efficiency = PRIOR.memory_efficiency
-    assert terms.l2_seconds(counts, TURING, PRIOR) == pytest.approx(
-        1000 * 32 / (TURING.l2_read_bytes_per_s * efficiency)
-    )
-    assert terms.dram_seconds(counts, TURING, PRIOR) == pytest.approx(4e6 / (TURING.dram_read_bytes_per_s * efficiency))
+    assert terms.l2_seconds(counts, np.inf, TURING, PRIOR) == pytest.approx(1000 * 32 / TURING.l2_read_bytes_per_s)
+    expected = 4e6 / (TURING.dram_read_bytes_per_s * PRIOR.memory_efficiency)
+    assert terms.dram_seconds(counts, TURING, PRIOR) == pytest.approx(expected)
+    assert terms.dram_burst_seconds(counts, TURING, PRIOR) == pytest.approx(expected)
+
+
+def test_blocks_that_live_long_reach_the_bandwidth_of_l2() -> None:
+    """A block that lives as long as it asks for nothing takes twice as long; one that lives no time counts one latency."""
+    counts, latency = Counts(l2_read_sectors=1000.0), TURING.l2_latency_cycles
+    long = float(terms.l2_seconds(counts, np.inf, TURING, PRIOR))
+    ramp = PRIOR.l2_ramp_latencies * latency
+    assert terms.l2_seconds(counts, ramp, TURING, PRIOR) == pytest.approx(2 * long)
+    assert terms.l2_seconds(counts, 0.0, TURING, PRIOR) == pytest.approx((1 + PRIOR.l2_ramp_latencies) * long)
+
+
+def test_a_stream_reaches_the_bandwidth_of_dram() -> None:
+    """A hundred times what L2 holds: the first of them takes 1 / efficiency, the others 1; asked for at once, all do."""
+    counts = Counts(dram_read_bytes=100.0 * TURING.l2_bytes)
+    alone = 100 * TURING.l2_bytes / TURING.dram_read_bytes_per_s
+    found = float(terms.dram_seconds(counts, TURING, PRIOR))
+    assert found == pytest.approx(alone * (99 + 1 / PRIOR.memory_efficiency) / 100)
+    assert terms.dram_burst_seconds(counts, TURING, PRIOR) == pytest.approx(alone / PRIOR.memory_efficiency)
 
 
 def _shared_pipe(counts: Counts, gpu: Gpu) -> Any:
     return terms.shared_pipe_cycles(counts, gpu, PRIOR)
+
+
+def _l2(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Any:
+    return terms.l2_seconds(counts, 1000.0, gpu, coefficients)
 
 
 OF_COUNTS = (terms.arithmetic_cycles, terms.slow_pipe_cycles, terms.issue_cycles, _shared_pipe)
@@ -121,7 +167,7 @@ def test_no_term_falls_when_a_count_grows(data: st.DataObject) -> None:
     grown = data.draw(st.sampled_from(COUNT_NAMES))
     before, after = Counts(**values), Counts(**values | {grown: values[grown] * 2 + 1})
     pairs = [(term(before, gpu), term(after, gpu)) for term in OF_COUNTS]
-    fitted = (terms.sector_cycles, terms.l2_seconds, terms.dram_seconds)
+    fitted = (terms.sector_cycles, _l2, terms.dram_seconds, terms.dram_burst_seconds)
     pairs += [(term(before, gpu, coefficients), term(after, gpu, coefficients)) for term in fitted]
     for low, high in pairs:
         assert 0 <= low <= high
