@@ -6,11 +6,10 @@ import argparse
 import os
 import platform
 import resource
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +20,10 @@ from perfmodel.families.base import Product, Space
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.predicting import evaluate_under
 
+from .analysis import analysis_rows
 from .simulator import simulator_rows
+from .timing import Row, program_seconds
 
-Row = tuple[str, str, str]
 CANDIDATES = 10_000_000
 
 
@@ -35,20 +35,6 @@ def machine() -> str:
         lines = [line for line in info.read_text(encoding="utf-8").splitlines() if line.startswith("model name")]
         model = lines[0].partition(":")[2].strip() if lines else model
     return f"{model}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
-
-
-def seconds_of(function: Callable[[], object]) -> float:
-    """Wall-clock seconds of one call."""
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-def program_seconds(*arguments: str, cache: Path | None = None) -> float:
-    """Wall-clock seconds of the whole program, its output thrown away."""
-    environment = dict(os.environ) | ({"PERFMODEL_CACHE": str(cache)} if cache else {})
-    command = [sys.executable, "-m", "perfmodel", *arguments]
-    return seconds_of(lambda: subprocess.run(command, check=True, capture_output=True, env=environment))
 
 
 def analytic_row(count: int) -> Row:
@@ -112,7 +98,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer candidates, no cold ranking")
     chosen = parser.parse_args()
     single_core(sys.argv[1:])
-    rows = [analytic_row(CANDIDATES // 10 if chosen.quick else CANDIDATES), *start_rows(), *simulator_rows()]
+    rows = [
+        analytic_row(CANDIDATES // 10 if chosen.quick else CANDIDATES),
+        *start_rows(),
+        *simulator_rows(),
+        *analysis_rows(),
+    ]
     rows += [] if chosen.quick else rank_rows()
     print_table(f"{machine()}, NumPy {np.__version__}", ("what", "measured", "wanted"), rows, left=3)
 

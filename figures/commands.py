@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,16 @@ from perfmodel.cli.options import JsonOption
 from perfmodel.cli.output import note, print_json, print_table
 from perfmodel.errors import InputError
 
-from .registry import FIGURES, MEASUREMENTS_HINT, PUBLISHED_AT, FigureEntry, Request, figure_entry
+from .registry import (
+    FIGURES,
+    MEASUREMENTS_HINT,
+    OWN_RECORDS,
+    PUBLISHED_AT,
+    RECORDS_HINT,
+    FigureEntry,
+    Request,
+    figure_entry,
+)
 
 DATA_VARIABLE = "PERFMODEL_DATA"
 ALL = "all"
@@ -56,17 +66,32 @@ def plot(
     depth = one_of(Fidelity, "--fidelity", fidelity)
     if depth is Fidelity.SIMULATED:
         raise InputError(f"--fidelity {fidelity!r} must be one of analytic, compiled")
-    request = Request(folder=_folder(output), measurements=_measurements(measurements), fidelity=depth)
+    request = Request(
+        folder=_folder(output),
+        measurements=_measurements(measurements),
+        records=OWN_RECORDS if OWN_RECORDS.is_file() else None,
+        fidelity=depth,
+    )
     require_matplotlib()
-    if name == ALL and request.measurements is None:
-        missing = ", ".join(entry.name for entry in chosen if entry.needs_measurements)
-        note(f"left out: {missing}; {MEASUREMENTS_HINT}")
-        chosen = tuple(entry for entry in chosen if not entry.needs_measurements)
+    if name == ALL:
+        chosen = _possible(chosen, request)
     drawn = [(entry, *entry.draw(request)) for entry in chosen]
     if as_json:
         print_json({"figures": [_described(entry) | {"svg": str(svg), "png": str(png)} for entry, svg, png in drawn]})
         return
     print_table("figures drawn", ("figure", "SVG", "PNG"), [(e.name, svg, png) for e, svg, png in drawn], left=3)
+
+
+def _possible(chosen: Sequence[FigureEntry], request: Request) -> tuple[FigureEntry, ...]:
+    """The figures whose data are at hand; the others are named."""
+    lacking = (
+        ([entry for entry in chosen if entry.needs_measurements and request.measurements is None], MEASUREMENTS_HINT),
+        ([entry for entry in chosen if entry.needs_records and request.records is None], RECORDS_HINT),
+    )
+    for entries, hint in lacking:
+        if entries:
+            note(f"left out: {', '.join(entry.name for entry in entries)}; {hint}")
+    return tuple(entry for entry in chosen if not any(entry in entries for entries, _ in lacking))
 
 
 def _folder(path: Path) -> Path:
@@ -88,14 +113,24 @@ def _measurements(given: Path | None) -> Path | None:
 
 
 def _described(entry: FigureEntry) -> dict[str, object]:
-    return {"name": entry.name, "shows": entry.shows, "needs_measurements": entry.needs_measurements}
+    return {
+        "name": entry.name,
+        "shows": entry.shows,
+        "needs_measurements": entry.needs_measurements,
+        "needs_records": entry.needs_records,
+    }
+
+
+def _needs(entry: FigureEntry) -> str:
+    if entry.needs_measurements:
+        return "published measurements"
+    return "a clone's own records" if entry.needs_records else "nothing"
 
 
 def _list(as_json: bool) -> None:
     if as_json:
         print_json({"figures": [_described(entry) for entry in FIGURES]})
         return
-    needs = {True: "published measurements", False: "nothing"}
-    rows = [(entry.name, entry.shows, needs[entry.needs_measurements]) for entry in FIGURES]
+    rows = [(entry.name, entry.shows, _needs(entry)) for entry in FIGURES]
     print_table("figures", ("figure", "shows", "needs"), rows, left=3)
     note(f"the published measurements stand at {PUBLISHED_AT}")

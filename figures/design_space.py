@@ -10,6 +10,7 @@ import numpy as np
 from perfmodel.conditions import Conditions, conditions
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family
+from perfmodel.measured_runs import joined_batches
 from perfmodel.predicting import evaluate_under
 
 from .registry import Request
@@ -47,7 +48,5 @@ def draw_design_space(folder: Path, problem: Any, under: Conditions, name: str =
 def _evaluated(problem: Any, under: Conditions) -> tuple[Batch[Any], Floats]:
     """All candidates of the space and their times, infinite where they cannot run."""
     chosen = family("tiled_conv2d")
-    parts = list(chosen.space(problem, under.gpu).chunks())
-    seconds = np.concatenate([evaluate_under(chosen, problem, part, under).seconds for part in parts])
-    columns = {field: np.concatenate([part[field] for part in parts]) for field in parts[0].columns}
-    return Batch(chosen.configuration_type, columns), seconds
+    batch = joined_batches(list(chosen.space(problem, under.gpu).chunks()))
+    return batch, evaluate_under(chosen, problem, batch, under).seconds

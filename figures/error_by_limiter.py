@@ -13,11 +13,14 @@ from perfmodel.time.combine import LIMITER_NAMES
 
 from .published import Comparison, all_compared
 from .registry import Request
-from .style import CYCLE, GUIDE, PAGE_INCHES, figure, save, short_name
+from .style import CYCLE, GUIDE, PAGE_INCHES, figure, in_words, save, short_name
 
 Floats = NDArray[np.float64]
 
 RANGE_PERCENT = (-60, 60)
+"""Ends of the axis; whiskers that reach beyond are told in figures."""
+WHISKERS = (5, 95)
+"""Percentiles."""
 FEWEST = 5
 """Limiters of fewer runs are left out: no quantile can be told from them."""
 
@@ -57,7 +60,7 @@ def _panel(axis: Any, found: Comparison, groups: dict[str, Floats], rows: int, c
     axis.boxplot(
         list(groups.values()),
         orientation="horizontal",
-        whis=(5, 95),
+        whis=WHISKERS,
         showfliers=False,
         widths=0.55,
         patch_artist=True,
@@ -67,9 +70,20 @@ def _panel(axis: Any, found: Comparison, groups: dict[str, Floats], rows: int, c
         medianprops={"color": colour, "linewidth": 2},
     )
     places = range(1, len(groups) + 1)
-    axis.set_yticks(places, [f"{name.replace('_', ' ')}\n{len(values):,} runs" for name, values in groups.items()])
+    axis.set_yticks(places, [f"{in_words(name)}\n{len(values):,} runs" for name, values in groups.items()])
     axis.tick_params(axis="y", labelsize=6.5, length=0)
     axis.set_xlim(*RANGE_PERCENT)
     axis.set_xticks(range(RANGE_PERCENT[0], RANGE_PERCENT[1] + 1, 30))
+    for place, values in zip(places, groups.values(), strict=True):
+        _tell_ends(axis, place, values)
     axis.set_ylim(rows + 0.6, 0.4)
     axis.set_title(short_name(found.under.gpu))
+
+
+def _tell_ends(axis: Any, place: int, values: Floats) -> None:
+    """Where a whisker leaves the axis, how far it reaches."""
+    low, high = np.percentile(values, WHISKERS)
+    for reach, end, side in ((low, RANGE_PERCENT[0], "left"), (high, RANGE_PERCENT[1], "right")):
+        if abs(reach) > abs(end):
+            text = f"◂ {reach:+.0f} %" if side == "left" else f"{reach:+.0f} % ▸"
+            axis.text(end, place - 0.3, text.replace("-", "−"), ha=side, va="bottom", fontsize=6)

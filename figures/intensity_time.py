@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from perfmodel.conditions import Conditions, conditions
-from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.report import LayerReport, layer_report
 from perfmodel.families.pointwise_conv2d.selection import Rule
 from perfmodel.families.registry import family_of
+from perfmodel.measured_runs import joined_batches
 from perfmodel.predicting import evaluate_under
 
 from .registry import Request
@@ -35,10 +35,7 @@ CHOICES = {
 def report_of(problem: PointwiseConv2d, under: Conditions) -> LayerReport:
     """Every tuple of the layer's space with its intensity and predicted time; those that cannot run are infinite."""
     family = family_of(problem)
-    parts = list(family.space(problem, under.gpu).chunks())
-    batch = Batch(
-        family.configuration_type, {name: np.concatenate([part[name] for part in parts]) for name in parts[0].columns}
-    )
+    batch = joined_batches(list(family.space(problem, under.gpu).chunks()))
     seconds = evaluate_under(family, problem, batch, under).seconds
     return layer_report(problem, batch, under.gpu, predicted_s=seconds)
 

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from perfmodel.accuracy import Accuracy
+from perfmodel.accuracy import accuracy
 
 from .published import Comparison, all_compared
 from .registry import Request
-from .style import CYCLE, GUIDE, PAGE_INCHES, figure, number_ticks, round_numbers, save, short_name
+from .style import CYCLE, GUIDE, PAGE_INCHES, few_round_numbers, figure, number_ticks, save, short_name
 
+Floats = NDArray[np.float64]
+
+MANY = 1000
+"""Runs beyond which dots are drawn small."""
 GUIDE_ERROR = 0.10
 """Band drawn where the calibration has no interval for a GPU."""
 
@@ -29,7 +34,7 @@ def draw_predicted_measured(
     folder: Path, comparisons: Sequence[Comparison], fidelity: str, name: str = "predicted_measured"
 ) -> tuple[Path, Path]:
     """One panel for each comparison, both axes logarithmic; the band is the 90 % interval where the calibration has one."""
-    with figure(PAGE_INCHES, 3.1, ncols=len(comparisons), squeeze=False) as (drawn, axes):
+    with figure(PAGE_INCHES, 3.2, ncols=len(comparisons), squeeze=False) as (drawn, axes):
         for axis, found, colour in zip(axes[0], comparisons, CYCLE, strict=False):
             _panel(axis, found, colour)
         axes[0][0].set_ylabel("predicted time in ms, after one factor")
@@ -38,34 +43,48 @@ def draw_predicted_measured(
 
 
 def _panel(axis: Any, found: Comparison, colour: str) -> None:
-    agreement = found.accuracy
-    measured, predicted = found.measured_s * 1e3, found.scaled_s * 1e3
+    draw_panel(axis, found, found.scaled_s, colour, unit_s=1e-3)
+    lines = [
+        short_name(found.under.gpu),
+        f"{found.covered}, times {found.accuracy.scale:.2f}",
+        in_words_of(found, found.scaled_s),
+        "" if (rest := found.unspilled) is None else f"no spills: {in_words_of(rest, rest.scaled_s)}",
+    ]
+    axis.set_title("\n".join(lines), fontsize=6.5)
+
+
+def half_width(found: Comparison) -> float:
+    """Half the width of the band, as a factor."""
+    known = found.log_error_90
+    return 1 + GUIDE_ERROR if known is None else math.exp(known)
+
+
+def in_words_of(found: Comparison, predicted_s: Floats) -> str:
+    """Mean error, rank correlation and the part of the runs in the band."""
+    agreement = accuracy(predicted_s, found.measured_s)
+    inside = np.abs(np.log(predicted_s / found.measured_s)) <= math.log(half_width(found))
+    return f"{agreement.mape * 100:.1f} %, tau {agreement.kendall_tau:.3f}, {inside.mean() * 100:.0f} % in band"
+
+
+def draw_panel(axis: Any, found: Comparison, predicted_s: Floats, colour: str, *, unit_s: float) -> None:
+    """A dot for each run, the line of agreement, and the 90 % interval where the calibration has one."""
+    measured, predicted = found.measured_s / unit_s, predicted_s / unit_s
     low, high = min(measured.min(), predicted.min()) / 1.15, max(measured.max(), predicted.max()) * 1.15
-    line = np.array([low, high])
-    known = found.under.calibration.log_error_90
-    factor = 1 + GUIDE_ERROR if known is None else math.exp(known)
-    label = f"± {GUIDE_ERROR * 100:.0f} %" if known is None else "90 % interval"
+    line, factor = np.array([low, high]), half_width(found)
+    interval = found.log_error_90 is not None
+    label = "90 % interval" if interval else f"± {GUIDE_ERROR * 100:.0f} %"
     axis.fill_between(line, line / factor, line * factor, color=GUIDE, alpha=0.3, lw=0, label=label)
     axis.plot(line, line, color=GUIDE, lw=0.8)
     spilled = found.spilled
     dots: dict[str, Any] = {"alpha": 0.5, "mew": 0, "rasterized": True}
-    axis.plot(measured[~spilled], predicted[~spilled], ".", color=colour, ms=2.5, **dots)
+    size = 2.5 if len(measured) > MANY else 5
+    axis.plot(measured[~spilled], predicted[~spilled], ".", color=colour, ms=size, **dots)
     if spilled.any():
         axis.plot(
             measured[spilled], predicted[spilled], "x", color="black", ms=2, mew=0.4, label="spilled when measured"
         )
     axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
-    ticks = round_numbers(low, high)
+    ticks = few_round_numbers(low, high)
     number_ticks(axis.xaxis, ticks)
     number_ticks(axis.yaxis, ticks)
-    lines = [
-        f"{short_name(found.under.gpu)}, times {agreement.scale:.2f}",
-        f"{found.covered}: {_words(agreement)}",
-        "" if (rest := found.accuracy_unspilled) is None else f"without spills: {_words(rest)}",
-    ]
-    axis.set_title("\n".join(lines), fontsize=6.5)
     axis.legend(loc="upper left", handletextpad=0.4, borderaxespad=0.1)
-
-
-def _words(agreement: Accuracy) -> str:
-    return f"{agreement.mape_scaled * 100:.1f} %, tau {agreement.kendall_tau:.3f}"

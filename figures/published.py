@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 from perfmodel.accuracy import Accuracy, accuracy
 from perfmodel.conditions import Conditions, conditions
 from perfmodel.errors import InputError
-from perfmodel.evaluation import Evaluation
 from perfmodel.families.base import Batch
-from perfmodel.families.registry import family
-from perfmodel.gather import stored_facts
-from perfmodel.predicting import evaluate_under
+from perfmodel.families.registry import family, family_of
+from perfmodel.measured_runs import MeasuredRuns, measured_runs
 from perfmodel.prediction import Fidelity
 from perfmodel.records import Measurements, read_measurements
-from perfmodel.store import load_store
-from perfmodel.time.combine import limiters
+from perfmodel.validating import Prophecy, prophecy
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +32,9 @@ FILES = {
 LOCAL_BYTES = "local_bytes_per_thread"
 UNROLLED = "tile_size_x * tile_size_y < 24"
 """Where the compiler unrolls the whole tile, as the closed forms suppose; larger tiles need executed counts."""
+UNSPILLED = f"{UNROLLED} and {LOCAL_BYTES} == 0"
+WITH_LOCAL_BYTES = ("rtx-2080-ti", "rtx-3090")
+"""GPUs whose files say which runs spilled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,12 @@ class Comparison:
         return self.measurements.batch
 
     @property
+    def log_error_90(self) -> float | None:
+        """Half the width of this kernel's 90 % interval, on a logarithmic scale; None where nothing backs one."""
+        kernel = family_of(self.measurements.problems[0]).name
+        return self.under.calibration.for_kernel(kernel).log_error_90
+
+    @property
     def accuracy(self) -> Accuracy:
         """Agreement of these runs; its ``scale`` is the one factor for a clock that the files do not record."""
         return accuracy(self.predicted_s, self.measured_s)
@@ -75,10 +81,18 @@ class Comparison:
         return np.asarray(columns[LOCAL_BYTES].to_numpy(np.float64) > 0)
 
     @property
-    def accuracy_unspilled(self) -> Accuracy | None:
-        """Agreement without the runs that spilled, whose number depends on the compiler's version; None if there are none."""
-        spilled = self.spilled
-        return accuracy(self.predicted_s[~spilled], self.measured_s[~spilled]) if spilled.any() else None
+    def unspilled(self) -> Comparison | None:
+        """Without the runs that spilled, whose number depends on the compiler's version; None if there are none."""
+        kept = np.flatnonzero(~self.spilled)
+        if len(kept) == len(self.measurements):
+            return None
+        return replace(
+            self,
+            measurements=self.measurements.take(kept),
+            predicted_s=self.predicted_s[kept],
+            limiters=self.limiters[kept],
+            covered=f"{len(kept):,} runs without spills",
+        )
 
     @property
     def scaled_s(self) -> Floats:
@@ -86,57 +100,49 @@ class Comparison:
         return self.predicted_s * float(np.median(self.measured_s / self.predicted_s))
 
 
-def comparison(gpu: str, measurements: Measurements, fidelity: Fidelity) -> Comparison:
-    """Predict the rows of one GPU; those that failed, or that the model cannot run, are left out.
-
-    ``compiled`` fidelity takes what the shipped counts store holds and compiles nothing: a figure is drawn in seconds.
+def comparison(measurements: Measurements, told: Prophecy, under: Conditions, rows_of_file: int) -> Comparison:
+    """The rows that ran and were predicted, in the file's order.
 
     Raises:
         InputError: fewer than two rows can be compared.
     """
-    under = conditions(gpu)
-    known = measurements.where(UNROLLED) if fidelity is Fidelity.ANALYTIC else measurements
-    predicted, limiter = np.full(len(known), np.inf), np.zeros(len(known), np.int64)
-    for index in range(len(known.problems)):
-        rows = np.flatnonzero(known.problem_index == index)
-        rows, found = _evaluated(known, index, rows, under, fidelity)
-        if found is not None:
-            predicted[rows], limiter[rows] = found.seconds, limiters(found.terms)
-    usable = np.flatnonzero(known.ran & np.isfinite(predicted))
+    usable = np.flatnonzero(measurements.ran & np.isfinite(told.seconds))
     if len(usable) < 2:
-        raise InputError(f"{measurements.path}: {len(usable)} rows can be compared at {fidelity.value} fidelity")
+        raise InputError(f"{measurements.path}: {len(usable)} rows can be compared; at least 2 are needed")
     return Comparison(
-        gpu=gpu,
+        gpu=under.gpu.id,
         under=under,
-        measurements=known.take(usable),
-        predicted_s=predicted[usable],
-        limiters=limiter[usable],
-        covered=f"{len(usable):,} of {len(measurements):,} runs",
+        measurements=measurements.take(usable),
+        predicted_s=told.seconds[usable],
+        limiters=told.limiters[usable],
+        covered=f"{len(usable):,} of {rows_of_file:,} runs",
     )
 
 
-def _evaluated(
-    measurements: Measurements, index: int, rows: NDArray[np.intp], under: Conditions, fidelity: Fidelity
-) -> tuple[NDArray[np.intp], Evaluation | None]:
-    """Rows of one problem whose counts are known at this fidelity, and their evaluation (None where there are none)."""
-    chosen, problem = family(measurements.family_name), measurements.problems[index]
-    if fidelity is Fidelity.ANALYTIC:
-        return rows, evaluate_under(chosen, problem, measurements.batch.take(rows), under)
-    configurations = [measurements.batch.configuration(row) for row in rows.tolist()]
-    store = load_store(chosen.name)
-    stored = stored_facts(chosen, problem, configurations, under.gpu, store, equivalents=True)
-    rows = rows[[fact is not None for fact in stored]]
-    facts = [fact for fact in stored if fact is not None]
-    return rows, evaluate_under(chosen, problem, measurements.batch.take(rows), under, facts) if facts else None
+@functools.cache
+def _published(folder: Path, gpu: str) -> Measurements:
+    return read_measurements(folder / FAMILY / FILES[gpu], family(FAMILY))
 
 
 @functools.cache
 def compared(folder: Path, gpu: str, fidelity: Fidelity) -> Comparison:
-    """The published runs of one GPU below ``folder``, predicted once however many figures ask."""
-    path = folder / FAMILY / FILES[gpu]
-    return comparison(gpu, read_measurements(path, family(FAMILY)), fidelity)
+    """The published runs of one GPU below ``folder``, predicted once however many figures ask.
+
+    ``compiled`` fidelity takes what the shipped counts store holds and compiles nothing: a figure is drawn in seconds.
+    """
+    measurements, under = _published(folder, gpu), conditions(gpu)
+    known = measurements.where(UNROLLED) if fidelity is Fidelity.ANALYTIC else measurements
+    told = prophecy(family(FAMILY), known, under, fidelity, stored_only=True)
+    return comparison(known, told, under, len(measurements))
 
 
 def all_compared(folder: Path, fidelity: Fidelity) -> list[Comparison]:
     """The published runs of every GPU."""
     return [compared(folder, gpu, fidelity) for gpu in FILES]
+
+
+@functools.cache
+def unspilled_runs(folder: Path, gpu: str, fidelity: Fidelity) -> MeasuredRuns:
+    """Runs of one GPU that did not spill, with unrolled tiles, as studies take them: compiled today as they were then."""
+    kept = _published(folder, gpu).where(UNSPILLED)
+    return measured_runs(gpu, family(FAMILY), kept, conditions(gpu), fidelity, stored_only=True)

@@ -8,13 +8,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from perfmodel.accuracy import regret
+
 from .published import Comparison, all_compared
 from .registry import Request
-from .style import COLUMN_INCHES, CYCLE, GUIDE, figure, number_ticks, save, short_name
+from .style import COLUMN_INCHES, CYCLE, GUIDE, MARKERS, figure, number_ticks, save, short_name
 
 Floats = NDArray[np.float64]
 
 LARGEST_K = 100
+STEPS = (1, 2, 5, 10, 20, 50, 100)
+"""Numbers at which a curve is marked."""
 
 
 def draw(request: Request) -> tuple[Path, Path]:
@@ -23,14 +27,14 @@ def draw(request: Request) -> tuple[Path, Path]:
     return draw_regret_curve(request.folder, found, request.fidelity.value)
 
 
-def regret_curve(predicted: Floats, measured: Floats) -> Floats:
-    """Fastest measured of the K predicted fastest over the fastest of all, for K = 1 … n.
+def regret_curve(predicted: Floats, measured: Floats, largest: int) -> Floats:
+    """Fastest measured of the K predicted fastest over the fastest of all, for K = 1 … ``largest`` (at most n).
 
-    >>> regret_curve(np.array([1.0, 2.0, 3.0]), np.array([20.0, 30.0, 10.0])).tolist()
+    >>> regret_curve(np.array([1.0, 2.0, 3.0]), np.array([20.0, 30.0, 10.0]), 3).tolist()
     [2.0, 2.0, 1.0]
     """
-    best = np.minimum.accumulate(measured[np.argsort(predicted, kind="stable")])
-    return np.asarray(best / measured.min(), np.float64)
+    tops = range(1, min(largest, len(predicted)) + 1)
+    return np.array([regret(predicted, measured, top) for top in tops])
 
 
 def random_curve(measured: Floats, largest: int) -> Floats:
@@ -58,14 +62,17 @@ def draw_regret_curve(
 ) -> tuple[Path, Path]:
     """Slowdown in percent by K; solid lines follow the prediction, dotted ones draw at random."""
     with figure(COLUMN_INCHES, 3.5) as (drawn, axes):
-        for found, colour in zip(comparisons, CYCLE, strict=False):
-            curve = regret_curve(found.predicted_s, found.measured_s)[:LARGEST_K]
+        for found, colour, marker in zip(comparisons, CYCLE, MARKERS, strict=False):
+            curve = regret_curve(found.predicted_s, found.measured_s, LARGEST_K)
             steps = np.arange(1, len(curve) + 1)
             axes.step(
                 steps,
                 (curve - 1) * 100,
                 where="post",
                 color=colour,
+                marker=marker,
+                markevery=[step - 1 for step in STEPS if step <= len(curve)],
+                clip_on=False,
                 label=f"{short_name(found.under.gpu)}, {found.covered}",
             )
             chance = random_curve(found.measured_s, len(curve))
@@ -76,7 +83,7 @@ def draw_regret_curve(
         )
         axes.set_yscale("symlog", linthresh=1.0)
         axes.set_ylim(bottom=-0.05)
-        number_ticks(axes.xaxis, [1, 2, 5, 10, 20, 50, 100])
+        number_ticks(axes.xaxis, STEPS)
         number_ticks(axes.yaxis, [0, 1, 2, 5, 10, 20, 50, 100, 200])
         axes.set_title(f"tiled_conv2d 15×15, {fidelity} counts")
         drawn.legend(loc="outside lower left")

@@ -25,6 +25,8 @@ GPU = "h200"
 WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
 """Width of the data pipe of L1 and shared memory."""
 INTENSITIES = (0.1, 300.0)
+CROWDED = 1.3
+"""Rates nearer than this factor: the lower one's name goes below its line."""
 LEVEL_MARKERS = {"L1 and shared memory": "o", "L2": "s", "DRAM": "^"}
 _DASHES = ("-", "--", ":")
 
@@ -76,10 +78,12 @@ def draw_roofline(
     """Each prediction is three marks at one height: its operations for each byte that passes each level."""
     with figure(PAGE_INCHES, 3.8) as (drawn, axes):
         _draw_roofs(axes, levels(predictions[0], gpu), gpu)
-        for prediction, colour in zip(predictions, CYCLE, strict=False):
-            _draw_prediction(axes, prediction, gpu, colour)
         for level, marker in LEVEL_MARKERS.items():
             axes.plot([], [], marker, color="0.4", ls="none", label=level)
+        rates = [operations(prediction) / prediction.time.predicted_s / 1e12 for prediction in predictions]
+        for prediction, rate, colour in zip(predictions, rates, CYCLE, strict=False):
+            crowded = any(rate < other < rate * CROWDED for other in rates)
+            _draw_prediction(axes, prediction, gpu, colour, name_below=crowded)
         axes.set(xscale="log", yscale="log", xlim=INTENSITIES)
         axes.set_ylabel("TFLOP/s, fp32")
         axes.set_xlabel("operations per byte that passes the level")
@@ -88,7 +92,7 @@ def draw_roofline(
         axes.set_title(
             f"{short_name(gpu)}: predicted best configuration of every family's default problem, closed forms"
         )
-        drawn.legend(loc="outside lower center", ncols=4)
+        drawn.legend(loc="outside lower center", ncols=2)
         return save(drawn, folder, name)
 
 
@@ -101,9 +105,18 @@ def _draw_roofs(axes: Any, hierarchy: Sequence[Level], gpu: Gpu) -> None:
     axes.annotate(f"{peak / 1e12:.0f} TFLOP/s", (INTENSITIES[1], peak / 1e12), ha="right", va="bottom", fontsize=7)
 
 
-def _draw_prediction(axes: Any, prediction: Prediction, gpu: Gpu, colour: str) -> None:
+def _draw_prediction(axes: Any, prediction: Prediction, gpu: Gpu, colour: str, *, name_below: bool) -> None:
     reached = operations(prediction) / prediction.time.predicted_s / 1e12
     places = [operations(prediction) / level.moved_bytes for level in levels(prediction, gpu)]
-    axes.plot(places, [reached] * len(places), color=colour, lw=0.8, label=prediction.kernel)
+    axes.plot(places, [reached] * len(places), color=colour, lw=0.8)
+    axes.annotate(
+        prediction.kernel,
+        (max(places), reached),
+        xytext=(6, -4 if name_below else 1),
+        textcoords="offset points",
+        va="top" if name_below else "bottom",
+        fontsize=7,
+        color=colour,
+    )
     for place, marker in zip(places, LEVEL_MARKERS.values(), strict=True):
         axes.plot(place, reached, marker, color=colour, ms=6)

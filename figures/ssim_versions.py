@@ -77,6 +77,6 @@ def draw_ssim_versions(folder: Path, published: PublishedTimes, name: str = "ssi
             axes.bar(places + (index - 1) * 0.27, seconds * 1e3, 0.25, label=label, **style)
         axes.set_xticks(places, [version.value for version in versions])
         axes.set_ylabel("time in ms")
-        axes.set_title(f"SSIM on {short_name(under.gpu)}\n" + "\n".join(titles), fontsize=7)
+        axes.set_title(f"SSIM on {short_name(under.gpu)}, closed forms\n" + "\n".join(titles), fontsize=7)
         drawn.legend(loc="outside lower left")
         return save(drawn, folder, name)

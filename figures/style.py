@@ -86,6 +86,28 @@ def round_numbers(low: float, high: float) -> list[float]:
     return [number for number in numbers if low <= number <= high]
 
 
+def few_round_numbers(low: float, high: float) -> list[float]:
+    """The same, powers of ten alone where there are more than two of them.
+
+    >>> few_round_numbers(0.3, 6.0), few_round_numbers(0.3, 600.0)
+    ([0.5, 1.0, 2.0, 5.0], [1.0, 10.0, 100.0])
+    """
+    powers = [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+    return powers if len(powers) > 2 else round_numbers(low, high)
+
+
+def in_words(name: str) -> str:
+    """A term, coefficient or configuration field as people write it.
+
+    >>> in_words("load_latency"), in_words("l2"), in_words("fma_issue_intervals")
+    ('load latency', 'L2', 'FMA issue intervals')
+    """
+    return " ".join(_SPELT.get(word, word) for word in name.split("_"))
+
+
+_SPELT = {"l2": "L2", "dram": "DRAM", "fma": "FMA"}
+
+
 def short_name(gpu: Gpu) -> str:
     """The GPU's name without the words that all names share.
 
@@ -94,3 +116,10 @@ def short_name(gpu: Gpu) -> str:
     'RTX 2080 Ti'
     """
     return gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+
+
+def short_name_of(gpu_id: str) -> str:
+    """The same for a GPU's id, the id itself where it is a user's own."""
+    from perfmodel.gpus import gpu_ids, load_gpu
+
+    return short_name(load_gpu(gpu_id)) if gpu_id in gpu_ids() else gpu_id

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 
 from perfmodel.conditions import Conditions, conditions
-from perfmodel.families.base import Batch
 from perfmodel.families.registry import family
+from perfmodel.measured_runs import joined_batches
 from perfmodel.predicting import evaluate_under
 from perfmodel.prediction import plain
 from perfmodel.time.combine import LIMITER_NAMES, Terms
 
 from .registry import Request
-from .style import CYCLE, PAGE_INCHES, figure, save, short_name
+from .style import CYCLE, PAGE_INCHES, figure, in_words, save, short_name
 
 BARS = 3
-_NAMES = {"l2": "L2", "dram": "DRAM"}
 VISIBLE = 0.01
 """A term is named where it takes at least this part of some bar."""
 
@@ -59,10 +58,7 @@ def extremes(
 ) -> tuple[list[Bar], list[Bar]]:
     """The predicted fastest configurations, fastest first, and the slowest, slowest first; each label once."""
     chosen = family(family_name)
-    parts = list(chosen.space(problem, under.gpu).chunks())
-    batch = Batch(
-        chosen.configuration_type, {name: np.concatenate([part[name] for part in parts]) for name in parts[0].columns}
-    )
+    batch = joined_batches(list(chosen.space(problem, under.gpu).chunks()))
     found = evaluate_under(chosen, problem, batch, under)
     order = np.argsort(found.seconds, kind="stable")
     order = order[np.isfinite(found.seconds[order])]
@@ -129,7 +125,7 @@ def _panel(axis: Any, bars: Sequence[Bar], shown: Sequence[str]) -> None:
             hatch=hatch,
             edgecolor="white",
             lw=0.4,
-            label=_NAMES.get(term, term.replace("_", " ")),
+            label=in_words(term),
         )
         start = start + width
     seconds = np.array([bar.seconds for bar in bars]) * 1e3

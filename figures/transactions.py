@@ -14,12 +14,14 @@ from perfmodel.families.registry import family_of
 from perfmodel.gpus import load_gpu
 
 from .registry import Request
-from .style import CYCLE, MARKERS, PAGE_INCHES, figure, save
+from .style import CYCLE, MARKERS, PAGE_INCHES, figure, number_ticks, round_numbers, save
 
 FILTER_WIDTHS = tuple(range(1, 16))
 GPU = "h200"
 ROW_SHUFFLES = 1
 """Shuffles of a warp with column reuse that tell it its row and exchange no taps."""
+FEW_REQUESTS = 50
+"""Requests up to which an axis needs ticks between the powers of ten."""
 NAMES = {
     Reuse.NONE: "every thread loads all its taps",
     Reuse.COLUMN: "column reuse",
@@ -135,6 +137,8 @@ def _draw_panel(axis: Any, panel: _Panel, widths: tuple[int, ...]) -> None:
         marks.append(accesses(mode, *panel.sizes(panel.marked)).loads)
     axis.set_yscale("log")
     axis.yaxis.set_major_formatter("{x:,.0f}")
+    if axis.get_ylim()[1] < FEW_REQUESTS:
+        number_ticks(axis.yaxis, round_numbers(*axis.get_ylim()))
     axis.set_xticks(range(1, widths[-1] + 1, 2))
     axis.axvline(panel.marked, color="0.8", lw=0.8, zorder=0)
     axis.set_title(f"{panel.title}; F = {panel.marked}: {' → '.join(str(mark) for mark in marks)}")

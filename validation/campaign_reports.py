@@ -19,7 +19,9 @@ from .count_table import CountComparison, compare_benchmarks, compare_counts, co
 from .micro.facts import measured_facts
 from .micro.report import compare_facts, gpu_file
 from .outcomes import outcome_tables
+from .strangers.command import strangers
 from .tools import import_counters
+from .versions import version_ratios, version_table
 
 RecordsOption = Annotated[Path, typer.Option("--records", help="JSON-lines file of records.")]
 
@@ -31,7 +33,9 @@ def register(app: typer.Typer) -> None:
     app.command("ratios")(library_ratios)
     app.command()(agreement)
     app.command()(rules)
+    app.command()(versions)
     app.command()(counters)
+    app.command()(strangers)
 
 
 def outcomes(records: RecordsOption) -> None:
@@ -107,6 +111,14 @@ def rules(
 
     found = rule_regrets(read_measurements(records, family("pointwise_conv2d")), conditions(gpu))
     typer.echo(regret_table([one for one in found if one.measured >= at_least]), nl=False)
+
+
+def versions(
+    before: Annotated[Path, typer.Option("--before", help="JSON-lines file of records of an earlier kernel.")],
+    after: Annotated[Path, typer.Option("--after", help="JSON-lines file of records of a later one.")],
+) -> None:
+    """Print, as Markdown, the fastest configuration's time after a change of the kernel over that before; needs no GPU."""
+    typer.echo(version_table(version_ratios(read_records(before), read_records(after))), nl=False)
 
 
 def counters(

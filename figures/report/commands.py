@@ -125,17 +125,18 @@ def _rows(family_name: str, file: Path, under: Conditions, where: str | None, sa
 
 def _validated(rows: Any, under: Conditions, depth: Fidelity, command: str) -> Page:
     from perfmodel.families.registry import family
-    from perfmodel.validating import validate_under
+    from perfmodel.validating import prophecy, validation_of
 
-    from .measured_runs import compared_runs
+    from ..published import comparison
     from .validation_page import validation_page
 
     chosen = family(rows.family_name)
     with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
-        found = validate_under(chosen, rows, under, depth, advance)
+        told = prophecy(chosen, rows, under, depth, advance)
+    found = validation_of(rows, told, under, depth)
     for text in found.notes:
         note(text)
-    return validation_page(found, compared_runs(chosen, rows, under, depth), command)
+    return validation_page(found, comparison(rows, told, under, len(rows)), command)
 
 
 def _target(path: Path) -> Path:

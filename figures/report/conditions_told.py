@@ -34,9 +34,9 @@ def condition_pairs(under: Conditions) -> tuple[tuple[str, str], ...]:
     )
 
 
-def evidence_paragraph(under: Conditions) -> Paragraph:
-    """What the evidence means and how wide the interval is."""
-    calibration = under.calibration
+def evidence_paragraph(under: Conditions, kernel: str) -> Paragraph:
+    """What the evidence means and how wide the interval of this kernel is."""
+    calibration = under.calibration.for_kernel(kernel)
     text = f"Evidence: {calibration.evidence.value}, that is, {_MEANS[calibration.evidence]}."
     if calibration.log_error_90 is None:
         return Paragraph(text=f"{text} Nothing backs an interval.")

@@ -54,7 +54,7 @@ def ranking_page(ranking: Ranking, under: Conditions, command: str) -> Page:
         Section(name="what-if", heading="What one change would do", blocks=_what_if_blocks(ranking, under)),
         Section(name="counts", heading="What the winner does", blocks=(_counts_table(ranking.best),)),
         Section(name="left-out", heading="What was left out, and notes", blocks=_left_out(ranking)),
-        Section(name="reading", heading="How sure this is", blocks=(evidence_paragraph(under),)),
+        Section(name="reading", heading="How sure this is", blocks=(evidence_paragraph(under, ranking.kernel),)),
     )
     return Page(
         title=f"{ranking.kernel} on {under.gpu.name}",

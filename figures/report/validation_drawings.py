@@ -26,7 +26,7 @@ def measured_drawing(found: Comparison) -> Drawing:
     low = min(measured.min(), predicted.min()) / MARGIN
     high = max(measured.max(), predicted.max()) * MARGIN
     line = np.array([low, high])
-    known = found.under.calibration.log_error_90
+    known = found.log_error_90
     with canvas(WIDTH_INCHES, 3.9) as (drawn, axes):
         if known is not None:
             factor = math.exp(known)
@@ -67,7 +67,7 @@ def limiter_drawing(found: Comparison, fidelity: str) -> Drawing | None:
 
 def regret_drawing(found: Comparison) -> Drawing:
     """Slowdown of the best of the K predicted fastest, by K, beside K drawn at random."""
-    curve = regret_curve(found.predicted_s, found.measured_s)[:LARGEST_K]
+    curve = regret_curve(found.predicted_s, found.measured_s, LARGEST_K)
     chance = random_curve(found.measured_s, len(curve))
     steps = np.arange(1, len(curve) + 1)
     with canvas(WIDTH_INCHES, 3.0) as (drawn, axes):

@@ -65,7 +65,7 @@ def validation_page(found: Validation, runs: Comparison, command: str) -> Page:
         Section(
             name="reading",
             heading="How sure this is, and notes",
-            blocks=(evidence_paragraph(runs.under), *(Paragraph(text=note) for note in found.notes)),
+            blocks=(evidence_paragraph(runs.under, found.kernel), *(Paragraph(text=note) for note in found.notes)),
         ),
     ]
     return Page(

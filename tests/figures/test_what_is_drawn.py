@@ -1,6 +1,7 @@
 """The numbers behind the figures."""
 
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,32 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmodel.accuracy import regret
+from perfmodel.accuracy import accuracy, regret
 from perfmodel.conditions import conditions
-from perfmodel.counts import COUNT_NAMES
 from perfmodel.families.direct_conv2d import Reuse
 from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.selection import Rule
-from perfmodel.families.registry import family
+from perfmodel.families.registry import family, family_names
 from perfmodel.families.ssim import Version
 from perfmodel.families.tiled_conv2d.problem import TiledConv2d, TiledConv2dConfiguration
-from perfmodel.figures.ablation import PARTS, Part, without
+from perfmodel.figures.ablation import draw_ablation, label, told_apart
 from perfmodel.figures.error_by_limiter import errors_by_limiter
 from perfmodel.figures.intensity_time import report_of
-from perfmodel.figures.learning_curve import split
-from perfmodel.figures.published import FILES, all_compared, compared
-from perfmodel.figures.refits import unspilled_runs
+from perfmodel.figures.predicted_measured import in_words_of
+from perfmodel.figures.predicted_measured_own import own_comparisons
+from perfmodel.figures.published import FILES, all_compared, compared, unspilled_runs
 from perfmodel.figures.regret_curve import random_curve, regret_curve
 from perfmodel.figures.roofline import levels, operations
 from perfmodel.figures.ssim_versions import published_times
-from perfmodel.figures.style import round_numbers
+from perfmodel.figures.style import in_words, round_numbers
 from perfmodel.figures.time_terms import extremes
 from perfmodel.figures.transactions import accesses
 from perfmodel.gpus import load_gpu
-from perfmodel.measured_runs import taken_runs
 from perfmodel.predicting import predict_all
 from perfmodel.prediction import Fidelity
-from perfmodel.time.coefficients import COEFFICIENT_NAMES
+from perfmodel.studies.ablation import ablation
 
 FACTOR = 1.25
 TIMES = st.lists(st.floats(1.0, 100.0), min_size=2, max_size=7)
@@ -55,7 +54,7 @@ def test_regret_curve_is_the_regret_of_each_number(times: list[float], random: o
     measured = np.array(times)
     predicted = np.array(sorted(times, key=lambda _: random.random()))  # type: ignore[attr-defined]
     expected = [regret(predicted, measured, top) for top in range(1, len(times) + 1)]
-    assert regret_curve(predicted, measured).tolist() == expected
+    assert regret_curve(predicted, measured, len(times)).tolist() == expected
 
 
 @given(TIMES)
@@ -76,9 +75,11 @@ def test_comparison_finds_the_factor_and_the_run_that_spilled(made_up: Path) -> 
         assert found.accuracy.scale == pytest.approx(FACTOR, rel=0.02)
         assert float(np.median(found.measured_s / found.scaled_s)) == pytest.approx(1.0)
         assert found.spilled.sum() == 1
-        rest = found.accuracy_unspilled
+        rest = found.unspilled
         assert rest is not None
-        assert rest.n == 23
+        assert len(rest.measurements) == rest.accuracy.n == 23
+        assert not rest.spilled.any()
+        assert rest.unspilled is None
 
 
 def test_errors_by_limiter_holds_every_run_of_a_frequent_limiter(made_up: Path) -> None:
@@ -88,30 +89,35 @@ def test_errors_by_limiter_holds_every_run_of_a_frequent_limiter(made_up: Path) 
     assert sizes == sorted(counted[counted >= 5].tolist(), reverse=True)
 
 
-def test_a_term_without_effect_costs_nothing_and_the_pipe_that_limits_costs_much(made_up: Path) -> None:
-    runs = unspilled_runs(made_up, "rtx-2080-ti", Fidelity.ANALYTIC).runs
-    whole, pipe, fetch = (
-        without(part, runs)
-        for part in (Part(name="nothing"), *(p for p in PARTS if p.name in ("shared-memory pipe", "instruction fetch")))
-    )
-    assert fetch.error == pytest.approx(whole.error, rel=1e-3)  # no loop is larger than the instruction cache
-    assert pipe.error > 1.5 * whole.error
+def test_ablation_shows_what_has_an_effect_and_names_the_rest(made_up: Path, tmp_path: Path) -> None:
+    data = unspilled_runs(made_up, "rtx-2080-ti", Fidelity.ANALYTIC)
+    found = ablation([data])
+    shown, others = told_apart(found)
+    assert len(shown) + len(others) == len(found) - 1
+    assert "without shared pipe" in [label(one) for one in shown]  # what limits these launches
+    assert "without constant cache" in [label(one) for one in others]  # no constant is read by index
+    errors = [one.accuracies[0].mape for one in shown]
+    assert errors == sorted(errors, reverse=True)
+    svg, _ = draw_ablation(tmp_path, [data.runs.gpu], found, "analytic")
+    letters = svg.read_text()
+    assert all(label(one) in letters for one in shown)
+    rest = "".join(re.findall(r">([^<]*)</(?:text|tspan)>", letters)).replace(" ", "")
+    assert all(in_words(one.part or "").replace(" ", "") in rest for one in others)
 
 
-def test_every_part_names_coefficients_and_counts() -> None:
-    for part in PARTS:
-        assert set(part.held) <= set(COEFFICIENT_NAMES)
-        assert set(part.zeroed) <= set(COUNT_NAMES)
-        assert part.held or part.zeroed
+def test_own_records_are_told_without_any_factor(some_records: Path) -> None:
+    found = own_comparisons(some_records, Fidelity.ANALYTIC)
+    assert [one.measurements.family_name for one in found] == list(family_names())
+    for one in found:
+        assert len(one.measurements) == one.measurements.ran.sum()
+        told = accuracy(one.predicted_s, one.measured_s)
+        assert in_words_of(one, one.predicted_s).startswith(f"{told.mape * 100:.1f} %, tau {told.kendall_tau:.3f}, ")
 
 
-def test_held_out_runs_share_no_launch_with_those_fitted_to(made_up: Path) -> None:
+def test_runs_of_a_study_are_those_that_did_not_spill(made_up: Path) -> None:
     data = unspilled_runs(made_up, "rtx-3090", Fidelity.ANALYTIC)
-    train, test = split(data.groups, 8, seed=3)
-    assert len(train) == 8
-    assert not set(data.groups[train]) & set(data.groups[test])
-    assert set(data.groups[train]) | set(data.groups[test]) == set(data.groups)
-    assert taken_runs(data.runs, train).seconds.tolist() == data.runs.seconds[train].tolist()
+    found = compared(made_up, "rtx-3090", Fidelity.ANALYTIC)
+    assert data.runs.seconds.tolist() == found.measured_s[~found.spilled].tolist()
 
 
 @pytest.mark.data

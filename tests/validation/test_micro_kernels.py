@@ -11,6 +11,7 @@ from perfmodel.gpus import load_gpu
 from perfmodel.simulator import Simulation, parse_module, simulate
 from perfmodel.validation.micro.benchmark import CYCLES, MicroBenchmark, MicroCall, follow, single_cycle
 from perfmodel.validation.micro.compute_suite import ComputeSizes
+from perfmodel.validation.micro.copy_suite import CopySizes
 from perfmodel.validation.micro.job import prove
 from perfmodel.validation.micro.memory_suite import MemorySizes
 from perfmodel.validation.micro.pattern_suite import PatternSizes, lane_patterns
@@ -30,9 +31,11 @@ SMALL_MEMORY = MemorySizes(
     blocks_per_sm=1,
     threads=64,
 )
-SMALL_COMPUTE = ComputeSizes(steps=4, code_steps=2, code_bodies=(64, 128), empty_blocks=64, waiting_cycles=5)
+SMALL_COMPUTE = ComputeSizes(
+    steps=4, code_steps=2, code_bodies=(64, 128), shared_code_bodies=(64,), empty_blocks=64, waiting_cycles=5
+)
 SMALL_GPU = replace(load_gpu("h200"), sm_count=2)
-SUITE = micro_suite(SMALL_GPU, SMALL_MEMORY, SMALL_COMPUTE, PatternSizes(steps=2))
+SUITE = micro_suite(SMALL_GPU, SMALL_MEMORY, SMALL_COMPUTE, PatternSizes(steps=2), CopySizes(steps=2))
 
 
 def name_of(benchmark: MicroBenchmark) -> str:

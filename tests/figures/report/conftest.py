@@ -16,15 +16,14 @@ import pytest
 from perfmodel.conditions import Conditions, conditions
 from perfmodel.families.tiled_conv2d.family import FAMILY
 from perfmodel.families.tiled_conv2d.problem import TiledConv2d
-from perfmodel.figures.published import Comparison
-from perfmodel.figures.report.measured_runs import compared_runs
+from perfmodel.figures.published import Comparison, comparison
 from perfmodel.figures.report.parts import Page
 from perfmodel.figures.report.ranking_page import ranking_page
 from perfmodel.figures.report.validation_page import validation_page
 from perfmodel.prediction import Fidelity
 from perfmodel.ranking import Ranking, rank_under
 from perfmodel.records import read_measurements
-from perfmodel.validating import Validation, validate_under
+from perfmodel.validating import Validation, prophecy, validation_of
 
 PROGRAM = Path(__file__).parent / "browser.py"
 GPU = "rtx-3090"
@@ -65,8 +64,8 @@ def measured_file(made_up: Path) -> Path:
 @pytest.fixture(scope="session")
 def validated(measured_file: Path) -> Validated:
     under, rows = conditions(GPU), read_measurements(measured_file, FAMILY)
-    found = validate_under(FAMILY, rows, under, Fidelity.ANALYTIC)
-    runs = compared_runs(FAMILY, rows, under, Fidelity.ANALYTIC)
+    told = prophecy(FAMILY, rows, under, Fidelity.ANALYTIC)
+    found, runs = validation_of(rows, told, under, Fidelity.ANALYTIC), comparison(rows, told, under, len(rows))
     return Validated(found, runs, validation_page(found, runs, "perfmodel report …"))
 
 

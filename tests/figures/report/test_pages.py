@@ -98,7 +98,7 @@ def test_the_answer_names_the_winner_and_how_sure_it_is(ranked: Ranked) -> None:
     assert all(f"{name}={value}" in ranked.page.answer for name, value in plain(best.configuration).items())
     assert "90 % interval" in ranked.page.answer
     assert dict(ranked.page.facts.pairs)["evidence"] == best.time.evidence == "calibrated GPU"
-    width = ranked.under.calibration.log_error_90
+    width = ranked.under.calibration.for_kernel(ranked.ranking.kernel).log_error_90
     assert width is not None
     assert f"within a factor of {math.exp(width):.2f}" in paragraphs(ranked.page, "reading")
 

@@ -7,11 +7,15 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from perfmodel import validating
 from perfmodel.cli.app import run
+from perfmodel.figures import published
 from perfmodel.figures.report import html
+from perfmodel.predicting import evaluate_under
 
 SMALL = ("--image-height", "256", "--image-width", "256", "--fidelity", "analytic")
 RANKING = ("report", "tiled_conv2d", "--gpu", "rtx-3090", *SMALL)
@@ -71,6 +75,20 @@ def test_a_validation_is_written_with_measurements(
         "figures": ["figure-measured", "figure-regret", "figure-limiter"],
     }
     assert "12 compared, 0 cannot be predicted" in page.read_text(encoding="utf-8")  # half of the file's 24 rows
+
+
+def test_every_row_is_predicted_once(measured_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    predicted: list[int] = []
+
+    def counted(family: Any, problem: Any, batch: Any, *others: Any) -> Any:
+        predicted.append(len(batch))
+        return evaluate_under(family, problem, batch, *others)
+
+    for module in (validating, published):
+        monkeypatch.setattr(module, "evaluate_under", counted, raising=False)
+    options = ["--measurements", str(measured_file), "--fidelity", "analytic", "--output", str(tmp_path / "page.html")]
+    assert run(["report", "tiled_conv2d", "--gpu", "rtx-3090", *options]) == 0
+    assert predicted == [24]
 
 
 def test_counters_are_set_against_counts(tmp_path: Path) -> None:

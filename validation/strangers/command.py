@@ -1,0 +1,71 @@
+"""``strangers``: predictions for timed kernels that no coefficient was fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perfmodel.cli.output import progress_bar
+from perfmodel.conditions import Conditions, conditions
+from perfmodel.errors import InputError
+from perfmodel.records import read_records
+
+from .benchmarks import benchmark_launches
+from .launches import LeftOut, StrangerLaunch, StrangerPrediction, predict_stranger
+from .table import launch_table, left_out_lines, stranger_table
+from .variants import variant_launches
+
+
+def strangers(
+    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")],
+    records: Annotated[
+        list[Path] | None, typer.Option("--records", help="Records with micro-benchmarks; may be repeated.")
+    ] = None,
+    variants: Annotated[
+        Path | None, typer.Option("--variants", metavar="FILE.json.gz", help="Timed variants of the pointwise kernel.")
+    ] = None,
+    sample: Annotated[int, typer.Option("--sample", min=3, help="Variants that are drawn.")] = 60,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw.")] = 0,
+    only: Annotated[str, typer.Option("--only", help="Kernels or kinds, separated by commas.")] = "",
+    each: Annotated[bool, typer.Option("--each", help="Every launch with its largest terms, too.")] = False,
+    calibration: Annotated[str | None, typer.Option("--calibration", metavar="FILE.toml")] = None,
+) -> None:
+    """Print, as Markdown, how predictions fare for kernels that nothing was fitted to; needs the compiler and no GPU.
+
+    Micro-benchmarks and variants are compiled, executed and predicted as `perfmodel analyze` does with a user's kernel.
+    """
+    under = conditions(gpu, calibration=calibration)
+    launches: list[StrangerLaunch] = []
+    if records:
+        launches += benchmark_launches([record for path in records for record in read_records(path)], under.gpu)
+    if variants is not None:
+        launches += variant_launches(variants, sample, seed)
+    wanted = only.split(",") if only else None
+    launches = [one for one in launches if wanted is None or one.group in wanted]
+    if not launches:
+        raise InputError("no timed launches: name --records with micro-benchmarks or --variants")
+    found, left_out = _predictions(launches, under)
+    typer.echo(stranger_table(found), nl=False)
+    if each:
+        typer.echo("\n" + launch_table(found), nl=False)
+    if left_out:
+        typer.echo("\nLeft out:\n\n" + left_out_lines(left_out), nl=False)
+
+
+def _predictions(
+    launches: Sequence[StrangerLaunch], under: Conditions
+) -> tuple[list[StrangerPrediction], list[LeftOut]]:
+    found: list[StrangerPrediction] = []
+    left_out: list[LeftOut] = []
+    with progress_bar("predicted, strangers", len(launches)) as advance:
+        for launch in launches:
+            outcome = predict_stranger(launch, under)
+            if isinstance(outcome, LeftOut):
+                left_out.append(outcome)
+            else:
+                found += outcome
+            advance()
+    return found, left_out

@@ -1,0 +1,146 @@
+"""One timed launch of a kernel that the model does not know, and its prediction by the path of `perfmodel analyze`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from perfmodel.analysis.analyze import LaunchConfiguration, launch_of, predicted, require_fits
+from perfmodel.analysis.launch_facts import Effort, launch_facts
+from perfmodel.analysis.user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
+from perfmodel.compiler import CompileRequest
+from perfmodel.conditions import Conditions
+from perfmodel.errors import PerfmodelError
+from perfmodel.facts import Facts
+from perfmodel.facts_cache import facts_key, fetch_facts, keep_facts
+from perfmodel.launch import KernelCall, Launch
+from perfmodel.prediction import Prediction
+from perfmodel.records.schema import L2State
+from perfmodel.simulator import Budget, parse_module
+
+MAKE_CALL_BYTES = 2**32
+"""Buffers of a launch above which it is left out: making and executing them takes minutes."""
+EFFORT = Effort(budget=Budget(seconds=120.0, memory_bytes=2 * MAKE_CALL_BYTES))
+"""A launch that takes a simulation longer than this is left out."""
+
+MakeCall = Callable[[], KernelCall]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTime:
+    """Seconds of a launch or of a part of it, the state of the L2, and who measured."""
+
+    seconds: float
+    l2: L2State
+    way: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrangerLaunch:
+    """A launch that was timed. ``group`` is what a table joins, ``problem`` what makes launches comparable in time.
+
+    ``without``: the call of the same kernel that leaves out what was timed, where that was a part of the launch only; the
+    prediction for the part is the difference of the two.
+    """
+
+    group: str
+    setting: str
+    problem: str = ""
+    source: str
+    kernel: str
+    defines: Mapping[str, str | int]
+    launch: Launch
+    call: MakeCall
+    without: MakeCall | None = None
+    measured: Sequence[MeasuredTime]
+    buffer_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrangerPrediction:
+    """Predicted seconds beside measured ones; ``whole`` is the prediction of the whole launch, with its terms."""
+
+    launch: StrangerLaunch
+    measured: MeasuredTime
+    predicted_s: float
+    whole: Prediction
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured: above 1 the model is too slow."""
+        return self.predicted_s / self.measured.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A timed launch without a prediction, and why."""
+
+    launch: StrangerLaunch
+    reason: str
+
+
+def predict_stranger(
+    launch: StrangerLaunch, under: Conditions, effort: Effort = EFFORT
+) -> list[StrangerPrediction] | LeftOut:
+    """Predictions for every time of a launch, or why there is none; what was executed is kept on disk."""
+    if launch.buffer_bytes > MAKE_CALL_BYTES:
+        return LeftOut(launch=launch, reason=f"buffers of {launch.buffer_bytes / 2**30:.1f} GiB")
+    try:
+        whole = _Executed.of(launch, launch.call, "all", under, effort)
+        rest = None if launch.without is None else _Executed.of(launch, launch.without, "rest", under, effort)
+    except PerfmodelError as error:
+        return LeftOut(launch=launch, reason=str(error))
+    found = []
+    for measured in launch.measured:
+        prediction = whole.predicted(launch, replace(under, l2=measured.l2))
+        seconds = prediction.time.predicted_s
+        if rest is not None:
+            seconds -= rest.predicted(launch, replace(under, l2=measured.l2)).time.predicted_s
+        found.append(
+            StrangerPrediction(launch=launch, measured=measured, predicted_s=max(seconds, 0.0), whole=prediction)
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Executed:
+    """A launch as the compiler and the simulator know it."""
+
+    configuration: LaunchConfiguration
+    launch: Launch
+    facts: Facts
+
+    @classmethod
+    def of(
+        cls, stranger: StrangerLaunch, make_call: MakeCall, part: str, under: Conditions, effort: Effort
+    ) -> _Executed:
+        """Compile and execute it, unless the same has been kept."""
+        user = read_user_source(stranger.source)
+        expression, _ = user.kernel(stranger.kernel)
+        request = user_request(user, expression, stranger.defines)
+        compiled = compile_user_kernel(request, under.gpu.architecture)
+        configuration = LaunchConfiguration(
+            grid=stranger.launch.grid,
+            block=stranger.launch.block,
+            shared=int(stranger.launch.dynamic_shared_bytes),
+            defines=stranger.defines,
+        )
+        launch = launch_of(configuration, compiled)
+        require_fits(launch, compiled, under.gpu)
+        key = _key(stranger, request, part, under)
+        facts = fetch_facts(key)
+        if facts is None:
+            module = parse_module(plain_file_names(compiled.ptx))
+            facts = launch_facts(compiled, module, launch, make_call(), under.gpu, effort).facts
+            keep_facts(key, facts)
+        return cls(configuration, launch, facts)
+
+    def predicted(self, stranger: StrangerLaunch, under: Conditions) -> Prediction:
+        """The prediction under a state of the L2."""
+        return predicted(stranger.kernel, self.configuration, self.launch, self.facts, under)
+
+
+def _key(stranger: StrangerLaunch, request: CompileRequest, part: str, under: Conditions) -> str:
+    identity: tuple[Any, ...] = ("stranger", stranger.group, stranger.problem, stranger.setting, repr(stranger.launch))
+    return facts_key(request, under.gpu, (*identity, part))
