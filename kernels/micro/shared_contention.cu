@@ -5,8 +5,8 @@
 // Warp:      the first ACCESSING warps make 16 accesses of 4 bytes a lane in each of `steps` steps; the others 4 accesses of
 //            the kind BESIDE in each of `beside_steps`.
 // Constants: FIRST (a multiple of 32), ACCESSING, BESIDE_WARPS, STORE (0: the first warps load, 1: they store), BESIDE
-//            (0 nothing, 1 loads of one line, 2 loads of lines that nobody read, 3 stores of whole lines, 4 stores of one word in
-//            each of 32 lines, 5 copies of 4 bytes, 6 copies of 16 bytes past L1, 7 shared stores)
+//            (0 nothing, 1 loads of 64 lines again and again, 2 loads of lines that nobody read, 3 stores of whole lines,
+//            4 stores of one word in each of 32 lines, 5 copies of 4 bytes, 6 copies of 16 bytes past L1, 7 shared stores)
 // Measures:  wavefronts of shared accesses beyond those that they need by themselves (hardware counters), by what runs beside
 //            them and by where in shared memory they lie.
 
@@ -15,6 +15,7 @@
 #define ACCESSES 16
 #define BESIDE_ACCESSES 4
 #define AREA (LANES * LANES)
+#define HELD_LINES 64
 
 // Volatile, so that loads whose result nobody needs are made as well.
 __device__ __forceinline__ float loaded(const float *from)
@@ -79,7 +80,7 @@ __device__ __forceinline__ float beside(volatile float *own, volatile float *wri
             const int number = step * BESIDE_ACCESSES + i;
             const int fresh = number * BESIDE_WARPS + warp;
             if (BESIDE == 1)
-                last[i] = loaded(source + lane);
+                last[i] = loaded(source + fresh % HELD_LINES * LANES + lane);
             else if (BESIDE == 2)
                 last[i] = loaded(source + fresh * LANES + lane);
             else if (BESIDE == 3)

@@ -80,9 +80,8 @@ def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
         elif benchmark.kernel == "shared_contention":
             store = benchmark.setting["store"]
             accesses = counts.shared_store_wavefronts if store else counts.shared_load_wavefronts
-            assert (
-                0 <= accesses - amount <= 8 * 4 + 4 * 8 * 4
-            )  # filling, 4 stores of 8 warps; stores beside, 8 steps of 4
+            besides = 8 * 4 + 4 * 8 * 4  # 8 warps fill their words by 4 stores; stores beside, by 4 warps in 8 steps
+            assert 0 <= accesses - amount <= besides
         elif benchmark.kernel == "shuffle":
             assert counts.shuffles == amount * blocks
         elif benchmark.kernel == "barrier":

@@ -24,6 +24,7 @@ BESIDE_WARPS = 4
 ACCESSES = 16
 BESIDE_ACCESSES = 4
 OWN_WORDS = 128
+HELD_LINES = 64
 SMALL_BYTES = FLOAT_BYTES * OWN_WORDS * (ACCESSING + BESIDE_WARPS)
 
 
@@ -31,7 +32,7 @@ class Beside(Enum):
     """What the other warps do; its position is the kernel's constant."""
 
     NOTHING = "nothing"
-    LOADS_HIT = "loads of one line"
+    LOADS_HIT = "loads of 64 lines"
     LOADS_MISS = "loads of new lines"
     STORES = "stores of whole lines"
     SCATTERED_STORES = "stores to 32 lines"
@@ -61,33 +62,47 @@ class Place:
 
 
 def contention_suite(gpu: Gpu, sizes: ContentionSizes) -> tuple[MicroBenchmark, ...]:
-    """Loads and stores beside each kind: in a small shared memory, and at the begin and end of the largest."""
-    largest = gpu.shared_bytes_per_block_opt_in // SMALL_BYTES * SMALL_BYTES
-    places = (
-        Place(first_byte=0, shared_bytes=SMALL_BYTES),
-        Place(first_byte=0, shared_bytes=largest),
-        Place(first_byte=largest - SMALL_BYTES, shared_bytes=largest),
-    )
+    """Loads beside each kind, at the begin and at the end of blocks that fill each carve-out; in some of them stores too."""
+    every = places(gpu)
+    stored = {every[0], *every[-2:]}
     return tuple(
         shared_contention(sizes, beside, place, store=store)
-        for place in places
+        for place in every
         for store in (False, True)
         for beside in Beside
+        if place in stored or not store
     )
+
+
+def places(gpu: Gpu) -> tuple[Place, ...]:
+    """Begin and end of the largest block that fits each carve-out of a GPU, each once.
+
+    >>> from perfmodel.gpus import load_gpu
+    >>> [place.first_byte // 1024 for place in places(load_gpu("rtx-2080-ti"))]
+    [0, 28, 0, 60]
+    """
+    found: dict[Place, None] = {}
+    for carve_out in gpu.shared_carve_outs_bytes or (gpu.shared_bytes_per_sm,):
+        room = min(carve_out - gpu.shared_reserved_bytes_per_block, gpu.shared_bytes_per_block_opt_in)
+        size = room // SMALL_BYTES * SMALL_BYTES
+        if size > 0:
+            found |= {Place(first_byte=first, shared_bytes=size): None for first in (0, size - SMALL_BYTES)}
+    return tuple(found)
 
 
 def _lasts(beside: Beside, source: NDArray[np.float32], steps: int) -> NDArray[np.float64]:
     """What the last access of each lane of the other warps brought, shape ``(BESIDE_WARPS, 32)``."""
     last = steps * BESIDE_ACCESSES - 1
+    numbers = source.astype(np.float64)
     fresh = (last * BESIDE_WARPS + np.arange(BESIDE_WARPS))[:, None] * WARP_SIZE + np.arange(WARP_SIZE)
     if beside is Beside.NOTHING:
         return np.zeros(fresh.shape)
     if beside is Beside.LOADS_HIT:
-        return np.broadcast_to(source[:WARP_SIZE], fresh.shape).astype(np.float64)
+        return np.take(numbers, fresh % (HELD_LINES * WARP_SIZE))
     if beside in (Beside.LOADS_MISS, Beside.NARROW_COPIES):
-        return source[fresh].astype(np.float64)
+        return np.take(numbers, fresh)
     if beside is Beside.WIDE_COPIES:
-        return source[4 * fresh].astype(np.float64)
+        return np.take(numbers, 4 * fresh)
     return np.full(fresh.shape, float(last))
 
 
@@ -103,7 +118,8 @@ def _written(beside: Beside, steps: int) -> NDArray[np.float64]:
 
 
 def _call(beside: Beside, store: bool, steps: int, beside_steps: int, rng: np.random.Generator) -> MicroCall:
-    source = float_noise(4 * WARP_SIZE * BESIDE_WARPS * BESIDE_ACCESSES * beside_steps, rng)
+    lines = max(4 * BESIDE_WARPS * BESIDE_ACCESSES * beside_steps, HELD_LINES)
+    source = float_noise(lines * WARP_SIZE, rng)
     written = _written(beside, beside_steps)
     own = steps - 1 + ACCESSES - 4 if store else ACCESSES * steps
     lasts = _lasts(beside, source, beside_steps).ravel()
