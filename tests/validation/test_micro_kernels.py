@@ -11,6 +11,7 @@ from perfmodel.gpus import load_gpu
 from perfmodel.simulator import Simulation, parse_module, simulate
 from perfmodel.validation.micro.benchmark import CYCLES, MicroBenchmark, MicroCall, follow, single_cycle
 from perfmodel.validation.micro.compute_suite import ComputeSizes
+from perfmodel.validation.micro.contention_suite import ContentionSizes
 from perfmodel.validation.micro.copy_suite import CopySizes
 from perfmodel.validation.micro.job import prove
 from perfmodel.validation.micro.memory_suite import MemorySizes
@@ -35,7 +36,9 @@ SMALL_COMPUTE = ComputeSizes(
     steps=4, code_steps=2, code_bodies=(64, 128), shared_code_bodies=(64,), empty_blocks=64, waiting_cycles=5
 )
 SMALL_GPU = replace(load_gpu("h200"), sm_count=2)
-SUITE = micro_suite(SMALL_GPU, SMALL_MEMORY, SMALL_COMPUTE, PatternSizes(steps=2), CopySizes(steps=2))
+SUITE = micro_suite(
+    SMALL_GPU, SMALL_MEMORY, SMALL_COMPUTE, PatternSizes(steps=2), CopySizes(steps=2), ContentionSizes(steps=8)
+)
 
 
 def name_of(benchmark: MicroBenchmark) -> str:
@@ -74,6 +77,11 @@ def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
         elif benchmark.kernel == "shared_patterns" and not benchmark.setting["store"]:
             assert counts.shared_load_requests == amount
             assert counts.shared_load_wavefronts % amount == 0  # 128 bytes further lie the same banks
+        elif benchmark.kernel == "shared_contention":
+            store = benchmark.setting["store"]
+            accesses = counts.shared_store_wavefronts if store else counts.shared_load_wavefronts
+            besides = 8 * 4 + 4 * 8 * 4  # 8 warps fill their words by 4 stores; stores beside, by 4 warps in 8 steps
+            assert 0 <= accesses - amount <= besides
         elif benchmark.kernel == "shuffle":
             assert counts.shuffles == amount * blocks
         elif benchmark.kernel == "barrier":

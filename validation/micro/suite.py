@@ -10,6 +10,7 @@ from perfmodel.records.schema import Scalar
 
 from .benchmark import MicroBenchmark
 from .compute_suite import ComputeSizes, compute_suite
+from .contention_suite import ContentionSizes, contention_suite
 from .copy_suite import CopySizes, copy_suite
 from .memory_suite import MemorySizes, memory_suite
 from .pattern_suite import PatternSizes, pattern_suite
@@ -21,6 +22,7 @@ def micro_suite(
     compute: ComputeSizes | None = None,
     patterns: PatternSizes | None = None,
     copies: CopySizes | None = None,
+    contention: ContentionSizes | None = None,
 ) -> tuple[MicroBenchmark, ...]:
     """Every micro-benchmark, in the order in which they are run."""
     return (
@@ -28,6 +30,7 @@ def micro_suite(
         *compute_suite(gpu, compute or ComputeSizes()),
         *pattern_suite(patterns or PatternSizes()),
         *copy_suite(copies or CopySizes()),
+        *contention_suite(gpu, contention or ContentionSizes()),
     )
 
 
