@@ -15,6 +15,7 @@ from .errors import InputError
 from .facts import Advance, Facts, no_progress
 from .families.base import Family
 from .gather import gather_facts
+from .l2_capacity import shared_l2_bytes, written_by_the_end
 from .predicting import evaluate_under
 from .prediction import Fidelity
 from .records import Measurements
@@ -129,13 +130,15 @@ def validation_of(measurements: Measurements, told: Prophecy, under: Conditions,
     rejected = int((measurements.ran & ~np.isfinite(told.seconds)).sum())
     rows = np.flatnonzero(usable)
     counted = Counts(**{name: value[rows] for name, value in told.counts.items()})
+    if fidelity is not Fidelity.SIMULATED:
+        counted = written_by_the_end(counted, under.gpu)
     return Validation(
         kernel=measurements.family_name,
         gpu=under.gpu.id,
         fidelity=fidelity,
         rejected=rejected,
         accuracy=accuracy(told.seconds[rows], measurements.time_s[rows]),
-        counts=count_agreement(counted, measured_counts(measurements.columns.iloc[rows]), under.gpu.l2_bytes),
+        counts=count_agreement(counted, measured_counts(measurements.columns.iloc[rows]), shared_l2_bytes(under.gpu)),
         notes=_notes(told, measurements),
     )
 

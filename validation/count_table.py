@@ -17,6 +17,7 @@ from perfmodel.facts import Advance, Facts, no_progress
 from perfmodel.families.base import Family
 from perfmodel.gather import gather_facts
 from perfmodel.gpu import Gpu
+from perfmodel.l2_capacity import shared_l2_bytes, written_by_the_end
 from perfmodel.predicting import evaluate_under
 from perfmodel.prediction import Fidelity
 from perfmodel.records import Measurements, read_records
@@ -69,8 +70,10 @@ def _of_problem(
         return {}, {}
     facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
     measured = measured_counts(measurements.columns.iloc[rows])
-    closed = evaluate_under(family, problem, batch, under).work.counts
-    executed = evaluate_under(family, problem, batch, under, facts).work.counts
+    closed, executed = (
+        written_by_the_end(evaluate_under(family, problem, batch, under, known).work.counts, under.gpu)
+        for known in (None, facts)
+    )
     return (
         {one.count: (one.predicted(closed), one) for one in measured},
         {one.count: (one.predicted(executed), one) for one in measured},
@@ -88,7 +91,7 @@ def _pooled(count: str, parts: Sequence[tuple[Any, MeasuredCount]], gpu: Gpu) ->
     predicted = np.concatenate([values for values, _ in parts])
     launches = np.concatenate([one.launches for _, one in parts])
     pooled = MeasuredCount(count=count, metrics=parts[0][1].metrics, launches=launches)
-    return next(iter(count_agreement(Counts(**{count: predicted}), [pooled], gpu.l2_bytes)), None)
+    return next(iter(count_agreement(Counts(**{count: predicted}), [pooled], shared_l2_bytes(gpu))), None)
 
 
 def compare_benchmarks(

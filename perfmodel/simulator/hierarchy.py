@@ -19,6 +19,7 @@ from ..compiler.sass import CodeProfile
 from ..counts import Counts
 from ..definitions import SECTOR_BYTES
 from ..gpu import Gpu
+from ..l2_capacity import kept_bytes, shared_l2_bytes
 from ..launch import KernelCall, Launch
 from .executed import ExecutedCode
 from .hierarchy_flows import LocalTraffic, instruction_sectors, local_traffic
@@ -33,10 +34,6 @@ from .module import Module, Space
 from .program import Program
 from .recorder import Action
 from .simulation import Budget, Mode, Simulation, simulate
-
-PARTITIONED_L2 = ((8, 0), (9, 0))
-"""Compute capabilities whose L2 has partitions, each of which caches for the GPCs beside it (A100 and H100 white papers)."""
-L2_PARTITIONS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,8 +223,7 @@ def _joined(
     behind = loads * rates.missed + uncached
     bytes_read = SECTOR_BYTES * (refilled + local.dram_read_sectors)
     bytes_written = SECTOR_BYTES * (written.sectors[-1] + local.dram_write_sectors)
-    touched = read.sectors[-1] + written.sectors[-1]
-    kept = gpu.l2_bytes * written.sectors[-1] / touched if touched else 0.0
+    kept = kept_bytes(SECTOR_BYTES * read.sectors[-1], SECTOR_BYTES * written.sectors[-1], gpu)
     notes = (
         ()
         if read.exact and written.exact
@@ -239,7 +235,7 @@ def _joined(
         instruction_read_sectors=fetched,
         l2_write_sectors=float(counts.global_store_sectors) + local.l2_write_sectors,
         dram_read_bytes=bytes_read,
-        dram_write_bytes=max(bytes_written - kept, 0.0),
+        dram_write_bytes=bytes_written - float(kept),
         relative_error=rates.relative_error,
         exact=not notes,
         notes=notes,
@@ -253,7 +249,7 @@ def refilled_sectors(read: Union, written: Union, shape: tuple[int, ...], gpu: G
     Rows of which blocks run ``together`` on the GPU read at a time. What SMs of both halves of an L2 want stands in both.
     """
     factor = 1.0
-    l2_bytes = gpu.l2_bytes / (L2_PARTITIONS if gpu.compute_capability in PARTITIONED_L2 else 1)
+    l2_bytes = shared_l2_bytes(gpu)
     for axis in range(1, len(shape)):
         inner, outer = read.sectors[axis - 1], read.sectors[axis]
         passed = (inner + written.sectors[axis - 1]) * SECTOR_BYTES
