@@ -85,6 +85,7 @@ def refined_work(work: Work, facts: Sequence[Facts]) -> tuple[Work, NDArray[np.i
         launch=replace(work.launch, static_shared_bytes=np.array(shared, np.int64)),
         counts=Counts(**columns),
         loop_code_bytes=np.array([fact.loop_code_bytes for fact in facts]),
+        code_bytes=np.array([float(fact.resources.code_bytes) for fact in facts]),
         local_bytes_per_thread=np.array(
             [0.0 if fact.hierarchy else float(fact.resources.stack_bytes_per_thread) for fact in facts]
         ),

@@ -69,6 +69,7 @@ class Gpu:
     instruction_cache_l0_bytes: int
     instruction_cache_l1_bytes: int
     instruction_cache_l2_bytes: int
+    instruction_supply_cycles: float
 
     shared_latency_cycles: float
     l1_latency_cycles: float

@@ -29,6 +29,7 @@ _MAY_BE_ZERO = frozenset(
         "compute_capability",
         "empty_kernel_s",
         "instruction_cache_l0_bytes",
+        "instruction_supply_cycles",
         "launch_overhead_s",
         "shared_carve_outs_bytes",
         "shared_reserved_bytes_per_block",

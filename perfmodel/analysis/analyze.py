@@ -254,6 +254,7 @@ def work_of(launch: Launch, facts: Facts) -> Work:
         global_round_trips=facts.global_round_trips or 0.0,
         independent_chains=facts.independent_chains or 1.0,
         loop_code_bytes=facts.loop_code_bytes,
+        code_bytes=float(facts.resources.code_bytes),
         warp_cycles=or_nan(facts.warp_cycles),
         longest_warp_instructions=or_nan(facts.longest_warp_instructions),
     )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .sass_decode import INSTRUCTION_BYTES, Instructions, decode, decodes
+from ..definitions import INSTRUCTION_BYTES
+from .sass_decode import Instructions, decode, decodes
 from .sass_estimate import estimate_loops, estimate_mix
 from .sass_flow import ControlFlow, control_flow
 from .sass_loops import Loop, natural_loops

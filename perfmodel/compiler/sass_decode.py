@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..definitions import INSTRUCTION_BYTES
 from ..errors import InputError
 from .sass_opcodes import CLASS_OF_OPCODE, MNEMONICS, SASS_CLASSES, opcode
 
-INSTRUCTION_BYTES = 16
 NO_TARGET = -1
 
 _ALWAYS, _NEVER = 0x7, 0xF

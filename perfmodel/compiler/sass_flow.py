@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .sass_decode import INSTRUCTION_BYTES, NO_TARGET, Instructions
+from ..definitions import INSTRUCTION_BYTES
+from .sass_decode import NO_TARGET, Instructions
 
 _JUMPS = ("BRA", "JMP")
 _INDIRECT = ("BRX", "JMX")

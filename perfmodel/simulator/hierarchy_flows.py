@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiler.sass import INSTRUCTION_BYTES, CodeProfile
+from ..compiler.sass import CodeProfile
 from ..counts import Counts
-from ..definitions import LINE_BYTES, SECTOR_BYTES, ceil_div
+from ..definitions import INSTRUCTION_BYTES, LINE_BYTES, SECTOR_BYTES, ceil_div
 from ..gpu import Gpu
 from ..launch import Launch
 from .hierarchy_shares import shares

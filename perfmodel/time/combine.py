@@ -200,9 +200,11 @@ def launch_seconds(
     sectors = kept("sectors", terms.sector_cycles(counts, gpu, coefficients) * stretch)
     constants = terms.constant_cycles(counts, work.constant_bytes, coefficients, gpu) * stretch
     constants = kept("constant_cache", constants)
-    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue, shared + sectors, constants)
-
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
+    supply = terms.supply_cycles(counts, warps, work.code_bytes, work.loop_code_bytes, gpu) * stretch
+    supply = kept("instruction_fetch", supply)
+    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue + supply, shared + sectors, constants)
+
     barriers = counts.barriers / warps
     trip = terms.round_trip_cycles(counts, executed / resident, gpu, coefficients)
     own_work = np.where(np.asarray(barriers) > 0, coefficients.trip_warp_cycles * work.launch.warps_per_block, 0.0)
@@ -242,7 +244,7 @@ def launch_seconds(
         issue=issue / clock,
         shared_pipe=shared / clock,
         sectors=sectors / clock,
-        instruction_fetch=fetch * waves / clock,
+        instruction_fetch=(supply + fetch * waves) / clock,
         constant_cache=constants / clock,
         l2=l2,
         dram=dram,

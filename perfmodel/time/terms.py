@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..counts import Counts
-from ..definitions import SECTOR_BYTES, WARP_SIZE
+from ..definitions import INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..gpu import Gpu, IntegerPorts
 from .coefficients import Coefficients
 
@@ -144,9 +144,34 @@ def fetch_cycles(instructions: Any, loop_code_bytes: Any, gpu: Gpu, coefficients
     for 1 to 16 warps of an SM (micro-benchmark ``code_walk``). A quarter more than the cache holds is as good as none of it.
     ``instructions``: what the warp executes.
     """
-    beyond = np.maximum(0.0, 1.0 - gpu.instruction_cache_l1_bytes / np.maximum(loop_code_bytes, 1.0))
-    missed = np.minimum(1.0, CODE_THRASHING * beyond)
+    missed = _missed(loop_code_bytes, gpu.instruction_cache_l1_bytes)
     return np.asarray(missed * instructions * coefficients.fetch_cycles_per_instruction, np.float64)
+
+
+def supply_cycles(counts: Counts, warps: Any, code_bytes: Any, loop_code_bytes: Any, gpu: Gpu) -> Floats:
+    """Cycles in which the schedulers of an SM get no instruction, because their own caches lack it.
+
+    Code that runs straight on passes a cache that it does not fit once for each warp, a loop in every iteration.
+
+    Args:
+        counts: instructions of the launch.
+        warps: of the launch.
+        code_bytes: all of the code.
+        loop_code_bytes: its largest loop.
+        gpu: the schedulers' caches, and the cycles for each instruction from beyond them.
+    """
+    size = gpu.instruction_cache_l0_bytes
+    executed = counts.warp_instructions / warps
+    straight = np.minimum(np.asarray(code_bytes) / INSTRUCTION_BYTES, executed)
+    fetched = np.maximum(_missed(loop_code_bytes, size) * executed, _missed(code_bytes, size) * straight) * warps
+    schedulers = gpu.sm_count * gpu.schedulers_per_sm
+    return np.asarray(gpu.instruction_supply_cycles * fetched / schedulers, np.float64)
+
+
+def _missed(code_bytes: Any, cache_bytes: int) -> Floats:
+    """Part of the instructions that a cache lacks; a quarter more than it holds is as good as none of it."""
+    beyond = np.maximum(0.0, 1.0 - cache_bytes / np.maximum(code_bytes, 1.0))
+    return np.asarray(np.minimum(1.0, CODE_THRASHING * beyond), np.float64)
 
 
 def l2_seconds(counts: Counts, lifetime: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:

@@ -25,8 +25,7 @@ def test_what_fits_is_kept_and_what_does_not_is_kept_in_proportion() -> None:
 def test_an_h200_keeps_about_that(name: str) -> None:
     """Launches that write each sector once, nothing of which was seen when the rule was made but its two partitions."""
     errors = []
-    for line in gzip.open(RECORDS / f"{name}.jsonl.gz", "rt"):
-        record = json.loads(line)
+    for record in map(json.loads, gzip.decompress((RECORDS / f"{name}.jsonl.gz").read_bytes()).splitlines()):
         found = {key.split(".")[0]: value for key, value in record["counters"].items()} if record["counters"] else {}
         stored = found.get("l1tex__t_sectors_pipe_lsu_mem_global_op_st", 0.0)
         sectors = found.get("lts__t_sectors_srcunit_tex_op_write", 0.0)

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.definitions import WARP_SIZE
+from perfmodel.definitions import INSTRUCTION_BYTES, WARP_SIZE
 from perfmodel.records.schema import Record, RecordKind, Scalar, Timing, TimingMethod
 
 CACHE_STEP = 1.05
 """By how much cycles per instruction must rise from one code size to the next to count as the end of a cache."""
-INSTRUCTION_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...counts import COUNT_NAMES, Counts
+from ...definitions import INSTRUCTION_BYTES
 from ...gpu import Gpu
 from ...launch import Launch
 from ...occupancy import occupancy
@@ -21,8 +22,6 @@ from .kernels import Kernel, kernel_of
 from .problem import Conv1d
 from .registers import estimated_registers
 from .tally import Tally
-
-INSTRUCTION_BYTES = 16
 
 
 def tally(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> Tally:

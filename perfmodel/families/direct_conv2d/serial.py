@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ...definitions import INSTRUCTION_BYTES
 from .instructions import loads_of_row
 from .problem import Conv2d
 from .strips import Strips
@@ -13,7 +14,6 @@ Floats = NDArray[np.float64]
 
 REGISTERS_BESIDE_LOADS = 15
 """Registers that hold no load in flight: measured on the code of sm_75 and sm_90, where the rest holds one load each."""
-INSTRUCTION_BYTES = 16
 
 
 def _steps(problem: Conv2d, sizes: Strips) -> NDArray[np.int64]:

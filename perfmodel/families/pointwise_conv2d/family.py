@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...definitions import MAX_GRID_YZ
+from ...definitions import INSTRUCTION_BYTES, MAX_GRID_YZ
 from ...gpu import Gpu
 from ...launch import Buffer, KernelCall, Launch
 from ...work import Work
@@ -30,7 +30,6 @@ from .spaces import full_space
 Floats32 = NDArray[np.float32]
 
 KERNEL = "pointwise_conv2d"
-INSTRUCTION_BYTES = 16
 
 
 @cache

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
+from ...definitions import INSTRUCTION_BYTES
 from ...gpu import Gpu
 from ...launch import Buffer, KernelCall, Launch
 from ...work import Work
@@ -28,7 +29,6 @@ Floats32 = NDArray[np.float32]
 BLOCK_SIZES_X = (1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128)
 BLOCK_SIZES_Y = (1, 2, 4, 8, 16, 32)
 TILE_SIZES = (1, 2, 3, 4, 5, 6, 7, 8)
-INSTRUCTION_BYTES = 16
 
 
 class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):

@@ -13,8 +13,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from perfmodel.compiler import CompileRequest, compile_kernel
-from perfmodel.compiler.sass_decode import INSTRUCTION_BYTES, NO_TARGET, Instructions, decode
+from perfmodel.compiler.sass_decode import NO_TARGET, Instructions, decode
 from perfmodel.compiler.sass_opcodes import SASS_CLASSES
+from perfmodel.definitions import INSTRUCTION_BYTES
 
 pytestmark = pytest.mark.compiler
 

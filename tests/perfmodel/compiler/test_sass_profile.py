@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from perfmodel.compiler import CompileRequest, compile_kernel
 from perfmodel.compiler.sass import SASS_CLASSES, profile_code
-from perfmodel.compiler.sass_decode import INSTRUCTION_BYTES
 from perfmodel.compiler.sass_estimate import classify, estimate_loops, estimate_mix
 from perfmodel.compiler.sass_flow import ControlFlow
 from perfmodel.compiler.sass_loops import natural_loops
+from perfmodel.definitions import INSTRUCTION_BYTES
 from perfmodel.errors import InputError
 
 ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")

@@ -87,6 +87,24 @@ def test_code_that_fits_the_instruction_cache_is_fetched_for_nothing() -> None:
     assert terms.fetch_cycles(1000.0, size * 100, TURING, PRIOR) == pytest.approx(1000 * each)
 
 
+def test_schedulers_wait_for_code_from_beyond_their_own_caches() -> None:
+    gpu = load_gpu("h200")
+    size, each = gpu.instruction_cache_l0_bytes, gpu.instruction_supply_cycles  # 32 KiB, 0.63 cycles
+    warps = 132 * 4 * 5.0  # five on each scheduler, of 4,000 instructions each
+    counts = Counts(warp_instructions=warps * 4000)
+
+    def waits(code_bytes: float, loop_code_bytes: float = 0.0) -> float:
+        return float(terms.supply_cycles(counts, warps, code_bytes, loop_code_bytes, gpu))
+
+    assert waits(size) == 0.0
+    assert waits(16 * 4000) == pytest.approx(5 * 4000 * each)  # straight on: each instruction once
+    assert waits(16 * 3000, 16 * 100) == pytest.approx(5 * 3000 * each)  # a small loop comes from the cache
+    assert waits(16 * 3000, 16 * 2600) == pytest.approx(5 * 4000 * each)  # one that it does not fit never does
+    assert waits(size * 10 / 9) == pytest.approx(
+        5 * size * 10 / 9 / 16 * 5 / 10 * each
+    )  # a tenth beyond pushes out half
+
+
 def test_the_first_blocks_wait_for_code_where_the_data_lies() -> None:
     cold, warm = Counts(dram_read_bytes=1.0), Counts()
     latencies = PRIOR.first_block_latencies
