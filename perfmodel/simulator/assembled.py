@@ -9,9 +9,10 @@ from ..compiler import CompiledKernel
 from ..launch import KernelCall, Launch
 from .executed import Disagreement
 from .executed_code import code_of
-from .invariant_loads import without_invariant_loads
+from .invariant_loads import with_invariant_loads_outside
 from .launch_classes import LaunchCounts
-from .module import Kernel, Module
+from .module import Kernel, Module, Space
+from .recorder import Action
 from .repeated_loads import without_repeated_loads
 
 Recount = Callable[[Module], LaunchCounts]
@@ -25,7 +26,8 @@ def with_assembled_loads(
 
     Left out are loads of what a register holds already and of what does not change in a loop. A version of the PTX without
     them is believed if it makes as many requests as the machine code: of loads whose addresses differ none can be missing, so
-    that their number alone says which are left.
+    that their number alone says which are left. Where the machine code may execute more, because some of its loads stand under
+    a predicate, the counts are not exact.
 
     Args:
         compiled: the kernel.
@@ -41,8 +43,13 @@ def with_assembled_loads(
     for kernel in _versions(module, counted.kernel, launch, call):
         again = recount(module.with_kernel(kernel))
         if not _of_loads(compiled, again, launch):
-            return replace(again, notes=(*again.notes, *map(_note, before)))
+            certain = all(_requests(again, one.width_bytes) > one.most - 0.5 for one in before)
+            return replace(again, exact=again.exact and certain, notes=(*again.notes, *map(_note, before)))
     return counted
+
+
+def _requests(counted: LaunchCounts, width_bytes: int) -> float:
+    return counted.requests.get((Action.LOAD, Space.GLOBAL, width_bytes), 0.0)
 
 
 def _of_loads(compiled: CompiledKernel, counted: LaunchCounts, launch: Launch) -> tuple[Disagreement, ...]:
@@ -54,17 +61,16 @@ def _of_loads(compiled: CompiledKernel, counted: LaunchCounts, launch: Launch) -
 
 
 def _versions(module: Module, kernel: Kernel, launch: Launch, call: KernelCall) -> Iterator[Kernel]:
-    """The kernel without loads that repeat another one, then without those that a loop repeats, then without both."""
-    distinct = without_repeated_loads(module, kernel.name, launch, call)
-    if distinct is not kernel:
-        yield distinct
-    outside = without_invariant_loads(kernel)
-    if outside is kernel:
-        return
-    yield outside
-    both = without_repeated_loads(module.with_kernel(outside), kernel.name, launch, call)
-    if both is not outside:
-        yield both
+    """The kernel without loads that repeat another one; the same with loads in front of loops that repeat them, loop by loop."""
+    while True:
+        distinct = without_repeated_loads(module.with_kernel(kernel), kernel.name, launch, call)
+        if distinct is not kernel:
+            yield distinct
+        outside = with_invariant_loads_outside(kernel)
+        if outside is kernel:
+            return
+        yield outside
+        kernel = outside
 
 
 def _note(before: Disagreement) -> str:

@@ -7,24 +7,21 @@ from .module import BasicBlock, Instruction, Kernel, Label
 from .operands import parse_address
 
 
-def without_invariant_loads(kernel: Kernel) -> Kernel:
-    """The kernel with loads at an address that their loop does not change in front of that loop, and of loops around it.
+def with_invariant_loads_outside(kernel: Kernel) -> Kernel:
+    """The kernel with loads at an address that their innermost loop does not change in front of that loop.
 
     Moved are those that each iteration executes, from loops that neither write global memory nor wait, or any loop if the
-    data are read-only.
+    data are read-only. Without such loads it is the same kernel.
     """
-    while True:
-        code = LoadOrder(kernel)
-        before: dict[int, list[Instruction]] = {}
-        gone: dict[int, list[Instruction]] = {}
-        for load in code.loads:
-            place = _place_before_loop(code, load)
-            if place is not None:
-                before.setdefault(place, []).append(load.instruction)
-                gone[id(load.instruction)] = []
-        if not gone:
-            return kernel
-        kernel = rewritten(kernel, gone, before)
+    code = LoadOrder(kernel)
+    before: dict[int, list[Instruction]] = {}
+    gone: dict[int, list[Instruction]] = {}
+    for load in code.loads:
+        place = _place_before_loop(code, load)
+        if place is not None:
+            before.setdefault(place, []).append(load.instruction)
+            gone[id(load.instruction)] = []
+    return rewritten(kernel, gone, before)
 
 
 def _place_before_loop(code: LoadOrder, load: Load) -> int | None:

@@ -11,7 +11,7 @@ from perfmodel.gpus import load_gpu
 from perfmodel.launch import Buffer, KernelCall, Launch
 from perfmodel.simulator import parse_module, simulate
 from perfmodel.simulator.executed_work import executed_work
-from perfmodel.simulator.invariant_loads import without_invariant_loads
+from perfmodel.simulator.invariant_loads import with_invariant_loads_outside
 from perfmodel.simulator.repeated_loads import without_repeated_loads
 
 from .compiled_work import work_of
@@ -68,6 +68,21 @@ extern "C" __global__ void invariant(const float *a, float *out, int n)
 }
 """
 
+NESTED = """
+extern "C" __global__ void nested(const float *a, float *out, int n)
+{
+    const int i = blockIdx.x * 64 + threadIdx.x;
+    float sum = 0.0f;
+    #pragma unroll 1
+    for (int j = 0; j < n; j++)
+        #pragma unroll 1
+        for (int k = 0; k < n; k++) {
+            out[i + j * 64] = sum;
+            sum += __ldg(a + i) * k + __ldg(a + i + j * 64);
+        }
+}
+"""
+
 CHANGING = """
 extern "C" __global__ void changing(const float *a, float *out, int n)
 {
@@ -118,6 +133,7 @@ def facts_of(source: str, architecture: str, n: int) -> Facts:
         (TWICE, 0, 2, 1),
         (STENCIL, BLOCKS, 4 * 3, 4 + 3 - 1),  # rows that overlap
         (INVARIANT, 10, 10, 1),  # iterations
+        (NESTED, 6, 2 * 6 * 6, 2 * 6),  # out of the inner loop only
         (AGAIN, 2, 2, 1),  # every warp has a lane that branches
     ],
 )
@@ -144,12 +160,12 @@ def test_loads_that_must_read_again_stay(source: str, n: int, executed: int, arc
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("source", [TWICE, STENCIL, INVARIANT, AGAIN])
+@pytest.mark.parametrize("source", [TWICE, STENCIL, INVARIANT, NESTED, AGAIN])
 def test_kernels_without_repeated_loads_compute_the_same(source: str) -> None:
     name = source.split("__global__ void ")[1].split("(")[0]
     compiled = compile_kernel(CompileRequest(source=source, kernel=name, file_name="k.cu"), "sm_75")
     module, launch, call = parse_module(compiled.ptx), Launch(grid_x=BLOCKS, block_x=64), call_of(5)
-    outside = module.with_kernel(without_invariant_loads(module.kernel(name)))
+    outside = module.with_kernel(with_invariant_loads_outside(module.kernel(name)))
     fewer = outside.with_kernel(without_repeated_loads(outside, name, launch, call))
     before, after = (simulate(version, name, launch, call) for version in (module, fewer))
     assert np.array_equal(before.outputs["out"], after.outputs["out"])
