@@ -65,7 +65,7 @@ def launch_facts(
             budget=effort.budget,
         )
 
-    counted = with_assembled_loads(compiled, module, count(module), launch, call, count)
+    counted = with_assembled_loads(compiled, module, count(module), launch, call, count, effort.budget)
     module = module.with_kernel(counted.kernel)
     profile = compiled.profile()
     code = None if profile.estimated else code_of(profile, counted, launch)

@@ -14,13 +14,20 @@ from .launch_classes import LaunchCounts
 from .module import Kernel, Module, Space
 from .recorder import Action
 from .repeated_loads import without_repeated_loads
+from .simulation import Budget
 
 Recount = Callable[[Module], LaunchCounts]
 """Counts of the same launch of another version of its kernel."""
 
 
 def with_assembled_loads(
-    compiled: CompiledKernel, module: Module, counted: LaunchCounts, launch: Launch, call: KernelCall, recount: Recount
+    compiled: CompiledKernel,
+    module: Module,
+    counted: LaunchCounts,
+    launch: Launch,
+    call: KernelCall,
+    recount: Recount,
+    budget: Budget | None = None,
 ) -> LaunchCounts:
     """The launch counted without the loads that the assembler left out; as it was counted where that is not found out.
 
@@ -36,11 +43,12 @@ def with_assembled_loads(
         launch: the launch.
         call: its arguments.
         recount: counts it again.
+        budget: of each simulation that looks for equal addresses.
     """
     before = _of_loads(compiled, counted, launch)
     if not any(one.ptx > one.most for one in before):
         return counted
-    for kernel in _versions(module, counted.kernel, launch, call):
+    for kernel in _versions(module, counted.kernel, launch, call, budget):
         again = recount(module.with_kernel(kernel))
         if not _of_loads(compiled, again, launch):
             certain = all(_requests(again, one.width_bytes) > one.most - 0.5 for one in before)
@@ -60,10 +68,12 @@ def _of_loads(compiled: CompiledKernel, counted: LaunchCounts, launch: Launch) -
     return tuple(one for one in code_of(profile, counted, launch).disagreements if one.name == "global_load")
 
 
-def _versions(module: Module, kernel: Kernel, launch: Launch, call: KernelCall) -> Iterator[Kernel]:
+def _versions(
+    module: Module, kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None
+) -> Iterator[Kernel]:
     """The kernel without loads that repeat another one; the same with loads in front of loops that repeat them, loop by loop."""
     while True:
-        distinct = without_repeated_loads(module.with_kernel(kernel), kernel.name, launch, call)
+        distinct = without_repeated_loads(module.with_kernel(kernel), kernel.name, launch, call, budget)
         if distinct is not kernel:
             yield distinct
         outside = with_invariant_loads_outside(kernel)

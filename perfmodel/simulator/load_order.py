@@ -109,8 +109,10 @@ def _guard(instruction: Instruction) -> tuple[str | None, bool]:
 
 
 def _may_stand_once(instruction: Instruction) -> bool:
+    """Whether a global load need not read memory each time, and all that it reads is kept."""
     parts = instruction.parts
-    return parts[0] == "ld" and "global" in parts and _FRESH.isdisjoint(parts)
+    needed = parts[0] != "ld" or "global" not in parts or not _FRESH.isdisjoint(parts)
+    return not needed and "_" not in vector(instruction.operand(0))
 
 
 def orders_loads(instruction: Instruction) -> bool:
