@@ -94,15 +94,14 @@ def _repeated(code: LoadOrder, reached: list[tuple[Load, NDArray[np.uint64]]]) -
     if not reached:
         return []
     hashes = np.stack([found for _, found in reached])
-    kept: list[int] = []
+    kept = np.zeros(len(reached), np.bool_)
     repeated = []
     for index, (load, own) in enumerate(reached):
         row, lane = np.argwhere(own)[0]
-        alike = [i for i in kept if hashes[i, row, lane] == own[row, lane]]
+        alike = np.flatnonzero(kept & (hashes[:, row, lane] == own[row, lane])).tolist()
         first = next((i for i in alike if code.keeps(reached[i][0], load) and _covers(hashes[i], own)), None)
-        if first is None:
-            kept.append(index)
-        else:
+        kept[index] = first is None
+        if first is not None:
             repeated.append((load, reached[first][0]))
     return repeated
 
