@@ -45,9 +45,8 @@ COPY_READ_COUNTS = (
     "async_copy_read_requests",
     "async_copy_read_sectors",
     "async_copy_read_wavefronts",
-    "async_copy_predicated_off",
 )
-"""What asynchronous copies read, and those without an active lane: not in the counts store, and exact in the closed forms."""
+"""What asynchronous copies read: not in the counts store, and exact in the closed forms."""
 
 
 def _merged(work: Work, fact: Facts, index: int) -> Counts:

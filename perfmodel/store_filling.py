@@ -73,19 +73,22 @@ def _keys(row: Row, compiler: str) -> list[str]:
     return [store_key(request, row.problem, load_gpu(gpu_id).architecture, compiler) for gpu_id in row.gpu_ids]
 
 
-def _pending(rows: Sequence[Row], store: CountsStore) -> list[tuple[list[str], Row]]:
-    """Rows that the store lacks with their keys; configurations that are the same program have the same keys."""
-    seen, found = set(store.rows), []
+def _pending(rows: Sequence[Row], store: CountsStore, again: bool) -> list[tuple[list[str], Row]]:
+    """Rows that the store lacks, or ``again`` those that it has, with their keys; equal programs have equal keys."""
+    seen, found = set[str](), []
     for row in rows:
         keys = _keys(row, store.compiler)
-        if not seen.issuperset(keys):
+        if not seen.issuperset(keys) and again == (store.rows.keys() >= set(keys)):
             seen.update(keys)
             found.append((keys, row))
     return found
 
 
-def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int) -> list[str]:
-    """Count all rows that the store at ``path`` lacks and write it part by part; gives the reason of each failure."""
+def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int, *, again: bool = False) -> list[str]:
+    """Count all rows that the store at ``path`` lacks and write it part by part; gives the reason of each failure.
+
+    ``again``: count those that it has instead, and put what is found in their place.
+    """
     from pebble import ProcessExpired, ProcessPool
 
     version = compiler_version()
@@ -93,7 +96,7 @@ def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int) -> 
     if store.compiler != version:
         note(f"{path.name} was filled with {store.compiler}; filling it anew with {version}")
         store = empty_store(version)
-    pending, failures = _pending(rows, store), list[str]()
+    pending, failures = _pending(rows, store, again), list[str]()
     context = multiprocessing.get_context("spawn")
     with ProcessPool(max_workers=workers, context=context) as pool, progress_bar("counted", len(pending)) as advance:
         for start in range(0, len(pending), PART):
@@ -124,14 +127,18 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=120.0, metavar="SECONDS", help="for each configuration")
     parser.add_argument("--with-equivalents", action="store_true", help="also those that an equivalent stands in for")
     parser.add_argument("--records", type=Path, metavar="FILE", help="own records instead of published measurements")
+    parser.add_argument("--family", metavar="NAME", help="only this one")
+    parser.add_argument("--again", action="store_true", help="what the stores have instead of what they lack")
     chosen = parser.parse_args()
     for family_name, paths in _sources(chosen.records).items():
+        if chosen.family not in (None, family_name):
+            continue
         rows = rows_of(family_name, paths)
         if not chosen.with_equivalents:
             rows = [row for row in rows if not family(row.family_name).equivalents(row.configuration)]
         target = Path(__file__).parent / "data" / "counts" / f"{family_name}.npz"
         target.parent.mkdir(exist_ok=True)
-        failures = fill(target, rows, chosen.time_limit, chosen.workers)
+        failures = fill(target, rows, chosen.time_limit, chosen.workers, again=chosen.again)
         for text, times in zip(*np.unique(failures, return_counts=True), strict=True):
             note(f"{times} configurations not counted: {text}")
 

@@ -9,9 +9,11 @@ from ..facts import Facts
 from ..gpu import Gpu
 from ..launch import KernelCall, Launch
 from ..simulator import Budget, InstructionCount, Module
-from ..simulator.executed_work import code_of, facts_of
+from ..simulator.assembled import with_assembled_loads
+from ..simulator.executed_code import code_of
+from ..simulator.executed_work import facts_of
 from ..simulator.hierarchy import memory_hierarchy, with_hierarchy
-from ..simulator.launch_classes import count_launch
+from ..simulator.launch_classes import LaunchCounts, count_launch
 from ..simulator.slowest_warp import slowest_warp, with_serial
 
 
@@ -50,16 +52,21 @@ def launch_facts(
         SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
     """
     name = compiled.kernel_name
-    counted = count_launch(
-        module,
-        name,
-        launch,
-        call,
-        all_blocks=effort.all_blocks,
-        instructions=instructions,
-        seed=effort.seed,
-        budget=effort.budget,
-    )
+
+    def count(version: Module) -> LaunchCounts:
+        return count_launch(
+            version,
+            name,
+            launch,
+            call,
+            all_blocks=effort.all_blocks,
+            instructions=instructions,
+            seed=effort.seed,
+            budget=effort.budget,
+        )
+
+    counted = with_assembled_loads(compiled, module, count(module), launch, call, count, effort.budget)
+    module = module.with_kernel(counted.kernel)
     profile = compiled.profile()
     code = None if profile.estimated else code_of(profile, counted, launch)
     base = facts_of(compiled, counted, launch)

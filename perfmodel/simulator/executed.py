@@ -48,6 +48,27 @@ class PtxExecution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """Accesses of a class and width of which the machine code executes another number than the PTX: from ``least`` to ``most``.
+
+    Those under a predicate may be no requests, which is why there are two numbers.
+    """
+
+    name: str
+    width_bytes: int
+    ptx: float
+    least: float
+    most: float
+
+    @property
+    def text(self) -> str:
+        """Both numbers as one line."""
+        number = f"{self.least:.0f}" if self.least == self.most else f"{self.least:.0f} to {self.most:.0f}"
+        what = f"{self.name.replace('_', ' ')} of {self.width_bytes} bytes"
+        return f"{what}: PTX makes {self.ptx:.0f} requests, the machine code {number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutedCode:
     """Executed warp instructions of a launch.
 
@@ -62,7 +83,7 @@ class ExecutedCode:
 
     counts: Counts
     exact: bool
-    disagreements: tuple[str, ...]
+    disagreements: tuple[Disagreement, ...]
     block_executions: NDArray[np.float64]
     joined: Mapping[str, float] = field(default_factory=dict)
 
@@ -212,16 +233,13 @@ def _guarded_features(profile: CodeProfile, executions: NDArray[np.float64]) -> 
 
 def _disagreements(
     issued: NDArray[np.float64], guarded: NDArray[np.float64], requests: Mapping[tuple[str, int], float]
-) -> tuple[str, ...]:
-    """Accesses by class and width of which the machine code executes another number than the PTX."""
+) -> tuple[Disagreement, ...]:
     found = []
     for column, (name, width) in enumerate(ACCESS_KEYS):
-        wanted = requests.get((name, width), 0.0)
-        least, most = issued[column] - guarded[column], issued[column]
-        if not least - 0.5 <= wanted <= most + 0.5:
-            number = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
-            what = name.replace("_", " ")
-            found.append(f"{what} of {width} bytes: PTX makes {wanted:.0f} requests, the machine code {number}")
+        ptx = requests.get((name, width), 0.0)
+        least, most = float(issued[column] - guarded[column]), float(issued[column])
+        if not least - 0.5 <= ptx <= most + 0.5:
+            found.append(Disagreement(name=name, width_bytes=width, ptx=ptx, least=least, most=most))
     return tuple(found)
 
 

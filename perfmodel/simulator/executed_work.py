@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,23 +15,13 @@ from ..counts import INSTRUCTION_CLASSES, Counts
 from ..facts import Facts
 from ..gpu import Gpu
 from ..launch import KernelCall, Launch
-from .executed import ExecutedCode, PtxExecution, executed_counts
+from .assembled import with_assembled_loads
+from .executed import ExecutedCode
+from .executed_code import code_of
 from .hierarchy import memory_hierarchy, with_hierarchy
 from .launch_classes import LaunchCounts, count_launch
-from .module import Module, Space
+from .module import Module
 from .parse import parse_module
-from .recorder import Action
-
-_CLASS_OF_ACCESS: Mapping[tuple[Action, Space], str] = {
-    (Action.LOAD, Space.GLOBAL): "global_load",
-    (Action.STORE, Space.GLOBAL): "global_store",
-    (Action.LOAD, Space.SHARED): "shared_load",
-    (Action.STORE, Space.SHARED): "shared_store",
-    (Action.ASYNC_COPY, Space.SHARED): "async_copy",
-    (Action.LOAD, Space.LOCAL): "local_load",
-    (Action.STORE, Space.LOCAL): "local_store",
-}
-
 
 _OF_MACHINE_CODE = (
     *INSTRUCTION_CLASSES,
@@ -79,7 +69,11 @@ def executed_work(
         SimulationError: the kernel cannot be executed on the CPU.
     """
     module = parsed(compiled.ptx)
-    counted = count_launch(module, compiled.kernel_name, launch, call, all_blocks=all_blocks, seed=seed)
+
+    def count(version: Module) -> LaunchCounts:
+        return count_launch(version, compiled.kernel_name, launch, call, all_blocks=all_blocks, seed=seed)
+
+    counted = with_assembled_loads(compiled, module, count(module), launch, call, count)
     facts = facts_of(compiled, counted, launch)
     return facts if gpu is None else with_caches(facts, compiled, counted, launch, call, gpu, seed=seed)
 
@@ -97,7 +91,7 @@ def with_caches(
     """The facts with the traffic behind L1 on a GPU put in."""
     profile = compiled.profile()
     code = None if profile.estimated else code_of(profile, counted, launch)
-    module, name = parsed(compiled.ptx), compiled.kernel_name
+    module, name = parsed(compiled.ptx).with_kernel(counted.kernel), compiled.kernel_name
     found = memory_hierarchy(
         module, name, launch, call, gpu, facts.counts, facts.resources, profile, code, shape=counted.shape, seed=seed
     )
@@ -108,10 +102,18 @@ def with_caches(
 def executed_work_each(kernels: Sequence[CompiledKernel], launch: Launch, call: KernelCall) -> list[Facts]:
     """`executed_work` of one kernel compiled for several architectures; the same PTX is executed once."""
     counted: dict[str, LaunchCounts] = {}
+    found = []
     for kernel in kernels:
+        module = parsed(kernel.ptx)
+
+        def count(version: Module, name: str = kernel.kernel_name) -> LaunchCounts:
+            return count_launch(version, name, launch, call)
+
         if kernel.ptx not in counted:
-            counted[kernel.ptx] = count_launch(parsed(kernel.ptx), kernel.kernel_name, launch, call)
-    return [facts_of(kernel, counted[kernel.ptx], launch) for kernel in kernels]
+            counted[kernel.ptx] = count(module)
+        loaded = with_assembled_loads(kernel, module, counted[kernel.ptx], launch, call, count)
+        found.append(facts_of(kernel, loaded, launch))
+    return found
 
 
 def facts_of(compiled: CompiledKernel, counted: LaunchCounts, launch: Launch) -> Facts:
@@ -126,24 +128,6 @@ def facts_of(compiled: CompiledKernel, counted: LaunchCounts, launch: Launch) ->
         exact=counted.exact and code is not None and code.exact,
         notes=counted.notes + _notes(profile, code),
     )
-
-
-def code_of(profile: CodeProfile, counted: LaunchCounts, launch: Launch) -> ExecutedCode:
-    """Executed machine code of a launch whose PTX has been counted."""
-    requests: dict[tuple[str, int], float] = {}
-    for (action, space, width), number in counted.requests.items():
-        name = _CLASS_OF_ACCESS.get((action, space))
-        if name is not None:
-            requests[name, width] = requests.get((name, width), 0.0) + number
-    execution = PtxExecution(
-        visits=counted.visits,
-        requests=requests,
-        local_load_sectors=float(counted.counts.local_load_sectors),
-        local_store_sectors=float(counted.counts.local_store_sectors),
-        warps=float(launch.blocks * launch.warps_per_block),
-        threads_per_block=int(launch.threads_per_block),
-    )
-    return executed_counts(profile, counted.kernel.blocks, execution)
 
 
 def joined_counts(counted: LaunchCounts, code: ExecutedCode | None) -> Counts:
@@ -166,7 +150,7 @@ def joined_counts(counted: LaunchCounts, code: ExecutedCode | None) -> Counts:
 def _notes(profile: CodeProfile, code: ExecutedCode | None) -> tuple[str, ...]:
     if code is None:
         return (f"instruction classes are those of PTX: {profile.architecture} code is not decoded",)
-    notes = [f"PTX and machine code disagree: {text}" for text in code.disagreements]
+    notes = [f"PTX and machine code disagree: {one.text}" for one in code.disagreements]
     if profile.unknown_opcodes:
         unknown = ", ".join(f"0x{code:03x}" for code in profile.unknown_opcodes)
         notes.append(f"unknown machine opcodes count as control: {unknown}")

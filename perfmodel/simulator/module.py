@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -182,7 +182,10 @@ class BasicBlock:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kernel:
-    """An entry point. ``functions`` are those of the module, which calls are expanded from."""
+    """An entry point. ``functions`` are those of the module, which calls are expanded from.
+
+    ``rewritten`` are statements that stand for the expanded ones of the body.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -190,6 +193,7 @@ class Kernel:
     line: int
     functions: Mapping[str, Function] = field(repr=False)
     variables: Mapping[str, Variable] = field(repr=False)
+    rewritten: Expanded | None = field(default=None, repr=False)
 
     @cached_property
     def translations(self) -> dict[bool, Translation]:
@@ -201,7 +205,7 @@ class Kernel:
         """Flat statements, calls expanded in place; SimulationError for a call that is not supported."""
         from .expand import expand
 
-        return expand(self)
+        return self.rewritten or expand(self)
 
     @cached_property
     def blocks(self) -> tuple[BasicBlock, ...]:
@@ -225,3 +229,7 @@ class Module:
         if name not in self.kernels:
             raise SimulationError(f"kernel {name!r} is not in the module, which has {sorted(self.kernels)}")
         return self.kernels[name]
+
+    def with_kernel(self, kernel: Kernel) -> Module:
+        """The module with a kernel in the place of that of its name."""
+        return replace(self, kernels={**self.kernels, kernel.name: kernel})

@@ -15,7 +15,7 @@ from perfmodel.gpus import load_gpu
 from perfmodel.prediction import Fidelity, plain
 from perfmodel.records import read_measurements
 from perfmodel.recounting import recount_store
-from perfmodel.store import CountsStore, read_store, with_facts
+from perfmodel.store import CountsStore, empty_store, read_store, with_facts, write_store
 from perfmodel.store_filling import fill, rows_of
 
 pytestmark = pytest.mark.compiler
@@ -48,6 +48,11 @@ def filled(files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def without(store: CountsStore, keys: list[str]) -> CountsStore:
+    facts = {key: found for key in store.rows if key not in keys and (found := store.find(key)) is not None}
+    return with_facts(empty_store(store.compiler), facts)
+
+
 def store_at(path: Path) -> CountsStore:
     return read_store(path.read_bytes(), path.name)
 
@@ -76,6 +81,19 @@ def test_filling_again_adds_what_is_missing_and_counts_nothing_twice(filled: Pat
     before = filled.read_bytes()
     assert fill(filled, rows_of("tiled_conv2d", files), time_limit_s=1e-3, workers=1) == []
     assert filled.read_bytes() == before
+
+
+def test_what_the_store_has_can_be_counted_again(filled: Path, files: list[Path], tmp_path: Path) -> None:
+    store = store_at(filled)
+    kept, lost = sorted(store.rows)[:1], sorted(store.rows)[1:]
+    wrong = {key: replace(found, exact=not found.exact) for key in kept if (found := store.find(key)) is not None}
+    path = tmp_path / filled.name
+    write_store(with_facts(without(store, lost), wrong), path)
+    rows = [replace(row, gpu_ids=(gpu,)) for row in rows_of("tiled_conv2d", files) for gpu in row.gpu_ids]
+    assert fill(path, rows, time_limit_s=120, workers=1, again=True) == []
+    again = store_at(path)
+    assert list(again.rows) == kept
+    assert again.find(kept[0]) == store.find(kept[0])
 
 
 def test_recounting_finds_no_difference_and_finds_one(

@@ -37,6 +37,25 @@ __global__ void stencil(const float *in, float *out, int n)
         out[i] = weights[0] * in[i] + weights[1] * in[i + 1] + weights[2] * in[i + 2];
 }
 
+__global__ void rows(const float *in, float *out, int n)
+{
+    int x = blockIdx.x * 32 + threadIdx.x;
+    float sum = 0.0f;
+#pragma unroll
+    for (int row = 0; row < 4; row++)
+#pragma unroll
+        for (int tap = 0; tap < 3; tap++)
+            sum += __ldg(&in[(blockIdx.y * 4 + row + tap) * n + x]) * (row * 3 + tap);
+    out[blockIdx.y * n + x] = sum;
+}
+
+__global__ void gain(const float *by, float *x, int n)
+{
+#pragma unroll 1
+    for (int j = 0; j < n; j++)
+        x[j * 32 + threadIdx.x] *= __ldg(by + threadIdx.x);
+}
+
 __global__ void scale(double *x, double by, unsigned char add) { x[threadIdx.x] = x[threadIdx.x] * by + add; }
 
 __global__ void race(float *x)
@@ -77,6 +96,30 @@ def test_counts_are_those_of_the_addresses() -> None:
     assert counts.shared_load_wavefronts == warps * 4 * 32  # a column: every lane in the same bank
     assert counts.shared_store_wavefronts == warps * 4
     assert transpose(1).prediction.counts.shared_load_wavefronts == warps * 4  # the padding spreads the column
+
+
+@pytest.mark.parametrize("gpu", ["rtx-2080-ti", "h200"])
+def test_loads_of_one_address_that_the_assembler_joins_are_one_request(gpu: str) -> None:
+    image, out = np.ones((4 * 8 + 2, 128), np.float32), np.zeros((8, 128), np.float32)
+    found = analyze(SOURCE, kernel="rows", grid=(4, 8), block=32, args=[image, out, 128], gpu=gpu, lines=True)
+    assert found.prediction.counts.global_load_requests == 4 * 8 * (4 + 3 - 1)  # of 4 * 3 in the source
+    assert found.prediction.counts.global_load_sectors == 4 * 8 * 6 * 4
+    assert found.prediction.counts.l2_read_sectors <= 4 * 8 * 6 * 4
+    assert found.prediction.exact
+    assert found.prediction.notes[0].startswith(f"{4 * 8 * 12} global loads of 4 bytes in PTX")
+    assert (
+        sum(row.requests for row in found.instructions if row.action == "load" and row.space == "global") == 4 * 8 * 6
+    )
+    assert (found.outputs["out"] == sum(range(12))).all()
+
+
+@pytest.mark.parametrize("gpu", ["rtx-2080-ti", "h200"])
+def test_load_that_the_assembler_takes_out_of_a_loop_is_one_request(gpu: str) -> None:
+    by, x = np.full(32, 2.0, np.float32), np.ones((10, 32), np.float32)
+    found = analyze(SOURCE, kernel="gain", grid=1, block=32, args=[by, x, 10], gpu=gpu)
+    assert found.prediction.counts.global_load_requests == 1 + 10  # the gain once, x in every iteration
+    assert "20 global loads of 4 bytes in PTX" in found.prediction.notes[0]
+    assert (found.outputs["x"] == 2).all()
 
 
 def test_padding_is_predicted_to_be_faster() -> None:

@@ -1,0 +1,54 @@
+"""Stored counts against the hardware's: accesses equal to the unit, without a compiler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfmodel.conditions import conditions
+from perfmodel.facts import Facts
+from perfmodel.families.registry import family
+from perfmodel.gather import gather_facts
+from perfmodel.gpus import load_gpu
+from perfmodel.predicting import evaluate_under
+from perfmodel.records import read_measurements
+from perfmodel.records.metrics import measured_counts
+
+RECORDS = Path(__file__).parents[2] / "validation" / "data" / "h200.jsonl.gz"
+ACCESSES = (
+    "global_load_requests",
+    "global_load_sectors",
+    "global_store_requests",
+    "global_store_sectors",
+    "shared_load_requests",
+    "shared_store_requests",
+    "async_copy_requests",
+    "local_load_sectors",
+    "local_store_sectors",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "launches"),
+    [("conv1d", 27), ("direct_conv2d", 36), ("pointwise_conv2d", 33), ("ssim", 10), ("tiled_conv2d", 7)],
+)
+def test_accesses_of_stored_launches_are_what_an_h200_counted(name: str, launches: int) -> None:
+    chosen, under = family(name), conditions("h200")
+    measurements = read_measurements(RECORDS, chosen)
+    counted = np.any([np.isfinite(one.launches) for one in measured_counts(measurements.columns)], axis=0)
+    compared = 0
+    for index, problem in enumerate(measurements.problems):
+        rows = np.flatnonzero((measurements.problem_index == index) & counted)
+        batch = measurements.batch.take(rows)
+        outcomes = gather_facts(chosen, problem, batch, load_gpu("h200"), stored_only=True)
+        stored = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Facts)]
+        facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
+        if facts:
+            counts = evaluate_under(chosen, problem, batch.take(stored), under, facts).work.counts
+            for one in measured_counts(measurements.columns.iloc[rows[stored]]):
+                if one.count in ACCESSES:
+                    assert np.array_equal(one.predicted(counts), one.launches), one.count
+        compared += len(facts)
+    assert compared == launches
