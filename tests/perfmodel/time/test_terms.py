@@ -89,7 +89,7 @@ def test_code_that_fits_the_instruction_cache_is_fetched_for_nothing() -> None:
 
 def test_schedulers_wait_for_code_from_beyond_their_own_caches() -> None:
     gpu = load_gpu("h200")
-    size, each = gpu.instruction_cache_l0_bytes, gpu.instruction_supply_cycles  # 32 KiB, 0.63 cycles
+    size, each = gpu.instruction_cache_l0_bytes, gpu.instruction_supply_cycles  # 32 KiB, 0.45 cycles
     warps = 132 * 4 * 5.0  # five on each scheduler, of 4,000 instructions each
     counts = Counts(warp_instructions=warps * 4000)
 
