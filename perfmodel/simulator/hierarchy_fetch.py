@@ -1,8 +1,8 @@
 """Instructions that L2 is asked for: code beyond the cache of instructions that the SMs of a GPC share.
 
 Blocks walk through the same code at different times, and a line that is fetched takes the place of one drawn at random. Code that
-fits is fetched once; of longer code a walk misses what others have pushed out since the last one came by. Blocks in step with
-others find what these have fetched; how many walk apart depends on how SMs drift and on what the shared cache can serve.
+fits is fetched when the launch begins; of longer code a walk misses what others have pushed out since the last one passed. Blocks
+in step with others find what these have fetched; how many walk apart depends on how SMs drift and on what the cache can serve.
 """
 
 from __future__ import annotations
