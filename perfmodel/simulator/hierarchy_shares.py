@@ -17,6 +17,7 @@ class Shares:
     drift: float
     crowding: float
     uneven_walks: float
+    stack_share: float
     read_ramp: float
     dirty_share: float
 
