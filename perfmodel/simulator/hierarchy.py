@@ -22,9 +22,10 @@ from ..gpu import Gpu
 from ..l2_capacity import kept_bytes, shared_l2_bytes
 from ..launch import KernelCall, Launch
 from .executed import ExecutedCode
-from .hierarchy_flows import LocalTraffic, instruction_sectors, local_traffic
+from .hierarchy_fetch import instruction_sectors
 from .hierarchy_footprint import Union, affine_shifts, nothing, random_union, union_sectors
 from .hierarchy_l1 import L1Rates, L1Traffic, l1_traffic, launch_rates
+from .hierarchy_local import LocalTraffic, local_traffic
 from .hierarchy_merging import AskedShares, asked_shares
 from .hierarchy_schedule import WAVES, Schedule, position_of, residency, schedule_blocks
 from .hierarchy_trace import WORD_BYTES, LineAccesses, Trace

@@ -12,8 +12,12 @@ from importlib.resources import files
 class Shares:
     """What the cache model takes from measurements; the data file says what each number means and where it comes from."""
 
-    drifting_line_cycles: float
-    refill_share: float
+    cold_fetches: float
+    fetch_bytes_per_cycle_per_sm: float
+    drift: float
+    crowding: float
+    uneven_walks: float
+    stack_share: float
     read_ramp: float
     dirty_share: float
 
@@ -22,8 +26,8 @@ class Shares:
 def shares() -> Shares:
     """The shares that the package ships.
 
-    >>> shares().drifting_line_cycles
-    39.0
+    >>> shares().cold_fetches
+    1.7
     """
     text = (files("perfmodel.data") / "hierarchy.toml").read_text()
     tables = tomllib.loads(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import cache
 
@@ -18,9 +17,10 @@ from perfmodel.gpus import load_gpu
 from perfmodel.launch import Buffer, KernelCall, Launch
 from perfmodel.simulator import parse_module
 from perfmodel.simulator.hierarchy import Hierarchy, memory_hierarchy, refilled_sectors, with_hierarchy
-from perfmodel.simulator.hierarchy_flows import fetched_share, instruction_sectors, local_traffic
+from perfmodel.simulator.hierarchy_fetch import instruction_sectors, missed_bytes, walks_apart
 from perfmodel.simulator.hierarchy_footprint import Union, affine_shifts, random_union, union_sectors
 from perfmodel.simulator.hierarchy_l1 import L1Traffic, l1_traffic, launch_rates
+from perfmodel.simulator.hierarchy_local import local_traffic
 from perfmodel.simulator.hierarchy_schedule import position_of
 from perfmodel.simulator.hierarchy_shares import shares
 from perfmodel.simulator.hierarchy_trace import LineAccesses
@@ -330,52 +330,69 @@ def test_local_memory_passes_the_caches_that_it_exceeds() -> None:
     assert fits.l2_write_sectors == 600.0  # written through
     assert fits.dram_write_sectors == 600.0 * 10_000 / 40_000
     exceeds = local_traffic(1000.0, 600.0, 320_000.0, 32_000.0, 80_000.0)
-    assert exceeds.l2_read_sectors == pytest.approx(900.0)
-    assert exceeds.dram_read_sectors == exceeds.l2_read_sectors
+    assert exceeds.l2_read_sectors == pytest.approx(950.0)  # half of L1 holds a twentieth of the stacks
+    assert exceeds.dram_read_sectors == pytest.approx(900.0)
     assert exceeds.dram_write_sectors == 600.0
 
 
 @pytest.mark.compiler
-def test_code_beyond_the_instruction_cache_is_fetched_by_every_block() -> None:
-    profile = compiled(COPY, "sm_80").profile()
+def test_code_that_fits_is_fetched_by_every_sm_and_longer_code_by_every_block_that_walks_apart() -> None:
+    profile = compiled(COPY, "sm_75").profile()
     assert profile.flow is not None
-    gpu = load_gpu("a100-pcie-40gb")
-    code_bytes = float(profile.flow.sizes_bytes().sum())
-    beyond = (code_bytes - 64) / 32
+    gpu = load_gpu("rtx-2080-ti")
+    sizes = profile.flow.sizes_bytes()
 
-    def fetched(
-        resident: int, cache_bytes: int, *, blocks: int = 10_000, threads: int = 256, wavefronts: float = 0.0
-    ) -> float:
-        """Sectors for each block."""
-        launch = Launch(grid_x=blocks, block_x=threads)
+    def fetched(cache_bytes: int, *, blocks: int = 10_000, wavefronts: float = 0.0) -> float:
+        """Sectors of the launch: blocks of 8 warps, of which an SM has room for 4."""
+        launch = Launch(grid_x=blocks, block_x=256)
         warps = float(launch.blocks * launch.warps_per_block)
-        counts = Counts(warp_instructions=warps * code_bytes / 16, shared_load_wavefronts=wavefronts * blocks)
+        counts = Counts(warp_instructions=warps * sizes.sum() / 16, shared_load_wavefronts=wavefronts * blocks)
         assert profile.flow is not None
         executions = np.full(len(profile.flow), warps)
         small = replace(gpu, instruction_cache_l1_bytes=cache_bytes)
-        return instruction_sectors(profile, executions, counts, launch, resident, small) / blocks
+        return instruction_sectors(profile, executions, counts, launch, 4, small)
 
-    fits = fetched(8, 131_072)
-    assert fits == pytest.approx(0.01 * code_bytes / 32)
-    cycles = 8 * 8 / 4  # of 8 instructions of 8 warps on 4 sub-partitions
-    assert fetched(8, 64) - fits == pytest.approx(fetched_share(8, 8, 4, cycles) * beyond)
-    assert fetched(8, 64, threads=192) - fits == pytest.approx(fetched_share(8, 6, 4, cycles * 6 / 8) * beyond)
-    assert fetched(8, 64, blocks=gpu.sm_count) - fits == pytest.approx(fetched_share(1, 8, 4, cycles) * beyond)
-    conflicting = fetched(1, 64, wavefronts=100 * code_bytes / 128) - fits  # 100 for each line of code
-    assert conflicting == pytest.approx(fetched_share(1, 8, 4, 100 * gpu.shared_cycles_per_wavefront) * beyond)
+    cold = shares().cold_fetches * sizes.sum() / 32
+    assert fetched(131_072) == pytest.approx(gpu.sm_count * cold)
+    assert fetched(131_072, blocks=10) == pytest.approx(10 * cold)
+    beyond = (sizes.sum() - 64) / 32
+    cycles = 8 * 8 / 4  # of the 8 instructions of a line, 8 warps on 4 sub-partitions
+    assert fetched(64) - fetched(131_072) == pytest.approx(10_000 * beyond * walks_apart(4, 8, cycles, gpu))
+    busy = 100 * gpu.shared_cycles_per_wavefront  # of 100 wavefronts for a line
+    conflicting = fetched(64, wavefronts=100 * sizes.sum() / 128)
+    assert conflicting - fetched(131_072) == pytest.approx(10_000 * beyond * walks_apart(4, 8, busy, gpu))
 
 
-@pytest.mark.parametrize(
-    ("resident", "warps", "share"),
-    [(1, 8, 1 / 2), (2, 8, 2 / 3), (2, 3, 2 / 3), (2, 6, 4 / 3), (2, 7, 4 / 3), (5, 12, 5 / 6)],
-)
-def test_sms_in_step_share_what_they_fetch_and_uneven_blocks_walk_twice(
-    resident: int, warps: int, share: float
+def test_a_loop_holds_the_cache_and_leaves_less_of_it_to_what_is_passed_once() -> None:
+    # 100 bytes passed once and 100 passed 4 times, room for 100: of the former 1 / (1 + u) is held, of the latter 4 / (4 + u),
+    # so u * u = 4. Missed are 100 * 2 / 3 and 4 * 100 * 2 / 6, which is less than the 100 beyond the cache 2.5 times.
+    missed = missed_bytes(np.array([100.0, 100.0]), np.array([1.0, 4.0]), 100.0)
+    assert missed == pytest.approx(200 / 3 + 400 / 3)
+
+
+@given(st.lists(st.tuples(st.integers(16, 4000), st.integers(0, 20)), min_size=1, max_size=9), st.floats(100.0, 9000.0))
+def test_what_is_missed_lies_between_the_code_beyond_the_cache_and_all_that_is_passed(
+    code: list[tuple[int, int]], cache_bytes: float
 ) -> None:
-    drifting = shares().drifting_line_cycles
-    assert fetched_share(resident, warps, 4, drifting) == pytest.approx(share)
-    for cycles in (drifting / math.e**2, drifting * math.e**2):
-        assert fetched_share(resident, warps, 4, cycles) == pytest.approx(share / math.e)
+    sizes, passes = (np.array(values, np.float64) for values in zip(*code, strict=True))
+    missed = missed_bytes(sizes, passes, cache_bytes)
+    walked = float(sizes[passes > 0].sum())
+    assert missed <= float((sizes * passes).sum()) + 1e-3
+    assert missed >= max(walked - cache_bytes, 0.0) - 1e-3
+    if walked <= cache_bytes:
+        assert missed == 0.0
+
+
+def test_walks_apart_grow_with_blocks_and_unevenness_until_the_cache_serves_no_more() -> None:
+    gpu = load_gpu("rtx-2080-ti")
+    plenty = 1e6  # cycles for a line
+    assert walks_apart(1, 1, plenty, gpu) == pytest.approx(shares().drift, rel=0.01)
+    assert walks_apart(4, 2, plenty, gpu) > 3 * walks_apart(1, 2, plenty, gpu)
+    assert walks_apart(1, 32, plenty, gpu) == pytest.approx(shares().drift / (1 + shares().crowding))
+    even, uneven = (walks_apart(1, warps, plenty, gpu) for warps in (4, 6))
+    assert uneven == pytest.approx(shares().uneven_walks * even, rel=0.03)  # of two warps' more crowding
+    starved = 128 / shares().fetch_bytes_per_cycle_per_sm / 100  # a hundredth of the cycles in which a line is served
+    assert walks_apart(8, 2, starved, gpu) == pytest.approx(0.01)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple), st.data())
