@@ -17,7 +17,7 @@ class Work:
 
     ``global_round_trips``: groups of global loads that a warp issues together and then waits for, one group after the other
     (the slowest warp of a block). ``loop_code_bytes``: code of the largest loop that a warp walks through more than once;
-    code without a loop counts as 0. ``code_bytes``: all of it, 0 where nothing was compiled. ``independent_chains``:
+    code without a loop counts as 0. ``code_bytes``: all of it, 0 where that is not known. ``independent_chains``:
     accumulators of a thread that do not wait for one another. ``warp_cycles``: cycles that the slowest warp of a block
     needs alone where memory behind L1 answers at once, by the machine code's own schedule, and
     ``longest_warp_instructions`` what it executes; NaN where that is not known. ``constant_bytes``: constant memory that

@@ -92,6 +92,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
             global_round_trips=np.where(sizes.use_shmem, round_trips(sizes), 1 + taps / 16),
             independent_chains=outputs.astype(np.float64),
             loop_code_bytes=np.where(looped, INSTRUCTION_BYTES * straight / problem.filter_height, 0.0),
+            code_bytes=np.where(looped, 0.0, INSTRUCTION_BYTES * straight),
             read_only_share=batch["read_only"].astype(np.float64),
         )
 
