@@ -21,6 +21,7 @@ class Counts:
     copies issued with all lanes predicated off, which some counters include, stand in ``control`` and beside it in
     ``…_predicated_off``.
     ``l2_read_sectors`` is what L1 misses; what instruction caches miss is in ``l2_instruction_sectors``.
+    ``shared_…_contention`` are wavefronts that are repeated where L1 is at the same memory, known with what is resident.
     ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
     without them.
 
@@ -69,6 +70,8 @@ class Counts:
     shared_load_predicated_off: Any = 0.0
     shared_store_predicated_off: Any = 0.0
     async_copy_predicated_off: Any = 0.0
+    shared_load_contention: Any = 0.0
+    shared_store_contention: Any = 0.0
 
     def at(self, index: int) -> Counts:
         """The counts of one candidate; scalars stay as they are."""
@@ -89,6 +92,8 @@ AUXILIARY_COUNTS: tuple[str, ...] = (
     "shared_load_predicated_off",
     "shared_store_predicated_off",
     "async_copy_predicated_off",
+    "shared_load_contention",
+    "shared_store_contention",
 )
 """Counts that with others make up what some hardware counters hold; of these only what asynchronous copies read takes time."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .families.base import Batch, Check, Family
 from .gpu import Gpu
 from .occupancy import Limiter, Occupancy, limit_text, occupancy
+from .shared_contention import with_contention
 from .time.calibration import Calibration
 from .time.combine import Terms, launch_seconds
 from .work import Work
@@ -120,7 +121,7 @@ def evaluate(
     seconds, terms = launch_seconds(work, np.maximum(found.blocks_per_sm, 1), gpu, calibration.coefficients)
     return Evaluation(
         batch=batch,
-        work=work,
+        work=replace(work, counts=with_contention(work.counts, launch, found, gpu)),
         registers=registers,
         occupancy=found,
         seconds=np.where(codes == FITS, seconds, np.inf),

@@ -57,6 +57,9 @@ class Gpu:
     shared_carve_outs_bytes: tuple[int, ...]
     shared_cycles_per_instruction: float
     shared_cycles_per_wavefront: float
+    shared_bytes_apart_from_l1: int
+    shared_load_wavefronts_per_store_sector: float
+    shared_store_wavefronts_per_load_request: float
 
     l1_bytes_per_sm: int
     l1_bytes_per_cycle_per_sm: float

@@ -31,8 +31,11 @@ _MAY_BE_ZERO = frozenset(
         "instruction_cache_l0_bytes",
         "instruction_supply_cycles",
         "launch_overhead_s",
+        "shared_bytes_apart_from_l1",
         "shared_carve_outs_bytes",
+        "shared_load_wavefronts_per_store_sector",
         "shared_reserved_bytes_per_block",
+        "shared_store_wavefronts_per_load_request",
     }
 )
 _ACCEPTED = {

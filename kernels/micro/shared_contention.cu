@@ -17,7 +17,7 @@
 #define AREA (LANES * LANES)
 #define HELD_LINES 64
 
-// Volatile, so that loads whose result nobody needs are made as well.
+// Volatile, so that what was loaded before is loaded again. A load whose result nobody needs is not made even so.
 __device__ __forceinline__ float loaded(const float *from)
 {
     float value;
@@ -68,7 +68,7 @@ __device__ __forceinline__ float accessed(volatile float *own, int steps)
     return sum;
 }
 
-// What runs beside them; the last that was loaded, copied or stored, of each kind by lane.
+// What runs beside them; the largest that was loaded, or the last that was copied or stored, by lane.
 __device__ __forceinline__ float beside(volatile float *own, volatile float *written, const float *source, int warp, int lane,
                                         int steps)
 {
@@ -79,10 +79,11 @@ __device__ __forceinline__ float beside(volatile float *own, volatile float *wri
         for (int i = 0; i < BESIDE_ACCESSES; i++) {
             const int number = step * BESIDE_ACCESSES + i;
             const int fresh = number * BESIDE_WARPS + warp;
+            float &largest = last[BESIDE_ACCESSES - 1];
             if (BESIDE == 1)
-                last[i] = loaded(source + fresh % HELD_LINES * LANES + lane);
+                largest = fmaxf(largest, loaded(source + fresh % HELD_LINES * LANES + lane));
             else if (BESIDE == 2)
-                last[i] = loaded(source + fresh * LANES + lane);
+                largest = fmaxf(largest, loaded(source + fresh * LANES + lane));
             else if (BESIDE == 3)
                 written[number % LANES * LANES + lane] = last[i] = number;
             else if (BESIDE == 4)

@@ -21,6 +21,7 @@ from ..launch import Buffer, KernelCall, Launch
 from ..occupancy import Limiter, limit_text, occupancy
 from ..prediction import Fidelity, Prediction, ResidentBlocks, TimePrediction
 from ..records.schema import L2State
+from ..shared_contention import with_contention
 from ..simulator import Fault, FaultError, Mode, Module, parse_module, simulate
 from ..time.combine import LIMITER_NAMES, launch_seconds, limiters
 from ..work import Work
@@ -288,7 +289,7 @@ def predicted(
             fraction=float(resident.fraction),
             limiter=", ".join(limiter.value for limiter in resident.limiters()),
         ),
-        counts=work.counts,
+        counts=with_contention(work.counts, launch, resident, under.gpu),
         time=TimePrediction(
             predicted_s=seconds,
             interval_s=under.calibration.for_kernel(None).interval_s(seconds),

@@ -11,7 +11,7 @@ from perfmodel.gpus import load_gpu
 from perfmodel.simulator import Simulation, parse_module, simulate
 from perfmodel.validation.micro.benchmark import CYCLES, MicroBenchmark, MicroCall, follow, single_cycle
 from perfmodel.validation.micro.compute_suite import ComputeSizes
-from perfmodel.validation.micro.contention_suite import ContentionSizes
+from perfmodel.validation.micro.contention_suite import BESIDE_ACCESSES, Beside, ContentionSizes
 from perfmodel.validation.micro.copy_suite import CopySizes
 from perfmodel.validation.micro.job import prove
 from perfmodel.validation.micro.memory_suite import MemorySizes
@@ -101,6 +101,16 @@ def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
             assert counts.global_load_sectors == amount * blocks / 32 + touched
         elif benchmark.kernel == "arithmetic" and not benchmark.setting["integer_chains"]:
             assert counts.fp32_fma == amount * blocks
+
+
+@pytest.mark.compiler
+def test_the_compiler_keeps_loads_beside_shared_accesses() -> None:
+    beside = [b for b in SUITE if b.kernel == "shared_contention" and b.setting["first_byte"] == 0]
+    loading = [b for b in beside if b.setting["beside"] in (Beside.LOADS_HIT.value, Beside.LOADS_MISS.value)]
+    assert loading
+    for benchmark in loading:
+        profile = compile_kernel(benchmark.compile_request(), "sm_90").profile()
+        assert profile.count("global_load") == BESIDE_ACCESSES
 
 
 def test_patterns_differ_in_more_than_their_names() -> None:

@@ -91,15 +91,17 @@ def places(gpu: Gpu) -> tuple[Place, ...]:
 
 
 def _lasts(beside: Beside, source: NDArray[np.float32], steps: int) -> NDArray[np.float64]:
-    """What the last access of each lane of the other warps brought, shape ``(BESIDE_WARPS, 32)``."""
+    """What the accesses of each lane of the other warps brought, the largest of loads, else the last: ``(BESIDE_WARPS, 32)``."""
     last = steps * BESIDE_ACCESSES - 1
     numbers = source.astype(np.float64)
     fresh = (last * BESIDE_WARPS + np.arange(BESIDE_WARPS))[:, None] * WARP_SIZE + np.arange(WARP_SIZE)
     if beside is Beside.NOTHING:
         return np.zeros(fresh.shape)
-    if beside is Beside.LOADS_HIT:
-        return np.take(numbers, fresh % (HELD_LINES * WARP_SIZE))
-    if beside in (Beside.LOADS_MISS, Beside.NARROW_COPIES):
+    if beside in (Beside.LOADS_HIT, Beside.LOADS_MISS):
+        lines = np.arange((last + 1) * BESIDE_WARPS).reshape(-1, BESIDE_WARPS)
+        read = lines % HELD_LINES if beside is Beside.LOADS_HIT else lines
+        return np.asarray(numbers.reshape(-1, WARP_SIZE)[read].max(axis=0, initial=0.0))
+    if beside is Beside.NARROW_COPIES:
         return np.take(numbers, fresh)
     if beside is Beside.WIDE_COPIES:
         return np.take(numbers, 4 * fresh)
