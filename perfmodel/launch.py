@@ -39,6 +39,17 @@ class Launch:
         """Warps in a block, the last one possibly with idle lanes."""
         return ceil_div(self.threads_per_block, WARP_SIZE)
 
+    def corners_and_middle(self) -> list[int]:
+        """Linear indices of the block in the middle of the grid and of those at its corners, each once.
+
+        >>> Launch(grid_x=4, grid_y=3, block_x=32).corners_and_middle()
+        [6, 0, 3, 8, 11]
+        """
+        gx, gy, gz = self.grid
+        places = [(gx // 2, gy // 2, gz // 2)]
+        places += [(x, y, z) for z in (0, gz - 1) for y in (0, gy - 1) for x in (0, gx - 1)]
+        return list(dict.fromkeys((z * gy + y) * gx + x for x, y, z in places))
+
     @property
     def grid(self) -> tuple[int, int, int]:
         """Grid of a single launch."""

@@ -231,20 +231,13 @@ def _faults(
         launch,
         replace(call, parameters=inputs),
         mode=Mode.EXECUTE,
-        blocks=None if effort.all_blocks else _corners_and_middle(launch.grid),
+        blocks=None if effort.all_blocks else np.sort(launch.corners_and_middle()),
         budget=effort.budget,
         check=True,
     )
     if not found.completed:
         raise FaultError(found.faults[-1])
     return found.faults
-
-
-def _corners_and_middle(grid: Index3) -> NDArray[np.int64]:
-    gx, gy, gz = grid
-    places = [(x, y, z) for x in {0, gx - 1} for y in {0, gy - 1} for z in {0, gz - 1}]
-    places.append((gx // 2, gy // 2, gz // 2))
-    return np.unique(np.array([(z * gy + y) * gx + x for x, y, z in places], np.int64))
 
 
 def work_of(launch: Launch, facts: Facts) -> Work:

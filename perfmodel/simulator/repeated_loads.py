@@ -75,18 +75,10 @@ def _seen(
 ) -> dict[int, NDArray[np.uint64]]:
     warps = ceil_div(int(launch.threads_per_block), WARP_SIZE)
     most = max(1, _OBSERVED_BYTES // (loads * warps * WARP_SIZE * 8))
-    blocks = np.array(_watched(launch)[:most], np.int64)
+    blocks = np.array(launch.corners_and_middle()[:most], np.int64)
     addresses = _Addresses({block: row for row, block in enumerate(blocks.tolist())}, warps)
     simulate(module, name, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observer=addresses)
     return addresses.seen
-
-
-def _watched(launch: Launch) -> list[int]:
-    """Linear indices of the block in the middle of the grid and of those at its corners, each once."""
-    gx, gy, gz = launch.grid
-    places = [(gx // 2, gy // 2, gz // 2)]
-    places += [(x, y, z) for z in (0, gz - 1) for y in (0, gy - 1) for x in (0, gx - 1)]
-    return list(dict.fromkeys((z * gy + y) * gx + x for x, y, z in places))
 
 
 def _repeated(code: LoadOrder, reached: list[tuple[Load, NDArray[np.uint64]]]) -> list[tuple[Load, Load]]:
