@@ -151,7 +151,8 @@ def fetch_cycles(instructions: Any, loop_code_bytes: Any, gpu: Gpu, coefficients
 def supply_cycles(counts: Counts, warps: Any, code_bytes: Any, loop_code_bytes: Any, gpu: Gpu) -> Floats:
     """Cycles in which the schedulers of an SM get no instruction, because their own caches lack it.
 
-    Code that runs straight on passes a cache that it does not fit once for each warp, a loop in every iteration.
+    Code that runs straight on passes a cache that it does not fit once for each warp, a loop in every iteration. What comes
+    from beyond the SM's cache is `fetch_cycles`.
 
     Args:
         counts: instructions of the launch.
@@ -160,10 +161,11 @@ def supply_cycles(counts: Counts, warps: Any, code_bytes: Any, loop_code_bytes: 
         loop_code_bytes: its largest loop.
         gpu: the schedulers' caches, and the cycles for each instruction from beyond them.
     """
-    size = gpu.instruction_cache_l0_bytes
+    near = gpu.instruction_cache_l0_bytes
     executed = counts.warp_instructions / warps
     straight = np.minimum(np.asarray(code_bytes) / INSTRUCTION_BYTES, executed)
-    fetched = np.maximum(_missed(loop_code_bytes, size) * executed, _missed(code_bytes, size) * straight) * warps
+    lacked = np.maximum(_missed(loop_code_bytes, near) * executed, _missed(code_bytes, near) * straight)
+    fetched = lacked * (1.0 - _missed(loop_code_bytes, gpu.instruction_cache_l1_bytes)) * warps
     schedulers = gpu.sm_count * gpu.schedulers_per_sm
     return np.asarray(gpu.instruction_supply_cycles * fetched / schedulers, np.float64)
 

@@ -100,6 +100,7 @@ def test_schedulers_wait_for_code_from_beyond_their_own_caches() -> None:
     assert waits(16 * 4000) == pytest.approx(5 * 4000 * each)  # straight on: each instruction once
     assert waits(16 * 3000, 16 * 100) == pytest.approx(5 * 3000 * each)  # a small loop comes from the cache
     assert waits(16 * 3000, 16 * 2600) == pytest.approx(5 * 4000 * each)  # one that it does not fit never does
+    assert waits(16 * 12000, 16 * 11000) == 0.0  # a loop of 172 KB comes from beyond the 128 KiB of the SM
     assert waits(size * 10 / 9) == pytest.approx(
         5 * size * 10 / 9 / 16 * 5 / 10 * each
     )  # a tenth beyond pushes out half
