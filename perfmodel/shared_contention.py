@@ -22,6 +22,9 @@ from .occupancy import Occupancy
 
 def with_contention(counts: Counts, launch: Launch, resident: Occupancy, gpu: Gpu) -> Counts:
     """Counts with the wavefronts of shared loads and stores that the launch repeats, of one launch or of n candidates."""
+    if not (gpu.shared_load_wavefronts_per_store_sector or gpu.shared_store_wavefronts_per_load_request):
+        none = np.zeros(np.shape(counts.shared_load_wavefronts))
+        return replace(counts, shared_load_contention=none, shared_store_contention=none)
     share = share_beside_l1(gpu, _shared_bytes_in_use(launch, resident, gpu))
     brought = np.asarray(counts.global_load_requests) + counts.async_copy_read_requests
     loads = gpu.shared_load_wavefronts_per_store_sector * np.asarray(counts.global_store_sectors)

@@ -161,6 +161,8 @@ def supply_cycles(counts: Counts, warps: Any, code_bytes: Any, loop_code_bytes: 
         loop_code_bytes: its largest loop.
         gpu: the schedulers' caches, and the cycles for each instruction from beyond them.
     """
+    if not gpu.instruction_supply_cycles:
+        return np.zeros(np.shape(warps))
     near = gpu.instruction_cache_l0_bytes
     executed = counts.warp_instructions / warps
     straight = np.minimum(np.asarray(code_bytes) / INSTRUCTION_BYTES, executed)
