@@ -1,4 +1,4 @@
-"""Caches: replacement by hand and by brute force, footprints of whole grids, and kernels whose traffic can be told beforehand."""
+"""Caches behind one another: kernels whose traffic can be told beforehand, and the fetches of code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from perfmodel.compiler import CompiledKernel, CompileRequest, compile_kernel
 from perfmodel.counts import Counts
@@ -18,12 +17,9 @@ from perfmodel.launch import Buffer, KernelCall, Launch
 from perfmodel.simulator import parse_module
 from perfmodel.simulator.hierarchy import Hierarchy, memory_hierarchy, refilled_sectors, with_hierarchy
 from perfmodel.simulator.hierarchy_fetch import instruction_sectors, missed_bytes, walks_apart
-from perfmodel.simulator.hierarchy_footprint import Union, affine_shifts, random_union, union_sectors
-from perfmodel.simulator.hierarchy_l1 import L1Traffic, l1_traffic, launch_rates
-from perfmodel.simulator.hierarchy_local import local_traffic
+from perfmodel.simulator.hierarchy_footprint import Union
 from perfmodel.simulator.hierarchy_schedule import position_of
 from perfmodel.simulator.hierarchy_shares import shares
-from perfmodel.simulator.hierarchy_trace import LineAccesses
 from perfmodel.simulator.launch_classes import count_launch
 
 COPY = """
@@ -205,134 +201,6 @@ def test_counts_take_over_what_passes_the_caches() -> None:
     assert joined.l2_read_sectors == found.l2_read_sectors
     assert joined.l2_instruction_sectors == found.instruction_read_sectors
     assert found.l2_read_sectors + found.instruction_read_sectors == n * 4 / 32
-
-
-def accesses(lines: list[int]) -> LineAccesses:
-    """Whole-line loads of one warp of block 0, one after the other."""
-    n = len(lines)
-    zeros = np.zeros(n, np.int64)
-    return LineAccesses(zeros, zeros, np.arange(n), np.array(lines, dtype=np.int64), np.full(n, 15))
-
-
-def brute_force_misses(lines: list[int], capacity: int, drawn: list[int]) -> int:
-    """Misses of a list of lines in which the n-th access, if it misses, overwrites the n-th place that was drawn."""
-    held: list[int] = []
-    missed = 0
-    for line, place in zip(lines, drawn, strict=True):
-        if line in held:
-            continue
-        missed += 1
-        if len(held) < capacity:
-            held.append(line)
-        else:
-            held[place] = line
-    return missed
-
-
-@given(st.lists(st.integers(0, 12), min_size=1, max_size=80), st.integers(1, 14))
-def test_l1_gives_up_the_lines_that_are_drawn(lines: list[int], capacity: int) -> None:
-    _, found = l1_traffic(accesses(lines), [np.array([0])], 0, capacity * 128)
-    drawn = np.random.default_rng(0).integers(capacity, size=len(lines)).tolist()
-    assert found == L1Traffic(1, 4 * len(lines), 4 * brute_force_misses(lines, capacity, drawn))
-    if len(set(lines)) <= capacity:
-        assert found.missed == 4 * len(set(lines))
-
-
-def test_a_walk_in_circles_finds_some_of_the_lines_that_it_left() -> None:
-    # 200 lines, room for 100. Of m misses in a round each gives up a line with 1 / 100, so m = 200 * (1 - 0.99 ** m): 159.
-    rounds = 300
-    _, found = l1_traffic(accesses(list(range(200)) * rounds), [np.array([0])], 0, 100 * 128)
-    per_round = found.missed / 4 / rounds
-    assert per_round == pytest.approx(200 * (1 - 0.99**per_round), rel=0.02)
-    assert per_round == pytest.approx(159, rel=0.02)
-
-
-def test_sectors_of_a_line_are_filled_one_by_one() -> None:
-    masks = np.array([0b0001, 0b0011, 0b1111, 0b0001])
-    zeros = np.zeros(4, np.int64)
-    _, found = l1_traffic(LineAccesses(zeros, zeros, np.arange(4), zeros, masks), [np.array([0])], 0, 4096)
-    assert found == L1Traffic(1, 1 + 2 + 4 + 1, 1 + 1 + 2)
-
-
-def test_the_first_groups_fill_the_cache_for_the_others() -> None:
-    both = LineAccesses(*(np.array(values) for values in ([0, 1], [0, 0], [0, 1], [5, 5], [15, 15])))
-    first, later = l1_traffic(both, [np.array([0]), np.array([1])], 1, 4096)
-    assert (first, later) == (L1Traffic(1, 4, 4), L1Traffic(1, 4, 0))
-    # a launch of four waves misses everything in the first of them and nothing later
-    assert launch_rates([(first, later)], 1 / 4).missed == 1 / 4
-
-
-def test_blocks_of_a_group_go_in_lock_step() -> None:
-    # Each block loads a line twice. With room for one line, 10 20 10 20 misses each time and 10 10 20 20 every other time.
-    block = np.array([0, 0, 1, 1])
-    time = np.array([0, 2, 1, 3])
-    lines = LineAccesses(block, np.zeros(4, np.int64), time, np.array([10, 10, 20, 20]), np.full(4, 15))
-    _, together = l1_traffic(lines, [np.array([0, 1])], 0, 128)
-    _, apart = l1_traffic(lines, [np.array([0]), np.array([1])], 0, 128)
-    assert together.missed == 4 * 4
-    assert apart.missed == 2 * 4
-
-
-@given(
-    st.lists(st.integers(0, 60), min_size=1, max_size=12, unique=True),
-    st.tuples(st.integers(-40, 40), st.integers(-40, 40)),
-    st.tuples(st.integers(1, 5), st.integers(1, 5)),
-)
-def test_union_of_shifted_footprints_is_that_of_all_blocks(
-    words: list[int], shifts: tuple[int, int], shape: tuple[int, int]
-) -> None:
-    origin, low, high = np.array(sorted(words)) + 1000, 1000 - 50, 1000 + 200
-
-    def sectors(columns: int, rows: int) -> int:
-        touched = {
-            word // 8
-            for x in range(columns)
-            for y in range(rows)
-            for word in (origin + x * shifts[0] + y * shifts[1]).tolist()
-            if low <= word < high
-        }
-        return len(touched)
-
-    found = union_sectors(origin, shifts, shape, low, high)
-    assert found is not None
-    assert found.sectors == (sectors(shape[0], 1), sectors(*shape))
-
-
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=9, unique=True), st.lists(st.integers(-99, 99), max_size=3))
-def test_shifts_are_found_and_other_changes_are_not(words: list[int], shifts: list[int]) -> None:
-    first: NDArray[np.int64] = np.array(sorted(words))
-    assert affine_shifts(first, [first + shift for shift in shifts]) == tuple(shifts)
-    assert affine_shifts(first, [first[:0]]) is None
-    if len(first) > 1:
-        assert affine_shifts(first, [first * 2 + 1]) is None
-
-
-@given(st.integers(2, 40), st.integers(1, 60), st.integers(1, 5), st.integers(40, 200), st.integers(1, 40))
-def test_a_block_at_an_edge_moves_though_it_lacks_words(
-    width: int, kept: int, height: int, pitch: int, shift: int
-) -> None:
-    rows: NDArray[np.int64] = pitch * np.arange(height)[:, None]
-    whole = (rows + np.arange(width)).reshape(-1)
-    right = (rows + shift + np.arange(min(kept, width))).reshape(-1)  # the last columns are missing
-    assert affine_shifts(whole, [right]) == (shift,)
-    assert affine_shifts(right, [whole]) == (-shift,)
-
-
-def test_random_draws_fill_a_buffer_slowly() -> None:
-    few, many = (random_union(10.0, (blocks,), 1000.0).sectors[-1] for blocks in (1, 1000))
-    assert few == pytest.approx(10.0, rel=0.01)
-    assert many == pytest.approx(1000.0, rel=0.01)
-
-
-def test_local_memory_passes_the_caches_that_it_exceeds() -> None:
-    fits = local_traffic(1000.0, 600.0, 10_000.0, 32_768.0, 80_000.0)
-    assert (fits.l2_read_sectors, fits.dram_read_sectors) == (0.0, 0.0)
-    assert fits.l2_write_sectors == 600.0  # written through
-    assert fits.dram_write_sectors == 600.0 * 10_000 / 40_000
-    exceeds = local_traffic(1000.0, 600.0, 320_000.0, 32_000.0, 80_000.0)
-    assert exceeds.l2_read_sectors == pytest.approx(950.0)  # half of L1 holds a twentieth of the stacks
-    assert exceeds.dram_read_sectors == pytest.approx(900.0)
-    assert exceeds.dram_write_sectors == 600.0
 
 
 @pytest.mark.compiler
