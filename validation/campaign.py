@@ -18,7 +18,7 @@ from perfmodel.conditions import conditions
 from perfmodel.errors import InputError, PerfmodelError
 from perfmodel.prediction import plain
 from perfmodel.records.schema import RecordKind
-from perfmodel.records.store import append_record
+from perfmodel.records.store import append_record, read_records
 
 from . import campaign_reports
 from .campaign_plan import (
@@ -30,6 +30,7 @@ from .campaign_plan import (
     timed_choices,
 )
 from .campaign_run import RunSummary, recorded_keys, run_missing
+from .counted_before import counted_benchmarks, counted_choices
 from .counting import count_missing
 from .kernel_job import run_kernel_job
 from .micro.job import MicroJob, run_micro_job
@@ -88,6 +89,29 @@ def prepare(
     target.write_plan([*micro, *kernels])
     broken = sum(kernel.failure is not None for kernel in kernels)
     note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}, {broken} of them did not compile")
+
+
+@app.command("prepare-counted")
+def prepare_counted(
+    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that the campaign will run on.")],
+    folder: FolderOption,
+    counted: Annotated[Path, typer.Option("--counted", help="Records that say what was counted before.")],
+    only: Annotated[
+        str | None, typer.Option("--only", help="Families and micro-benchmarks, separated by commas.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
+) -> None:
+    """Compile what was counted before, to count it again: with other metrics, or another version of the kernels."""
+    under = conditions(gpu)
+    target = PreparedFolder(folder)
+    names = None if only is None else only.split(",")
+    before = [record for record in read_records(counted) if names is None or record.name in names]
+    choices = counted_choices(before)
+    micro = prepare_benchmarks(counted_benchmarks(before, under.gpu), Purpose.COUNT, under.gpu, target)
+    with progress_bar("compiled", sum(len(choice.configurations) for choice in choices)) as advance:
+        kernels = prepare_choices(choices, under, target, workers=workers, advance=advance)
+    target.write_plan([*kernels, *micro])
+    note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}")
 
 
 @app.command()

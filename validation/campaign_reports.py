@@ -15,7 +15,7 @@ from perfmodel.records.metrics import counts_of_metrics
 
 from .baselines.losses import loss_table, losses
 from .baselines.ratios import ratio_table, ratios, summary_table
-from .count_table import CountComparison, compare_benchmarks, compare_counts, count_table, families_in
+from .count_table import ToldCount, compared, count_table, families_in, told_counts, told_of_benchmarks
 from .micro.facts import measured_facts
 from .micro.report import compare_facts, gpu_file
 from .outcomes import outcome_tables
@@ -89,14 +89,14 @@ def agreement(
 ) -> None:
     """Print, as Markdown, closed form and execution against the hardware's counters; needs the compiler and no GPU."""
     under = conditions(gpu)
-    found: list[CountComparison] = []
+    told: list[ToldCount] = []
     for name in families_in(records):
         chosen = family(name)
         with progress_bar(f"executed, {name}", None) as advance:
-            found += compare_counts(chosen, read_measurements(records, chosen), under, advance)
+            told += told_counts(chosen, read_measurements(records, chosen), under, advance)
     with progress_bar("executed, micro-benchmarks", None) as advance:
-        found += compare_benchmarks(read_records(records), under.gpu, advance)
-    typer.echo(count_table(found), nl=False)
+        told += told_of_benchmarks(read_records(records), under.gpu, advance)
+    typer.echo(count_table(compared(told, under.gpu)), nl=False)
 
 
 def rules(
@@ -129,7 +129,7 @@ def counters(
         {
             "id": launch.launch_id,
             "kernel": launch.kernel,
-            "counts": {one.count: float(one.launches[0]) for one in counts_of_metrics(launch.metrics)},
+            "counts": {one.name: float(one.launches[0]) for one in counts_of_metrics(launch.metrics)},
         }
         for launch in import_counters(file)
     ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfmodel.compiler import compile_kernel
 from perfmodel.conditions import Conditions
@@ -28,6 +29,11 @@ from perfmodel.simulator.executed_work import executed_work
 
 from .micro.suite import find_benchmark
 
+Floats = NDArray[np.float64]
+
+
+ALL_FAMILIES = "all families"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountComparison:
@@ -38,46 +44,45 @@ class CountComparison:
     executed: CountAgreement
 
 
-def compare_counts(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldCount:
+    """One count of n launches of a family or micro-benchmark: as told, shapes ``(n,)``, and as measured."""
+
+    family: str
+    closed_form: Floats | None
+    executed: Floats
+    measured: MeasuredCount
+
+
+def told_counts(
     family: Family[Any, Any], measurements: Measurements, under: Conditions, advance: Advance = no_progress
-) -> tuple[CountComparison, ...]:
-    """Comparisons over all rows that have counters and that compile; none where no row has."""
-    parts = [_of_problem(family, measurements, index, under, advance) for index in range(len(measurements.problems))]
-    found: list[CountComparison] = []
-    for count in dict.fromkeys(name for closed, _ in parts for name in closed):
-        closed = _pooled(count, [closed[count] for closed, _ in parts if count in closed], under.gpu)
-        executed = _pooled(count, [executed[count] for _, executed in parts if count in executed], under.gpu)
-        if closed is not None and executed is not None:
-            found.append(CountComparison(family=family.name, closed_form=closed, executed=executed))
-    return tuple(found)
+) -> list[ToldCount]:
+    """Counts of all rows that have counters and that compile, problem by problem; none where no row has."""
+    problems = range(len(measurements.problems))
+    return [one for index in problems for one in _told_of_problem(family, measurements, index, under, advance)]
 
 
-_Pairs = dict[str, tuple[Any, MeasuredCount]]
-"""Predicted and measured values of each count."""
-
-
-def _of_problem(
+def _told_of_problem(
     family: Family[Any, Any], measurements: Measurements, index: int, under: Conditions, advance: Advance
-) -> tuple[_Pairs, _Pairs]:
+) -> list[ToldCount]:
     rows = np.flatnonzero((measurements.problem_index == index) & _counted(measurements))
     if not len(rows):
-        return {}, {}
+        return []
     problem, batch = measurements.problems[index], measurements.batch.take(rows)
     outcomes = gather_facts(family, problem, batch, under.gpu, fidelity=Fidelity.COMPILED, advance=advance)
     known = np.array([isinstance(outcome, Facts) for outcome in outcomes])
     rows, batch = rows[known], batch.take(known)
     if not len(rows):
-        return {}, {}
+        return []
     facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
-    measured = measured_counts(measurements.columns.iloc[rows])
     closed, executed = (
         written_by_the_end(evaluate_under(family, problem, batch, under, known).work.counts, under.gpu)
         for known in (None, facts)
     )
-    return (
-        {one.count: (one.predicted(closed), one) for one in measured},
-        {one.count: (one.predicted(executed), one) for one in measured},
-    )
+    return [
+        ToldCount(family=family.name, closed_form=one.predicted(closed), executed=one.predicted(executed), measured=one)
+        for one in measured_counts(measurements.columns.iloc[rows])
+    ]
 
 
 def _counted(measurements: Measurements) -> Any:
@@ -87,32 +92,48 @@ def _counted(measurements: Measurements) -> Any:
     return np.any([np.isfinite(one.launches) for one in counts], axis=0)
 
 
-def _pooled(count: str, parts: Sequence[tuple[Any, MeasuredCount]], gpu: Gpu) -> CountAgreement | None:
-    predicted = np.concatenate([values for values, _ in parts])
-    launches = np.concatenate([one.launches for _, one in parts])
-    pooled = MeasuredCount(count=count, metrics=parts[0][1].metrics, launches=launches)
-    return next(iter(count_agreement(Counts(**{count: predicted}), [pooled], shared_l2_bytes(gpu))), None)
-
-
-def compare_benchmarks(
-    records: Sequence[Record], gpu: Gpu, advance: Advance = no_progress
-) -> tuple[CountComparison, ...]:
+def told_of_benchmarks(records: Sequence[Record], gpu: Gpu, advance: Advance = no_progress) -> list[ToldCount]:
     """The same for the micro-benchmarks that were counted; one whose kernel or setting is no more is passed over."""
-    pairs: dict[tuple[str, str], list[tuple[Any, MeasuredCount]]] = {}
+    found: list[ToldCount] = []
     for record in records:
         measured = counts_of_metrics(record.counters)
         if record.kind is RecordKind.MICRO_BENCHMARK and measured:
             executed = _executed(record, gpu)
             if executed is not None:
-                for one in measured:
-                    pairs.setdefault((record.name, one.count), []).append((one.predicted(executed), one))
+                found += [
+                    ToldCount(family=record.name, closed_form=None, executed=one.predicted(executed), measured=one)
+                    for one in measured
+                ]
             advance()
-    found = [(kernel, _pooled(count, parts, gpu)) for (kernel, count), parts in pairs.items()]
-    return tuple(
-        CountComparison(family=kernel, closed_form=None, executed=executed)
-        for kernel, executed in found
-        if executed is not None
-    )
+    return found
+
+
+def compared(told: Sequence[ToldCount], gpu: Gpu) -> tuple[CountComparison, ...]:
+    """Each count of each family over all its launches, and of several families with closed forms over all of theirs."""
+    parts: dict[tuple[str, str], list[ToldCount]] = {}
+    for one in told:
+        parts.setdefault((one.family, one.measured.name), []).append(one)
+    of_families = [one for one in told if one.closed_form is not None]
+    if len({one.family for one in of_families}) > 1:
+        for one in of_families:
+            parts.setdefault((ALL_FAMILIES, one.measured.name), []).append(one)
+    found = [_comparison(family, pooled, gpu) for (family, _), pooled in parts.items()]
+    return tuple(one for one in found if one is not None)
+
+
+def _comparison(family: str, parts: Sequence[ToldCount], gpu: Gpu) -> CountComparison | None:
+    first = parts[0].measured
+    measured = replace(first, launches=np.concatenate([one.measured.launches for one in parts]), also=())
+
+    def agreement(values: Sequence[Floats]) -> CountAgreement | None:
+        predicted = Counts(**{first.count: np.concatenate(values)})
+        return next(iter(count_agreement(predicted, [measured], shared_l2_bytes(gpu))), None)
+
+    executed = agreement([one.executed for one in parts])
+    closed = [one.closed_form for one in parts if one.closed_form is not None]
+    if executed is None:
+        return None
+    return CountComparison(family=family, closed_form=agreement(closed) if closed else None, executed=executed)
 
 
 def _executed(record: Record, gpu: Gpu) -> Counts | None:

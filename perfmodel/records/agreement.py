@@ -14,7 +14,7 @@ from .metrics import WRITTEN_BACK, MeasuredCount
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountAgreement:
-    """One count over ``n`` launches.
+    """One count over ``n`` launches, under the name of `perfmodel.records.metrics.MetricSum`.
 
     Relative errors are |predicted − measured| / measured, as fractions, over the launches of which the hardware counted
     something; ``max_where_none`` is the largest number predicted for a launch of which it counted nothing.
@@ -36,7 +36,7 @@ def count_agreement(
     Bytes written to DRAM are compared only where they are more than ``l2_bytes``: what a launch writes stays in L2 until
     it is evicted, and of smaller launches that is most (`perfmodel.l2_capacity.written_by_the_end`).
 
-    >>> measured = MeasuredCount(count="barriers", metrics=(), launches=np.array([4.0, 8.0, np.nan]))
+    >>> measured = MeasuredCount(name="barriers", count="barriers", metrics=(), launches=np.array([4.0, 8.0, np.nan]))
     >>> count_agreement(Counts(barriers=np.array([4.0, 6.0, 1.0])), [measured])[0].max_relative_error
     0.25
     """
@@ -47,15 +47,15 @@ def count_agreement(
         if entry.count == WRITTEN_BACK:
             counted &= values > l2_bytes
         if counted.any():
-            found.append(_agreement(entry.count, values[counted], entry.launches[counted]))
+            found.append(_agreement(entry.name, values[counted], entry.launches[counted]))
     return tuple(found)
 
 
-def _agreement(count: str, predicted: NDArray[np.float64], measured: NDArray[np.float64]) -> CountAgreement:
+def _agreement(name: str, predicted: NDArray[np.float64], measured: NDArray[np.float64]) -> CountAgreement:
     some = measured != 0.0
     errors = np.abs(predicted[some] - measured[some]) / measured[some]
     return CountAgreement(
-        count=count,
+        count=name,
         n=len(measured),
         exact_fraction=float(np.mean(predicted == measured)),
         median_relative_error=float(np.median(errors)) if len(errors) else 0.0,

@@ -21,8 +21,10 @@ class MetricSum:
     """A count as hardware gives it: the sum of some metrics, times a factor.
 
     ``also`` names further counts that the metrics hold: what is predicted of all of them together is what is measured.
+    ``name`` is the count's own name but where it is counted in a second way.
     """
 
+    name: str
     count: str
     metrics: tuple[str, ...]
     also: tuple[str, ...] = ()
@@ -30,7 +32,15 @@ class MetricSum:
 
 
 def _metric(count: str, *metrics: str, also: tuple[str, ...] = (), factor: float = 1.0) -> MetricSum:
-    return MetricSum(count=count, metrics=metrics, also=also, factor=factor)
+    return MetricSum(name=count, count=count, metrics=metrics, also=also, factor=factor)
+
+
+def _instrumented(count: str, metric: str) -> MetricSum:
+    """A count that the profiler takes with instructions of its own beside each access (Nsight Compute: *SASS* metrics).
+
+    It is what the access needs by its addresses, whatever else the data pipe does meanwhile.
+    """
+    return MetricSum(name=f"instrumented_{count}", count=count, metrics=(metric,))
 
 
 WRITTEN_BACK = "dram_write_bytes"
@@ -81,6 +91,8 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
         also=("async_copy_predicated_off",),
     ),
     _metric("async_copy_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"),
+    _instrumented("shared_load_wavefronts", "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
+    _instrumented("shared_store_wavefronts", "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"),
     _metric("local_load_sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"),
     _metric("local_store_sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"),
     _metric("warp_instructions", "smsp__inst_executed.sum"),
@@ -144,6 +156,7 @@ ACTIVITY_METRICS: tuple[str, ...] = (
     "lts__t_sectors_srcunit_tex_lookup_hit.sum",
     "lts__t_sectors_srcunit_tex_lookup_miss.sum",
     "l1tex__lsuin_requests.sum",
+    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
     *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in STALLS),
 )
 """Collected beside the counts: how long the launch took, how busy it kept the SMs, and what its warps waited for."""
@@ -153,9 +166,10 @@ ACTIVITY_METRICS: tuple[str, ...] = (
 class MeasuredCount:
     """One count as the hardware counted it, for n launches; NaN where a launch was not counted.
 
-    ``also`` names counts that were counted with it.
+    ``also`` names counts that were counted with it, ``name`` is as in `MetricSum`.
     """
 
+    name: str
     count: str
     metrics: tuple[str, ...]
     launches: NDArray[np.float64]
@@ -176,10 +190,10 @@ def measured_counts(columns: pd.DataFrame) -> tuple[MeasuredCount, ...]:
     """
     found: dict[str, MeasuredCount] = {}
     for entry in METRIC_SUMS:
-        if entry.count not in found and all(metric in columns for metric in entry.metrics):
+        if entry.name not in found and all(metric in columns for metric in entry.metrics):
             launches = columns[list(entry.metrics)].to_numpy(dtype=np.float64).sum(axis=1) * entry.factor
-            found[entry.count] = MeasuredCount(
-                count=entry.count, metrics=entry.metrics, launches=launches, also=entry.also
+            found[entry.name] = MeasuredCount(
+                name=entry.name, count=entry.count, metrics=entry.metrics, launches=launches, also=entry.also
             )
     return tuple(found.values())
 

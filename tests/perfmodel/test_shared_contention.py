@@ -74,7 +74,7 @@ def counted_launches(data: Path) -> Counted:
     assert len(facts) == len(measurements)
     found = evaluate_under(tiled, problem, measurements.batch, under, facts)
     counts = found.work.counts
-    counted = {one.count: one for one in measured_counts(measurements.columns)}
+    counted = {one.name: one for one in measured_counts(measurements.columns)}
     loads, stores = (
         Accesses(
             executed=np.asarray(getattr(counts, name), np.float64),

@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perfmodel.conditions import conditions
@@ -11,9 +12,17 @@ from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConf
 from perfmodel.predicting import predict_all
 from perfmodel.prediction import Fidelity, plain
 from perfmodel.records import read_measurements
+from perfmodel.records.metrics import MeasuredCount
 from perfmodel.records.schema import Environment, Record, RecordKind
 from perfmodel.validation.campaign import app
-from perfmodel.validation.count_table import compare_benchmarks, compare_counts, count_table
+from perfmodel.validation.count_table import (
+    ALL_FAMILIES,
+    ToldCount,
+    compared,
+    count_table,
+    told_counts,
+    told_of_benchmarks,
+)
 
 UNDER = conditions("h200")
 PROBLEM = TiledConv2d(image_height=32, image_width=64, filter_height=3, filter_width=3)
@@ -40,7 +49,8 @@ def test_hardware_that_counts_one_request_more_is_found_out(tmp_path: Path) -> N
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    found = {one.executed.count: one for one in compare_counts(FAMILY, read_measurements(path, FAMILY), UNDER)}
+    told = told_counts(FAMILY, read_measurements(path, FAMILY), UNDER)
+    found = {one.executed.count: one for one in compared(told, UNDER.gpu)}
     requests = float(predictions[1].counts.global_load_requests)
     assert found["global_load_requests"].executed.n == 2
     assert found["global_load_requests"].executed.exact_fraction == 0.5
@@ -74,7 +84,7 @@ def test_micro_benchmarks_are_executed_beside_their_counters() -> None:
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 2 * 65_536 / 32 + 4,
     }
     records = [counted_benchmark(setting, counters), counted_benchmark(setting | {"blocks": 3}, counters)]
-    found = {one.executed.count: one for one in compare_benchmarks(records, UNDER.gpu)}
+    found = {one.executed.count: one for one in compared(told_of_benchmarks(records, UNDER.gpu), UNDER.gpu)}
     assert found["global_load_requests"].executed.n == 1  # there is no such benchmark with three blocks
     assert found["global_load_requests"].executed.exact_fraction == 1.0
     assert found["global_load_sectors"].executed.max_relative_error == pytest.approx(4 / 4100)
@@ -85,7 +95,27 @@ def test_file_without_counters_gives_nothing(tmp_path: Path) -> None:
     path = tmp_path / "times.csv"
     row = {**plain(PROBLEM), **plain(CONFIGURATIONS[0]), "time_ms": 1.0}
     path.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
-    assert compare_counts(FAMILY, read_measurements(path, FAMILY), UNDER) == ()
+    assert told_counts(FAMILY, read_measurements(path, FAMILY), UNDER) == []
+
+
+def test_several_families_are_compared_together_too() -> None:
+    def told(family: str, closed: float | None, executed: float) -> ToldCount:
+        measured = MeasuredCount(name="barriers", count="barriers", metrics=(), launches=np.array([100.0]))
+        return ToldCount(
+            family=family,
+            closed_form=None if closed is None else np.array([closed]),
+            executed=np.array([executed]),
+            measured=measured,
+        )
+
+    found = {one.family: one for one in compared([told("a", 90, 100), told("b", 80, 98)], UNDER.gpu)}
+    assert list(found) == ["a", "b", ALL_FAMILIES]
+    pooled = found[ALL_FAMILIES]
+    assert pooled.closed_form is not None
+    assert pooled.closed_form.median_relative_error == pytest.approx(0.15)
+    assert (pooled.executed.n, pooled.executed.exact_fraction) == (2, 0.5)
+    alone = compared([told("a", 90, 100), told("a micro-benchmark", None, 100)], UNDER.gpu)
+    assert [one.family for one in alone] == ["a", "a micro-benchmark"]
 
 
 def test_counter_file_made_elsewhere_is_printed_under_the_project_s_names(

@@ -11,7 +11,9 @@ from perfmodel.gpus import load_gpu
 from perfmodel.records import read_records
 from perfmodel.records.schema import Record
 
-RECORDS = Path(__file__).parents[2] / "validation" / "data" / "h200-contention.jsonl.gz"
+DATA = Path(__file__).parents[2] / "validation" / "data"
+RECORDS = DATA / "h200-contention.jsonl.gz"
+RECOUNTED = DATA / "h200-recounted-contention.jsonl.gz"
 SIDES = ("ld", "st")
 STORES = {"stores of whole lines", "stores to 32 lines"}
 COPIES = {"copies of 4 bytes", "copies of 16 bytes"}
@@ -91,3 +93,17 @@ def test_stores_meet_what_l2_brings(records: tuple[Record, ...]) -> None:
             assert repeated(record, "st") == pytest.approx(0.4 * brought, rel=0.1)  # 64 lines are 256 sectors
         else:
             assert repeated(record, "st") <= ENDS
+
+
+def test_instrumented_wavefronts_know_no_contention() -> None:
+    """What the profiler counts beside each access is what its addresses need, here one wavefront for most."""
+    recounted = read_records(RECOUNTED)
+    assert len(recounted) == 160
+    for side in SIDES:
+        more = 0
+        for record in recounted:
+            instrumented = record.counters[f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{side}.sum"]
+            counted = record.counters[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{side}.sum"]
+            assert instrumented == counted - repeated(record, side)
+            more += counted > instrumented
+        assert more > 5

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from perfmodel.copy_passes import copy_passes
-from perfmodel.copy_sectors import copy_sectors, uncached_copy_sectors
+from perfmodel.copy_sectors import WIDEST_COPY_WORDS, copy_sectors, uncached_copy_sectors
 from perfmodel.records import read_records
 from perfmodel.records.schema import Record
 from perfmodel.validation.micro.copy_suite import COPIES, INACTIVE, CopyPattern, CopySizes, copy_patterns
 
-RECORDS = Path(__file__).parents[2] / "validation" / "data" / "h200-activity.jsonl.gz"
+DATA = Path(__file__).parents[2] / "validation" / "data"
+RECORDS = DATA / "h200-activity.jsonl.gz"
+RECOUNTED = DATA / "h200-recounted-activity.jsonl.gz"
+INSTRUMENTED = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.sum"
 REQUEST = 0.5
 """Wavefronts of a copy beside its passes, as counted."""
@@ -100,6 +103,21 @@ def test_a_copy_passes_once_for_each_lane_of_its_fullest_bank(counted: dict[tupl
     for pattern in narrow:
         found = each(counted[pattern.name, False])
         assert passes(pattern) + REQUEST <= found < passes(pattern) + REQUEST + 2 * BESIDE, pattern.name
+
+
+def test_the_profiler_counts_as_many_beside_copies_through_l1() -> None:
+    """Of copies of 16 bytes past L1 it counts none in this kernel, and four in ``shared_contention``, for the same lanes."""
+    compared = 0
+    for record in read_records(RECOUNTED):
+        setting = record.configuration
+        if record.name != "copy_patterns" or setting["load"] or setting["zero_fill"]:
+            continue
+        pattern = named(str(setting["pattern"]))
+        if pattern.width < WIDEST_COPY_WORDS or setting.get("cached"):
+            copies = record.counters["smsp__inst_executed_op_ldgsts.sum"]
+            assert record.counters[INSTRUMENTED] == copies * passes(pattern), setting
+            compared += 1
+    assert compared == 92
 
 
 def test_what_l1_does_not_hold_is_looked_up_four_lines_at_a_time(counted: dict[tuple[str, bool], Record]) -> None:

@@ -10,7 +10,7 @@ from perfmodel.records.metrics import MeasuredCount, measured_counts
 
 
 def measured(count: str, *launches: float) -> MeasuredCount:
-    return MeasuredCount(count=count, metrics=(), launches=np.array(launches))
+    return MeasuredCount(name=count, count=count, metrics=(), launches=np.array(launches))
 
 
 def test_exact_median_and_largest_error() -> None:
