@@ -66,6 +66,7 @@ class Gpu:
     l2_bytes: int
     l2_read_bytes_per_s: float
     l2_requests_merged: int
+    l2_partial_write_reads: float
     dram_bytes: int
     dram_bytes_per_s: float
     dram_read_bytes_per_s: float

@@ -41,6 +41,8 @@ class Coefficients:
     """Part of the measured DRAM bandwidth that a launch reaches while it moves no more than L2 holds; streams reach all of it."""
     l2_ramp_latencies: float
     """L2 latencies of a block's life in which it asks L2 for nothing: before its first load and after its last store."""
+    local_load_latencies: float
+    """Part of the latency of the memory that answers which a warp waits for at each local load that L1 lacks."""
     fetch_cycles_per_instruction: float
     """SM cycles for each instruction of a warp whose code does not fit the instruction cache; warps of an SM share them."""
     async_copy_cycles: float

@@ -14,7 +14,7 @@ from ..gpu import Gpu
 from ..work import Work
 from . import terms
 from .coefficients import Coefficients
-from .local_memory import local_traffic
+from .local_memory import local_seconds, local_traffic
 
 Floats = NDArray[np.float64]
 
@@ -232,9 +232,7 @@ def launch_seconds(
     first_wave = terms.first_block_cycles(counts, gpu, coefficients) + exposed * np.minimum(1.0, 1.0 / waves)
     first_wave = kept("first_wave", first_wave)
     busy = sm_cycles(blocks / gpu.sm_count, executed, resident, demand, lifetime, coefficients, in_step) + first_wave
-    spilled = local_traffic(work, resident, gpu)
-    spills_l2 = terms.l2_seconds(spilled, np.inf, gpu, coefficients) / coefficients.memory_efficiency
-    local = np.maximum(spills_l2, terms.dram_burst_seconds(spilled, gpu, coefficients))
+    local = local_seconds(work, local_traffic(work, resident, gpu), waves, gpu, coefficients, clock)
     local = kept("local_memory", local)
     empty = kept("empty_kernel", gpu.empty_kernel_s)
     total = p_norm(1 + coefficients.memory_norm, busy / clock, l2, dram, dispatch / clock) + local + empty

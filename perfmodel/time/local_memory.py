@@ -1,4 +1,4 @@
-"""Where spilled registers and stack arrays go: how much of their traffic L1 and L2 keep from DRAM."""
+"""Spilled registers and stack arrays: how much of their traffic L1 and L2 keep from DRAM, and what it takes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..counts import Counts
-from ..definitions import SECTOR_BYTES
+from ..definitions import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..gpu import Gpu
 from ..work import Work
+from . import terms
+from .coefficients import Coefficients
+
+REQUEST_SECTORS = WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
+"""Sectors of a local access of a whole warp, whose words lie side by side."""
 
 
 def local_traffic(work: Work, resident: Any, gpu: Gpu) -> Counts:
@@ -34,3 +39,21 @@ def local_traffic(work: Work, resident: Any, gpu: Gpu) -> Counts:
         dram_read_bytes=reads * SECTOR_BYTES * (1.0 - held_by_l2),
         dram_write_bytes=writes * SECTOR_BYTES * (1.0 - held_by_l2),
     )
+
+
+def local_seconds(
+    work: Work, traffic: Counts, waves: Any, gpu: Gpu, coefficients: Coefficients, clock_hz: float
+) -> Any:
+    """Time of the local accesses beside everything else: the longest of passing L2, passing DRAM and being waited for.
+
+    A warp that spills reads back what it needs next and waits for it, and few such warps share an SM; all resident ones wait
+    at the same time. ``traffic``: of `local_traffic`. ``waves``: blocks of an SM over those resident at once.
+    """
+    sectors = traffic.l2_read_sectors + traffic.l2_write_sectors
+    passing = sectors * SECTOR_BYTES / (gpu.l2_read_bytes_per_s * coefficients.memory_efficiency)
+    warps = np.maximum(np.asarray(work.launch.blocks, np.float64) * work.launch.warps_per_block, 1.0)
+    answers = traffic.l2_read_sectors * gpu.l2_latency_cycles
+    fetched = traffic.dram_read_bytes / SECTOR_BYTES * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
+    waiting = coefficients.local_load_latencies * (answers + fetched) / (REQUEST_SECTORS * warps)
+    waited = waiting * np.maximum(waves, 1.0) / clock_hz
+    return np.maximum(np.maximum(passing, terms.dram_burst_seconds(traffic, gpu, coefficients)), waited)

@@ -26,6 +26,8 @@ CODE_THRASHING = 5.0
 """A loop that exceeds the instruction cache by this part's inverse loses all of it (derived: 128 KiB fit, of 160 KiB nothing)."""
 CONSTANT_CACHE_BYTES = 2048
 """The constant cache of an SM: 2 KiB on compute capability 7.x (Jia et al. 2018, arXiv:1804.06826); taken for later ones too."""
+SECTORS_AWAITED = 8
+"""Sectors that the loads of a group ask for one after the other, any of which may be the one that L1 lacks (derived)."""
 BARRIER_THREADS_PER_CYCLE = 16
 """Threads that arrive at a barrier in an SM cycle on 7.x and 8.x (CUDA C++ Programming Guide); others differ by 2 to 4."""
 
@@ -82,17 +84,27 @@ def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Float
 
 
 def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Cycles from a group of global loads to the use of what it loaded: the latency of L2, that of DRAM for first touches.
+    """Cycles from a group of global loads to the use of what it loaded: the latency of L1, L2 or, for first touches, DRAM.
 
-    Blocks of the first wave load together what nobody has loaded before, and all wait for DRAM; over many waves the part
-    that does is the part of the sectors that L2 has to fetch. ``waves``: blocks of an SM over those resident at once.
+    A group waits for what is farthest away; of sectors that are read again and again few pass L1. Blocks of the first wave
+    load together what nobody has loaded before, and all wait for DRAM; over many waves the part that does is the part of
+    the sectors that L2 has to fetch. ``waves``: blocks of an SM over those resident at once.
     """
     fetched = np.asarray(counts.dram_read_bytes / (SECTOR_BYTES * np.maximum(counts.l2_read_sectors, 1.0)))
     fetched = np.minimum(fetched, 1.0)
     first = np.where(np.asarray(counts.dram_read_bytes) > 0, 1.0 / np.maximum(waves, 1.0), 0.0)
     from_dram = fetched + (1.0 - fetched) * first
-    latency = gpu.l2_latency_cycles + from_dram * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
+    beyond = gpu.l2_latency_cycles + from_dram * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
+    passing = 1.0 - (1.0 - _passing_l1(counts)) ** SECTORS_AWAITED
+    latency = gpu.l1_latency_cycles + passing * (beyond - gpu.l1_latency_cycles)
     return np.asarray(coefficients.round_trip_latencies * latency, np.float64)
+
+
+def _passing_l1(counts: Counts) -> Floats:
+    """Part of the sectors that loads and copies ask for which L1 lacks; all where what passes it was not counted."""
+    asked = np.asarray(counts.global_load_sectors + counts.async_copy_read_sectors, np.float64)
+    passed = np.asarray(counts.l2_read_sectors, np.float64)
+    return np.where(passed > 0, np.minimum(passed / np.maximum(asked, 1.0), 1.0), 1.0)
 
 
 def first_block_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
@@ -179,16 +191,31 @@ def _missed(code_bytes: Any, cache_bytes: int) -> Floats:
 
 
 def l2_seconds(counts: Counts, lifetime: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Sectors that pass L1, at the part of the L2's measured bandwidth that blocks of that lifetime reach.
+    """Sectors that pass L1, read or written: they go opposite ways, and the greater part decides.
 
-    The measurement's blocks live long. Short ones ask for nothing while they start and end, and for that part of their lives
-    others have to fill in; many blocks together do so only in part. ``lifetime``: SM cycles of a block alone, no less than
-    one answer of L2 takes.
+    Reads reach the part of the L2's measured bandwidth that blocks of that lifetime can: the measurement's blocks live long,
+    short ones ask for nothing while they start and end, and for that part of their lives others have to fill in; many blocks
+    together do so only in part. A whole sector is written in the time of a read, a part of one in that of several
+    (``Gpu.l2_partial_write_reads``). ``lifetime``: SM cycles of a block alone, no less than one answer of L2 takes.
     """
-    sectors = counts.l2_read_sectors + counts.l2_write_sectors
     lived = np.maximum(lifetime, gpu.l2_latency_cycles)
     ramp = 1.0 + coefficients.l2_ramp_latencies * gpu.l2_latency_cycles / lived
-    return np.asarray(sectors * SECTOR_BYTES / gpu.l2_read_bytes_per_s * ramp, np.float64)
+    partial = partial_writes(counts) * (gpu.l2_partial_write_reads - 1.0)
+    sectors = np.maximum(counts.l2_read_sectors * ramp, counts.l2_write_sectors + partial)
+    return np.asarray(sectors * SECTOR_BYTES / gpu.l2_read_bytes_per_s, np.float64)
+
+
+def partial_writes(counts: Counts) -> Floats:
+    """Writes of a part of a sector to L2: from half of it on, where a row begins or ends, to a word.
+
+    As many as make up what is missing from whole sectors, half a sector each; all where more is missing.
+
+    >>> float(partial_writes(Counts(l2_write_sectors=5.0, dram_write_bytes=128.0)))
+    2.0
+    """
+    writes = np.asarray(counts.l2_write_sectors, np.float64)
+    missing = np.maximum(writes * SECTOR_BYTES - counts.dram_write_bytes, 0.0)
+    return np.asarray(np.minimum(missing / (SECTOR_BYTES / 2), writes), np.float64)
 
 
 def dram_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:

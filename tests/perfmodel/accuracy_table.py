@@ -38,8 +38,8 @@ FILES = {
 OWN_RECORDS = ROOT / "validation" / "data" / "h200.jsonl.gz"
 MEASURED = tuple(f"h200, {name}" for name in ("direct_conv2d", "pointwise_conv2d", "conv1d", "ssim"))
 """GPU and family of the project's own measurements."""
-UNFITTED = "h200, tiled_conv2d"
-"""Own measurements that no coefficient was fitted to."""
+TILED = "h200, tiled_conv2d"
+"""Own measurements of the family that was published; the shipped coefficients were fitted to the small tiles of them."""
 WITH_LOCAL_BYTES = ("rtx-2080-ti", "rtx-3090")
 UNSPILLED = "tile_size_x * tile_size_y < 24 and local_bytes_per_thread == 0"
 SMALL_TILES = "tile_size_x * tile_size_y < 14"
@@ -66,7 +66,7 @@ class Case:
 
 def data_of(folder: Path, gpus: Sequence[str], where: str | None) -> list[MeasuredRuns]:
     """The published runs of some GPUs with their facts; own ones of the families of ``MEASURED``."""
-    return [_own_runs(gpu) if gpu in (*MEASURED, UNFITTED) else _runs(folder, gpu, where) for gpu in gpus]
+    return [_own_runs(gpu) if gpu in (*MEASURED, TILED) else _runs(folder, gpu, where) for gpu in gpus]
 
 
 @functools.cache
@@ -111,7 +111,7 @@ def _held_out(told: Sequence[HeldOut]) -> dict[str, Figures]:
 
 
 def _row(data: MeasuredRuns) -> str:
-    return data.runs.name if data.runs.name in (*MEASURED, UNFITTED) else data.runs.gpu.id
+    return data.runs.name if data.runs.name in (*MEASURED, TILED) else data.runs.gpu.id
 
 
 def _shapes(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
@@ -141,6 +141,20 @@ def _shipped(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
         seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, own)
         found[_row(one)] = _told(one, seconds)
     return found
+
+
+def _tiled(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
+    """The family that is not of ``MEASURED``, problems held out, by a fit to all of them."""
+    return _held_out([one for one in shapes_out(data) if one.data.runs.name == TILED])
+
+
+def _other_families(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
+    """The same by a fit that saw the family on other GPUs and other families on this one."""
+    trained = fit([one.runs for one in data if one.runs.name != TILED], COEFFICIENT_NAMES)
+    (one,) = (one for one in data if one.runs.name == TILED)
+    runs = one.runs
+    seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, trained.coefficients_for(runs.gpu))
+    return {TILED: _told(one, seconds)}
 
 
 def _strangers(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
@@ -204,9 +218,23 @@ CASES = (
         tell=_strangers,
     ),
     Case(
+        name="own-tiled",
+        title="own measurements, cold L2, of the published family too: problems held out",
+        gpus=(*MEASURED, TILED),
+        where=None,
+        tell=_tiled,
+    ),
+    Case(
         name="unfitted",
-        title="own measurements, cold L2, of a family fitted on other GPUs alone: shipped coefficients",
-        gpus=(UNFITTED,),
+        title="own measurements, cold L2, fitted on the family's published runs and on other families here",
+        gpus=(*FILES, *MEASURED, TILED),
+        where=SMALL_TILES,
+        tell=_other_families,
+    ),
+    Case(
+        name="own-shipped",
+        title="own measurements, cold L2: shipped coefficients, which have seen all but the larger tiles",
+        gpus=(*MEASURED, TILED),
         where=None,
         tell=_shipped,
     ),

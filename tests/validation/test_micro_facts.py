@@ -94,6 +94,8 @@ def test_known_machine_is_recovered() -> None:
         "dram_read_bytes_per_s": 4e12,
         "dram_copy_bytes_per_s": 4e12,
         "l2_read_bytes_per_s": 8e12,
+        "l2_writes_of_32_words_per_s": 8e12,
+        "l2_partial_write_reads": 8e12 / 32 / 8e12,
         "l1_bytes_per_cycle_per_sm": 64.0,
         "shared_cycles_per_instruction": SHARED_INSTRUCTION,
         "shared_cycles_per_wavefront": SHARED_WAVEFRONT,

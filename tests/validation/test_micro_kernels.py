@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.definitions import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
 from perfmodel.gpus import load_gpu
 from perfmodel.simulator import Simulation, parse_module, simulate
 from perfmodel.validation.micro.benchmark import CYCLES, MicroBenchmark, MicroCall, follow, single_cycle
@@ -16,6 +17,7 @@ from perfmodel.validation.micro.copy_suite import CopySizes
 from perfmodel.validation.micro.job import prove
 from perfmodel.validation.micro.memory_suite import MemorySizes
 from perfmodel.validation.micro.pattern_suite import PatternSizes, lane_patterns
+from perfmodel.validation.micro.sector_suite import SectorSizes
 from perfmodel.validation.micro.suite import micro_suite
 
 SMALL_MEMORY = MemorySizes(
@@ -37,7 +39,13 @@ SMALL_COMPUTE = ComputeSizes(
 )
 SMALL_GPU = replace(load_gpu("h200"), sm_count=2)
 SUITE = micro_suite(
-    SMALL_GPU, SMALL_MEMORY, SMALL_COMPUTE, PatternSizes(steps=2), CopySizes(steps=2), ContentionSizes(steps=8)
+    SMALL_GPU,
+    SMALL_MEMORY,
+    SMALL_COMPUTE,
+    PatternSizes(steps=2),
+    CopySizes(steps=2),
+    ContentionSizes(steps=8),
+    SectorSizes(row_bytes=256, held_bytes=32 * 1024, held_passes=3, stream_bytes=64 * 1024, threads=64),
 )
 
 
@@ -77,6 +85,10 @@ def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
         elif benchmark.kernel == "shared_patterns" and not benchmark.setting["store"]:
             assert counts.shared_load_requests == amount
             assert counts.shared_load_wavefronts % amount == 0  # 128 bytes further lie the same banks
+        elif benchmark.kernel == "sector_parts":
+            moved = counts.global_store_sectors if benchmark.setting["store"] else counts.global_load_sectors
+            sums = warps * blocks * WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
+            assert moved == amount + (sums if benchmark.setting["store"] else 0)
         elif benchmark.kernel == "shared_contention":
             store = benchmark.setting["store"]
             accesses = counts.shared_store_wavefronts if store else counts.shared_load_wavefronts

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.definitions import INSTRUCTION_BYTES, WARP_SIZE
+from perfmodel.definitions import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
 from perfmodel.records.schema import Record, RecordKind, Scalar, Timing, TimingMethod
 
 CACHE_STEP = 1.05
@@ -55,6 +55,7 @@ def measured_facts(records: Sequence[Record]) -> tuple[MeasuredFact, ...]:
     micro = MicroRecords.of(records)
     return (
         *_bandwidths(micro),
+        *_sector_writes(micro),
         *_shared_pipe(micro),
         *_latencies(micro),
         *_arithmetic_rates(micro),
@@ -99,6 +100,21 @@ def _bandwidths(micro: MicroRecords) -> list[MeasuredFact]:
     for record in micro.matching("l1_read")[-1:]:
         cycles, spread = _cycles_each(record)
         facts.append(_fact("l1_bytes_per_cycle_per_sm", record, 1.0 / cycles, spread))
+    return facts
+
+
+def _sector_writes(micro: MicroRecords) -> list[MeasuredFact]:
+    """Sectors a second that L2 takes, by the words that each store writes of one; the first again in reads of L2."""
+    stores = [r for r in micro.matching("sector_parts", store=True) if r.configuration["passes"] != 1]
+    facts = [_fact(f"l2_writes_of_{r.configuration['words']}_words_per_s", r, *_rate(r)) for r in stores]
+    reads = [r for r in micro.matching("global_read") if r.configuration["passes"] != 1]
+    partial = [_rate(r)[0] for r in stores if int(str(r.configuration["words"])) < SECTOR_BYTES // FLOAT_BYTES]
+    if reads and partial:
+        rate = float(np.median(partial))
+        spread = 0.5 * (max(partial) - min(partial)) / rate
+        value = _rate(reads[-1])[0] / SECTOR_BYTES / rate
+        source = f"{_setting(reads[-1])} over sector_parts, stores of less than a sector"
+        facts.append(MeasuredFact(name="l2_partial_write_reads", value=value, spread=spread, source=source))
     return facts
 
 

@@ -14,6 +14,7 @@ from .contention_suite import ContentionSizes, contention_suite
 from .copy_suite import CopySizes, copy_suite
 from .memory_suite import MemorySizes, memory_suite
 from .pattern_suite import PatternSizes, pattern_suite
+from .sector_suite import SectorSizes, sector_suite
 
 
 def micro_suite(
@@ -23,6 +24,7 @@ def micro_suite(
     patterns: PatternSizes | None = None,
     copies: CopySizes | None = None,
     contention: ContentionSizes | None = None,
+    sectors: SectorSizes | None = None,
 ) -> tuple[MicroBenchmark, ...]:
     """Every micro-benchmark, in the order in which they are run."""
     return (
@@ -31,6 +33,7 @@ def micro_suite(
         *pattern_suite(patterns or PatternSizes()),
         *copy_suite(copies or CopySizes()),
         *contention_suite(gpu, contention or ContentionSizes()),
+        *sector_suite(gpu, sectors or SectorSizes()),
     )
 
 

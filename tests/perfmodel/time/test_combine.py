@@ -248,6 +248,19 @@ def test_a_round_trip_ends_at_the_memory_that_answers() -> None:
     assert trip(1e5, 10) == pytest.approx((1 - share) * GPU.l2_latency_cycles + share * GPU.dram_latency_cycles)
 
 
+def test_a_group_of_loads_that_l1_answers_waits_for_l1() -> None:
+    """Of 10 sectors that are asked for one passes L1: of eight that a group waits for, one does with probability 1 - 0.9 ** 8."""
+
+    def trip(asked: float) -> float:
+        counts = Counts(l2_read_sectors=1e6, global_load_sectors=asked)
+        return float(round_trip_cycles(counts, 1, GPU, replace(PRIOR, round_trip_latencies=1.0)))
+
+    assert trip(1e6) == trip(5e5) == GPU.l2_latency_cycles
+    passing = 1 - 0.9**8
+    assert trip(1e7) == pytest.approx(passing * GPU.l2_latency_cycles + (1 - passing) * GPU.l1_latency_cycles)
+    assert trip(1e12) == pytest.approx(GPU.l1_latency_cycles, rel=1e-3)
+
+
 def test_short_blocks_are_bound_by_how_fast_they_start() -> None:
     blocks = 10_000_000
     total, terms = launch_seconds(work(blocks=blocks, threads=32), 16, GPU, PRIOR)
