@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..counts import Counts
-from ..definitions import INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..definitions import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..gpu import Gpu, IntegerPorts
 from .coefficients import Coefficients
 
@@ -208,13 +208,15 @@ def l2_seconds(counts: Counts, lifetime: Any, gpu: Gpu, coefficients: Coefficien
 def partial_writes(counts: Counts) -> Floats:
     """Writes of a part of a sector to L2: from half of it on, where a row begins or ends, to a word.
 
-    As many as make up what is missing from whole sectors, half a sector each; all where more is missing.
+    As many as make up what is missing from whole sectors, half a sector each; all where more is missing. Written are the bytes
+    that reach DRAM in the end, or a word for each lane of the stores where that is more, because they overwrite one another.
 
-    >>> float(partial_writes(Counts(l2_write_sectors=5.0, dram_write_bytes=128.0)))
+    >>> float(partial_writes(Counts(l2_write_sectors=5.0, dram_write_bytes=128.0, global_store_requests=1.0)))
     2.0
     """
     writes = np.asarray(counts.l2_write_sectors, np.float64)
-    missing = np.maximum(writes * SECTOR_BYTES - counts.dram_write_bytes, 0.0)
+    written = np.maximum(counts.dram_write_bytes, counts.global_store_requests * float(WARP_SIZE * FLOAT_BYTES))
+    missing = np.maximum(writes * SECTOR_BYTES - written, 0.0)
     return np.asarray(np.minimum(missing / (SECTOR_BYTES / 2), writes), np.float64)
 
 
