@@ -50,6 +50,8 @@ def local_seconds(
     at the same time. ``traffic``: of `local_traffic`. ``waves``: blocks of an SM over those resident at once.
     """
     sectors = traffic.l2_read_sectors + traffic.l2_write_sectors
+    if not np.any(sectors):
+        return 0.0
     passing = sectors * SECTOR_BYTES / (gpu.l2_read_bytes_per_s * coefficients.memory_efficiency)
     warps = np.maximum(np.asarray(work.launch.blocks, np.float64) * work.launch.warps_per_block, 1.0)
     answers = traffic.l2_read_sectors * gpu.l2_latency_cycles

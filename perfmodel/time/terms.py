@@ -95,8 +95,8 @@ def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coeffi
     first = np.where(np.asarray(counts.dram_read_bytes) > 0, 1.0 / np.maximum(waves, 1.0), 0.0)
     from_dram = fetched + (1.0 - fetched) * first
     beyond = gpu.l2_latency_cycles + from_dram * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
-    passing = 1.0 - (1.0 - _passing_l1(counts)) ** SECTORS_AWAITED
-    latency = gpu.l1_latency_cycles + passing * (beyond - gpu.l1_latency_cycles)
+    answered = (1.0 - _passing_l1(counts)) ** SECTORS_AWAITED
+    latency = beyond - answered * (beyond - gpu.l1_latency_cycles)
     return np.asarray(coefficients.round_trip_latencies * latency, np.float64)
 
 
