@@ -150,22 +150,23 @@ def _tiled(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
 
 def _other_families(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     """The same by a fit that saw the family on other GPUs and other families on this one."""
-    trained = fit([one.runs for one in data if one.runs.name != TILED], COEFFICIENT_NAMES)
-    (one,) = (one for one in data if one.runs.name == TILED)
-    runs = one.runs
-    seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, trained.coefficients_for(runs.gpu))
-    return {TILED: _told(one, seconds)}
+    return _told_by_others(data, (TILED,))
 
 
 def _strangers(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     """Own measurements told by a fit to the published runs alone: other GPUs, another family."""
-    own = [one for one in data if one.runs.name in MEASURED]
-    trained = fit([one.runs for one in data if one.runs.name not in MEASURED], COEFFICIENT_NAMES)
+    return _told_by_others(data, MEASURED)
+
+
+def _told_by_others(data: Sequence[MeasuredRuns], names: Sequence[str]) -> dict[str, Figures]:
+    """The named data sets told by a fit to all others."""
+    trained = fit([one.runs for one in data if one.runs.name not in names], COEFFICIENT_NAMES)
     found: dict[str, Figures] = {}
-    for one in own:
-        runs = one.runs
-        seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, trained.coefficients_for(runs.gpu))
-        found[_row(one)] = _told(one, seconds)
+    for one in data:
+        if one.runs.name in names:
+            runs, own = one.runs, trained.coefficients_for(one.runs.gpu)
+            seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, own)
+            found[_row(one)] = _told(one, seconds)
     return found
 
 
