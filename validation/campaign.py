@@ -30,7 +30,7 @@ from .campaign_plan import (
     timed_choices,
 )
 from .campaign_run import RunSummary, recorded_keys, run_missing
-from .counted_before import counted_benchmarks, counted_choices
+from .counted_before import counted_benchmarks, counted_choices, only_named
 from .counting import count_missing
 from .kernel_job import run_kernel_job
 from .micro.job import MicroJob, run_micro_job
@@ -104,8 +104,7 @@ def prepare_counted(
     """Compile what was counted before, to count it again: with other metrics, or another version of the kernels."""
     under = conditions(gpu)
     target = PreparedFolder(folder)
-    names = None if only is None else only.split(",")
-    before = [record for record in read_records(counted) if names is None or record.name in names]
+    before = only_named(read_records(counted), None if only is None else only.split(","))
     choices = counted_choices(before)
     micro = prepare_benchmarks(counted_benchmarks(before, under.gpu), Purpose.COUNT, under.gpu, target)
     with progress_bar("compiled", sum(len(choice.configurations) for choice in choices)) as advance:

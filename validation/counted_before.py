@@ -44,5 +44,20 @@ def counted_benchmarks(records: Sequence[Record], gpu: Gpu) -> tuple[MicroBenchm
     return tuple(found.values())
 
 
+def only_named(records: Sequence[Record], names: Sequence[str] | None) -> list[Record]:
+    """The records of these families and micro-benchmarks, of all where no name is given.
+
+    Raises:
+        InputError: A name that nothing with counters has.
+    """
+    if names is None:
+        return list(records)
+    known = sorted({record.name for kind in RecordKind for record in _counted(records, kind)})
+    for name in names:
+        if name not in known:
+            raise InputError(f"--only {name}: no launch of it was counted; accepted: {', '.join(known) or 'none'}")
+    return [record for record in records if record.name in names]
+
+
 def _counted(records: Sequence[Record], kind: RecordKind) -> Iterator[Record]:
     return (record for record in records if record.kind is kind and counts_of_metrics(record.counters))

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from perfmodel.conditions import conditions
+from perfmodel.errors import InputError
 from perfmodel.gpus import load_gpu
 from perfmodel.records import read_records
 from perfmodel.validation.campaign import app
-from perfmodel.validation.counted_before import counted_benchmarks, counted_choices
+from perfmodel.validation.counted_before import counted_benchmarks, counted_choices, only_named
 from perfmodel.validation.prepared import PreparedFolder, Purpose
 
 RECORDS = Path(__file__).parents[2] / "validation" / "data" / "h200.jsonl.gz"
@@ -26,6 +27,16 @@ def test_benchmarks_that_are_no_more_are_passed_over() -> None:
     found = counted_benchmarks(read_records(RECORDS), load_gpu("h200"))
     assert {one.kernel for one in found} >= {"shared_patterns", "common_read", "shared_read"}
     assert len({(one.kernel, str(one.setting)) for one in found}) == len(found)
+
+
+def test_a_name_that_was_not_counted_is_refused_with_those_that_were() -> None:
+    records = read_records(RECORDS)
+    with pytest.raises(
+        InputError, match=r"--only sim: no launch of it was counted; accepted: common_read, conv1d, .*ssim"
+    ):
+        only_named(records, ["conv1d", "sim"])
+    assert {record.name for record in only_named(records, ["conv1d"])} == {"conv1d"}
+    assert only_named(records, None) == list(records)
 
 
 @pytest.mark.compiler
