@@ -23,7 +23,7 @@ from perfmodel.studies.held_out import HeldOut, architectures_out, shapes_out
 from perfmodel.studies.learning_curve import DRAWS, learned
 from perfmodel.studies.report import percent, table
 from perfmodel.studies.what_if import sign_rates
-from perfmodel.time.coefficients import COEFFICIENT_NAMES
+from perfmodel.time.coefficients import COEFFICIENT_NAMES, Coefficients
 from perfmodel.time.combine import launch_seconds
 from perfmodel.time.fitting import fit
 
@@ -135,12 +135,12 @@ def _residual(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
 
 def _shipped(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     """What a user gets who fits nothing: the coefficients that ship."""
-    found: dict[str, Figures] = {}
-    for one in data:
-        runs, own = one.runs, conditions(one.runs.gpu).calibration.coefficients
-        seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, own)
-        found[_row(one)] = _told(one, seconds)
-    return found
+    return {_row(one): _told_by(one, conditions(one.runs.gpu).calibration.coefficients) for one in data}
+
+
+def _told_by(data: MeasuredRuns, coefficients: Coefficients) -> Figures:
+    runs = data.runs
+    return _told(data, launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, coefficients)[0])
 
 
 def _tiled(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
@@ -161,13 +161,7 @@ def _strangers(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
 def _told_by_others(data: Sequence[MeasuredRuns], names: Sequence[str]) -> dict[str, Figures]:
     """The named data sets told by a fit to all others."""
     trained = fit([one.runs for one in data if one.runs.name not in names], COEFFICIENT_NAMES)
-    found: dict[str, Figures] = {}
-    for one in data:
-        if one.runs.name in names:
-            runs, own = one.runs, trained.coefficients_for(one.runs.gpu)
-            seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, own)
-            found[_row(one)] = _told(one, seconds)
-    return found
+    return {_row(one): _told_by(one, trained.coefficients_for(one.runs.gpu)) for one in data if one.runs.name in names}
 
 
 CASES = (

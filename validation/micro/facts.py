@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.definitions import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
+from perfmodel.copy_sectors import SECTOR_WORDS
+from perfmodel.definitions import INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
 from perfmodel.records.schema import Record, RecordKind, Scalar, Timing, TimingMethod
 
 CACHE_STEP = 1.05
@@ -108,7 +109,7 @@ def _sector_writes(micro: MicroRecords) -> list[MeasuredFact]:
     stores = [r for r in micro.matching("sector_parts", store=True) if r.configuration["passes"] != 1]
     facts = [_fact(f"l2_writes_of_{r.configuration['words']}_words_per_s", r, *_rate(r)) for r in stores]
     reads = [r for r in micro.matching("global_read") if r.configuration["passes"] != 1]
-    partial = [_rate(r)[0] for r in stores if int(str(r.configuration["words"])) < SECTOR_BYTES // FLOAT_BYTES]
+    partial = [_rate(r)[0] for r in stores if int(str(r.configuration["words"])) < SECTOR_WORDS]
     if reads and partial:
         rate = float(np.median(partial))
         spread = 0.5 * (max(partial) - min(partial)) / rate

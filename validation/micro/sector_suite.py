@@ -9,17 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmodel.definitions import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
+from perfmodel.copy_sectors import SECTOR_WORDS
+from perfmodel.definitions import FLOAT_BYTES, WARP_SIZE
 from perfmodel.gpu import Gpu
 from perfmodel.launch import Buffer, KernelCall, Launch
 
 from .benchmark import Clock, MicroBenchmark, MicroCall, exactly, float_noise
+from .memory_suite import SUM_TOLERANCE
 
 PARTS = (1, 2, 4, 8, 32)
 """Words of a row that one request reads or writes."""
-SECTOR_WORDS = SECTOR_BYTES // FLOAT_BYTES
-SUM_TOLERANCE = 1e-3
-"""Of a thread's fp32 sum of many positive numbers, relative."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
