@@ -58,19 +58,23 @@ def gather_facts(
     use_store: bool = True,
     equivalents: bool = False,
     stored_only: bool = False,
+    stores: Sequence[CountsStore] | None = None,
     advance: Advance = no_progress,
 ) -> list[Outcome]:
     """Facts for every configuration of the batch, in order; ``advance`` is called once for each.
 
-    The store is asked first (compiled fidelity only), then the disk cache; what both lack is compiled and executed in
-    parallel. Without ``use_store`` everything is compiled and executed anew; with ``stored_only`` nothing is.
+    The stores are asked first (compiled fidelity only; the family's own where None are given), one after the other, then the
+    disk cache; what all lack is compiled and executed in parallel. Without ``use_store`` everything is compiled and executed
+    anew; with ``stored_only`` nothing is.
     """
     configurations = [batch.configuration(i) for i in range(len(batch))]
     outcomes: dict[int, Outcome] = {}
     if use_store and fidelity is Fidelity.COMPILED:
-        store = load_store(family.name)
-        stored = stored_facts(family, problem, configurations, gpu, store, equivalents=equivalents)
-        outcomes = {i: facts for i, facts in enumerate(stored) if facts is not None}
+        for store in (load_store(family.name),) if stores is None else stores:
+            lacking = [i for i in range(len(batch)) if i not in outcomes]
+            asked = [configurations[i] for i in lacking]
+            stored = stored_facts(family, problem, asked, gpu, store, equivalents=equivalents)
+            outcomes |= {i: facts for i, facts in zip(lacking, stored, strict=True) if facts is not None}
         for _ in outcomes:
             advance()
     missing = [i for i in range(len(batch)) if i not in outcomes]

@@ -23,6 +23,7 @@ from .predicting import evaluate_under
 from .prediction import Fidelity
 from .records import Measurements
 from .records.schema import L2State
+from .store_choice import stores_for
 from .time.fitting import FitSet
 from .work import Work
 
@@ -88,11 +89,17 @@ def measured_runs(
     Raises:
         InputError: Fewer than ``LEAST_RUNS`` are left.
     """
-    gathered = partial(gather_facts, fidelity=fidelity, equivalents=True, stored_only=stored_only, advance=advance)
-    found = [
-        _part(family, measurements, index, under, None if fidelity is Fidelity.ANALYTIC else gathered)
-        for index in range(len(measurements.problems))
-    ]
+    gathered = None
+    if fidelity is not Fidelity.ANALYTIC:
+        gathered = partial(
+            gather_facts,
+            fidelity=fidelity,
+            equivalents=True,
+            stored_only=stored_only,
+            stores=stores_for(family, measurements, under.gpu),
+            advance=advance,
+        )
+    found = [_part(family, measurements, index, under, gathered) for index in range(len(measurements.problems))]
     parts = [part for part in found if part is not None]
     count = sum(len(part.batch) for part in parts)
     if count < LEAST_RUNS:

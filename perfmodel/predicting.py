@@ -15,8 +15,8 @@ from .families.base import Batch, Family
 from .families.registry import family_of
 from .gather import Outcome, gather_facts
 from .gpu import Gpu
+from .launch_features import Launches
 from .prediction import Corrected, Fidelity, Prediction, ResidentBlocks, TimePrediction, plain
-from .residual import Launches
 from .time.combine import LIMITER_NAMES, limiters
 
 ESTIMATED_NOTE = "counts in closed form; instruction mix and registers are estimates (nothing was compiled)"
@@ -85,15 +85,19 @@ def corrections(
     residual = under.residual
     if residual is None or residual.origin.fidelity is not fidelity:
         return [None] * len(found)
+    return residual.corrected(launches_of(found, under.gpu, facts), found.seconds)
+
+
+def launches_of(found: Evaluation, gpu: Gpu, facts: Sequence[Facts] | None = None) -> Launches:
+    """The candidates of an evaluation as launches with features; no code is known without facts."""
     code = [0] * len(found) if facts is None else [fact.resources.code_bytes for fact in facts]
-    launches = Launches(
-        gpu=under.gpu,
+    return Launches(
+        gpu=gpu,
         work=found.work,
         blocks_per_sm=np.maximum(found.occupancy.blocks_per_sm, 1),
-        registers=found.registers,
+        registers=np.broadcast_to(found.registers, len(found)),
         code_bytes=np.array(code, np.int64),
     )
-    return residual.corrected(launches, found.seconds)
 
 
 def require_residual(kernel: str, under: Conditions, fidelity: Fidelity) -> None:

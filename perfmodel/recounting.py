@@ -6,13 +6,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from .compiler import Resources
+from .compiler.toolchain import compiler_version
 from .facts import Advance, Facts, no_progress
 from .families.base import Family
 from .gather import gather_facts, stored_facts
 from .gpu import Gpu
 from .prediction import plain
 from .records import Measurements
-from .store import STORED_COUNTS, load_store
+from .store import STORED_COUNTS, load_stores
 
 NOT_COMPARED = ("shared_load_predicated_off", "shared_store_predicated_off")
 """Rows that were stored before these were known hold 0 there."""
@@ -44,8 +45,10 @@ def _differences(stored: Facts, fresh: Facts) -> list[str]:
 def recount_store(
     family: Family[Any, Any], measurements: Measurements, gpu: Gpu, advance: Advance = no_progress
 ) -> Recount:
-    """Recompute every stored configuration among the rows and compare resources and counts to the unit."""
-    store, compared, lines = load_store(family.name), 0, []
+    """Recompute every configuration among the rows that the store of this compiler has; compare resources and counts."""
+    usual, *others = load_stores(family.name)
+    store = next((store for store in others if store.compiler == compiler_version()), usual)
+    compared, lines = 0, list[str]()
     for index, problem in enumerate(measurements.problems):
         batch = measurements.batch.take(measurements.problem_index == index)
         configurations = [batch.configuration(i) for i in range(len(batch))]

@@ -1,7 +1,7 @@
 """What the physical model leaves unexplained on one GPU, learned from a user's own runs; off unless asked for.
 
-A Gaussian process over physical features of a launch: shares of the terms, occupancy, registers, waves, instructions of a
-warp. What was learned is numbers in a JSON file; to predict needs NumPy alone, to learn ``residual_learning``.
+A Gaussian process over the physical features of a launch (``launch_features``). What was learned is numbers in a JSON file;
+to predict needs NumPy alone, to learn ``residual_learning``.
 """
 
 from __future__ import annotations
@@ -18,64 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .errors import InputError
 from .gpu import Gpu
+from .launch_features import FEATURE_NAMES, Floats, Launches, features
 from .prediction import Corrected, Fidelity
 from .records.schema import L2State
 from .time.coefficients import COEFFICIENT_NAMES, Coefficients
-from .time.combine import LIMITER_NAMES, launch_seconds
-from .work import Work
-
-Floats = NDArray[np.float64]
 
 SCHEMA = "perfmodel residual 2"
 LEAST_SIMILARITY = 0.5
 """Correlation with the nearest training run below which the errors of those runs say nothing of a launch."""
-
-_COUNTS = (
-    "warp_instructions",
-    "fp32_fma",
-    "global_load_requests",
-    "shared_load_requests",
-    "barriers",
-    "local_load_sectors",
-)
-FEATURE_NAMES: tuple[str, ...] = (
-    *(f"share of {name}" for name in LIMITER_NAMES),
-    *(f"log {name} of a warp" for name in _COUNTS),
-    "log resident blocks",
-    "log warps of a block",
-    "log block width",
-    "log block height",
-    "log waves",
-    "registers",
-    "log code bytes",
-    "log round trips",
-    "wavefronts of a shared load",
-    "wavefronts of a shared store",
-    "sectors of a global load",
-    "part of multiply-adds",
-    "part of read-only loads",
-)
-CHOICES: tuple[str, ...] = ("part of read-only loads",)
-"""Features that are 0 or 1 for most kernels: learned from as they are, so that a rare choice counts no more than a common one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launches:
-    """n launches on one GPU as the learner sees them: their work, resident blocks, registers and code; arrays ``(n,)``."""
-
-    gpu: Gpu
-    work: Work
-    blocks_per_sm: Any
-    registers: NDArray[Any]
-    code_bytes: NDArray[np.int64]
-
-    def seconds(self, coefficients: Coefficients) -> Floats:
-        """By the physical model, shape ``(n,)``."""
-        return launch_seconds(self.work, self.blocks_per_sm, self.gpu, coefficients)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,37 +138,6 @@ def model_version(gpu: Gpu) -> str:
     for path in sorted(Path(str(files("perfmodel.time"))).rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def features(launches: Launches, coefficients: Coefficients) -> Floats:
-    """Physical features of every launch, shape ``(n, len(FEATURE_NAMES))``."""
-    work, gpu, count = launches.work, launches.gpu, len(launches.registers)
-    seconds, terms = launch_seconds(work, launches.blocks_per_sm, gpu, coefficients)
-    launch, counts = work.launch, work.counts
-    warps = np.maximum(np.asarray(launch.blocks, np.float64) * launch.warps_per_block, 1)
-    columns = [np.asarray(getattr(terms, name)) / seconds for name in LIMITER_NAMES]
-    columns += [np.log1p(getattr(counts, name) / warps) for name in _COUNTS]
-    resident = np.maximum(launches.blocks_per_sm, 1)
-    columns += [
-        np.log(resident),
-        np.log(launch.warps_per_block),
-        np.log(launch.block_x),
-        np.log(np.asarray(launch.block_y) * launch.block_z),
-        np.log(launch.blocks / (gpu.sm_count * resident)),
-        launches.registers / 64.0,
-        np.log1p(launches.code_bytes / 1024.0),
-        np.log(np.maximum(work.global_round_trips, 1)),
-        _ratio(counts.shared_load_wavefronts, counts.shared_load_requests),
-        _ratio(counts.shared_store_wavefronts, counts.shared_store_requests),
-        _ratio(counts.global_load_sectors, counts.global_load_requests),
-        _ratio(counts.fp32_fma, counts.warp_instructions),
-        work.read_only_share,
-    ]
-    return np.stack([np.broadcast_to(np.asarray(column, np.float64), count) for column in columns], axis=1)
-
-
-def _ratio(value: Any, by: Any) -> Floats:
-    return np.asarray(value / np.maximum(by, 1.0), np.float64)
 
 
 def write_residual(residual: Residual, path: Path) -> None:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from .calibrating import conformal_quantile
 from .errors import InputError
+from .launch_features import Floats, Launches, features, scales
 from .measured_runs import MeasuredRuns
-from .residual import CHOICES, FEATURE_NAMES, Floats, Launches, Origin, Residual, features, model_version
+from .residual import Origin, Residual, model_version
 from .time.coefficients import Coefficients
 from .time.fitting import Fit
 
@@ -51,8 +52,7 @@ def learn(data: MeasuredRuns, trained: Fit) -> Residual:
     rows = np.unique(np.linspace(0, len(data) - 1, min(len(data), MOST_RUNS)).round().astype(np.intp))
     coefficients = trained.coefficients_for(data.runs.gpu)
     known, ratios = features(launches_of(data), coefficients)[rows], _log_ratios(data, coefficients)[rows]
-    centre, spread = known.mean(axis=0), known.std(axis=0)
-    spread = np.where((spread > 1e-9) & ~np.isin(FEATURE_NAMES, CHOICES), spread, 1.0)
+    centre, spread = scales(known)
     known, mean, unit = (known - centre) / spread, float(ratios.mean()), max(float(ratios.std()), 1e-9)
     kernel = ConstantKernel(1.0) * Matern(5.0, nu=SMOOTHNESS, length_scale_bounds=(0.1, 1e4)) + WhiteKernel(0.1)
     process = GaussianProcessRegressor(kernel)

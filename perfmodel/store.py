@@ -140,13 +140,22 @@ def read_store(data: bytes, origin: str) -> CountsStore:
 
 
 @functools.cache
-def load_store(family_name: str) -> CountsStore:
-    """The store shipped for a family; one without rows where none is shipped.
+def load_stores(family_name: str) -> tuple[CountsStore, ...]:
+    """The stores shipped for a family: that of the extra ``compile`` (without rows where none is), then those of other compilers.
 
-    >>> len(load_store("no such family"))
-    0
+    >>> [len(store) for store in load_stores("no such family")]
+    [0]
     """
-    shipped = files("perfmodel.data").joinpath("counts", f"{family_name}.npz")
-    if not shipped.is_file():
-        return empty_store("none")
-    return read_store(shipped.read_bytes(), shipped.name)
+    folder, usual = files("perfmodel.data").joinpath("counts"), f"{family_name}.npz"
+    others = sorted(path.name for path in folder.iterdir() if path.name.startswith(f"{family_name}."))
+    shipped = [name for name in others if name.endswith(".npz") and name != usual]
+    first = folder.joinpath(usual)
+    return (
+        read_store(first.read_bytes(), usual) if first.is_file() else empty_store("none"),
+        *(read_store(folder.joinpath(name).read_bytes(), name) for name in shipped),
+    )
+
+
+def load_store(family_name: str) -> CountsStore:
+    """The first of ``load_stores``."""
+    return load_stores(family_name)[0]

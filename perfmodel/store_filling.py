@@ -25,6 +25,7 @@ from .gpus import load_gpu
 from .records import read_measurements, read_records
 from .records.schema import RecordKind
 from .store import CountsStore, empty_store, read_store, store_key, with_facts, write_store
+from .store_choice import RECORDED
 
 PART = 64
 """Rows between two writes of the store."""
@@ -49,12 +50,17 @@ def count_row(row: Row) -> list[Facts] | str:
         return str(error)
 
 
-def rows_of(family_name: str, paths: Sequence[Path]) -> list[Row]:
-    """The distinct configurations of files of measurements, each with the GPUs that it was measured on."""
+def rows_of(family_name: str, paths: Sequence[Path], *, recorded: bool = False) -> list[Row]:
+    """The distinct configurations of files of measurements, each with the GPUs that it was measured on.
+
+    ``recorded``: only of files that record registers.
+    """
     chosen = family(family_name)
     gpus: dict[tuple[Any, Any], list[str]] = {}
     for path in paths:
         measured = read_measurements(path, chosen)
+        if recorded and RECORDED not in measured.columns:
+            continue
         for i in np.flatnonzero(measured.ran).tolist():
             case = (measured.problems[measured.problem_index[i]], measured.batch.configuration(i))
             found = gpus.setdefault(case, [])
@@ -128,15 +134,21 @@ def main() -> None:
     parser.add_argument("--with-equivalents", action="store_true", help="also those that an equivalent stands in for")
     parser.add_argument("--records", type=Path, metavar="FILE", help="own records instead of published measurements")
     parser.add_argument("--family", metavar="NAME", help="only this one")
+    parser.add_argument(
+        "--beside",
+        action="store_true",
+        help="write what this compiler gives beside the stores of the usual one, from files that record registers",
+    )
     parser.add_argument("--again", action="store_true", help="what the stores have instead of what they lack")
     chosen = parser.parse_args()
     for family_name, paths in _sources(chosen.records).items():
         if chosen.family not in (None, family_name):
             continue
-        rows = rows_of(family_name, paths)
+        rows = rows_of(family_name, paths, recorded=chosen.beside)
         if not chosen.with_equivalents:
             rows = [row for row in rows if not family(row.family_name).equivalents(row.configuration)]
-        target = Path(__file__).parent / "data" / "counts" / f"{family_name}.npz"
+        ending = f".{compiler_version().replace(' ', '-')}.npz" if chosen.beside else ".npz"
+        target = Path(__file__).parent / "data" / "counts" / f"{family_name}{ending}"
         target.parent.mkdir(exist_ok=True)
         failures = fill(target, rows, chosen.time_limit, chosen.workers, again=chosen.again)
         for text, times in zip(*np.unique(failures, return_counts=True), strict=True):

@@ -21,6 +21,7 @@ from .prediction import Fidelity
 from .records import Measurements
 from .records.agreement import CountAgreement, count_agreement
 from .records.metrics import measured_counts
+from .store_choice import RECORDED, stores_for
 from .time.combine import limiters
 
 
@@ -39,6 +40,8 @@ class Prophecy:
     """Where facts were found (always, at analytic fidelity)."""
     stand_in: NDArray[np.bool_]
     """Where they are those of an equivalent configuration."""
+    compiler: str | None = None
+    """Whose stored counts were taken where the recorded registers are not the usual compiler's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,7 @@ def prophecy(
     seconds, registers = np.full(count, np.inf), np.zeros(count, np.int32)
     known, stand_in = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     columns = {name: np.zeros(count) for name in COUNT_NAMES}
+    stores = stores_for(family, measurements, under.gpu) if fidelity is Fidelity.COMPILED else ()
     for index, problem in enumerate(measurements.problems):
         rows = np.flatnonzero(measurements.problem_index == index)
         batch, facts = measurements.batch.take(rows), None
@@ -88,6 +92,7 @@ def prophecy(
                 fidelity=fidelity,
                 equivalents=True,
                 stored_only=stored_only,
+                stores=stores,
                 advance=advance,
             )
             found = np.array([isinstance(outcome, Facts) for outcome in outcomes])
@@ -108,6 +113,7 @@ def prophecy(
         registers=registers,
         known=known,
         stand_in=stand_in,
+        compiler=stores[0].compiler if len(stores) > 1 else None,
     )
 
 
@@ -156,7 +162,11 @@ def _notes(told: Prophecy, measurements: Measurements) -> tuple[str, ...]:
             f"{int(told.stand_in.sum())} rows take the stored counts of an equivalent configuration "
             "(the same requests, instructions may differ by a few)"
         )
-    if "registers_per_thread" in measurements.columns:
-        same = measurements.columns["registers_per_thread"].to_numpy() == told.registers
+    if told.compiler is not None:
+        notes.append(
+            f"counts stored by {told.compiler}: of all stored compilers the one whose registers are recorded most"
+        )
+    if RECORDED in measurements.columns:
+        same = measurements.columns[RECORDED].to_numpy() == told.registers
         notes.append(f"registers equal to the recorded ones in {same[told.known].mean():.1%} of rows")
     return tuple(notes)

@@ -34,6 +34,10 @@ def measure(
     sample: Annotated[
         int | None, typer.Option(min=1, help="Measure this many, drawn at random from all that fit.")
     ] = None,
+    spread: Annotated[
+        int | None,
+        typer.Option(min=1, help="Measure this many that are unlike one another: to learn a residual from."),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Measure every configuration that fits.")] = False,
     time_limit: Annotated[float, typer.Option(min=1.0, help="Seconds after which to stop; run again to resume.")] = 600,
     kernel_tuner_cache: Annotated[
@@ -61,7 +65,7 @@ def measure(
         raise InputError(f"--gpu {gpu}: is {under.gpu.architecture}, the GPU of this machine is {device.architecture}")
     request = MeasureRequest(
         problem=problem,
-        configurations=tuple(_chosen(problem, under, top, sample, every, seed)),
+        configurations=tuple(_chosen(problem, under, top, sample, spread, every, seed)),
         under=under,
         device=device,
         records=records,
@@ -78,13 +82,17 @@ def measure(
         _export(chosen, records, kernel_tuner_cache)
 
 
-def _chosen(problem: Any, under: Any, top: int | None, sample: int | None, every: bool, seed: int) -> list[Any]:
-    from .measuring import all_of, best_of, sample_of
+def _chosen(
+    problem: Any, under: Any, top: int | None, sample: int | None, spread: int | None, every: bool, seed: int
+) -> list[Any]:
+    from .measuring import all_of, best_of, sample_of, spread_of
 
-    if (top is not None) + (sample is not None) + every > 1:
-        raise InputError("--top, --sample and --all exclude one another")
+    if sum(count is not None for count in (top, sample, spread)) + every > 1:
+        raise InputError("--top, --sample, --spread and --all exclude one another")
     if every:
         return all_of(problem, under)
+    if spread:
+        return spread_of(problem, under, spread, seed)
     return sample_of(problem, under, sample, seed) if sample else best_of(problem, under, top or DEFAULT_TOP)
 
 

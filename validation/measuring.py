@@ -21,7 +21,7 @@ from .kernel_job import KernelJob, run_kernel_job
 from .prepared import PreparedFolder, PreparedKernel, Purpose
 from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
 from .sampling import SamplingPlan
-from .selection import all_fitting, drawn
+from .selection import all_fitting, drawn, spread_out
 from .session import answers
 
 SAMPLING = SamplingPlan()
@@ -48,6 +48,11 @@ def best_of(problem: Any, under: Conditions, count: int) -> list[Any]:
 def sample_of(problem: Any, under: Conditions, count: int, seed: int) -> list[Any]:
     """Configurations drawn evenly from all that fit."""
     return drawn(family_of(problem), problem, under, count, np.random.default_rng(seed))
+
+
+def spread_of(problem: Any, under: Conditions, count: int, seed: int) -> list[Any]:
+    """Configurations that are unlike one another, out of all that fit."""
+    return spread_out(family_of(problem), problem, under, count, np.random.default_rng(seed))
 
 
 def all_of(problem: Any, under: Conditions) -> list[Any]:

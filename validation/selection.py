@@ -1,4 +1,4 @@
-"""Which configurations to measure: the predicted best, or some drawn at random from all that fit."""
+"""Which configurations to measure: the predicted best, or some of all that fit, drawn at random or spread out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from perfmodel.conditions import Conditions
 from perfmodel.errors import InfeasibleError
 from perfmodel.families.base import Batch, Family
-from perfmodel.predicting import evaluate_under
+from perfmodel.predicting import evaluate_under, launches_of
+from perfmodel.spreading import spread
 
 CANDIDATES_PER_DRAW = 16
 """Candidates that are looked at for each one that is wanted, at first."""
@@ -74,6 +75,21 @@ def _fitting(
     seconds = np.broadcast_to(evaluate_under(family, problem, batch, under).seconds, len(batch))
     fits = np.flatnonzero(np.isfinite(seconds) & (seconds <= slowest_s))
     return [batch.configuration(int(index)) for index in fits]
+
+
+def spread_out(
+    family: Family[Any, Any], problem: Any, under: Conditions, count: int, rng: np.random.Generator
+) -> list[Any]:
+    """``count`` configurations as unlike one another as can be, in the order in which they add most, out of many drawn ones.
+
+    Unlike in what the residual learner looks at, by closed forms: from as many runs it learns more than from drawn ones.
+    """
+    candidates = drawn(family, problem, under, CANDIDATES_PER_DRAW * count, rng)
+    if not candidates:
+        return []
+    found = evaluate_under(family, problem, Batch.of(candidates), under)
+    chosen = spread(launches_of(found, under.gpu), under.calibration.coefficients, count, rng)
+    return [candidates[int(index)] for index in chosen]
 
 
 def best_and_drawn(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from ..accuracy import Accuracy, accuracy
 from ..calibrating import log_ratios
 from ..errors import InputError
 from ..facts import Advance, no_progress
+from ..launch_features import features
 from ..measured_runs import MeasuredRuns, taken, taken_runs
-from ..residual import LEAST_SIMILARITY, Residual, features
+from ..residual import LEAST_SIMILARITY, Residual
 from ..residual_learning import LEAST_RUNS, corrected_s, launches_of, learn
+from ..spreading import spread
 from ..time.coefficients import COEFFICIENT_NAMES
-from ..time.fitting import fit
+from ..time.fitting import PRIOR, fit
 from .held_out import Coverage
 
 NUMBERS = (5, 10, 20, 40, 80, 160, 320, 640)
@@ -26,9 +29,18 @@ MOST_LEARNED = 320
 """Runs up to which the curve of the residual learner goes: its cost is cubic in them."""
 
 
+class Design(Enum):
+    """How the runs to learn from are chosen."""
+
+    DRAWN = "drawn"
+    """At random."""
+    SPREAD = "spread"
+    """Far from one another, as ``perfmodel measure --spread`` does; the first at random."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """Agreement on the launches of other shapes than the ``runs`` runs that were drawn, once for each draw.
+    """Agreement on the launches of other shapes than the ``runs`` runs that were chosen, once for each seed.
 
     By the physical model alone, or with a residual learned from the same runs; then ``coverages`` has, for each draw,
     those of the launches that were told an interval, None where none was.
@@ -38,6 +50,7 @@ class Learned:
     gpu: str
     runs: int
     residual: bool
+    design: Design
     draws: tuple[Accuracy, ...]
     coverages: tuple[Coverage | None, ...] = ()
 
@@ -54,15 +67,23 @@ class Learned:
         """Medians, and every draw."""
         figures = ("mape", "kendall_tau", "regret_top1", "regret_top5")
         head = {"name": self.name, "gpu": self.gpu, "runs": self.runs, "residual": self.residual}
+        head["design"] = self.design.value
         medians = {figure: self.median(figure) for figure in figures}
         told = head | {"median": medians, "draws": [one.to_json() for one in self.draws]}
         covered = [None if one is None else one.to_json() for one in self.coverages]
         return told | ({"coverage_90": covered} if self.residual else {})
 
 
-def drawn_runs(data: MeasuredRuns, number: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices of ``number`` runs drawn at random, and of all runs of launch shapes that none of these has."""
-    chosen = np.random.default_rng(seed).permutation(len(data))[:number]
+def chosen_runs(
+    data: MeasuredRuns, number: int, seed: int, design: Design = Design.DRAWN
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Indices of ``number`` runs, and of all runs of launch shapes that none of these has.
+
+    Those that are spread are chosen by what the model says of them before anything is measured: with its priors.
+    """
+    rng = np.random.default_rng(seed)
+    far = spread(launches_of(data), PRIOR, number, rng) if design is Design.SPREAD else None
+    chosen = rng.permutation(len(data))[:number] if far is None else far
     return np.sort(chosen), np.flatnonzero(~np.isin(data.groups, data.groups[chosen]))
 
 
@@ -71,7 +92,9 @@ def possible_numbers(data: MeasuredRuns) -> list[int]:
     return [number for number in NUMBERS if number <= len(data) // 2]
 
 
-def learned(data: MeasuredRuns, number: int, seeds: Sequence[int], residual: bool) -> Learned:
+def learned(
+    data: MeasuredRuns, number: int, seeds: Sequence[int], residual: bool, design: Design = Design.DRAWN
+) -> Learned:
     """Fit to ``number`` runs of this data set alone, once for each seed, and tell the launches of other shapes.
 
     Raises:
@@ -80,7 +103,7 @@ def learned(data: MeasuredRuns, number: int, seeds: Sequence[int], residual: boo
     found: list[Accuracy] = []
     coverages: list[Coverage | None] = []
     for seed in seeds:
-        train, test = drawn_runs(data, number, seed)
+        train, test = chosen_runs(data, number, seed, design)
         if len(test) < 2:
             raise InputError(
                 f"{data.runs.name}: {number} of {len(data)} runs leave no launch of another shape to predict"
@@ -99,6 +122,7 @@ def learned(data: MeasuredRuns, number: int, seeds: Sequence[int], residual: boo
         gpu=data.runs.gpu.id,
         runs=number,
         residual=residual,
+        design=design,
         draws=tuple(found),
         coverages=tuple(coverages),
     )

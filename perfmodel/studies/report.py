@@ -83,8 +83,8 @@ def markdown(found: Findings) -> str:
 
 
 _CURVE = (
-    f"Runs drawn at random from one data set; agreement on the launches of all other shapes; median of {DRAWS} draws, "
-    "smallest and largest in brackets."
+    "Runs of one data set, drawn at random or spread (unlike one another in what the model knows of them); agreement on the "
+    f"launches of all other shapes; median of {DRAWS} choices, smallest and largest in brackets."
 )
 
 
@@ -162,7 +162,7 @@ def _learned(points: Sequence[Learned]) -> str:
     for one in points:
         mape, tau, regret = (_spread(one, figure) for figure in ("mape", "kendall_tau", "regret_top1"))
         model = "physics + residual" if one.residual else "physics"
-        rows.append((one.name, model, f"{one.runs}", mape, tau, regret, *_intervals(one)))
+        rows.append((one.name, model, f"{one.runs} {one.design.value}", mape, tau, regret, *_intervals(one)))
     columns = ("data set", "model", "runs seen", "MAPE", "tau", "regret top-1", "told an interval", "of these within")
     return table(columns, rows, left=2)
 

@@ -16,7 +16,7 @@ from ..records import Measurements
 from . import ablation, learning_curve
 from .ablation import Ablated
 from .held_out import HeldOut, architectures_out, fits_to_run, gpus_out, shapes_out
-from .learning_curve import DRAWS, Learned
+from .learning_curve import DRAWS, Design, Learned
 from .repeats import Repeat, repeats
 
 
@@ -37,6 +37,8 @@ class Study(Enum):
     """How well do two measurements of one GPU agree?"""
 
 
+RESIDUAL_STUDIES = tuple((design, residual) for design in Design for residual in (False, True))
+"""How runs are chosen, and whether a residual is learned from them: all that ``residual_runs`` compares."""
 HELD_OUT = (Study.LOGO, Study.GPU_OUT, Study.ARCHITECTURE_OUT)
 """Studies that tell every run by a fit that did not see it."""
 
@@ -93,7 +95,9 @@ def steps(studies: Collection[Study], data: Sequence[MeasuredRuns], residual_run
         Study.LEARNING_CURVE: learning_curve.steps(data, residual_runs is not None),
         Study.REPEATS: 0,
     }
-    return sum(kinds[study] for study in studies) + (2 * len(data) if residual_runs is not None else 0)
+    return sum(kinds[study] for study in studies) + (
+        len(RESIDUAL_STUDIES) * len(data) if residual_runs is not None else 0
+    )
 
 
 def run_studies(
@@ -139,7 +143,7 @@ def run_studies(
 def _residuals(data: Sequence[MeasuredRuns], runs: int, seed: int, advance: Advance) -> list[Learned]:
     found = []
     for one in data:
-        for residual in (False, True):
-            found.append(learning_curve.learned(one, runs, range(seed, seed + DRAWS), residual))
+        for design, residual in RESIDUAL_STUDIES:
+            found.append(learning_curve.learned(one, runs, range(seed, seed + DRAWS), residual, design))
             advance()
     return found

@@ -20,7 +20,7 @@ from perfmodel.measured_runs import MeasuredRuns, dataset_name, measured_runs
 from perfmodel.prediction import Fidelity
 from perfmodel.records import read_measurements
 from perfmodel.studies.held_out import HeldOut, architectures_out, shapes_out
-from perfmodel.studies.learning_curve import DRAWS, learned
+from perfmodel.studies.learning_curve import DRAWS, Design, learned
 from perfmodel.studies.report import percent, table
 from perfmodel.studies.what_if import sign_rates
 from perfmodel.time.coefficients import COEFFICIENT_NAMES, Coefficients
@@ -126,7 +126,7 @@ def _residual(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     """Medians over the draws; ``n`` is the number of runs that were seen."""
     found: dict[str, Figures] = {}
     for one in data:
-        points = learned(one, 160, range(DRAWS), residual=True)
+        points = learned(one, 160, range(DRAWS), residual=True, design=Design.SPREAD)
         names = ("mape", "mape_scaled", "kendall_tau", "regret_top1", "regret_top5")
         medians = {name: points.median(name) for name in names}
         found[one.runs.gpu.id] = {"n": 160.0, **medians}
@@ -189,7 +189,7 @@ CASES = (
     ),
     Case(
         name="residual",
-        title="160 runs drawn, residual learned, other shapes told; nothing spilled, < 24 outputs",
+        title="160 runs spread, residual learned, other shapes told; nothing spilled, < 24 outputs",
         gpus=WITH_LOCAL_BYTES,
         where=UNSPILLED,
         tell=_residual,

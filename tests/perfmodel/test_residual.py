@@ -13,8 +13,9 @@ import pytest
 
 from perfmodel.calibrating import log_ratios
 from perfmodel.errors import InputError
+from perfmodel.launch_features import CHOICES, FEATURE_NAMES, features
 from perfmodel.measured_runs import MeasuredRuns, taken
-from perfmodel.residual import CHOICES, FEATURE_NAMES, features, read_residual, write_residual
+from perfmodel.residual import read_residual, write_residual
 from perfmodel.residual_learning import corrected_s, launches_of, learn
 from perfmodel.time.coefficients import COEFFICIENT_NAMES
 from perfmodel.time.fitting import Fit, fit

@@ -100,7 +100,7 @@ def test_recounting_finds_no_difference_and_finds_one(
     filled: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, measured = store_at(filled), read_measurements(files[0], FAMILY)
-    monkeypatch.setattr("perfmodel.recounting.load_store", lambda name: store)
+    monkeypatch.setattr("perfmodel.recounting.load_stores", lambda name: (store,))
     found = recount_store(FAMILY, measured, GPU)
     assert (found.compared, found.differences) == (3, ())
     (key,) = [key for key in store.rows if store.find(key) == stored_facts(FAMILY, PROBLEM, CHOSEN[:1], GPU, store)[0]][
@@ -111,7 +111,7 @@ def test_recounting_finds_no_difference_and_finds_one(
     registers = facts.resources.registers_per_thread
     changed = replace(facts, resources=replace(facts.resources, registers_per_thread=registers + 8))
     tampered = with_facts(store, {key: changed})
-    monkeypatch.setattr("perfmodel.recounting.load_store", lambda name: tampered)
+    monkeypatch.setattr("perfmodel.recounting.load_stores", lambda name: (tampered,))
     found = recount_store(FAMILY, measured, GPU)
     assert found.compared == 3
     assert len(found.differences) == 2  # the configuration stands twice in the file

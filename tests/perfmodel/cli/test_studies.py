@@ -59,6 +59,8 @@ def test_the_report_is_what_people_read(pairs: list[str], capsys: pytest.Capture
     text = capsys.readouterr().out
     assert "Learning curve" in text
     assert "physics + residual" in text
+    assert "30 drawn" in text
+    assert "30 spread" in text
 
 
 def test_repeats_need_no_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from perfmodel.errors import InputError
 from perfmodel.measured_runs import MeasuredRuns, taken
 from perfmodel.studies.ablation import MECHANISMS, Kind, ablation, steps
 from perfmodel.studies.held_out import architectures_out, fits_to_run, gpus_out, shapes_out
-from perfmodel.studies.learning_curve import drawn_runs, learned, possible_numbers
+from perfmodel.studies.learning_curve import Design, chosen_runs, learned, possible_numbers
 from perfmodel.time.coefficients import COEFFICIENT_NAMES
 from perfmodel.time.combine import LIMITER_NAMES
 
@@ -116,11 +116,23 @@ def test_a_mechanism_is_taken_out_by_coefficients_of_the_model() -> None:
 
 
 def test_no_shape_that_was_seen_is_told(turing: MeasuredRuns) -> None:
-    train, test = drawn_runs(turing, 40, seed=3)
+    train, test = chosen_runs(turing, 40, seed=3)
     assert len(train) == 40
     assert not set(turing.groups[train].tolist()) & set(turing.groups[test].tolist())
     assert set(turing.groups[train].tolist()) | set(turing.groups[test].tolist()) == set(turing.groups.tolist())
-    assert drawn_runs(turing, 40, seed=4)[0].tolist() != train.tolist()
+    assert chosen_runs(turing, 40, seed=4)[0].tolist() != train.tolist()
+
+
+def test_runs_may_be_spread_instead_of_drawn(turing: MeasuredRuns) -> None:
+    """By what the model says before anything is measured: other times choose no other runs."""
+    train, test = chosen_runs(turing, 40, 3, Design.SPREAD)
+    assert len(train) == len(set(train.tolist())) == 40
+    assert not set(turing.groups[train].tolist()) & set(turing.groups[test].tolist())
+    slower = replace(turing, runs=replace(turing.runs, seconds=turing.runs.seconds[::-1] * 3))
+    assert chosen_runs(slower, 40, 3, Design.SPREAD)[0].tolist() == train.tolist()
+    assert chosen_runs(turing, 40, 3)[0].tolist() != train.tolist()
+    found = learned(turing, 40, range(2), residual=True, design=Design.SPREAD)
+    assert found.to_json()["design"] == "spread"
 
 
 def test_the_curve_falls_and_ends_at_half_of_the_runs(turing: MeasuredRuns) -> None:
