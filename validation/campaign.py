@@ -14,37 +14,25 @@ from typing import Annotated
 import typer
 
 from perfmodel.cli.output import note, progress_bar
-from perfmodel.conditions import conditions
 from perfmodel.errors import InputError, PerfmodelError
 from perfmodel.prediction import plain
 from perfmodel.records.schema import RecordKind
-from perfmodel.records.store import append_record, read_records
+from perfmodel.records.store import append_record
 
-from . import campaign_reports
-from .campaign_plan import (
-    TIMED_PROBLEMS,
-    CampaignSizes,
-    checked_choices,
-    compared_choices,
-    compared_problems,
-    timed_choices,
-)
+from . import campaign_prepare, campaign_reports
+from .campaign_plan import compared_problems
+from .campaign_prepare import ALL_FAMILIES, FamiliesOption, FolderOption
 from .campaign_run import RunSummary, recorded_keys, run_missing
-from .counted_before import counted_benchmarks, counted_choices, only_named
 from .counting import count_missing
 from .kernel_job import run_kernel_job
 from .micro.job import MicroJob, run_micro_job
-from .micro.suite import micro_suite
-from .prepared import PreparedFolder, Purpose
-from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
+from .prepared import Purpose
 from .sampling import SamplingPlan
 from .sanitizing import sanitized, sanitizer_key
 from .session import Session, answers
 from .tools import SanitizerTool, find_tool
 
 STEP_LIMIT_S = 450.0
-SIZES = CampaignSizes()
-ALL_FAMILIES = ",".join(TIMED_PROBLEMS)
 SANITIZED_PER_FAMILY = 40
 MICRO_JOB_LIMIT_S = 120.0
 COUNTER_SIGN = "__"
@@ -52,65 +40,8 @@ COUNTER_SIGN = "__"
 
 app = typer.Typer(help=__doc__, add_completion=False, pretty_exceptions_enable=False)
 
-FolderOption = Annotated[Path, typer.Option("--folder", help="Folder of prepared kernels.")]
 RecordsOption = Annotated[Path, typer.Option("--records", help="JSON-lines file that records are appended to.")]
 LimitOption = Annotated[float, typer.Option("--time-limit", min=1.0, help="Seconds after which the step stops.")]
-FamiliesOption = Annotated[str, typer.Option("--families", help="Families, separated by commas.")]
-
-
-@app.command()
-def prepare(
-    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that the campaign will run on.")],
-    folder: FolderOption,
-    families: FamiliesOption = ALL_FAMILIES,
-    best: Annotated[int, typer.Option(min=1)] = SIZES.best_per_problem,
-    drawn: Annotated[int, typer.Option(min=0)] = SIZES.drawn_per_problem,
-    checks: Annotated[int, typer.Option(min=0)] = SIZES.checks_per_family,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    workers: Annotated[int | None, typer.Option(min=1)] = None,
-) -> None:
-    """Compile everything that the campaign runs; needs the compiler and no GPU."""
-    under = conditions(gpu)
-    sizes = CampaignSizes(best_per_problem=best, drawn_per_problem=drawn, checks_per_family=checks)
-    target = PreparedFolder(folder)
-    names = families.split(",")
-    choices: list[Choice] = [
-        *timed_choices(under, sizes, seed, names),
-        *compared_choices(under, sizes, names),
-        *checked_choices(under, sizes, seed, names),
-    ]
-    micro = [
-        *prepare_benchmarks(micro_suite(under.gpu), Purpose.MICRO, under.gpu, target),
-        *prepare_benchmarks([flush_benchmark(under.gpu)], Purpose.FLUSH, under.gpu, target),
-    ]
-    total = sum(len(choice.configurations) for choice in choices)
-    with progress_bar("compiled", total) as advance:
-        kernels = prepare_choices(choices, under, target, workers=workers, advance=advance)
-    target.write_plan([*micro, *kernels])
-    broken = sum(kernel.failure is not None for kernel in kernels)
-    note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}, {broken} of them did not compile")
-
-
-@app.command("prepare-counted")
-def prepare_counted(
-    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that the campaign will run on.")],
-    folder: FolderOption,
-    counted: Annotated[Path, typer.Option("--counted", help="Records that say what was counted before.")],
-    only: Annotated[
-        str | None, typer.Option("--only", help="Families and micro-benchmarks, separated by commas.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1)] = None,
-) -> None:
-    """Compile what was counted before, to count it again: with other metrics, or another version of the kernels."""
-    under = conditions(gpu)
-    target = PreparedFolder(folder)
-    before = only_named(read_records(counted), None if only is None else only.split(","))
-    choices = counted_choices(before)
-    micro = prepare_benchmarks(counted_benchmarks(before, under.gpu), Purpose.COUNT, under.gpu, target)
-    with progress_bar("compiled", sum(len(choice.configurations) for choice in choices)) as advance:
-        kernels = prepare_choices(choices, under, target, workers=workers, advance=advance)
-    target.write_plan([*kernels, *micro])
-    note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}")
 
 
 @app.command()
@@ -261,6 +192,7 @@ def _report(summary: RunSummary) -> None:
     )
 
 
+campaign_prepare.register(app)
 campaign_reports.register(app)
 
 

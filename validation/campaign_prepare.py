@@ -1,0 +1,113 @@
+"""What a campaign compiles beforehand, on any machine with the compiler: plans of kernels that the other steps run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perfmodel.cli.options import EXTRA_OPTIONS, problem_from
+from perfmodel.cli.output import note, progress_bar
+from perfmodel.conditions import conditions
+from perfmodel.families.registry import family as family_of_name
+from perfmodel.records.store import read_records
+
+from .campaign_plan import TIMED_PROBLEMS, CampaignSizes, checked_choices, compared_choices, timed_choices
+from .counted_before import counted_benchmarks, counted_choices, only_named
+from .measuring import sample_of, spread_of
+from .micro.suite import micro_suite
+from .prepared import PreparedFolder, Purpose
+from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
+
+SIZES = CampaignSizes()
+ALL_FAMILIES = ",".join(TIMED_PROBLEMS)
+
+GpuOption = Annotated[str, typer.Option("--gpu", help="Id of the GPU that the campaign will run on.")]
+FolderOption = Annotated[Path, typer.Option("--folder", help="Folder of prepared kernels.")]
+FamiliesOption = Annotated[str, typer.Option("--families", help="Families, separated by commas.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the campaign's program."""
+    app.command()(prepare)
+    app.command("prepare-counted")(prepare_counted)
+    app.command("prepare-problem", context_settings=EXTRA_OPTIONS)(prepare_problem)
+
+
+def prepare(
+    gpu: GpuOption,
+    folder: FolderOption,
+    families: FamiliesOption = ALL_FAMILIES,
+    best: Annotated[int, typer.Option(min=1)] = SIZES.best_per_problem,
+    drawn: Annotated[int, typer.Option(min=0)] = SIZES.drawn_per_problem,
+    checks: Annotated[int, typer.Option(min=0)] = SIZES.checks_per_family,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
+) -> None:
+    """Compile everything that the campaign runs; needs the compiler and no GPU."""
+    under = conditions(gpu)
+    sizes = CampaignSizes(best_per_problem=best, drawn_per_problem=drawn, checks_per_family=checks)
+    target = PreparedFolder(folder)
+    names = families.split(",")
+    choices: list[Choice] = [
+        *timed_choices(under, sizes, seed, names),
+        *compared_choices(under, sizes, names),
+        *checked_choices(under, sizes, seed, names),
+    ]
+    micro = [
+        *prepare_benchmarks(micro_suite(under.gpu), Purpose.MICRO, under.gpu, target),
+        *prepare_benchmarks([flush_benchmark(under.gpu)], Purpose.FLUSH, under.gpu, target),
+    ]
+    total = sum(len(choice.configurations) for choice in choices)
+    with progress_bar("compiled", total) as advance:
+        kernels = prepare_choices(choices, under, target, workers=workers, advance=advance)
+    target.write_plan([*micro, *kernels])
+    broken = sum(kernel.failure is not None for kernel in kernels)
+    note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}, {broken} of them did not compile")
+
+
+def prepare_counted(
+    gpu: GpuOption,
+    folder: FolderOption,
+    counted: Annotated[Path, typer.Option("--counted", help="Records that say what was counted before.")],
+    only: Annotated[
+        str | None, typer.Option("--only", help="Families and micro-benchmarks, separated by commas.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
+) -> None:
+    """Compile what was counted before, to count it again: with other metrics, or another version of the kernels."""
+    under = conditions(gpu)
+    target = PreparedFolder(folder)
+    before = only_named(read_records(counted), None if only is None else only.split(","))
+    choices = counted_choices(before)
+    micro = prepare_benchmarks(counted_benchmarks(before, under.gpu), Purpose.COUNT, under.gpu, target)
+    with progress_bar("compiled", sum(len(choice.configurations) for choice in choices)) as advance:
+        kernels = prepare_choices(choices, under, target, workers=workers, advance=advance)
+    target.write_plan([*kernels, *micro])
+    note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}")
+
+
+def prepare_problem(
+    context: typer.Context,
+    family_name: Annotated[str, typer.Argument(metavar="FAMILY")],
+    gpu: GpuOption,
+    folder: FolderOption,
+    spread: Annotated[
+        int, typer.Option(min=0, help="Configurations that are unlike one another, to learn from.")
+    ] = 160,
+    drawn: Annotated[int, typer.Option(min=0, help="Configurations drawn at random, to see what was learned.")] = 160,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
+) -> None:
+    """Compile configurations of one problem, which FAMILY's own options describe, to time them."""
+    under, family = conditions(gpu), family_of_name(family_name)
+    problem = problem_from(family.problem_type, family.default_problem(), context.args)
+    target = PreparedFolder(folder)
+    chosen = dict.fromkeys([*spread_of(problem, under, spread, seed), *sample_of(problem, under, drawn, seed)])
+    choice = Choice(family=family_name, problem=problem, configurations=tuple(chosen), purposes=(Purpose.TIME,))
+    flush = prepare_benchmarks([flush_benchmark(under.gpu)], Purpose.FLUSH, under.gpu, target)
+    with progress_bar("compiled", len(chosen)) as advance:
+        kernels = prepare_choices([choice], under, target, workers=workers, advance=advance)
+    target.write_plan([*flush, *kernels])
+    note(f"{len(kernels)} kernels in {folder}")
