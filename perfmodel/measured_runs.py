@@ -96,7 +96,7 @@ def measured_runs(
             fidelity=fidelity,
             equivalents=True,
             stored_only=stored_only,
-            stores=stores_for(family, measurements, under.gpu),
+            stores=stores_for(family, measurements, under.gpu) if fidelity is Fidelity.COMPILED else (),
             advance=advance,
         )
     found = [_part(family, measurements, index, under, gathered) for index in range(len(measurements.problems))]

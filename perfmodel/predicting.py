@@ -95,7 +95,7 @@ def launches_of(found: Evaluation, gpu: Gpu, facts: Sequence[Facts] | None = Non
         gpu=gpu,
         work=found.work,
         blocks_per_sm=np.maximum(found.occupancy.blocks_per_sm, 1),
-        registers=np.broadcast_to(found.registers, len(found)),
+        registers=found.registers,
         code_bytes=np.array(code, np.int64),
     )
 

@@ -139,23 +139,25 @@ def read_store(data: bytes, origin: str) -> CountsStore:
         raise InputError(f"counts store {origin} is damaged: {error}") from error
 
 
+_SHIPPED = files("perfmodel.data").joinpath("counts")
+
+
+@functools.cache
+def load_store(family_name: str) -> CountsStore:
+    """The store shipped for a family, as the compiler of the extra ``compile`` builds it; without rows where none is shipped.
+
+    >>> len(load_store("no such family"))
+    0
+    """
+    shipped = _SHIPPED.joinpath(f"{family_name}.npz")
+    return read_store(shipped.read_bytes(), shipped.name) if shipped.is_file() else empty_store("none")
+
+
 @functools.cache
 def load_stores(family_name: str) -> tuple[CountsStore, ...]:
-    """The stores shipped for a family: that of the extra ``compile`` (without rows where none is), then those of other compilers.
-
-    >>> [len(store) for store in load_stores("no such family")]
-    [0]
-    """
-    folder, usual = files("perfmodel.data").joinpath("counts"), f"{family_name}.npz"
-    others = sorted(path.name for path in folder.iterdir() if path.name.startswith(f"{family_name}."))
-    shipped = [name for name in others if name.endswith(".npz") and name != usual]
-    first = folder.joinpath(usual)
-    return (
-        read_store(first.read_bytes(), usual) if first.is_file() else empty_store("none"),
-        *(read_store(folder.joinpath(name).read_bytes(), name) for name in shipped),
+    """That store, then those of other compilers that are shipped for the family."""
+    others = (
+        path for path in _SHIPPED.iterdir() if path.name.startswith(f"{family_name}.") and path.name.endswith(".npz")
     )
-
-
-def load_store(family_name: str) -> CountsStore:
-    """The first of ``load_stores``."""
-    return load_stores(family_name)[0]
+    shipped = sorted((path for path in others if path.name != f"{family_name}.npz"), key=lambda path: path.name)
+    return (load_store(family_name), *(read_store(path.read_bytes(), path.name) for path in shipped))

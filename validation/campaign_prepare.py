@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from perfmodel.cli.options import EXTRA_OPTIONS, problem_from
 from perfmodel.cli.output import note, progress_bar
-from perfmodel.conditions import conditions
+from perfmodel.conditions import Conditions, conditions
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.records.store import read_records
 
@@ -17,7 +18,7 @@ from .campaign_plan import TIMED_PROBLEMS, CampaignSizes, checked_choices, compa
 from .counted_before import counted_benchmarks, counted_choices, only_named
 from .measuring import sample_of, spread_of
 from .micro.suite import micro_suite
-from .prepared import PreparedFolder, Purpose
+from .prepared import PreparedFolder, PreparedKernel, Purpose
 from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
 
 SIZES = CampaignSizes()
@@ -59,9 +60,7 @@ def prepare(
         *prepare_benchmarks(micro_suite(under.gpu), Purpose.MICRO, under.gpu, target),
         *prepare_benchmarks([flush_benchmark(under.gpu)], Purpose.FLUSH, under.gpu, target),
     ]
-    total = sum(len(choice.configurations) for choice in choices)
-    with progress_bar("compiled", total) as advance:
-        kernels = prepare_choices(choices, under, target, workers=workers, advance=advance)
+    kernels = _compiled(choices, under, target, workers)
     target.write_plan([*micro, *kernels])
     broken = sum(kernel.failure is not None for kernel in kernels)
     note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}, {broken} of them did not compile")
@@ -82,8 +81,7 @@ def prepare_counted(
     before = only_named(read_records(counted), None if only is None else only.split(","))
     choices = counted_choices(before)
     micro = prepare_benchmarks(counted_benchmarks(before, under.gpu), Purpose.COUNT, under.gpu, target)
-    with progress_bar("compiled", sum(len(choice.configurations) for choice in choices)) as advance:
-        kernels = prepare_choices(choices, under, target, workers=workers, advance=advance)
+    kernels = _compiled(choices, under, target, workers)
     target.write_plan([*kernels, *micro])
     note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}")
 
@@ -107,7 +105,14 @@ def prepare_problem(
     chosen = dict.fromkeys([*spread_of(problem, under, spread, seed), *sample_of(problem, under, drawn, seed)])
     choice = Choice(family=family_name, problem=problem, configurations=tuple(chosen), purposes=(Purpose.TIME,))
     flush = prepare_benchmarks([flush_benchmark(under.gpu)], Purpose.FLUSH, under.gpu, target)
-    with progress_bar("compiled", len(chosen)) as advance:
-        kernels = prepare_choices([choice], under, target, workers=workers, advance=advance)
+    kernels = _compiled([choice], under, target, workers)
     target.write_plan([*flush, *kernels])
     note(f"{len(kernels)} kernels in {folder}")
+
+
+def _compiled(
+    choices: Sequence[Choice], under: Conditions, target: PreparedFolder, workers: int | None
+) -> list[PreparedKernel]:
+    """The kernels of all choices in the folder, with progress."""
+    with progress_bar("compiled", sum(len(choice.configurations) for choice in choices)) as advance:
+        return prepare_choices(choices, under, target, workers=workers, advance=advance)

@@ -60,12 +60,15 @@ def header_directories() -> tuple[Path, ...]:
 
 @cache
 def compiler_version() -> str:
-    """Version of front end and assembler, part of every cache key.
+    """Version of front end and assembler, part of every cache key; ``CompilerMissingError`` where they are not installed.
 
     >>> compiler_version().startswith("nvrtc-12.")
     True
     """
-    releases = (metadata.version(f"nvidia-cuda-{part}-cu12") for part in ("nvrtc", "nvcc"))
+    try:
+        releases = [metadata.version(f"nvidia-cuda-{part}-cu12") for part in ("nvrtc", "nvcc")]
+    except metadata.PackageNotFoundError as error:
+        raise CompilerMissingError(_MESSAGE.format(what=f"wheel {error.name}")) from error
     return "nvrtc-{} ptxas-{}".format(*releases)
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from perfmodel.compiler import Resources
+from perfmodel.compiler.toolchain import compiler_version
 from perfmodel.conditions import conditions
 from perfmodel.counts import Counts
+from perfmodel.errors import CompilerMissingError
 from perfmodel.facts import Facts
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
@@ -20,6 +23,7 @@ from perfmodel.gpus import load_gpu
 from perfmodel.measured_runs import measured_runs
 from perfmodel.prediction import Fidelity, plain
 from perfmodel.records import Measurements, read_measurements
+from perfmodel.recounting import recount_store
 from perfmodel.store import CountsStore, empty_store, load_stores, read_store, store_key, with_facts, write_store
 from perfmodel.store_choice import stores_for
 from perfmodel.validating import validate_under
@@ -116,13 +120,9 @@ def test_every_shipped_store_of_a_family_is_read(tmp_path: Path, monkeypatch: py
     folder.mkdir()
     for name, compiler in (("a.npz", USUAL), ("a.nvrtc-12.2.npz", OLDER), ("ab.npz", "another family's")):
         write_store(replace(store(compiler, [40]), compiler=compiler), folder / name)
-    monkeypatch.setattr("perfmodel.store.files", lambda package: tmp_path)
-    load_stores.cache_clear()
-    try:
-        assert [one.compiler for one in load_stores("a")] == [USUAL, OLDER]
-        assert [len(one) for one in load_stores("b")] == [0]
-    finally:
-        load_stores.cache_clear()
+    monkeypatch.setattr("perfmodel.store._SHIPPED", folder)
+    assert [one.compiler for one in load_stores("a")] == [USUAL, OLDER]
+    assert [len(one) for one in load_stores("b")] == [0]
     assert read_store((folder / "a.npz").read_bytes(), "a.npz").compiler == USUAL
 
 
@@ -138,3 +138,16 @@ def test_the_published_runs_were_built_by_an_older_compiler(published_data: Path
     data = measured_runs(gpu, FAMILY, rows, conditions(gpu), Fidelity.COMPILED, stored_only=True)
     recorded = rows.columns["registers_per_thread"].to_numpy()
     assert np.mean(data.registers == recorded) >= 0.96
+
+
+def test_recounting_without_the_compiler_names_the_extra(
+    stores: tuple[CountsStore, CountsStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("perfmodel.recounting.load_stores", lambda name: stores)
+    monkeypatch.setattr(metadata, "version", absent)
+    compiler_version.cache_clear()
+    with pytest.raises(CompilerMissingError, match=r"no wheel nvidia-cuda-nvrtc-cu12.*perfmodel\[compile\]"):
+        recount_store(FAMILY, measured(tmp_path, [40] * 12), GPU)
