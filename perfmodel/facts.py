@@ -19,9 +19,9 @@ class Facts:
     """Resources and executed counts of one launch; ``exact`` and ``notes`` as in ``Prediction``.
 
     ``counts`` has every count that the execution gives; L2 and DRAM traffic are closed forms unless ``hierarchy`` says
-    that caches were simulated. ``global_round_trips`` stands for the family's closed form where it is not None;
-    ``independent_chains``, of the executed machine code, stands in where there is no closed form. ``warp_cycles`` and
-    ``longest_warp_instructions`` as in ``Work``, None where they are not known.
+    that caches were simulated. ``global_round_trips`` and ``read_only_share`` stand for the family's closed forms where
+    they are not None; ``independent_chains``, of the executed machine code, stands in where there is no closed form.
+    ``warp_cycles`` and ``longest_warp_instructions`` as in ``Work``, None where they are not known.
     """
 
     resources: Resources
@@ -34,6 +34,7 @@ class Facts:
     independent_chains: float | None = None
     warp_cycles: float | None = None
     longest_warp_instructions: float | None = None
+    read_only_share: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -88,7 +89,8 @@ def refined_work(work: Work, facts: Sequence[Facts]) -> tuple[Work, NDArray[np.i
         local_bytes_per_thread=np.array(
             [0.0 if fact.hierarchy else float(fact.resources.stack_bytes_per_thread) for fact in facts]
         ),
-        global_round_trips=_round_trips(work, facts),
+        global_round_trips=_found_or_closed(work, facts, "global_round_trips"),
+        read_only_share=_found_or_closed(work, facts, "read_only_share"),
         warp_cycles=np.array([or_nan(fact.warp_cycles) for fact in facts]),
         longest_warp_instructions=np.array([or_nan(fact.longest_warp_instructions) for fact in facts]),
     )
@@ -100,10 +102,10 @@ def or_nan(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def _round_trips(work: Work, facts: Sequence[Facts]) -> NDArray[np.float64]:
-    """Those of the machine code where they are known, else the closed form's."""
-    closed = np.broadcast_to(np.asarray(work.global_round_trips, np.float64), len(facts)).tolist()
-    known = (fact.global_round_trips for fact in facts)
+def _found_or_closed(work: Work, facts: Sequence[Facts], name: str) -> NDArray[np.float64]:
+    """A property of the compiled code where it is known, else the closed form's."""
+    closed = np.broadcast_to(np.asarray(getattr(work, name), np.float64), len(facts)).tolist()
+    known = (getattr(fact, name) for fact in facts)
     return np.array([form if found is None else found for form, found in zip(closed, known, strict=True)])
 
 

@@ -22,8 +22,8 @@ class Work:
     needs alone where memory behind L1 answers at once, by the machine code's own schedule, and
     ``longest_warp_instructions`` what it executes; NaN where that is not known. ``constant_bytes``: constant memory that
     the launch reads by index, all blocks together. ``read_only_share``: part of the global loads that go by the read-only
-    path (``ld.global.nc``); no term of the time model looks at it, the residual learner does. ``local_bytes_per_thread``:
-    stack and spills whose traffic behind L1 is not in the counts yet.
+    path (``ld.global.nc``; asynchronous copies do not). ``local_bytes_per_thread``: stack and spills whose traffic behind L1
+    is not in the counts yet.
     """
 
     launch: Launch

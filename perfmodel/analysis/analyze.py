@@ -251,6 +251,7 @@ def work_of(launch: Launch, facts: Facts) -> Work:
         code_bytes=float(facts.resources.code_bytes),
         warp_cycles=or_nan(facts.warp_cycles),
         longest_warp_instructions=or_nan(facts.longest_warp_instructions),
+        read_only_share=facts.read_only_share or 0.0,
     )
 
 

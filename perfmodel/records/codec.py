@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -39,7 +40,7 @@ def record_from_json(kind: type[RecordT], value: Any, place: str) -> RecordT:
     """
     if not isinstance(value, dict):
         raise InputError(f"{place}: {value!r} is no object")
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     for key in value:
         if key not in known:
@@ -48,6 +49,12 @@ def record_from_json(kind: type[RecordT], value: Any, place: str) -> RecordT:
         if name not in value and field.default is MISSING and field.default_factory is MISSING:
             raise InputError(f"{place}: key {name!r} is missing")
     return kind(**{key: _decoded(hints[key], item, f"{place}: {key}") for key, item in value.items()})
+
+
+@functools.cache
+def _hints(kind: type) -> Mapping[str, Any]:
+    """Annotations of a record, which cost more to resolve than a line of a file to read."""
+    return get_type_hints(kind)
 
 
 def _decoded(hint: Any, value: Any, place: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ def parse_own_records(path: Path, text: str, schema: MeasurementSchema, l2: L2St
     """
     chosen = [
         (line, record)
-        for line, record in parse_records(path, text)
+        for line, record in _all_records(path, text)
         if record.kind is RecordKind.KERNEL and record.name == schema.family_name
     ]
     if not chosen:
@@ -53,6 +54,12 @@ def parse_own_records(path: Path, text: str, schema: MeasurementSchema, l2: L2St
         time_s=np.array(times),
         clock_recorded=True,
     )
+
+
+@functools.lru_cache(maxsize=1)
+def _all_records(path: Path, text: str) -> tuple[tuple[int, Record], ...]:
+    """Those of a file, read once where one family after the other is asked for."""
+    return tuple(parse_records(path, text))
 
 
 def _time_s(records: Sequence[Record], l2: L2State) -> float:

@@ -39,6 +39,8 @@ class SlowestWarp:
     round_trips: float
     copy_round_trips: float = 0.0
     """Likewise, of asynchronous copies: each wait lets some groups of copies run on, over which a latency is spread."""
+    read_only_share: float = 0.0
+    """Part of the block's global loads that go by the read-only path."""
 
 
 @dataclass(slots=True)
@@ -115,10 +117,12 @@ def slowest_warp(
     visits = found.per_warp[0]
     missing = touches.missing_loads(len(visits))
     loads = visits @ _loading(found.kernel)
-    copies = _copy_round_trips(found.kernel, visits)
+    rest = {
+        "copy_round_trips": _copy_round_trips(found.kernel, visits),
+        "read_only_share": _read_only_share(found.kernel, visits.sum(axis=0)),
+    }
     if profile.estimated:
-        trips = float(np.minimum(loads, missing).max())
-        return SlowestWarp(cycles=None, instructions=None, round_trips=trips, copy_round_trips=copies)
+        return SlowestWarp(cycles=None, instructions=None, round_trips=float(np.minimum(loads, missing).max()), **rest)
     code = _Schedule.of(profile)
     walked, behind_l1 = [], []
     for row in np.unique(np.column_stack([visits, missing, loads]), axis=0):
@@ -126,7 +130,7 @@ def slowest_warp(
         behind_l1.append(min(waits, float(row[-2])))
         walked.append((cycles, instructions))
     cycles, instructions = max(walked)
-    return SlowestWarp(cycles=cycles, instructions=instructions, round_trips=max(behind_l1), copy_round_trips=copies)
+    return SlowestWarp(cycles=cycles, instructions=instructions, round_trips=max(behind_l1), **rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +193,14 @@ def _loading(kernel: Kernel) -> NDArray[np.int64]:
     return np.array(loads, np.int64)
 
 
+def _read_only_share(kernel: Kernel, visits: NDArray[np.int64]) -> float:
+    """Part of the global loads of a block, whose warps together enter each basic block so often, that are ``ld.global.nc``."""
+    loads = [[i.parts for i in block.instructions if i.name == "ld" and "global" in i.parts] for block in kernel.blocks]
+    all_of_them = float(visits @ np.array([len(found) for found in loads], np.int64))
+    read_only = float(visits @ np.array([sum("nc" in parts for parts in found) for found in loads], np.int64))
+    return read_only / max(all_of_them, 1.0)
+
+
 def _past_l1(kernel: Kernel) -> frozenset[int]:
     """Numbers of the instructions that pass L1 by, as an observer of accesses is told them."""
     numbered = ((block.first + i, one) for block in kernel.blocks for i, one in enumerate(block.instructions))
@@ -226,5 +238,9 @@ def with_serial(facts: Facts, slowest: SlowestWarp) -> Facts:
     ahead = float(np.asarray(facts.counts.async_copy_requests)) > 0
     trips = facts.global_round_trips if ahead else slowest.round_trips
     return replace(
-        facts, warp_cycles=slowest.cycles, longest_warp_instructions=slowest.instructions, global_round_trips=trips
+        facts,
+        warp_cycles=slowest.cycles,
+        longest_warp_instructions=slowest.instructions,
+        global_round_trips=trips,
+        read_only_share=slowest.read_only_share,
     )

@@ -11,6 +11,8 @@ class Coefficients:
 
     round_trip_latencies: float
     """Latencies of the memory that answers which a warp waits for at each group of global loads."""
+    read_only_latency: float
+    """Latency of a load by the read-only path (``ld.global.nc``), relative to that of any other load."""
     first_block_latencies: float
     """Latencies of the memory that answers until the first blocks of a launch have code, constants and addresses at hand."""
     first_wave_exposure: float

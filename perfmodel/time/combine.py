@@ -206,7 +206,7 @@ def launch_seconds(
     demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue + supply, shared + sectors, constants)
 
     barriers = counts.barriers / warps
-    trip = terms.round_trip_cycles(counts, executed / resident, gpu, coefficients)
+    trip = terms.round_trip_cycles(counts, executed / resident, work.read_only_share, gpu, coefficients)
     own_work = np.where(np.asarray(barriers) > 0, coefficients.trip_warp_cycles * work.launch.warps_per_block, 0.0)
     load = work.global_round_trips * (trip + own_work) + coefficients.block_start_cycles
     load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu, coefficients)

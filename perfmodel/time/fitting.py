@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 
 PRIOR = Coefficients(
     round_trip_latencies=1.0,
+    read_only_latency=1.0,
     first_block_latencies=2.5,
     first_wave_exposure=0.5,
     block_start_cycles=300.0,
@@ -71,6 +72,7 @@ ARCHITECTURAL = frozenset(
         "fma_issue_intervals",
         "latency_norm",
         "latency_norm_growth",
+        "read_only_latency",
         "round_trip_latencies",
         "sector_cycles",
     }
@@ -78,6 +80,10 @@ ARCHITECTURAL = frozenset(
 """Coefficients that an architecture may have for its own: how its pipes overlap and how long its latencies are."""
 ARCHITECTURE_LOG_WIDTH = 0.3
 """Standard deviation of the logarithm of an architecture's own coefficient around the one that all share."""
+UNSHARED = frozenset({"read_only_latency"})
+"""Those of them whose shared value stays at the prior: architectures differ in the sign, so one says nothing of another."""
+UNSHARED_LOG_WIDTH = 0.05
+"""Standard deviation of the logarithm of an architecture's own one of these around the prior."""
 RESIDUAL_LOG_WIDTH = 0.05
 """Expected error of the model itself, on the same scale; sets how fast data overrule the prior."""
 OUTLIER_LOG = 0.1
@@ -196,8 +202,8 @@ def fit(
         without=tuple(without),
     )
     start = np.concatenate([np.log([layout.fixed[name] for name in free]), np.zeros(layout.size - len(layout.free))])
-    widths = np.full(layout.size - len(layout.scaled), ARCHITECTURE_LOG_WIDTH)
-    widths[: len(free)] = [PHYSICAL_LOG_WIDTH if name in PHYSICAL else PRIOR_LOG_WIDTH for name in free]
+    own_widths = [UNSHARED_LOG_WIDTH if name in UNSHARED else ARCHITECTURE_LOG_WIDTH for name in layout.own]
+    widths = np.array([_prior_log_width(name) for name in free] + own_widths * len(layout.architectures))
 
     def residuals(z: Floats) -> Floats:
         parts = [_log_residual(z, one, layout) * _weight(one) for one in sets]
@@ -219,6 +225,12 @@ def fit(
         xtol=SOLVER_TOLERANCE,
     )
     return _result(np.asarray(solved.x), np.asarray(solved.jac, np.float64), sets, layout)
+
+
+def _prior_log_width(name: str) -> float:
+    if name in UNSHARED:
+        return UNSHARED_LOG_WIDTH
+    return PHYSICAL_LOG_WIDTH if name in PHYSICAL else PRIOR_LOG_WIDTH
 
 
 def _weight(one: FitSet) -> float:
@@ -245,7 +257,8 @@ def _derivatives(z: Floats, one: FitSet, layout: _Layout) -> Floats:
     for index, name in enumerate(layout.free):
         step = np.where(np.arange(len(logs)) == index, LOG_STEP, 0.0)
         column = (base - _log_seconds(logs + step, one, layout)) / LOG_STEP
-        found[:, index] = column
+        if name not in UNSHARED or name not in layout.own:
+            found[:, index] = column
         if name in layout.own:
             found[:, layout.deviation(one.gpu.architecture, name)] = column
     place = layout.scale(one.name)
@@ -261,7 +274,10 @@ def _result(z: Floats, jacobian: Floats, sets: Sequence[FitSet], layout: _Layout
     for architecture in layout.architectures:
         logs = layout.logs(z, architecture)
         own[architecture] = {name: float(np.exp(logs[layout.free.index(name)])) for name in layout.own}
-        places = {name: [layout.free.index(name), layout.deviation(architecture, name)] for name in layout.own}
+        places = {
+            name: [layout.deviation(architecture, name)] + [layout.free.index(name)] * (name not in UNSHARED)
+            for name in layout.own
+        }
         errors[architecture] = {
             name: float(np.sqrt(covariance[np.ix_(pair, pair)].sum())) for name, pair in places.items()
         }

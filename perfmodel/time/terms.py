@@ -83,12 +83,19 @@ def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Float
     return np.asarray((sectors + local) * per_sector / gpu.sm_count, np.float64)
 
 
-def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+def round_trip_cycles(counts: Counts, waves: Any, read_only_share: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
     """Cycles from a group of global loads to the use of what it loaded: the latency of L1, L2 or, for first touches, DRAM.
 
     A group waits for what is farthest away; of sectors that are read again and again few pass L1. Blocks of the first wave
     load together what nobody has loaded before, and all wait for DRAM; over many waves the part that does is the part of
-    the sectors that L2 has to fetch. ``waves``: blocks of an SM over those resident at once.
+    the sectors that L2 has to fetch. Loads by the read-only path have a latency of their own, which GPUs differ in.
+
+    Args:
+        counts: sectors of the launch and bytes of DRAM.
+        waves: blocks of an SM over those resident at once.
+        read_only_share: part of the loads that go by the read-only path.
+        gpu: latencies of its memories.
+        coefficients: the fitted numbers.
     """
     fetched = np.asarray(counts.dram_read_bytes / (SECTOR_BYTES * np.maximum(counts.l2_read_sectors, 1.0)))
     fetched = np.minimum(fetched, 1.0)
@@ -97,7 +104,8 @@ def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coeffi
     beyond = gpu.l2_latency_cycles + from_dram * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
     answered = (1.0 - _passing_l1(counts)) ** SECTORS_AWAITED
     latency = beyond - answered * (beyond - gpu.l1_latency_cycles)
-    return np.asarray(coefficients.round_trip_latencies * latency, np.float64)
+    path = 1.0 + np.asarray(read_only_share) * (coefficients.read_only_latency - 1.0)
+    return np.asarray(coefficients.round_trip_latencies * path * latency, np.float64)
 
 
 def _passing_l1(counts: Counts) -> Floats:

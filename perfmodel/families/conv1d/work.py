@@ -85,4 +85,5 @@ def conv1d_work(problem: Conv1d, configurations: Sequence[Conv1dConfiguration], 
         global_round_trips=np.array([float(done.round_trips) for done in tallies]),
         independent_chains=np.array([float(done.chains) for done in tallies]),
         loop_code_bytes=INSTRUCTION_BYTES * np.array([done.loop_instructions for done in tallies]),
+        read_only_share=1.0,
     )

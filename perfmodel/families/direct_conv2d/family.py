@@ -142,6 +142,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             independent_chains=independent_chains(sizes),
             loop_code_bytes=loop_code_bytes(problem, sizes),
             constant_bytes=float(FLOAT_BYTES * problem.filter_elements),
+            read_only_share=1.0,
         )
 
     def registers(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> NDArray[np.int32]:

@@ -20,6 +20,7 @@ from .blocking import THREADS_PER_BLOCK, grid
 from .candidates import Candidates, candidates
 from .configuration import PointwiseConfiguration
 from .counts import closed_form, slab_instructions, slabs
+from .fetch import copies_asynchronously
 from .kernel_constants import defines
 from .plan import SOURCE_CONSTANT, planned_registers
 from .problem import PointwiseConv2d
@@ -92,6 +93,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             global_round_trips=np.ceil(slabs(problem, found.fetched) / found.slabs_in_flight),
             independent_chains=np.asarray(found.tile.accumulators, np.float64),
             loop_code_bytes=INSTRUCTION_BYTES * slab_instructions(problem, found),
+            read_only_share=0.0 if copies_asynchronously(gpu) else 1.0,
         )
 
     def registers(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> NDArray[np.int32]:

@@ -91,6 +91,7 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
             independent_chains=np.array([float(_chains(DESIGNS[version])) for version in versions]),
             loop_code_bytes=np.array([float(known.loop_bytes) for known in facts]),
             local_bytes_per_thread=np.array([float(DESIGNS[version].stack_bytes) for version in versions]),
+            read_only_share=np.array([_read_only_share(DESIGNS[version], gpu) for version in versions]),
         )
 
     def registers(self, problem: Ssim, batch: Batch[SsimConfiguration], gpu: Gpu) -> NDArray[np.int32]:
@@ -149,6 +150,12 @@ def _round_trips(problem: Ssim, design: Design, gpu: Gpu) -> int:
     """Waits of a warp: once a channel, as loads of a patch or copies of rows run ahead together, else once a row."""
     ahead = design.copy is Copy.LOAD or copies_asynchronously(gpu)
     return problem.channels * (1 if ahead else design.patch_height)
+
+
+def _read_only_share(design: Design, gpu: Gpu) -> float:
+    """All loads of C++ are by the read-only path; copies that fill with zeros have assembler text of their own."""
+    loaded = design.copy is Copy.LOAD or (design.copy is Copy.GUARDED and not copies_asynchronously(gpu))
+    return float(loaded)
 
 
 def _chains(design: Design) -> int:

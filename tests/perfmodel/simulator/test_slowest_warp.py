@@ -167,3 +167,8 @@ def test_loads_past_l1_wait_for_l2_each_time() -> None:
     """A load that L1 may answer waits for L2 at its first step alone, one that passes L1 by at each step."""
     assert slowest_of(REPEATED, "repeated", 16, LOAD="*").round_trips <= 1
     assert slowest_of(REPEATED, "repeated", 16, LOAD="__ldcg").round_trips >= 4
+
+
+@pytest.mark.parametrize(("load", "share"), [("*", 0.0), ("__ldg", 1.0), ("__ldg(in + 64 + steps) + *", 0.5)])
+def test_the_share_of_read_only_loads_is_of_loads_as_often_as_they_are_executed(load: str, share: float) -> None:
+    assert slowest_of(REPEATED, "repeated", 16, LOAD=load).read_only_share == share

@@ -238,7 +238,7 @@ def test_a_round_trip_ends_at_the_memory_that_answers() -> None:
 
     def trip(dram_sectors: float, waves: float) -> float:
         counts = Counts(l2_read_sectors=1e6, dram_read_bytes=32 * dram_sectors)
-        return float(round_trip_cycles(counts, waves, GPU, replace(PRIOR, round_trip_latencies=1.0)))
+        return float(round_trip_cycles(counts, waves, 0.0, GPU, replace(PRIOR, round_trip_latencies=1.0)))
 
     assert trip(0, 1) == GPU.l2_latency_cycles
     assert trip(1e5, 1) == GPU.dram_latency_cycles
@@ -248,12 +248,25 @@ def test_a_round_trip_ends_at_the_memory_that_answers() -> None:
     assert trip(1e5, 10) == pytest.approx((1 - share) * GPU.l2_latency_cycles + share * GPU.dram_latency_cycles)
 
 
+def test_loads_by_the_read_only_path_have_a_latency_of_their_own() -> None:
+    """A half of the loads at 0.8 of the latency: 0.9 of it; at 1 the path makes no difference."""
+    counts = Counts(l2_read_sectors=1e6)
+
+    def trip(share: float, latency: float) -> float:
+        known = replace(PRIOR, round_trip_latencies=1.0, read_only_latency=latency)
+        return float(round_trip_cycles(counts, 1, share, GPU, known))
+
+    assert trip(1.0, 0.8) == pytest.approx(0.8 * GPU.l2_latency_cycles)
+    assert trip(0.5, 0.8) == pytest.approx(0.9 * GPU.l2_latency_cycles)
+    assert trip(0.0, 0.8) == trip(1.0, 1.0) == GPU.l2_latency_cycles
+
+
 def test_a_group_of_loads_that_l1_answers_waits_for_l1() -> None:
     """Of 10 sectors that are asked for one passes L1: of eight that a group waits for, one does with probability 1 - 0.9 ** 8."""
 
     def trip(asked: float) -> float:
         counts = Counts(l2_read_sectors=1e6, global_load_sectors=asked)
-        return float(round_trip_cycles(counts, 1, GPU, replace(PRIOR, round_trip_latencies=1.0)))
+        return float(round_trip_cycles(counts, 1, 0.0, GPU, replace(PRIOR, round_trip_latencies=1.0)))
 
     assert trip(1e6) == trip(5e5) == GPU.l2_latency_cycles
     passing = 1 - 0.9**8

@@ -11,7 +11,7 @@ from perfmodel.gpus import load_gpu
 from perfmodel.predicting import evaluate_under
 from perfmodel.time.coefficients import COEFFICIENT_NAMES, Coefficients
 from perfmodel.time.combine import launch_seconds
-from perfmodel.time.fitting import PRIOR, FitSet, fit
+from perfmodel.time.fitting import PRIOR, UNSHARED_LOG_WIDTH, FitSet, fit
 from perfmodel.validation.selection import drawn
 
 TRUE = replace(PRIOR, round_trip_latencies=1.3, fma_issue_intervals=1.8, compute_share=0.3, demand_norm=2.2)
@@ -85,6 +85,21 @@ def test_each_architecture_gets_its_own_and_a_third_one_what_they_share() -> Non
         assert error <= 3 * found.architecture_log_standard_errors[one.gpu.architecture][name]
     shared = found.coefficients_for(load_gpu("h200")).demand_norm
     assert FACTORS["rtx-2080-ti"] < shared / PRIOR.demand_norm < FACTORS["rtx-3090"]
+
+
+def test_the_read_only_path_of_one_architecture_says_nothing_of_another() -> None:
+    """Made 5 % faster on one architecture and 5 % slower on another: both are found, a third one has exactly the prior."""
+    latencies = {"rtx-2080-ti": 0.95, "rtx-3090": 1.05}
+    truths = {gpu: replace(PRIOR, read_only_latency=latency) for gpu, latency in latencies.items()}
+    sets = [replace(made_runs(truth, 200, 1.0, 8, gpu), name=gpu) for gpu, truth in truths.items()]
+    found = fit(sets, (*FREE, "read_only_latency"))
+    for one in sets:
+        own = found.coefficients_for(one.gpu).read_only_latency
+        error = found.architecture_log_standard_errors[one.gpu.architecture]["read_only_latency"]
+        assert own == pytest.approx(latencies[one.name], rel=0.025)
+        assert abs(np.log(own / latencies[one.name])) <= 3 * error < 3 * UNSHARED_LOG_WIDTH
+    assert found.coefficients_for(load_gpu("h200")).read_only_latency == PRIOR.read_only_latency
+    assert fit(sets[:1], (*FREE, "read_only_latency")).coefficients.read_only_latency == PRIOR.read_only_latency
 
 
 def test_without_own_coefficients_all_architectures_share_one() -> None:
