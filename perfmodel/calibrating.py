@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import InputError
 from .measured_runs import MeasuredRuns, held_by_problem, shape_groups, taken_runs
 from .time.calibration import OTHER_KERNEL, Evidence
 from .time.coefficients import COEFFICIENT_NAMES, Coefficients
@@ -28,7 +29,8 @@ class Calibrated:
 
     ``held_out`` has those of each data set by its name, after that set's scale; ``unseen`` those of every GPU by a fit to
     the others, without any scale, by what then backs the prediction; ``other_kernel`` those of every kernel by a fit to the
-    others, on GPUs of which runs of others are left.
+    others, on GPUs of which runs of others are left. ``told`` are data sets that were not fitted to, with their errors by
+    name in ``told_errors``; these are among the ``unseen``.
     """
 
     fit: Fit
@@ -36,6 +38,8 @@ class Calibrated:
     held_out: Mapping[str, Floats]
     unseen: Mapping[Evidence, Floats] = field(default_factory=dict)
     other_kernel: Floats = field(default_factory=lambda: np.empty(0))
+    told: tuple[MeasuredRuns, ...] = ()
+    told_errors: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def log_error_90(self) -> float:
@@ -104,17 +108,38 @@ def out_of_fold(
     return found
 
 
-def calibrate(data: Sequence[MeasuredRuns], free: Sequence[str] = COEFFICIENT_NAMES, seed: int = 0) -> Calibrated:
-    """Fit to all data; then without each fifth of the groups, each GPU and each kernel, to see how far those runs are off."""
-    sets = [one.runs for one in data]
+def calibrate(
+    data: Sequence[MeasuredRuns],
+    free: Sequence[str] = COEFFICIENT_NAMES,
+    seed: int = 0,
+    held_out: Collection[str] = (),
+) -> Calibrated:
+    """Fit to all data; then without each fifth of the groups, each GPU and each kernel, to see how far those runs are off.
+
+    Runs on the GPUs ``held_out`` (ids) are not fitted to: they say how far such GPUs are off of which nothing was measured.
+
+    Raises:
+        InputError: A GPU to hold out that nothing was measured on, or none that is left to fit to.
+    """
+    measured = dict.fromkeys(one.runs.gpu.id for one in data)
+    for gpu_id in held_out:
+        if gpu_id not in measured:
+            raise InputError(f"--held-out {gpu_id}: nothing was measured on it (measured: {', '.join(measured)})")
+    fitted = [one for one in data if one.runs.gpu.id not in held_out]
+    told = [one for one in data if one.runs.gpu.id in held_out]
+    if not fitted:
+        raise InputError(f"--held-out {', '.join(measured)}: no GPU is left to fit to")
+    sets = [one.runs for one in fitted]
     whole = fit(sets, free)
-    ratios = out_of_fold(data, free, seed=seed, near=whole)
+    ratios = out_of_fold(fitted, free, seed=seed, near=whole)
     return Calibrated(
         fit=whole,
-        data=tuple(data),
-        held_out={one.runs.name: np.abs(of[np.isfinite(of)]) for one, of in zip(data, ratios, strict=True)},
-        unseen=_unseen_errors(sets, whole, free),
-        other_kernel=_other_kernel_errors(data, whole, free),
+        data=tuple(fitted),
+        held_out={one.runs.name: np.abs(of[np.isfinite(of)]) for one, of in zip(fitted, ratios, strict=True)},
+        unseen=_unseen_errors(sets, [one.runs for one in told], whole, free),
+        other_kernel=_other_kernel_errors(fitted, whole, free),
+        told=tuple(told),
+        told_errors={one.runs.name: _left_out_errors(one.runs, whole) for one in told},
     )
 
 
@@ -136,18 +161,26 @@ def _left_out_errors(runs: FitSet, trained: Fit) -> Floats:
     return np.abs(log_ratios(replace(runs, name="left out"), trained))
 
 
-def _unseen_errors(sets: Sequence[FitSet], whole: Fit, free: Sequence[str]) -> dict[Evidence, Floats]:
-    """Errors on each GPU's runs of the coefficients that the other GPUs give."""
+def _unseen_errors(
+    sets: Sequence[FitSet], told: Sequence[FitSet], whole: Fit, free: Sequence[str]
+) -> dict[Evidence, Floats]:
+    """Errors on each GPU's runs of the coefficients that the other GPUs give, and on those of GPUs that were not fitted to."""
     errors: dict[Evidence, list[Floats]] = {}
+
+    def add(left: FitSet, others: Sequence[FitSet], trained: Fit) -> None:
+        relatives = any(one.gpu.architecture == left.gpu.architecture for one in others)
+        evidence = Evidence.ARCHITECTURE if relatives else Evidence.DATA_SHEET
+        errors.setdefault(evidence, []).append(_left_out_errors(left, trained))
+
     for gpu_id in dict.fromkeys(one.gpu.id for one in sets):
         others = [one for one in sets if one.gpu.id != gpu_id]
         if not others:
             continue
         trained = fit(others, free, near=whole)
         for left in (one for one in sets if one.gpu.id == gpu_id):
-            relatives = any(one.gpu.architecture == left.gpu.architecture for one in others)
-            evidence = Evidence.ARCHITECTURE if relatives else Evidence.DATA_SHEET
-            errors.setdefault(evidence, []).append(_left_out_errors(left, trained))
+            add(left, others, trained)
+    for one in told:
+        add(one, sets, whole)
     return {evidence: np.concatenate(parts) for evidence, parts in errors.items()}
 
 
@@ -155,8 +188,9 @@ def calibration_text(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES)
     """The calibration as TOML.
 
     Every coefficient with its uncertainty, those of each architecture, every data set with hash, scale, residual and its
-    interval, then the intervals by evidence. A GPU that was not fitted to takes the intervals of an unseen one; where no
-    other GPU of an architecture was held out, its relatives take those of a stranger, which are wider.
+    interval, those that were not fitted to, then the intervals by evidence. A GPU that was not fitted to takes the intervals
+    of an unseen one; where no other GPU of an architecture was held out, its relatives take those of a stranger, which are
+    wider.
     """
     import tomli_w
 
@@ -172,6 +206,7 @@ def _document(found: Calibrated, free: Sequence[str]) -> dict[str, Any]:
     widths = {evidence.name.lower(): width for evidence, width in intervals.items()}
     if len(found.other_kernel):
         widths[OTHER_KERNEL] = conformal_quantile(found.other_kernel)
+    told = {one.runs.name: _source(one) | _told_interval(found.told_errors[one.runs.name]) for one in found.told}
     return {
         "coefficients": {
             name: _entry(getattr(done.coefficients, name), done.log_standard_errors.get(name) if name in free else None)
@@ -185,6 +220,7 @@ def _document(found: Calibrated, free: Sequence[str]) -> dict[str, Any]:
             for architecture, own in done.architectures.items()
         },
         "datasets": {one.runs.name: _dataset(one, found) for one in found.data},
+        **({"held_out": told} if told else {}),
         "intervals": {name: _rounded(width, 4) for name, width in widths.items()},
     }
 
@@ -194,17 +230,20 @@ def _entry(value: float, log_standard_error: float | None) -> dict[str, float]:
     return entry if log_standard_error is None else entry | {"log_standard_error": _rounded(log_standard_error, 3)}
 
 
+def _source(one: MeasuredRuns) -> dict[str, Any]:
+    return {"gpu": one.runs.gpu.id, "kernel": one.kernel, "runs": len(one), "sha256": one.sha256}
+
+
+def _told_interval(errors: Floats) -> dict[str, float]:
+    return {"log_error_90": _rounded(conformal_quantile(errors), 4)}
+
+
 def _dataset(one: MeasuredRuns, found: Calibrated) -> dict[str, Any]:
     errors = found.held_out[one.runs.name]
-    interval = {"log_error_90": _rounded(conformal_quantile(errors), 4)} if len(errors) else {}
-    return {
-        "gpu": one.runs.gpu.id,
-        "kernel": one.kernel,
-        "runs": len(one),
-        "sha256": one.sha256,
+    return _source(one) | {
         "scale": _rounded(found.fit.scales.get(one.runs.name, 1.0), 6),
         "median_log_error": _rounded(float(np.median(np.abs(found.fit.log_residuals[one.runs.name]))), 4),
-        **interval,
+        **(_told_interval(errors) if len(errors) else {}),
     }
 
 

@@ -33,6 +33,13 @@ def fit(
     ] = None,
     fidelity: FidelityOption = "compiled",
     where: WheresOption = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GPU",
+            help="A --gpu that is not fitted to: its runs say how far GPUs are off that were not measured.",
+        ),
+    ] = None,
     sample: Annotated[int | None, typer.Option(min=10, help="Draw this many rows of each file.")] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
@@ -52,7 +59,7 @@ def fit(
         raise InputError(f"--residual is learned on one GPU; {len(gpu)} times --gpu were given")
     pairs = read_pairs(chosen, gpu, measurements, where or [], sample, seed)
     data = runs_of(pairs, one_of(Fidelity, "--fidelity", fidelity))
-    found = calibrate(data, seed=seed)
+    found = calibrate(data, seed=seed, held_out=held_out or ())
     if residual is not None:
         from ..residual import write_residual
         from ..residual_learning import learn
@@ -66,6 +73,8 @@ def fit(
 
 
 def _json(found: Any) -> dict[str, Any]:
+    from ..calibrating import conformal_quantile
+
     coefficients = {
         name: {
             "value": getattr(found.fit.coefficients, name),
@@ -82,6 +91,15 @@ def _json(found: Any) -> dict[str, Any]:
         }
         for one in found.data
     }
+    held_out = {
+        one.runs.name: {
+            "gpu": one.runs.gpu.id,
+            "runs": len(one.runs.seconds),
+            "sha256": one.sha256,
+            "log_error_90": conformal_quantile(found.told_errors[one.runs.name]),
+        }
+        for one in found.told
+    }
     architectures = {
         architecture: {
             name: {"value": value, "log_standard_error": found.fit.architecture_log_standard_errors[architecture][name]}
@@ -93,6 +111,7 @@ def _json(found: Any) -> dict[str, Any]:
         "coefficients": coefficients,
         "architectures": architectures,
         "datasets": datasets,
+        "held_out": held_out,
         "held_out_log_error_90": found.log_error_90,
     }
 
@@ -111,6 +130,11 @@ def _print(found: Any) -> None:
     print_table("fitted coefficients", ("coefficient", "shared", *own), rows)
     lines = [(name, e["gpu"], e["runs"], f"{e['scale']:.3f}") for name, e in content["datasets"].items()]
     print_table("data sets", ("name", "GPU", "runs", "scale"), lines, left=2)
+    if content["held_out"]:
+        told = [
+            (name, e["gpu"], e["runs"], f"{math.exp(e['log_error_90']):.3f}") for name, e in content["held_out"].items()
+        ]
+        print_table("not fitted to", ("name", "GPU", "runs", "90 % within a factor of"), told, left=2)
     typer.echo(f"90 % of the runs held out were within a factor of {math.exp(found.log_error_90):.3f}")
 
 

@@ -40,7 +40,7 @@ def record_from_json(kind: type[RecordT], value: Any, place: str) -> RecordT:
     """
     if not isinstance(value, dict):
         raise InputError(f"{place}: {value!r} is no object")
-    hints = _hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     for key in value:
         if key not in known:

@@ -62,7 +62,7 @@ class Calibration:
 
 OTHER_KERNEL = "other_kernel"
 """The interval of a kernel that was not measured on a GPU of which others were."""
-_TABLES = {"architectures", "coefficients", "fit", "intervals", "datasets"}
+_TABLES = {"architectures", "coefficients", "fit", "intervals", "datasets", "held_out"}
 
 
 def _table(document: dict[str, Any], name: str, origin: str) -> dict[str, Any]:

@@ -35,16 +35,23 @@ FILES = {
     "rtx-3090": "rtx-3090.csv",
     "a100-pcie-40gb": "a100-pcie-40gb.csv",
 }
-OWN_RECORDS = ROOT / "validation" / "data" / "h200.jsonl.gz"
+OWN_RECORDS = {
+    "h200": ROOT / "validation" / "data" / "h200.jsonl.gz",
+    "h100-sxm-80gb": ROOT / "validation" / "data" / "h100.jsonl.gz",
+}
 MEASURED = tuple(f"h200, {name}" for name in ("direct_conv2d", "pointwise_conv2d", "conv1d", "ssim"))
 """GPU and family of the project's own measurements."""
 TILED = "h200, tiled_conv2d"
 """Own measurements of the family that was published; the shipped coefficients were fitted to the small tiles of them."""
+RELATIVE = tuple(name.replace("h200", "h100-sxm-80gb") for name in (*MEASURED, TILED))
+"""The same families on another GPU of that architecture."""
 WITH_LOCAL_BYTES = ("rtx-2080-ti", "rtx-3090")
 UNSPILLED = "tile_size_x * tile_size_y < 24 and local_bytes_per_thread == 0"
 SMALL_TILES = "tile_size_x * tile_size_y < 14"
 BEGIN, END = "<!-- accuracy table: begin -->", "<!-- accuracy table: end -->"
 MANUALS = (ROOT / "README.md", ROOT / "docs" / "accuracy.md")
+
+OWN = (*MEASURED, TILED, *RELATIVE)
 
 APART = 1.05
 """Factor between two times from which on their order is asked for."""
@@ -66,14 +73,14 @@ class Case:
 
 def data_of(folder: Path, gpus: Sequence[str], where: str | None) -> list[MeasuredRuns]:
     """The published runs of some GPUs with their facts; own ones of the families of ``MEASURED``."""
-    return [_own_runs(gpu) if gpu in (*MEASURED, TILED) else _runs(folder, gpu, where) for gpu in gpus]
+    return [_own_runs(gpu) if gpu in OWN else _runs(folder, gpu, where) for gpu in gpus]
 
 
 @functools.cache
 def _own_runs(name: str) -> MeasuredRuns:
     gpu, family_name = name.split(", ")
     chosen, under = family(family_name), conditions(gpu)
-    return measured_runs(name, chosen, read_measurements(OWN_RECORDS, chosen), under, Fidelity.COMPILED)
+    return measured_runs(name, chosen, read_measurements(OWN_RECORDS[gpu], chosen), under, Fidelity.COMPILED)
 
 
 @functools.cache
@@ -111,7 +118,7 @@ def _held_out(told: Sequence[HeldOut]) -> dict[str, Figures]:
 
 
 def _row(data: MeasuredRuns) -> str:
-    return data.runs.name if data.runs.name in (*MEASURED, TILED) else data.runs.gpu.id
+    return data.runs.name if data.runs.name in OWN else data.runs.gpu.id
 
 
 def _shapes(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
@@ -151,6 +158,11 @@ def _tiled(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
 def _other_families(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     """The same by a fit that saw the family on other GPUs and other families on this one."""
     return _told_by_others(data, (TILED,))
+
+
+def _relative(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
+    """Own measurements told by a fit that saw the same families on another GPU of the architecture."""
+    return _told_by_others(data, RELATIVE)
 
 
 def _strangers(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
@@ -225,6 +237,13 @@ CASES = (
         gpus=(*FILES, *MEASURED, TILED),
         where=SMALL_TILES,
         tell=_other_families,
+    ),
+    Case(
+        name="relative",
+        title="own measurements, cold L2, fitted on the H200 and the published runs: another GPU of a fitted architecture",
+        gpus=(*FILES, *MEASURED, TILED, *RELATIVE),
+        where=SMALL_TILES,
+        tell=_relative,
     ),
     Case(
         name="own-shipped",

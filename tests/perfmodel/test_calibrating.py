@@ -9,7 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.calibrating import Calibrated, calibrate, calibration_text, fold_of_runs, out_of_fold
+from perfmodel.calibrating import (
+    Calibrated,
+    calibrate,
+    calibration_text,
+    conformal_quantile,
+    fold_of_runs,
+    out_of_fold,
+)
 from perfmodel.cli.app import run
 from perfmodel.conditions import conditions
 from perfmodel.errors import InputError
@@ -19,6 +26,7 @@ from perfmodel.predicting import predict_all
 from perfmodel.prediction import Fidelity, plain
 from perfmodel.records import read_measurements
 from perfmodel.time.calibration import Evidence, load_calibration, parse_calibration
+from perfmodel.time.combine import launch_seconds
 from perfmodel.time.fitting import Fit
 from perfmodel.validation.selection import drawn
 
@@ -124,3 +132,40 @@ def test_command_writes_a_calibration_that_predictions_take(
     assert load_calibration(UNDER.gpu, str(output)).evidence is Evidence.CALIBRATED
     assert run([*arguments, "--gpu", "t4", "--output", str(output)]) == 2
     assert "2 times --gpu and 1 times --measurements" in capsys.readouterr().err
+
+
+def test_a_gpu_held_out_sets_the_interval_of_its_relatives_and_no_coefficient(made_file: Path) -> None:
+    """The T4's runs are fitted to; the same times, taken for those of another sm_75 GPU, say how far relatives are off."""
+    rows = read_measurements(made_file, FAMILY)
+    known = measured_runs("made", FAMILY, rows, UNDER, Fidelity.ANALYTIC)
+    relative = conditions("rtx-2080-ti")
+    told = measured_runs("told", FAMILY, rows, relative, Fidelity.ANALYTIC)
+    alone, found = calibrate([known]), calibrate([known, told], held_out=["rtx-2080-ti"])
+    assert found.fit.coefficients == alone.fit.coefficients
+    seconds, _ = launch_seconds(
+        told.runs.work, told.runs.blocks_per_sm, relative.gpu, found.fit.coefficients_for(relative.gpu)
+    )
+    errors = np.abs(np.log(told.runs.seconds / seconds))
+    calibration = parse_calibration(calibration_text(found), "made.toml", relative.gpu)
+    assert calibration.evidence is Evidence.ARCHITECTURE
+    assert calibration.fitted_on == ("made",)
+    assert calibration.log_error_90 == pytest.approx(conformal_quantile(errors), rel=1e-3)
+    own = parse_calibration(calibration_text(found), "made.toml", UNDER.gpu)
+    assert own == parse_calibration(calibration_text(alone), "made.toml", UNDER.gpu)
+
+
+@pytest.mark.parametrize(
+    ("gpu_id", "complaint"),
+    [
+        ("a100-pcie-40gb", "--held-out a100-pcie-40gb: nothing was measured on it (measured: t4)"),
+        ("t4", "--held-out t4: no GPU is left to fit to"),
+    ],
+)
+def test_a_gpu_that_cannot_be_held_out_is_named(
+    made_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], gpu_id: str, complaint: str
+) -> None:
+    output = tmp_path / "mine.toml"
+    arguments = ["fit", "tiled_conv2d", "--gpu", "t4", "--measurements", str(made_file), "--fidelity", "analytic"]
+    assert run([*arguments, "--held-out", gpu_id, "--output", str(output)]) == 2
+    assert complaint in capsys.readouterr().err
+    assert not output.exists()
