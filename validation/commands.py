@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,8 @@ from perfmodel.cli.output import note, print_json, print_table, progress_bar, ti
 from perfmodel.errors import InputError
 
 DEFAULT_TOP = 10
+MOST_REASONS = 3
+"""Different reasons for which records have no time that are said, the most frequent first."""
 
 
 def register(app: typer.Typer) -> None:
@@ -97,7 +100,7 @@ def _chosen(
 
 
 def _show(family: Any, problem: Any, path: Path, as_json: bool) -> None:
-    """The records of the problem, fastest first."""
+    """The records of the problem, fastest first, and why others have no time."""
     from perfmodel.prediction import plain
     from perfmodel.records import read_records
     from perfmodel.records.codec import to_json
@@ -105,6 +108,9 @@ def _show(family: Any, problem: Any, path: Path, as_json: bool) -> None:
 
     wanted = plain(problem)
     found = [r for r in read_records(path) if r.name == family.name and dict(r.problem) == wanted]
+    reasons = Counter(record.failure.message for record in found if record.failure is not None)
+    for message, times in reasons.most_common(MOST_REASONS):
+        note(f"{times} of {len(found)} records have no time: {message}")
     if as_json:
         print_json({"family": family.name, "problem": wanted, "records": [to_json(record) for record in found]})
         return

@@ -15,16 +15,29 @@ _MESSAGE = (
     "or use --fidelity analytic"
 )
 
+_OTHER = (
+    "NVRTC {version} of the system was loaded in place of the wheel nvidia-cuda-nvrtc-cu12 {wheel}: install the extra with "
+    "`pip install 'perfmodel[compile]'` in an environment without cuda-bindings of another version, or use --fidelity analytic"
+)
+
 
 @cache
 def nvrtc() -> ModuleType:
-    """NVIDIA's NVRTC binding; raises ``CompilerMissingError`` naming the extra where it is absent."""
+    """NVIDIA's NVRTC binding; raises ``CompilerMissingError`` where it is absent, or has found another NVRTC than the wheel's.
+
+    The binding takes what the system has before the wheel in some environments; what it compiles would then be kept under
+    the wheel's version.
+    """
     try:
         from cuda.bindings import nvrtc as module
 
-        module.nvrtcVersion()
+        _, *loaded = module.nvrtcVersion()
     except (ImportError, RuntimeError) as error:
         raise CompilerMissingError(_MESSAGE.format(what="NVRTC")) from error
+    wheel = _wheel_version("nvrtc")
+    if wheel.split(".")[:2] != [str(number) for number in loaded]:
+        version = ".".join(str(number) for number in loaded)
+        raise CompilerMissingError(_OTHER.format(version=version, wheel=wheel))
     found: ModuleType = module
     return found
 
@@ -65,11 +78,14 @@ def compiler_version() -> str:
     >>> compiler_version().startswith("nvrtc-12.")
     True
     """
+    return f"nvrtc-{_wheel_version('nvrtc')} ptxas-{_wheel_version('nvcc')}"
+
+
+def _wheel_version(part: str) -> str:
     try:
-        releases = [metadata.version(f"nvidia-cuda-{part}-cu12") for part in ("nvrtc", "nvcc")]
+        return metadata.version(f"nvidia-cuda-{part}-cu12")
     except metadata.PackageNotFoundError as error:
         raise CompilerMissingError(_MESSAGE.format(what=f"wheel {error.name}")) from error
-    return "nvrtc-{} ptxas-{}".format(*releases)
 
 
 def compiler_available() -> bool:

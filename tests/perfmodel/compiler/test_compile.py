@@ -18,10 +18,11 @@ from perfmodel.compiler import (
     compile_many,
     content_key,
     disk_cache,
+    toolchain,
 )
 from perfmodel.compiler.assembler import assemble
 from perfmodel.compiler.front_end import compile_to_ptx
-from perfmodel.errors import CompileError, InputError, PerfmodelError
+from perfmodel.errors import CompileError, CompilerMissingError, InputError, PerfmodelError
 
 pytestmark = pytest.mark.compiler
 
@@ -256,3 +257,14 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr == ""
     assert done.stdout == "['sm_80', 'sm_86']\n"
+
+
+def test_another_nvrtc_than_the_wheels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The binding may find the system's: what that compiles must not pass for the wheel's."""
+    from cuda.bindings import nvrtc as binding
+
+    monkeypatch.setattr(binding, "nvrtcVersion", lambda: (binding.nvrtcResult.NVRTC_SUCCESS, 13, 0))
+    with pytest.raises(
+        CompilerMissingError, match=r"NVRTC 13\.0 of the system was loaded in place of the wheel .* 12\.\d"
+    ):
+        toolchain.nvrtc.__wrapped__()

@@ -1,0 +1,24 @@
+"""What `perfmodel measure` says of the records that it leaves, read from measured ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
+from perfmodel.validation.commands import MOST_REASONS, _show
+
+RECORDS = Path(__file__).parents[2] / "validation" / "data" / "h200-problem.jsonl.gz"
+
+
+def test_what_has_no_time_is_said_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    """14 configurations of the problem were rejected, for different numbers of threads and registers."""
+    _show(FAMILY, TiledConv2d(), RECORDS, as_json=True)
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)["records"]
+    assert sum(record["failure"] is not None for record in found) == 14
+    lines = [line for line in printed.err.splitlines() if "have no time" in line]
+    assert len(lines) == MOST_REASONS
+    assert all("registers per thread" in line and f" of {len(found)} records" in line for line in lines)
