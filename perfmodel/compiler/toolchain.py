@@ -17,7 +17,7 @@ _MESSAGE = (
 
 _OTHER = (
     "NVRTC {version} of the system was loaded in place of the wheel nvidia-cuda-nvrtc-cu12 {wheel}: install the extra with "
-    "`pip install 'perfmodel[compile]'` in an environment without cuda-bindings of another version, or use --fidelity analytic"
+    "`pip install 'perfmodel[compile]'` into an environment of its own, or use --fidelity analytic"
 )
 
 
