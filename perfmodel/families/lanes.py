@@ -7,7 +7,7 @@ candidates together, and weighted by how often a block has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,27 @@ def over_unique(function: Callable[..., tuple[Any, ...]], *columns: Integers) ->
     """
     first, inverse = distinct_rows(*columns)
     return tuple(result[inverse] for result in function(*(column[first] for column in columns)))
+
+
+def over_unique_of_all(
+    function: Callable[..., tuple[Any, ...]], cases: Sequence[tuple[Integers, ...]]
+) -> list[tuple[Any, ...]]:
+    """`over_unique` of several sets of columns, whose distinct rows the function gets together, because many are alike.
+
+    >>> over_unique_of_all(lambda a: (a * 10,), [(np.array([1, 1, 2]),), (np.array([2, 2]),)])
+    [(array([10, 10, 20]),), (array([20, 20]),)]
+    """
+    rows = [distinct_rows(*columns) for columns in cases]
+    joined = (
+        np.concatenate([column[first] for column, (first, _) in zip(same, rows, strict=True)])
+        for same in zip(*cases, strict=True)
+    )
+    results = over_unique(function, *joined)
+    ends = np.cumsum([len(first) for first, _ in rows]).tolist()
+    return [
+        tuple(result[end - len(first) : end][inverse] for result in results)
+        for end, (first, inverse) in zip(ends, rows, strict=True)
+    ]
 
 
 def distinct_rows(*columns: Integers) -> tuple[Integers, Integers]:

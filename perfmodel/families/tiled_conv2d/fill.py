@@ -14,6 +14,7 @@ from ..lanes import (
     Integers,
     Warps,
     over_unique,
+    over_unique_of_all,
     over_warps,
     requests,
     segments_touched,
@@ -72,13 +73,17 @@ def fill_totals(problem: TiledConv2d, sizes: Geometry) -> tuple[Floats, Floats, 
         (last_height % sizes.block_y, one),
     )
     alignment = np.gcd(np.gcd(sizes.outputs_x, problem.input_width), 32)
+    cases = [
+        ((sizes.block_x, rows, sizes.patch_width, valid_width, sizes.row_length, alignment), times * column_blocks)
+        for valid_width, column_blocks in ((sizes.patch_width, sizes.grid_x - 1), (last_width, one))
+        for rows, times in passes
+    ]
     totals = [np.zeros(len(sizes.block_x)) for _ in range(4)]
-    for valid_width, column_blocks in ((sizes.patch_width, sizes.grid_x - 1), (last_width, one)):
-        for rows, times in passes:
-            columns = (sizes.block_x, rows, sizes.patch_width, valid_width, sizes.row_length, alignment)
-            parts = over_unique(_block_pass, *columns)
-            for total, part in zip(totals, parts, strict=True):
-                total += part * times * column_blocks
+    for parts, (_, weight) in zip(
+        over_unique_of_all(_block_pass, [columns for columns, _ in cases]), cases, strict=True
+    ):
+        for total, part in zip(totals, parts, strict=True):
+            total += part * weight
     return totals[0], totals[1], totals[2], totals[3]
 
 
