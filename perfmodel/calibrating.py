@@ -132,14 +132,15 @@ def calibrate(
     sets = [one.runs for one in fitted]
     whole = fit(sets, free)
     ratios = out_of_fold(fitted, free, seed=seed, near=whole)
+    told_errors = {one.runs.name: _left_out_errors(one.runs, whole) for one in told}
     return Calibrated(
         fit=whole,
         data=tuple(fitted),
         held_out={one.runs.name: np.abs(of[np.isfinite(of)]) for one, of in zip(fitted, ratios, strict=True)},
-        unseen=_unseen_errors(sets, [one.runs for one in told], whole, free),
+        unseen=_unseen_errors(sets, [(one.runs, told_errors[one.runs.name]) for one in told], whole, free),
         other_kernel=_other_kernel_errors(fitted, whole, free),
         told=tuple(told),
-        told_errors={one.runs.name: _left_out_errors(one.runs, whole) for one in told},
+        told_errors=told_errors,
     )
 
 
@@ -162,15 +163,15 @@ def _left_out_errors(runs: FitSet, trained: Fit) -> Floats:
 
 
 def _unseen_errors(
-    sets: Sequence[FitSet], told: Sequence[FitSet], whole: Fit, free: Sequence[str]
+    sets: Sequence[FitSet], told: Sequence[tuple[FitSet, Floats]], whole: Fit, free: Sequence[str]
 ) -> dict[Evidence, Floats]:
-    """Errors on each GPU's runs of the coefficients that the other GPUs give, and on those of GPUs that were not fitted to."""
+    """Errors on each GPU's runs of the coefficients that the other GPUs give, with those ``told`` of GPUs not fitted to."""
     errors: dict[Evidence, list[Floats]] = {}
 
-    def add(left: FitSet, others: Sequence[FitSet], trained: Fit) -> None:
+    def add(left: FitSet, others: Sequence[FitSet], found: Floats) -> None:
         relatives = any(one.gpu.architecture == left.gpu.architecture for one in others)
         evidence = Evidence.ARCHITECTURE if relatives else Evidence.DATA_SHEET
-        errors.setdefault(evidence, []).append(_left_out_errors(left, trained))
+        errors.setdefault(evidence, []).append(found)
 
     for gpu_id in dict.fromkeys(one.gpu.id for one in sets):
         others = [one for one in sets if one.gpu.id != gpu_id]
@@ -178,9 +179,9 @@ def _unseen_errors(
             continue
         trained = fit(others, free, near=whole)
         for left in (one for one in sets if one.gpu.id == gpu_id):
-            add(left, others, trained)
-    for one in told:
-        add(one, sets, whole)
+            add(left, others, _left_out_errors(left, trained))
+    for one, found in told:
+        add(one, sets, found)
     return {evidence: np.concatenate(parts) for evidence, parts in errors.items()}
 
 

@@ -72,6 +72,10 @@ def fit(
         _print(found)
 
 
+def _source(one: Any) -> dict[str, Any]:
+    return {"gpu": one.runs.gpu.id, "runs": len(one), "sha256": one.sha256}
+
+
 def _json(found: Any) -> dict[str, Any]:
     from ..calibrating import conformal_quantile
 
@@ -82,22 +86,9 @@ def _json(found: Any) -> dict[str, Any]:
         }
         for name in found.fit.coefficients.__dataclass_fields__
     }
-    datasets = {
-        one.runs.name: {
-            "gpu": one.runs.gpu.id,
-            "runs": len(one.runs.seconds),
-            "sha256": one.sha256,
-            "scale": found.fit.scales.get(one.runs.name, 1.0),
-        }
-        for one in found.data
-    }
+    datasets = {one.runs.name: _source(one) | {"scale": found.fit.scales.get(one.runs.name, 1.0)} for one in found.data}
     held_out = {
-        one.runs.name: {
-            "gpu": one.runs.gpu.id,
-            "runs": len(one.runs.seconds),
-            "sha256": one.sha256,
-            "log_error_90": conformal_quantile(found.told_errors[one.runs.name]),
-        }
+        one.runs.name: _source(one) | {"log_error_90": conformal_quantile(found.told_errors[one.runs.name])}
         for one in found.told
     }
     architectures = {

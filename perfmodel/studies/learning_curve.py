@@ -81,8 +81,12 @@ def chosen_runs(
 
     Those that are spread are chosen by what the model says of them before anything is measured: with its priors.
     """
-    rng, launches = np.random.default_rng(seed), launches_of(data)
-    chosen = spread(launches, PRIOR, number, rng) if design is Design.SPREAD else rng.permutation(len(data))[:number]
+    rng = np.random.default_rng(seed)
+    chosen = (
+        spread(launches_of(data), PRIOR, number, rng)
+        if design is Design.SPREAD
+        else rng.permutation(len(data))[:number]
+    )
     return np.sort(chosen), np.flatnonzero(~np.isin(data.groups, data.groups[chosen]))
 
 

@@ -16,18 +16,8 @@ from perfmodel.records import read_measurements
 from perfmodel.recounting import recount_store
 from perfmodel.store import load_store
 
-from .accuracy_table import (
-    CASES,
-    FILES,
-    MANUALS,
-    Case,
-    Figures,
-    data_of,
-    read_golden,
-    rendered,
-    table_in,
-    write_golden,
-)
+from .accuracy_golden import MANUALS, read_golden, rendered, table_in, write_golden
+from .accuracy_table import CASES, FILES, Case, Figures, data_of
 
 BOUNDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("accuracy_floors.toml").read_text(encoding="utf-8"))
 BETTER_ABOVE = ("kendall_tau", "what_if")
