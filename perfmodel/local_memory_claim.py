@@ -19,6 +19,7 @@ from .compiler import CompiledKernel, CompileRequest, compile_many
 from .errors import PerfmodelError
 from .families.direct_conv2d import Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
 from .families.direct_conv2d.source import compile_request
+from .records.files import write_text
 
 ARCHITECTURES = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 FILTER_WIDTHS = (3, 5, 7, 9, 11)
@@ -204,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     output: Path = parser.parse_args(arguments).output
     text = to_markdown(compile_claim())
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(text, encoding="utf-8")
+    write_text(output, text)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from .errors import InputError
 from .gpu import Gpu
 from .launch_features import FEATURE_NAMES, Floats, Launches, features
 from .prediction import Corrected, Fidelity
+from .records.files import write_text
 from .records.schema import L2State
 from .time.coefficients import COEFFICIENT_NAMES, Coefficients
 
@@ -150,7 +151,7 @@ def write_residual(residual: Residual, path: Path) -> None:
     content |= {name: getattr(residual, name).tolist() for name in _ARRAYS}
     content |= {name: getattr(residual, name) for name in _NUMBERS}
     try:
-        path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(content) + "\n")
     except OSError as error:
         raise InputError(f"residual {path}: {error}") from error
 

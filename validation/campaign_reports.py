@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from perfmodel.cli.output import print_json, print_table, progress_bar
+from perfmodel.cli.targets import require_writable, write_target
 from perfmodel.conditions import conditions
 from perfmodel.families.registry import family
 from perfmodel.records import read_measurements, read_records
@@ -49,6 +50,8 @@ def facts(
     output: Annotated[Path | None, typer.Option("--output", help="Write a GPU file with the measured values.")] = None,
 ) -> None:
     """Say what the micro-benchmarks measured, beside the GPU's file; needs no GPU."""
+    if output is not None:
+        require_writable("--output", output)
     known = conditions(gpu).gpu
     found = measured_facts(read_records(records))
     rows = [
@@ -63,7 +66,7 @@ def facts(
     ]
     print_table(f"micro-benchmarks on {gpu}", ("fact", "measured", "spread", "file", "ratio"), rows)
     if output is not None:
-        output.write_text(gpu_file(known, found), encoding="utf-8")
+        write_target("--output", output, gpu_file(known, found))
 
 
 def library_ratios(

@@ -10,6 +10,7 @@ import typer
 
 from perfmodel.cli.options import EXTRA_OPTIONS, JsonOption, SeedOption, problem_from
 from perfmodel.cli.output import note, print_json, print_table, progress_bar, time_text
+from perfmodel.cli.targets import require_writable
 from perfmodel.errors import InputError
 
 DEFAULT_TOP = 10
@@ -62,6 +63,9 @@ def measure(
 
     chosen = family(family_name)
     problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
+    require_writable("--records", records)
+    if kernel_tuner_cache is not None:
+        require_writable("--kernel-tuner-cache", kernel_tuner_cache)
     device = require_device()
     under = conditions(device.gpu_id if gpu == "auto" else gpu)
     if under.gpu.architecture != device.architecture:

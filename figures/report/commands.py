@@ -22,6 +22,7 @@ from perfmodel.cli.options import (
     source_problem,
 )
 from perfmodel.cli.output import note, print_json, progress_bar
+from perfmodel.cli.targets import require_writable, write_target
 from perfmodel.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,16 +80,16 @@ def report(
     if measurements is None:
         _refuse({"--where": where, "--sample": sample, "--seed": seed}, "needs --measurements FILE")
         problem = source_problem(family_name, space, context.args)
-        target = _target(output)
+        require_writable("--output", output)
         page = _ranked(problem, under, depth, top or TOP, command)
     else:
         _refuse({"--space": space, "--top": top}, "belongs to a ranking, not to --measurements")
         if context.args:
             raise InputError(f"unexpected argument {context.args[0]!r}: the problems stand in {measurements}")
         rows = _rows(family_name, measurements, under, where, sample, seed or 0)
-        target = _target(output)
+        require_writable("--output", output)
         page = _validated(rows, under, depth, command)
-    _write(target, html_text(page))
+    write_target("--output", output, html_text(page))
     if as_json:
         kind = "ranking" if measurements is None else "validation"
         print_json({"page": str(output), "shows": kind, "figures": [drawing.name for drawing in page.drawings]})
@@ -137,26 +138,6 @@ def _validated(rows: Any, under: Conditions, depth: Fidelity, command: str) -> P
     for text in found.notes:
         note(text)
     return validation_page(found, comparison(rows, told, under, len(rows)), command)
-
-
-def _target(path: Path) -> Path:
-    """The file to write, in a folder made where it is missing; what cannot be written is said before the work begins."""
-    if path.is_dir():
-        raise InputError(f"--output {path}: is a folder; the page needs a file's name")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--output {path}: {error.strerror or error}") from error
-    return path
-
-
-def _write(path: Path, text: str) -> None:
-    from perfmodel.records.files import write_text
-
-    try:
-        write_text(path, text)
-    except OSError as error:
-        raise InputError(f"--output {path}: {error.strerror or error}") from error
 
 
 def _command_line(context: typer.Context) -> str:

@@ -22,6 +22,7 @@ from .options import (
 from .output import note, print_json, print_table, progress_bar
 from .pairs import FilesOption, GpusOption, WhereOption, read_pairs
 from .study import STUDIES, accuracies_of, markdown_of, require_bounded, show, studies_of
+from .targets import require_writable, write_target
 
 CHECK_FAILED_STATUS = 1
 
@@ -82,10 +83,12 @@ def validate(
         _refuse("a study fits its own coefficients to the runs", unused | {"--recount": recount or None})
         if max_mape is not None or min_tau is not None:
             require_bounded(study or [])
+        if report is not None:
+            require_writable("--report", report)
         pairs = read_pairs([chosen], gpu, measurements, [where] if where else [], sample, seed, l2)
         found = studies_of(chosen, pairs, depth, study or [], residual_runs, where, seed)
         if report is not None:
-            report.write_text(markdown_of(found), encoding="utf-8")
+            write_target("--report", report, markdown_of(found))
         show(found, as_json)
         for name, accuracy in accuracies_of(found):
             _check(f"{name} mape_scaled", accuracy.mape_scaled, max_mape, above=True)

@@ -141,3 +141,23 @@ def test_an_unusable_cache_folder_is_said_and_does_no_harm(tmp_path: Path) -> No
     )
     assert done.stdout.strip() == "k"
     assert str(blocked) in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("fit", ("--output",)),
+        ("fit", ("--output", "{folder}/fine.toml", "--residual")),
+        ("validate", ("--study", "ablation", "--report")),
+    ],
+)
+def test_where_nothing_can_be_written_is_said_before_the_work(
+    command: str, options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The measurements do not exist: a command that looked at them first would name them instead."""
+    given = [option.format(folder=tmp_path) for option in options]
+    rows = ("tiled_conv2d", "--gpu", "rtx-3090", "--measurements", str(tmp_path / "missing.csv"))
+    for place, reason in ((tmp_path, "is a folder"), (Path(__file__) / "under" / "a-file", "")):
+        line = refused(capsys, command, *rows, *given, str(place))
+        assert f"{options[-1]} {place}: {reason}" in line
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,38 @@
+"""Files that a command writes when its work is done: what cannot be written is said before the work begins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..errors import InputError
+
+
+def require_writable(option: str, path: Path) -> None:
+    """That the file which an option names can be written later; its folder is made where it is missing.
+
+    Raises:
+        InputError: The path is a folder, or no file can be made there.
+    """
+    if path.is_dir():
+        raise InputError(f"{option} {path}: is a folder; a file's name is needed")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{option} {path}: {error.strerror or error}") from error
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{option} {path}: the folder {path.parent} is not writable")
+
+
+def write_target(option: str, path: Path, text: str) -> None:
+    """Write the file in one step, so that no reader sees half of it.
+
+    Raises:
+        InputError: The file cannot be written; a full disk, say.
+    """
+    from ..records.files import write_text
+
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise InputError(f"{option} {path}: {error.strerror or error}") from error
