@@ -184,8 +184,13 @@ def _filled(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generat
     if fill.kind in (FillKind.RANDOM, FillKind.BOUNDED):
         return _repeated(_drawn(fill, dtype, min(count, RANDOM_PERIOD), rng), count)
     if fill.kind is FillKind.CONSTANT:
-        return np.full(count, fill.low, dtype)
+        return _alike(dtype.type(fill.low), count)
     return np.arange(count, dtype=np.int64).astype(dtype)
+
+
+def _alike(element: Any, count: int) -> NDArray[Any]:
+    """The element over and over; zeros are left to the system, whose fresh memory holds them."""
+    return np.full(count, element) if any(element.tobytes()) else np.zeros(count, element.dtype)
 
 
 def _repeated(period: NDArray[Any], count: int) -> NDArray[Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from ..compiler.sass import CodeProfile
 from ..counts import Counts
@@ -65,6 +64,7 @@ def missed_bytes(sizes_bytes: NDArray[np.float64], passes: NDArray[np.float64], 
     sizes, times = sizes_bytes[passes > 0.0], passes[passes > 0.0]
     if float(sizes.sum()) <= cache_bytes:
         return 0.0
+    from scipy.optimize import brentq  # here, because it takes longer to import than most kernels to analyse
 
     def held(pushed_out: float) -> NDArray[np.float64]:
         return np.asarray(sizes * times / (times + pushed_out), np.float64)

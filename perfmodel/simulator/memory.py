@@ -63,7 +63,7 @@ class GlobalMemory:
         if self._arena is None:
             self._arena = np.zeros(self.size_bytes, np.uint8)
             for segment, contents in zip(self.segments, self._contents, strict=True):
-                if contents is not None:
+                if contents is not None and contents.any():  # fresh memory holds zeros
                     begin = segment.start - GLOBAL_BASE
                     self._arena[begin : begin + len(contents)] = contents
         if scalar_type not in self._views:
