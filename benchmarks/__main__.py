@@ -18,9 +18,11 @@ from perfmodel.cli.output import print_table
 from perfmodel.conditions import conditions
 from perfmodel.families.base import Product, Space
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
+from perfmodel.freed_memory import keep_freed_memory
 from perfmodel.predicting import evaluate_under
 
 from .analysis import analysis_rows
+from .fitting import fit_row
 from .simulator import simulator_rows
 from .timing import Row, program_seconds
 
@@ -50,6 +52,7 @@ def analytic_row(count: int) -> Row:
         "use_shmem": (1,),
     }
     space = Space((Product(TiledConv2dConfiguration, values),))
+    keep_freed_memory()
     start, done = time.process_time(), 0
     while done < count:
         for chunk in space.chunks():
@@ -95,7 +98,7 @@ def single_core(arguments: Sequence[str]) -> None:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer candidates, no cold ranking")
+    parser.add_argument("--quick", action="store_true", help="fewer candidates, no cold ranking, no fit")
     chosen = parser.parse_args()
     single_core(sys.argv[1:])
     rows = [
@@ -104,7 +107,7 @@ def main() -> None:
         *simulator_rows(),
         *analysis_rows(),
     ]
-    rows += [] if chosen.quick else rank_rows()
+    rows += [] if chosen.quick else [*rank_rows(), fit_row()]
     print_table(f"{machine()}, NumPy {np.__version__}", ("what", "measured", "wanted"), rows, left=3)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InputError
+from .facts import Advance, no_progress
 from .measured_runs import MeasuredRuns, held_by_problem, shape_groups, taken_runs
 from .time.calibration import OTHER_KERNEL, Evidence
 from .time.coefficients import COEFFICIENT_NAMES, Coefficients
@@ -88,6 +89,7 @@ def out_of_fold(
     without: Collection[str] = (),
     prior: Coefficients = PRIOR,
     near: Fit | None = None,
+    advance: Advance = no_progress,
 ) -> list[Floats]:
     """log(measured / predicted) of every run by a fit that saw neither it nor any run of its launch geometry or problem.
 
@@ -97,6 +99,7 @@ def out_of_fold(
     fold_of = fold_of_runs(data, folds, seed)
     found = [np.full(len(one), np.nan) for one in data]
     for fold in range(folds):
+        advance()
         kept = [taken_runs(one.runs, of != fold) for one, of in zip(data, fold_of, strict=True) if (of != fold).any()]
         if not kept:
             continue
@@ -113,41 +116,56 @@ def calibrate(
     free: Sequence[str] = COEFFICIENT_NAMES,
     seed: int = 0,
     held_out: Collection[str] = (),
+    advance: Advance = no_progress,
 ) -> Calibrated:
     """Fit to all data; then without each fifth of the groups, each GPU and each kernel, to see how far those runs are off.
 
     Runs on the GPUs ``held_out`` (ids) are not fitted to: they say how far such GPUs are off of which nothing was measured.
+    ``advance`` is called for each of the `fits`.
 
     Raises:
         InputError: A GPU to hold out that nothing was measured on, or none that is left to fit to.
     """
-    measured = dict.fromkeys(one.runs.gpu.id for one in data)
-    for gpu_id in held_out:
-        if gpu_id not in measured:
-            raise InputError(f"--held-out {gpu_id}: nothing was measured on it (measured: {', '.join(measured)})")
-    fitted = [one for one in data if one.runs.gpu.id not in held_out]
-    told = [one for one in data if one.runs.gpu.id in held_out]
-    if not fitted:
-        raise InputError(f"--held-out {', '.join(measured)}: no GPU is left to fit to")
+    fitted, told = _split(data, held_out)
     sets = [one.runs for one in fitted]
+    advance()
     whole = fit(sets, free)
-    ratios = out_of_fold(fitted, free, seed=seed, near=whole)
+    ratios = out_of_fold(fitted, free, seed=seed, near=whole, advance=advance)
     told_errors = {one.runs.name: _left_out_errors(one.runs, whole) for one in told}
     return Calibrated(
         fit=whole,
         data=tuple(fitted),
         held_out={one.runs.name: np.abs(of[np.isfinite(of)]) for one, of in zip(fitted, ratios, strict=True)},
-        unseen=_unseen_errors(sets, [(one.runs, told_errors[one.runs.name]) for one in told], whole, free),
-        other_kernel=_other_kernel_errors(fitted, whole, free),
+        unseen=_unseen_errors(sets, [(one.runs, told_errors[one.runs.name]) for one in told], whole, free, advance),
+        other_kernel=_other_kernel_errors(fitted, whole, free, advance),
         told=tuple(told),
         told_errors=told_errors,
     )
 
 
-def _other_kernel_errors(data: Sequence[MeasuredRuns], whole: Fit, free: Sequence[str]) -> Floats:
+def fits(data: Sequence[MeasuredRuns], held_out: Collection[str] = ()) -> int:
+    """How many fits `calibrate` is done after: to all, without each fold, without each GPU, without each kernel."""
+    fitted, _ = _split(data, held_out)
+    return 1 + FOLDS + len({one.runs.gpu.id for one in fitted}) + len({one.kernel for one in fitted})
+
+
+def _split(data: Sequence[MeasuredRuns], held_out: Collection[str]) -> tuple[list[MeasuredRuns], list[MeasuredRuns]]:
+    """The data sets to fit to, and those of GPUs that are held out."""
+    measured = dict.fromkeys(one.runs.gpu.id for one in data)
+    for gpu_id in held_out:
+        if gpu_id not in measured:
+            raise InputError(f"--held-out {gpu_id}: nothing was measured on it (measured: {', '.join(measured)})")
+    fitted = [one for one in data if one.runs.gpu.id not in held_out]
+    if not fitted:
+        raise InputError(f"--held-out {', '.join(measured)}: no GPU is left to fit to")
+    return fitted, [one for one in data if one.runs.gpu.id in held_out]
+
+
+def _other_kernel_errors(data: Sequence[MeasuredRuns], whole: Fit, free: Sequence[str], advance: Advance) -> Floats:
     """Errors on each kernel's runs of the coefficients that other kernels give, on GPUs of which others were measured."""
     errors = [np.empty(0)]
     for kernel in dict.fromkeys(one.kernel for one in data):
+        advance()
         others = [one.runs for one in data if one.kernel != kernel]
         gpus = {one.gpu.id for one in others}
         left = [one.runs for one in data if one.kernel == kernel and one.runs.gpu.id in gpus]
@@ -163,7 +181,11 @@ def _left_out_errors(runs: FitSet, trained: Fit) -> Floats:
 
 
 def _unseen_errors(
-    sets: Sequence[FitSet], told: Sequence[tuple[FitSet, Floats]], whole: Fit, free: Sequence[str]
+    sets: Sequence[FitSet],
+    told: Sequence[tuple[FitSet, Floats]],
+    whole: Fit,
+    free: Sequence[str],
+    advance: Advance,
 ) -> dict[Evidence, Floats]:
     """Errors on each GPU's runs of the coefficients that the other GPUs give, with those ``told`` of GPUs not fitted to."""
     errors: dict[Evidence, list[Floats]] = {}
@@ -174,6 +196,7 @@ def _unseen_errors(
         errors.setdefault(evidence, []).append(found)
 
     for gpu_id in dict.fromkeys(one.gpu.id for one in sets):
+        advance()
         others = [one for one in sets if one.gpu.id != gpu_id]
         if not others:
             continue

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .columns import taken
+
 Count = NDArray[np.float64]
 """A count of one launch (shape ``()``) or of n candidate launches (shape ``(n,)``)."""
 
@@ -75,7 +77,7 @@ class Counts:
 
     def at(self, index: int) -> Counts:
         """The counts of one candidate; scalars stay as they are."""
-        return Counts(**{name: value if np.ndim(value) == 0 else value[index] for name, value in self.items()})
+        return taken(self, index)
 
     def items(self) -> list[tuple[str, Any]]:
         """Pairs of name and value in the order of the record."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .columns import joined, mapped
 from .conditions import Conditions
-from .counts import Counts
 from .errors import InputError
 from .facts import Advance, Facts, no_progress
 from .families.base import Batch, Family
 from .gather import Outcome, gather_facts
 from .gpu import Gpu
-from .launch import Launch
 from .predicting import evaluate_under
 from .prediction import Fidelity
 from .records import Measurements
@@ -104,7 +103,7 @@ def measured_runs(
     count = sum(len(part.batch) for part in parts)
     if count < LEAST_RUNS:
         raise InputError(f"{measurements.path}: {count} runs can be fitted to; at least {LEAST_RUNS} are needed")
-    work = joined_works([part.work for part in parts])
+    work = joined(*(part.work for part in parts))
     columns = {key: np.concatenate([part.columns[key] for part in parts]) for key in parts[0].columns}
     geometry = np.stack([np.asarray(getattr(work.launch, key), np.int64) for key in GEOMETRY], axis=1)
     return MeasuredRuns(
@@ -191,15 +190,10 @@ def shape_groups(geometries: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int
 def taken_work(work: Work, rows: NDArray[Any], count: int) -> Work:
     """The work of some of ``count`` candidates, every number spread to an array."""
 
-    def take(values: list[Any]) -> NDArray[Any]:
-        return np.asarray(np.broadcast_to(np.asarray(values[0]), count)[rows])
+    def take(values: Any) -> NDArray[Any]:
+        return np.asarray(np.broadcast_to(np.asarray(values), count)[rows])
 
-    return _mapped([work], take)
-
-
-def joined_works(works: Sequence[Work]) -> Work:
-    """Works whose fields are arrays as one, in order."""
-    return _mapped(works, np.concatenate)
+    return mapped(take, work)
 
 
 def joined_batches(batches: Sequence[Batch[Any]]) -> Batch[Any]:
@@ -209,14 +203,6 @@ def joined_batches(batches: Sequence[Batch[Any]]) -> Batch[Any]:
         first.configuration_type,
         {name: np.concatenate([batch.columns[name] for batch in batches]) for name in first.columns},
     )
-
-
-def _mapped(works: Sequence[Work], function: Any) -> Work:
-    """The works with every field of the launch, of the counts and of their own put through one function."""
-    launch = Launch(**{f.name: function([getattr(w.launch, f.name) for w in works]) for f in fields(Launch)})
-    counts = Counts(**{f.name: function([getattr(w.counts, f.name) for w in works]) for f in fields(Counts)})
-    own = [f.name for f in fields(Work) if f.name not in ("launch", "counts")]
-    return Work(launch=launch, counts=counts, **{name: function([getattr(w, name) for w in works]) for name in own})
 
 
 def taken_runs(runs: FitSet, rows: NDArray[Any]) -> FitSet:

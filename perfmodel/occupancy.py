@@ -7,13 +7,14 @@ preferences: the largest carve-out of shared memory, no partitioned global cachi
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .columns import PIECE, joined, pieces, taken
 from .definitions import WARP_SIZE, ceil_div, round_up
 from .errors import InputError
 
@@ -47,8 +48,6 @@ class Limiter(Enum):
 
 _LIMITERS = tuple(Limiter)
 _UNCOUNTED = 2**30
-_PIECE = 16_384
-"""Candidates treated at once, so that their temporary arrays stay in the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +77,7 @@ class Occupancy:
         >>> occupancy(t4, threads_per_block=[64, 96], registers_per_thread=20, shared_bytes_per_block=0).at(1).warps_per_sm
         np.int32(30)
         """
-        return Occupancy(**{field.name: getattr(self, field.name)[index] for field in fields(self)})
+        return taken(self, index)
 
     def limiters(self, index: int | None = None) -> tuple[Limiter, ...]:
         """Every limit that binds, of one candidate (no index where there is only one).
@@ -130,14 +129,13 @@ def occupancy(
     }
     arrays = {name: _integers(name, values) for name, values in arguments.items()}
     shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
-    if len(shape) != 1 or shape[0] <= _PIECE:
+    if len(shape) != 1 or shape[0] <= PIECE:
         return _occupancy(gpu, **arrays)
-    pieces = [
-        _occupancy(gpu, **{name: _piece(array, start) for name, array in arrays.items()})
-        for start in range(0, shape[0], _PIECE)
-    ]
-    return Occupancy(
-        **{field.name: np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(Occupancy)}
+    return joined(
+        *(
+            _occupancy(gpu, **{name: array[piece] if array.size > 1 else array for name, array in arrays.items()})
+            for piece in pieces(shape[0])
+        )
     )
 
 
@@ -203,10 +201,6 @@ def _integers(name: str, values: ArrayLike) -> NDArray[Any]:
     if array.dtype.kind not in "iu":
         raise InputError(f"{name} must be an integer, not {array.flat[0] if array.size else array.dtype}")
     return array
-
-
-def _piece(array: NDArray[Any], start: int) -> NDArray[Any]:
-    return array[start : start + _PIECE] if array.size > 1 else array
 
 
 def _bounded(name: str, values: NDArray[Any], least: int, most: int) -> NDArray[np.int32]:

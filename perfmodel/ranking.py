@@ -18,6 +18,7 @@ from .evaluation import FITS, Evaluation
 from .facts import Advance, Facts, no_progress
 from .families.base import Batch, Family, Space, encode
 from .families.registry import family_of
+from .freed_memory import keep_freed_memory
 from .gather import gather_facts
 from .predicting import corrections, evaluate_under, prediction_at, require_residual
 from .prediction import Fidelity, Prediction, plain
@@ -95,6 +96,7 @@ def _joined(parts: list[tuple[Batch[Any], NDArray[np.float64]]]) -> tuple[Batch[
 
 def survey(family: Family[Any, Any], problem: Any, under: Conditions, keep: int) -> _Survey:
     """Evaluate every candidate analytically; memory stays bounded whatever the space's size."""
+    keep_freed_memory()
     found = _Survey(0, Counter(), {}, [])
     for product in family.space(problem, under.gpu).products:
         parts: list[tuple[Batch[Any], NDArray[np.float64]]] = []

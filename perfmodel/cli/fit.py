@@ -10,8 +10,9 @@ import typer
 
 from ..errors import InputError
 from .options import FidelityOption, JsonOption, SeedOption
-from .output import print_json, print_table
+from .output import print_json, print_table, progress_bar
 from .pairs import FilesOption, GpusOption, WheresOption, read_pairs, runs_of
+from .targets import require_writable, write_target
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +50,7 @@ def fit(
     Each --gpu goes with the --measurements at the same place, and with the family and the --where there if several are given.
     Errors are those of groups of launches that were held out.
     """
-    from ..calibrating import calibrate, calibration_text
+    from ..calibrating import calibrate, calibration_text, fits
     from ..choices import one_of
     from ..families.registry import family
     from ..prediction import Fidelity
@@ -57,15 +58,19 @@ def fit(
     chosen = [family(name) for name in family_name.split(",")]
     if residual is not None and len(gpu) != 1:
         raise InputError(f"--residual is learned on one GPU; {len(gpu)} times --gpu were given")
+    require_writable("--output", output)
+    if residual is not None:
+        require_writable("--residual", residual)
     pairs = read_pairs(chosen, gpu, measurements, where or [], sample, seed)
     data = runs_of(pairs, one_of(Fidelity, "--fidelity", fidelity))
-    found = calibrate(data, seed=seed, held_out=held_out or ())
+    with progress_bar("fits", fits(data, held_out or ())) as advance:
+        found = calibrate(data, seed=seed, held_out=held_out or (), advance=advance)
     if residual is not None:
         from ..residual import write_residual
         from ..residual_learning import learn
 
         write_residual(learn(data[0], found.fit), residual)
-    output.write_text(calibration_text(found), encoding="utf-8")
+    write_target("--output", output, calibration_text(found))
     if as_json:
         print_json(_json(found))
     else:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..columns import PIECE, joined, pieces, taken
 from ..gpu import Gpu
 from ..work import Work
 from . import terms
@@ -48,7 +49,7 @@ class Terms:
 
     def at(self, index: int) -> Terms:
         """The terms of one candidate."""
-        return Terms(**{n: v if np.ndim(v) == 0 else v[index] for n, v in self.items()})
+        return taken(self, index)
 
     def items(self) -> list[tuple[str, Any]]:
         """Pairs of name and seconds."""
@@ -70,20 +71,26 @@ NEGLIGIBLE_WEIGHT = 1e-3
 
 
 def p_norm(exponent: Any, *values: Any) -> Floats:
-    """Smooth maximum of non-negative values.
+    """Smooth maximum of non-negative values; those that are 0 in all candidates cost nothing.
 
     >>> float(p_norm(2.0, 3.0, 4.0))
     5.0
     """
-    if len(values) == 2:
-        largest, smaller = np.maximum(*values), np.minimum(*values)
+    shape = np.broadcast_shapes(np.shape(exponent), *(np.shape(value) for value in values))
+    felt = [value for value in values if np.any(value)]
+    if not felt:
+        return np.zeros(shape)
+    if len(felt) == 1:
+        norm = felt[0]
+    elif len(felt) == 2:
+        largest, smaller = np.maximum(*felt), np.minimum(*felt)
         ratio = smaller / np.maximum(largest, np.finfo(float).tiny)
-        return np.asarray(largest * (1.0 + ratio**exponent) ** (1.0 / exponent))
-    largest = functools.reduce(np.maximum, values, np.finfo(float).tiny)
-    total: Any = 0.0
-    for value in values:
-        total = total + (value / largest) ** exponent
-    return np.asarray(largest * total ** (1.0 / exponent))
+        norm = largest * (1.0 + ratio**exponent) ** (1.0 / exponent)
+    else:
+        largest = functools.reduce(np.maximum, felt, np.finfo(float).tiny)
+        total = functools.reduce(np.add, ((value / largest) ** exponent for value in felt))
+        norm = largest * total ** (1.0 / exponent)
+    return np.asarray(np.broadcast_to(norm, shape), np.float64)
 
 
 def blocks_of_busiest_sm(blocks: Any, resident: Any, gpu: Gpu) -> tuple[Floats, Floats]:
@@ -158,7 +165,8 @@ def sm_cycles(
     full = together(resident)
     evenly = full * waves
     weight = np.exp(-blocks / resident / SETTLING_WAVES)
-    if np.max(weight, initial=0.0) < NEGLIGIBLE_WEIGHT:
+    weight = np.where(weight < NEGLIGIBLE_WEIGHT, 0.0, weight)
+    if not np.any(weight):
         return np.asarray(evenly)
     whole = np.ceil(blocks)
     rounds = np.floor(whole / resident + 1e-9)
@@ -181,15 +189,27 @@ def launch_seconds(
         work: Launch, counts and serial structure of n candidates.
         blocks_per_sm: Resident blocks by occupancy, shape ``(n,)``.
         gpu: The GPU asked about.
-        coefficients: The fitted numbers.
+        coefficients: The fitted numbers; k sets of them, as arrays of shape ``(k, 1)``, give times of shape ``(k, n)``.
         sm_clock_hz: SM clock; the boost clock where None.
         without: Terms (``LIMITER_NAMES``) that are left out, to see what each is worth.
     """
+    clock = sm_clock_hz or gpu.boost_clock_hz
+    count = np.size(blocks_per_sm)
+    if count <= PIECE:
+        return _joined_terms(work, blocks_per_sm, gpu, coefficients, clock, without)
+    parts = [
+        _joined_terms(taken(work, piece), blocks_per_sm[piece], gpu, coefficients, clock, without)
+        for piece in pieces(count)
+    ]
+    return np.concatenate([seconds for seconds, _ in parts], axis=-1), joined(*(terms for _, terms in parts))
 
+
+def _joined_terms(
+    work: Work, blocks_per_sm: Any, gpu: Gpu, coefficients: Coefficients, clock: float, without: Collection[str]
+) -> tuple[Floats, Terms]:
     def kept(name: str, value: Any) -> Any:
         return np.zeros_like(value) if name in without else value
 
-    clock = sm_clock_hz or gpu.boost_clock_hz
     counts, blocks = work.counts, np.asarray(work.launch.blocks, np.float64)
     executed, resident = blocks_of_busiest_sm(blocks, blocks_per_sm, gpu)
     stretch = executed * gpu.sm_count / np.maximum(blocks, 1)

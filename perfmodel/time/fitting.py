@@ -176,6 +176,12 @@ class _Layout:
     def coefficients(self, logs: Floats) -> Coefficients:
         return Coefficients(**(dict(self.fixed) | dict(zip(self.free, np.exp(logs).tolist(), strict=True))))
 
+    def stepped_coefficients(self, logs: Floats) -> Coefficients:
+        """The coefficients as they are, then with a step of each one alone: arrays of shape ``(1 + free, 1)``."""
+        steps = logs + LOG_STEP * np.eye(1 + len(self.free), len(self.free), -1)
+        columns = np.exp(steps).T[:, :, None]
+        return Coefficients(**(dict(self.fixed) | dict(zip(self.free, columns, strict=True))))
+
 
 def fit(
     sets: Sequence[FitSet],
@@ -237,8 +243,7 @@ def _weight(one: FitSet) -> float:
     return float(np.sqrt(min(1.0, EFFECTIVE_RUNS / len(one.seconds)))) / RESIDUAL_LOG_WIDTH
 
 
-def _log_seconds(logs: Floats, one: FitSet, layout: _Layout) -> Floats:
-    coefficients = layout.coefficients(logs)
+def _log_seconds(coefficients: Coefficients, one: FitSet, layout: _Layout) -> Floats:
     seconds, _ = launch_seconds(one.work, one.blocks_per_sm, one.gpu, coefficients, without=layout.without)
     return np.asarray(np.log(seconds))
 
@@ -246,17 +251,17 @@ def _log_seconds(logs: Floats, one: FitSet, layout: _Layout) -> Floats:
 def _log_residual(z: Floats, one: FitSet, layout: _Layout) -> Floats:
     place = layout.scale(one.name)
     scale = 0.0 if place is None else z[place]
-    return np.asarray(np.log(one.seconds) - _log_seconds(layout.logs(z, one.gpu.architecture), one, layout) - scale)
+    coefficients = layout.coefficients(layout.logs(z, one.gpu.architecture))
+    return np.asarray(np.log(one.seconds) - _log_seconds(coefficients, one, layout) - scale)
 
 
 def _derivatives(z: Floats, one: FitSet, layout: _Layout) -> Floats:
-    """Of a set's log residuals: one evaluation for each coefficient, however many architectures there are."""
-    logs = layout.logs(z, one.gpu.architecture)
-    base = _log_seconds(logs, one, layout)
+    """Of a set's log residuals: one step of each coefficient, however many architectures there are, all at once."""
+    stepped = layout.stepped_coefficients(layout.logs(z, one.gpu.architecture))
+    logs = _log_seconds(stepped, one, layout)
+    columns = (logs[0] - logs[1:]) / LOG_STEP
     found = np.zeros((len(one.seconds), layout.size))
-    for index, name in enumerate(layout.free):
-        step = np.where(np.arange(len(logs)) == index, LOG_STEP, 0.0)
-        column = (base - _log_seconds(logs + step, one, layout)) / LOG_STEP
+    for index, (name, column) in enumerate(zip(layout.free, columns, strict=True)):
         if name not in UNSHARED or name not in layout.own:
             found[:, index] = column
         if name in layout.own:

@@ -24,7 +24,7 @@ def local_traffic(work: Work, resident: Any, gpu: Gpu) -> Counts:
     can hold. Stores are written through L1. ``work.local_bytes_per_thread`` is 0 where caches were simulated.
     """
     launch, counts = work.launch, work.counts
-    if not np.any(work.local_bytes_per_thread):
+    if np.ndim(work.local_bytes_per_thread) == 0 and not work.local_bytes_per_thread:
         return Counts()
     footprint = np.asarray(work.local_bytes_per_thread, np.float64) * launch.threads_per_block * resident
     shared = np.asarray(launch.static_shared_bytes + launch.dynamic_shared_bytes, np.float64) * resident
@@ -50,7 +50,7 @@ def local_seconds(
     at the same time. ``traffic``: of `local_traffic`. ``waves``: blocks of an SM over those resident at once.
     """
     sectors = traffic.l2_read_sectors + traffic.l2_write_sectors
-    if not np.any(sectors):
+    if np.ndim(sectors) == 0 and not sectors:
         return 0.0
     passing = sectors * SECTOR_BYTES / (gpu.l2_read_bytes_per_s * coefficients.memory_efficiency)
     warps = np.maximum(np.asarray(work.launch.blocks, np.float64) * work.launch.warps_per_block, 1.0)

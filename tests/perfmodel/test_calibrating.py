@@ -18,10 +18,11 @@ from perfmodel.calibrating import (
     out_of_fold,
 )
 from perfmodel.cli.app import run
+from perfmodel.columns import joined
 from perfmodel.conditions import conditions
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
-from perfmodel.measured_runs import joined_works, measured_runs, taken
+from perfmodel.measured_runs import measured_runs, taken
 from perfmodel.predicting import predict_all
 from perfmodel.prediction import Fidelity, plain
 from perfmodel.records import read_measurements
@@ -100,10 +101,10 @@ def test_a_run_held_out_does_not_decide_what_is_said_of_it(made_file: Path) -> N
     assert after[5] - before[5] == pytest.approx(np.log(3), abs=1e-9)
 
 
-def test_joined_works_hold_both(made_file: Path) -> None:
+def test_joined_work_holds_both(made_file: Path) -> None:
     measurements = read_measurements(made_file, FAMILY)
     work = measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC).runs.work
-    twice = joined_works([work, work])
+    twice = joined(work, work)
     assert twice.counts.fp32_fma.tolist() == 2 * work.counts.fp32_fma.tolist()
     assert twice.launch.grid_x.tolist() == 2 * work.launch.grid_x.tolist()
 

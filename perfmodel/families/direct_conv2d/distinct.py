@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...counts import Counts
-from ...launch import Launch
-from ...work import Work
 from ..base import NONE_CODE, Batch, Column
 
 ConfigurationT = TypeVar("ConfigurationT")
@@ -44,17 +40,3 @@ def distinct(batch: Batch[ConfigurationT]) -> tuple[Batch[ConfigurationT], Inver
     position = np.empty(combinations, np.int64)
     position[occurring] = np.arange(len(occurring))
     return batch.take(member[occurring]), position[code]
-
-
-def _spread(value: Any, inverse: Inverse) -> Any:
-    return value[inverse] if np.ndim(value) else value
-
-
-def spread_work(work: Work, inverse: Inverse) -> Work:
-    """The work of a batch from that of its distinct configurations."""
-    values = {field.name: getattr(work, field.name) for field in fields(Work)}
-    values["launch"] = Launch(**{f.name: _spread(getattr(work.launch, f.name), inverse) for f in fields(Launch)})
-    values["counts"] = Counts(**{name: _spread(value, inverse) for name, value in work.counts.items()})
-    return Work(
-        **{name: value if name in ("launch", "counts") else _spread(value, inverse) for name, value in values.items()}
-    )

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...columns import taken
 from ...compiler.request import CompileRequest
 from ...definitions import FLOAT_BYTES, MAX_GRID_YZ
 from ...gpu import Gpu
@@ -16,7 +17,7 @@ from ...work import Work
 from ..base import Batch, Check, Family, Product, Space
 from .configuration import Accumulators, DirectConv2dConfiguration, Exchange, Reuse
 from .counts import closed_form
-from .distinct import distinct, spread_work
+from .distinct import distinct
 from .notes import notes
 from .problem import Conv2d
 from .reference import convolve
@@ -129,7 +130,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         """Counts and serial structure; see ``counts`` and ``serial``."""
         found = distinct(batch)
         if found is not None:
-            return spread_work(self._work(problem, found[0], gpu), found[1])
+            return taken(self._work(problem, found[0], gpu), found[1])
         return self._work(problem, batch, gpu)
 
     @staticmethod

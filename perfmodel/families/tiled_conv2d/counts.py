@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 
+from ...columns import taken
 from ...counts import Counts
 from ...definitions import FLOAT_BYTES, SECTOR_BYTES
 from ..lanes import Floats, distinct_rows
@@ -23,7 +22,7 @@ STORE_INTEGERS = 1.0
 
 def _patch_sectors(problem: TiledConv2d, sizes: Geometry) -> Floats:
     """Sectors that all blocks together read when each reads its patch once: what L1 passes on to L2."""
-    step = np.gcd(np.gcd(sizes.outputs_x, problem.input_width), 8)
+    step = np.gcd(sizes.outputs_x, np.gcd(problem.input_width, 8))
     per_row = (-(-sizes.patch_width // step) * step + 8 - step) / 8
     rows = (sizes.grid_y - 1) * sizes.patch_height + np.minimum(
         sizes.patch_height, problem.input_height - (sizes.grid_y - 1) * sizes.outputs_y
@@ -41,9 +40,7 @@ def closed_form(problem: TiledConv2d, sizes: Geometry) -> Counts:
     """
     names = ("block_x", "block_y", "tile_x", "tile_y", "row_length", "use_shmem")
     first, inverse = distinct_rows(*(getattr(sizes, name).astype(np.int64) for name in names))
-    kept = Geometry(**{field.name: getattr(sizes, field.name)[first] for field in fields(Geometry)})
-    counts = _closed_form(problem, kept)
-    return Counts(**{name: value if np.ndim(value) == 0 else value[inverse] for name, value in counts.items()})
+    return taken(_closed_form(problem, taken(sizes, first)), inverse)
 
 
 def _closed_form(problem: TiledConv2d, sizes: Geometry) -> Counts:

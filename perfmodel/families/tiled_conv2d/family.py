@@ -18,7 +18,7 @@ from ...work import Work
 from ..base import Batch, Check, Family, Product, Space
 from .counts import closed_form
 from .fill import round_trips
-from .geometry import Geometry, geometry
+from .geometry import Geometry, geometry, tiling
 from .problem import TiledConv2d, TiledConv2dConfiguration
 from .reference import convolve
 from .registers import estimate
@@ -98,7 +98,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
 
     def registers(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> NDArray[np.int32]:
         """Estimate of registers per thread, see ``registers``."""
-        return estimate(problem, geometry(problem, batch), gpu)
+        return estimate(problem, tiling(batch), gpu)
 
     def compile_request(
         self, problem: TiledConv2d, configuration: TiledConv2dConfiguration, gpu: Gpu

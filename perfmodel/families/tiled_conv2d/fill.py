@@ -72,7 +72,7 @@ def fill_totals(problem: TiledConv2d, sizes: Geometry) -> tuple[Floats, Floats, 
         (sizes.patch_height % sizes.block_y, inner_rows),
         (last_height % sizes.block_y, one),
     )
-    alignment = np.gcd(np.gcd(sizes.outputs_x, problem.input_width), 32)
+    alignment = np.gcd(sizes.outputs_x, np.gcd(problem.input_width, LINE_BYTES // _WORD_BYTES))
     cases = [
         ((sizes.block_x, rows, sizes.patch_width, valid_width, sizes.row_length, alignment), times * column_blocks)
         for valid_width, column_blocks in ((sizes.patch_width, sizes.grid_x - 1), (last_width, one))

@@ -15,13 +15,19 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Geometry:
-    """Sizes of n configurations, arrays of shape ``(n,)``: block, tile of outputs, patch of inputs, grid."""
+class Tiling:
+    """How n configurations share out the outputs, arrays of shape ``(n,)``: threads of a block, outputs of a thread."""
 
     block_x: Integers
     block_y: Integers
     tile_x: Integers
     tile_y: Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometry(Tiling):
+    """All sizes of n configurations, arrays of shape ``(n,)``: with the tiling, the patch of inputs and the grid."""
+
     use_shmem: NDArray[np.bool_]
     outputs_x: Integers
     outputs_y: Integers
@@ -40,29 +46,37 @@ def padded_row(block_x: Integers, patch_width: Integers, use_padding: NDArray[np
     >>> padded_row(np.array([16]), np.array([30]), np.array([True]))
     array([48])
     """
-    useful = use_padding & (block_x % SHARED_BANKS != 0) & ((patch_width - block_x) % SHARED_BANKS != 0)
-    columns = (SHARED_BANKS - (patch_width - block_x)) % SHARED_BANKS
-    return np.where(useful, patch_width + columns, patch_width)
+    beyond = (patch_width - block_x) % SHARED_BANKS
+    useful = use_padding & (block_x % SHARED_BANKS != 0) & (beyond != 0)
+    return np.where(useful, patch_width + (SHARED_BANKS - beyond), patch_width)
+
+
+def tiling(batch: Batch[TiledConv2dConfiguration]) -> Tiling:
+    """Threads of a block and outputs of a thread of every configuration of the batch."""
+    return Tiling(
+        block_x=batch["block_size_x"].astype(np.int64),
+        block_y=batch["block_size_y"].astype(np.int64),
+        tile_x=batch["tile_size_x"].astype(np.int64),
+        tile_y=batch["tile_size_y"].astype(np.int64),
+    )
 
 
 def geometry(problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration]) -> Geometry:
     """Sizes of every configuration of the batch."""
-    block_x, block_y, tile_x, tile_y = (
-        batch[name].astype(np.int64) for name in ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y")
-    )
-    outputs_x, outputs_y = block_x * tile_x, block_y * tile_y
+    of = tiling(batch)
+    outputs_x, outputs_y = of.block_x * of.tile_x, of.block_y * of.tile_y
     patch_width = outputs_x + problem.filter_width - 1
     return Geometry(
-        block_x=block_x,
-        block_y=block_y,
-        tile_x=tile_x,
-        tile_y=tile_y,
+        block_x=of.block_x,
+        block_y=of.block_y,
+        tile_x=of.tile_x,
+        tile_y=of.tile_y,
         use_shmem=batch["use_shmem"] == 1,
         outputs_x=outputs_x,
         outputs_y=outputs_y,
         patch_width=patch_width,
         patch_height=outputs_y + problem.filter_height - 1,
-        row_length=padded_row(block_x, patch_width, batch["use_padding"] == 1),
+        row_length=padded_row(of.block_x, patch_width, batch["use_padding"] == 1),
         grid_x=ceil_div(problem.image_width, outputs_x),
         grid_y=ceil_div(problem.image_height, outputs_y),
         guarded=(problem.image_width % outputs_x != 0) | (problem.image_height % outputs_y != 0),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...gpu import Gpu
-from .geometry import Geometry
+from .geometry import Tiling
 from .problem import TiledConv2d
 from .taps import distinct_offsets, keeps_row_loop
 
@@ -52,7 +52,7 @@ def full_occupancy_registers(gpu: Gpu) -> int:
     return gpu.registers_per_sm // (32 * gpu.max_warps_per_sm) // 8 * 8
 
 
-def _reordered(sizes: Geometry, shares_rows: NDArray[np.bool_], target: int) -> NDArray[np.int64]:
+def _reordered(sizes: Tiling, shares_rows: NDArray[np.bool_], target: int) -> NDArray[np.int64]:
     """Registers of unrolled code whose taps are used at once."""
     outputs = sizes.tile_x * sizes.tile_y
     plain = np.minimum(PLAIN_LIMIT, ADDRESSES + 5 + 5 * outputs)
@@ -61,7 +61,7 @@ def _reordered(sizes: Geometry, shares_rows: NDArray[np.bool_], target: int) -> 
     return np.asarray(np.maximum(wanted, outputs + BESIDE_ACCUMULATORS), np.int64)
 
 
-def estimate(problem: TiledConv2d, sizes: Geometry, gpu: Gpu) -> NDArray[np.int32]:
+def estimate(problem: TiledConv2d, sizes: Tiling, gpu: Gpu) -> NDArray[np.int32]:
     """Registers per thread of each configuration, at least 16 and at most 255."""
     outputs = sizes.tile_x * sizes.tile_y
     target = full_occupancy_registers(gpu)
@@ -83,7 +83,7 @@ def estimate(problem: TiledConv2d, sizes: Geometry, gpu: Gpu) -> NDArray[np.int3
     return np.clip(registers, 16, LIMIT).astype(np.int32)
 
 
-def _looped(sizes: Geometry, target: int, keeps_taps: bool) -> NDArray[np.int64]:
+def _looped(sizes: Tiling, target: int, keeps_taps: bool) -> NDArray[np.int64]:
     """Registers of code that keeps the filter-row loop: low blocks hold taps over, down to where nothing overlaps."""
     one_row = np.where(sizes.tile_x * sizes.tile_y < LONG_LOOP_OUTPUTS, LOOPED_ONE_ROW, LIMIT)
     low = np.where(sizes.block_y == 1, LIMIT if keeps_taps else one_row, LIMIT)

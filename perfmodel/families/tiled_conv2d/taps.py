@@ -6,7 +6,7 @@ import numpy as np
 
 from ...definitions import LINE_BYTES, SECTOR_BYTES
 from ..lanes import Floats, Integers, Warps, over_unique, over_warps, requests, segments_touched, wavefronts
-from .geometry import Geometry
+from .geometry import Geometry, Tiling
 from .problem import TiledConv2d
 
 _WORD_BYTES = 4
@@ -24,13 +24,13 @@ def distinct_offsets(block: Integers, tile: Integers, taps: int) -> Integers:
     return np.asarray((tile - 1) * np.minimum(block, taps) + taps, np.int64)
 
 
-def keeps_row_loop(problem: TiledConv2d, sizes: Geometry) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def keeps_row_loop(problem: TiledConv2d, sizes: Tiling) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Where the compiler is expected to keep the loop over filter rows, so that rows are loaded anew for each."""
     work = sizes.tile_x * sizes.tile_y * problem.filter_height * problem.filter_width
     return np.asarray(work >= FULL_UNROLL_LIMIT)
 
 
-def tap_loads(problem: TiledConv2d, sizes: Geometry) -> Integers:
+def tap_loads(problem: TiledConv2d, sizes: Tiling) -> Integers:
     """Loads of input taps by each thread: what has been loaded is kept in registers within the unrolled code.
 
     Without a shared patch and with tiles that do not divide the image it is a lower bound: the compiler does not always
@@ -87,7 +87,7 @@ def _store_block(block_x: Integers, rows: Integers, columns: Integers, alignment
 def store_totals(problem: TiledConv2d, sizes: Geometry) -> tuple[Floats, Floats]:
     """Global store requests and sectors of the whole launch; blocks at the edges store what lies inside the image."""
     requests_total, sectors_total = np.zeros(len(sizes.block_x)), np.zeros(len(sizes.block_x))
-    alignment = np.gcd(np.gcd(sizes.block_x, problem.image_width), 8)
+    alignment = np.gcd(sizes.block_x, np.gcd(problem.image_width, 8))
     for columns, across in _parts(problem.image_width, sizes.outputs_x, sizes.block_x, sizes.grid_x, sizes.tile_x):
         for rows, down in _parts(problem.image_height, sizes.outputs_y, sizes.block_y, sizes.grid_y, sizes.tile_y):
             each, sectors = over_unique(_store_block, sizes.block_x, rows, columns, alignment)
