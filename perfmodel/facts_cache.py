@@ -18,10 +18,10 @@ from .gpu import Gpu
 
 @functools.cache
 def counting_version() -> str:
-    """Hash of the code that counts, so that facts of an older simulator are never taken for those of this one."""
+    """Hash of the code that counts and its fitted shares: facts of an older simulator are never taken for those of this one."""
     digest = hashlib.sha256()
-    for module in ("copy_passes.py", "copy_sectors.py"):
-        digest.update(files("perfmodel").joinpath(module).read_bytes())
+    for name in ("copy_passes.py", "copy_sectors.py", "data/hierarchy.toml"):
+        digest.update(files("perfmodel").joinpath(name).read_bytes())
     for package in ("perfmodel.simulator", "perfmodel.compiler", "perfmodel.analysis"):
         for path in sorted(Path(str(files(package))).rglob("*.py")):
             digest.update(path.read_bytes())
