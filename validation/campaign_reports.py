@@ -51,7 +51,7 @@ def facts(
 ) -> None:
     """Say what the micro-benchmarks measured, beside the GPU's file; needs no GPU."""
     if output is not None:
-        require_writable("--output", output)
+        require_writable("--output", output, [records])
     known = conditions(gpu).gpu
     found = measured_facts(read_records(records))
     rows = [

@@ -65,7 +65,7 @@ def measure(
     problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
     require_writable("--records", records)
     if kernel_tuner_cache is not None:
-        require_writable("--kernel-tuner-cache", kernel_tuner_cache)
+        require_writable("--kernel-tuner-cache", kernel_tuner_cache, [records])
     device = require_device()
     under = conditions(device.gpu_id if gpu == "auto" else gpu)
     if under.gpu.architecture != device.architecture:

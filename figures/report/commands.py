@@ -80,14 +80,14 @@ def report(
     if measurements is None:
         _refuse({"--where": where, "--sample": sample, "--seed": seed}, "needs --measurements FILE")
         problem = source_problem(family_name, space, context.args)
-        require_writable("--output", output)
+        require_writable("--output", output, [calibration, space, measurements])
         page = _ranked(problem, under, depth, top or TOP, command)
     else:
         _refuse({"--space": space, "--top": top}, "belongs to a ranking, not to --measurements")
         if context.args:
             raise InputError(f"unexpected argument {context.args[0]!r}: the problems stand in {measurements}")
         rows = _rows(family_name, measurements, under, where, sample, seed or 0)
-        require_writable("--output", output)
+        require_writable("--output", output, [calibration, space, measurements])
         page = _validated(rows, under, depth, command)
     write_target("--output", output, html_text(page))
     if as_json:

@@ -58,9 +58,9 @@ def fit(
     chosen = [family(name) for name in family_name.split(",")]
     if residual is not None and len(gpu) != 1:
         raise InputError(f"--residual is learned on one GPU; {len(gpu)} times --gpu were given")
-    require_writable("--output", output)
+    require_writable("--output", output, [*measurements, residual])
     if residual is not None:
-        require_writable("--residual", residual)
+        require_writable("--residual", residual, measurements)
     pairs = read_pairs(chosen, gpu, measurements, where or [], sample, seed)
     data = runs_of(pairs, one_of(Fidelity, "--fidelity", fidelity))
     with progress_bar("fits", fits(data, held_out or ())) as advance:

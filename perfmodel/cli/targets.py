@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import InputError
 
 
-def require_writable(option: str, path: Path) -> None:
+def require_writable(option: str, path: Path, others: Iterable[Path | None] = ()) -> None:
     """That the file which an option names can be written later; its folder is made where it is missing.
 
+    Args:
+        option: its name, for messages.
+        path: the file.
+        others: what the same command reads or writes besides, which the file must not replace.
+
     Raises:
-        InputError: The path is a folder, or no file can be made there.
+        InputError: The path is a folder, one of the others, a file that nobody may write, or no file can be made there.
     """
     if path.is_dir():
         raise InputError(f"{option} {path}: is a folder; a file's name is needed")
+    if any(other is not None and path.resolve() == other.resolve() for other in others):
+        raise InputError(f"{option} {path}: is another file of this command, which it would replace; give another name")
+    if path.is_file() and not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        raise InputError(f"{option} {path}: is read-only; give another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

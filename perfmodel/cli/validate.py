@@ -84,7 +84,7 @@ def validate(
         if max_mape is not None or min_tau is not None:
             require_bounded(study or [])
         if report is not None:
-            require_writable("--report", report)
+            require_writable("--report", report, measurements)
         pairs = read_pairs([chosen], gpu, measurements, [where] if where else [], sample, seed, l2)
         found = studies_of(chosen, pairs, depth, study or [], residual_runs, where, seed)
         if report is not None:

@@ -161,3 +161,21 @@ def test_where_nothing_can_be_written_is_said_before_the_work(
         line = refused(capsys, command, *rows, *given, str(place))
         assert f"{options[-1]} {place}: {reason}" in line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_never_replaces_what_is_read_or_read_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever runs the program: a privileged user may write what is marked read-only."""
+    rows, kept = tmp_path / "rows.csv", tmp_path / "kept.toml"
+    rows.write_text(HEADER + ROW)
+    kept.write_text("kept")
+    kept.chmod(0o444)
+    fit = ("fit", "tiled_conv2d", "--gpu", "rtx-3090", "--measurements", str(rows))
+    study = ("validate", *fit[1:], "--study", "ablation")
+    same = str(tmp_path / "." / "rows.csv")
+    assert "--output" in refused(capsys, *fit, "--output", same)
+    assert "--residual" in refused(capsys, *fit, "--output", str(tmp_path / "new.toml"), "--residual", same)
+    assert "another file" in refused(capsys, *fit, "--output", "a.toml", "--residual", "a.toml")
+    assert "--report" in refused(capsys, *study, "--report", same)
+    assert "read-only" in refused(capsys, *fit, "--output", str(kept))
+    assert rows.read_text() == HEADER + ROW
+    assert kept.read_text() == "kept"
