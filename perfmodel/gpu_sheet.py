@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ FIELD_TYPES: Mapping[str, Any] = MappingProxyType(
 """The fields that a GPU file gives as ``{ value = …, source = "…" }``, with their types."""
 
 _HEAD_KEYS = ("base", "name", "device_names")
+_LARGEST = 2**62
+"""More than any fact of a GPU; sums and products of them stay within 64 bits or are floating-point."""
 _MAY_BE_ZERO = frozenset(
     {
         "barriers_per_sm",
@@ -126,7 +127,7 @@ def _toml(path: Traversable, origin: str) -> dict[str, Any]:
         raise InputError(f"{origin}: there is no such file") from None
     except OSError as error:
         raise InputError(f"{origin}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # damaged; an integer too long; nested too deep
         raise InputError(f"{origin}: is not TOML: {error}") from error
 
 
@@ -159,7 +160,7 @@ def _is_kind(value: object, kind: Any) -> bool:
 
 def _is_in_range(value: Any, key: str) -> bool:
     numbers = value if isinstance(value, list) else [] if isinstance(value, str) else [value]
-    return all(math.isfinite(number) and (number > 0 or (number == 0 and key in _MAY_BE_ZERO)) for number in numbers)
+    return all(number <= _LARGEST and (number > 0 or (number == 0 and key in _MAY_BE_ZERO)) for number in numbers)
 
 
 def _converted(value: Any, kind: Any) -> Any:

@@ -164,7 +164,7 @@ def read_residual(path: Path) -> Residual:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a residual: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise InputError(f"{path}: not a residual that this version can read (schema {SCHEMA!r}); learn it again")

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,8 +218,9 @@ def _drawn(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generato
 def _from_file(spec: BufferSpec, names: Mapping[str, Value]) -> NDArray[Any]:
     assert spec.fill.path is not None
     try:
-        array = np.load(spec.fill.path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with spec.fill.path.open("rb") as stream:
+            array = np.load(stream, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError, BadZipFile, TokenError) as error:
         raise InputError(f"argument {spec.text!r}: {spec.fill.path} cannot be read: {error}") from error
     if not isinstance(array, np.ndarray) or array.dtype != spec.element.dtype:
         found = array.dtype if isinstance(array, np.ndarray) else "no single array"

@@ -44,11 +44,17 @@ def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier result, as ``perfmodel analyze --json`` prints it; ``InputError`` names file and key where it is none."""
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"baseline {path}: {error}") from error
     for name in (*_SAME, "counts", "resources", "time"):
         if not isinstance(found, dict) or name not in found:
             raise InputError(f"baseline {path} has no {name!r}; it must be an output of perfmodel analyze --json")
+    for name in ("counts", "resources", "time"):
+        if not isinstance(found[name], dict):
+            raise InputError(f"baseline {path}: {name} is {found[name]!r} and no table of numbers")
+    if "predicted_us" not in found["time"]:
+        raise InputError(f"baseline {path} has no 'predicted_us' in 'time'")
+    _quantities(found)
     return found
 
 

@@ -44,6 +44,8 @@ class Expression:
             raise InputError(f"expression {self.text!r} divides by zero") from None
         except (TypeError, OverflowError) as error:
             raise InputError(f"expression {self.text!r}: {error}") from None
+        except RecursionError:
+            raise InputError(f"expression {self.text[:40]!r}… is nested too deeply") from None
 
     def integer(self, names: Mapping[str, Value]) -> int:
         """The value where it must be an integer."""

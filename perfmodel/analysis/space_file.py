@@ -74,7 +74,7 @@ def parse_space(text: str, origin: str, folder: Path) -> SpaceFile:
     """
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # damaged; an integer too long; nested too deep
         raise InputError(f"space {origin}: {error}") from error
     try:
         return _space(document, folder)

@@ -99,11 +99,11 @@ def analyze(
         effort=Effort(all_blocks=all_blocks, seed=seed, budget=budget),
     )
     result = found.to_json()
+    worse = () if earlier is None else regressions(earlier, result, tolerance)
     if as_json:
         print_json(result)
     else:
         _print(found)
-    worse = () if earlier is None else regressions(earlier, result, tolerance)
     for text in (*(fault.text for fault in found.faults), *(regression.text for regression in worse)):
         note(text)
     if found.faults or worse:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import itertools
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points, version
@@ -69,7 +72,10 @@ def run(arguments: list[str] | None = None) -> int:
     """Run the program and return its exit status."""
     with interrupts_noted() as noted:
         try:
+            _accept_any_character()
             status = build_app()(args=arguments, prog_name="perfmodel", standalone_mode=False)
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except (KeyboardInterrupt, typer.Abort):
             status = INTERRUPTED_STATUS
         except Exception as error:
@@ -87,7 +93,17 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
     if isinstance(error, BrokenPipeError):
         sys.stderr.close()
         return 0
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere, too
+        return _fail(f"standard output: {error.strerror}")
     raise error
+
+
+def _accept_any_character() -> None:
+    """Have a terminal that lacks a character show another one in its place."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _usage_text(error: BaseException, arguments: Sequence[str]) -> str:

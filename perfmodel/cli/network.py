@@ -67,7 +67,7 @@ def _load(name: str, batch: int | None, input_shape: str | None) -> Any:
         if input_shape is None:
             raise InputError(f"{name}: a PyTorch module needs --input-shape N,C,H,W")
         sizes = input_shape.split(",")
-        if not all(size.strip().isdigit() for size in sizes):
+        if not all(size.strip().isdecimal() for size in sizes):
             raise InputError(f"--input-shape {input_shape!r} must be positive integers such as 1,3,224,224")
         shape = [int(size) for size in sizes]
         if batch not in (None, shape[0]):

@@ -21,18 +21,31 @@ def require_writable(option: str, path: Path, others: Iterable[Path | None] = ()
     Raises:
         InputError: The path is a folder, one of the others, a file that nobody may write, or no file can be made there.
     """
-    if path.is_dir():
-        raise InputError(f"{option} {path}: is a folder; a file's name is needed")
-    if any(other is not None and path.resolve() == other.resolve() for other in others):
-        raise InputError(f"{option} {path}: is another file of this command, which it would replace; give another name")
-    if path.is_file() and not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-        raise InputError(f"{option} {path}: is read-only; give another name")
     try:
+        _require_free(option, path)
         path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{option} {path}: {path.parent} is no folder") from None
     except OSError as error:
         raise InputError(f"{option} {path}: {error.strerror or error}") from error
+    if any(other is not None and path.resolve() == other.resolve() for other in others):
+        raise InputError(f"{option} {path}: is another file of this command, which it would replace; give another name")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{option} {path}: the folder {path.parent} is not writable")
+
+
+def _require_free(option: str, path: Path) -> None:
+    """That nothing stands there, or a file that may be replaced; raises ``OSError`` where the name is too long, say."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{option} {path}: is a folder; a file's name is needed")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{option} {path}: is no regular file; give another name")
+    if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        raise InputError(f"{option} {path}: is read-only; give another name")
 
 
 def write_target(option: str, path: Path, text: str) -> None:

@@ -155,6 +155,8 @@ def _recount(chosen: Any, rows: Any, gpu: Any) -> None:
 
     with progress_bar("recounted", len(rows)) as advance:
         found = recount_store(chosen, rows, gpu, advance)
+    if not found.compared:
+        raise InputError(f"--recount: the counts store has none of these {len(rows)} rows for {gpu.id}")
     note(f"recounted {found.compared} stored configurations: {len(found.differences)} differ")
     for text in found.differences:
         note(text)

@@ -15,6 +15,7 @@ from .layer import Layer
 
 Shape = tuple[int, ...]
 
+_PAD_MODES = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 _WITHOUT_WORK = {
     *("Constant", "ConstantOfShape", "Dropout", "Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"),
 }
@@ -153,6 +154,13 @@ def _convolution_layer(name: str, node: Any, given: Shape, weights: Shape) -> La
         reason = f"weights {'x'.join(map(str, weights))} do not fit an input of {given[1]} channels"
         return Layer(name=name, operation="Conv", uncovered=reason)
     kernel = tuple(attributes.get("kernel_shape", weights[2:]))
+    mode = attributes.get("auto_pad", b"NOTSET").decode()
+    if kernel != tuple(weights[2:]):
+        shape = "x".join(map(str, kernel))
+        reason = f"kernel_shape {shape} is not that of the weights, {'x'.join(map(str, weights[2:]))}"
+        return Layer(name=name, operation="Conv", uncovered=reason)
+    if mode not in _PAD_MODES:
+        return Layer(name=name, operation="Conv", uncovered=f"auto_pad {mode!r} is none of {', '.join(_PAD_MODES)}")
     stride = tuple(attributes.get("strides", (1,) * rank))
     dilation = tuple(attributes.get("dilations", (1,) * rank))
     groups = int(attributes.get("group", 1))

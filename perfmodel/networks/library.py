@@ -64,7 +64,7 @@ def _read(path: Path) -> str:
 def _parse(name: str, origin: str, text: str, batch: int) -> Network:
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # damaged; an integer too long; nested too deep
         raise InputError(f"network file {origin} is not TOML: {error}") from error
     _require_keys(origin, content, required={"title", "layer"}, accepted=_FILE_KEYS)
     if not isinstance(content["layer"], list):

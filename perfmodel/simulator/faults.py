@@ -62,3 +62,7 @@ class FaultError(SimulationError):
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.text)
         self.fault = fault
+
+    def __reduce__(self) -> tuple[type[FaultError], tuple[Fault]]:
+        """Made anew from the fault where a worker sends it; an exception is made from its text otherwise."""
+        return FaultError, (self.fault,)

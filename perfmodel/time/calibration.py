@@ -143,7 +143,7 @@ def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
     """
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # damaged; an integer too long; nested too deep
         raise InputError(f"{origin}: {error}") from error
     unknown = set(document) - _TABLES
     if unknown:

@@ -103,7 +103,9 @@ def row_alignments(problem: Ssim, design: Design, halo: int) -> Integers:
     rows = np.arange(problem.height, dtype=np.int64) * (problem.width % LINE_FLOATS) % LINE_FLOATS
     in_plane = np.bincount(rows, weights=times, minlength=LINE_FLOATS).astype(np.int64)
     step = problem.height * problem.width % LINE_FLOATS
-    planes = np.bincount(np.arange(problem.planes, dtype=np.int64) * step % LINE_FLOATS, minlength=LINE_FLOATS)
+    rounds, rest = divmod(problem.planes, LINE_FLOATS)  # alignments repeat after as many planes as a line has floats
+    begins = np.arange(LINE_FLOATS) * step % LINE_FLOATS
+    planes = np.bincount(begins, minlength=LINE_FLOATS) * rounds + np.bincount(begins[:rest], minlength=LINE_FLOATS)
     shift = (np.arange(LINE_FLOATS)[:, None] - np.arange(LINE_FLOATS)) % LINE_FLOATS
     total: Integers = (in_plane[shift] * planes).sum(axis=1)
     return total

@@ -121,3 +121,16 @@ def test_a_size_that_cannot_be_is_refused(text: str) -> None:
 def test_a_scalar_that_does_not_fit_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         scalar(text)
+
+
+@pytest.mark.parametrize("name", ["cut.npz", "huge.npy"])
+def test_a_damaged_array_file_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name == "cut.npz":
+        np.savez(path, a=np.zeros(4, np.float32))
+        path.write_bytes(path.read_bytes()[:60])
+    else:
+        np.save(path, np.zeros(4, np.float32))
+        path.write_bytes(path.read_bytes().replace(b"(4,), }" + b" " * 15, b"(444444444444444444,), }"[:22]))
+    with pytest.raises(InputError, match="cannot be read"):
+        buffer_contents(parse_argument(f"f32[4]=@{path}"), np.random.default_rng(0), {})

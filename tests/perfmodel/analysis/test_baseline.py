@@ -63,3 +63,19 @@ def test_a_count_that_is_no_number_is_named(tmp_path: Path) -> None:
     path.write_text(json.dumps(changed("counts", "barriers", "many")))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="barriers='many'"):
         regressions(read_baseline(path), BASE, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[" * 100_000, "baseline"),
+        (json.dumps(BASE | {"counts": 3}), "counts is 3"),
+        (json.dumps(BASE | {"time": {}}), "predicted_us"),
+        (json.dumps(BASE | {"counts": {"barriers": "many"}}), "barriers='many'"),
+    ],
+)
+def test_a_damaged_baseline_is_refused_before_anything_is_analysed(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "before.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=named):
+        read_baseline(path)

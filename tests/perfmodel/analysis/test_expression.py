@@ -101,3 +101,9 @@ def test_operators_are_those_of_integers(left: int, right: int, operator: str) -
         "!=": int(left != right),
     }[operator]
     assert parse_expression(f"X {operator} Y").value({"X": left, "Y": right}) == expected
+
+
+@pytest.mark.parametrize("text", ["+".join(["1"] * 450), "-" * 900 + "1"])
+def test_an_expression_nested_too_deeply_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"nested too deeply|is no expression"):
+        parse_expression(text).integer({})

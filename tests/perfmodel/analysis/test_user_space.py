@@ -168,3 +168,18 @@ def test_a_changed_space_is_read_again(tmp_path: Path) -> None:
     second = problem_of(tmp_path, SMALL, SMALL_SPACE.replace("[16, 64]", "[16, 32, 64]")).family
     assert first is not second
     assert user_family(str(tmp_path / "own.cu"), str(tmp_path / "own.toml")) is second
+
+
+def test_a_configuration_that_does_wrong_is_left_out_and_noted(tmp_path: Path) -> None:
+    """Several at once, so that workers execute them and send the fault."""
+    source = "__global__ void k(float *x) { x[threadIdx.x + FAR * 100000] = 1.0f; if (FAR == 2) __trap(); }\n"
+    space = """
+    kernel = "k"
+    grid = 1
+    block = "BLOCK"
+    arguments = ["f32[64]"]
+    tune = { FAR = [0, 1], BLOCK = [32, 64] }
+    """
+    found = ranked(problem_of(tmp_path, source, space))
+    assert [plain(one.configuration)["FAR"] for one in found.top] == [0, 0]
+    assert len([note for note in found.notes if "out-of-bounds access" in note]) == 2

@@ -179,3 +179,69 @@ def test_an_output_never_replaces_what_is_read_or_read_only(tmp_path: Path, caps
     assert "read-only" in refused(capsys, *fit, "--output", str(kept))
     assert rows.read_text() == HEADER + ROW
     assert kept.read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ('tile_size_x.values.tofile("written")', "has a Call"),
+        ("tile_size_x.iloc[99]", "has a Subscript"),
+        ("(((", "is no expression"),
+        ("tile_size_x in [1,2", "is no expression"),
+        ("-" * 3000 + "tile_size_x > 1", "is no expression"),
+        ("1 if tile_size_x else 2", "has a IfExp"),
+        ("colour > 1", "'colour' is not defined"),
+    ],
+)
+def test_rows_are_chosen_by_columns_alone(
+    query: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text(HEADER + ROW)
+    monkeypatch.chdir(tmp_path)
+    command = ("validate", "tiled_conv2d", "--gpu", "rtx-3090", "--measurements", str(rows), "--where", query)
+    assert named in refused(capsys, *command)
+    assert list(tmp_path.iterdir()) == [rows]
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 5000, "x = " + "9" * 5000])
+def test_toml_that_no_reader_takes_is_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "file.toml"
+    path.write_text(text)
+    source = tmp_path / "own.cu"
+    source.write_text("__global__ void k(float *x) { x[0] = 1.0f; }")
+    for command in (
+        ("gpus", str(path)),
+        ("rank", "tiled_conv2d", "--gpu", "h200", "--calibration", str(path)),
+        ("rank", str(source), "--gpu", "h200", "--space", str(path)),
+        ("network", str(path), "--gpu", "h200"),
+    ):
+        assert str(path) in refused(capsys, *command)
+
+
+def test_an_output_must_be_a_regular_file_with_a_possible_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit = ("fit", "tiled_conv2d", "--gpu", "rtx-3090", "--measurements", "none.csv", "--output")
+    assert "is no regular file" in refused(capsys, *fit, "/dev/null")
+    assert "too long" in refused(capsys, *fit, str(tmp_path / ("x" * 300)))
+
+
+def test_a_full_standard_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        found = subprocess.run(
+            [sys.executable, "-m", "perfmodel", "families", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert found.returncode == 2
+    assert found.stderr == "perfmodel: error: standard output: No space left on device\n"
+
+
+def test_a_terminal_without_a_character_shows_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    found = subprocess.run([sys.executable, "-m", "perfmodel", "gpus", "h200"], capture_output=True, check=False)
+    assert found.returncode == 0
+    assert found.stderr == b""

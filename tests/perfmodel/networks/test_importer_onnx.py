@@ -89,6 +89,8 @@ def test_a_residual_block_becomes_a_graph(residual: Path) -> None:
         ({"auto_pad": "SAME_UPPER"}, 4, "padding 1 before and 2 after: must be equal"),
         ({"auto_pad": "SAME_LOWER"}, 4, "padding 2 before and 1 after: must be equal"),
         ({"pads": [0, 2]}, 3, "padding 0 before and 2 after: must be equal"),
+        ({"auto_pad": "SAME"}, 3, "auto_pad 'SAME' is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER"),
+        ({"kernel_shape": [5]}, 3, "kernel_shape 5 is not that of the weights, 3"),
     ],
 )
 def test_what_no_family_covers_is_named(
