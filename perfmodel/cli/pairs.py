@@ -27,12 +27,17 @@ FilesOption = Annotated[
     typer.Option("--measurements", metavar="FILE", help="CSV, Kernel Tuner cache or own records; once for each --gpu."),
 ]
 WhereOption = Annotated[
-    str | None, typer.Option("--where", metavar="EXPR", help="Rows to take: a pandas query on the columns.")
+    str | None,
+    typer.Option(
+        "--where", metavar="EXPR", help="Rows to take: comparisons and arithmetic of columns, as pandas queries."
+    ),
 ]
 WheresOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--where", metavar="EXPR", help="Rows to take: a pandas query on the columns; once, or for each --gpu (or '')."
+        "--where",
+        metavar="EXPR",
+        help="Rows to take: comparisons and arithmetic of columns, as pandas queries; once, or for each --gpu (or '').",
     ),
 ]
 
