@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -179,7 +180,22 @@ def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[s
     dtype = spec.element.dtype
     if count < 1 or count * dtype.itemsize > MAX_BUFFER_BYTES:
         raise InputError(f"argument {spec.text!r}: {count} elements; at least 1 and at most 4 GiB are accepted")
+    _require_held(spec, dtype)
     return _filled(spec.fill, dtype, count, rng)
+
+
+def _require_held(spec: BufferSpec, dtype: np.dtype[Any]) -> None:
+    """That a floating-point type holds the values between which, or of which, a buffer is filled."""
+    if dtype.kind != "f" or spec.fill.kind not in (FillKind.CONSTANT, FillKind.BOUNDED):
+        return
+    largest = float(np.finfo(dtype).max)
+    for value in (spec.fill.low, spec.fill.high):
+        if math.isfinite(value) and abs(value) > largest:
+            raise InputError(
+                f"argument {spec.text!r}: {value:g} is beyond {largest:g}, the largest {spec.element.value}"
+            )
+        if spec.fill.kind is FillKind.BOUNDED and not math.isfinite(value):
+            raise InputError(f"argument {spec.text!r}: a range has finite ends, not {value:g}")
 
 
 def _filled(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:

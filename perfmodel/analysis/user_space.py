@@ -160,10 +160,11 @@ class UserFamily(Family[UserProblem, Any]):
     def launch(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> Launch:
         """Grid, block and dynamic shared bytes by the expressions; static shared memory is the compiler's to say."""
         sizes = np.array([one.sizes for one in self._each(batch)], np.int64).T
+        grid = np.maximum(sizes[:3], 1)  # what has no blocks is rejected by `checks`
         return Launch(
-            grid_x=sizes[0],
-            grid_y=sizes[1],
-            grid_z=sizes[2],
+            grid_x=grid[0],
+            grid_y=grid[1],
+            grid_z=grid[2],
             block_x=sizes[3],
             block_y=sizes[4],
             block_z=sizes[5],

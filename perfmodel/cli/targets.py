@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import stat
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,14 +24,14 @@ def require_writable(option: str, path: Path, others: Iterable[Path | None] = ()
     try:
         _require_free(option, path)
         path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
     except FileExistsError:
         raise InputError(f"{option} {path}: {path.parent} is no folder") from None
     except OSError as error:
         raise InputError(f"{option} {path}: {error.strerror or error}") from error
     if any(other is not None and path.resolve() == other.resolve() for other in others):
         raise InputError(f"{option} {path}: is another file of this command, which it would replace; give another name")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"{option} {path}: the folder {path.parent} is not writable")
 
 
 def _require_free(option: str, path: Path) -> None:

@@ -134,3 +134,22 @@ def test_a_damaged_array_file_is_refused(name: str, tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes().replace(b"(4,), }" + b" " * 15, b"(444444444444444444,), }"[:22]))
     with pytest.raises(InputError, match="cannot be read"):
         buffer_contents(parse_argument(f"f32[4]=@{path}"), np.random.default_rng(0), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("f32[4]=1e300", "largest f32"),
+        ("f16[4]=-70000", "largest f16"),
+        ("f32[4]=-1e300..1e300", "largest f32"),
+        ("f32[4]=nan..1", "finite ends"),
+        ("f32[4]=0..inf", "finite ends"),
+    ],
+)
+def test_values_that_a_type_does_not_hold_are_refused(text: str, named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        contents(text)
+
+
+def test_a_negative_zero_keeps_its_sign() -> None:
+    assert np.signbit(contents("f32[4]=-0.0")).all()

@@ -183,3 +183,10 @@ def test_a_configuration_that_does_wrong_is_left_out_and_noted(tmp_path: Path) -
     found = ranked(problem_of(tmp_path, source, space))
     assert [plain(one.configuration)["FAR"] for one in found.top] == [0, 0]
     assert len([note for note in found.notes if "out-of-bounds access" in note]) == 2
+
+
+def test_a_grid_without_blocks_is_rejected(tmp_path: Path) -> None:
+    """Warnings are errors here: no time is worked out of no blocks."""
+    found = ranked(problem_of(tmp_path, SMALL, SMALL_SPACE.replace("GRID = [16, 64]", "GRID = [-1, 0, 16]")))
+    assert found.rejected == {"grid x": found.candidates * 2 // 3}
+    assert {plain(one.configuration)["GRID"] for one in found.top} == {16}
