@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .errors import InputError
 from .gpu import Gpu, IntegerPorts
+from .toml_text import parse_toml
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -122,13 +122,14 @@ def nearest(word: str, accepted: Iterable[str]) -> str:
 
 def _toml(path: Traversable, origin: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"{origin}: there is no such file") from None
     except OSError as error:
         raise InputError(f"{origin}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # damaged; an integer too long; nested too deep
+    except UnicodeDecodeError as error:
         raise InputError(f"{origin}: is not TOML: {error}") from error
+    return parse_toml(text, f"{origin}: is not TOML")
 
 
 def _fact(origin: str, key: str, entry: object) -> Fact:

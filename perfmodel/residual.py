@@ -23,7 +23,7 @@ from .errors import InputError
 from .gpu import Gpu
 from .launch_features import FEATURE_NAMES, Floats, Launches, features
 from .prediction import Corrected, Fidelity
-from .records.files import write_text
+from .records.files import parse_json, read_text, write_text
 from .records.schema import L2State
 from .time.coefficients import COEFFICIENT_NAMES, Coefficients
 
@@ -163,9 +163,9 @@ def read_residual(path: Path) -> Residual:
         InputError: The file cannot be read, is damaged, or was written by another version.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not a residual: {' '.join(str(error).split())}") from error
+        content = parse_json(path, read_text(path))
+    except InputError as error:
+        raise InputError(f"not a residual: {error}") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise InputError(f"{path}: not a residual that this version can read (schema {SCHEMA!r}); learn it again")
     if content.get("features") != list(FEATURE_NAMES):

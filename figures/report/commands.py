@@ -77,17 +77,16 @@ def report(
     depth = one_of(Fidelity, "--fidelity", fidelity)
     under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
     command = _command_line(context)
+    require_writable("--output", output, [calibration, space, measurements])
     if measurements is None:
         _refuse({"--where": where, "--sample": sample, "--seed": seed}, "needs --measurements FILE")
         problem = source_problem(family_name, space, context.args)
-        require_writable("--output", output, [calibration, space, measurements])
         page = _ranked(problem, under, depth, top or TOP, command)
     else:
         _refuse({"--space": space, "--top": top}, "belongs to a ranking, not to --measurements")
         if context.args:
             raise InputError(f"unexpected argument {context.args[0]!r}: the problems stand in {measurements}")
         rows = _rows(family_name, measurements, under, where, sample, seed or 0)
-        require_writable("--output", output, [calibration, space, measurements])
         page = _validated(rows, under, depth, command)
     write_target("--output", output, html_text(page))
     if as_json:

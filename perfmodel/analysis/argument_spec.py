@@ -144,6 +144,8 @@ def _fill(text: str, element: ElementType, rest: str | None) -> Fill:
     if not ranged:
         return Fill(kind=FillKind.CONSTANT, low=first)
     last = _number(text, element, high)
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise InputError(f"argument {text!r}: a range has finite ends, not {low}..{high}")
     if last < first:
         raise InputError(f"argument {text!r}: the bounds {low}..{high} are in the wrong order")
     return Fill(kind=FillKind.BOUNDED, low=first, high=last)
@@ -165,6 +167,8 @@ def _require_fits(text: str, element: ElementType, value: float) -> None:
         limits = np.iinfo(element.dtype)
         if not limits.min <= value <= limits.max:
             raise InputError(f"argument {text!r}: {value:.0f} does not fit {element.value}")
+    elif math.isfinite(value) and abs(value) > (largest := float(np.finfo(element.dtype).max)):
+        raise InputError(f"argument {text!r}: {value:g} is beyond {largest:g}, the largest {element.value}")
 
 
 def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[str, Value]) -> NDArray[Any]:
@@ -180,22 +184,7 @@ def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[s
     dtype = spec.element.dtype
     if count < 1 or count * dtype.itemsize > MAX_BUFFER_BYTES:
         raise InputError(f"argument {spec.text!r}: {count} elements; at least 1 and at most 4 GiB are accepted")
-    _require_held(spec, dtype)
     return _filled(spec.fill, dtype, count, rng)
-
-
-def _require_held(spec: BufferSpec, dtype: np.dtype[Any]) -> None:
-    """That a floating-point type holds the values between which, or of which, a buffer is filled."""
-    if dtype.kind != "f" or spec.fill.kind not in (FillKind.CONSTANT, FillKind.BOUNDED):
-        return
-    largest = float(np.finfo(dtype).max)
-    for value in (spec.fill.low, spec.fill.high):
-        if math.isfinite(value) and abs(value) > largest:
-            raise InputError(
-                f"argument {spec.text!r}: {value:g} is beyond {largest:g}, the largest {spec.element.value}"
-            )
-        if spec.fill.kind is FillKind.BOUNDED and not math.isfinite(value):
-            raise InputError(f"argument {spec.text!r}: a range has finite ends, not {value:g}")
 
 
 def _filled(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..records.files import parse_json, read_text
 
 _COMPARED_RESOURCES = (
     "registers_per_thread",
@@ -43,9 +43,9 @@ class Regression:
 def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier result, as ``perfmodel analyze --json`` prints it; ``InputError`` names file and key where it is none."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"baseline {path}: {error}") from error
+        found: dict[str, Any] = parse_json(path, read_text(path))
+    except InputError as error:
+        raise InputError(f"baseline {error}") from error
     for name in (*_SAME, "counts", "resources", "time"):
         if not isinstance(found, dict) or name not in found:
             raise InputError(f"baseline {path} has no {name!r}; it must be an output of perfmodel analyze --json")

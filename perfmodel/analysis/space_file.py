@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..toml_text import parse_toml
 from .argument_spec import ArgumentSpec, parse_argument
 from .expression import Expression, Value, parse_expression
 
@@ -72,10 +72,7 @@ def parse_space(text: str, origin: str, folder: Path) -> SpaceFile:
     >>> space.grid[0].integer(space.names({"B": 64}))
     16
     """
-    try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # damaged; an integer too long; nested too deep
-        raise InputError(f"space {origin}: {error}") from error
+    document = parse_toml(text, f"space {origin}")
     try:
         return _space(document, folder)
     except InputError as error:

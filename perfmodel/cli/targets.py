@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,8 +20,10 @@ def require_writable(option: str, path: Path, others: Iterable[Path | None] = ()
     Raises:
         InputError: The path is a folder, one of the others, a file that nobody may write, or no file can be made there.
     """
+    from ..records.files import require_replaceable
+
     try:
-        _require_free(option, path)
+        require_replaceable(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass
@@ -32,20 +33,6 @@ def require_writable(option: str, path: Path, others: Iterable[Path | None] = ()
         raise InputError(f"{option} {path}: {error.strerror or error}") from error
     if any(other is not None and path.resolve() == other.resolve() for other in others):
         raise InputError(f"{option} {path}: is another file of this command, which it would replace; give another name")
-
-
-def _require_free(option: str, path: Path) -> None:
-    """That nothing stands there, or a file that may be replaced; raises ``OSError`` where the name is too long, say."""
-    try:
-        mode = path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    if stat.S_ISDIR(mode):
-        raise InputError(f"{option} {path}: is a folder; a file's name is needed")
-    if not stat.S_ISREG(mode):
-        raise InputError(f"{option} {path}: is no regular file; give another name")
-    if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-        raise InputError(f"{option} {path}: is read-only; give another name")
 
 
 def write_target(option: str, path: Path, text: str) -> None:

@@ -150,17 +150,10 @@ def _convolution_layer(name: str, node: Any, given: Shape, weights: Shape) -> La
     attributes = _attributes(node)
     rank = len(given) - 2
     transposed = node.op_type == "ConvTranspose"
-    if not transposed and weights[1] * int(attributes.get("group", 1)) != given[1]:
-        reason = f"weights {'x'.join(map(str, weights))} do not fit an input of {given[1]} channels"
-        return Layer(name=name, operation="Conv", uncovered=reason)
-    kernel = tuple(attributes.get("kernel_shape", weights[2:]))
-    mode = attributes.get("auto_pad", b"NOTSET").decode()
-    if kernel != tuple(weights[2:]):
-        shape = "x".join(map(str, kernel))
-        reason = f"kernel_shape {shape} is not that of the weights, {'x'.join(map(str, weights[2:]))}"
-        return Layer(name=name, operation="Conv", uncovered=reason)
-    if mode not in _PAD_MODES:
-        return Layer(name=name, operation="Conv", uncovered=f"auto_pad {mode!r} is none of {', '.join(_PAD_MODES)}")
+    contradiction = _contradiction(attributes, given, weights, transposed)
+    if contradiction is not None:
+        return Layer(name=name, operation="Conv", uncovered=contradiction)
+    kernel = tuple(weights[2:])
     stride = tuple(attributes.get("strides", (1,) * rank))
     dilation = tuple(attributes.get("dilations", (1,) * rank))
     groups = int(attributes.get("group", 1))
@@ -181,12 +174,28 @@ def _convolution_layer(name: str, node: Any, given: Shape, weights: Shape) -> La
     return covered_layer(name, convolution)
 
 
+def _contradiction(attributes: Mapping[str, Any], given: Shape, weights: Shape, transposed: bool) -> str | None:
+    """What of a convolution's attributes, input and weights cannot be together; None where all can."""
+    if not transposed and weights[1] * int(attributes.get("group", 1)) != given[1]:
+        return f"weights {'x'.join(map(str, weights))} do not fit an input of {given[1]} channels"
+    kernel = tuple(attributes.get("kernel_shape", weights[2:]))
+    if kernel != tuple(weights[2:]):
+        shape, own = ("x".join(map(str, sizes)) for sizes in (kernel, weights[2:]))
+        return f"kernel_shape {shape} is not that of the weights, {own}"
+    mode = _pad_mode(attributes)
+    return None if mode in _PAD_MODES else f"auto_pad {mode!r} is none of {', '.join(_PAD_MODES)}"
+
+
+def _pad_mode(attributes: Mapping[str, Any]) -> str:
+    return str(attributes.get("auto_pad", b"NOTSET").decode())
+
+
 def _padding(
     attributes: Mapping[str, Any], spatial: Shape, kernel: Shape, stride: Shape, dilation: Shape
 ) -> tuple[Shape, Shape]:
     """Zeros before and after each axis, as the operator's ``auto_pad`` or ``pads`` say (ONNX operator ``Conv``)."""
     rank = len(spatial)
-    mode = attributes.get("auto_pad", b"NOTSET").decode()
+    mode = _pad_mode(attributes)
     if mode in ("NOTSET", "VALID"):
         pads = tuple(attributes.get("pads", (0,) * (2 * rank))) if mode == "NOTSET" else (0,) * (2 * rank)
         return pads[:rank], pads[rank:]

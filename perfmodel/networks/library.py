@@ -7,7 +7,6 @@ it takes (left out: the layer before it; ``[]``: none); ``family`` with ``proble
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib import resources
@@ -16,6 +15,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..families.registry import family
+from ..toml_text import parse_toml
 from .covering import describe
 from .graph import Network, assemble
 from .layer import Layer
@@ -62,10 +62,7 @@ def _read(path: Path) -> str:
 
 
 def _parse(name: str, origin: str, text: str, batch: int) -> Network:
-    try:
-        content = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # damaged; an integer too long; nested too deep
-        raise InputError(f"network file {origin} is not TOML: {error}") from error
+    content = parse_toml(text, f"network file {origin} is not TOML")
     _require_keys(origin, content, required={"title", "layer"}, accepted=_FILE_KEYS)
     if not isinstance(content["layer"], list):
         raise InputError(f"network file {origin}: layer must be an array of tables, [[layer]]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -37,11 +38,31 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path}: byte {error.start}: not UTF-8 text") from error
 
 
+def require_replaceable(path: Path) -> None:
+    """That nothing stands at the path, or a file that may be replaced, whoever asks: a privileged user may write anything.
+
+    Raises:
+        OSError: A folder stands there, a device, or a file that nobody may write; or no file can have this name.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "is a folder; a file's name is needed", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is no regular file; give another name", str(path))
+    if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(errno.EACCES, "is read-only; give another name", str(path))
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace the file by the text in one step; a name that ends in ``.gz`` is packed (without a time stamp inside).
 
-    A file that was there keeps its permissions; a new one has those that the process gives to new files.
+    A file that was there keeps its permissions; a new one has those that the process gives to new files. What must not be
+    replaced (`require_replaceable`) raises ``OSError``, as a folder that cannot be written does.
     """
+    require_replaceable(path)
     data = text.encode()
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)

@@ -16,7 +16,7 @@ from .files import read_text
 from .kernel_tuner import parse_kernel_tuner_cache
 from .own_records import parse_own_records
 from .published_csv import parse_csv
-from .row_query import require_plain
+from .row_query import flags_of
 from .schema import L2State
 from .table import RawTable
 
@@ -77,23 +77,7 @@ class Measurements:
         Raises:
             InputError: The query is no expression on these columns, or gives no truth value for each row.
         """
-        require_plain(query)
-        try:
-            mask = self.columns.eval(query, engine="python", local_dict={}, global_dict={})
-        except (
-            SyntaxError,
-            NameError,
-            TypeError,
-            ValueError,
-            LookupError,
-            AttributeError,
-            NotImplementedError,
-        ) as error:
-            raise InputError(f"--where {query!r}: {' '.join(str(error).split())}") from error
-        flags = np.asarray(mask)
-        if flags.dtype != np.bool_ or flags.shape != (len(self),):
-            raise InputError(f"--where {query!r}: is not true or false for each row")
-        return self.take(np.flatnonzero(flags))
+        return self.take(np.flatnonzero(flags_of(self.columns, query)))
 
 
 def read_measurements(path: Path, family: Family[Any, Any], l2: L2State = L2State.COLD) -> Measurements:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _QUOTED = re.compile(r"`[^`]*`")
 """A column whose name is no identifier, as pandas writes it."""
@@ -13,6 +20,38 @@ _ALLOWED = (
     ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Name, ast.Constant, ast.List, ast.Tuple,
     ast.Load, ast.boolop, ast.operator, ast.unaryop, ast.cmpop,
 )  # fmt: skip
+
+
+_REFUSED_BY_PANDAS = (
+    SyntaxError,
+    NameError,  # no such column
+    TypeError,  # texts and numbers compared
+    ValueError,
+    LookupError,
+    AttributeError,  # an operator that pandas has not, such as <<
+    NotImplementedError,  # numbers alone joined by ``or``, or ``is``
+)
+
+
+def flags_of(columns: pd.DataFrame, query: str) -> NDArray[np.bool_]:
+    """Whether a query holds for each row.
+
+    Raises:
+        InputError: The query is no plain expression on these columns, or gives no truth value for each row.
+
+    >>> import pandas
+    >>> flags_of(pandas.DataFrame({"a": [1, 2, 3]}), "a % 2 == 1").tolist()
+    [True, False, True]
+    """
+    require_plain(query)
+    try:
+        mask = columns.eval(query, engine="python", local_dict={}, global_dict={})
+    except _REFUSED_BY_PANDAS as error:
+        raise InputError(f"--where {query!r}: {' '.join(str(error).split())}") from error
+    flags = np.asarray(mask)
+    if flags.dtype != np.bool_ or flags.shape != (len(columns),):
+        raise InputError(f"--where {query!r}: is not true or false for each row")
+    return flags
 
 
 def require_plain(query: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import tomllib
 from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.resources import files
@@ -13,6 +12,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..gpu import Gpu
+from ..toml_text import parse_toml
 from .coefficients import COEFFICIENT_NAMES, Coefficients
 
 
@@ -141,10 +141,7 @@ def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
     A GPU takes its architecture's own coefficients where the file has them, the shared ones otherwise; the interval of
     its own data sets, else the one for its evidence.
     """
-    try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # damaged; an integer too long; nested too deep
-        raise InputError(f"{origin}: {error}") from error
+    document = parse_toml(text, origin)
     unknown = set(document) - _TABLES
     if unknown:
         raise InputError(f"{origin}: unknown table {sorted(unknown)[0]!r} (known: {', '.join(sorted(_TABLES))})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -174,13 +174,15 @@ class _Layout:
         return z
 
     def coefficients(self, logs: Floats) -> Coefficients:
-        return Coefficients(**(dict(self.fixed) | dict(zip(self.free, np.exp(logs).tolist(), strict=True))))
+        return self._with(np.exp(logs).tolist())
 
     def stepped_coefficients(self, logs: Floats) -> Coefficients:
         """The coefficients as they are, then with a step of each one alone: arrays of shape ``(1 + free, 1)``."""
         steps = logs + LOG_STEP * np.eye(1 + len(self.free), len(self.free), -1)
-        columns = np.exp(steps).T[:, :, None]
-        return Coefficients(**(dict(self.fixed) | dict(zip(self.free, columns, strict=True))))
+        return self._with(np.exp(steps).T[:, :, None])
+
+    def _with(self, values: Iterable[Any]) -> Coefficients:
+        return Coefficients(**(dict(self.fixed) | dict(zip(self.free, values, strict=True))))
 
 
 def fit(

@@ -59,3 +59,15 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypa
         write_text(path, "new")
     assert [found.name for found in tmp_path.iterdir()] == ["records.jsonl"]
     assert path.read_text() == "old"
+
+
+def test_what_nobody_may_write_is_never_replaced(tmp_path: Path) -> None:
+    """Whoever asks: a privileged user may write anything, and only the folder's permissions keep others from it."""
+    path = tmp_path / "kept.csv"
+    path.write_text("measured")
+    path.chmod(0o444)
+    for place, reason in ((path, "is read-only"), (tmp_path, "is a folder"), (Path(os.devnull), "is no regular file")):
+        with pytest.raises(OSError, match=reason):
+            write_text(place, "new")
+    assert path.read_text() == "measured"
+    assert [found.name for found in tmp_path.iterdir()] == ["kept.csv"]

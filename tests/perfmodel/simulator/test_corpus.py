@@ -9,11 +9,11 @@ import pytest
 
 from perfmodel.simulator import InstructionCount, Mode, Simulation, simulate
 
-from . import cases_arithmetic, cases_control, cases_memory, cases_warp
+from . import cases_arithmetic, cases_control, cases_floating, cases_memory, cases_warp
 from .corpus_case import Case, module_of
 
 pytestmark = pytest.mark.compiler
-MODULES = (cases_memory, cases_warp, cases_arithmetic, cases_control)
+MODULES = (cases_memory, cases_warp, cases_arithmetic, cases_floating, cases_control)
 CASES: list[Callable[[], Case]] = [case for module in MODULES for case in module.CASES]
 
 
