@@ -213,6 +213,8 @@ def _drawn(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generato
     if dtype.kind == "f":
         low, high = (fill.low, fill.high) if fill.kind is FillKind.BOUNDED else (-1.0, 1.0)
         drawn = rng.random(count, dtype=np.float64 if dtype.itemsize == 8 else np.float32)
+        if high - low > float(np.finfo(drawn.dtype).max):  # wider than the type's largest number
+            return (drawn * high + (1 - drawn) * low).astype(dtype, copy=False)
         drawn *= high - low
         drawn += low
         return drawn.astype(dtype, copy=False)

@@ -24,7 +24,6 @@ _ALLOWED = (
 
 _REFUSED_BY_PANDAS = (
     SyntaxError,
-    NameError,  # no such column
     TypeError,  # texts and numbers compared
     ValueError,
     LookupError,
@@ -46,6 +45,9 @@ def flags_of(columns: pd.DataFrame, query: str) -> NDArray[np.bool_]:
     require_plain(query)
     try:
         mask = columns.eval(query, engine="python", local_dict={}, global_dict={})
+    except NameError as error:
+        known = ", ".join(map(str, columns.columns))
+        raise InputError(f"--where {_short(query)!r}: {error}; columns: {known}") from error
     except _REFUSED_BY_PANDAS as error:
         raise InputError(f"--where {query!r}: {' '.join(str(error).split())}") from error
     flags = np.asarray(mask)

@@ -24,14 +24,15 @@ from ..launch import KernelCall, Launch
 from .executed import ExecutedCode
 from .hierarchy_fetch import instruction_sectors
 from .hierarchy_footprint import Union, affine_shifts, nothing, random_union, union_sectors
-from .hierarchy_l1 import L1Rates, L1Traffic, l1_traffic, launch_rates
+from .hierarchy_l1 import L1Rates, l1_traffic, launch_rates
 from .hierarchy_local import LocalTraffic, local_traffic
 from .hierarchy_merging import AskedShares, asked_shares
-from .hierarchy_schedule import WAVES, Schedule, position_of, residency, schedule_blocks
-from .hierarchy_trace import WORD_BYTES, LineAccesses, Trace
+from .hierarchy_schedule import Schedule, position_of, residency, schedule_blocks
+from .hierarchy_trace import WORD_BYTES, Trace
 from .initialise import initialise
+from .load_trips import load_trips
 from .memory import Segment
-from .module import Module, Space
+from .module import Module
 from .program import Program
 from .recorder import Action
 from .simulation import Budget, Mode, Simulation, simulate
@@ -99,10 +100,10 @@ def memory_hierarchy(
     past_l1 = [count for count in executed.instructions if count.uncached_sectors]
     uncached = sum(count.uncached_sectors for count in past_l1) / len(blocks) * float(launch.blocks)
     copying = frozenset(count.instruction for count in past_l1)
-    lines = trace.lines(without=copying)
-    loading = max(1, math.ceil(schedule.together * _loading_share(executed)))
+    trips = load_trips(module.kernel(kernel), profile)
+    lines = trace.lines(trips, without=copying)
     first_wave = min(resident * gpu.sm_count / launch.blocks, 1.0)
-    sampled = [_sampled(lines, run, schedule.together, loading, l1_bytes) for run in schedule.runs]
+    sampled = [l1_traffic(lines, run, schedule.together, l1_bytes) for run in schedule.runs]
     rates = launch_rates(sampled, first_wave)
     segments = initialise(Program(module.kernel(kernel)), call).memory.segments
     read, written = (_grid_union(trace, schedule, segments, store) for store in (False, True))
@@ -121,7 +122,7 @@ def memory_hierarchy(
     turns = max(min(resident, launch.blocks / gpu.sm_count), 1.0) if _copies(executed) else 1.0
     asked = AskedShares()
     if schedule.gpc:
-        by_copies = trace.lines(only=copying)
+        by_copies = trace.lines(trips, only=copying)
         asked = asked_shares(
             lines, by_copies, schedule.gpc, l1_bytes, gpu.l2_requests_merged, rates, first_wave / turns
         )
@@ -140,32 +141,8 @@ def with_hierarchy(counts: Counts, found: Hierarchy) -> Counts:
     )
 
 
-def _loading_share(executed: Simulation) -> float:
-    """Share of a warp's instructions that it has executed when it issues its last global load."""
-    lengths = np.array([len(block.instructions) for block in executed.kernel.blocks])
-    work = executed.visits * lengths
-    loads = [
-        count.instruction for count in executed.instructions if count.space is Space.GLOBAL and _loads(count.action)
-    ]
-    before = sum(int(work[block.index]) for block in executed.kernel.blocks if loads and block.first <= max(loads))
-    return before / max(int(work.sum()), 1)
-
-
 def _copies(executed: Simulation) -> bool:
     return any(count.action is Action.ASYNC_COPY for count in executed.instructions)
-
-
-def _loads(action: Action) -> bool:
-    return action in (Action.LOAD, Action.ASYNC_COPY)
-
-
-def _sampled(
-    lines: LineAccesses, run: NDArray[np.int64], together: int, loading: int, l1_bytes: int
-) -> tuple[L1Traffic, L1Traffic]:
-    """Traffic of one SM in a first wave that a whole second one follows, and in what follows; or all as the latter."""
-    groups = [run[i : i + loading] for i in range(0, len(run), loading)]
-    warming = -(-together // loading) if len(run) >= WAVES * together else 0
-    return l1_traffic(lines, groups, warming, l1_bytes)
 
 
 def _grid_union(trace: Trace, schedule: Schedule, segments: list[Segment], store: bool) -> Union:

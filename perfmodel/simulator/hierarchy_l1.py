@@ -1,10 +1,10 @@
-"""Sectored L1 data cache of an SM, fed by the loads of its resident blocks in lock-step.
+"""Sectored L1 data cache of an SM, fed by the loads of its resident blocks.
 
-Model: lines of 128 bytes with four sectors that are filled one by one, fully associative; a line drawn at random makes room.
-Stores write through and allocate nothing. Replacing at random meets the L2 reads that an RTX 2080 Ti and an H200 count better
-than replacing the least recently used line: what is asked for again soon is lost now and then, what is walked through in circles
-is kept in part. Resident blocks are spread over their life: those that are in their loading part at once issue their accesses in
-lock-step, warp by warp, then the next ones do. The first wave finds the cache empty.
+Model: lines of 128 bytes with four sectors that are filled one by one, fully associative; of two lines drawn at random the one
+that was not used for longer makes room. Stores write through and allocate nothing. All resident blocks load, a round trip of
+each warp after the other: what a warp has in flight together follows without another warp's loads between. Blocks of the first
+wave begin together and find the cache empty; later ones begin whenever others end, so that those of an SM are at any point of
+their loads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from .hierarchy_trace import LineAccesses
 
 _SEED = 0
 _NORMAL_95 = 1.96
-_SECTORS = tuple(bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE))
+_SECTORS = np.array([bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE)], np.int64)
+WAVES = 3
+"""Waves of blocks that a sampled SM runs at least, where the grid has so many: two follow the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,68 +71,91 @@ class Cache:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._held: dict[int, int] = {}
-        self._places: list[int] = []
+        self._held: dict[int, tuple[int, int]] = {}
+        self._lines: list[int] = []
+        self._used: list[int] = []
+        self._now = 0
         self._rng = np.random.default_rng(_SEED)
 
     def missed(self, lines: list[int], masks: list[int]) -> list[int]:
         """Access lines one after the other; of each the sectors, as bits, that it misses."""
-        held, places, capacity = self._held, self._places, self._capacity
-        given_up = self._rng.integers(capacity, size=len(lines)).tolist()
+        held, places, used, capacity = self._held, self._lines, self._used, self._capacity
+        candidates = self._rng.integers(capacity, size=(len(lines), 2)).tolist()
         found = []
-        for line, mask, place in zip(lines, masks, given_up, strict=True):
-            before = held.get(line)
-            if before is None:
-                before = 0
-                if len(places) < capacity:
-                    places.append(line)
-                else:
-                    del held[places[place]]
-                    places[place] = line
+        for now, (line, mask, (one, other)) in enumerate(zip(lines, masks, candidates, strict=True), self._now):
+            place, before = held.get(line, (-1, 0))
+            if place < 0 and len(places) < capacity:
+                place = len(places)
+                places.append(line)
+                used.append(now)
+            elif place < 0:
+                place = one if used[one] <= used[other] else other
+                del held[places[place]]
+                places[place] = line
+            used[place] = now
             found.append(mask & ~before)
-            held[line] = before | mask
+            held[line] = (place, before | mask)
+        self._now += len(lines)
         return found
 
 
 def l1_traffic(
-    accesses: LineAccesses, groups: list[NDArray[np.int64]], warming: int, l1_bytes: int
+    accesses: LineAccesses, run: NDArray[np.int64], together: int, l1_bytes: int
 ) -> tuple[L1Traffic, L1Traffic]:
-    """Traffic of one SM that loads for the given groups of blocks one after the other: the first ``warming``, and the others.
+    """Traffic of one SM that runs the given blocks, so many at once: in its first wave, and in what follows.
 
-    >>> once = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [1, 1], [7, 7], [3, 3])))
-    >>> l1_traffic(once, [np.array([0]), np.array([1])], 1, 1024)  # the second block finds what the first one loaded
-    (L1Traffic(blocks=1, asked=2, missed=2), L1Traffic(blocks=1, asked=2, missed=0))
+    A run of fewer than `WAVES` waves is simulated wave by wave, and all of it is what follows.
+
+    >>> twice = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [0, 0], [7, 7], [3, 3])))
+    >>> l1_traffic(twice, np.array([0, 1]), 1, 1024)  # the second block finds what the first one loaded
+    (L1Traffic(blocks=0, asked=0, missed=0), L1Traffic(blocks=2, asked=4, missed=2))
     """
-    cache = Cache(max(l1_bytes // LINE_BYTES, 1))
-    found = [_traffic(cache, accesses, group) for group in groups]
-    return _total(found[:warming]), _total(found[warming:])
+    lines = max(l1_bytes // LINE_BYTES, 1)
+    waves = [run[i : i + together] for i in range(0, len(run), together)]
+    if len(run) < WAVES * together:
+        cache = Cache(lines)
+        found = [_traffic(cache, accesses, in_lock_step(accesses, wave)) for wave in waves]
+        every = np.concatenate([*found, np.zeros((0, 2), np.int64)])
+        return L1Traffic(0, 0, 0), _total(len(run), every)
+    first = _traffic(Cache(lines), accesses, in_lock_step(accesses, waves[0]))
+    order, later = _at_any_point(accesses, run, together)
+    return _total(together, first), _total(len(run) - together, _traffic(Cache(lines), accesses, order)[later])
 
 
-def _traffic(cache: Cache, accesses: LineAccesses, group: NDArray[np.int64]) -> L1Traffic:
-    _, lines, masks = in_lock_step(accesses, group)
-    asked = masks.tolist()
-    missed = cache.missed(lines.tolist(), asked)
-    return L1Traffic(len(group), sum(_SECTORS[mask] for mask in asked), sum(_SECTORS[mask] for mask in missed))
+def _traffic(cache: Cache, accesses: LineAccesses, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sectors that each access asks for and misses, shape ``(n, 2)``, made in the given order."""
+    masks = accesses.sectors[order]
+    missed = cache.missed(accesses.line[order].tolist(), masks.tolist())
+    return _SECTORS[np.column_stack([masks, np.array(missed, np.int64)])]
 
 
-def _total(parts: list[L1Traffic]) -> L1Traffic:
-    return L1Traffic(*(sum(getattr(part, name) for part in parts) for name in ("blocks", "asked", "missed")))
+def _total(blocks: int, sectors: NDArray[np.int64]) -> L1Traffic:
+    asked, missed = sectors.sum(axis=0).tolist()
+    return L1Traffic(blocks, asked, missed)
 
 
-def in_lock_step(
-    accesses: LineAccesses, group: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Steps, lines and sectors of a group's blocks: the n-th accesses of all warps, step n, before the next ones of any."""
-    chosen = np.flatnonzero(np.isin(accesses.block, group))
-    warp_of = accesses.block[chosen] << 16 | accesses.warp[chosen]
-    order = np.lexsort((accesses.time[chosen], warp_of))
-    warp_sorted, time_sorted = warp_of[order], accesses.time[chosen][order]
-    new_warp = np.ones(len(order), np.bool_)
-    new_warp[1:] = warp_sorted[1:] != warp_sorted[:-1]
-    new_request = new_warp.copy()
-    new_request[1:] |= time_sorted[1:] != time_sorted[:-1]
-    request = np.cumsum(new_request)
-    step: NDArray[np.int64] = request - np.maximum.accumulate(np.where(new_warp, request, 0))
-    in_order = np.lexsort((warp_sorted, step))
-    by_step = chosen[order[in_order]]
-    return step[in_order], accesses.line[by_step], accesses.sectors[by_step]
+def in_lock_step(accesses: LineAccesses, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Order of the accesses of blocks that begin together: the n-th round trips of all warps before the next ones of any."""
+    chosen = np.flatnonzero(np.isin(accesses.block, blocks))
+    by_warp = accesses.warp[chosen], accesses.block[chosen]
+    return chosen[np.lexsort((*by_warp, accesses.trip[chosen]))]
+
+
+def _at_any_point(
+    accesses: LineAccesses, run: NDArray[np.int64], together: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Order of the accesses of blocks that follow one another in so many places, and which are not the first one's of a place.
+
+    The first block of each place begins anywhere within the time that one takes.
+    """
+    chosen = np.flatnonzero(np.isin(accesses.block, run))
+    by_number = np.argsort(run)
+    turn = by_number[np.searchsorted(run[by_number], accesses.block[chosen])]
+    trips = np.zeros(len(run), np.int64)
+    np.maximum.at(trips, turn, accesses.trip[chosen] + 1)
+    begins = np.random.default_rng(_SEED).integers(0, max(int(trips.max()), 1), together)
+    begin = np.concatenate([begins, np.zeros(len(run) - together, np.int64)])
+    for later in range(together, len(run)):
+        begin[later] = begin[later - together] + trips[later - together]
+    order = np.lexsort((accesses.warp[chosen], turn, begin[turn] + accesses.trip[chosen]))
+    return chosen[order], turn[order] >= together

@@ -92,8 +92,9 @@ def merged_traffic(
 
 def _missed(accesses: LineAccesses, run: NDArray[np.int64], l1_bytes: int, cached: bool) -> NDArray[np.int64]:
     """Step, line and sectors of it, as one number, of all that one SM asks L2 for."""
-    steps, lines, masks = in_lock_step(accesses, run)
+    order = in_lock_step(accesses, run)
+    lines, masks = accesses.line[order], accesses.sectors[order]
     if cached:
         masks = np.array(Cache(max(l1_bytes // LINE_BYTES, 1)).missed(lines.tolist(), masks.tolist()), np.int64)
     asking = masks > 0
-    return np.asarray(steps[asking] << 48 | lines[asking] << SECTORS_PER_LINE | masks[asking], np.int64)
+    return np.asarray(accesses.trip[order][asking] << 48 | lines[asking] << SECTORS_PER_LINE | masks[asking], np.int64)

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.resources import Resources
+from ..definitions import ceil_div
 from ..gpu import Gpu
 from ..launch import Launch
 from ..merged_requests import sms_of_gpcs
 from ..occupancy import l1_cache_bytes, occupancy
+from .hierarchy_l1 import WAVES
 
 _SAMPLED_SMS = 3
-WAVES = 2
-"""Waves of blocks that a sampled SM runs where the grid has so many."""
+_LEAST_BLOCKS = 8
 _MAX_RESIDENT = 16
 _CHECKED_BLOCKS = 2
 _GPC_BLOCKS = 128
@@ -63,15 +64,20 @@ def residency(launch: Launch, gpu: Gpu, resources: Resources) -> tuple[int, int]
 def schedule_blocks(
     launch: Launch, shape: tuple[int, ...], gpu: Gpu, resident: int, rng: np.random.Generator
 ) -> Schedule:
-    """Sampled SMs run every n-th block of a stretch of the grid, n being the number of SMs; ``shape`` has the grid's axes."""
+    """Sampled SMs run one of every n blocks of a stretch of the grid, n being the number of SMs; ``shape`` has the grid's axes.
+
+    Which one of them is the same in the first wave and left to chance in later ones, as it depends on when blocks end: now and
+    then an SM gets neighbours.
+    """
     total = int(launch.blocks)
     together = min(resident, _MAX_RESIDENT)
-    per_wave = gpu.sm_count * together
-    begins = rng.integers(0, max(total - WAVES * per_wave, 0) + 1, _SAMPLED_SMS)
+    waves = max(WAVES, ceil_div(_LEAST_BLOCKS, together))
+    rounds = np.arange(waves * together, dtype=np.int64)
+    begins = rng.integers(0, max(total - gpu.sm_count * len(rounds), 0) + 1, _SAMPLED_SMS)
     runs = []
     for begin in begins.tolist():
-        sm = int(rng.integers(0, min(gpu.sm_count, total)))
-        blocks = begin + sm + gpu.sm_count * np.arange(WAVES * together, dtype=np.int64)
+        places = rng.integers(0, min(gpu.sm_count, total), len(rounds))
+        blocks = begin + gpu.sm_count * rounds + np.where(rounds < together, places[0], places)
         runs.append(blocks[blocks < total])
     strides = [int(np.prod(shape[:axis], dtype=np.int64)) for axis in range(len(shape))]
     centre = tuple(extent // 2 for extent in shape)

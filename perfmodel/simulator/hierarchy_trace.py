@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,11 +24,15 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class LineAccesses:
-    """Loads as one entry for each line that a warp's request touches: block, warp, time, line address and its sectors as bits."""
+    """Loads, in order of time, as one entry for each line that a warp's request touches.
+
+    ``trip`` counts the round trips of a warp: loads that it has in flight together have the same number. ``line`` is the
+    line's address over its size, ``sectors`` has the sectors that are read as bits.
+    """
 
     block: NDArray[np.int64]
     warp: NDArray[np.int64]
-    time: NDArray[np.int64]
+    trip: NDArray[np.int64]
     line: NDArray[np.int64]
     sectors: NDArray[np.int64]
 
@@ -72,24 +77,34 @@ class Trace:
             time = np.full(len(row), self._calls, np.int64)
             self._loads.append((instruction, (block[row], warp[row], time, sector)))
 
-    def lines(self, without: frozenset[int] = frozenset(), only: frozenset[int] | None = None) -> LineAccesses:
-        """All loads so far, or those of the instructions ``only``, but those of the instructions ``without``."""
+    def lines(
+        self,
+        trips: Mapping[int, int],
+        *,
+        without: frozenset[int] = frozenset(),
+        only: frozenset[int] | None = None,
+    ) -> LineAccesses:
+        """All loads so far, or those of the instructions ``only``, but those of the instructions ``without``.
+
+        Args:
+            trips: the round trip of each instruction that shares one with others (`load_trips`); the others have their own.
+            without: instructions to leave out.
+            only: instructions to take.
+        """
         kept = [
-            load
+            (np.full(len(load[0]), instruction, np.int64), *load)
             for instruction, load in self._loads
             if instruction not in without and (only is None or instruction in only)
         ]
         if not kept:
             none = np.zeros(0, np.int64)
             return LineAccesses(none, none, none, none, none)
-        block, warp, time, sector = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        instruction, block, warp, time, sector = (np.concatenate(parts) for parts in zip(*kept, strict=True))
         line = sector // SECTORS_PER_LINE
-        new = np.ones(len(line), np.bool_)
-        new[1:] = (
-            (line[1:] != line[:-1]) | (time[1:] != time[:-1]) | (block[1:] != block[:-1]) | (warp[1:] != warp[:-1])
-        )
+        new = _changes(line) | _changes(time) | _changes(block) | _changes(warp)
         bits = np.bitwise_or.reduceat(1 << (sector % SECTORS_PER_LINE), np.flatnonzero(new))
-        return LineAccesses(block[new], warp[new], time[new], line[new], bits)
+        trip = _trips_of_warps(block[new], warp[new], time[new], instruction[new], trips)
+        return LineAccesses(block[new], warp[new], trip, line[new], bits)
 
     def footprint(self, block: int) -> Footprint:
         """Words of one of the ``footprint_blocks``."""
@@ -102,3 +117,32 @@ class Trace:
             for store in (False, True)
         )
         return Footprint(read, written)
+
+
+def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where a value differs from the one before, and at the first."""
+    return np.append(True, values[1:] != values[:-1])
+
+
+def _trips_of_warps(
+    block: NDArray[np.int64],
+    warp: NDArray[np.int64],
+    time: NDArray[np.int64],
+    instruction: NDArray[np.int64],
+    trips: Mapping[int, int],
+) -> NDArray[np.int64]:
+    """Number of each access's round trip, from 0 in each warp of each block.
+
+    A warp's next request is in the same round trip if it is one of its instructions that comes later in the code; one that comes
+    again is the loop's next round.
+    """
+    order = np.lexsort((time, warp, block))
+    known, place = np.unique(instruction[order], return_inverse=True)
+    own = np.array([trips.get(number, -1 - number) for number in known.tolist()], np.int64)[place]
+    new_warp = _changes(block[order]) | _changes(warp[order])
+    earlier = np.append(True, place[1:] <= place[:-1])
+    begins = new_warp | (_changes(time[order]) & (_changes(own) | earlier))
+    number = np.cumsum(begins)
+    found = np.empty_like(number)
+    found[order] = number - np.maximum.accumulate(np.where(new_warp, number, 0))
+    return found

@@ -51,6 +51,15 @@ def test_contents_are_as_asked_for() -> None:
     assert 0.9 < random.max() <= 1
 
 
+@pytest.mark.parametrize(("element", "bound"), [("f16", 6e4), ("f32", 3e38), ("f64", 1.7e308)])
+def test_bounds_may_be_as_far_apart_as_the_type_reaches(element: str, bound: float) -> None:
+    with np.errstate(over="raise", invalid="raise"):
+        found = contents(f"{element}[1000]={-bound:g}..{bound:g}")
+    assert np.isfinite(found).all()
+    assert found.min() < -0.9 * bound
+    assert found.max() > 0.9 * bound
+
+
 def test_sizes_and_values_may_be_expressions() -> None:
     assert contents("f32[4 * 8]").size == 32
     assert scalar("i32=2 ** 10 - 1") == 1023

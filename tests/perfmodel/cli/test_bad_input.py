@@ -190,7 +190,7 @@ def test_an_output_never_replaces_what_is_read_or_read_only(tmp_path: Path, caps
         ("tile_size_x in [1,2", "is no expression"),
         ("-" * 3000 + "tile_size_x > 1", "is no expression"),
         ("1 if tile_size_x else 2", "has a IfExp"),
-        ("colour > 1", "'colour' is not defined"),
+        ("colour > 1", "'colour' is not defined; columns: "),
     ],
 )
 def test_rows_are_chosen_by_columns_alone(
