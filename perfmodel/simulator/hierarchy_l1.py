@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..definitions import LINE_BYTES, SECTORS_PER_LINE
-from .hierarchy_trace import LineAccesses
+from ..definitions import LINE_BYTES
+from .hierarchy_trace import SECTORS_OF_MASK, LineAccesses
 
 _SEED = 0
 _NORMAL_95 = 1.96
-_SECTORS = np.array([bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE)], np.int64)
 WAVES = 3
 """Waves of blocks that a sampled SM runs at least, where the grid has so many: two follow the first."""
 
@@ -126,7 +125,7 @@ def _traffic(cache: Cache, accesses: LineAccesses, order: NDArray[np.int64]) -> 
     """Sectors that each access asks for and misses, shape ``(n, 2)``, made in the given order."""
     masks = accesses.sectors[order]
     missed = cache.missed(accesses.line[order].tolist(), masks.tolist())
-    return _SECTORS[np.column_stack([masks, np.array(missed, np.int64)])]
+    return SECTORS_OF_MASK[np.column_stack([masks, np.array(missed, np.int64)])]
 
 
 def _total(blocks: int, sectors: NDArray[np.int64]) -> L1Traffic:

@@ -1,8 +1,8 @@
 """What the SMs of a GPC miss together in a launch's first wave of blocks, and how many requests L2 sees of it.
 
 Blocks of the first wave start together, and loads that wait keep them in step: who comes late finds in L2 what the first one
-fetched from DRAM, and catches up. So the SMs' accesses are taken to be in lock-step, one after the other, and SMs that miss the
-same sectors of a line with the same access share requests (`merged_requests`). A sector that two SMs miss among different ones,
+fetched from DRAM, and catches up. So the SMs' round trips are taken to be in lock-step, one after the other, and SMs that miss
+the same sectors of a line in the same one share requests (`merged_requests`). A sector that two SMs miss among different ones,
 as at the border of their blocks, is asked for twice, which is what an H200 counts. Later waves begin whenever blocks end; they
 are in step with nobody. Asynchronous copies run ahead of what waits for them: where blocks of an SM take turns at copying, they
 meet those of other SMs for their share of the time.
@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 
 from ..definitions import LINE_BYTES, SECTORS_PER_LINE, ceil_div
 from .hierarchy_l1 import Cache, L1Rates, in_lock_step
-from .hierarchy_trace import LineAccesses
-
-_SECTORS = np.array([bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE)], np.int64)
+from .hierarchy_trace import SECTORS_OF_MASK, LineAccesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ def merged_traffic(
     """
     keys = np.concatenate([_missed(accesses, run, l1_bytes, cached) for run in runs])
     same, sms = np.unique(keys, return_counts=True)
-    sectors = _SECTORS[same & (len(_SECTORS) - 1)]
+    sectors = SECTORS_OF_MASK[same & (len(SECTORS_OF_MASK) - 1)]
     return MergedTraffic(
         blocks=sum(len(run) for run in runs),
         asked=int((sectors * sms).sum()),

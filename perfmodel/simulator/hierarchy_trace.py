@@ -12,6 +12,8 @@ from ..definitions import SECTOR_BYTES, SECTORS_PER_LINE
 from .module import Space
 
 WORD_BYTES = 4
+SECTORS_OF_MASK = np.array([bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE)], np.int64)
+"""How many sectors a line's sectors, as bits, are."""
 
 
 @dataclass(frozen=True, slots=True)
