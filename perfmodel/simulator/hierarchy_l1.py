@@ -65,37 +65,29 @@ def launch_rates(sampled: list[tuple[L1Traffic, L1Traffic]], first_wave: float) 
     )
 
 
-class Cache:
-    """Lines that an L1 of so many lines holds, each with the sectors that were filled."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._held: dict[int, tuple[int, int]] = {}
-        self._lines: list[int] = []
-        self._used: list[int] = []
-        self._now = 0
-        self._rng = np.random.default_rng(_SEED)
-
-    def missed(self, lines: list[int], masks: list[int]) -> list[int]:
-        """Access lines one after the other; of each the sectors, as bits, that it misses."""
-        held, places, used, capacity = self._held, self._lines, self._used, self._capacity
-        candidates = self._rng.integers(capacity, size=(len(lines), 2)).tolist()
-        found = []
-        for now, (line, mask, (one, other)) in enumerate(zip(lines, masks, candidates, strict=True), self._now):
-            place, before = held.get(line, (-1, 0))
-            if place < 0 and len(places) < capacity:
-                place = len(places)
-                places.append(line)
-                used.append(now)
-            elif place < 0:
-                place = one if used[one] <= used[other] else other
-                del held[places[place]]
-                places[place] = line
-            used[place] = now
-            found.append(mask & ~before)
-            held[line] = (place, before | mask)
-        self._now += len(lines)
-        return found
+def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: int) -> NDArray[np.int64]:
+    """Of each access, made in the given order from an empty L1, the sectors, as bits, that it misses."""
+    capacity = max(l1_bytes // LINE_BYTES, 1)
+    held: dict[int, tuple[int, int]] = {}  # place of each line, and the sectors of it that were filled
+    places: list[int] = []
+    used: list[int] = []
+    found = []
+    lines, masks = accesses.line[order].tolist(), accesses.sectors[order].tolist()
+    drawn = np.random.default_rng(_SEED).integers(capacity, size=(len(order), 2)).tolist()
+    for now, (line, mask, (one, other)) in enumerate(zip(lines, masks, drawn, strict=True)):
+        place, before = held.get(line, (-1, 0))
+        if place < 0 and len(places) < capacity:
+            place = len(places)
+            places.append(line)
+            used.append(now)
+        elif place < 0:
+            place = one if used[one] <= used[other] else other
+            del held[places[place]]
+            places[place] = line
+        used[place] = now
+        found.append(mask & ~before)
+        held[line] = (place, before | mask)
+    return np.array(found, np.int64)
 
 
 def l1_traffic(
@@ -109,23 +101,21 @@ def l1_traffic(
     >>> l1_traffic(twice, np.array([0, 1]), 1, 1024)  # the second block finds what the first one loaded
     (L1Traffic(blocks=0, asked=0, missed=0), L1Traffic(blocks=2, asked=4, missed=2))
     """
-    lines = max(l1_bytes // LINE_BYTES, 1)
-    waves = [run[i : i + together] for i in range(0, len(run), together)]
     if len(run) < WAVES * together:
-        cache = Cache(lines)
-        found = [_traffic(cache, accesses, in_lock_step(accesses, wave)) for wave in waves]
-        every = np.concatenate([*found, np.zeros((0, 2), np.int64)])
-        return L1Traffic(0, 0, 0), _total(len(run), every)
-    first = _traffic(Cache(lines), accesses, in_lock_step(accesses, waves[0]))
+        waves = [in_lock_step(accesses, run[i : i + together]) for i in range(0, len(run), together)]
+        return L1Traffic(0, 0, 0), _total(len(run), _traffic(accesses, np.concatenate(waves), l1_bytes))
+    first = in_lock_step(accesses, run[:together])
     order, later = _at_any_point(accesses, run, together)
-    return _total(together, first), _total(len(run) - together, _traffic(Cache(lines), accesses, order)[later])
+    return (
+        _total(together, _traffic(accesses, first, l1_bytes)),
+        _total(len(run) - together, _traffic(accesses, order, l1_bytes)[later]),
+    )
 
 
-def _traffic(cache: Cache, accesses: LineAccesses, order: NDArray[np.int64]) -> NDArray[np.int64]:
+def _traffic(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: int) -> NDArray[np.int64]:
     """Sectors that each access asks for and misses, shape ``(n, 2)``, made in the given order."""
-    masks = accesses.sectors[order]
-    missed = cache.missed(accesses.line[order].tolist(), masks.tolist())
-    return SECTORS_OF_MASK[np.column_stack([masks, np.array(missed, np.int64)])]
+    missed = missed_sectors(accesses, order, l1_bytes)
+    return SECTORS_OF_MASK[np.column_stack([accesses.sectors[order], missed])]
 
 
 def _total(blocks: int, sectors: NDArray[np.int64]) -> L1Traffic:

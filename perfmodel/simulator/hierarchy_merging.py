@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..definitions import LINE_BYTES, SECTORS_PER_LINE, ceil_div
-from .hierarchy_l1 import Cache, L1Rates, in_lock_step
+from ..definitions import SECTORS_PER_LINE, ceil_div
+from .hierarchy_l1 import L1Rates, in_lock_step, missed_sectors
 from .hierarchy_trace import SECTORS_OF_MASK, LineAccesses
 
 
@@ -91,8 +91,7 @@ def merged_traffic(
 def _missed(accesses: LineAccesses, run: NDArray[np.int64], l1_bytes: int, cached: bool) -> NDArray[np.int64]:
     """Step, line and sectors of it, as one number, of all that one SM asks L2 for."""
     order = in_lock_step(accesses, run)
-    lines, masks = accesses.line[order], accesses.sectors[order]
-    if cached:
-        masks = np.array(Cache(max(l1_bytes // LINE_BYTES, 1)).missed(lines.tolist(), masks.tolist()), np.int64)
+    masks = missed_sectors(accesses, order, l1_bytes) if cached else accesses.sectors[order]
     asking = masks > 0
-    return np.asarray(accesses.trip[order][asking] << 48 | lines[asking] << SECTORS_PER_LINE | masks[asking], np.int64)
+    trips, lines = accesses.trip[order][asking], accesses.line[order][asking]
+    return np.asarray(trips << 48 | lines << SECTORS_PER_LINE | masks[asking], np.int64)

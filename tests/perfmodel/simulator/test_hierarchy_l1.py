@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -47,11 +48,14 @@ def test_l1_gives_up_the_older_of_two_lines_that_are_drawn(lines: list[int], cap
 
 
 def test_a_walk_in_circles_finds_some_of_the_lines_that_it_left() -> None:
-    # 200 lines, room for 100: the least recently used line is always the next one wanted, which would miss all; places drawn
-    # at random, m misses in a round each giving up a line with 1 / 100, would miss m = 200 * (1 - 0.99 ** m) = 159.
+    # 200 lines, room for 100. With q(t) the share of the places that were used within the last t accesses, each of a round's m
+    # misses takes one of that age with 2 q / 100, so q' = (1 - m / 200 * q ** 2) / 100, and q(200) = 1: m = 200 * x ** 2 where
+    # tanh(2 x) = x, which is 183. The least recently used line, always the next one wanted, would miss all 200.
     rounds = 300
     _, found = l1_traffic(accesses(list(range(200)) * rounds), np.array([0]), 1, 100 * 128)
-    assert 165 < found.missed / 4 / rounds < 195
+    per_round = found.missed / 4 / rounds
+    assert per_round == pytest.approx(200 * math.tanh(2 * math.sqrt(per_round / 200)) ** 2, rel=0.02)
+    assert per_round == pytest.approx(183, rel=0.02)
 
 
 def test_sectors_of_a_line_are_filled_one_by_one() -> None:
