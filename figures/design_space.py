@@ -10,7 +10,6 @@ import numpy as np
 from perfmodel.conditions import Conditions, conditions
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family
-from perfmodel.measured_runs import joined_batches
 from perfmodel.predicting import evaluate_under
 
 from .registry import Request
@@ -48,5 +47,5 @@ def draw_design_space(folder: Path, problem: Any, under: Conditions, name: str =
 def _evaluated(problem: Any, under: Conditions) -> tuple[Batch[Any], Floats]:
     """All candidates of the space and their times, infinite where they cannot run."""
     chosen = family("tiled_conv2d")
-    batch = joined_batches(list(chosen.space(problem, under.gpu).chunks()))
+    batch = chosen.space(problem, under.gpu).batch()
     return batch, evaluate_under(chosen, problem, batch, under).seconds

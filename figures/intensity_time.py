@@ -13,7 +13,6 @@ from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.report import LayerReport, layer_report
 from perfmodel.families.pointwise_conv2d.selection import Rule
 from perfmodel.families.registry import family_of
-from perfmodel.measured_runs import joined_batches
 from perfmodel.predicting import evaluate_under
 
 from .registry import Request
@@ -35,7 +34,7 @@ CHOICES = {
 def report_of(problem: PointwiseConv2d, under: Conditions) -> LayerReport:
     """Every tuple of the layer's space with its intensity and predicted time; those that cannot run are infinite."""
     family = family_of(problem)
-    batch = joined_batches(list(family.space(problem, under.gpu).chunks()))
+    batch = family.space(problem, under.gpu).batch()
     seconds = evaluate_under(family, problem, batch, under).seconds
     return layer_report(problem, batch, under.gpu, predicted_s=seconds)
 

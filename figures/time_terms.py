@@ -11,7 +11,6 @@ import numpy as np
 
 from perfmodel.conditions import Conditions, conditions
 from perfmodel.families.registry import family
-from perfmodel.measured_runs import joined_batches
 from perfmodel.predicting import evaluate_under
 from perfmodel.prediction import plain
 from perfmodel.time.combine import LIMITER_NAMES, Terms
@@ -58,7 +57,7 @@ def extremes(
 ) -> tuple[list[Bar], list[Bar]]:
     """The predicted fastest configurations, fastest first, and the slowest, slowest first; each label once."""
     chosen = family(family_name)
-    batch = joined_batches(list(chosen.space(problem, under.gpu).chunks()))
+    batch = chosen.space(problem, under.gpu).batch()
     found = evaluate_under(chosen, problem, batch, under)
     order = np.argsort(found.seconds, kind="stable")
     order = order[np.isfinite(found.seconds[order])]

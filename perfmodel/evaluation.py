@@ -2,93 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .families.base import Batch, Check, Family
+from .families.base import Batch, Family
+from .feasibility import FITS, Feasibility, feasibility
 from .gpu import Gpu
-from .occupancy import Limiter, Occupancy, limit_text, occupancy
+from .occupancy import Occupancy
 from .shared_contention import with_contention
 from .time.calibration import Calibration
 from .time.combine import Terms, launch_seconds
 from .work import Work
 
-FITS = -1
-"""Reason code of a candidate that can run."""
-
-_NO_BLOCK = (
-    Limiter.THREADS_PER_BLOCK,
-    Limiter.REGISTERS_PER_THREAD,
-    Limiter.REGISTERS_PER_BLOCK,
-    Limiter.SHARED_BYTES_PER_BLOCK,
-    Limiter.STATIC_SHARED_BYTES_PER_BLOCK,
-    Limiter.WARPS,
-    Limiter.REGISTERS,
-    Limiter.SHARED_MEMORY,
-    Limiter.BARRIERS,
-    Limiter.BLOCKS,
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """n candidates: what they do, what is resident, how long they take; arrays of shape ``(n,)``.
+    """n candidates: which can run, what they do, how long they take; ``seconds`` of shape ``(n,)``, infinite where one cannot."""
 
-    ``seconds`` is infinite where a candidate cannot run; ``reason_codes`` is ``FITS`` or an index into ``reasons``.
-    """
-
-    batch: Batch[Any]
+    feasibility: Feasibility
     work: Work
-    registers: NDArray[np.int32]
-    occupancy: Occupancy
     seconds: NDArray[np.float64]
     terms: Terms
-    reason_codes: NDArray[np.int16]
-    reasons: tuple[str, ...]
-    checks: tuple[Check, ...]
 
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def rejected(self) -> dict[str, int]:
-        """How many candidates each reason rejects, the most frequent first."""
-        codes, times = np.unique(self.reason_codes[self.reason_codes != FITS], return_counts=True)
-        pairs = sorted(zip(times.tolist(), codes.tolist(), strict=True), reverse=True)
-        return {self.reasons[code]: count for count, code in pairs}
+    @property
+    def batch(self) -> Batch[Any]:
+        """The candidates."""
+        return self.feasibility.batch
 
-    def rejection(self, index: int, gpu: Gpu) -> str | None:
-        """Why one candidate cannot run, naming value and limit; None where it can."""
-        code = int(self.reason_codes[index])
-        if code == FITS:
-            return None
-        if code < len(self.checks):
-            return self.checks[code].message(index)
-        launch = self.work.launch
-        shared = np.broadcast_to(launch.static_shared_bytes + launch.dynamic_shared_bytes, len(self))[index]
-        threads = np.broadcast_to(launch.threads_per_block, len(self))[index]
-        limit = limit_text(gpu, _NO_BLOCK[code - len(self.checks)])
-        return (
-            f"{self.reasons[code]}: {threads} threads, {self.registers[index]} registers per thread and {shared} bytes of "
-            f"shared memory per block do not fit {limit} of {gpu.id}"
-        )
+    @property
+    def registers(self) -> NDArray[np.int32]:
+        """Registers per thread of each candidate."""
+        return self.feasibility.registers
 
-
-def _reasons(checks: Sequence[Check], found: Occupancy, count: int) -> tuple[NDArray[np.int16], tuple[str, ...]]:
-    """First reason that rejects each candidate: the family's limits, then those of the GPU."""
-    codes = np.full(count, FITS, np.int16)
-    names = [check.reason for check in checks]
-    for code, check in enumerate(checks):
-        codes[(codes == FITS) & check.rejected] = code
-    lost = (codes == FITS) & (found.blocks_per_sm == 0)
-    for limiter in _NO_BLOCK:
-        names.append(limiter.value.replace("_", " "))
-        if lost.any():
-            codes[lost & (codes == FITS) & (found.limiter_bits & limiter.bit > 0)] = len(names) - 1
-    return codes, tuple(names)
+    @property
+    def occupancy(self) -> Occupancy:
+        """What of each candidate is resident on an SM."""
+        return self.feasibility.occupancy
 
 
 def evaluate(
@@ -108,25 +63,12 @@ def evaluate(
     """
     work = family.work(problem, batch, gpu) if work is None else work
     registers = family.registers(problem, batch, gpu) if registers is None else registers
-    launch = work.launch
-    found = occupancy(
-        gpu,
-        threads_per_block=np.broadcast_to(launch.threads_per_block, len(batch)),
-        registers_per_thread=registers,
-        shared_bytes_per_block=launch.static_shared_bytes + launch.dynamic_shared_bytes,
-        static_shared_bytes_per_block=launch.static_shared_bytes,
-    )
-    checks = family.checks(problem, batch, gpu)
-    codes, reasons = _reasons(checks, found, len(batch))
-    seconds, terms = launch_seconds(work, np.maximum(found.blocks_per_sm, 1), gpu, calibration.coefficients)
+    can_run = feasibility(family, problem, batch, gpu, work.launch, registers)
+    resident = can_run.occupancy
+    seconds, terms = launch_seconds(work, np.maximum(resident.blocks_per_sm, 1), gpu, calibration.coefficients)
     return Evaluation(
-        batch=batch,
-        work=replace(work, counts=with_contention(work.counts, launch, found, gpu)),
-        registers=registers,
-        occupancy=found,
-        seconds=np.where(codes == FITS, seconds, np.inf),
+        feasibility=can_run,
+        work=replace(work, counts=with_contention(work.counts, work.launch, resident, gpu)),
+        seconds=np.where(can_run.reason_codes == FITS, seconds, np.inf),
         terms=terms,
-        reason_codes=codes,
-        reasons=reasons,
-        checks=checks,
     )

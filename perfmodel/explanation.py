@@ -98,7 +98,7 @@ def what_if(prediction: Prediction, under: Conditions) -> list[WhatIf]:
             field=name,
             value=value,
             ratio=float(ratios[i]) if np.isfinite(ratios[i]) else None,
-            rejection=found.rejection(i, under.gpu),
+            rejection=found.feasibility.rejection(i, under.gpu),
             configuration=configuration,
         )
         for i, (name, value, configuration) in enumerate(changes, 1)

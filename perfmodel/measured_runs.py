@@ -120,7 +120,7 @@ def measured_runs(
         ),
         groups=columns["problem_index"] if held_by_problem(measurements.problems) else shape_groups([geometry])[0],
         geometry=geometry,
-        batch=joined_batches([part.batch for part in parts]),
+        batch=Batch.joined([part.batch for part in parts]),
         problems=measurements.problems,
         problem_index=columns["problem_index"],
         registers=columns["registers"],
@@ -194,15 +194,6 @@ def taken_work(work: Work, rows: NDArray[Any], count: int) -> Work:
         return np.asarray(np.broadcast_to(np.asarray(values), count)[rows])
 
     return mapped(take, work)
-
-
-def joined_batches(batches: Sequence[Batch[Any]]) -> Batch[Any]:
-    """Configurations of one family as one batch, in order."""
-    first = batches[0]
-    return Batch(
-        first.configuration_type,
-        {name: np.concatenate([batch.columns[name] for batch in batches]) for name in first.columns},
-    )
 
 
 def taken_runs(runs: FitSet, rows: NDArray[Any]) -> FitSet:

@@ -196,6 +196,31 @@ def limit_text(gpu: Gpu, limiter: Limiter) -> str:
     return texts[limiter]
 
 
+def unfit_text(gpu: Gpu, limiter: Limiter, threads: int, registers: int, shared_bytes: int) -> str:
+    """Why a block cannot run, for messages: what it asks for of what the limiter limits, and how much there is.
+
+    Args:
+        gpu: the GPU.
+        limiter: the limit that the block breaks.
+        threads: threads of the block.
+        registers: registers per thread.
+        shared_bytes: its shared memory, static and dynamic.
+
+    >>> from perfmodel.gpus import load_gpu
+    >>> unfit_text(load_gpu("t4"), Limiter.REGISTERS_PER_BLOCK, 1024, 80, 0)
+    '1024 threads of 80 registers do not fit 65536 registers per block of t4'
+    """
+    if limiter in (Limiter.REGISTERS, Limiter.REGISTERS_PER_BLOCK):
+        asked = f"{threads} threads of {registers} registers"
+    elif limiter is Limiter.REGISTERS_PER_THREAD:
+        asked = f"{registers} registers per thread"
+    elif limiter in (Limiter.SHARED_MEMORY, Limiter.SHARED_BYTES_PER_BLOCK, Limiter.STATIC_SHARED_BYTES_PER_BLOCK):
+        asked = f"{shared_bytes} bytes of shared memory per block"
+    else:
+        asked = f"{threads} threads"
+    return f"{asked} do not fit {limit_text(gpu, limiter)} of {gpu.id}"
+
+
 def _integers(name: str, values: ArrayLike) -> NDArray[Any]:
     array = np.asarray(values)
     if array.dtype.kind not in "iu":

@@ -13,6 +13,7 @@ from .evaluation import Evaluation, evaluate
 from .facts import Advance, Facts, estimated_resources, no_progress, refined_work
 from .families.base import Batch, Family
 from .families.registry import family_of
+from .feasibility import FITS, Feasibility, feasibility
 from .gather import Outcome, gather_facts
 from .gpu import Gpu
 from .launch_features import Launches
@@ -131,12 +132,14 @@ def predict_all(
     if not configurations:
         return []
     batch: Batch[Any] = Batch.of(configurations)
+    few = 1  # before anything is counted or compiled: the compiler may find ways with fewer registers than the estimate
+    gpu = under.gpu
+    _require_feasible(feasibility(family, problem, batch, gpu, family.launch(problem, batch, gpu), few), gpu)
     facts = None
     if fidelity is not Fidelity.ANALYTIC:
-        _require_feasible(_but_for_registers(family, problem, batch, under), under.gpu)
-        facts = facts_or_raise(gather_facts(family, problem, batch, under.gpu, fidelity=fidelity, advance=advance))
+        facts = facts_or_raise(gather_facts(family, problem, batch, gpu, fidelity=fidelity, advance=advance))
     found = evaluate_under(family, problem, batch, under, facts)
-    _require_feasible(found, under.gpu)
+    _require_feasible(found.feasibility, gpu)
     residuals = corrections(found, under, fidelity, facts)
     return [
         prediction_at(family, problem, found, i, under, fidelity, None if facts is None else facts[i], residuals[i])
@@ -144,14 +147,8 @@ def predict_all(
     ]
 
 
-def _but_for_registers(family: Family[Any, Any], problem: Any, batch: Batch[Any], under: Conditions) -> Evaluation:
-    """What is known before anything is compiled; the compiler may find ways with fewer registers than the estimate."""
-    few = np.ones(len(batch), np.int32)
-    return evaluate(family, problem, batch, under.gpu, under.calibration, registers=few)
-
-
-def _require_feasible(found: Evaluation, gpu: Gpu) -> None:
-    for index in np.flatnonzero(np.isinf(found.seconds)).tolist():
+def _require_feasible(found: Feasibility, gpu: Gpu) -> None:
+    for index in np.flatnonzero(found.reason_codes != FITS).tolist():
         fields = plain(found.batch.configuration(index))
         text = " ".join(f"{name}={value}" for name, value in fields.items())
         raise InfeasibleError(f"configuration {text}: {found.rejection(index, gpu)}")

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from .conditions import Conditions
 from .errors import InfeasibleError, InputError
-from .evaluation import FITS, Evaluation
+from .evaluation import Evaluation
 from .facts import Advance, Facts, no_progress
 from .families.base import Batch, Family, Space, encode
 from .families.registry import family_of
+from .feasibility import FITS
 from .freed_memory import keep_freed_memory
 from .gather import gather_facts
 from .predicting import corrections, evaluate_under, prediction_at, require_residual
@@ -89,9 +90,7 @@ def _fastest(batch: Batch[Any], seconds: NDArray[np.float64], keep: int) -> tupl
 
 
 def _joined(parts: list[tuple[Batch[Any], NDArray[np.float64]]]) -> tuple[Batch[Any], NDArray[np.float64]]:
-    first = parts[0][0]
-    columns = {name: np.concatenate([batch[name] for batch, _ in parts]) for name in first.columns}
-    return Batch(first.configuration_type, columns), np.concatenate([seconds for _, seconds in parts])
+    return Batch.joined([batch for batch, _ in parts]), np.concatenate([seconds for _, seconds in parts])
 
 
 def survey(family: Family[Any, Any], problem: Any, under: Conditions, keep: int) -> _Survey:
@@ -106,11 +105,12 @@ def survey(family: Family[Any, Any], problem: Any, under: Conditions, keep: int)
                 continue
             evaluation = evaluate_under(family, problem, chunk, under)
             found.candidates += len(chunk)
-            found.rejected.update(evaluation.rejected())
-            codes, first = np.unique(evaluation.reason_codes, return_index=True)
+            can_run = evaluation.feasibility
+            found.rejected.update(can_run.rejected())
+            codes, first = np.unique(can_run.reason_codes, return_index=True)
             for code, index in zip(codes.tolist(), first.tolist(), strict=True):
-                if code != FITS and evaluation.reasons[code] not in found.examples:
-                    found.examples[evaluation.reasons[code]] = str(evaluation.rejection(index, under.gpu))
+                if code != FITS and can_run.reasons[code] not in found.examples:
+                    found.examples[can_run.reasons[code]] = str(can_run.rejection(index, under.gpu))
             parts = [_fastest(*_joined([*parts, (chunk, evaluation.seconds)]), keep)]
         found.best += [part for part in parts if len(part[0])]
     return found
@@ -239,7 +239,7 @@ def _refined(
     facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
     evaluation = evaluate_under(family, problem, batch.take(kept), under, facts)
     notes += [
-        f"{plain(evaluation.batch.configuration(i))} left out: {evaluation.rejection(i, under.gpu)}"
+        f"{plain(evaluation.batch.configuration(i))} left out: {evaluation.feasibility.rejection(i, under.gpu)}"
         for i in np.flatnonzero(np.isinf(evaluation.seconds)).tolist()
     ]
     return _predictions(family, problem, evaluation, under, fidelity, facts)

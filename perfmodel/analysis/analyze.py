@@ -18,7 +18,7 @@ from ..errors import InfeasibleError, InputError
 from ..facts import Facts, or_nan
 from ..gpu import Gpu
 from ..launch import Buffer, KernelCall, Launch
-from ..occupancy import Limiter, limit_text, occupancy
+from ..occupancy import Limiter, occupancy, unfit_text
 from ..prediction import Fidelity, Prediction, ResidentBlocks, TimePrediction
 from ..records.schema import L2State
 from ..shared_contention import with_contention
@@ -213,11 +213,9 @@ def require_fits(launch: Launch, compiled: CompiledKernel, gpu: Gpu) -> None:
         static_shared_bytes_per_block=int(launch.static_shared_bytes),
     )
     if not int(found.blocks_per_sm):
-        limit = found.limiters()[0] if found.limiters() else Limiter.WARPS
-        raise InfeasibleError(
-            f"{int(launch.threads_per_block)} threads, {compiled.resources.registers_per_thread} registers per thread and "
-            f"{shared} bytes of shared memory per block do not fit {limit_text(gpu, limit)} of {gpu.id}"
-        )
+        limiter = found.limiters()[0] if found.limiters() else Limiter.WARPS
+        registers = compiled.resources.registers_per_thread
+        raise InfeasibleError(unfit_text(gpu, limiter, int(launch.threads_per_block), registers, shared))
 
 
 def _faults(

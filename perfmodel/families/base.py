@@ -71,6 +71,13 @@ class Batch(Generic[ConfigurationT]):
             },
         )
 
+    @classmethod
+    def joined(cls, batches: Sequence[Batch[ConfigurationT]]) -> Batch[ConfigurationT]:
+        """The configurations of several batches of one type, in order; at least one batch."""
+        first = batches[0]
+        columns = {name: np.concatenate([batch.columns[name] for batch in batches]) for name in first.columns}
+        return cls(first.configuration_type, columns)
+
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
@@ -125,6 +132,10 @@ class Space(Generic[ConfigurationT]):
 
     def __len__(self) -> int:
         return sum(len(product) for product in self.products)
+
+    def batch(self) -> Batch[ConfigurationT]:
+        """All candidates at once."""
+        return Batch.joined(list(self.chunks()))
 
     def chunks(self, size: int = 262_144) -> Iterator[Batch[ConfigurationT]]:
         """All candidates in batches of at most ``size``, so that memory stays bounded whatever the space."""

@@ -100,13 +100,21 @@ def test_what_cannot_run_is_named_with_value_and_limit() -> None:
     assert "1024" in str(refused.value)
 
 
+def test_what_no_block_can_hold_is_refused_before_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting a tile of a million columns takes a minute; shared memory refuses it at once, and registers are no matter."""
+    monkeypatch.setattr(type(FAMILY), "work", lambda *_: pytest.fail("counted"))
+    with pytest.raises(InfeasibleError, match=r"tile_size_x=1000000 .* \d+ bytes of shared memory") as refused:
+        predict_all(PROBLEM, [replace(SMALL, tile_size_x=1_000_000)], UNDER, Fidelity.ANALYTIC)
+    assert "registers" not in str(refused.value)
+
+
 def test_compiled_registers_may_make_a_configuration_infeasible() -> None:
     """1,024 threads of 80 registers need 81,920; an SM has 65,536."""
     wide = replace(SMALL, block_size_x=128, block_size_y=8)
     known = replace(facts(), resources=replace(facts().resources, registers_per_thread=80))
     evaluation = evaluate_under(FAMILY, PROBLEM, Batch.of([wide]), UNDER, [known])
     assert np.isinf(evaluation.seconds[0])
-    message = evaluation.rejection(0, UNDER.gpu)
+    message = evaluation.feasibility.rejection(0, UNDER.gpu)
     assert message is not None
     assert "80 registers" in message
 

@@ -31,12 +31,10 @@ PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=5, filter
 def every_time(problem: Any) -> tuple[Batch[Any], np.ndarray, Counter[str]]:
     """All candidates at once, without chunks or products: what the survey must equal."""
     kind = family_of(problem)
-    parts = list(kind.space(problem, UNDER.gpu).chunks())
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].columns}
-    batch = Batch(parts[0].configuration_type, columns)
+    batch = kind.space(problem, UNDER.gpu).batch()
     batch = batch.take(~kind.redundant(problem, batch, UNDER.gpu))
     found = evaluate_under(kind, problem, batch, UNDER)
-    return batch, found.seconds, Counter(found.rejected())
+    return batch, found.seconds, Counter(found.feasibility.rejected())
 
 
 @pytest.mark.parametrize("problem", [PROBLEM, Conv2d(height=64, width=64, filter_height=5, filter_width=5)])
@@ -107,8 +105,8 @@ def test_rejected_counts_and_reasons_are_those_of_single_predictions() -> None:
     found = evaluate_under(
         family_of(PROBLEM), PROBLEM, Batch.of([TiledConv2dConfiguration(block_size_x=128, block_size_y=32)]), UNDER
     )
-    assert found.rejected() == {"threads per block": 1}
-    assert "4096 threads" in str(found.rejection(0, UNDER.gpu))
+    assert found.feasibility.rejected() == {"threads per block": 1}
+    assert "4096 threads" in str(found.feasibility.rejection(0, UNDER.gpu))
 
 
 def test_where_nothing_fits_the_error_names_a_limit() -> None:

@@ -79,8 +79,7 @@ def test_what_the_compiled_registers_keep_from_the_gpu_is_prepared_as_rejected(t
     assert rejected.failure is not None
     assert rejected.failure.kind is FailureKind.REJECTED
     assert rejected.failure.message == (
-        f"768 threads, {registers} registers per thread and 0 bytes of shared memory per block do not fit "
-        "65536 registers per block of h200"
+        f"768 threads of {registers} registers do not fit 65536 registers per block of h200"
     )
     assert rejected.resources is None
     assert fitting.failure is None
