@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from .ranking import REFINED_CANDIDATES, Order, Ranking, rank_under
 from .records import read_measurements
 from .records.schema import L2State
 from .validating import Validation, validate_under
+from .value_types import require_type
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +59,7 @@ def rank(
     'tiled_conv2d'
     """
     under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
-    depth, chosen = one_of(Fidelity, "fidelity", _value(fidelity)), one_of(Order, "order", _value(order))
+    depth, chosen = one_of(Fidelity, "fidelity", fidelity), one_of(Order, "order", order)
     return rank_under(problem, under, depth, top, refine=refine, order=chosen)
 
 
@@ -106,8 +108,9 @@ def predict_many(
     residual: str | Path | None = None,
 ) -> list[Prediction]:
     """Several configurations of one problem, in order, compiled in parallel; arguments and errors as for ``predict``."""
+    require_type(Sequence, "a list of them", configurations=configurations)
     under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
-    return predict_all(problem, configurations, under, one_of(Fidelity, "fidelity", _value(fidelity)))
+    return predict_all(problem, configurations, under, one_of(Fidelity, "fidelity", fidelity))
 
 
 def validate(
@@ -122,11 +125,12 @@ def validate(
     calibration: str | None = None,
 ) -> Validation:
     """Predictions against the measurements of a file (CSV, Kernel Tuner cache, own records), as ``perfmodel validate``."""
+    require_type((str, PathLike), "the path of a file", measurements=measurements)
     chosen = family(family_name)
     under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     rows = read_measurements(Path(measurements), chosen, under.l2)
     rows = rows if where is None else rows.where(where)
-    return validate_under(chosen, rows, under, one_of(Fidelity, "fidelity", _value(fidelity)))
+    return validate_under(chosen, rows, under, one_of(Fidelity, "fidelity", fidelity))
 
 
 def frame(predictions: Iterable[Prediction]) -> pd.DataFrame:
@@ -134,7 +138,3 @@ def frame(predictions: Iterable[Prediction]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame([prediction.to_row() for prediction in predictions])
-
-
-def _value(choice: Fidelity | Order | str) -> str:
-    return choice if isinstance(choice, str) else choice.value

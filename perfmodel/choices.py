@@ -10,14 +10,14 @@ from .errors import InputError
 Choice = TypeVar("Choice", bound=Enum)
 
 
-def one_of(kind: type[Choice], option: str, text: str) -> Choice:
-    """The Enum member of a value given for an option; ``InputError`` lists what is accepted.
+def one_of(kind: type[Choice], option: str, value: Choice | str) -> Choice:
+    """The Enum member given for an option, itself or by its value; ``InputError`` lists what is accepted.
 
     >>> from perfmodel.prediction import Fidelity
     >>> one_of(Fidelity, "--fidelity", "compiled")
     <Fidelity.COMPILED: 'compiled'>
     """
     try:
-        return kind(text)
+        return kind(value)
     except ValueError:
-        raise InputError(f"{option} {text!r} must be one of {', '.join(m.value for m in kind)}") from None
+        raise InputError(f"{option} {value!r} must be one of {', '.join(m.value for m in kind)}") from None

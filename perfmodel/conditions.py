@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
+from os import PathLike
 from pathlib import Path
+from types import NoneType
 
 import numpy as np
 
@@ -14,6 +17,7 @@ from .gpus import load_gpu, with_sm_clock
 from .records.schema import L2State
 from .residual import Residual, read_residual
 from .time.calibration import Calibration, load_calibration
+from .value_types import require_type
 from .work import Work
 
 
@@ -52,13 +56,14 @@ def conditions(
     >>> conditions("h200", sm_clock_mhz=1500).gpu.boost_clock_hz
     1500000000.0
     """
-    state = l2 if isinstance(l2, L2State) else one_of(L2State, "l2", l2)
+    require_type((Real, NoneType), "a number", sm_clock_mhz=sm_clock_mhz)
+    require_type((str, PathLike, NoneType), "the path of a file", calibration=calibration, residual=residual)
     found = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
     if sm_clock_mhz is not None:
         found = with_sm_clock(found, sm_clock_mhz * 1e6)
     return Conditions(
         gpu=found,
         calibration=load_calibration(found, calibration),
-        l2=state,
+        l2=one_of(L2State, "l2", l2),
         residual=None if residual is None else read_residual(Path(residual)),
     )

@@ -45,6 +45,8 @@ def load_gpu(id_or_path: str) -> Gpu:
     Traceback (most recent call last):
     perfmodel.errors.InputError: unknown GPU 'rtx-309O'; nearest: rtx-3090, rtx-4090, rtx-3080
     """
+    if not isinstance(id_or_path, str):
+        raise InputError(f"gpu={id_or_path!r} must be an id, the path of a file that ends in .toml, or 'auto'")
     if id_or_path.endswith(".toml"):
         return gpu_from_sheet(Path(id_or_path).stem, _sheet(id_or_path))
     return _shipped_gpu(_gpu_id(id_or_path))

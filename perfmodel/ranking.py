@@ -23,6 +23,7 @@ from .freed_memory import keep_freed_memory
 from .gather import gather_facts
 from .predicting import corrections, evaluate_under, prediction_at, require_residual
 from .prediction import Fidelity, Prediction, plain
+from .value_types import require_type
 
 REFINED_CANDIDATES = 24
 """How many of the analytic best are compiled."""
@@ -144,8 +145,9 @@ def rank_under(
     ``advance`` is called once for each candidate that is compiled or simulated. Raises ``InfeasibleError`` where no
     candidate can run at all.
     """
-    if top < 1:
-        raise InputError(f"top={top} must be at least 1")
+    require_type(int, "an integer", top=top, refine=refine)
+    if min(top, refine) < 1:
+        raise InputError(f"top={top} and refine={refine} must be at least 1")
     family = family_of(problem)
     size = max(top, refine) if family.closed_forms else len(family.space(problem, under.gpu))
     if not family.closed_forms:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.analysis.analyze import require_fits
+from perfmodel.analysis.user_launch import require_fits
 from perfmodel.compiler import CompiledKernel, CompileRequest, compile_many
 from perfmodel.compiler.toolchain import compiler_version
 from perfmodel.conditions import Conditions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -13,45 +14,22 @@ from numpy.typing import NDArray
 
 from ..compiler import CompiledKernel
 from ..conditions import Conditions, conditions
-from ..definitions import MAX_GRID_X, MAX_GRID_YZ
-from ..errors import InfeasibleError, InputError
 from ..facts import Facts, or_nan
 from ..gpu import Gpu
 from ..launch import Buffer, KernelCall, Launch
-from ..occupancy import Limiter, occupancy, unfit_text
+from ..occupancy import occupancy
 from ..prediction import Fidelity, Prediction, ResidentBlocks, TimePrediction
 from ..records.schema import L2State
 from ..shared_contention import with_contention
 from ..simulator import Fault, FaultError, Mode, Module, parse_module, simulate
 from ..time.combine import LIMITER_NAMES, launch_seconds, limiters
+from ..value_types import require_type
 from ..work import Work
 from .arguments import Argument, kernel_call
 from .launch_facts import Effort, launch_facts
 from .listing import InstructionListing, listing
+from .user_launch import LaunchConfiguration, index3, launch_of, require_fits
 from .user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
-
-Index3 = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchConfiguration:
-    """How a kernel is launched: grid and block (x, y, z), dynamic shared bytes, macros."""
-
-    grid: Index3
-    block: Index3
-    shared: int = 0
-    defines: Mapping[str, str | int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name, sizes, limits in (
-            ("grid", self.grid, (MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ)),
-            ("block", self.block, (1024, 1024, 64)),
-        ):
-            for axis, size, limit in zip("xyz", sizes, limits, strict=True):
-                if not 1 <= size <= limit:
-                    raise InputError(f"{name} {','.join(map(str, sizes))}: {axis} must lie in 1 … {limit}")
-        if self.shared < 0:
-            raise InputError(f"shared bytes {self.shared} must not be negative")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +127,12 @@ def analyze(
     >>> float(found.outputs["x"].sum()), int(found.prediction.counts.global_load_requests)
     (192.0, 2)
     """
+    require_type((str, PathLike), "the path of a file, or the source itself", source=source)
+    require_type(str, "the name of a kernel", kernel=kernel)
+    require_type(Sequence, "a list, one for each parameter", args=args)
     effort = effort or Effort()
     configuration = LaunchConfiguration(
-        grid=_index3("grid", grid), block=_index3("block", block), shared=shared_bytes, defines=dict(defines or {})
+        grid=index3("grid", grid), block=index3("block", block), shared=shared_bytes, defines=dict(defines or {})
     )
     under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     user = read_user_source(source, include)
@@ -177,45 +158,6 @@ def analyze(
         _call=call,
         _effort=effort,
     )
-
-
-def _index3(name: str, given: int | Sequence[int]) -> Index3:
-    sizes = [given] if isinstance(given, int) else list(given)
-    if not 1 <= len(sizes) <= 3:
-        raise InputError(f"{name}={given!r} must be one to three integers")
-    sizes += [1] * (3 - len(sizes))
-    return int(sizes[0]), int(sizes[1]), int(sizes[2])
-
-
-def launch_of(configuration: LaunchConfiguration, compiled: CompiledKernel) -> Launch:
-    """The launch of a compiled kernel."""
-    (gx, gy, gz), (bx, by, bz) = configuration.grid, configuration.block
-    return Launch(
-        grid_x=gx,
-        grid_y=gy,
-        grid_z=gz,
-        block_x=bx,
-        block_y=by,
-        block_z=bz,
-        static_shared_bytes=compiled.resources.static_shared_bytes,
-        dynamic_shared_bytes=configuration.shared,
-    )
-
-
-def require_fits(launch: Launch, compiled: CompiledKernel, gpu: Gpu) -> None:
-    """Raise ``InfeasibleError`` naming the limit where not one block fits an SM."""
-    shared = int(launch.static_shared_bytes + launch.dynamic_shared_bytes)
-    found = occupancy(
-        gpu,
-        threads_per_block=int(launch.threads_per_block),
-        registers_per_thread=compiled.resources.registers_per_thread,
-        shared_bytes_per_block=shared,
-        static_shared_bytes_per_block=int(launch.static_shared_bytes),
-    )
-    if not int(found.blocks_per_sm):
-        limiter = found.limiters()[0] if found.limiters() else Limiter.WARPS
-        registers = compiled.resources.registers_per_thread
-        raise InfeasibleError(unfit_text(gpu, limiter, int(launch.threads_per_block), registers, shared))
 
 
 def _faults(

@@ -19,6 +19,7 @@ _NO_FUNCTIONS = frozenset({"typedef", "using", "static_assert", "asm"})
 _TYPE_KEYS = frozenset({"struct", "class", "union", "enum"})
 _ACCESS = frozenset({"public", "private", "protected"})
 _OPENING = {"(": ")", "[": "]", "{": "}"}
+_CLOSING = {closing: opening for opening, closing in _OPENING.items()}
 
 
 class DeclarationKind(Enum):
@@ -104,15 +105,18 @@ class Declarations:
                 continue
             if token.text in _OPENING:
                 stack.append(_OPENING[token.text])
-            elif token.text in ")]}":
+            elif token.text in _CLOSING:
                 if token.text != stack.pop():
                     break
                 if not stack:
                     return index
-        where = place_of(self.source, self.tokens[opening].start, self.file_name)
-        raise InputError(
-            f"{where}: {self.tokens[opening].text!r} has no matching {_OPENING[self.tokens[opening].text]!r} "
-            "(branches of #if must each hold whole declarations)"
+        raise self._unmatched(opening, _OPENING[self.tokens[opening].text])
+
+    def _unmatched(self, index: int, other: str) -> InputError:
+        token = self.tokens[index]
+        where = place_of(self.source, token.start, self.file_name)
+        return InputError(
+            f"{where}: {token.text!r} has no matching {other!r} (branches of #if must each hold whole declarations)"
         )
 
     def within(self, first: int, stop: int, scope: tuple[str, ...] = (), in_class: bool = False) -> list[Declaration]:
@@ -214,6 +218,8 @@ class Declarations:
             return self._past_initialisers(index, stop)
         if token.text in _OPENING:
             return self.closing(index) + 1
+        if token.kind is TokenKind.PUNCTUATION and token.text in _CLOSING:
+            raise self._unmatched(index, _CLOSING[token.text])
         if token.text == "=" and self._text(index - 1) != "operator":
             seen.assigned = seen.assigned or seen.parameters is None
         elif token.text in _TYPE_KEYS:

@@ -35,6 +35,8 @@ def family(name: str) -> Family[Any, Any]:
     15
     """
     points = _entry_points()
+    if not isinstance(name, str):
+        raise InputError(f"family={name!r} must be the name of one: {', '.join(points)}")
     if name not in points:
         near = get_close_matches(name, points, n=2, cutoff=0.4)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -59,6 +59,12 @@ def test_conditions_change_what_they_name() -> None:
         ({"sm_clock_mhz": -1.0}, "-1"),
         ({"sm_clock_mhz": 0}, "0"),
         ({"calibration": "absent.toml"}, "absent.toml"),
+        ({"gpu": None}, "gpu=None"),
+        ({"fidelity": 3}, "fidelity 3"),
+        ({"l2": None}, "l2 None"),
+        ({"sm_clock_mhz": "fast"}, "sm_clock_mhz='fast'"),
+        ({"calibration": 3}, "calibration=3"),
+        ({"residual": [1]}, r"residual=\[1\]"),
     ],
 )
 def test_wrong_values_are_named(changed: dict[str, Any], named: str) -> None:
@@ -68,6 +74,19 @@ def test_wrong_values_are_named(changed: dict[str, Any], named: str) -> None:
     assert "\n" not in str(refused.value)
     with pytest.raises(pm.InputError, match=named):
         pm.predict(SMALL, pm.TiledConv2dConfiguration(), **arguments | changed)
+
+
+def test_values_of_another_type_are_named_by_the_call_that_takes_them() -> None:
+    arguments: dict[str, Any] = {"gpu": "h200", "fidelity": "analytic"}
+    for wrong, named in (({"top": 1.5}, "top=1.5"), ({"refine": "all"}, "refine='all'"), ({"order": 7}, "order 7")):
+        with pytest.raises(pm.InputError, match=named):
+            pm.rank(SMALL, **arguments | wrong)
+    with pytest.raises(pm.InputError, match="configurations=5"):
+        pm.predict_many(SMALL, 5, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(pm.InputError, match="measurements=None"):
+        pm.validate("tiled_conv2d", measurements=None, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(pm.InputError, match=r"family=3 .*tiled_conv2d"):
+        pm.validate(3, measurements="absent.csv", **arguments)  # type: ignore[arg-type]
 
 
 def test_a_problem_and_a_configuration_must_belong_together() -> None:

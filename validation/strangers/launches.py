@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perfmodel.analysis.analyze import LaunchConfiguration, launch_of, predicted, require_fits
+from perfmodel.analysis.analyze import predicted
 from perfmodel.analysis.launch_facts import Effort, launch_facts
+from perfmodel.analysis.user_launch import LaunchConfiguration, launch_of, require_fits
 from perfmodel.analysis.user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
 from perfmodel.compiler import CompileRequest
 from perfmodel.conditions import Conditions

@@ -142,6 +142,7 @@ def test_dynamic_parallelism_is_refused_with_its_line() -> None:
             "__global__ void k() {\n#ifdef A\n if (x) {\n#else\n if (y) {\n#endif\n }\n}\n",
             r"k\.cu:1: '\{' has no matching '\}'",
         ),
+        ("__global__ void k() { }\n}\n", r"k\.cu:2: '\}' has no matching '\{'"),
         ("int a;\n/* never\n", r"k\.cu:2: the comment is never closed"),
         ('#line 7 "own.cuh"\nvoid f( {\n', r"own\.cuh:7: '\(' has no matching"),
     ],

@@ -1,6 +1,7 @@
 """Launches of small kernels analysed: counts by hand, results by NumPy, faults with thread and line."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -235,6 +236,34 @@ def test_a_launch_that_does_not_fit_names_the_limit() -> None:
     for grid, block in ((0, 32), (1, 1025), ((1, 70_000), 32), (1, (8, 8, 65))):
         with pytest.raises(InputError, match="must lie in"):
             analyze(SOURCE, kernel="race", grid=grid, block=block, args=["f32[64]"], gpu="h200")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"source": 7}, "source=7"),
+        ({"kernel": 3}, "kernel=3"),
+        ({"grid": "x"}, "grid='x' must be one to three integers"),
+        ({"block": 1.5}, r"block=1\.5 must be one to three integers"),
+        ({"grid": (1, 1, 1, 1)}, "must be one to three integers"),
+        ({"args": 4}, "args=4"),
+        ({"gpu": None}, "gpu=None"),
+        ({"shared_bytes": 1.5}, r"shared bytes 1\.5 must be an integer"),
+        ({"shared_bytes": -1}, "shared bytes -1 must be an integer from 0"),
+        ({"shared_bytes": 10**29}, "must be an integer from 0 to 2,147,483,647"),
+    ],
+)
+def test_values_of_another_type_are_named(wrong: dict[str, Any], message: str) -> None:
+    right: dict[str, Any] = {
+        "source": SOURCE,
+        "kernel": "race",
+        "grid": 1,
+        "block": 32,
+        "args": ["f32[64]"],
+        "gpu": "h200",
+    }
+    with pytest.raises(InputError, match=message):
+        analyze(**right | wrong)
 
 
 def test_a_kernel_of_the_package_gives_its_familys_counts(tmp_path: Path) -> None:
