@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import InputError
 from .columns import MeasurementSchema, check_columns
 from .files import parse_json
-from .table import RawTable
+from .table import RawTable, measurable
 
 REQUIRED_KEYS = ("device_name", "problem_size", "tune_params", "cache")
 ERROR_KEY = "__error__"
@@ -107,6 +107,9 @@ def _time_ms(path: Path, place: str, time: Any) -> float:
         return math.nan
     if time is None or (isinstance(time, float) and math.isnan(time)):
         return math.nan
-    if isinstance(time, bool) or not isinstance(time, int | float) or not 0 < time < math.inf:
-        raise InputError(f"{path}: {place}: 'time' {time!r} is neither a positive number nor the name of a failure")
-    return math.nan if time >= FAILURE_TIME_MS else float(time)
+    if not isinstance(time, bool) and isinstance(time, int | float):
+        if FAILURE_TIME_MS <= time < math.inf:
+            return math.nan
+        if measurable(time):
+            return float(time)
+    raise InputError(f"{path}: {place}: 'time' {time!r} is neither a positive number nor the name of a failure")

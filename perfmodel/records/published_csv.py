@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from .columns import MeasurementSchema, check_columns
-from .table import RawTable, only_gpu
+from .table import MEASURABLE_MS, RawTable, measurable, only_gpu
 
 TIME_COLUMN = "time_ms"
 GPU_COLUMN = "gpu"
@@ -72,6 +72,10 @@ def _time_ms(path: Path, place: str, cell: str) -> float:
         time_ms = float(cell)
     except ValueError:
         time_ms = math.nan
-    if not 0 < time_ms < math.inf:
-        raise InputError(f"{path}: {place}: column {TIME_COLUMN!r}: {cell!r} is not a positive number of milliseconds")
+    if not measurable(time_ms):
+        least, most = MEASURABLE_MS
+        raise InputError(
+            f"{path}: {place}: column {TIME_COLUMN!r}: {cell!r} is not a positive number of milliseconds "
+            f"({least:g} … {most:g})"
+        )
     return time_ms

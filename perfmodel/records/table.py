@@ -12,6 +12,18 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 
+MEASURABLE_MS = (1e-6, 1e12)
+"""Times that a file may give in milliseconds: a nanosecond, which no launch undercuts, to more than a lifetime."""
+
+
+def measurable(time_ms: float) -> bool:
+    """Whether a launch may have taken so many milliseconds.
+
+    >>> measurable(1.5), measurable(0.0), measurable(1e-320), measurable(float("inf"))
+    (True, False, False, False)
+    """
+    return MEASURABLE_MS[0] <= time_ms <= MEASURABLE_MS[1]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTable:

@@ -106,6 +106,7 @@ def test_bad_query_is_named(tmp_path: Path, query: str) -> None:
         ((HEADER, ROWS[0].replace("1.5", "fast")), r"line 2: column 'time_ms': 'fast' is not a positive number"),
         ((HEADER, ROWS[0].replace("1.5", "-1.5")), r"line 2: column 'time_ms': '-1.5' is not a positive number"),
         ((HEADER, ROWS[0].replace("1.5", "inf")), r"line 2: column 'time_ms': 'inf' is not a positive number"),
+        ((HEADER, ROWS[0].replace("1.5", "1e-320")), r"'1e-320' is not a positive number of milliseconds \(1e-06 …"),
         ((HEADER, ROWS[0].replace("rtx-3090", '"rtx')), r"line \d: not CSV"),
         ((HEADER, ROWS[0], ROWS[1].replace("rtx-3090", "t4")), r"several GPUs \(rtx-3090, t4\)"),
         ((HEADER, "", ROWS[0], ROWS[1].replace("4096", "0")), r"line 4: .*0"),
