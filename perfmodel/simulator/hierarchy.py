@@ -103,7 +103,8 @@ def memory_hierarchy(
     trips = load_trips(module.kernel(kernel), profile)
     lines = trace.lines(trips, without=copying)
     first_wave = min(resident * gpu.sm_count / launch.blocks, 1.0)
-    sampled = [l1_traffic(lines, run, schedule.together, l1_bytes) for run in schedule.runs]
+    copies = _copies(executed)
+    sampled = [l1_traffic(lines, run, schedule.together, l1_bytes, by_age=copies) for run in schedule.runs]
     rates = launch_rates(sampled, first_wave)
     segments = initialise(Program(module.kernel(kernel)), call).memory.segments
     read, written = (_grid_union(trace, schedule, segments, store) for store in (False, True))
@@ -119,7 +120,7 @@ def memory_hierarchy(
     if profile is not None and code is not None:
         fetched = instruction_sectors(profile, code.block_executions, counts, launch, resident, gpu)
     refilled = refilled_sectors(read, written, axes, gpu, resident * gpu.sm_count)
-    turns = max(min(resident, launch.blocks / gpu.sm_count), 1.0) if _copies(executed) else 1.0
+    turns = max(min(resident, launch.blocks / gpu.sm_count), 1.0) if copies else 1.0
     asked = AskedShares()
     if schedule.gpc:
         by_copies = trace.lines(trips, only=copying)

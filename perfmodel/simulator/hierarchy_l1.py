@@ -4,12 +4,14 @@ Model: lines of 128 bytes with four sectors that are filled one by one, fully as
 that was not used for longer makes room. Stores write through and allocate nothing. All resident blocks load, a round trip of
 each warp after the other: what a warp has in flight together follows without another warp's loads between. Blocks of the first
 wave begin together and find the cache empty; later ones begin whenever others end, so that those of an SM are at any point of
-their loads.
+their loads. Where loads run ahead of the arithmetic that uses them, as asynchronous copies do, blocks advance as an SM serves
+them: the oldest first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,10 @@ from .hierarchy_trace import SECTORS_OF_MASK, LineAccesses
 
 _SEED = 0
 _NORMAL_95 = 1.96
+OLDEST_SHARE = 0.3
+"""Of what an SM does for its blocks, what it does for the oldest, and of what is left for the next one, and so on.
+
+By the clock at each step of the blocks of ``pointwise_conv2d`` on an H100: 0.29 to 0.38 (docs/simulator.md, *Caches*)."""
 WAVES = 3
 """Waves of blocks that a sampled SM runs at least, where the grid has so many: two follow the first."""
 
@@ -91,16 +97,23 @@ def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: i
 
 
 def l1_traffic(
-    accesses: LineAccesses, run: NDArray[np.int64], together: int, l1_bytes: int
+    accesses: LineAccesses, run: NDArray[np.int64], together: int, l1_bytes: int, *, by_age: bool = False
 ) -> tuple[L1Traffic, L1Traffic]:
     """Traffic of one SM that runs the given blocks, so many at once: in its first wave, and in what follows.
 
-    A run of fewer than `WAVES` waves is simulated wave by wave, and all of it is what follows.
+    Blocks advance by age, or in step in the first wave and at any point of their loads later. Of a run of fewer than `WAVES`
+    waves all is what follows; where blocks do not advance by age, it is simulated wave by wave.
 
     >>> twice = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [0, 0], [7, 7], [3, 3])))
     >>> l1_traffic(twice, np.array([0, 1]), 1, 1024)  # the second block finds what the first one loaded
     (L1Traffic(blocks=0, asked=0, missed=0), L1Traffic(blocks=2, asked=4, missed=2))
     """
+    if by_age:
+        order, later = _oldest_first(accesses, run, together)
+        sectors = _traffic(accesses, order, l1_bytes)
+        if len(run) < WAVES * together:
+            return L1Traffic(0, 0, 0), _total(len(run), sectors)
+        return _total(together, sectors[~later]), _total(len(run) - together, sectors[later])
     if len(run) < WAVES * together:
         waves = [in_lock_step(accesses, run[i : i + together]) for i in range(0, len(run), together)]
         return L1Traffic(0, 0, 0), _total(len(run), _traffic(accesses, np.concatenate(waves), l1_bytes))
@@ -137,14 +150,49 @@ def _at_any_point(
 
     The first block of each place begins anywhere within the time that one takes.
     """
-    chosen = np.flatnonzero(np.isin(accesses.block, run))
-    by_number = np.argsort(run)
-    turn = by_number[np.searchsorted(run[by_number], accesses.block[chosen])]
-    trips = np.zeros(len(run), np.int64)
-    np.maximum.at(trips, turn, accesses.trip[chosen] + 1)
+    chosen, turn, trips = _turns(accesses, run)
     begins = np.random.default_rng(_SEED).integers(0, max(int(trips.max()), 1), together)
     begin = np.concatenate([begins, np.zeros(len(run) - together, np.int64)])
     for later in range(together, len(run)):
         begin[later] = begin[later - together] + trips[later - together]
     order = np.lexsort((accesses.warp[chosen], turn, begin[turn] + accesses.trip[chosen]))
     return chosen[order], turn[order] >= together
+
+
+def _oldest_first(
+    accesses: LineAccesses, run: NDArray[np.int64], together: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Order of the accesses of blocks that advance by age, and which are not the first one's of a place.
+
+    The block that makes its next round trip is drawn, each with `OLDEST_SHARE` of what older ones leave.
+    """
+    chosen, turn, trips = _turns(accesses, run)
+    left = trips.tolist()
+    waiting = list(range(len(run)))  # by age; an SM holds the first ones
+    step_of = np.zeros((len(run), int(trips.max(initial=0)) + 1), np.int64)
+    drawn = np.random.default_rng(_SEED).random(int(trips.sum()) + len(run))
+    for step, chance in enumerate(drawn.tolist()):
+        resident = min(together, len(waiting))
+        if not resident:
+            break
+        served = 1.0 - chance * (1.0 - (1.0 - OLDEST_SHARE) ** resident)
+        rank = min(int(log(served) / log(1.0 - OLDEST_SHARE)), resident - 1)
+        block = waiting[rank]
+        step_of[block, int(trips[block]) - left[block]] = step
+        left[block] -= 1
+        if left[block] <= 0:
+            waiting.pop(rank)
+    order = np.lexsort((accesses.warp[chosen], turn, step_of[turn, accesses.trip[chosen]]))
+    return chosen[order], turn[order] >= together
+
+
+def _turns(
+    accesses: LineAccesses, run: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The accesses of a run's blocks, at which place in the run each one's block is, and the round trips of each block."""
+    chosen = np.flatnonzero(np.isin(accesses.block, run))
+    by_number = np.argsort(run)
+    turn = by_number[np.searchsorted(run[by_number], accesses.block[chosen])]
+    trips = np.zeros(len(run), np.int64)
+    np.maximum.at(trips, turn, accesses.trip[chosen] + 1)
+    return chosen, turn, trips

@@ -117,3 +117,22 @@ def test_later_blocks_share_what_they_walk_through_at_different_times_only_where
 
 def test_blocks_that_load_nothing_miss_nothing() -> None:
     assert l1_traffic(blocks_that_load([[], [], []]), np.arange(3), 1, 4096) == (L1Traffic(1, 0, 0), L1Traffic(2, 0, 0))
+
+
+def test_blocks_that_advance_by_age_find_little_of_what_the_others_loaded() -> None:
+    """Eight blocks walk through 2,000 lines, of which 100 fit: together once in step, nearly each for itself by age."""
+    together = blocks_that_load([list(range(2000))] * 8)
+    _, in_step = l1_traffic(together, np.arange(8), 8, 100 * 128)
+    _, by_age = l1_traffic(together, np.arange(8), 8, 100 * 128, by_age=True)
+    assert in_step.missed == 4 * 2000
+    assert by_age.asked == in_step.asked == 8 * 4 * 2000
+    assert 0.85 * by_age.asked < by_age.missed <= by_age.asked
+
+
+def test_blocks_that_advance_by_age_share_what_fits() -> None:
+    several = blocks_that_load([list(range(60))] * 24)
+    first, later = l1_traffic(several, np.arange(24), 8, 100 * 128, by_age=True)
+    assert (first.blocks, later.blocks) == (8, 16)
+    assert first.missed + later.missed == 4 * 60
+    alone = l1_traffic(several, np.arange(8), 8, 100 * 128, by_age=True)
+    assert alone == (L1Traffic(0, 0, 0), L1Traffic(8, 8 * 4 * 60, 4 * 60))
