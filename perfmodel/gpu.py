@@ -62,6 +62,7 @@ class Gpu:
     shared_store_wavefronts_per_load_request: float
 
     l1_bytes_per_sm: int
+    l1_reserved_bytes: int
     l1_bytes_per_cycle_per_sm: float
     l2_bytes: int
     l2_read_bytes_per_s: float

@@ -33,6 +33,7 @@ _MAY_BE_ZERO = frozenset(
         "instruction_supply_cycles",
         "launch_overhead_s",
         "shared_bytes_apart_from_l1",
+        "l1_reserved_bytes",
         "shared_carve_outs_bytes",
         "shared_load_wavefronts_per_store_sector",
         "shared_reserved_bytes_per_block",
@@ -194,6 +195,6 @@ def _rules(gpu: Gpu) -> Iterable[tuple[bool, str]]:
         f"shared_carve_outs_bytes = {list(carve_outs)} must ascend to shared_bytes_per_sm = {gpu.shared_bytes_per_sm}",
     )
     yield (
-        not carve_outs or gpu.shared_bytes_per_sm <= gpu.l1_bytes_per_sm,
-        f"l1_bytes_per_sm = {gpu.l1_bytes_per_sm} must hold the largest carve-out of shared memory",
+        (carve_outs[-1] if carve_outs else 0) <= gpu.l1_bytes_per_sm - gpu.l1_reserved_bytes,
+        f"l1_bytes_per_sm = {gpu.l1_bytes_per_sm} must hold the largest carve-out of shared memory and what is reserved",
     )

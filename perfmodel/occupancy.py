@@ -164,14 +164,15 @@ def carve_out_bytes(gpu: Gpu, shared_bytes_per_sm_in_use: ArrayLike) -> NDArray[
 
 
 def l1_cache_bytes(gpu: Gpu, shared_bytes_per_sm_in_use: ArrayLike) -> NDArray[np.int64]:
-    """L1 data cache that is left on an SM beside the carve-out of shared memory, in bytes.
+    """Lines that L1 of an SM holds beside the carve-out of shared memory, in bytes.
 
     >>> from perfmodel.gpus import load_gpu
     >>> int(l1_cache_bytes(load_gpu("rtx-2080-ti"), 40_000))  # 96 KiB - 64 KiB
     32768
     """
     carve_out = carve_out_bytes(gpu, shared_bytes_per_sm_in_use)
-    return gpu.l1_bytes_per_sm - (carve_out if gpu.shared_carve_outs_bytes else np.zeros_like(carve_out))
+    beside = carve_out if gpu.shared_carve_outs_bytes else np.zeros_like(carve_out)
+    return gpu.l1_bytes_per_sm - gpu.l1_reserved_bytes - beside
 
 
 def limit_text(gpu: Gpu, limiter: Limiter) -> str:
