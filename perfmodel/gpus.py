@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from .errors import InputError
 from .gpu_sheet import FIELD_TYPES, Sheet, gpu_from_sheet, nearest, read_sheet
+from .value_types import require_type
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -45,8 +46,7 @@ def load_gpu(id_or_path: str) -> Gpu:
     Traceback (most recent call last):
     perfmodel.errors.InputError: unknown GPU 'rtx-309O'; nearest: rtx-3090, rtx-4090, rtx-3080
     """
-    if not isinstance(id_or_path, str):
-        raise InputError(f"gpu={id_or_path!r} must be an id, the path of a file that ends in .toml, or 'auto'")
+    require_type(str, "an id, the path of a file that ends in .toml, or 'auto'", gpu=id_or_path)
     if id_or_path.endswith(".toml"):
         return gpu_from_sheet(Path(id_or_path).stem, _sheet(id_or_path))
     return _shipped_gpu(_gpu_id(id_or_path))

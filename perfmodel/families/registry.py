@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ..errors import InputError
+from ..value_types import require_type
 from .base import Family
 
 GROUP = "perfmodel.families"
@@ -35,8 +36,7 @@ def family(name: str) -> Family[Any, Any]:
     15
     """
     points = _entry_points()
-    if not isinstance(name, str):
-        raise InputError(f"family={name!r} must be the name of one: {', '.join(points)}")
+    require_type(str, f"the name of one: {', '.join(points)}", family=name)
     if name not in points:
         near = get_close_matches(name, points, n=2, cutoff=0.4)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -167,7 +167,7 @@ def _oldest_first(
     The block that makes its next round trip is drawn, each with `OLDEST_SHARE` of what older ones leave.
     """
     chosen, turn, trips = _turns(accesses, run)
-    left = trips.tolist()
+    made, total = [0] * len(run), trips.tolist()
     waiting = list(range(len(run)))  # by age; an SM holds the first ones
     step_of = np.zeros((len(run), int(trips.max(initial=0)) + 1), np.int64)
     drawn = np.random.default_rng(_SEED).random(int(trips.sum()) + len(run))
@@ -178,9 +178,9 @@ def _oldest_first(
         served = 1.0 - chance * (1.0 - (1.0 - OLDEST_SHARE) ** resident)
         rank = min(int(log(served) / log(1.0 - OLDEST_SHARE)), resident - 1)
         block = waiting[rank]
-        step_of[block, int(trips[block]) - left[block]] = step
-        left[block] -= 1
-        if left[block] <= 0:
+        step_of[block, made[block]] = step
+        made[block] += 1
+        if made[block] >= total[block]:
             waiting.pop(rank)
     order = np.lexsort((accesses.warp[chosen], turn, step_of[turn, accesses.trip[chosen]]))
     return chosen[order], turn[order] >= together
