@@ -74,6 +74,7 @@ class Gpu:
     instruction_cache_l0_bytes: int
     instruction_cache_l1_bytes: int
     instruction_cache_l2_bytes: int
+    instruction_prefetch_bytes: int
     instruction_supply_cycles: float
 
     shared_latency_cycles: float

@@ -30,6 +30,7 @@ _MAY_BE_ZERO = frozenset(
         "compute_capability",
         "empty_kernel_s",
         "instruction_cache_l0_bytes",
+        "instruction_prefetch_bytes",
         "instruction_supply_cycles",
         "launch_overhead_s",
         "shared_bytes_apart_from_l1",

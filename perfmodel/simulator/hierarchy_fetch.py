@@ -1,8 +1,9 @@
 """Instructions that L2 is asked for: code beyond the cache of instructions that the SMs of a GPC share.
 
-Blocks walk through the same code at different times, and a line that is fetched takes the place of one drawn at random. Code that
-fits is fetched when the launch begins; of longer code a walk misses what others have pushed out since the last one passed. Blocks
-in step with others find what these have fetched; how many walk apart depends on how SMs drift and on what the cache can serve.
+Told as an RTX 2080 Ti fetches; where a GPC is known to ask once for all its SMs, ``hierarchy_fetch_merged`` tells it. Blocks walk
+through the same code at different times, and a line that is fetched takes the place of one drawn at random. Code that fits is
+fetched when the launch begins; of longer code a walk misses what others have pushed out since the last one passed. Blocks in step
+with others find what these have fetched; how many walk apart depends on how SMs drift and on what the cache can serve.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..counts import Counts
 from ..definitions import INSTRUCTION_BYTES, LINE_BYTES, SECTOR_BYTES, ceil_div
 from ..gpu import Gpu
 from ..launch import Launch
+from .hierarchy_fetch_merged import merged_sectors
 from .hierarchy_shares import shares
 
 _BEND = 4.0
@@ -38,6 +40,8 @@ def instruction_sectors(
         return 0.0
     sizes = profile.flow.sizes_bytes().astype(np.float64)
     passes = block_executions / max(float(launch.blocks * launch.warps_per_block), 1.0)
+    if gpu.instruction_prefetch_bytes:
+        return merged_sectors(sizes, passes, int(launch.blocks), gpu)
     cold = shares().cold_fetches * min(gpu.sm_count, int(launch.blocks)) * float(sizes[passes > 0.0].sum())
     walks = walks_apart(
         min(resident, ceil_div(int(launch.blocks), gpu.sm_count)),
