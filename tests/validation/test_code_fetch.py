@@ -80,3 +80,21 @@ def test_a_convolution_kernel_is_told_where_its_pipes_are_busy() -> None:
     assert len(found) == 96
     assert np.median(np.abs(found)) < 0.03
     assert np.mean(np.abs(found) < 0.2) > 0.9
+
+
+def test_small_kernels_fetch_their_code_in_their_first_launch_and_nothing_of_it_in_the_next() -> None:
+    """Kernels of 2 to 122 KB, tiled_conv2d as it is shipped among them; none was used for what is prefetched."""
+    at = record()["launch_counters"].index(FETCHED)
+    found, again = [], []
+    for run in record()["launches"]:
+        if run["code_bytes"] > GPU.instruction_cache_l1_bytes:
+            continue
+        told = merged_sectors(np.array([float(run["code_bytes"])]), np.array([1.0]), run["blocks"], GPU)
+        if run["again"]:
+            again.append(run["counters"][at])
+        else:
+            found.append(told / run["counters"][at] - 1.0)
+    assert (len(found), len(again)) == (28, 10)
+    assert np.median(np.abs(found)) < 0.03
+    assert np.abs(found).max() < 0.11
+    assert set(again) == {192}
