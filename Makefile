@@ -1,7 +1,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 BIN := .venv/bin
-PACKAGES := perfmodel validation figures
+PACKAGES := perfmodel
 
 .PHONY: demo test lint bench figures counts fuzz clean
 

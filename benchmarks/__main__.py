@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from perfmodel.cli.output import print_table
-from perfmodel.conditions import conditions
+from perfmodel.core.freed_memory import keep_freed_memory
 from perfmodel.families.base import Product, Space
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.freed_memory import keep_freed_memory
-from perfmodel.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.scenario import conditions
 
 from .analysis import analysis_rows
 from .fitting import fit_row

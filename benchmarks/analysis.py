@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from perfmodel.analysis import analyze
-from perfmodel.facts import take_launch
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
-from perfmodel.gpus import load_gpu
-from perfmodel.launch import Buffer
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import Buffer
+from perfmodel.prediction.analyze import analyze
+from perfmodel.profiles.facts import take_launch
 
 from .timing import Row, processor_seconds_of_children, program_seconds, seconds_of
 

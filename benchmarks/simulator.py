@@ -6,12 +6,13 @@ import time
 
 import numpy as np
 
-from perfmodel.compiler import compile_kernel
-from perfmodel.facts import take_launch
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
-from perfmodel.gpus import load_gpu
-from perfmodel.simulator import Mode, parse_module, simulate
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.profiles.facts import take_launch
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import Mode, simulate
 
 BLOCKS = 512
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import perfmodel as pm
 from perfmodel.cli.output import print_table, time_text
-from perfmodel.conditions import conditions
 from perfmodel.networks.library import load_network
-from perfmodel.prediction import plain
+from perfmodel.prediction.prediction import plain
+from perfmodel.prediction.scenario import conditions
 
 FILES = (
     ("rtx-2080-ti", "rtx-2080-ti.counters.csv"),

@@ -9,14 +9,14 @@ import sys
 import numpy as np
 import pandas as pd
 
-from perfmodel.compiler import compile_many
-from perfmodel.conditions import conditions
+from perfmodel.compiler.pool import compile_many
 from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.report import layer_report
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
 from perfmodel.networks.library import load_network
-from perfmodel.predicting import evaluate_under
-from perfmodel.prediction import plain
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.prediction import plain
+from perfmodel.prediction.scenario import conditions
 
 gpu_id, network, fidelity = [*sys.argv[1:], *("rtx-2080-ti", "mobilenet_v1", "analytic")[len(sys.argv) - 1 :]]
 under, tuples = conditions(gpu_id), source_tuples()

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from perfmodel.gpu import Gpu
-from perfmodel.prediction import Fidelity
-from perfmodel.studies.ablation import FOLDS, Ablated, Kind, ablation
+from perfmodel.accuracy.studies.ablation import FOLDS, Ablated, Kind, ablation
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.prediction.prediction import Fidelity
 
 from .published import WITH_LOCAL_BYTES, unspilled_runs
 from .registry import Request

@@ -57,8 +57,8 @@ def plot(
     if listed or name is None:
         _list(as_json)
         return
-    from perfmodel.choices import one_of
-    from perfmodel.prediction import Fidelity
+    from perfmodel.core.choices import one_of
+    from perfmodel.prediction.prediction import Fidelity
 
     from .style import require_matplotlib
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.conditions import Conditions, conditions
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family
-from perfmodel.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.scenario import Conditions, conditions
 
 from .registry import Request
 from .shape_maps import Floats, best_by_shape, label_shapes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.time.combine import LIMITER_NAMES
+from perfmodel.time_model.combine import LIMITER_NAMES
 
 from .published import Comparison, all_compared
 from .registry import Request

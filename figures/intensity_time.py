@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.conditions import Conditions, conditions
 from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.report import LayerReport, layer_report
 from perfmodel.families.pointwise_conv2d.selection import Rule
 from perfmodel.families.registry import family_of
-from perfmodel.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.scenario import Conditions, conditions
 
 from .registry import Request
 from .style import CYCLE, MARKERS, PAGE_INCHES, figure, number_ticks, round_numbers, save, short_name

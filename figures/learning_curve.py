@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfmodel.studies.learning_curve import DRAWS, Learned, learning_curve
+from perfmodel.accuracy.studies.learning_curve import DRAWS, Learned, learning_curve
 
 from .published import WITH_LOCAL_BYTES, unspilled_runs
 from .registry import Request

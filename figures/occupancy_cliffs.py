@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from perfmodel.gpu import Gpu
-from perfmodel.gpus import load_gpu
-from perfmodel.occupancy import occupancy
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.gpus.occupancy import occupancy
 
 from .registry import Request
 from .style import CYCLE, PAGE_INCHES, figure, save, short_name

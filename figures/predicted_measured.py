@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.accuracy import accuracy
+from perfmodel.accuracy.metrics import accuracy
 
 from .published import Comparison, all_compared
 from .registry import Request

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfmodel.conditions import conditions
+from perfmodel.accuracy.validating import prophecy
 from perfmodel.families.registry import family, family_names
-from perfmodel.prediction import Fidelity
-from perfmodel.records import read_measurements
-from perfmodel.validating import prophecy
+from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.scenario import conditions
+from perfmodel.records.measurements import read_measurements
 
 from .predicted_measured import draw_panel, in_words_of
 from .published import Comparison, comparison

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.accuracy import Accuracy, accuracy
-from perfmodel.conditions import Conditions, conditions
+from perfmodel.accuracy.metrics import Accuracy, accuracy
+from perfmodel.accuracy.validating import Prophecy, prophecy
+from perfmodel.calibration.measured_runs import MeasuredRuns, measured_runs
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family, family_of
-from perfmodel.measured_runs import MeasuredRuns, measured_runs
-from perfmodel.prediction import Fidelity
-from perfmodel.records import Measurements, read_measurements
-from perfmodel.validating import Prophecy, prophecy
+from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.records.measurements import Measurements, read_measurements
 
 Floats = NDArray[np.float64]
 

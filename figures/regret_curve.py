@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.accuracy import regret
+from perfmodel.accuracy.metrics import regret
 
 from .published import Comparison, all_compared
 from .registry import Request

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.conditions import conditions
-from perfmodel.definitions import BANK_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
+from perfmodel.core.constants import BANK_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
 from perfmodel.families.registry import family, family_names
-from perfmodel.gpu import Gpu
-from perfmodel.gpus import load_gpu
-from perfmodel.prediction import Fidelity, Prediction
-from perfmodel.ranking import rank_under
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.prediction.prediction import Fidelity, Prediction
+from perfmodel.prediction.ranking import rank_under
+from perfmodel.prediction.scenario import conditions
 
 from .registry import Request
 from .style import CYCLE, PAGE_INCHES, figure, number_ticks, round_numbers, save, short_name

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.accuracy import accuracy
-from perfmodel.conditions import Conditions, conditions
+from perfmodel.accuracy.metrics import accuracy
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family_of
 from perfmodel.families.ssim import Ssim, SsimConfiguration, Version
-from perfmodel.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.scenario import Conditions, conditions
 
 from .registry import Request
 from .style import COLUMN_INCHES, CYCLE, figure, save, short_name

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmodel.errors import PerfmodelError
-from perfmodel.gpu import Gpu
+from perfmodel.gpus.gpu import Gpu
 
 COLUMN_INCHES = 3.5
 PAGE_INCHES = 7.2
@@ -111,7 +111,7 @@ _SPELT = {"l2": "L2", "dram": "DRAM", "fma": "FMA"}
 def short_name(gpu: Gpu) -> str:
     """The GPU's name without the words that all names share.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> short_name(load_gpu("rtx-2080-ti"))
     'RTX 2080 Ti'
     """
@@ -120,6 +120,6 @@ def short_name(gpu: Gpu) -> str:
 
 def short_name_of(gpu_id: str) -> str:
     """The same for a GPU's id, the id itself where it is a user's own."""
-    from perfmodel.gpus import gpu_ids, load_gpu
+    from perfmodel.gpus.catalogue import gpu_ids, load_gpu
 
     return short_name(load_gpu(gpu_id)) if gpu_id in gpu_ids() else gpu_id

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.conditions import Conditions, conditions
 from perfmodel.families.registry import family
-from perfmodel.predicting import evaluate_under
-from perfmodel.prediction import plain
-from perfmodel.time.combine import LIMITER_NAMES, Terms
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.prediction import plain
+from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.time_model.combine import LIMITER_NAMES, Terms
 
 from .registry import Request
 from .style import CYCLE, PAGE_INCHES, figure, in_words, save, short_name

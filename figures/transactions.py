@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfmodel.definitions import WARP_SIZE
+from perfmodel.core.constants import WARP_SIZE
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
 from perfmodel.families.registry import family_of
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 from .registry import Request
 from .style import CYCLE, MARKERS, PAGE_INCHES, figure, number_ticks, round_numbers, save

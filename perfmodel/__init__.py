@@ -12,48 +12,48 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .analysis.analyze import Analysis, analyze
-    from .analysis.launch_facts import Effort
-    from .analysis.user_space import user_problem
-    from .api import frame, predict, predict_many, rank, validate
     from .errors import InfeasibleError, InputError, PerfmodelError
     from .families.conv1d import Conv1d, Conv1dConfiguration
     from .families.direct_conv2d import Conv2d, DirectConv2dConfiguration
     from .families.pointwise_conv2d import PointwiseConfiguration, PointwiseConv2d
     from .families.ssim import Ssim, SsimConfiguration
     from .families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
-    from .gpus import gpu_ids, load_gpu
-    from .prediction import Fidelity, Prediction
-    from .ranking import Ranking
+    from .families.user.family import user_problem
+    from .gpus.catalogue import gpu_ids, load_gpu
+    from .prediction.analyze import Analysis, analyze
+    from .prediction.api import frame, predict, predict_many, rank, validate
+    from .prediction.prediction import Fidelity, Prediction
+    from .prediction.ranking import Ranking
+    from .profiles.launch_facts import Effort
 
 _HOMES = {
-    "Analysis": "analysis.analyze",
-    "Effort": "analysis.launch_facts",
-    "analyze": "analysis.analyze",
-    "user_problem": "analysis.user_space",
+    "Analysis": "prediction.analyze",
+    "Effort": "profiles.launch_facts",
+    "analyze": "prediction.analyze",
+    "user_problem": "families.user.family",
     "Conv1d": "families.conv1d",
     "Conv1dConfiguration": "families.conv1d",
     "Conv2d": "families.direct_conv2d",
     "DirectConv2dConfiguration": "families.direct_conv2d",
-    "Fidelity": "prediction",
+    "Fidelity": "prediction.prediction",
     "InfeasibleError": "errors",
     "InputError": "errors",
     "PerfmodelError": "errors",
     "PointwiseConv2d": "families.pointwise_conv2d",
     "PointwiseConfiguration": "families.pointwise_conv2d",
-    "Prediction": "prediction",
-    "Ranking": "ranking",
+    "Prediction": "prediction.prediction",
+    "Ranking": "prediction.ranking",
     "Ssim": "families.ssim",
     "SsimConfiguration": "families.ssim",
     "TiledConv2d": "families.tiled_conv2d",
     "TiledConv2dConfiguration": "families.tiled_conv2d",
-    "frame": "api",
-    "gpu_ids": "gpus",
-    "load_gpu": "gpus",
-    "predict": "api",
-    "predict_many": "api",
-    "rank": "api",
-    "validate": "api",
+    "frame": "prediction.api",
+    "gpu_ids": "gpus.catalogue",
+    "load_gpu": "gpus.catalogue",
+    "predict": "prediction.api",
+    "predict_many": "prediction.api",
+    "rank": "prediction.api",
+    "validate": "prediction.api",
 }
 
 __all__ = [

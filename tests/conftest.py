@@ -42,7 +42,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("data") and _data_folder() is None:
         _absent(item, "--require-data", f"{DATA_VARIABLE} names no folder with the published measurements")
     if item.get_closest_marker("compiler"):
-        from perfmodel.compiler import compiler_available
+        from perfmodel.compiler.toolchain import compiler_available
 
         if not compiler_available():
             pytest.skip("the extra `compile` is not installed")

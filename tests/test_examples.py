@@ -12,7 +12,7 @@ import pytest
 
 from perfmodel.cli.app import build_app
 from perfmodel.families.registry import family
-from perfmodel.gpus import gpu_ids
+from perfmodel.gpus.catalogue import gpu_ids
 
 ROOT = Path(__file__).parent.parent
 LONG = {"demo.py"}

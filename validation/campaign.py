@@ -15,7 +15,7 @@ import typer
 
 from perfmodel.cli.output import note, progress_bar
 from perfmodel.errors import InputError, PerfmodelError
-from perfmodel.prediction import plain
+from perfmodel.prediction.prediction import plain
 from perfmodel.records.schema import RecordKind
 from perfmodel.records.store import append_record
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.conditions import Conditions
 from perfmodel.errors import InfeasibleError, InputError
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.families.registry import family_of
 from perfmodel.networks.library import load_network, network_names
-from perfmodel.prediction import plain
+from perfmodel.prediction.prediction import plain
+from perfmodel.prediction.scenario import Conditions
 from perfmodel.records.columns import record_of_fields
 
 from .prepared import Purpose

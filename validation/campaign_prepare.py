@@ -10,8 +10,8 @@ import typer
 
 from perfmodel.cli.options import EXTRA_OPTIONS, problem_from
 from perfmodel.cli.output import note, progress_bar
-from perfmodel.conditions import Conditions, conditions
 from perfmodel.families.registry import family as family_of_name
+from perfmodel.prediction.scenario import Conditions, conditions
 from perfmodel.records.store import read_records
 
 from .campaign_plan import TIMED_PROBLEMS, CampaignSizes, checked_choices, compared_choices, timed_choices

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.output import print_json, print_table, progress_bar
 from perfmodel.cli.targets import require_writable, write_target
-from perfmodel.conditions import conditions
 from perfmodel.families.registry import family
-from perfmodel.records import read_measurements, read_records
-from perfmodel.records.metrics import counts_of_metrics
+from perfmodel.prediction.scenario import conditions
+from perfmodel.records.measurements import read_measurements
+from perfmodel.records.store import read_records
 
 from .baselines.losses import loss_table, losses
 from .baselines.ratios import ratio_table, ratios, summary_table

@@ -55,8 +55,8 @@ def measure(
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`. What FILE.jsonl already
     holds is not run again. Without a GPU the command says so in one line and ends with status 2.
     """
-    from perfmodel.conditions import conditions
     from perfmodel.families.registry import family
+    from perfmodel.prediction.scenario import conditions
 
     from .device import require_device
     from .measuring import MeasureRequest, measure_choice
@@ -105,10 +105,10 @@ def _chosen(
 
 def _show(family: Any, problem: Any, path: Path, as_json: bool) -> None:
     """The records of the problem, fastest first, and why others have no time."""
-    from perfmodel.prediction import plain
-    from perfmodel.records import read_records
+    from perfmodel.prediction.prediction import plain
     from perfmodel.records.codec import to_json
     from perfmodel.records.schema import L2State
+    from perfmodel.records.store import read_records
 
     wanted = plain(problem)
     found = [r for r in read_records(path) if r.name == family.name and dict(r.problem) == wanted]
@@ -126,7 +126,7 @@ def _show(family: Any, problem: Any, path: Path, as_json: bool) -> None:
 
 
 def _export(family: Any, path: Path, target: Path) -> None:
-    from perfmodel.records import read_measurements
     from perfmodel.records.kernel_tuner_export import write_kernel_tuner_cache
+    from perfmodel.records.measurements import read_measurements
 
     write_kernel_tuner_cache(target, read_measurements(path, family), family)

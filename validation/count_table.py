@@ -10,22 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.compiler import compile_kernel
-from perfmodel.conditions import Conditions
-from perfmodel.counts import Counts
+from perfmodel.accuracy.count_agreement import CountAgreement, count_agreement
+from perfmodel.accuracy.counter_metrics import MeasuredCount, counts_of_metrics, measured_counts
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.core.counts import Counts
 from perfmodel.errors import InputError
-from perfmodel.facts import Advance, Facts, no_progress
 from perfmodel.families.base import Family
-from perfmodel.gather import gather_facts
-from perfmodel.gpu import Gpu
-from perfmodel.l2_capacity import shared_l2_bytes, written_by_the_end
-from perfmodel.predicting import evaluate_under
-from perfmodel.prediction import Fidelity
-from perfmodel.records import Measurements, read_records
-from perfmodel.records.agreement import CountAgreement, count_agreement
-from perfmodel.records.metrics import MeasuredCount, counts_of_metrics, measured_counts
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.memory.l2_capacity import shared_l2_bytes, written_by_the_end
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.scenario import Conditions
+from perfmodel.profiles.executed_work import executed_work
+from perfmodel.profiles.facts import Advance, Facts, no_progress
+from perfmodel.profiles.gather import gather_facts
+from perfmodel.records.measurements import Measurements
 from perfmodel.records.schema import Record, RecordKind
-from perfmodel.simulator.executed_work import executed_work
+from perfmodel.records.store import read_records
 
 from .micro.suite import find_benchmark
 

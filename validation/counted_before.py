@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.errors import InputError
 from perfmodel.families.registry import family as family_of_name
-from perfmodel.gpu import Gpu
+from perfmodel.gpus.gpu import Gpu
 from perfmodel.records.columns import record_of_fields
-from perfmodel.records.metrics import counts_of_metrics
 from perfmodel.records.schema import Record, RecordKind
 
 from .micro.benchmark import MicroBenchmark

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.errors import InputError
-from perfmodel.records.metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.records.schema import Environment, Failure, FailureKind, Record, RunKey
 from perfmodel.records.store import append_record
 

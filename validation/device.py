@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmodel.errors import InputError, PerfmodelError
-from perfmodel.gpus import gpu_id_of_device
+from perfmodel.gpus.catalogue import gpu_id_of_device
 from perfmodel.records.schema import Environment
 
 INSTALL_HINT = "pip install 'perfmodel[gpu]' (or 'perfmodel[gpu-cuda13]' for a driver of CUDA 13)"

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.facts import take_launch
 from perfmodel.families.base import Batch, Family
 from perfmodel.families.registry import family as family_of_name
-from perfmodel.gpu import Gpu
-from perfmodel.gpus import load_gpu
-from perfmodel.launch import KernelCall, Launch
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.launch.launch import KernelCall, Launch
+from perfmodel.profiles.facts import take_launch
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.schema import (
     Correctness,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.launch import Buffer, KernelCall, Launch
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.records.schema import FailureKind
 
 from .device import import_cupy

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.conditions import Conditions
 from perfmodel.families.registry import family_of
-from perfmodel.ranking import rank_under
+from perfmodel.prediction.ranking import rank_under
+from perfmodel.prediction.scenario import Conditions
 from perfmodel.records.store import append_record
 
 from .campaign_run import RunSummary, recorded_keys, run_missing

@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from perfmodel.compiler.compiled import CompiledKernel
+from perfmodel.core.files import parse_json, read_text, write_text
 from perfmodel.errors import InputError
 from perfmodel.records.codec import record_from_json, to_json
-from perfmodel.records.files import parse_json, read_text, write_text
 from perfmodel.records.schema import Failure, KernelResources, RecordKind, RunKey, Scalar, run_key
 
 PLAN_NAME = "plan.jsonl"

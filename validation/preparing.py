@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.analysis.user_launch import require_fits
-from perfmodel.compiler import CompiledKernel, CompileRequest, compile_many
+from perfmodel.compiler.compiled import CompiledKernel
+from perfmodel.compiler.pool import compile_many
+from perfmodel.compiler.request import CompileRequest
 from perfmodel.compiler.toolchain import compiler_version
-from perfmodel.conditions import Conditions
 from perfmodel.errors import InfeasibleError
-from perfmodel.facts import no_progress, take_launch
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family as family_of_name
-from perfmodel.gpu import Gpu
-from perfmodel.launch import Launch
-from perfmodel.predicting import evaluate_under
-from perfmodel.prediction import plain
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.launch.launch import Launch
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.prediction import plain
+from perfmodel.prediction.scenario import Conditions
+from perfmodel.profiles.facts import no_progress, take_launch
+from perfmodel.profiles.user_launch import require_fits
 from perfmodel.records.schema import Failure, FailureKind, RecordKind, Scalar
 
 from .device import commit_id

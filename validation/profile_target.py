@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from perfmodel.gpus import load_gpu
-from perfmodel.launch import KernelCall, Launch
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.records.schema import RecordKind
 
 from .kernel_job import prepare_call

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmodel.conditions import Conditions
 from perfmodel.families.pointwise_conv2d.family import FAMILY
 from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.report import layer_report
 from perfmodel.families.pointwise_conv2d.selection import Rule
-from perfmodel.predicting import evaluate_under
-from perfmodel.records import Measurements
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.scenario import Conditions
+from perfmodel.records.measurements import Measurements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

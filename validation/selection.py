@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.conditions import Conditions
+from perfmodel.calibration.spreading import spread
 from perfmodel.errors import InfeasibleError
 from perfmodel.families.base import Batch, Family
-from perfmodel.predicting import evaluate_under, launches_of
-from perfmodel.spreading import spread
+from perfmodel.prediction.predicting import evaluate_under, launches_of
+from perfmodel.prediction.scenario import Conditions
 
 CANDIDATES_PER_DRAW = 16
 """Candidates that are looked at for each one that is wanted, at first."""

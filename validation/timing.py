@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.launch import KernelCall, Launch
+from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.records.schema import L2State, Mark, Timing, TimingMethod
 
 from .device import import_cupy

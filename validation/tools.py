@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.errors import InputError
-from perfmodel.records.metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 
 from .nsight_csv import ProfiledLaunch, parse_nsight_csv
 
@@ -101,7 +101,7 @@ def import_counters(path: Path, time_limit_s: float = 300.0) -> tuple[ProfiledLa
         InputError: The file is neither, or a report is given and ``ncu`` is not installed.
     """
     if path.suffix != ".ncu-rep":
-        from perfmodel.records.files import read_text
+        from perfmodel.core.files import read_text
 
         return parse_nsight_csv(path, read_text(path))
     if not path.exists():

@@ -26,8 +26,8 @@ from perfmodel.cli.targets import require_writable, write_target
 from perfmodel.errors import InputError
 
 if TYPE_CHECKING:
-    from perfmodel.conditions import Conditions
-    from perfmodel.prediction import Fidelity
+    from perfmodel.prediction.prediction import Fidelity
+    from perfmodel.prediction.scenario import Conditions
 
     from .parts import Page
 
@@ -68,8 +68,8 @@ def report(
 
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
     """
-    from perfmodel.choices import one_of
-    from perfmodel.prediction import Fidelity
+    from perfmodel.core.choices import one_of
+    from perfmodel.prediction.prediction import Fidelity
 
     from .html import html_text, require_libraries
 
@@ -105,7 +105,7 @@ def _refuse(given: dict[str, Any], reason: str) -> None:
 
 
 def _ranked(problem: Any, under: Conditions, depth: Fidelity, top: int, command: str) -> Page:
-    from perfmodel.ranking import rank_under
+    from perfmodel.prediction.ranking import rank_under
 
     from .ranking_page import ranking_page
 
@@ -118,14 +118,14 @@ def _ranked(problem: Any, under: Conditions, depth: Fidelity, top: int, command:
 
 def _rows(family_name: str, file: Path, under: Conditions, where: str | None, sample: int | None, seed: int) -> Any:
     from perfmodel.families.registry import family
-    from perfmodel.records import read_measurements
+    from perfmodel.records.measurements import read_measurements
 
     return read_measurements(file, family(family_name), under.l2).drawn(where, sample, seed)
 
 
 def _validated(rows: Any, under: Conditions, depth: Fidelity, command: str) -> Page:
+    from perfmodel.accuracy.validating import prophecy, validation_of
     from perfmodel.families.registry import family
-    from perfmodel.validating import prophecy, validation_of
 
     from ..published import comparison
     from .validation_page import validation_page

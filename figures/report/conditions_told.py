@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from perfmodel.conditions import Conditions
-from perfmodel.prediction import plain
-from perfmodel.time.calibration import Evidence
+from perfmodel.prediction.prediction import plain
+from perfmodel.prediction.scenario import Conditions
+from perfmodel.time_model.calibration import Evidence
 
 from .parts import Paragraph
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfmodel.definitions import WARP_SIZE
-from perfmodel.gpu import Gpu
-from perfmodel.occupancy import Occupancy, occupancy
-from perfmodel.prediction import Prediction
-from perfmodel.ranking import Ranking
+from perfmodel.core.constants import WARP_SIZE
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.gpus.occupancy import Occupancy, occupancy
+from perfmodel.prediction.prediction import Prediction
+from perfmodel.prediction.ranking import Ranking
 
 from ..roofline import LEVEL_MARKERS, Level, levels, operations
 from ..style import CYCLE, MARKERS, number_ticks

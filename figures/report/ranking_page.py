@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfmodel.cli.output import time_text
-from perfmodel.conditions import Conditions
-from perfmodel.explanation import WhatIf, headroom, limiter_text, neighbours, what_if, why_first
 from perfmodel.families.registry import family_of
-from perfmodel.prediction import Prediction, plain
-from perfmodel.ranking import Ranking
-from perfmodel.time.combine import LIMITER_NAMES
+from perfmodel.prediction.explanation import WhatIf, headroom, limiter_text, neighbours, what_if, why_first
+from perfmodel.prediction.prediction import Prediction, plain
+from perfmodel.prediction.ranking import Ranking
+from perfmodel.prediction.scenario import Conditions
+from perfmodel.time_model.combine import LIMITER_NAMES
 
 from .conditions_told import condition_pairs, evidence_paragraph, fields_text
 from .parts import (

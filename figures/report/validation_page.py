@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfmodel.prediction import plain
-from perfmodel.time.combine import LIMITER_NAMES
-from perfmodel.validating import Validation
+from perfmodel.accuracy.validating import Validation
+from perfmodel.prediction.prediction import plain
+from perfmodel.time_model.combine import LIMITER_NAMES
 
 from ..published import Comparison
 from .conditions_told import condition_pairs, evidence_paragraph, fields_text

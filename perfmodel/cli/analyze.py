@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..choices import one_of
+from ..core.choices import one_of
 from ..errors import InputError
 from .options import CalibrationOption, ClockOption, GpuOption, JsonOption, L2Option, SeedOption
 from .output import count_text, note, print_json, print_table, time_text
@@ -72,11 +72,11 @@ def analyze(
     The source is compiled for the GPU's architecture and executed on the CPU. Exit status 1 where the kernel does something
     wrong (a race, uninitialised shared memory …) or is worse than the baseline.
     """
-    from ..analysis import Effort
-    from ..analysis import analyze as analyze_launch
-    from ..analysis.baseline import read_baseline, regressions
+    from ..prediction.analyze import analyze as analyze_launch
+    from ..prediction.baseline import read_baseline, regressions
+    from ..profiles.launch_facts import Effort
     from ..records.schema import L2State
-    from ..simulator import Budget
+    from ..simulator.simulation import Budget
 
     earlier = None if baseline is None else read_baseline(baseline)
     budget = Budget(seconds=max_seconds, memory_bytes=max_memory_mib * 2**20, warp_instructions=max_instructions)
@@ -137,7 +137,7 @@ def _defines(texts: list[str]) -> dict[str, str | int]:
 
 
 def _print(found: Any) -> None:
-    from ..explanation import limiter_text
+    from ..prediction.explanation import limiter_text
 
     prediction = found.prediction
     time, resources, resident = prediction.time, prediction.resources, prediction.occupancy
@@ -174,7 +174,7 @@ def _print(found: Any) -> None:
 
 
 def _print_instructions(rows: Any) -> None:
-    from ..analysis.listing import by_line
+    from ..prediction.listing import by_line
 
     lines = by_line(rows)
     cells = [

@@ -24,7 +24,7 @@ def gpus(
     as_json: JsonOption = False,
 ) -> None:
     """List the GPUs, or every value of one with the source that it was taken from."""
-    from ..gpus import gpu_ids, load_gpu
+    from ..gpus.catalogue import gpu_ids, load_gpu
 
     if name is not None:
         _one_gpu(name, as_json)
@@ -56,7 +56,7 @@ def _gpu_json(gpu: Any) -> dict[str, Any]:
 
 
 def _one_gpu(name: str, as_json: bool) -> None:
-    from ..gpus import load_gpu, source_of
+    from ..gpus.catalogue import load_gpu, source_of
 
     gpu = load_gpu(name)
     values = _gpu_json(gpu)
@@ -72,7 +72,7 @@ def _one_gpu(name: str, as_json: bool) -> None:
 def families(as_json: JsonOption = False) -> None:
     """List the kernel families with their problem options and configuration fields."""
     from ..families.registry import family, family_names
-    from ..prediction import plain
+    from ..prediction.prediction import plain
 
     listed: list[dict[str, Any]] = []
     for name in family_names():

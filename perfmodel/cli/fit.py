@@ -50,10 +50,10 @@ def fit(
     Each --gpu goes with the --measurements at the same place, and with the family and the --where there if several are given.
     Errors are those of groups of launches that were held out.
     """
-    from ..calibrating import calibrate, calibration_text, fits
-    from ..choices import one_of
+    from ..calibration.fit import calibrate, calibration_text, fits
+    from ..core.choices import one_of
     from ..families.registry import family
-    from ..prediction import Fidelity
+    from ..prediction.prediction import Fidelity
 
     chosen = [family(name) for name in family_name.split(",")]
     if residual is not None and len(gpu) != 1:
@@ -66,8 +66,8 @@ def fit(
     with progress_bar("fits", fits(data, held_out or ())) as advance:
         found = calibrate(data, seed=seed, held_out=held_out or (), advance=advance)
     if residual is not None:
-        from ..residual import write_residual
-        from ..residual_learning import learn
+        from ..calibration.residual_learning import learn
+        from ..prediction.residual import write_residual
 
         write_residual(learn(data[0], found.fit), residual)
     write_target("--output", output, calibration_text(found))
@@ -82,7 +82,7 @@ def _source(one: Any) -> dict[str, Any]:
 
 
 def _json(found: Any) -> dict[str, Any]:
-    from ..calibrating import conformal_quantile
+    from ..calibration.fit import conformal_quantile
 
     coefficients = {
         name: {

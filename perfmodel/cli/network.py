@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..choices import one_of
+from ..core.choices import one_of
 from .options import CalibrationOption, ClockOption, FidelityOption, GpuOption, JsonOption, L2Option, conditions_from
 from .output import print_json, print_table, progress_bar, time_text
 
@@ -35,8 +35,8 @@ def network(
     layers that a family covers; the others are named with the reason.
     """
     from ..networks.estimate import network_report
-    from ..prediction import Fidelity
-    from ..ranking import rank_under
+    from ..prediction.prediction import Fidelity
+    from ..prediction.ranking import rank_under
 
     depth = one_of(Fidelity, "--fidelity", fidelity)
     under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
@@ -77,7 +77,7 @@ def _load(name: str, batch: int | None, input_shape: str | None) -> Any:
 
 
 def _print(report: Any) -> None:
-    from ..prediction import plain
+    from ..prediction.prediction import plain
 
     typer.echo(f"{report.title}, batch {report.batch}, on {report.gpu} ({report.fidelity.value})")
     rows = []

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 
 import typer
 
-from ..choices import one_of
+from ..core.choices import one_of
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from ..conditions import Conditions
+    from ..prediction.scenario import Conditions
 
 EXTRA_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of commands that take a family's problem options."""
@@ -60,7 +60,7 @@ def conditions_from(
     gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Path | None, residual: Path | None = None
 ) -> Conditions:
     """The conditions that the common options describe."""
-    from ..conditions import conditions
+    from ..prediction.scenario import conditions
     from ..records.schema import L2State
 
     return conditions(
@@ -79,7 +79,7 @@ def source_problem(name: str, space: Path | None, arguments: Sequence[str]) -> A
     if not name.endswith(".cu") and space is None:
         chosen = family(name)
         return problem_from(chosen.problem_type, chosen.default_problem(), arguments)
-    from ..analysis.user_space import user_problem
+    from ..families.user.family import user_problem
 
     if space is None:
         raise InputError(f"{name} needs --space SPACE.toml, the file of its tuning space")

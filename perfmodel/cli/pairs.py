@@ -13,11 +13,11 @@ from ..errors import InputError
 from .output import progress_bar
 
 if TYPE_CHECKING:
-    from ..conditions import Conditions
+    from ..calibration.measured_runs import MeasuredRuns
     from ..families.base import Family
-    from ..measured_runs import MeasuredRuns
-    from ..prediction import Fidelity
-    from ..records import Measurements
+    from ..prediction.prediction import Fidelity
+    from ..prediction.scenario import Conditions
+    from ..records.measurements import Measurements
 
 GpusOption = Annotated[
     list[str], typer.Option("--gpu", metavar="ID|FILE.toml|auto", help="GPU of a file; once for each file.")
@@ -72,8 +72,8 @@ def read_pairs(
     l2: str = "cold",
 ) -> list[Pair]:
     """The chosen rows of every file, with the GPU, the family and the query that stand at the same place, or the only ones."""
-    from ..conditions import conditions
-    from ..records import read_measurements
+    from ..prediction.scenario import conditions
+    from ..records.measurements import read_measurements
 
     if len(gpus) != len(files):
         raise InputError(f"{len(gpus)} times --gpu and {len(files)} times --measurements: one for each is needed")
@@ -91,7 +91,7 @@ def read_pairs(
 
 def runs_of(pairs: Sequence[Pair], depth: Fidelity) -> list[MeasuredRuns]:
     """The data sets with the facts of every run."""
-    from ..measured_runs import dataset_name, measured_runs
+    from ..calibration.measured_runs import dataset_name, measured_runs
 
     data = []
     for number, pair in enumerate(pairs, start=1):

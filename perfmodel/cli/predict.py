@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import one_of
+from ..core.choices import one_of
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
@@ -26,7 +26,7 @@ from .options import (
 from .output import count_text, interval_text, print_json, print_table, progress_bar, time_text
 
 if TYPE_CHECKING:
-    from ..prediction import Corrected
+    from ..prediction.prediction import Corrected
 
 
 def register(app: typer.Typer) -> None:
@@ -49,10 +49,10 @@ def predict(
     as_json: JsonOption = False,
 ) -> None:
     """Predict one configuration of FAMILY and explain its time; fields not set are those of the analytic best."""
-    from ..explanation import what_if
     from ..families.registry import family
-    from ..predicting import predict_all
-    from ..prediction import Fidelity
+    from ..prediction.explanation import what_if
+    from ..prediction.predicting import predict_all
+    from ..prediction.prediction import Fidelity
 
     chosen = family(family_name)
     problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
@@ -72,8 +72,8 @@ def predict(
 
 def _base(chosen: Any, problem: Any, under: Any, given: dict[str, str]) -> Any:
     """The analytic best where a field is left open, so that every field has a sensible value beside those given."""
-    from ..prediction import Fidelity
-    from ..ranking import best_with, rank_under
+    from ..prediction.prediction import Fidelity
+    from ..prediction.ranking import best_with, rank_under
 
     if set(chosen.configuration_type.__dataclass_fields__) <= set(given):
         return None
@@ -96,8 +96,8 @@ def _residual_text(found: Corrected) -> str:
 
 
 def _print(prediction: Any, changes: Any, gpu: Any) -> None:
-    from ..explanation import headroom, limiter_text
-    from ..prediction import plain
+    from ..prediction.explanation import headroom, limiter_text
+    from ..prediction.prediction import plain
 
     problem = " ".join(f"{name}={value}" for name, value in plain(prediction.problem).items())
     chosen = " ".join(f"{name}={value}" for name, value in plain(prediction.configuration).items())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..choices import one_of
+from ..core.choices import one_of
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
@@ -24,8 +24,8 @@ from .options import (
 from .output import interval_text, note, print_json, print_table, progress_bar, time_text
 
 if TYPE_CHECKING:
-    from ..prediction import Corrected
-    from ..ranking import Ranking
+    from ..prediction.prediction import Corrected
+    from ..prediction.ranking import Ranking
 
 
 def register(app: typer.Typer) -> None:
@@ -54,8 +54,8 @@ def rank(
 
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
     """
-    from ..prediction import Fidelity
-    from ..ranking import Order, rank_under
+    from ..prediction.prediction import Fidelity
+    from ..prediction.ranking import Order, rank_under
 
     problem = source_problem(family_name, space, context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
@@ -72,7 +72,7 @@ def rank(
 
 
 def _print(ranking: Ranking) -> None:
-    from ..prediction import plain
+    from ..prediction.prediction import plain
 
     problem = " ".join(f"{name}={value}" for name, value in plain(ranking.problem).items())
     typer.echo(f"{ranking.kernel} on {ranking.gpu}: {problem}")
@@ -111,8 +111,8 @@ def _corrected(residual: Corrected | None) -> tuple[str, ...]:
 
 def _why(ranking: Ranking) -> str:
     """What the model's terms say; of an order that is not the model's they say nothing."""
-    from ..explanation import why_first
-    from ..ranking import Order
+    from ..prediction.explanation import why_first
+    from ..prediction.ranking import Order
 
     if ranking.order is Order.PREDICTED:
         return why_first(ranking.top)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..choices import one_of
+from ..core.choices import one_of
 from ..errors import InputError
 from .output import print_json, progress_bar
 from .pairs import Pair, runs_of
 
 if TYPE_CHECKING:
-    from ..accuracy import Accuracy
+    from ..accuracy.metrics import Accuracy
+    from ..accuracy.studies.running import Findings
     from ..families.base import Family
-    from ..prediction import Fidelity
-    from ..studies.running import Findings
+    from ..prediction.prediction import Fidelity
 
 STUDIES = ("logo", "leave-gpu-out", "leave-architecture-out", "ablation", "learning-curve", "repeats")
-"""Names of ``perfmodel.studies.running.Study``, here so that ``--help`` loads nothing heavy."""
+"""Names of ``perfmodel.accuracy.studies.running.Study``, here so that ``--help`` loads nothing heavy."""
 BOUNDED = STUDIES[:3]
 """Studies that hold runs out."""
 
@@ -32,7 +32,7 @@ def studies_of(
     seed: int,
 ) -> Findings:
     """Run the named studies on the pairs; facts are gathered only where a study needs them."""
-    from ..studies.running import Study, run_studies, steps
+    from ..accuracy.studies.running import Study, run_studies, steps
 
     studies = [one_of(Study, "--study", name) for name in dict.fromkeys(names)]
     needed = residual_runs is not None or any(study is not Study.REPEATS for study in studies)
@@ -53,7 +53,7 @@ def studies_of(
 
 def markdown_of(found: Findings) -> str:
     """The report in Markdown."""
-    from ..studies.report import markdown
+    from ..accuracy.studies.report import markdown
 
     return markdown(found)
 

@@ -20,7 +20,7 @@ def require_writable(option: str, path: Path, others: Iterable[Path | None] = ()
     Raises:
         InputError: The path is a folder, one of the others, a file that nobody may write, or no file can be made there.
     """
-    from ..records.files import require_replaceable
+    from ..core.files import require_replaceable
 
     try:
         require_replaceable(path)
@@ -41,7 +41,7 @@ def write_target(option: str, path: Path, text: str) -> None:
     Raises:
         InputError: The file cannot be written; a full disk, say.
     """
-    from ..records.files import write_text
+    from ..core.files import write_text
 
     try:
         write_text(path, text)

@@ -8,17 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..choices import one_of
+from ..core.choices import one_of
 from ..errors import InputError
-from .options import (
-    CalibrationOption,
-    ClockOption,
-    FidelityOption,
-    JsonOption,
-    L2Option,
-    SeedOption,
-    conditions_from,
-)
+from .options import CalibrationOption, ClockOption, FidelityOption, JsonOption, L2Option, SeedOption, conditions_from
 from .output import note, print_json, print_table, progress_bar
 from .pairs import FilesOption, GpusOption, WhereOption, read_pairs
 from .study import STUDIES, accuracies_of, markdown_of, require_bounded, show, studies_of
@@ -74,7 +66,7 @@ def validate(
     if there are, and errors are those of runs that were held out.
     """
     from ..families.registry import family
-    from ..prediction import Fidelity
+    from ..prediction.prediction import Fidelity
 
     chosen = family(family_name)
     depth = one_of(Fidelity, "--fidelity", fidelity)
@@ -127,8 +119,8 @@ _Choice = tuple[str | None, int | None, int]
 
 
 def _validated(chosen: Any, under: Any, path: Path, depth: Any, choice: _Choice, recount: bool) -> Any:
-    from ..records import read_measurements
-    from ..validating import validate_under
+    from ..accuracy.validating import validate_under
+    from ..records.measurements import read_measurements
 
     rows = read_measurements(path, chosen, under.l2).drawn(*choice)
     if recount:
@@ -139,11 +131,11 @@ def _validated(chosen: Any, under: Any, path: Path, depth: Any, choice: _Choice,
 
 def _learned(chosen: Any, under: Any, path: Path, depth: Any, choice: _Choice, residual: Path) -> Any:
     """Agreement of the predictions that a learned residual corrects, on the rows that can be predicted."""
-    from ..accuracy import accuracy
-    from ..measured_runs import measured_runs
-    from ..records import read_measurements
-    from ..residual import read_residual
-    from ..residual_learning import corrected_s
+    from ..accuracy.metrics import accuracy
+    from ..calibration.measured_runs import measured_runs
+    from ..calibration.residual_learning import corrected_s
+    from ..prediction.residual import read_residual
+    from ..records.measurements import read_measurements
 
     known = read_residual(residual)
     data = measured_runs(under.gpu.id, chosen, read_measurements(path, chosen, under.l2).drawn(*choice), under, depth)
@@ -151,7 +143,7 @@ def _learned(chosen: Any, under: Any, path: Path, depth: Any, choice: _Choice, r
 
 
 def _recount(chosen: Any, rows: Any, gpu: Any) -> None:
-    from ..recounting import recount_store
+    from ..accuracy.recounting import recount_store
 
     with progress_bar("recounted", len(rows)) as advance:
         found = recount_store(chosen, rows, gpu, advance)

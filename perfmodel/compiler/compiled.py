@@ -15,7 +15,7 @@ from .resources import Resources, code_section, read_resources
 from .toolchain import compiler_version
 
 if TYPE_CHECKING:
-    from .sass import CodeProfile
+    from ..machine_code.code_profile import CodeProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class CompiledKernel:
 
     def profile(self) -> CodeProfile:
         """Instruction mix, basic blocks and loops of the machine code (static: each instruction once)."""
-        from .sass import profile_code
+        from ..machine_code.code_profile import profile_code
 
         return profile_code(code_section(self.cubin, self.kernel_name), self.architecture, self.ptx)
 

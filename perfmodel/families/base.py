@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.request import CompileRequest
-from ..gpu import Gpu
-from ..launch import KernelCall, Launch
-from ..work import Work
+from ..gpus.gpu import Gpu
+from ..launch.launch import KernelCall, Launch
+from ..profiles.work import Work
 
 if TYPE_CHECKING:
-    from ..facts import Facts
+    from ..profiles.facts import Facts
 
 ProblemT = TypeVar("ProblemT")
 ConfigurationT = TypeVar("ConfigurationT")

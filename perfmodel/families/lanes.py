@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..definitions import SHARED_BANKS, WARP_SIZE
+from ..core.constants import SHARED_BANKS, WARP_SIZE
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

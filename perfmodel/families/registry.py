@@ -7,8 +7,8 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from ..core.value_types import require_type
 from ..errors import InputError
-from ..value_types import require_type
 from .base import Family
 
 GROUP = "perfmodel.families"

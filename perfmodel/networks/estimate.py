@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import InfeasibleError
-from ..gpu import Gpu
+from ..gpus.gpu import Gpu
 from .floors import Floors, floors
 from .graph import Network
 from .layer import Layer
 
 if TYPE_CHECKING:
-    from ..prediction import Fidelity, Prediction
-    from ..ranking import Ranking
+    from ..prediction.prediction import Fidelity, Prediction
+    from ..prediction.ranking import Ranking
 
 Progress = Callable[[str], None]
 """Called with the name of each layer once it is done."""

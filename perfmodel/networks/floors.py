@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..definitions import FLOAT_BYTES
+from ..core.constants import FLOAT_BYTES
 from ..families.conv1d.problem import Conv1d
 from ..families.direct_conv2d.problem import Conv2d
 from ..families.pointwise_conv2d.problem import PointwiseConv2d
 from ..families.ssim.problem import Ssim
-from ..gpu import Gpu
+from ..gpus.gpu import Gpu
 
 SSIM_PRODUCTS_PER_PIXEL = 5 * 2 * 11
 """Five filtered maps, two passes of eleven taps each (SPEC section 4)."""
@@ -75,7 +75,7 @@ def demand(problem: Any) -> Demand | None:
 def floors(problem: Any, gpu: Gpu) -> Floors | None:
     """The DRAM floor by the bandwidth of the data sheet, the arithmetic floor by all FP32 lanes at the GPU's boost clock.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> found = floors(PointwiseConv2d(in_channels=1024, out_channels=1024, height=7, width=7), load_gpu("h200"))
     >>> 0.9e-6 < found.dram_s < 1.0e-6  # 4 * (2 * 49 * 1024 + 1024 * 1024) bytes at 4.8 TB/s
     True

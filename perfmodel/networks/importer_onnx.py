@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..definitions import ceil_div
+from ..core.constants import ceil_div
 from ..errors import InputError
 from .covering import Convolution, covered_layer, pointwise
 from .dataflow import Dataflow

@@ -13,9 +13,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..core.toml_text import parse_toml
 from ..errors import InputError
 from ..families.registry import family
-from ..toml_text import parse_toml
 from .covering import describe
 from .graph import Network, assemble
 from .layer import Layer

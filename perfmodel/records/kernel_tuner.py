@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.files import parse_json
 from ..errors import InputError
 from .columns import MeasurementSchema, check_columns
-from .files import parse_json
 from .table import RawTable, measurable
 
 REQUIRED_KEYS = ("device_name", "problem_size", "tune_params", "cache")

@@ -7,11 +7,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+from ..core.files import write_text
 from ..errors import InputError
 from ..families.base import Family
 from .codec import to_json
 from .columns import MeasurementSchema, schema_of
-from .files import write_text
 from .measurements import Measurements
 from .schema import FailureKind
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.files import read_text
 from ..errors import InputError
 from ..families.base import Batch, Family
 from .columns import batch_of, problems_of, schema_of
-from .files import read_text
 from .kernel_tuner import parse_kernel_tuner_cache
 from .own_records import parse_own_records
 from .published_csv import parse_csv

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..core.files import parse_json, read_text, write_text
 from ..errors import InputError
 from .codec import record_from_json, to_json
-from .files import parse_json, read_text, write_text
 from .schema import SCHEMA_VERSION, Record
 
 NEW_LINE = b"\n"

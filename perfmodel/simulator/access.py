@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..copy_passes import copy_passes
-from ..copy_sectors import copy_sectors, uncached_copy_sectors
-from ..definitions import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
+from ..memory.copy_passes import copy_passes
+from ..memory.copy_sectors import copy_sectors, uncached_copy_sectors
 
 Mask = NDArray[np.bool_]
 Addresses = NDArray[np.uint64]

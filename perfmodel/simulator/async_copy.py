@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ptx.module import Space
 from .access import Mask
 from .machine import Lanes
-from .module import Space
 from .plan import Values
 from .transfer import UNCOUNTED, load, store, touch
 

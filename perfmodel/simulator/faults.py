@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..errors import SimulationError
-from .module import Instruction
+from ..ptx.module import Instruction
 
 
 class FaultKind(Enum):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..ptx.module import Space
+from ..ptx.types import ScalarType
 from .access import Mask
+from .global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .machine import Lanes
-from .memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from .module import Space
 from .plan import Values
 from .transfer import load, store, touch
-from .types import ScalarType
 
 GenericSites = tuple[int, int, int, int]
 """Sites of a generic access as global, shared, local and other memory (the last is `UNCOUNTED`)."""

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SimulationError
-from ..launch import Buffer, KernelCall
-from .memory import Bytes, GlobalMemory
-from .module import Kernel, Space, Variable
-from .operands import literal
+from ..launch.launch import Buffer, KernelCall
+from ..ptx.module import Kernel, Space, Variable
+from ..ptx.operands import literal
+from ..ptx.types import VALUE_TYPES, width_bytes
+from .global_memory import Bytes, GlobalMemory
 from .program import Layout, Program, lay_out
-from .types import VALUE_TYPES, width_bytes
 
 MAX_CONSTANT_BYTES = 65_536
 """Size of constant memory (CUDA C++ Programming Guide, table of technical specifications)."""

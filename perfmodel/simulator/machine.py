@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..definitions import WARP_SIZE, ceil_div
-from ..launch import Launch
+from ..core.constants import WARP_SIZE, ceil_div
+from ..launch.launch import Launch
+from ..ptx.module import Instruction
+from ..ptx.types import ScalarType
 from .access import Mask, rows_and_warps
 from .faults import FATAL, Fault, FaultError, FaultKind
-from .memory import GlobalMemory
-from .module import Instruction
+from .global_memory import GlobalMemory
 from .plan import Plan, both
+from .race_detector import Shadow
 from .recorder import Recorder
-from .shadow import Shadow
-from .special import special_registers
-from .types import ScalarType
+from .special_registers import special_registers
 
 Values = NDArray[Any]
 MAX_PLANS = 48

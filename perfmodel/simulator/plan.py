@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..definitions import WARP_SIZE
+from ..core.constants import WARP_SIZE
+from ..ptx.module import Space
 from .access import Mask, WarpPatterns, rows_and_warps
-from .module import Space
 
 Values = NDArray[Any]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
-from .module import BasicBlock, Instruction, Kernel, Space, Variable
-from .operands import CARRY, Effects, effects
-from .types import STORAGE_TYPES, ScalarType, width_bytes
+from ..ptx.module import BasicBlock, Instruction, Kernel, Space, Variable
+from ..ptx.operands import CARRY, Effects, effects
+from ..ptx.types import STORAGE_TYPES, ScalarType, width_bytes
 
 
 class Meeting(Enum):
@@ -160,7 +160,7 @@ class Program:
     @cached_property
     def symbols(self) -> set[str]:
         """Names of variables that the instructions mention."""
-        from .operands import names
+        from ..ptx.operands import names
 
         known = self.kernel.variables.keys() | self.kernel.expanded.variables.keys()
         return {name for i in self.instructions for text in i.operands for name in names(text) if name in known}

@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..copy_sectors import WIDEST_COPY_WORDS
-from ..definitions import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
-from .module import Instruction, SourceLine, Space
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..memory.copy_sectors import WIDEST_COPY_WORDS
+from ..ptx.module import Instruction, SourceLine, Space
 from .plan import Plan
 
 

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..definitions import WARP_SIZE
+from ..core.constants import WARP_SIZE
 from ..errors import SimulationError
 from .access import Mask, rows_and_warps
-from .limits import Limits
+from .budget_limits import Limits
 from .machine import Batch, Lanes
-from .meetings import Meetings
 from .program import Unit
+from .synchronization import Meetings
 from .translate.translation import Translation
 
 Values = NDArray[Any]

@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..counts import Counts
-from ..definitions import MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
+from ..core.constants import MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
+from ..core.counts import Counts
 from ..errors import SimulationError
-from ..launch import Buffer, KernelCall, Launch
+from ..launch.launch import Buffer, KernelCall, Launch
+from ..profiles.totals import launch_counts
+from ..ptx.module import Kernel, Module, Space
+from .budget_limits import Limits
 from .faults import FATAL, Fault, FaultError
 from .initialise import Contents, initialise
-from .limits import Limits
 from .machine import BARRIERS, Batch, Environment
-from .module import Kernel, Module, Space
 from .program import Program, align_up
+from .race_detector import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, Shadow
 from .recorder import AccessObserver, Action, InstructionCount, Recorder
 from .schedule import Reconvergence, Scheduler, Tally
-from .shadow import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, Shadow
-from .totals import launch_counts
 from .translate.translation import Translation
 
 

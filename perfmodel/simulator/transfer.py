@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ptx.module import Space
+from ..ptx.types import ScalarType, width_bytes
 from .access import Mask
 from .faults import FaultKind
+from .global_memory import GLOBAL_BASE
 from .machine import Lanes
-from .memory import GLOBAL_BASE
-from .module import Space
 from .plan import Plan, Values
 from .recorder import Target
-from .types import ScalarType, width_bytes
 
 UNCOUNTED = -1
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.conditions import conditions
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family_names
 from perfmodel.families.tiled_conv2d.family import FAMILY
 from perfmodel.families.tiled_conv2d.problem import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.figures.published import FILES
 from perfmodel.figures.registry import OWN_RECORDS
-from perfmodel.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.scenario import conditions
 
 RECORDS = 12
 FACTOR = 1.25

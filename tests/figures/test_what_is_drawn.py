@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmodel.accuracy import accuracy, regret
-from perfmodel.conditions import conditions
+from perfmodel.accuracy.metrics import accuracy, regret
+from perfmodel.accuracy.studies.ablation import ablation
 from perfmodel.families.direct_conv2d import Reuse
 from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.selection import Rule
@@ -29,10 +29,10 @@ from perfmodel.figures.ssim_versions import published_times
 from perfmodel.figures.style import in_words, round_numbers
 from perfmodel.figures.time_terms import extremes
 from perfmodel.figures.transactions import accesses
-from perfmodel.gpus import load_gpu
-from perfmodel.predicting import predict_all
-from perfmodel.prediction import Fidelity
-from perfmodel.studies.ablation import ablation
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.prediction.predicting import predict_all
+from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.scenario import conditions
 
 FACTOR = 1.25
 TIMES = st.lists(st.floats(1.0, 100.0), min_size=2, max_size=7)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import perfmodel.validation
-from perfmodel.simulator.hierarchy_l1 import OLDEST_SHARE
+from perfmodel.memory.l1 import OLDEST_SHARE
 
 DATA = Path(perfmodel.validation.__file__).parent / "data" / "h100-block-progress.json.gz"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.conditions import conditions
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
-from perfmodel.prediction import plain
+from perfmodel.prediction.prediction import plain
+from perfmodel.prediction.scenario import conditions
 from perfmodel.validation.campaign import app
 from perfmodel.validation.prepared import PreparedFolder, Purpose
 from perfmodel.validation.selection import drawn, spread_out

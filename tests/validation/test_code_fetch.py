@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 import perfmodel.validation
-from perfmodel.definitions import INSTRUCTION_BYTES
-from perfmodel.gpus import load_gpu
-from perfmodel.simulator.hierarchy_fetch_merged import merged_sectors
+from perfmodel.core.constants import INSTRUCTION_BYTES
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.memory.instruction_fetch_merged import merged_sectors
 
 DATA = Path(perfmodel.validation.__file__).parent / "data" / "h100-code-fetch.json.gz"
 FETCHED = "lts__t_sectors_srcunit_gcc_op_read.sum"

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.conditions import conditions
+from perfmodel.accuracy.counter_metrics import MeasuredCount
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.predicting import predict_all
-from perfmodel.prediction import Fidelity, plain
-from perfmodel.records import read_measurements
-from perfmodel.records.metrics import MeasuredCount
+from perfmodel.prediction.predicting import predict_all
+from perfmodel.prediction.prediction import Fidelity, plain
+from perfmodel.prediction.scenario import conditions
+from perfmodel.records.measurements import read_measurements
 from perfmodel.records.schema import Environment, Record, RecordKind
 from perfmodel.validation.campaign import app
 from perfmodel.validation.count_table import (

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.conditions import conditions
 from perfmodel.errors import InputError
-from perfmodel.gpus import load_gpu
-from perfmodel.records import read_records
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.prediction.scenario import conditions
+from perfmodel.records.store import read_records
 from perfmodel.validation.campaign import app
 from perfmodel.validation.counted_before import counted_benchmarks, counted_choices, only_named
 from perfmodel.validation.prepared import PreparedFolder, Purpose

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.gpus import load_gpu
-from perfmodel.records import read_records
+from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.records.schema import Record
+from perfmodel.records.store import read_records
 
 DATA = Path(__file__).parents[2] / "validation" / "data"
 RECORDS = DATA / "h200-contention.jsonl.gz"

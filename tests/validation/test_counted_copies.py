@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.copy_passes import copy_passes
-from perfmodel.copy_sectors import WIDEST_COPY_WORDS, copy_sectors, uncached_copy_sectors
-from perfmodel.records import read_records
+from perfmodel.memory.copy_passes import copy_passes
+from perfmodel.memory.copy_sectors import WIDEST_COPY_WORDS, copy_sectors, uncached_copy_sectors
 from perfmodel.records.schema import Record
+from perfmodel.records.store import read_records
 from perfmodel.validation.micro.copy_suite import COPIES, INACTIVE, CopyPattern, CopySizes, copy_patterns
 
 DATA = Path(__file__).parents[2] / "validation" / "data"

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.records import read_records
 from perfmodel.records.schema import Record
+from perfmodel.records.store import read_records
 from perfmodel.simulator.access import load_wavefronts, store_wavefronts
 from perfmodel.validation.micro.pattern_suite import ACCESSES, INACTIVE, PatternSizes, lane_patterns
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.errors import InputError
-from perfmodel.records.metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.records.schema import Environment, Failure, FailureKind, RecordKind
 from perfmodel.records.store import read_records
 from perfmodel.validation.campaign_run import recorded_keys

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import perfmodel.validation
-from perfmodel.gpus import load_gpu
-from perfmodel.occupancy import l1_cache_bytes
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.occupancy import l1_cache_bytes
 
 DATA = Path(perfmodel.validation.__file__).parent / "data" / "h200-l1-capacity.json.gz"
 HIT_CYCLES = 48.0

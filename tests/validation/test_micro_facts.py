@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.records.schema import (
     Environment,
     Failure,

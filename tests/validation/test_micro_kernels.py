@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from perfmodel.compiler.compiled import compile_kernel
-from perfmodel.definitions import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
-from perfmodel.gpus import load_gpu
-from perfmodel.simulator import Simulation, parse_module, simulate
+from perfmodel.core.constants import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import Simulation, simulate
 from perfmodel.validation.micro.benchmark import CYCLES, MicroBenchmark, MicroCall, follow, single_cycle
 from perfmodel.validation.micro.compute_suite import ComputeSizes
 from perfmodel.validation.micro.contention_suite import BESIDE_ACCESSES, Beside, ContentionSizes

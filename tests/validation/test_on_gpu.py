@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perfmodel.accuracy.count_agreement import count_agreement
+from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.app import run
-from perfmodel.conditions import conditions
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
-from perfmodel.records import read_records
-from perfmodel.records.agreement import count_agreement
-from perfmodel.records.metrics import counts_of_metrics
+from perfmodel.prediction.scenario import conditions
 from perfmodel.records.schema import L2State, TimingMethod
+from perfmodel.records.store import read_records
 from perfmodel.validation.baselines.catalogue import BASELINES
 from perfmodel.validation.baselines.job import BaselineJob, run_baseline_job
 from perfmodel.validation.campaign_plan import CHECKED_RANGES, random_check

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.compiler import compile_kernel
-from perfmodel.conditions import conditions
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
+from perfmodel.prediction.scenario import conditions
 from perfmodel.records.schema import FailureKind, RecordKind
 from perfmodel.validation.micro.suite import micro_suite
 from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, Purpose, unpacked_cubin

@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.compiler import compile_kernel
-from perfmodel.conditions import conditions
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.registry import family
+from perfmodel.prediction.scenario import conditions
+from perfmodel.ptx.parse import parse_module
 from perfmodel.records.columns import record_of_fields
-from perfmodel.simulator import parse_module, simulate
+from perfmodel.simulator.simulation import simulate
 from perfmodel.validation.campaign_plan import random_check
 from perfmodel.validation.correctness import compare_outputs
 from perfmodel.validation.kernel_job import prepare_call, problem_reference

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from perfmodel.conditions import conditions
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
-from perfmodel.predicting import predict_all
-from perfmodel.prediction import Fidelity, plain
+from perfmodel.prediction.predicting import predict_all
+from perfmodel.prediction.prediction import Fidelity, plain
+from perfmodel.prediction.scenario import conditions
 from perfmodel.records.schema import (
     Correctness,
     Environment,

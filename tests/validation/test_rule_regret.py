@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from perfmodel.conditions import conditions
 from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d.family import FAMILY
 from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.selection import Rule
-from perfmodel.predicting import evaluate_under
-from perfmodel.prediction import plain
-from perfmodel.records import read_measurements
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.prediction import plain
+from perfmodel.prediction.scenario import conditions
+from perfmodel.records.measurements import read_measurements
 from perfmodel.validation.rule_regret import regret_table, rule_regrets
 from perfmodel.validation.selection import drawn
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from perfmodel.conditions import conditions
 from perfmodel.families.conv1d import FAMILY as CONV1D
 from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
-from perfmodel.predicting import predict_all
-from perfmodel.prediction import Fidelity
+from perfmodel.prediction.predicting import predict_all
+from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.scenario import conditions
 from perfmodel.validation.campaign_plan import (
     CHECKED_RANGES,
     TIMED_PROBLEMS,

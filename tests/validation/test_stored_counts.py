@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.conditions import conditions
-from perfmodel.facts import Facts
+from perfmodel.accuracy.counter_metrics import measured_counts
 from perfmodel.families.registry import family
-from perfmodel.gather import gather_facts
-from perfmodel.gpus import load_gpu
-from perfmodel.predicting import evaluate_under
-from perfmodel.records import read_measurements
-from perfmodel.records.metrics import measured_counts
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.scenario import conditions
+from perfmodel.profiles.facts import Facts
+from perfmodel.profiles.gather import gather_facts
+from perfmodel.records.measurements import read_measurements
 
 DATA = Path(__file__).parents[2] / "validation" / "data"
 FILES = ("h200.jsonl.gz", "h200-recounted.jsonl.gz")

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from perfmodel.compiler import CompileRequest, compile_kernel
-from perfmodel.conditions import conditions
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.compiler.request import CompileRequest
 from perfmodel.errors import InputError
-from perfmodel.records import read_records
+from perfmodel.prediction.scenario import conditions
 from perfmodel.records.schema import L2State
+from perfmodel.records.store import read_records
 from perfmodel.validation.campaign import app
 from perfmodel.validation.strangers.benchmarks import SHORT_EVENTS_S, benchmark_launches
 from perfmodel.validation.strangers.launches import (

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.records import read_records
 from perfmodel.records.schema import L2State
+from perfmodel.records.store import read_records
 from perfmodel.validation.versions import version_ratios, version_table
 
 from .test_ratios import kernel

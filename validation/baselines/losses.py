@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from perfmodel.conditions import conditions
-from perfmodel.facts import no_progress
 from perfmodel.families.registry import family
-from perfmodel.predicting import predict_all
-from perfmodel.prediction import Fidelity, Prediction
+from perfmodel.prediction.predicting import predict_all
+from perfmodel.prediction.prediction import Fidelity, Prediction
+from perfmodel.prediction.scenario import conditions
+from perfmodel.profiles.facts import no_progress
 from perfmodel.records.columns import record_of_fields
-from perfmodel.time.combine import LIMITER_NAMES
+from perfmodel.time_model.combine import LIMITER_NAMES
 
 from .ratios import Ratio, text
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.compiler.request import CompileRequest
-from perfmodel.launch import KernelCall, Launch
+from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.records.schema import Scalar
 
 CYCLES = "cycles"

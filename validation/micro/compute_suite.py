@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmodel.gpu import Gpu
-from perfmodel.launch import Buffer, KernelCall, Launch
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
 
 from .benchmark import CYCLES, Clock, MicroBenchmark, MicroCall, exactly
 

@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.definitions import FLOAT_BYTES, WARP_SIZE
-from perfmodel.gpu import Gpu
-from perfmodel.launch import Buffer, KernelCall, Launch
+from perfmodel.core.constants import FLOAT_BYTES, WARP_SIZE
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
 
 from .benchmark import Clock, MicroBenchmark, MicroCall, exactly, float_noise
 
@@ -77,7 +77,7 @@ def contention_suite(gpu: Gpu, sizes: ContentionSizes) -> tuple[MicroBenchmark, 
 def places(gpu: Gpu) -> tuple[Place, ...]:
     """Begin and end of the largest block that fits each carve-out of a GPU, each once.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> [place.first_byte // 1024 for place in places(load_gpu("rtx-2080-ti"))]
     [0, 28, 0, 60]
     """

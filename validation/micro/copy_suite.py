@@ -12,8 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from perfmodel.definitions import FLOAT_BYTES, SHARED_BANKS, WARP_SIZE, round_up
-from perfmodel.launch import Buffer, KernelCall, Launch
+from perfmodel.core.constants import FLOAT_BYTES, SHARED_BANKS, WARP_SIZE, round_up
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.records.schema import Scalar
 
 from .benchmark import Clock, MicroBenchmark, MicroCall, exactly, float_noise

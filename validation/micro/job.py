@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.gpus import load_gpu
-from perfmodel.launch import KernelCall
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import KernelCall
 from perfmodel.records.schema import (
     Correctness,
     Environment,

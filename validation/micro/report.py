@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from perfmodel.gpu import Gpu
+from perfmodel.gpus.gpu import Gpu
 
 from .facts import MeasuredFact
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmodel.copy_sectors import SECTOR_WORDS
-from perfmodel.definitions import FLOAT_BYTES, WARP_SIZE
-from perfmodel.gpu import Gpu
-from perfmodel.launch import Buffer, KernelCall, Launch
+from perfmodel.core.constants import FLOAT_BYTES, WARP_SIZE
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.memory.copy_sectors import SECTOR_WORDS
 
 from .benchmark import Clock, MicroBenchmark, MicroCall, exactly, float_noise
 from .memory_suite import SUM_TOLERANCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perfmodel.errors import InputError
-from perfmodel.gpu import Gpu
+from perfmodel.gpus.gpu import Gpu
 from perfmodel.records.schema import Scalar
 
 from .benchmark import MicroBenchmark

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from perfmodel.gpu import Gpu
-from perfmodel.launch import KernelCall
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.launch.launch import KernelCall
 from perfmodel.records.schema import L2State, Record, RecordKind, RunKey, TimingMethod, run_key
 
 from ..micro.benchmark import Clock, MicroBenchmark

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from perfmodel.cli.output import progress_bar
-from perfmodel.conditions import Conditions, conditions
 from perfmodel.errors import InputError
-from perfmodel.records import read_records
+from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.records.store import read_records
 
 from .benchmarks import benchmark_launches
 from .launches import LeftOut, StrangerLaunch, StrangerPrediction, predict_stranger

@@ -6,19 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perfmodel.analysis.analyze import predicted
-from perfmodel.analysis.launch_facts import Effort, launch_facts
-from perfmodel.analysis.user_launch import LaunchConfiguration, launch_of, require_fits
-from perfmodel.analysis.user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
-from perfmodel.compiler import CompileRequest
-from perfmodel.conditions import Conditions
+from perfmodel.compiler.request import CompileRequest
 from perfmodel.errors import PerfmodelError
-from perfmodel.facts import Facts
-from perfmodel.facts_cache import facts_key, fetch_facts, keep_facts
-from perfmodel.launch import KernelCall, Launch
-from perfmodel.prediction import Prediction
+from perfmodel.launch.launch import KernelCall, Launch
+from perfmodel.prediction.analyze import predicted
+from perfmodel.prediction.prediction import Prediction
+from perfmodel.prediction.scenario import Conditions
+from perfmodel.profiles.facts import Facts
+from perfmodel.profiles.launch_facts import Effort, launch_facts
+from perfmodel.profiles.profile_cache import facts_key, fetch_facts, keep_facts
+from perfmodel.profiles.user_launch import LaunchConfiguration, launch_of, require_fits
+from perfmodel.ptx.parse import parse_module
 from perfmodel.records.schema import L2State
-from perfmodel.simulator import Budget, parse_module
+from perfmodel.simulator.simulation import Budget
+from perfmodel.sources.user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
 
 MAKE_CALL_BYTES = 2**32
 """Buffers of a launch above which it is left out: making and executing them takes minutes."""

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from perfmodel.time.combine import LIMITER_NAMES
+from perfmodel.time_model.combine import LIMITER_NAMES
 
 from .launches import LeftOut, StrangerPrediction
 

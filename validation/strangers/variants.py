@@ -13,9 +13,9 @@ import numpy as np
 from perfmodel.errors import InputError
 from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConfiguration, PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.blocking import THREADS_PER_BLOCK
-from perfmodel.gpu import Gpu
-from perfmodel.gpus import load_gpu
-from perfmodel.launch import Launch
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.launch.launch import Launch
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.schema import L2State
 

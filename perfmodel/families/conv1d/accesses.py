@@ -12,7 +12,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import BANK_BYTES, FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE, ceil_div
+from ...core.constants import BANK_BYTES, FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE, ceil_div
 
 Integers = NDArray[np.int64]
 

@@ -7,7 +7,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import WARP_SIZE, ceil_div
+from ...core.constants import WARP_SIZE, ceil_div
 from .accesses import WORDS_PER_LINE, WORDS_PER_SECTOR, Integers, Traffic
 
 Starts = NDArray[np.int64]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import isqrt
 
-from ...definitions import MAX_THREADS_PER_BLOCK, WARP_SIZE, ceil_div
+from ...core.constants import MAX_THREADS_PER_BLOCK, WARP_SIZE, ceil_div
 from ...errors import InputError
 from ..base import Product, Space
 from ..sizes import require_integers

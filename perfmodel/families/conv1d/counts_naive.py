@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...definitions import WARP_SIZE, ceil_div
+from ...core.constants import WARP_SIZE, ceil_div
 from .accesses import SharedTraffic, Traffic, global_traffic, lane_matrix, sectors_of
 from .geometry import naive_threads, tree_width
 from .problem import Conv1d

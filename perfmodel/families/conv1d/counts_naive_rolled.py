@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...definitions import FLOAT_BYTES, WARP_SIZE, ceil_div
-from ...gpu import Gpu
+from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
+from ...gpus.gpu import Gpu
 from .accesses import WORDS_PER_LINE, Integers, Traffic, sectors_of
 from .alignments import Starts, combined, no_starts, progression, row_traffic
 from .counts_naive import naive_arithmetic, single_stores, tree_traffic

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import SHARED_BANKS, WARP_SIZE, ceil_div
+from ...core.constants import SHARED_BANKS, WARP_SIZE, ceil_div
 from .accesses import (
     Integers,
     SharedTraffic,

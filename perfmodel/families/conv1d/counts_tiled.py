@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...definitions import WARP_SIZE, ceil_div
+from ...core.constants import WARP_SIZE, ceil_div
 from .accesses import SharedTraffic, Traffic, sectors_of
 from .alignments import Starts, combined, no_starts, progression, row_traffic, traffic_from
 from .counts_optimized import shuffle_steps

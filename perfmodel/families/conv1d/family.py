@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...definitions import FLOAT_BYTES
-from ...facts import Facts, take_launch
-from ...gpu import Gpu
-from ...launch import Buffer, KernelCall, Launch
-from ...work import Work
+from ...core.constants import FLOAT_BYTES
+from ...gpus.gpu import Gpu
+from ...launch.launch import Buffer, KernelCall, Launch
+from ...profiles.facts import Facts, take_launch
+from ...profiles.work import Work
 from ..base import Batch, Check, Family, Space
 from .configuration import Conv1dConfiguration, Variant, conv1d_space
 from .geometry import naive_threads, owners, staging_words, threads_per_block, tree_width, warp_sum_words
@@ -131,7 +131,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
     def notes(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> tuple[str, ...]:
         """The author's choice for this shape, and where the published kernel would corrupt memory, by how much.
 
-        >>> from perfmodel.gpus import load_gpu
+        >>> from perfmodel.gpus.catalogue import load_gpu
         >>> problem = Conv1d(in_channels=256, out_channels=256, length=8)
         >>> for note in Conv1dFamily().notes(problem, Conv1dConfiguration(channels_per_thread=2), load_gpu("h200")):
         ...     print(note)

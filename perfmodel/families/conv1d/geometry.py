@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...definitions import MAX_THREADS_PER_BLOCK, SHARED_BANKS, WARP_SIZE, ceil_div, round_up
+from ...core.constants import MAX_THREADS_PER_BLOCK, SHARED_BANKS, WARP_SIZE, ceil_div, round_up
 from .problem import Conv1d
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...definitions import FLOAT_BYTES, SECTOR_BYTES, ceil_div
-from ...gpu import Gpu
-from ...merged_requests import requests_in_step
-from ...occupancy import l1_cache_bytes
+from ...core.constants import FLOAT_BYTES, SECTOR_BYTES, ceil_div
+from ...gpus.gpu import Gpu
+from ...gpus.occupancy import l1_cache_bytes
+from ...memory.request_coalescing import requests_in_step
 from .accesses import sectors_of
 from .problem import Conv1d
 from .tally import Tally

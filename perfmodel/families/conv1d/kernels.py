@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ...definitions import FLOAT_BYTES, MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
-from ...gpu import Gpu
+from ...core.constants import FLOAT_BYTES, MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
+from ...gpus.gpu import Gpu
 from .configuration import Conv1dConfiguration
 from .geometry import staging_words, threads_per_block, warp_sum_words
 from .problem import Conv1d
@@ -37,7 +37,7 @@ def largest_registers(threads: int, gpu: Gpu) -> int:
 def kernel_of(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> Kernel:
     """The kernel that runs a configuration.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> four = Conv1dConfiguration(channels_per_thread=4)
     >>> [kernel_of(Conv1d(length=length), four, load_gpu("h200")).name for length in (4, 8, 4096)]
     ['OPTIMIZED', 'OPTIMIZED', 'TILED']

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import CompiledKernel, CompileRequest, compile_kernel
-from ...compiler.sass_schedule import lone_warp_cycles
-from ...facts import Facts
-from ...gpu import Gpu
-from ...launch import KernelCall, Launch
+from ...compiler.compiled import CompiledKernel, compile_kernel
+from ...compiler.request import CompileRequest
+from ...gpus.gpu import Gpu
+from ...launch.launch import KernelCall, Launch
+from ...machine_code.schedule import lone_warp_cycles
+from ...profiles.facts import Facts
 from .accesses import WORDS_PER_LINE
 from .problem import Conv1d
 
@@ -103,8 +104,8 @@ def long_row_facts(problem: Conv1d, gpu: Gpu, request: Request, arguments: Argum
 
 
 def _executed(kernel: CompiledKernel, launch: Launch, call: KernelCall) -> Facts:
-    from ...simulator.executed_work import executed_work, parsed
-    from ...simulator.slowest_warp import slowest_warp, with_serial
+    from ...profiles.executed_work import executed_work, parsed
+    from ...profiles.slowest_warp import slowest_warp, with_serial
 
     return with_serial(executed_work(kernel, launch, call), slowest_warp(kernel, parsed(kernel.ptx), launch, call))
 

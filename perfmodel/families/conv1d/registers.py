@@ -6,8 +6,8 @@ counts where a resident block would be lost, and from a hundred live values on i
 
 from __future__ import annotations
 
-from ...definitions import WARP_SIZE
-from ...gpu import Gpu
+from ...core.constants import WARP_SIZE
+from ...gpus.gpu import Gpu
 from .configuration import Conv1dConfiguration
 from .counts_naive_rolled import UNROLLED_TAPS
 from .geometry import naive_threads, threads_per_block
@@ -58,7 +58,7 @@ def _threads(problem: Conv1d, configuration: Conv1dConfiguration) -> int:
 def estimated_registers(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> int:
     """Registers per thread that the compiler will use for one configuration on this GPU's architecture.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> estimated_registers(Conv1d(), Conv1dConfiguration(channels_per_thread=8), load_gpu("h200"))
     80
     """

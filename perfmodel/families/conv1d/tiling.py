@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...definitions import FLOAT_BYTES, WARP_SIZE, ceil_div, round_up
+from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div, round_up
 from .geometry import owners, threads_per_block
 from .problem import Conv1d
 

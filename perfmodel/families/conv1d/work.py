@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...counts import COUNT_NAMES, Counts
-from ...definitions import INSTRUCTION_BYTES
-from ...gpu import Gpu
-from ...launch import Launch
-from ...occupancy import occupancy
-from ...work import Work
+from ...core.constants import INSTRUCTION_BYTES
+from ...core.counts import COUNT_NAMES, Counts
+from ...gpus.gpu import Gpu
+from ...gpus.occupancy import occupancy
+from ...launch.launch import Launch
+from ...profiles.work import Work
 from .configuration import Conv1dConfiguration
 from .counts_naive import naive_tally
 from .counts_naive_rolled import naive_rolled_tally

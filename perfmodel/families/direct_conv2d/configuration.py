@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ...definitions import WARP_SIZE
+from ...core.constants import WARP_SIZE
 from ...errors import InputError
 from ..sizes import require_integers
 

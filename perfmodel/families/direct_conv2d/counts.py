@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...counts import Counts
-from ...gpu import Gpu
-from ...launch import Launch
+from ...core.counts import Counts
+from ...gpus.gpu import Gpu
+from ...launch.launch import Launch
 from .instructions import control, integer, multiply_adds, shuffles
 from .patches import patch_sectors
 from .problem import Conv2d

@@ -16,7 +16,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import WARP_SIZE
+from ...core.constants import WARP_SIZE
 
 _MASKS = (16, 8, 4, 2, 1)
 _FARTHEST_LOAD = WARP_SIZE

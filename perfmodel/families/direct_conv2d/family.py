@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...columns import taken
 from ...compiler.request import CompileRequest
-from ...definitions import FLOAT_BYTES, MAX_GRID_YZ
-from ...gpu import Gpu
-from ...launch import Buffer, KernelCall, Launch
-from ...work import Work
+from ...core.batched import taken
+from ...core.constants import FLOAT_BYTES, MAX_GRID_YZ
+from ...gpus.gpu import Gpu
+from ...launch.launch import Buffer, KernelCall, Launch
+from ...profiles.work import Work
 from ..base import Batch, Check, Family, Product, Space
 from .configuration import Accumulators, DirectConv2dConfiguration, Exchange, Reuse
 from .counts import closed_form

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...definitions import WARP_SIZE
-from ...gpu import Gpu
+from ...core.constants import WARP_SIZE
+from ...gpus.gpu import Gpu
 from ..base import Batch
 from .configuration import DirectConv2dConfiguration
 from .problem import Conv2d
@@ -21,7 +21,7 @@ def notes(problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -
     """Idle lanes, where the filter lies, over-reading, and register arrays in local memory.
 
     >>> from perfmodel.families.direct_conv2d import Reuse
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> plain = DirectConv2dConfiguration(
     ...     reuse=Reuse.NONE, exchange=None, accumulators=None, rows_per_thread=1, block_x=32, block_y=8)
     >>> notes(Conv2d(height=14, width=14, filter_height=3, filter_width=3, padding=1), plain, load_gpu("h200"))

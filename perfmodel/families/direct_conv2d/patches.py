@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE, ceil_div
-from ...gpu import Gpu
-from ...launch import Launch
-from ...merged_requests import requests_in_step
+from ...core.constants import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE, ceil_div
+from ...gpus.gpu import Gpu
+from ...launch.launch import Launch
+from ...memory.request_coalescing import requests_in_step
 from ..lanes import over_unique
 from .problem import Conv2d
 from .strips import Strips, tiles_per_row

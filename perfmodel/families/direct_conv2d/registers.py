@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import WARP_SIZE, ceil_div
-from ...gpu import Gpu
+from ...core.constants import WARP_SIZE, ceil_div
+from ...gpus.gpu import Gpu
 from ..base import Batch
 from .configuration import DirectConv2dConfiguration
 from .instructions import loads_of_row
@@ -67,7 +67,7 @@ def accumulators(sizes: Strips) -> Integers:
 def free_registers(gpu: Gpu, threads_per_block: Integers) -> Integers:
     """Registers per thread up to which they do not reduce the blocks that an SM holds.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> free_registers(load_gpu("h200"), np.array([32, 256])), free_registers(load_gpu("rtx-2080-ti"), np.array([256]))
     (array([64, 32]), array([64]))
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import INSTRUCTION_BYTES
+from ...core.constants import INSTRUCTION_BYTES
 from .instructions import loads_of_row
 from .problem import Conv2d
 from .strips import Strips

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 
 from ...compiler.request import CompileRequest
-from ...definitions import FLOAT_BYTES
+from ...core.constants import FLOAT_BYTES
 from .configuration import DirectConv2dConfiguration, Exchange
 from .exchange_plans import ExchangePlan, all_loaded, executed_plan
 from .problem import Conv2d

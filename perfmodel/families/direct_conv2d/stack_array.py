@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...gpu import Gpu
+from ...gpus.gpu import Gpu
 from .exchange_plans import executed_plan
 from .problem import Conv2d
 from .strips import Flags, Strips

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import WARP_SIZE, ceil_div
-from ...launch import Launch
+from ...core.constants import WARP_SIZE, ceil_div
+from ...launch.launch import Launch
 from ..base import NONE_CODE, Batch
 from .configuration import Accumulators, DirectConv2dConfiguration, Exchange
 from .problem import Conv2d

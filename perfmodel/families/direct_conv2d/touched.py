@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import FLOAT_BYTES, LINE_BYTES
+from ...core.constants import FLOAT_BYTES, LINE_BYTES
 
 Integers = NDArray[np.int64]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
+from ...core.constants import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..lanes import over_unique
 from .exchange_plans import all_loaded, executed_plan
 from .instructions import multiply_adds

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import WARP_SIZE, ceil_div
+from ...core.constants import WARP_SIZE, ceil_div
 from ..base import Batch
 from .configuration import Layout, PointwiseConfiguration
 from .problem import PointwiseConv2d

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import FLOAT_BYTES, ceil_div
-from ...gpu import Gpu
+from ...core.constants import FLOAT_BYTES, ceil_div
+from ...gpus.gpu import Gpu
 from ..base import Batch
 from .blocking import THREADS_PER_BLOCK, Floats, Integers, Tiles, tiles
 from .configuration import PointwiseConfiguration
@@ -146,7 +146,7 @@ def _asynchronous(
 def candidates(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Candidates:
     """Derive everything about a batch, arrays of shape ``(n,)``.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> found = candidates(PointwiseConv2d(), Batch.of([PointwiseConfiguration(block_width_split=2)]), load_gpu("h200"))
     >>> found.planned, found.fetched.slab_groups, found.stages
     (array([ True]), array([8]), array([3]))

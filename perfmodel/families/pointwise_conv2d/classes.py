@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...copy_passes import copy_passes
-from ...copy_sectors import LINE_WORDS, SECTOR_WORDS, copy_sectors, uncached_copy_sectors
-from ...definitions import WARP_SIZE
+from ...core.constants import WARP_SIZE
+from ...memory.copy_passes import copy_passes
+from ...memory.copy_sectors import LINE_WORDS, SECTOR_WORDS, copy_sectors, uncached_copy_sectors
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

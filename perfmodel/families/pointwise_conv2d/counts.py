@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...counts import Counts
-from ...definitions import FLOAT_BYTES, ceil_div
-from ...gpu import Gpu
+from ...core.constants import FLOAT_BYTES, ceil_div
+from ...core.counts import Counts
+from ...gpus.gpu import Gpu
 from .accesses import Geometry, filter_loads, input_loads, output_stores
 from .blocking import WARPS_PER_BLOCK, Floats, Integers, Tiles, grid
 from .candidates import Candidates

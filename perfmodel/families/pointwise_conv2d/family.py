@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...definitions import INSTRUCTION_BYTES, MAX_GRID_YZ
-from ...gpu import Gpu
-from ...launch import Buffer, KernelCall, Launch
-from ...work import Work
+from ...core.constants import INSTRUCTION_BYTES, MAX_GRID_YZ
+from ...gpus.gpu import Gpu
+from ...launch.launch import Buffer, KernelCall, Launch
+from ...profiles.work import Work
 from ..base import Batch, Check, Family, Space
 from .blocking import THREADS_PER_BLOCK, grid
 from .candidates import Candidates, candidates

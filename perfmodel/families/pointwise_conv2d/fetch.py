@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import WARP_SIZE, ceil_div
-from ...gpu import Gpu
+from ...core.constants import WARP_SIZE, ceil_div
+from ...gpus.gpu import Gpu
 from .blocking import THREADS_PER_BLOCK, Integers, Tiles
 from .problem import PointwiseConv2d
 

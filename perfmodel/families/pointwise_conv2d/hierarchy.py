@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...definitions import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, ceil_div
-from ...gpu import Gpu
-from ...merged_requests import shares_in_turns
+from ...core.constants import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, ceil_div
+from ...gpus.gpu import Gpu
+from ...memory.request_coalescing import shares_in_turns
 from .blocking import Floats, grid
 from .candidates import Candidates
 from .classes import Touched

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...copy_sectors import SECTOR_WORDS
-from ...definitions import FLOAT_BYTES, round_up
+from ...core.constants import FLOAT_BYTES, round_up
+from ...memory.copy_sectors import SECTOR_WORDS
 from .blocking import Integers, Tiles
 from .fetch import Fetch
 from .problem import PointwiseConv2d

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import FLOAT_BYTES
-from ...gpu import Gpu
+from ...core.constants import FLOAT_BYTES
+from ...gpus.gpu import Gpu
 from .blocking import THREADS_PER_BLOCK, Floats, Integers, Tiles
 
 SOURCE_CONSTANT = 20
@@ -31,7 +31,7 @@ class Limits:
 def limits(blocks_per_sm: Integers, gpu: Gpu) -> Limits:
     """Limit_R and Limit_S from the GPU: whole allocation units, the encoding's maximum, the driver's reservation.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> limits(np.array([2, 4, 6]), load_gpu("h200")).registers_per_thread
     array([255, 128,  80])
     """

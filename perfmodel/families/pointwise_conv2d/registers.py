@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import WARP_SIZE, ceil_div, round_up
-from ...gpu import Gpu
+from ...core.constants import WARP_SIZE, ceil_div, round_up
+from ...gpus.gpu import Gpu
 from .blocking import THREADS_PER_BLOCK, WARPS_PER_BLOCK, Floats, Integers, Tiles
 from .fetch import Fetch
 from .problem import PointwiseConv2d

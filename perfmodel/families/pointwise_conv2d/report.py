@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...gpu import Gpu
-from ...occupancy import Occupancy, occupancy
+from ...gpus.gpu import Gpu
+from ...gpus.occupancy import Occupancy, occupancy
 from ..base import Batch
 from .blocking import THREADS_PER_BLOCK, Floats, grid, source_tiles
 from .candidates import Candidates, candidates
@@ -79,7 +79,7 @@ def layer_report(
 ) -> LayerReport:
     """Report on every tuple of the batch; predicted times and compiled registers, shape ``(n,)``, where they are known.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> from .spaces import source_tuples
     >>> first = PointwiseConv2d(in_channels=32, out_channels=64, height=112, width=112)
     >>> found = layer_report(first, source_tuples(), load_gpu("rtx-2080-ti"))

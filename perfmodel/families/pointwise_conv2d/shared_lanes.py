@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import WARP_SIZE
+from ...core.constants import WARP_SIZE
 from .blocking import THREADS_PER_BLOCK
 
 Integers = NDArray[np.int64]

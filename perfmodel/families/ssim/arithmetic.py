@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...definitions import WARP_SIZE
+from ...core.constants import WARP_SIZE
 from .design import MAPS, WINDOW, Design
 from .problem import Ssim
 from .tiling import tiling

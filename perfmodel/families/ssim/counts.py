@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...counts import INSTRUCTION_CLASSES, Counts
-from ...definitions import FLOAT_BYTES
-from ...gpu import Gpu
+from ...core.constants import FLOAT_BYTES
+from ...core.counts import INSTRUCTION_CLASSES, Counts
+from ...gpus.gpu import Gpu
 from .arithmetic import multiply_adds, output_warps, pixel_work, products_per_block
 from .compiled_facts import CodeFacts
 from .design import IMAGES, Copy, Design, Rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ...definitions import FLOAT_BYTES, WARP_SIZE, ceil_div
+from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
 from .configuration import Version
 
 WINDOW = 11

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...counts import COUNT_NAMES, Counts
-from ...definitions import MAX_GRID_YZ
-from ...gpu import Gpu
-from ...launch import Buffer, KernelCall, Launch
-from ...work import Work
+from ...core.constants import MAX_GRID_YZ
+from ...core.counts import COUNT_NAMES, Counts
+from ...gpus.gpu import Gpu
+from ...launch.launch import Buffer, KernelCall, Launch
+from ...profiles.work import Work
 from ..base import Batch, Check, Family, Product, Space
 from .compiled_facts import code_facts
 from .configuration import SsimConfiguration, Version

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...definitions import SECTOR_BYTES
-from ...gpu import Gpu
+from ...core.constants import SECTOR_BYTES
+from ...gpus.gpu import Gpu
 from .arithmetic import multiply_adds, redundancy
 from .compiled_facts import CodeFacts, code_facts
 from .configuration import Version
@@ -21,7 +21,7 @@ NOTABLE = 0.01
 def explain(problem: Ssim, version: Version, gpu: Gpu) -> tuple[str, ...]:
     """Reasons that the version's numbers give, the arithmetic first.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> explain(Ssim(), Version.V2, load_gpu("a100-sxm-80gb"))[0]
     '39.5 % more multiply-adds than naive: tiles of 8 rows repeat the horizontal pass of the 10 rows around them (factor 1.62)'
     """

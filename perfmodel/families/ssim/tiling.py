@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import FLOAT_BYTES, LINE_BYTES, WARP_SIZE, ceil_div
+from ...core.constants import FLOAT_BYTES, LINE_BYTES, WARP_SIZE, ceil_div
 from .design import RADIUS, Design
 from .problem import Ssim
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...definitions import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ...core.constants import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
 from .design import IMAGES, MAPS, RADIUS, WINDOW, Copy, Design, Rows
 from .problem import Ssim
 from .tiling import Spans, column_spans, cut_segments, pieces_touched, row_alignments, tiling

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...columns import taken
-from ...counts import Counts
-from ...definitions import FLOAT_BYTES, SECTOR_BYTES
+from ...core.batched import taken
+from ...core.constants import FLOAT_BYTES, SECTOR_BYTES
+from ...core.counts import Counts
 from ..lanes import Floats, distinct_rows
 from .fill import fill_totals
 from .geometry import Geometry

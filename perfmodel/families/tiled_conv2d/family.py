@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...definitions import INSTRUCTION_BYTES
-from ...gpu import Gpu
-from ...launch import Buffer, KernelCall, Launch
-from ...work import Work
+from ...core.constants import INSTRUCTION_BYTES
+from ...gpus.gpu import Gpu
+from ...launch.launch import Buffer, KernelCall, Launch
+from ...profiles.work import Work
 from ..base import Batch, Check, Family, Product, Space
 from .counts import closed_form
 from .fill import round_trips

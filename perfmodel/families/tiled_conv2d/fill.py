@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...definitions import LINE_BYTES, SECTOR_BYTES
+from ...core.constants import LINE_BYTES, SECTOR_BYTES
 from ..lanes import (
     Floats,
     Integers,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import SHARED_BANKS, ceil_div
+from ...core.constants import SHARED_BANKS, ceil_div
 from ..base import Batch
 from .problem import TiledConv2d, TiledConv2dConfiguration
 

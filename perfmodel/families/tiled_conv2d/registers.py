@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...gpu import Gpu
+from ...gpus.gpu import Gpu
 from .geometry import Tiling
 from .problem import TiledConv2d
 from .taps import distinct_offsets, keeps_row_loop
@@ -45,7 +45,7 @@ LONG_LOOP_OUTPUTS = 28
 def full_occupancy_registers(gpu: Gpu) -> int:
     """Registers per thread with which the SM can be full of threads, in units of 8.
 
-    >>> from perfmodel.gpus import load_gpu
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> [full_occupancy_registers(load_gpu(name)) for name in ("rtx-2080-ti", "rtx-3090", "h200")]
     [64, 40, 32]
     """

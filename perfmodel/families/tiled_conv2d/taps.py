@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...definitions import LINE_BYTES, SECTOR_BYTES
+from ...core.constants import LINE_BYTES, SECTOR_BYTES
 from ..lanes import Floats, Integers, Warps, over_unique, over_warps, requests, segments_touched, wavefronts
 from .geometry import Geometry, Tiling
 from .problem import TiledConv2d

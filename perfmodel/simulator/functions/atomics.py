@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...ptx.module import Space
+from ...ptx.types import ScalarType, width_bytes
 from ..access import Mask
 from ..generic import GenericSites, generic_parts
 from ..machine import Lanes
-from ..module import Space
 from ..transfer import checked, count_access, index_of, storage
-from ..types import ScalarType, width_bytes
 from .floats import add_wide, narrow
 
 Values = NDArray[Any]

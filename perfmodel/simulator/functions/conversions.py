@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..types import ScalarType
+from ...ptx.types import ScalarType
 from .floats import bfloat16_to_f32, rectify, to_bfloat16
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...definitions import WARP_SIZE
+from ...core.constants import WARP_SIZE
 from ..access import Mask, rows_and_warps
 from ..faults import FaultKind
 from ..machine import Lanes

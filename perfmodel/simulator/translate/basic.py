@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..module import Instruction, Space
-from ..operands import names, vector
-from ..types import VALUE_TYPES, ScalarType, is_float, is_signed, unsigned_of, width_bytes
+from ...ptx.module import Instruction, Space
+from ...ptx.operands import names, vector
+from ...ptx.types import VALUE_TYPES, ScalarType, is_float, is_signed, unsigned_of, width_bytes
 from .emitter import Emitter, window_of
 
 _ORDERED = {
@@ -202,7 +202,7 @@ def emit_lop3(e: Emitter, i: Instruction) -> None:
 
 def literal_integer(i: Instruction, position: int) -> int:
     """An operand that must be an integer literal."""
-    from ..operands import integer
+    from ...ptx.operands import integer
 
     value = integer(i.operand(position))
     if value is None:

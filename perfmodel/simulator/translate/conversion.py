@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..module import Instruction
-from ..types import VALUE_TYPES, ScalarType, is_float
+from ...ptx.module import Instruction
+from ...ptx.types import VALUE_TYPES, ScalarType, is_float
 from .emitter import Emitter
 
 _TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}

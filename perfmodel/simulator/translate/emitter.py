@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from ..module import Instruction, Space
-from ..operands import literal, parse_address
+from ...ptx.module import Instruction, Space
+from ...ptx.operands import literal, parse_address
+from ...ptx.types import ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
+from ..global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ..program import Program
 from ..recorder import Action, Site
-from ..types import ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 
 CLOCKS = frozenset({"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"})
 _AXES = tuple(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..module import Instruction, Space
-from ..operands import integer, parse_address, vector
+from ...ptx.module import Instruction, Space
+from ...ptx.operands import integer, parse_address, vector
+from ...ptx.types import VALUE_TYPES, ScalarType, width_bytes
 from ..recorder import Action
 from ..transfer import UNCOUNTED
-from ..types import VALUE_TYPES, ScalarType, width_bytes
 from .basic import value_type
 from .emitter import Emitter
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..module import Instruction, Space
-from ..operands import names
+from ...ptx.module import Instruction, Space
+from ...ptx.operands import names
 from ..program import Program
 from .memory import space_of
 

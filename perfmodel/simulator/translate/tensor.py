@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..module import Instruction, Space
-from ..operands import names
+from ...ptx.module import Instruction, Space
+from ...ptx.operands import names
 from ..recorder import Action
 from .emitter import Emitter
 from .memory import space_of

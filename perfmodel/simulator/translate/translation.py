@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from ...ptx.module import Instruction, Kernel, Space
+from ...ptx.types import STORAGE_TYPES, VALUE_TYPES
 from ..access import Mask
 from ..async_copy import copy_async
 from ..functions import atomics, bits, conversions, floats, warp_functions
 from ..functions import video as video_functions
 from ..generic import load_generic, store_generic, touch_generic
-from ..memory import is_in_space
-from ..module import Instruction, Kernel, Space
+from ..global_memory import is_in_space
 from ..plan import Values
 from ..program import Meeting, Program, Unit
 from ..transfer import load, store, touch
-from ..types import STORAGE_TYPES, VALUE_TYPES
 from . import basic, conversion, floating, integer, memory, tensor, video, warp
 from .emitter import Emitter, Pool
 from .slices import address_slice

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..module import Instruction, Space
-from ..operands import integer, names
+from ...ptx.module import Instruction, Space
+from ...ptx.operands import integer, names
+from ...ptx.types import VALUE_TYPES, width_bytes
 from ..recorder import Action
-from ..types import VALUE_TYPES, width_bytes
 from .basic import value_type
 from .emitter import Emitter
 

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from perfmodel.conditions import Conditions, conditions
+from perfmodel.accuracy.validating import Validation, prophecy, validation_of
 from perfmodel.families.tiled_conv2d.family import FAMILY
 from perfmodel.families.tiled_conv2d.problem import TiledConv2d
 from perfmodel.figures.published import Comparison, comparison
 from perfmodel.figures.report.parts import Page
 from perfmodel.figures.report.ranking_page import ranking_page
 from perfmodel.figures.report.validation_page import validation_page
-from perfmodel.prediction import Fidelity
-from perfmodel.ranking import Ranking, rank_under
-from perfmodel.records import read_measurements
-from perfmodel.validating import Validation, prophecy, validation_of
+from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.ranking import Ranking, rank_under
+from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.records.measurements import read_measurements
 
 PROGRAM = Path(__file__).parent / "browser.py"
 GPU = "rtx-3090"

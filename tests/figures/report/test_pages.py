@@ -11,15 +11,15 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from perfmodel.conditions import conditions
-from perfmodel.explanation import headroom, what_if
 from perfmodel.families.direct_conv2d.problem import Conv2d
 from perfmodel.figures.report.html import html_text
 from perfmodel.figures.report.parts import Page, Paragraph, Table
 from perfmodel.figures.report.ranking_drawings import resident_warps
 from perfmodel.figures.report.ranking_page import TIE, ranking_page, rival_place
-from perfmodel.prediction import Fidelity, Prediction, plain
-from perfmodel.ranking import rank_under
+from perfmodel.prediction.explanation import headroom, what_if
+from perfmodel.prediction.prediction import Fidelity, Prediction, plain
+from perfmodel.prediction.ranking import rank_under
+from perfmodel.prediction.scenario import conditions
 
 from .conftest import GPU, Ranked, Validated
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from perfmodel import validating
+from perfmodel.accuracy import validating
 from perfmodel.cli.app import run
 from perfmodel.figures import published
 from perfmodel.figures.report import html
-from perfmodel.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_under
 
 SMALL = ("--image-height", "256", "--image-width", "256", "--fidelity", "analytic")
 RANKING = ("report", "tiled_conv2d", "--gpu", "rtx-3090", *SMALL)

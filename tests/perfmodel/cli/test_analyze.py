@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perfmodel.cli.app import run
-from perfmodel.counts import COUNT_NAMES
+from perfmodel.core.counts import COUNT_NAMES
 
 pytestmark = pytest.mark.compiler
 

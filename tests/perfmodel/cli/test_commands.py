@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from perfmodel.cli.app import run
-from perfmodel.counts import COUNT_NAMES
+from perfmodel.core.counts import COUNT_NAMES
 
 PROBLEM = ("--image-width", "256", "--image-height", "256")
 

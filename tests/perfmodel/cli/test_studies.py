@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from perfmodel.accuracy.studies.running import HELD_OUT, Study
 from perfmodel.cli.app import run
 from perfmodel.cli.study import BOUNDED, STUDIES
-from perfmodel.studies.running import HELD_OUT, Study
 
-from ..studies.made_runs import made_file
+from ..accuracy.studies.made_runs import made_file
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,12 @@ from typing import Any
 
 import pytest
 
-from perfmodel.compiler import (
-    CompiledKernel,
-    CompileRequest,
-    compile_kernel,
-    compile_many,
-    content_key,
-    disk_cache,
-    toolchain,
-)
+from perfmodel.compiler import disk_cache, toolchain
 from perfmodel.compiler.assembler import assemble
+from perfmodel.compiler.compiled import CompiledKernel, compile_kernel, content_key
 from perfmodel.compiler.front_end import compile_to_ptx
+from perfmodel.compiler.pool import compile_many
+from perfmodel.compiler.request import CompileRequest
 from perfmodel.errors import CompileError, CompilerMissingError, InputError, PerfmodelError
 
 pytestmark = pytest.mark.compiler

@@ -121,7 +121,8 @@ def test_a_folder_that_cannot_be_used_is_said_once(folder: Path, capsys: pytest.
 
 @pytest.mark.compiler
 def test_compiling_works_without_a_cache(folder: Path) -> None:
-    from perfmodel.compiler import CompileRequest, compile_kernel
+    from perfmodel.compiler.compiled import compile_kernel
+    from perfmodel.compiler.request import CompileRequest
 
     folder.write_text("in the way")
     source = 'extern "C" __global__ void k(float *x) { *x = 1.0f; }'

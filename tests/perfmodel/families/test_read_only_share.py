@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmodel.compiler import compile_kernel
-from perfmodel.facts import take_launch
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import Conv1d, Conv1dConfiguration, Variant
 from perfmodel.families.direct_conv2d import Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
@@ -16,9 +15,10 @@ from perfmodel.families.pointwise_conv2d import PointwiseConfiguration, Pointwis
 from perfmodel.families.registry import family
 from perfmodel.families.ssim import Ssim, SsimConfiguration, Version
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
-from perfmodel.gpus import load_gpu
-from perfmodel.simulator.executed_work import parsed
-from perfmodel.simulator.slowest_warp import slowest_warp
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.profiles.executed_work import parsed
+from perfmodel.profiles.facts import take_launch
+from perfmodel.profiles.slowest_warp import slowest_warp
 
 SMALL_TILED = TiledConv2d(image_width=96, image_height=64, filter_width=5, filter_height=5)
 CONV1D = Conv1d(batch=1, in_channels=8, out_channels=8, length=64, filter_width=3)

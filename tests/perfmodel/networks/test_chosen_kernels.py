@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmodel.compiler import CompiledKernel, compile_many
-from perfmodel.conditions import conditions
+from perfmodel.compiler.compiled import CompiledKernel
+from perfmodel.compiler.pool import compile_many
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY as CONV1D
 from perfmodel.families.pointwise_conv2d import FAMILY as POINTWISE
 from perfmodel.families.pointwise_conv2d.plan import limits
 from perfmodel.families.registry import family_of
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.networks.library import load_network
-from perfmodel.prediction import Fidelity, Prediction
-from perfmodel.ranking import rank_under
+from perfmodel.prediction.prediction import Fidelity, Prediction
+from perfmodel.prediction.ranking import rank_under
+from perfmodel.prediction.scenario import conditions
 
 pytestmark = pytest.mark.compiler
 

@@ -5,7 +5,7 @@ import pytest
 from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.direct_conv2d.problem import Conv2d
 from perfmodel.families.ssim.problem import Ssim
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.networks.floors import Demand, demand, floors
 
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from perfmodel.conditions import conditions
 from perfmodel.errors import InfeasibleError
 from perfmodel.families.conv1d import Conv1d
-from perfmodel.gpu import Gpu
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.gpu import Gpu
 from perfmodel.networks.estimate import NetworkReport, network_report
 from perfmodel.networks.graph import Network, assemble
 from perfmodel.networks.layer import Layer
 from perfmodel.networks.library import load_network
-from perfmodel.prediction import Fidelity
-from perfmodel.ranking import Ranking, rank_under
+from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.ranking import Ranking, rank_under
+from perfmodel.prediction.scenario import conditions
 
 
 def rank(problem: Any, *, gpu: Gpu, fidelity: Fidelity, top: int) -> Ranking:

@@ -13,9 +13,9 @@ import pytest
 
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY
-from perfmodel.records import append_record, read_measurements, read_records
+from perfmodel.records.measurements import read_measurements
 from perfmodel.records.schema import Failure, FailureKind, L2State
-from perfmodel.records.store import record_line, write_records
+from perfmodel.records.store import append_record, read_records, record_line, write_records
 
 from .record_examples import tiled_record
 

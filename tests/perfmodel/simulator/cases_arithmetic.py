@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.launch import Launch
+from perfmodel.launch.launch import Launch
 
 from .corpus_case import Case, blank, given, random
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.launch import Launch
+from perfmodel.launch.launch import Launch
 
 from .corpus_case import Case, blank, given, random, written
 

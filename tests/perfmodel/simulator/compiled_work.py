@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.compiler import CompileRequest, compile_kernel
-from perfmodel.compiler.sass import SASS_CLASSES
-from perfmodel.facts import Facts
-from perfmodel.launch import Buffer, KernelCall, Launch
-from perfmodel.simulator.executed_work import executed_work
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.compiler.request import CompileRequest
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.machine_code.code_profile import SASS_CLASSES
+from perfmodel.profiles.executed_work import executed_work
+from perfmodel.profiles.facts import Facts
 
 ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100")
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.compiler import CompileRequest
 from perfmodel.compiler.front_end import compile_to_ptx
-from perfmodel.launch import Buffer, KernelCall, Launch
-from perfmodel.simulator import Kernel, Module, parse_module
+from perfmodel.compiler.request import CompileRequest
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.ptx.module import Kernel, Module
+from perfmodel.ptx.parse import parse_module
 
 CORPUS = Path(__file__).parent / "corpus"
 

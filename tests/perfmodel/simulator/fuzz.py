@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from perfmodel.compiler import CompileRequest
 from perfmodel.compiler.front_end import compile_to_ptx
+from perfmodel.compiler.request import CompileRequest
 from perfmodel.errors import SimulationError
-from perfmodel.launch import KernelCall, Launch
-from perfmodel.simulator import Budget, Mode, parse_module, simulate
+from perfmodel.launch.launch import KernelCall, Launch
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import Budget, Mode, simulate
 
 from . import cases_arithmetic, cases_control, cases_floating, cases_memory, cases_warp
 from .corpus_case import CORPUS, Case

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.launch import Buffer, KernelCall, Launch
-from perfmodel.simulator import Budget, Mode, Simulation, parse_module, simulate
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import Budget, Mode, Simulation, simulate
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
 DECLARED = """

@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from perfmodel.compiler import CompiledKernel, CompileRequest, compile_kernel
-from perfmodel.copy_sectors import copy_sectors, uncached_copy_sectors
-from perfmodel.counts import Counts
-from perfmodel.gpus import load_gpu
-from perfmodel.launch import Buffer, KernelCall, Launch
-from perfmodel.simulator import Mode, parse_module, simulate
+from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
+from perfmodel.compiler.request import CompileRequest
+from perfmodel.core.counts import Counts
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.memory.copy_sectors import copy_sectors, uncached_copy_sectors
+from perfmodel.profiles.executed_work import executed_work
+from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.access import WarpPatterns
-from perfmodel.simulator.executed_work import executed_work
+from perfmodel.simulator.simulation import Mode, simulate
 
 WARPS, BLOCKS = 2, 3
 COPY = """

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from perfmodel.simulator import InstructionCount, Mode, Simulation, simulate
+from perfmodel.simulator.recorder import InstructionCount
+from perfmodel.simulator.simulation import Mode, Simulation, simulate
 
 from . import cases_arithmetic, cases_control, cases_floating, cases_memory, cases_warp
 from .corpus_case import Case, module_of

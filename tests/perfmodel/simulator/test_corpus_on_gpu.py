@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.compiler import CompileRequest, compile_kernel
-from perfmodel.simulator import parse_module, simulate
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.compiler.request import CompileRequest
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import simulate
 
 from .corpus_case import CORPUS, Case
 from .test_corpus import CASES

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.compiler import CompileRequest
 from perfmodel.compiler.front_end import compile_to_ptx
-from perfmodel.launch import Buffer, KernelCall, Launch
-from perfmodel.simulator import Budget, FaultError, FaultKind, Module, Simulation, parse_module, simulate
+from perfmodel.compiler.request import CompileRequest
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.ptx.module import Module
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.faults import FaultError, FaultKind
+from perfmodel.simulator.simulation import Budget, Simulation, simulate
 
 pytestmark = pytest.mark.compiler
 FOLDER = Path(__file__).parent / "faulty"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfmodel.errors import SimulationError
-from perfmodel.simulator import parse_module
+from perfmodel.ptx.parse import parse_module
 
 from .fuzz import fuzz, sources
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from perfmodel.errors import SimulationError
-from perfmodel.simulator import Mode, parse_module
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import Mode
 
 from .handwritten import HEADER, kernel, run, words
 

@@ -10,7 +10,7 @@ import pytest
 
 import perfmodel.simulator
 from perfmodel.errors import SimulationError
-from perfmodel.simulator import Mode
+from perfmodel.simulator.simulation import Mode
 from perfmodel.simulator.translate.tensor import REFUSED
 from perfmodel.simulator.translate.translation import EXECUTED
 

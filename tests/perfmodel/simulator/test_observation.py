@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perfmodel.simulator import BLOCK_TOTALS, Action, Mode, Space, simulate
+from perfmodel.ptx.module import Space
+from perfmodel.simulator.recorder import BLOCK_TOTALS, Action
+from perfmodel.simulator.simulation import Mode, simulate
 
 from . import cases_control, cases_memory, cases_warp
 from .corpus_case import module_of

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from perfmodel.compiler import CompiledKernel, compile_kernel
-from perfmodel.facts import take_launch
+from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.gpus import load_gpu
-from perfmodel.simulator.executed_work import executed_work
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.profiles.executed_work import executed_work
+from perfmodel.profiles.facts import take_launch
 
 COUNTERS = {
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from perfmodel.errors import SimulationError
-from perfmodel.launch import Buffer, KernelCall, Launch
-from perfmodel.simulator import Budget, Reconvergence, parse_module, simulate
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.schedule import Reconvergence
+from perfmodel.simulator.simulation import Budget, simulate
 
 from .handwritten import kernel, run
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.compiler.request import CompileRequest
-from perfmodel.counts import Counts
-from perfmodel.definitions import FLOAT_BYTES, WARP_SIZE, ceil_div
+from perfmodel.core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
+from perfmodel.core.counts import Counts
 from perfmodel.families.base import Batch, Check, Family, Product, Space
 from perfmodel.families.sizes import require_integers
-from perfmodel.gpu import Gpu
-from perfmodel.launch import Buffer, KernelCall, Launch
-from perfmodel.work import Work
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.profiles.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.conditions import conditions
 from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.conv1d.published import PUBLISHED_SHAPES, published_choice
-from perfmodel.gpus import load_gpu
-from perfmodel.prediction import Fidelity
-from perfmodel.ranking import rank_under
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.ranking import rank_under
+from perfmodel.prediction.scenario import conditions
 
 ROOT = Path(__file__).parents[4]
 Shape = tuple[int, int, int]

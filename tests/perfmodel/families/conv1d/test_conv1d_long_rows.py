@@ -5,15 +5,15 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from perfmodel.compiler import compile_kernel
-from perfmodel.facts import Facts, take_launch
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
 from perfmodel.families.conv1d.kernels import Kernel, kernel_of
 from perfmodel.families.conv1d.long_rows import shorter_lengths
-from perfmodel.gpus import load_gpu
-from perfmodel.simulator.executed_work import executed_work, parsed
-from perfmodel.simulator.slowest_warp import slowest_warp, with_serial
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.profiles.executed_work import executed_work, parsed
+from perfmodel.profiles.facts import Facts, take_launch
+from perfmodel.profiles.slowest_warp import slowest_warp, with_serial
 
 NAIVE = Conv1dConfiguration(variant=Variant.NAIVE, channels_per_thread=None)
 

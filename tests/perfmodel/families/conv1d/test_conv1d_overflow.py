@@ -8,7 +8,7 @@ from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Varia
 from perfmodel.families.conv1d.geometry import pad_period_words, staging_words
 from perfmodel.families.conv1d.overflow import overrun_floats, published_overflows
 from perfmodel.families.conv1d.published import PUBLISHED, PUBLISHED_SHAPES, published_choice
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 
 def optimized(channels_per_thread: int) -> Conv1dConfiguration:

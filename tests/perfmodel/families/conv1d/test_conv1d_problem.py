@@ -12,7 +12,7 @@ from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Varia
 from perfmodel.families.conv1d.kernels import Kernel, kernel_of
 from perfmodel.families.conv1d.published import PUBLISHED_SHAPES, published_choice
 from perfmodel.families.conv1d.tiling import tiling
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 NAIVE = Conv1dConfiguration(variant=Variant.NAIVE, channels_per_thread=None)
 

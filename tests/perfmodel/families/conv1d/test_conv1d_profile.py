@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from perfmodel.counts import Counts
+from perfmodel.core.counts import Counts
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 WARPS = 1024 * 1024 // 4 // 32
 BLOCKS = 1024

@@ -5,14 +5,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from perfmodel.compiler import compile_kernel
-from perfmodel.counts import Counts
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.core.counts import Counts
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
 from perfmodel.families.conv1d.kernels import Kernel, kernel_of
-from perfmodel.gpus import load_gpu
-from perfmodel.launch import Launch
-from perfmodel.simulator import Simulation, parse_module, simulate
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import Launch
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import Simulation, simulate
 
 pytestmark = pytest.mark.compiler
 

@@ -11,19 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from perfmodel.counts import INSTRUCTION_CLASSES
+from perfmodel.core.counts import INSTRUCTION_CLASSES
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
-from perfmodel.families.direct_conv2d import (
-    FAMILY,
-    Accumulators,
-    Conv2d,
-    DirectConv2dConfiguration,
-    Exchange,
-    Reuse,
-)
+from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
 from perfmodel.families.direct_conv2d.exchange_plans import executed_plan
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 GPU = load_gpu("h200")
 LANES = range(32)

@@ -7,7 +7,7 @@ import numpy as np
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration
 from perfmodel.families.direct_conv2d.distinct import distinct
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 GPU = load_gpu("h200")
 PROBLEM = Conv2d(height=50, width=90, filter_height=3, filter_width=3)

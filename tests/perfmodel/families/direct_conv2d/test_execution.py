@@ -10,20 +10,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from perfmodel.compiler import compile_kernel
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
-from perfmodel.families.direct_conv2d import (
-    FAMILY,
-    Accumulators,
-    Conv2d,
-    DirectConv2dConfiguration,
-    Exchange,
-    Reuse,
-)
-from perfmodel.gpus import load_gpu
-from perfmodel.launch import Launch
-from perfmodel.simulator import Simulation, parse_module, simulate
+from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import Launch
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import Simulation, simulate
 
 pytestmark = pytest.mark.compiler
 

@@ -9,7 +9,7 @@ import pytest
 
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 GPU = load_gpu("h200")
 PROBLEM = Conv2d(height=100, width=100, filter_height=5, filter_width=5)

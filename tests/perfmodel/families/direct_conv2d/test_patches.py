@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Reuse
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 GPU = load_gpu("rtx-2080-ti")
 

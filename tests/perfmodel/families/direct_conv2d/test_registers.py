@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from perfmodel.compiler import CompiledKernel, compile_many
+from perfmodel.compiler.compiled import CompiledKernel
+from perfmodel.compiler.pool import compile_many
 from perfmodel.errors import PerfmodelError
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
 from perfmodel.families.direct_conv2d.source import compile_request
-from perfmodel.gpus import load_gpu
-from perfmodel.occupancy import occupancy
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.occupancy import occupancy
 
 GPUS = {"sm_75": "rtx-2080-ti", "sm_80": "a100-pcie-40gb", "sm_90": "h200"}
 STORED_PATH = Path(__file__).with_name("compiled_registers.csv")

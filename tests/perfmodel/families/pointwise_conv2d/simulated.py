@@ -6,13 +6,14 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from perfmodel.compiler import compile_kernel
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConfiguration, PointwiseConv2d
-from perfmodel.gpu import Gpu
-from perfmodel.gpus import load_gpu
-from perfmodel.launch import Launch
-from perfmodel.simulator import Simulation, parse_module, simulate
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.launch.launch import Launch
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import Simulation, simulate
 
 
 def gpu_with(sm_count: int, gpu_id: str = "h200") -> Gpu:

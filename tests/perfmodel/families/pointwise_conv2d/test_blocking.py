@@ -7,7 +7,7 @@ from perfmodel.families.pointwise_conv2d.blocking import source_tiles, tiles
 from perfmodel.families.pointwise_conv2d.candidates import candidates
 from perfmodel.families.pointwise_conv2d.plan import SOURCE_CONSTANT, feasible, source_limits
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 MOBILENET_V1 = [  # in_channels, out_channels, height = width
     (32, 64, 112),

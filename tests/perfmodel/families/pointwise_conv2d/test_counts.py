@@ -12,7 +12,7 @@ from perfmodel.families.pointwise_conv2d.candidates import candidates
 from perfmodel.families.pointwise_conv2d.classes import Classes
 from perfmodel.families.pointwise_conv2d.counts import memory, shuffle_steps
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 CONFIGURATION = PointwiseConfiguration(layout=Layout.L1, filter_split=2, block_width_split=2, channel_lanes=8)
 

@@ -3,7 +3,7 @@ import numpy as np
 from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConfiguration, PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.candidates import candidates
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 
 def test_reference_is_a_product_over_the_channels():

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmodel.compiler import compile_kernel
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d
 from perfmodel.families.pointwise_conv2d import candidates as search
 from perfmodel.families.pointwise_conv2d.candidates import candidates
 from perfmodel.families.pointwise_conv2d.configuration import BLOCK_WIDTH_SPLITS, BLOCKS_PER_SM, CHANNEL_LANES
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 from .simulated import gpu_with, run
 
@@ -163,7 +163,7 @@ def test_registers_blocks_and_spills_of_compiled_candidates(gpu_id):
 
 
 def _blocks(gpu, found, index, registers):
-    from perfmodel.occupancy import occupancy
+    from perfmodel.gpus.occupancy import occupancy
 
     return int(
         occupancy(

@@ -15,7 +15,7 @@ from perfmodel.families.pointwise_conv2d.plan import (
     source_limits,
 )
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 BLOCKS = np.array([2, 4, 6])
 

@@ -4,7 +4,7 @@ from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.report import layer_report
 from perfmodel.families.pointwise_conv2d.selection import Rule
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 
 LAYER = PointwiseConv2d(in_channels=1024, out_channels=1024, height=7, width=7)
 

@@ -14,7 +14,7 @@ from perfmodel.families.pointwise_conv2d.selection import Rule
 from perfmodel.families.pointwise_conv2d.shared_lanes import Operand, lanes_of_stores
 from perfmodel.families.pointwise_conv2d.shared_layout import pitches, read_wavefronts, store_accesses
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.simulator.access import load_wavefronts, store_wavefronts
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from perfmodel.gpu import Gpu
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.gpu import Gpu
 
 
 @pytest.fixture(scope="session")

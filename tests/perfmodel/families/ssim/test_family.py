@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from perfmodel.counts import INSTRUCTION_CLASSES
+from perfmodel.core.counts import INSTRUCTION_CLASSES
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version

@@ -5,12 +5,12 @@ import functools
 import numpy as np
 import pytest
 
-from perfmodel.compiler import compile_kernel
-from perfmodel.compiler.sass_opcodes import SASS_CLASSES
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
 from perfmodel.families.ssim.compiled_facts import code_facts
 from perfmodel.families.ssim.design import DESIGNS
-from perfmodel.gpus import load_gpu
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.machine_code.opcodes import SASS_CLASSES
 
 pytestmark = pytest.mark.compiler
 

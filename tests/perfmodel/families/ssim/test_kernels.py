@@ -6,14 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from perfmodel.compiler import compile_kernel
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
 from perfmodel.families.ssim.design import DESIGNS
-from perfmodel.gpus import load_gpu
-from perfmodel.launch import Launch
-from perfmodel.simulator import parse_module, simulate
-from perfmodel.simulator.executed_work import executed_work
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import Launch
+from perfmodel.profiles.executed_work import executed_work
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import simulate
 
 pytestmark = pytest.mark.compiler
 

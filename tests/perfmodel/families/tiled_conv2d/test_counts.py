@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmodel.compiler import compile_kernel
-from perfmodel.facts import take_launch
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.families.tiled_conv2d.geometry import geometry
-from perfmodel.gpus import load_gpu
-from perfmodel.records import read_measurements
-from perfmodel.simulator import Mode, parse_module, simulate
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.profiles.facts import take_launch
+from perfmodel.ptx.parse import parse_module
+from perfmodel.records.measurements import read_measurements
+from perfmodel.simulator.simulation import Mode, simulate
 
 GPU = load_gpu("rtx-2080-ti")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfmodel.compiler import compile_kernel
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.gpus import load_gpu
-from perfmodel.occupancy import occupancy
-from perfmodel.store import load_store
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.occupancy import occupancy
+from perfmodel.profiles.counts_store import load_store
 
 PROBLEM = TiledConv2d()
 GPUS = {"sm_75": "rtx-2080-ti", "sm_80": "a100-pcie-40gb"}
@@ -28,7 +28,7 @@ def test_the_target_is_a_full_sm() -> None:
 @pytest.mark.parametrize("architecture", sorted(GPUS))
 def test_the_estimate_gives_the_compilers_occupancy(architecture: str) -> None:
     """Every stored configuration: median error at most 4 registers, the same blocks per SM in at least 85 %."""
-    from perfmodel.gather import stored_facts
+    from perfmodel.profiles.gather import stored_facts
 
     gpu, store = load_gpu(GPUS[architecture]), load_store("tiled_conv2d")
     rng = np.random.default_rng(7)

@@ -1,0 +1,209 @@
+"""Which hardware counter of Nsight Compute says the same as which count; the one home of these names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import SECTOR_BYTES
+from ..core.counts import Counts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSum:
+    """A count as hardware gives it: the sum of some metrics, times a factor.
+
+    ``also`` names further counts that the metrics hold: what is predicted of all of them together is what is measured.
+    ``name`` is the count's own name but where it is counted in a second way.
+    """
+
+    name: str
+    count: str
+    metrics: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    factor: float = 1.0
+
+
+def _metric(count: str, *metrics: str, also: tuple[str, ...] = (), factor: float = 1.0) -> MetricSum:
+    return MetricSum(name=count, count=count, metrics=metrics, also=also, factor=factor)
+
+
+def _instrumented(count: str, metric: str) -> MetricSum:
+    """A count that the profiler takes with instructions of its own beside each access (Nsight Compute: *SASS* metrics).
+
+    It is what the access needs by its addresses, whatever else the data pipe does meanwhile.
+    """
+    return MetricSum(name=f"instrumented_{count}", count=count, metrics=(metric,))
+
+
+WRITTEN_BACK = "dram_write_bytes"
+"""The count that a counter shows late: what is written stays in L2 until it is evicted, perhaps after the launch."""
+
+
+METRIC_SUMS: tuple[MetricSum, ...] = (
+    _metric(
+        "global_load_requests",
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+        also=("async_copy_read_requests",),
+    ),
+    _metric(
+        "global_load_sectors",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        also=("async_copy_read_sectors",),
+    ),
+    _metric("global_store_requests", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"),
+    _metric("global_store_sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"),
+    _metric(
+        "global_reduction_requests",
+        "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
+        "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
+    ),
+    _metric(
+        "shared_load_requests",
+        "smsp__inst_executed_op_shared_ld.sum",
+        also=("shared_load_predicated_off",),
+    ),
+    _metric(
+        "shared_store_requests",
+        "smsp__inst_executed_op_shared_st.sum",
+        also=("shared_store_predicated_off",),
+    ),
+    _metric(
+        "shared_load_wavefronts",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        also=("shared_load_contention",),
+    ),
+    _metric(
+        "shared_store_wavefronts",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+        also=("shared_store_contention",),
+    ),
+    _metric(
+        "async_copy_requests",
+        "smsp__inst_executed_op_ldgsts.sum",
+        also=("async_copy_predicated_off",),
+    ),
+    _metric("async_copy_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"),
+    _instrumented("shared_load_wavefronts", "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
+    _instrumented("shared_store_wavefronts", "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"),
+    _metric("local_load_sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"),
+    _metric("local_store_sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"),
+    _metric("warp_instructions", "smsp__inst_executed.sum"),
+    _metric("l2_read_sectors", "lts__t_sectors_srcunit_tex_op_read.sum"),
+    _metric("l2_write_sectors", "lts__t_sectors_srcunit_tex_op_write.sum"),
+    _metric("l2_read_sectors", "lts__t_sectors_op_read.sum", also=("l2_instruction_sectors",)),
+    _metric("l2_write_sectors", "lts__t_sectors_op_write.sum"),
+    _metric("dram_read_bytes", "dram__bytes_read.sum"),
+    _metric("dram_write_bytes", "dram__bytes_write.sum"),
+    _metric("dram_read_bytes", "dram__sectors_read.sum", factor=SECTOR_BYTES),
+    _metric("dram_write_bytes", "dram__sectors_write.sum", factor=SECTOR_BYTES),
+)
+"""In order of preference: the first whose metrics a file has gives the count."""
+
+COLLECTED_METRICS: tuple[str, ...] = tuple(
+    dict.fromkeys(
+        metric
+        for entry in METRIC_SUMS
+        if not entry.metrics[0].startswith(("lts__t_sectors_op", "dram__sectors"))
+        for metric in entry.metrics
+    )
+)
+"""What a run under Nsight Compute is asked for: each count once, by the metric that is preferred."""
+
+STALLS: tuple[str, ...] = (
+    "barrier",
+    "dispatch_stall",
+    "drain",
+    "imc_miss",
+    "lg_throttle",
+    "long_scoreboard",
+    "math_pipe_throttle",
+    "membar",
+    "mio_throttle",
+    "no_instruction",
+    "not_selected",
+    "selected",
+    "short_scoreboard",
+    "sleeping",
+    "tex_throttle",
+    "wait",
+)
+"""Why warps could not issue, as Nsight Compute names it; ``selected`` are those that did."""
+
+ACTIVITY_METRICS: tuple[str, ...] = (
+    "gpu__time_duration.sum",
+    "sm__cycles_active.avg",
+    "sm__cycles_elapsed.max",
+    "smsp__issue_active.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "smsp__inst_executed.min",
+    "smsp__inst_executed.max",
+    "smsp__warps_active.avg",
+    "sm__ctas_active.avg",
+    "idc__requests.sum",
+    "idc__requests_lookup_miss.sum",
+    "sm__icc_requests.sum",
+    "sm__icc_requests_lookup_miss.sum",
+    "l1tex__m_xbar2l1tex_read_sectors.sum",
+    "l1tex__data_pipe_lsu_wavefronts.sum",
+    "lts__t_sectors_srcunit_tex_lookup_hit.sum",
+    "lts__t_sectors_srcunit_tex_lookup_miss.sum",
+    "l1tex__lsuin_requests.sum",
+    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
+    *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in STALLS),
+)
+"""Collected beside the counts: how long the launch took, how busy it kept the SMs, and what its warps waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredCount:
+    """One count as the hardware counted it, for n launches; NaN where a launch was not counted.
+
+    ``also`` names counts that were counted with it, ``name`` is as in `MetricSum`.
+    """
+
+    name: str
+    count: str
+    metrics: tuple[str, ...]
+    launches: NDArray[np.float64]
+    also: tuple[str, ...] = ()
+
+    def predicted(self, counts: Counts) -> NDArray[np.float64]:
+        """What the counts say of it, for each launch."""
+        total = sum(np.asarray(getattr(counts, name), np.float64) for name in (self.count, *self.also))
+        return np.broadcast_to(np.asarray(total, np.float64), self.launches.shape)
+
+
+def measured_counts(columns: pd.DataFrame) -> tuple[MeasuredCount, ...]:
+    """The counts for which a table of measurements has columns named after Nsight Compute's metrics.
+
+    >>> import pandas as pd
+    >>> measured_counts(pd.DataFrame({"dram__sectors_read.sum": [2, 3]}))[0].launches
+    array([64., 96.])
+    """
+    found: dict[str, MeasuredCount] = {}
+    for entry in METRIC_SUMS:
+        if entry.name not in found and all(metric in columns for metric in entry.metrics):
+            launches = columns[list(entry.metrics)].to_numpy(dtype=np.float64).sum(axis=1) * entry.factor
+            found[entry.name] = MeasuredCount(
+                name=entry.name, count=entry.count, metrics=entry.metrics, launches=launches, also=entry.also
+            )
+    return tuple(found.values())
+
+
+def counts_of_metrics(metrics: Mapping[str, float]) -> tuple[MeasuredCount, ...]:
+    """The same for the metrics of one launch; each ``launches`` has one element.
+
+    >>> counts_of_metrics({"smsp__inst_executed.sum": 7.0})[0].count
+    'warp_instructions'
+    """
+    import pandas as pd
+
+    return measured_counts(pd.DataFrame({name: [value] for name, value in metrics.items()}))

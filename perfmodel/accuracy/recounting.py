@@ -1,0 +1,64 @@
+"""The counts store checked: rows recomputed from the source, any difference reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..compiler.resources import Resources
+from ..compiler.toolchain import compiler_version
+from ..families.base import Family
+from ..gpus.gpu import Gpu
+from ..prediction.prediction import plain
+from ..profiles.counts_store import STORED_COUNTS, load_stores
+from ..profiles.facts import Advance, Facts, no_progress
+from ..profiles.gather import gather_facts, stored_facts
+from ..records.measurements import Measurements
+
+NOT_COMPARED = ("shared_load_predicated_off", "shared_store_predicated_off")
+"""Rows that were stored before these were known hold 0 there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recount:
+    """How many stored rows were recomputed, and one line for each that differs."""
+
+    compared: int
+    differences: tuple[str, ...]
+
+
+def _differences(stored: Facts, fresh: Facts) -> list[str]:
+    found = []
+    for field in fields(Resources):
+        before, now = getattr(stored.resources, field.name), getattr(fresh.resources, field.name)
+        if before != now:
+            found.append(f"{field.name} {before} is now {now}")
+    for name in STORED_COUNTS:
+        if name in NOT_COMPARED:
+            continue
+        before, now = float(getattr(stored.counts, name)), float(getattr(fresh.counts, name))
+        if before != now:
+            found.append(f"{name} {before:.0f} is now {now:.0f}")
+    return found
+
+
+def recount_store(
+    family: Family[Any, Any], measurements: Measurements, gpu: Gpu, advance: Advance = no_progress
+) -> Recount:
+    """Recompute every configuration among the rows that the store of this compiler has; compare resources and counts."""
+    usual, *others = load_stores(family.name)
+    store = next((store for store in others if store.compiler == compiler_version()), usual)
+    compared, lines = 0, list[str]()
+    for index, problem in enumerate(measurements.problems):
+        batch = measurements.batch.take(measurements.problem_index == index)
+        configurations = [batch.configuration(i) for i in range(len(batch))]
+        stored = stored_facts(family, problem, configurations, gpu, store)
+        kept = [i for i, facts in enumerate(stored) if facts is not None]
+        fresh = gather_facts(family, problem, batch.take(kept), gpu, use_store=False, advance=advance) if kept else []
+        for i, outcome in zip(kept, fresh, strict=True):
+            before = stored[i]
+            assert before is not None
+            found = _differences(before, outcome) if isinstance(outcome, Facts) else [str(outcome)]
+            compared += 1
+            lines += [f"{plain(configurations[i])}: {text}" for text in found]
+    return Recount(compared=compared, differences=tuple(lines))

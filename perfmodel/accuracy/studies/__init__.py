@@ -1,0 +1,1 @@
+"""Accuracy on what was held out: ablation, learning curve, repeats, sensitivity."""

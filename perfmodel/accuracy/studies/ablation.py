@@ -1,0 +1,79 @@
+"""What each part of the time model buys: its error on held-out launches when it is left out and all else is fitted again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ...calibration.fit import out_of_fold
+from ...calibration.fitting import PRIOR
+from ...calibration.measured_runs import MeasuredRuns
+from ...profiles.facts import Advance, no_progress
+from ...time_model.coefficients import COEFFICIENT_NAMES
+from ...time_model.combine import LIMITER_NAMES
+from ..metrics import Accuracy, accuracy
+
+FOLDS = 3
+"""Enough to hold launches out; each part costs as many fits."""
+
+
+_HARD = 30.0
+"""Exponent from which a p-norm is a maximum."""
+MECHANISMS: Mapping[str, Mapping[str, float]] = {
+    "smooth maxima": {"demand_norm": _HARD, "latency_norm": _HARD, "latency_norm_growth": 0.0},
+    "contention of blocks": {"contention": 0.0},
+    "waiting at barriers": {"barrier_latencies": 0.0},
+}
+"""Parts of the model that are no term of their own: the coefficients that say there is nothing of the kind."""
+
+
+class Kind(Enum):
+    """How a part is taken out."""
+
+    WHOLE = "whole"
+    TERM = "term left out"
+    MECHANISM = "mechanism taken out"
+    COEFFICIENT = "coefficient not fitted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ablated:
+    """The model without one part, over one pooled out-of-fold ranking of each data set; ``part`` is None for all of it."""
+
+    kind: Kind
+    part: str | None
+    accuracies: tuple[Accuracy, ...]
+
+    def to_json(self, data: Sequence[MeasuredRuns]) -> dict[str, Any]:
+        """The result by the name of the data set."""
+        told = {one.runs.name: found.to_json() for one, found in zip(data, self.accuracies, strict=True)}
+        return {"kind": self.kind.value, "part": self.part, "datasets": told}
+
+
+def steps() -> int:
+    """How many parts ``ablation`` takes out, the empty one included."""
+    return 1 + len(LIMITER_NAMES) + len(MECHANISMS) + len(COEFFICIENT_NAMES)
+
+
+def ablation(data: Sequence[MeasuredRuns], seed: int = 0, advance: Advance = no_progress) -> list[Ablated]:
+    """The whole model; the model without each term and each mechanism; with each coefficient left at its prior."""
+    parts: list[tuple[Kind, str | None, Mapping[str, float], Collection[str]]] = [(Kind.WHOLE, None, {}, ())]
+    parts += [(Kind.TERM, name, {}, (name,)) for name in LIMITER_NAMES]
+    parts += [(Kind.MECHANISM, name, held, ()) for name, held in MECHANISMS.items()]
+    parts += [(Kind.COEFFICIENT, name, {name: getattr(PRIOR, name)}, ()) for name in COEFFICIENT_NAMES]
+    found = []
+    for kind, part, held, without in parts:
+        free = [name for name in COEFFICIENT_NAMES if name not in held]
+        ratios = out_of_fold(data, free, FOLDS, seed, without, replace(PRIOR, **held))
+        accuracies = []
+        for one, of in zip(data, ratios, strict=True):
+            usable = np.isfinite(of)
+            measured = one.runs.seconds[usable]
+            accuracies.append(accuracy(measured * np.exp(-of[usable]), measured))
+        found.append(Ablated(kind=kind, part=part, accuracies=tuple(accuracies)))
+        advance()
+    return found

@@ -1,0 +1,61 @@
+"""How well measurements of one GPU agree with each other: what no prediction can be asked to surpass."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ...prediction.prediction import plain
+from ...records.measurements import Measurements
+from ..metrics import Accuracy, accuracy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """One file taken as the prediction of another of the same GPU, over the configurations that both measured."""
+
+    gpu: str
+    first: str
+    second: str
+    accuracy: Accuracy
+
+    def to_json(self) -> dict[str, Any]:
+        """Names of the files and numbers."""
+        return {"gpu": self.gpu, "first": self.first, "second": self.second} | self.accuracy.to_json()
+
+
+def repeats(files: Sequence[tuple[str, Measurements]]) -> list[Repeat]:
+    """Every pair of files of one GPU; each file stands with the GPU's id.
+
+    Raises:
+        InputError: No GPU has two files with at least two configurations in common.
+    """
+    found = []
+    for (gpu, first), (other, second) in itertools.combinations(files, 2):
+        if gpu == other:
+            known = _times(first)
+            common = [(known[key], seconds) for key, seconds in _times(second).items() if key in known]
+            if len(common) >= 2:
+                pairs = np.array(common)
+                agreement = accuracy(pairs[:, 0], pairs[:, 1])
+                found.append(Repeat(gpu=gpu, first=first.path.name, second=second.path.name, accuracy=agreement))
+    if not found:
+        named = ", ".join(f"{gpu}: {one.path.name}" for gpu, one in files)
+        raise InputError(f"repeats need two --measurements of one --gpu with configurations in common, not {named}")
+    return found
+
+
+def _times(measurements: Measurements) -> dict[tuple[Any, ...], float]:
+    """Seconds of every configuration that ran; the median where it was measured more than once."""
+    found: dict[tuple[Any, ...], list[float]] = {}
+    for index in np.flatnonzero(measurements.ran).tolist():
+        problem = measurements.problems[int(measurements.problem_index[index])]
+        configuration = measurements.batch.configuration(index)
+        key = (*plain(problem).values(), *plain(configuration).values())
+        found.setdefault(key, []).append(float(measurements.time_s[index]))
+    return {key: float(np.median(times)) for key, times in found.items()}

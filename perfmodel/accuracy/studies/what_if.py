@@ -1,0 +1,102 @@
+"""Whether the model knows which way a change goes: pairs of measured configurations that differ in one field by one step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...families.base import NONE_CODE, Batch, enum_of
+
+LEAST_CHANGE = 0.05
+"""Part by which the slower of two measured times must exceed the other, so that their order is no accident."""
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignRate:
+    """Of the pairs of one field, or of all fields, how many there are and in how many the faster one was predicted."""
+
+    pairs: int
+    right: int
+
+    @property
+    def rate(self) -> float | None:
+        """The part that was right; None without pairs."""
+        return self.right / self.pairs if self.pairs else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfRates:
+    """The sign rate of every field that has pairs, and of all of them."""
+
+    fields: Mapping[str, SignRate]
+
+    @property
+    def all(self) -> SignRate:
+        """Over the pairs of all fields."""
+        rates = self.fields.values()
+        return SignRate(pairs=sum(one.pairs for one in rates), right=sum(one.right for one in rates))
+
+    def to_json(self) -> dict[str, Any]:
+        """Names and numbers; ``rate`` is null without pairs."""
+        whole = {"pairs": self.all.pairs, "right": self.all.right, "rate": self.all.rate}
+        return whole | {
+            "fields": {
+                name: {"pairs": one.pairs, "right": one.right, "rate": one.rate} for name, one in self.fields.items()
+            }
+        }
+
+
+def one_step_pairs(batch: Batch[Any], problem_index: Rows) -> dict[str, tuple[Rows, Rows]]:
+    """Pairs of rows that solve one problem and differ in one field: for each field with pairs, their indices.
+
+    A number differs by one step of the values that stand in the batch, a choice by any of its values.
+    """
+    names = list(batch.columns)
+    columns = np.stack([np.asarray(batch.columns[name], np.int64) for name in names], axis=1)
+    found: dict[str, tuple[Rows, Rows]] = {}
+    for place, name in enumerate(names):
+        others = np.column_stack([np.delete(columns, place, axis=1), problem_index])
+        pairs = _pairs(others, columns[:, place], choice=enum_of(batch.configuration_type, name) is not None)
+        if len(pairs[0]):
+            found[name] = pairs
+    return found
+
+
+def _pairs(others: NDArray[np.int64], values: NDArray[np.int64], *, choice: bool) -> tuple[Rows, Rows]:
+    """Pairs within groups of equal ``others``; a configuration that was measured twice counts once."""
+    group = np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
+    known, rank = np.unique(values, return_inverse=True)
+    rank = rank.reshape(-1)
+    order = np.asarray(np.unique(group * len(known) + rank, return_index=True)[1], np.intp)
+    order = order[values[order] != NONE_CODE]
+    group, rank = group[order], rank[order]
+    lower, upper = [], []
+    for distance in range(1, len(known) if choice else 2):
+        together = group[:-distance] == group[distance:]
+        if not choice:
+            together &= rank[distance:] - rank[:-distance] == 1
+        lower.append(order[:-distance][together])
+        upper.append(order[distance:][together])
+    if not lower:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    return np.concatenate(lower), np.concatenate(upper)
+
+
+def sign_rates(batch: Batch[Any], problem_index: Rows, predicted_s: Floats, measured_s: Floats) -> WhatIfRates:
+    """How often the predicted sign of a one-step change is the measured one, where that is larger than ``LEAST_CHANGE``."""
+    rates: dict[str, SignRate] = {}
+    for name, (lower, upper) in one_step_pairs(batch, problem_index).items():
+        measured = np.log(measured_s[upper] / measured_s[lower])
+        predicted = np.log(predicted_s[upper] / predicted_s[lower])
+        large = np.abs(measured) > np.log1p(LEAST_CHANGE)
+        if large.any():
+            right = int((np.sign(predicted[large]) == np.sign(measured[large])).sum())
+            rates[name] = SignRate(pairs=int(large.sum()), right=right)
+    return WhatIfRates(fields=rates)

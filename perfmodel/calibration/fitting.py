@@ -1,0 +1,299 @@
+"""The coefficients fitted to measured times: robust least squares on log ratios, weak priors, one clock scale a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..gpus.gpu import Gpu
+from ..profiles.work import Work
+from ..time_model.coefficients import Coefficients
+from ..time_model.combine import launch_seconds
+
+Floats = NDArray[np.float64]
+
+PRIOR = Coefficients(
+    round_trip_latencies=1.0,
+    read_only_latency=1.0,
+    first_block_latencies=2.5,
+    first_wave_exposure=0.5,
+    block_start_cycles=300.0,
+    release_cycles_per_warp=75.0,
+    trip_warp_cycles=25.0,
+    fma_issue_intervals=2.8,
+    compute_share=0.5,
+    sector_cycles=1.0,
+    demand_norm=1.5,
+    latency_norm=1.0,
+    latency_norm_growth=0.4,
+    contention=0.3,
+    memory_norm=2.0,
+    memory_efficiency=0.8,
+    l2_ramp_latencies=4.0,
+    local_load_latencies=0.5,
+    fetch_cycles_per_instruction=4.9,
+    async_copy_cycles=1.0,
+    constant_miss_cycles=18.0,
+    barrier_latencies=3.0,
+)
+"""Where the fit starts and what it is drawn to: published latencies and the findings of earlier fits."""
+
+PRIOR_LOG_WIDTH = 0.7
+"""Standard deviation of the logarithm of a coefficient before any data."""
+PHYSICAL_LOG_WIDTH = 0.1
+"""The same for a coefficient that corrects a known rate or latency of the hardware, or that other kernels must identify."""
+PHYSICAL = frozenset(
+    {
+        "async_copy_cycles",
+        "barrier_latencies",
+        "block_start_cycles",
+        "fetch_cycles_per_instruction",
+        "first_block_latencies",
+        "first_wave_exposure",
+        "local_load_latencies",
+        "memory_efficiency",
+        "memory_norm",
+        "release_cycles_per_warp",
+        "sector_cycles",
+    }
+)
+ARCHITECTURAL = frozenset(
+    {
+        "async_copy_cycles",
+        "barrier_latencies",
+        "block_start_cycles",
+        "compute_share",
+        "contention",
+        "demand_norm",
+        "fma_issue_intervals",
+        "latency_norm",
+        "latency_norm_growth",
+        "read_only_latency",
+        "round_trip_latencies",
+        "sector_cycles",
+    }
+)
+"""Coefficients that an architecture may have for its own: how its pipes overlap and how long its latencies are."""
+ARCHITECTURE_LOG_WIDTH = 0.3
+"""Standard deviation of the logarithm of an architecture's own coefficient around the one that all share."""
+UNSHARED = frozenset({"read_only_latency"})
+"""Those of them whose shared value stays at the prior: architectures differ in the sign, so one says nothing of another."""
+UNSHARED_LOG_WIDTH = 0.05
+"""Standard deviation of the logarithm of an architecture's own one of these around the prior."""
+RESIDUAL_LOG_WIDTH = 0.05
+"""Expected error of the model itself, on the same scale; sets how fast data overrule the prior."""
+OUTLIER_LOG = 0.1
+"""Log ratio from which a run counts as an outlier (soft_l1)."""
+LOG_STEP = 1e-6
+"""Step of a coefficient's logarithm by which derivatives are taken."""
+SOLVER_TOLERANCE = 1e-6
+"""Relative change of the cost or of the solution that ends the search: far below every standard error."""
+EFFECTIVE_RUNS = 200
+"""Runs that a data set counts as at most: thousands of configurations of one kernel are not independent evidence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitSet:
+    """Measured runs on one GPU: n works (arrays) with resident blocks and measured device seconds.
+
+    ``free_scale`` leaves one factor open, for files that do not record the clock.
+    """
+
+    name: str
+    gpu: Gpu
+    work: Work
+    blocks_per_sm: Any
+    seconds: Floats
+    free_scale: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Fitted coefficients, standard errors of their logarithms, the scale of each data set, errors after it.
+
+    ``coefficients`` are those of an architecture that was not fitted to; ``architectures`` and
+    ``architecture_log_standard_errors`` have, by architecture (``sm_86``), the values of those that it has for itself.
+    """
+
+    coefficients: Coefficients
+    log_standard_errors: Mapping[str, float]
+    scales: Mapping[str, float]
+    log_residuals: Mapping[str, Floats]
+    architectures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    architecture_log_standard_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def coefficients_for(self, gpu: Gpu) -> Coefficients:
+        """The coefficients of the GPU's architecture, the shared ones where it has none of its own."""
+        return replace(self.coefficients, **self.architectures.get(gpu.architecture, {}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """Where things stand in the vector that is solved for: shared logarithms, deviations by architecture, scales."""
+
+    free: tuple[str, ...]
+    own: tuple[str, ...]
+    architectures: tuple[str, ...]
+    scaled: tuple[str, ...]
+    fixed: Mapping[str, float]
+    without: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.free) + len(self.own) * len(self.architectures) + len(self.scaled)
+
+    def deviation(self, architecture: str, name: str) -> int:
+        return len(self.free) + self.architectures.index(architecture) * len(self.own) + self.own.index(name)
+
+    def logs(self, z: Floats, architecture: str) -> Floats:
+        """Logarithms of the free coefficients on an architecture."""
+        found = np.array(z[: len(self.free)])
+        for name in self.own:
+            found[self.free.index(name)] += z[self.deviation(architecture, name)]
+        return found
+
+    def scale(self, name: str) -> int | None:
+        return self.size - len(self.scaled) + self.scaled.index(name) if name in self.scaled else None
+
+    def vector(self, known: Fit, otherwise: Floats) -> Floats:
+        """Where an earlier fit ended, ``otherwise`` for what it does not know."""
+        z = np.array(otherwise)
+        z[: len(self.free)] = np.log([getattr(known.coefficients, name) for name in self.free])
+        for architecture in self.architectures:
+            for name in self.own:
+                found = known.architectures.get(architecture, {}).get(name)
+                if found is not None:
+                    z[self.deviation(architecture, name)] = np.log(found) - z[self.free.index(name)]
+        for name in self.scaled:
+            if name in known.scales:
+                z[self.scale(name)] = np.log(known.scales[name])
+        return z
+
+    def coefficients(self, logs: Floats) -> Coefficients:
+        return self._with(np.exp(logs).tolist())
+
+    def stepped_coefficients(self, logs: Floats) -> Coefficients:
+        """The coefficients as they are, then with a step of each one alone: arrays of shape ``(1 + free, 1)``."""
+        steps = logs + LOG_STEP * np.eye(1 + len(self.free), len(self.free), -1)
+        return self._with(np.exp(steps).T[:, :, None])
+
+    def _with(self, values: Iterable[Any]) -> Coefficients:
+        return Coefficients(**(dict(self.fixed) | dict(zip(self.free, values, strict=True))))
+
+
+def fit(
+    sets: Sequence[FitSet],
+    free: Sequence[str],
+    prior: Coefficients = PRIOR,
+    architectural: Collection[str] = ARCHITECTURAL,
+    without: Collection[str] = (),
+    near: Fit | None = None,
+) -> Fit:
+    """Fit the named coefficients to all sets together; the others stay at the prior.
+
+    Each architecture has its own value of those of them that are ``architectural``, drawn to the shared one.
+    ``without`` leaves terms of the model out. The search begins where ``near`` ended, which saves most of it where the data
+    are nearly the same, else at the prior. Deterministic: no random start. Raises nothing on poor data; look at the residuals.
+    """
+    from scipy.optimize import least_squares
+
+    layout = _Layout(
+        free=tuple(free),
+        own=tuple(name for name in free if name in architectural),
+        architectures=tuple(dict.fromkeys(one.gpu.architecture for one in sets)),
+        scaled=tuple(one.name for one in sets if one.free_scale),
+        fixed=asdict(prior),
+        without=tuple(without),
+    )
+    start = np.concatenate([np.log([layout.fixed[name] for name in free]), np.zeros(layout.size - len(layout.free))])
+    own_widths = [UNSHARED_LOG_WIDTH if name in UNSHARED else ARCHITECTURE_LOG_WIDTH for name in layout.own]
+    widths = np.array([_prior_log_width(name) for name in free] + own_widths * len(layout.architectures))
+
+    def residuals(z: Floats) -> Floats:
+        parts = [_log_residual(z, one, layout) * _weight(one) for one in sets]
+        return np.concatenate([*parts, (z - start)[: len(widths)] / widths])
+
+    def jacobian(z: Floats) -> Floats:
+        parts = [_derivatives(z, one, layout) * _weight(one) for one in sets]
+        return np.concatenate([*parts, np.eye(len(widths), layout.size) / widths[:, None]])
+
+    solved = least_squares(
+        residuals,
+        start if near is None else layout.vector(near, start),
+        jac=jacobian,
+        x_scale="jac",
+        tr_solver="lsmr",  # the exact solver decomposes all rows by singular values, ten times slower
+        loss="soft_l1",
+        f_scale=OUTLIER_LOG / RESIDUAL_LOG_WIDTH,
+        ftol=SOLVER_TOLERANCE,
+        xtol=SOLVER_TOLERANCE,
+    )
+    return _result(np.asarray(solved.x), np.asarray(solved.jac, np.float64), sets, layout)
+
+
+def _prior_log_width(name: str) -> float:
+    if name in UNSHARED:
+        return UNSHARED_LOG_WIDTH
+    return PHYSICAL_LOG_WIDTH if name in PHYSICAL else PRIOR_LOG_WIDTH
+
+
+def _weight(one: FitSet) -> float:
+    return float(np.sqrt(min(1.0, EFFECTIVE_RUNS / len(one.seconds)))) / RESIDUAL_LOG_WIDTH
+
+
+def _log_seconds(coefficients: Coefficients, one: FitSet, layout: _Layout) -> Floats:
+    seconds, _ = launch_seconds(one.work, one.blocks_per_sm, one.gpu, coefficients, without=layout.without)
+    return np.asarray(np.log(seconds))
+
+
+def _log_residual(z: Floats, one: FitSet, layout: _Layout) -> Floats:
+    place = layout.scale(one.name)
+    scale = 0.0 if place is None else z[place]
+    coefficients = layout.coefficients(layout.logs(z, one.gpu.architecture))
+    return np.asarray(np.log(one.seconds) - _log_seconds(coefficients, one, layout) - scale)
+
+
+def _derivatives(z: Floats, one: FitSet, layout: _Layout) -> Floats:
+    """Of a set's log residuals: one step of each coefficient, however many architectures there are, all at once."""
+    stepped = layout.stepped_coefficients(layout.logs(z, one.gpu.architecture))
+    logs = _log_seconds(stepped, one, layout)
+    columns = (logs[0] - logs[1:]) / LOG_STEP
+    found = np.zeros((len(one.seconds), layout.size))
+    for index, (name, column) in enumerate(zip(layout.free, columns, strict=True)):
+        if name not in UNSHARED or name not in layout.own:
+            found[:, index] = column
+        if name in layout.own:
+            found[:, layout.deviation(one.gpu.architecture, name)] = column
+    place = layout.scale(one.name)
+    if place is not None:
+        found[:, place] = -1.0
+    return found
+
+
+def _result(z: Floats, jacobian: Floats, sets: Sequence[FitSet], layout: _Layout) -> Fit:
+    covariance = np.linalg.pinv(jacobian.T @ jacobian)
+    own: dict[str, dict[str, float]] = {}
+    errors: dict[str, dict[str, float]] = {}
+    for architecture in layout.architectures:
+        logs = layout.logs(z, architecture)
+        own[architecture] = {name: float(np.exp(logs[layout.free.index(name)])) for name in layout.own}
+        places = {
+            name: [layout.deviation(architecture, name)] + [layout.free.index(name)] * (name not in UNSHARED)
+            for name in layout.own
+        }
+        errors[architecture] = {
+            name: float(np.sqrt(covariance[np.ix_(pair, pair)].sum())) for name, pair in places.items()
+        }
+    shared = np.sqrt(np.diag(covariance))[: len(layout.free)].tolist()
+    return Fit(
+        coefficients=layout.coefficients(z[: len(layout.free)]),
+        log_standard_errors=dict(zip(layout.free, shared, strict=True)),
+        scales={name: float(np.exp(z[layout.scale(name)])) for name in layout.scaled},
+        log_residuals={one.name: _log_residual(z, one, layout) for one in sets},
+        architectures=own if layout.own else {},
+        architecture_log_standard_errors=errors if layout.own else {},
+    )

@@ -1,0 +1,172 @@
+"""Filling the counts store from files of measurements: ``python -m perfmodel.calibration.store_filling`` (``make counts``).
+
+Takes hours where nothing is in the compile cache; can be interrupted, because every finished part is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..cli.output import note, progress_bar
+from ..compiler.toolchain import compiler_version
+from ..errors import InputError, PerfmodelError
+from ..families.registry import family
+from ..gpus.catalogue import load_gpu
+from ..profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_facts, write_store
+from ..profiles.execution import executed_facts_each
+from ..profiles.facts import Facts
+from ..records.measurements import read_measurements
+from ..records.schema import RecordKind
+from ..records.store import read_records
+from .store_choice import RECORDED
+
+PART = 64
+"""Rows between two writes of the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One configuration to count, on one or more GPUs: what a worker process needs to know."""
+
+    family_name: str
+    problem: Any
+    configuration: Any
+    gpu_ids: tuple[str, ...]
+
+
+def count_row(row: Row) -> list[Facts] | str:
+    """Facts of one row for each of its GPUs, or why there are none; runs in a worker process."""
+    gpus = [load_gpu(gpu_id) for gpu_id in row.gpu_ids]
+    try:
+        return executed_facts_each(family(row.family_name), row.problem, row.configuration, gpus)
+    except PerfmodelError as error:
+        return str(error)
+
+
+def rows_of(family_name: str, paths: Sequence[Path], *, recorded: bool = False) -> list[Row]:
+    """The distinct configurations of files of measurements, each with the GPUs that it was measured on.
+
+    ``recorded``: only of files that record registers.
+    """
+    chosen = family(family_name)
+    gpus: dict[tuple[Any, Any], list[str]] = {}
+    for path in paths:
+        measured = read_measurements(path, chosen)
+        if recorded and RECORDED not in measured.columns:
+            continue
+        for i in np.flatnonzero(measured.ran).tolist():
+            case = (measured.problems[measured.problem_index[i]], measured.batch.configuration(i))
+            found = gpus.setdefault(case, [])
+            if measured.gpu not in found:
+                found.append(measured.gpu)
+    return [
+        Row(family_name=family_name, problem=problem, configuration=configuration, gpu_ids=tuple(found))
+        for (problem, configuration), found in gpus.items()
+    ]
+
+
+def _keys(row: Row, compiler: str) -> list[str]:
+    """The row's key in the store for each of its GPUs."""
+    chosen = family(row.family_name)
+    request = chosen.compile_request(row.problem, row.configuration, load_gpu(row.gpu_ids[0]))
+    return [store_key(request, row.problem, load_gpu(gpu_id).architecture, compiler) for gpu_id in row.gpu_ids]
+
+
+def _pending(rows: Sequence[Row], store: CountsStore, again: bool) -> list[tuple[list[str], Row]]:
+    """Rows that the store lacks, or ``again`` those that it has, with their keys; equal programs have equal keys."""
+    seen, found = set[str](), []
+    for row in rows:
+        keys = _keys(row, store.compiler)
+        if not seen.issuperset(keys) and again == (store.rows.keys() >= set(keys)):
+            seen.update(keys)
+            found.append((keys, row))
+    return found
+
+
+def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int, *, again: bool = False) -> list[str]:
+    """Count all rows that the store at ``path`` lacks and write it part by part; gives the reason of each failure.
+
+    ``again``: count those that it has instead, and put what is found in their place.
+    """
+    from pebble import ProcessExpired, ProcessPool
+
+    version = compiler_version()
+    store = read_store(path.read_bytes(), path.name) if path.is_file() else empty_store(version)
+    if store.compiler != version:
+        note(f"{path.name} was filled with {store.compiler}; filling it anew with {version}")
+        store = empty_store(version)
+    pending, failures = _pending(rows, store, again), list[str]()
+    context = multiprocessing.get_context("spawn")
+    with ProcessPool(max_workers=workers, context=context) as pool, progress_bar("counted", len(pending)) as advance:
+        for start in range(0, len(pending), PART):
+            part = pending[start : start + PART]
+            futures = [pool.schedule(count_row, args=(row,), timeout=time_limit_s) for _, row in part]
+            found: dict[str, Facts] = {}
+            for (keys, _), future in zip(part, futures, strict=True):
+                try:
+                    outcome = future.result()
+                except TimeoutError:
+                    outcome = f"not counted within {time_limit_s:g} s"
+                except ProcessExpired as error:
+                    outcome = f"the process ended with status {error.exitcode}"
+                if isinstance(outcome, str):
+                    failures.append(outcome)
+                else:
+                    found.update(zip(keys, outcome, strict=True))
+                advance()
+            store = with_facts(store, found)
+            write_store(store, path)
+    return failures
+
+
+def main() -> None:
+    """Fill the shipped stores from own records, or from every CSV below ``PERFMODEL_DATA`` (the folder is the family)."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--time-limit", type=float, default=120.0, metavar="SECONDS", help="for each configuration")
+    parser.add_argument("--with-equivalents", action="store_true", help="also those that an equivalent stands in for")
+    parser.add_argument("--records", type=Path, metavar="FILE", help="own records instead of published measurements")
+    parser.add_argument("--family", metavar="NAME", help="only this one")
+    parser.add_argument(
+        "--beside",
+        action="store_true",
+        help="write what this compiler gives beside the stores of the usual one, from files that record registers",
+    )
+    parser.add_argument("--again", action="store_true", help="what the stores have instead of what they lack")
+    chosen = parser.parse_args()
+    for family_name, paths in _sources(chosen.records).items():
+        if chosen.family not in (None, family_name):
+            continue
+        rows = rows_of(family_name, paths, recorded=chosen.beside)
+        if not chosen.with_equivalents:
+            rows = [row for row in rows if not family(row.family_name).equivalents(row.configuration)]
+        ending = f".{compiler_version().replace(' ', '-')}.npz" if chosen.beside else ".npz"
+        target = Path(__file__).parent / "data" / "counts" / f"{family_name}{ending}"
+        target.parent.mkdir(exist_ok=True)
+        failures = fill(target, rows, chosen.time_limit, chosen.workers, again=chosen.again)
+        for text, times in zip(*np.unique(failures, return_counts=True), strict=True):
+            note(f"{times} configurations not counted: {text}")
+
+
+def _sources(records: Path | None) -> dict[str, list[Path]]:
+    """Files of measurements by family: the given records, else every CSV below ``PERFMODEL_DATA``."""
+    if records is not None:
+        kinds = {record.name for record in read_records(records) if record.kind is RecordKind.KERNEL and record.timings}
+        return {name: [records] for name in sorted(kinds)}
+    data = os.environ.get("PERFMODEL_DATA")
+    if not data:
+        raise InputError("PERFMODEL_DATA must name the folder with the published measurements")
+    folders = sorted(path for path in Path(data).iterdir() if path.is_dir())
+    return {folder.name: sorted(folder.glob("*.csv")) for folder in folders}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What a kernel does, counted: one record of the names that the whole project uses, for one launch or for many at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .batched import taken
+
+Count = NDArray[np.float64]
+"""A count of one launch (shape ``()``) or of n candidate launches (shape ``(n,)``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Counts of the *whole launch*; every field is a number or an array of shape ``(n,)``, one element per candidate.
+
+    Names and meaning follow Nsight Compute (see the manual's table). Memory requests and the executed warp instructions by
+    class (from ``fp32_fma`` on) sum to ``warp_instructions``. A request has an active lane; shared accesses and asynchronous
+    copies issued with all lanes predicated off, which some counters include, stand in ``control`` and beside it in
+    ``…_predicated_off``.
+    ``l2_read_sectors`` is what L1 misses; what instruction caches miss is in ``l2_instruction_sectors``.
+    ``shared_…_contention`` are wavefronts that are repeated where L1 is at the same memory, known with what is resident.
+    ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
+    without them.
+
+    >>> Counts(global_load_requests=np.array([1.0, 2.0])).at(1).global_load_requests
+    np.float64(2.0)
+    """
+
+    global_load_requests: Any = 0.0
+    global_load_sectors: Any = 0.0
+    global_load_lines: Any = 0.0
+    global_store_requests: Any = 0.0
+    global_store_sectors: Any = 0.0
+    global_reduction_requests: Any = 0.0
+    shared_load_requests: Any = 0.0
+    shared_store_requests: Any = 0.0
+    shared_load_wavefronts: Any = 0.0
+    shared_store_wavefronts: Any = 0.0
+    shared_bank_conflicts: Any = 0.0
+    async_copy_requests: Any = 0.0
+    async_copy_wavefronts: Any = 0.0
+    constant_load_requests: Any = 0.0
+    local_load_sectors: Any = 0.0
+    local_store_sectors: Any = 0.0
+    warp_instructions: Any = 0.0
+    fp32_fma: Any = 0.0
+    fp32_other: Any = 0.0
+    fp64: Any = 0.0
+    fp16: Any = 0.0
+    integer: Any = 0.0
+    conversion: Any = 0.0
+    special_function: Any = 0.0
+    control: Any = 0.0
+    shuffles: Any = 0.0
+    votes: Any = 0.0
+    barriers: Any = 0.0
+    atomics: Any = 0.0
+    tensor: Any = 0.0
+    l2_read_sectors: Any = 0.0
+    l2_write_sectors: Any = 0.0
+    dram_read_bytes: Any = 0.0
+    dram_write_bytes: Any = 0.0
+    l2_instruction_sectors: Any = 0.0
+    async_copy_read_requests: Any = 0.0
+    async_copy_read_sectors: Any = 0.0
+    async_copy_read_wavefronts: Any = 0.0
+    shared_load_predicated_off: Any = 0.0
+    shared_store_predicated_off: Any = 0.0
+    async_copy_predicated_off: Any = 0.0
+    shared_load_contention: Any = 0.0
+    shared_store_contention: Any = 0.0
+
+    def at(self, index: int) -> Counts:
+        """The counts of one candidate; scalars stay as they are."""
+        return taken(self, index)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Pairs of name and value in the order of the record."""
+        return [(name, getattr(self, name)) for name in COUNT_NAMES]
+
+
+COUNT_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Counts))
+
+AUXILIARY_COUNTS: tuple[str, ...] = (
+    "l2_instruction_sectors",
+    "async_copy_read_requests",
+    "async_copy_read_sectors",
+    "async_copy_read_wavefronts",
+    "shared_load_predicated_off",
+    "shared_store_predicated_off",
+    "async_copy_predicated_off",
+    "shared_load_contention",
+    "shared_store_contention",
+)
+"""Counts that with others make up what some hardware counters hold; of these only what asynchronous copies read takes time."""
+
+INSTRUCTION_CLASSES: tuple[str, ...] = (
+    "fp32_fma",
+    "fp32_other",
+    "fp64",
+    "fp16",
+    "integer",
+    "conversion",
+    "special_function",
+    "control",
+    "shuffles",
+    "votes",
+    "barriers",
+    "atomics",
+    "tensor",
+)
+"""Classes of executed warp instructions that are not memory requests."""

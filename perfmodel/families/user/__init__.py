@@ -1,0 +1,1 @@
+"""Kernels of the user with a space of their own, as a family."""

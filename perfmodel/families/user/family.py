@@ -1,0 +1,289 @@
+"""A user's file and tuning space as a family, so that they are ranked and explained like a kernel of this package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...compiler.request import CompileRequest
+from ...core.constants import MAX_GRID_X, MAX_GRID_YZ
+from ...core.counts import Counts
+from ...errors import InputError
+from ...gpus.gpu import Gpu
+from ...launch.expression import Value
+from ...launch.launch import KernelCall, Launch
+from ...profiles.facts import Facts
+from ...profiles.launch_facts import Effort, launch_facts
+from ...profiles.work import Work
+from ...ptx.parse import parse_module
+from ...sources.arguments import kernel_call
+from ...sources.user_source import UserSource, compile_user_kernel, plain_file_names, read_user_source, user_request
+from ..base import Batch, Check, Family, Product, Space
+from .configuration import configuration_type, member, plain_values, with_values
+from .space_file import SpaceFile, read_space_file
+
+_LEAST_REGISTERS = 16
+"""What every kernel needs at least; the compiler says how many it is."""
+_MAX_CANDIDATES = 100_000
+_LIMITS = (MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserProblem:
+    """What a user ranks: a CUDA source and the file of its tuning space."""
+
+    file: str
+    space: str
+
+    @property
+    def family(self) -> Family[Any, Any]:
+        """The family that file and space make."""
+        return user_family(self.file, self.space)
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """One configuration worked out: names, launch, macros of the source, and the first constraint that it breaks."""
+
+    names: Mapping[str, Value]
+    broken: int
+    sizes: tuple[int, ...] = (1, 1, 1, 1, 1, 1, 0)
+    program: tuple[Any, ...] = field(default=())
+
+
+def _rebuild(file: str, space: str, values: dict[str, Value]) -> Any:
+    """A configuration from its values; how one travels between processes."""
+    return with_values(user_family(file, space).configuration_type, values)
+
+
+class UserFamily(Family[UserProblem, Any]):
+    """Every configuration is compiled and executed; there are no closed forms and no reference."""
+
+    closed_forms: ClassVar[bool] = False
+    problem_type = UserProblem
+
+    def __init__(self, problem: UserProblem, source: UserSource, space: SpaceFile) -> None:
+        self._problem, self._source, self._space = problem, source, space
+        words = set(re.findall(r"[A-Za-z_]\w*", source.text))
+        words -= set(re.findall(r"\{(\w+)\}", space.kernel))
+        self._macros = [name for name in (*space.sizes, *space.tune, *space.macros) if name in words]
+        self._known: dict[Any, _Resolved] = {}
+        self._require_effects()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return user_family, (self._problem.file, self._problem.space)
+
+    def _require_effects(self) -> None:
+        """Refuse a tuned macro that neither the source nor an expression mentions."""
+        space = self._space
+        used = set(self._macros) | set(re.findall(r"\{(\w+)\}", space.kernel))
+        for expression in (*space.macros.values(), *space.constraints, *space.grid, *space.block, space.shared_bytes):
+            used |= expression.names
+        for spec in (*space.arguments, *space.contents.values()):
+            used |= set(re.findall(r"[A-Za-z_]\w*", spec.text))
+        idle = [name for name in space.tune if name not in used]
+        if idle:
+            raise InputError(
+                f"tune.{idle[0]} has no effect: neither {self._source.file_name} nor an expression names it"
+            )
+
+    def default_problem(self) -> UserProblem:
+        """The only one that there is."""
+        return self._problem
+
+    def space(self, problem: UserProblem, gpu: Gpu) -> Space[Any]:
+        """All combinations of the values."""
+        kind = self.configuration_type
+        values = {name: tuple(member(kind, name, v) for v in choices) for name, choices in self._space.tune.items()}
+        product = Product(kind, values)
+        if len(product) > _MAX_CANDIDATES:
+            raise InputError(f"the space has {len(product):,} combinations; at most {_MAX_CANDIDATES:,} are looked at")
+        return Space((product,))
+
+    def _resolved(self, configuration: Any) -> _Resolved:
+        known = self._known.get(configuration)
+        if known is None:
+            known = self._known[configuration] = self._resolve(configuration)
+        return known
+
+    def _resolve(self, configuration: Any) -> _Resolved:
+        space = self._space
+        names = space.names(plain_values(configuration))
+        for index, constraint in enumerate(space.constraints):
+            if not constraint.value(names):
+                return _Resolved(names, index)
+        launch = (*space.grid, *space.block, space.shared_bytes)
+        sizes = tuple(expression.integer(names) for expression in launch)
+        if min(sizes[3:6]) < 1 or sizes[6] < 0:
+            raise InputError(
+                f"configuration {plain_values(configuration)}: block {sizes[3:6]} and {sizes[6]} shared bytes"
+            )
+        specs = (*space.arguments, *space.contents.values())
+        arguments = [(spec.text, _spec_numbers(spec.text, names)) for spec in specs]
+        program = (space.kernel_name(names), self._defines(names), sizes, tuple(arguments))
+        return _Resolved(names, -1, sizes, program)
+
+    def _each(self, batch: Batch[Any]) -> list[_Resolved]:
+        return [self._resolved(batch.configuration(index)) for index in range(len(batch))]
+
+    def _defines(self, names: Mapping[str, Value]) -> tuple[tuple[str, str | int], ...]:
+        return tuple((name, v if isinstance(v := names[name], int) else str(v)) for name in self._macros)
+
+    def checks(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> tuple[Check, ...]:
+        """The constraints, and the limits of a grid."""
+        found = self._each(batch)
+        broken = np.array([one.broken for one in found])
+        checks = [
+            Check(
+                reason=f"constraint {constraint.text}",
+                rejected=broken == index,
+                value="it",
+                limit="this configuration",
+                relation="does not hold for",
+            )
+            for index, constraint in enumerate(self._space.constraints)
+        ]
+        for axis, limit in enumerate(_LIMITS):
+            sizes = np.array([one.sizes[axis] for one in found])
+            name = f"grid {'xyz'[axis]}"
+            outside = (sizes < 1) | (sizes > limit)
+            checks.append(Check(reason=name, rejected=outside, value=sizes, limit=f"1 … {limit}", relation="is not in"))
+        return tuple(checks)
+
+    def launch(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> Launch:
+        """Grid, block and dynamic shared bytes by the expressions; static shared memory is the compiler's to say."""
+        sizes = np.array([one.sizes for one in self._each(batch)], np.int64).T
+        grid = np.maximum(sizes[:3], 1)  # what has no blocks is rejected by `checks`
+        return Launch(
+            grid_x=grid[0],
+            grid_y=grid[1],
+            grid_z=grid[2],
+            block_x=sizes[3],
+            block_y=sizes[4],
+            block_z=sizes[5],
+            dynamic_shared_bytes=sizes[6],
+        )
+
+    def work(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> Work:
+        """The launch alone: nothing is known of a user's kernel before it is executed."""
+        return Work(launch=self.launch(problem, batch, gpu), counts=Counts())
+
+    def registers(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> NDArray[np.int32]:
+        """The least that any kernel needs, so that nothing is rejected before the compiler has spoken."""
+        return np.full(len(batch), _LEAST_REGISTERS, np.int32)
+
+    def redundant(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> NDArray[np.bool_]:
+        """Configurations that give the same kernel, macros, launch and arguments as an earlier one."""
+        seen: set[tuple[Any, ...]] = set()
+        found = np.zeros(len(batch), np.bool_)
+        for index, one in enumerate(self._each(batch)):
+            found[index] = one.broken < 0 and one.program in seen
+            seen.add(one.program)
+        return found
+
+    def compile_request(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> CompileRequest:
+        """The user's source under the macros of a configuration."""
+        names = self._space.names(plain_values(configuration))
+        expression, _ = self._source.kernel(self._space.kernel_name(names))
+        return user_request(self._source, expression, dict(self._defines(names)), self._space.options)
+
+    def inputs(self, problem: UserProblem, rng: np.random.Generator) -> Mapping[str, NDArray[np.float32]]:
+        """None by name: the arguments of the space say what buffers hold."""
+        return {}
+
+    def call(
+        self, problem: UserProblem, configuration: Any, gpu: Gpu, inputs: Mapping[str, NDArray[np.float32]]
+    ) -> KernelCall:
+        """Arguments and contents as the space states them, random ones always the same."""
+        names = self._space.names(plain_values(configuration))
+        _, signature = self._source.kernel(self._space.kernel_name(names))
+        compiled = compile_user_kernel(self.compile_request(problem, configuration, gpu), gpu.architecture)
+        kernel = parse_module(compiled.ptx).kernel(compiled.kernel_name)
+        contents = {name: spec.text for name, spec in self._space.contents.items()}
+        texts = [spec.text for spec in self._space.arguments]
+        return kernel_call(kernel, signature, texts, contents, np.random.default_rng(0), names)
+
+    def facts(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> Facts:
+        """Compile and execute one configuration with its caches."""
+        request = self.compile_request(problem, configuration, gpu)
+        compiled = compile_user_kernel(request, gpu.architecture)
+        sizes = self._resolved(configuration).sizes
+        launch = Launch(
+            grid_x=sizes[0],
+            grid_y=sizes[1],
+            grid_z=sizes[2],
+            block_x=sizes[3],
+            block_y=sizes[4],
+            block_z=sizes[5],
+            static_shared_bytes=compiled.resources.static_shared_bytes,
+            dynamic_shared_bytes=sizes[6],
+        )
+        call = self.call(problem, configuration, gpu, {})
+        module = parse_module(plain_file_names(compiled.ptx))
+        return launch_facts(compiled, module, launch, call, gpu, Effort()).facts
+
+    def facts_identity(self, problem: UserProblem, configuration: Any) -> tuple[Any, ...]:
+        """Launch and arguments as the space works them out: what its file is called says nothing of what it holds."""
+        contents = tuple((name, spec.text) for name, spec in self._space.contents.items())
+        return (*self._resolved(configuration).program, contents)
+
+    def reference(
+        self, problem: UserProblem, inputs: Mapping[str, NDArray[np.float32]]
+    ) -> Mapping[str, NDArray[np.float64]]:
+        """Nothing is known of what a user's kernel should compute."""
+        raise InputError(f"{self._source.file_name} has no reference to compare its results with")
+
+    def tolerance(self, problem: UserProblem) -> float:
+        """See ``reference``."""
+        raise InputError(f"{self._source.file_name} has no reference to compare its results with")
+
+
+def _spec_numbers(text: str, names: Mapping[str, Value]) -> tuple[Value, ...]:
+    """Values of the names that an argument's text mentions."""
+    return tuple(names[word] for word in re.findall(r"[A-Za-z_]\w*", text) if word in names)
+
+
+def user_problem(file: str | Path, space: str | Path) -> UserProblem:
+    """The problem of ranking a user's file over a space; both files are read and checked at once."""
+    problem = UserProblem(file=str(file), space=str(space))
+    user_family(problem.file, problem.space)
+    return problem
+
+
+def user_family(file: str, space: str) -> UserFamily:
+    """The family that a file and a space make; read again where either has changed."""
+    return _family(file, space, _stamp(file), _stamp(space))
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        found = Path(path).stat()
+    except OSError as error:
+        raise InputError(f"{path}: {error}") from error
+    return found.st_mtime_ns, found.st_size
+
+
+@cache
+def _family(file: str, space: str, file_stamp: tuple[int, int], space_stamp: tuple[int, int]) -> UserFamily:
+    described = read_space_file(Path(space))
+    source = read_user_source(Path(file), described.include)
+    name = Path(file).stem
+    kind: type[UserFamily] = type(
+        "UserFamily",
+        (UserFamily,),
+        {
+            "name": name,
+            "summary": f"tuning space {Path(space).name} of {Path(file).name}",
+            "configuration_type": configuration_type(
+                f"{name}_configuration", described.tune, partial(_rebuild, file, space)
+            ),
+        },
+    )
+    return kind(UserProblem(file=file, space=space), source, described)

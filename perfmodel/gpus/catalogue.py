@@ -1,0 +1,157 @@
+"""GPUs by name: one TOML file each, in which every value names its source, or the user's own file in the same form."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core.value_types import require_type
+from ..errors import InputError
+from .sheet import FIELD_TYPES, Sheet, gpu_from_sheet, nearest, read_sheet
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+    from .gpu import Gpu
+
+_GPUS = files("perfmodel.data") / "gpus"
+_ARCHITECTURES = _GPUS / "architectures"
+_DRIVER_TIMEOUT_S = 30
+
+
+@functools.cache
+def gpu_ids() -> tuple[str, ...]:
+    """Ids of the GPUs that come with the package, sorted.
+
+    >>> "h200" in gpu_ids()
+    True
+    """
+    return _stems(_GPUS)
+
+
+def load_gpu(id_or_path: str) -> Gpu:
+    """The GPU of this id, of the user's file (a path that ends in ``.toml``), or, for ``auto``, the one present.
+
+    Raises:
+        InputError: the id is unknown, the file is not as the manual's page on GPUs says, or ``auto`` finds no GPU.
+
+    >>> load_gpu("rtx-3090").sm_count
+    82
+    >>> load_gpu("rtx-309O")
+    Traceback (most recent call last):
+    perfmodel.errors.InputError: unknown GPU 'rtx-309O'; nearest: rtx-3090, rtx-4090, rtx-3080
+    """
+    require_type(str, "an id, the path of a file that ends in .toml, or 'auto'", gpu=id_or_path)
+    if id_or_path.endswith(".toml"):
+        return gpu_from_sheet(Path(id_or_path).stem, _sheet(id_or_path))
+    return _shipped_gpu(_gpu_id(id_or_path))
+
+
+def source_of(id_or_path: str, field: str) -> str:
+    """Where the value of a field of this GPU comes from; begins with ``derived:`` where nobody published it.
+
+    Raises:
+        InputError: as `load_gpu`, or the field is none that a GPU file gives.
+
+    >>> source_of("v100-pcie-32gb", "dram_latency_cycles")
+    'machine_parameters.csv'
+    """
+    if field not in FIELD_TYPES:
+        raise InputError(f"unknown field {field!r} of a GPU; {nearest(field, FIELD_TYPES)}")
+    load_gpu(id_or_path)
+    sheet = _sheet(id_or_path) if id_or_path.endswith(".toml") else _shipped_sheet(_gpu_id(id_or_path))
+    return sheet.facts[field].source
+
+
+def with_sm_clock(gpu: Gpu, sm_clock_hz: float) -> Gpu:
+    """The same GPU with its SMs at another clock; rates of L2 and DRAM stay, as they have clocks of their own.
+
+    Raises:
+        InputError: the clock is not a positive number.
+
+    >>> with_sm_clock(load_gpu("h200"), 1.5e9).boost_clock_hz
+    1500000000.0
+    """
+    if not (math.isfinite(sm_clock_hz) and sm_clock_hz > 0):
+        raise InputError(f"the SM clock must be a positive number of hertz, not {sm_clock_hz}")
+    return dataclasses.replace(gpu, base_clock_hz=min(gpu.base_clock_hz, sm_clock_hz), boost_clock_hz=sm_clock_hz)
+
+
+def gpu_id_of_device(device_name: str) -> str:
+    """Id of the GPU that the driver calls by this name, with or without the leading ``NVIDIA``.
+
+    Raises:
+        InputError: no GPU file lists the name.
+
+    >>> gpu_id_of_device("NVIDIA GeForce RTX 3090")
+    'rtx-3090'
+    """
+    wanted = _plain_name(device_name)
+    for gpu_id in gpu_ids():
+        if wanted in map(_plain_name, _shipped_sheet(gpu_id).device_names):
+            return gpu_id
+    raise InputError(f"no data for the GPU {device_name!r}; give a file for it, or one of {', '.join(gpu_ids())}")
+
+
+def _plain_name(device_name: str) -> str:
+    return device_name.strip().removeprefix("NVIDIA ").casefold()
+
+
+def _gpu_id(name: str) -> str:
+    if name == "auto":
+        return _present_gpu_id()
+    if name not in gpu_ids():
+        raise InputError(f"unknown GPU {name!r}; {nearest(name, gpu_ids())}")
+    return name
+
+
+def _present_gpu_id() -> str:
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    choice = f"choose one of {', '.join(gpu_ids())}"
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=_DRIVER_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"no GPU found: nvidia-smi does not run ({type(error).__name__}); {choice}") from error
+    names = [line for line in run.stdout.splitlines() if line.strip()]
+    if run.returncode != 0 or not names:
+        raise InputError(f"no GPU found: nvidia-smi says {' '.join((run.stdout + run.stderr).split())!r}; {choice}")
+    present = sorted({gpu_id_of_device(name) for name in names})
+    if len(present) > 1:
+        raise InputError(f"several kinds of GPU are present; choose one of {', '.join(present)}")
+    return present[0]
+
+
+def _sheet(path: str) -> Sheet:
+    return read_sheet(Path(path), path, _base)
+
+
+def _base(name: str) -> Sheet:
+    accepted = (*gpu_ids(), *_architectures())
+    if name not in accepted:
+        raise InputError(f"unknown base {name!r}; {nearest(name, accepted)}")
+    return _shipped_sheet(name)
+
+
+@functools.cache
+def _architectures() -> tuple[str, ...]:
+    return _stems(_ARCHITECTURES)
+
+
+def _stems(folder: Traversable) -> tuple[str, ...]:
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+@functools.cache
+def _shipped_sheet(name: str) -> Sheet:
+    folder = _GPUS if name in gpu_ids() else _ARCHITECTURES
+    return read_sheet(folder / f"{name}.toml", f"{name}.toml", _base)
+
+
+@functools.cache
+def _shipped_gpu(gpu_id: str) -> Gpu:
+    return gpu_from_sheet(gpu_id, _shipped_sheet(gpu_id))

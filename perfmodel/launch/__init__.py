@@ -1,0 +1,1 @@
+"""One launch or n of them: grid, block, arguments and buffers."""

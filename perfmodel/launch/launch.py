@@ -1,0 +1,78 @@
+"""Launch geometry and the parameters of one kernel launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import WARP_SIZE, ceil_div
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Grid, block and shared memory of a launch; every field is an integer or an integer array of shape ``(n,)``."""
+
+    grid_x: Any
+    grid_y: Any = 1
+    grid_z: Any = 1
+    block_x: Any
+    block_y: Any = 1
+    block_z: Any = 1
+    static_shared_bytes: Any = 0
+    dynamic_shared_bytes: Any = 0
+
+    @property
+    def blocks(self) -> Any:
+        """Blocks in the grid."""
+        return np.asarray(self.grid_x, np.int64) * self.grid_y * self.grid_z
+
+    @property
+    def threads_per_block(self) -> Any:
+        """Threads in a block."""
+        return np.asarray(self.block_x, np.int64) * self.block_y * self.block_z
+
+    @property
+    def warps_per_block(self) -> Any:
+        """Warps in a block, the last one possibly with idle lanes."""
+        return ceil_div(self.threads_per_block, WARP_SIZE)
+
+    def corners_and_middle(self) -> list[int]:
+        """Linear indices of the block in the middle of the grid and of those at its corners, each once.
+
+        >>> Launch(grid_x=4, grid_y=3, block_x=32).corners_and_middle()
+        [6, 0, 3, 8, 11]
+        """
+        gx, gy, gz = self.grid
+        places = [(gx // 2, gy // 2, gz // 2)]
+        places += [(x, y, z) for z in (0, gz - 1) for y in (0, gy - 1) for x in (0, gx - 1)]
+        return list(dict.fromkeys((z * gy + y) * gx + x for x, y, z in places))
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Grid of a single launch."""
+        return int(self.grid_x), int(self.grid_y), int(self.grid_z)
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Block of a single launch."""
+        return int(self.block_x), int(self.block_y), int(self.block_z)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """An array that a kernel sees: contents before the launch and whether the kernel writes it."""
+
+    name: str
+    array: NDArray[Any]
+    output: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelCall:
+    """What one launch is called with: parameters in order (buffers, or NumPy scalars) and module-scope constant arrays."""
+
+    parameters: tuple[Buffer | np.generic, ...]
+    constants: tuple[Buffer, ...] = ()

@@ -1,0 +1,1 @@
+"""SASS: decoding, control flow, instruction mix and schedule."""

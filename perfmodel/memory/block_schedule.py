@@ -1,0 +1,115 @@
+"""Which blocks run together on an SM, and which blocks of a grid are executed to learn what its caches see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiler.resources import Resources
+from ..core.constants import ceil_div
+from ..gpus.gpu import Gpu
+from ..gpus.occupancy import l1_cache_bytes, occupancy
+from ..launch.launch import Launch
+from .l1 import WAVES
+from .request_coalescing import sms_of_gpcs
+
+_SAMPLED_SMS = 3
+_LEAST_BLOCKS = 8
+_MAX_RESIDENT = 16
+_CHECKED_BLOCKS = 2
+_GPC_BLOCKS = 128
+"""Blocks of a GPC's first wave that are executed at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Blocks that each sampled SM runs in turn, ``together`` at once, and the blocks whose footprint is taken.
+
+    ``gpc`` has the blocks with which each SM of a GPC begins, where the GPU merges what these miss together.
+    """
+
+    runs: list[NDArray[np.int64]]
+    gpc: list[NDArray[np.int64]]
+    together: int
+    shape: tuple[int, ...]
+    centre: tuple[int, ...]
+    middle: int
+    neighbours: tuple[int, ...]
+    checked: NDArray[np.int64]
+
+    def all_blocks(self) -> NDArray[np.int64]:
+        """All blocks that are executed, in order."""
+        return np.unique(np.concatenate([*self.runs, *self.gpc, self.footprint_blocks()]))
+
+    def footprint_blocks(self) -> NDArray[np.int64]:
+        """Blocks whose words are kept: the one in the middle, its neighbours, and some that check the rule."""
+        return np.unique([self.middle, *self.neighbours, *self.checked.tolist()])
+
+
+def residency(launch: Launch, gpu: Gpu, resources: Resources) -> tuple[int, int]:
+    """Blocks that run together on an SM, and the L1 that is left beside their shared memory."""
+    shared = resources.static_shared_bytes + int(launch.dynamic_shared_bytes)
+    found = occupancy(
+        gpu,
+        threads_per_block=int(launch.threads_per_block),
+        registers_per_thread=resources.registers_per_thread,
+        shared_bytes_per_block=shared,
+        static_shared_bytes_per_block=resources.static_shared_bytes,
+    )
+    return max(1, int(found.blocks_per_sm)), int(l1_cache_bytes(gpu, found.shared_bytes_per_sm))
+
+
+def schedule_blocks(
+    launch: Launch, shape: tuple[int, ...], gpu: Gpu, resident: int, rng: np.random.Generator
+) -> Schedule:
+    """Sampled SMs run one of every n blocks of a stretch of the grid, n being the number of SMs; ``shape`` has the grid's axes.
+
+    Which one of them is the same in the first wave and left to chance in later ones, as it depends on when blocks end: now and
+    then an SM gets neighbours.
+    """
+    total = int(launch.blocks)
+    together = min(resident, _MAX_RESIDENT)
+    waves = max(WAVES, ceil_div(_LEAST_BLOCKS, together))
+    rounds = np.arange(waves * together, dtype=np.int64)
+    begins = rng.integers(0, max(total - gpu.sm_count * len(rounds), 0) + 1, _SAMPLED_SMS)
+    runs = []
+    for begin in begins.tolist():
+        places = rng.integers(0, min(gpu.sm_count, total), len(rounds))
+        blocks = begin + gpu.sm_count * rounds + np.where(rounds < together, places[0], places)
+        runs.append(blocks[blocks < total])
+    strides = [int(np.prod(shape[:axis], dtype=np.int64)) for axis in range(len(shape))]
+    centre = tuple(extent // 2 for extent in shape)
+    middle = int(np.dot(centre, strides))
+    return Schedule(
+        runs=runs,
+        gpc=_first_blocks_of_gpc(total, together, gpu),
+        together=together,
+        shape=shape,
+        centre=centre,
+        middle=middle,
+        neighbours=tuple(
+            middle - stride if extent > 1 else middle for stride, extent in zip(strides, shape, strict=True)
+        ),
+        checked=rng.integers(0, total, _CHECKED_BLOCKS),
+    )
+
+
+def _first_blocks_of_gpc(total: int, together: int, gpu: Gpu) -> list[NDArray[np.int64]]:
+    """The blocks with which each SM of the first GPC begins; consecutive blocks go to its SMs one by one."""
+    if gpu.l2_requests_merged == 1:
+        return []
+    sms = max(int(sms_of_gpcs(gpu)[0]), 1)
+    waves = np.arange(max(min(together, _GPC_BLOCKS // sms), 1), dtype=np.int64)
+    runs = [sm + gpu.sm_count * waves for sm in range(min(sms, total))]
+    return [run[run < total] for run in runs]
+
+
+def position_of(block: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Block index along every axis, first axis fastest, of a linear index.
+
+    >>> position_of(7, (3, 2, 2))
+    (1, 0, 1)
+    """
+    return tuple(int(index) for index in np.unravel_index(block, shape[::-1])[::-1])

@@ -1,0 +1,198 @@
+"""Sectored L1 data cache of an SM, fed by the loads of its resident blocks.
+
+Model: lines of 128 bytes with four sectors that are filled one by one, fully associative; of two lines drawn at random the one
+that was not used for longer makes room. Stores write through and allocate nothing. All resident blocks load, a round trip of
+each warp after the other: what a warp has in flight together follows without another warp's loads between. Blocks of the first
+wave begin together and find the cache empty; later ones begin whenever others end, so that those of an SM are at any point of
+their loads. Where loads run ahead of the arithmetic that uses them, as asynchronous copies do, blocks advance as an SM serves
+them: the oldest first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import LINE_BYTES
+from .trace import SECTORS_OF_MASK, LineAccesses
+
+_SEED = 0
+_NORMAL_95 = 1.96
+OLDEST_SHARE = 0.3
+"""Of what an SM does for its blocks, what it does for the oldest, and of what is left for the next one, and so on.
+
+By the clock at each step of the blocks of ``pointwise_conv2d`` on an H100: 0.29 to 0.38 (docs/simulator.md, *Caches*)."""
+WAVES = 3
+"""Waves of blocks that a sampled SM runs at least, where the grid has so many: two follow the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class L1Traffic:
+    """Sectors that loads asked for and sectors that they missed, over ``blocks`` blocks."""
+
+    blocks: int
+    asked: int
+    missed: int
+
+    @property
+    def rate(self) -> float:
+        """Share that misses; 0 where nothing is asked."""
+        return self.missed / self.asked if self.asked else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class L1Rates:
+    """Share of the launch's sectors that miss, half width of its 95 % interval over the SMs, and what a block asks for."""
+
+    missed: float
+    relative_error: float
+    asked_per_block: float
+
+
+def launch_rates(sampled: list[tuple[L1Traffic, L1Traffic]], first_wave: float) -> L1Rates:
+    """From the traffic of each sampled SM in its first and in its later waves to the launch, of which ``first_wave`` is first.
+
+    >>> launch_rates([(L1Traffic(1, 4, 4), L1Traffic(1, 4, 0))], 0.25).missed
+    0.25
+    """
+    rates = [first_wave * a.rate + (1.0 - first_wave) * b.rate if a.asked else b.rate for a, b in sampled]
+    asked = [a.asked + b.asked for a, b in sampled]
+    blocks = sum(a.blocks + b.blocks for a, b in sampled)
+    missed = float(np.average(rates, weights=asked)) if sum(asked) else 0.0
+    known = [rate for rate, weight in zip(rates, asked, strict=True) if weight]
+    spread = float(np.std(known, ddof=1)) / len(known) ** 0.5 if len(known) > 1 else 0.0
+    return L1Rates(
+        missed=missed,
+        relative_error=_NORMAL_95 * spread / missed if missed else 0.0,
+        asked_per_block=sum(asked) / max(blocks, 1),
+    )
+
+
+def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: int) -> NDArray[np.int64]:
+    """Of each access, made in the given order from an empty L1, the sectors, as bits, that it misses."""
+    capacity = max(l1_bytes // LINE_BYTES, 1)
+    held: dict[int, tuple[int, int]] = {}  # place of each line, and the sectors of it that were filled
+    places: list[int] = []
+    used: list[int] = []
+    found = []
+    lines, masks = accesses.line[order].tolist(), accesses.sectors[order].tolist()
+    drawn = np.random.default_rng(_SEED).integers(capacity, size=(len(order), 2)).tolist()
+    for now, (line, mask, (one, other)) in enumerate(zip(lines, masks, drawn, strict=True)):
+        place, before = held.get(line, (-1, 0))
+        if place < 0 and len(places) < capacity:
+            place = len(places)
+            places.append(line)
+            used.append(now)
+        elif place < 0:
+            place = one if used[one] <= used[other] else other
+            del held[places[place]]
+            places[place] = line
+        used[place] = now
+        found.append(mask & ~before)
+        held[line] = (place, before | mask)
+    return np.array(found, np.int64)
+
+
+def l1_traffic(
+    accesses: LineAccesses, run: NDArray[np.int64], together: int, l1_bytes: int, *, by_age: bool = False
+) -> tuple[L1Traffic, L1Traffic]:
+    """Traffic of one SM that runs the given blocks, so many at once: in its first wave, and in what follows.
+
+    Blocks advance by age, or in step in the first wave and at any point of their loads later. Of a run of fewer than `WAVES`
+    waves all is what follows; where blocks do not advance by age, it is simulated wave by wave.
+
+    >>> twice = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [0, 0], [7, 7], [3, 3])))
+    >>> l1_traffic(twice, np.array([0, 1]), 1, 1024)  # the second block finds what the first one loaded
+    (L1Traffic(blocks=0, asked=0, missed=0), L1Traffic(blocks=2, asked=4, missed=2))
+    """
+    if by_age:
+        order, later = _oldest_first(accesses, run, together)
+        sectors = _traffic(accesses, order, l1_bytes)
+        if len(run) < WAVES * together:
+            return L1Traffic(0, 0, 0), _total(len(run), sectors)
+        return _total(together, sectors[~later]), _total(len(run) - together, sectors[later])
+    if len(run) < WAVES * together:
+        waves = [in_lock_step(accesses, run[i : i + together]) for i in range(0, len(run), together)]
+        return L1Traffic(0, 0, 0), _total(len(run), _traffic(accesses, np.concatenate(waves), l1_bytes))
+    first = in_lock_step(accesses, run[:together])
+    order, later = _at_any_point(accesses, run, together)
+    return (
+        _total(together, _traffic(accesses, first, l1_bytes)),
+        _total(len(run) - together, _traffic(accesses, order, l1_bytes)[later]),
+    )
+
+
+def _traffic(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: int) -> NDArray[np.int64]:
+    """Sectors that each access asks for and misses, shape ``(n, 2)``, made in the given order."""
+    missed = missed_sectors(accesses, order, l1_bytes)
+    return SECTORS_OF_MASK[np.column_stack([accesses.sectors[order], missed])]
+
+
+def _total(blocks: int, sectors: NDArray[np.int64]) -> L1Traffic:
+    asked, missed = sectors.sum(axis=0).tolist()
+    return L1Traffic(blocks, asked, missed)
+
+
+def in_lock_step(accesses: LineAccesses, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Order of the accesses of blocks that begin together: the n-th round trips of all warps before the next ones of any."""
+    chosen = np.flatnonzero(np.isin(accesses.block, blocks))
+    by_warp = accesses.warp[chosen], accesses.block[chosen]
+    return chosen[np.lexsort((*by_warp, accesses.trip[chosen]))]
+
+
+def _at_any_point(
+    accesses: LineAccesses, run: NDArray[np.int64], together: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Order of the accesses of blocks that follow one another in so many places, and which are not the first one's of a place.
+
+    The first block of each place begins anywhere within the time that one takes.
+    """
+    chosen, turn, trips = _turns(accesses, run)
+    begins = np.random.default_rng(_SEED).integers(0, max(int(trips.max()), 1), together)
+    begin = np.concatenate([begins, np.zeros(len(run) - together, np.int64)])
+    for later in range(together, len(run)):
+        begin[later] = begin[later - together] + trips[later - together]
+    order = np.lexsort((accesses.warp[chosen], turn, begin[turn] + accesses.trip[chosen]))
+    return chosen[order], turn[order] >= together
+
+
+def _oldest_first(
+    accesses: LineAccesses, run: NDArray[np.int64], together: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Order of the accesses of blocks that advance by age, and which are not the first one's of a place.
+
+    The block that makes its next round trip is drawn, each with `OLDEST_SHARE` of what older ones leave.
+    """
+    chosen, turn, trips = _turns(accesses, run)
+    made, total = [0] * len(run), trips.tolist()
+    waiting = list(range(len(run)))  # by age; an SM holds the first ones
+    step_of = np.zeros((len(run), int(trips.max(initial=0)) + 1), np.int64)
+    drawn = np.random.default_rng(_SEED).random(int(trips.sum()) + len(run))
+    for step, chance in enumerate(drawn.tolist()):
+        resident = min(together, len(waiting))
+        if not resident:
+            break
+        served = 1.0 - chance * (1.0 - (1.0 - OLDEST_SHARE) ** resident)
+        rank = min(int(log(served) / log(1.0 - OLDEST_SHARE)), resident - 1)
+        block = waiting[rank]
+        step_of[block, made[block]] = step
+        made[block] += 1
+        if made[block] >= total[block]:
+            waiting.pop(rank)
+    order = np.lexsort((accesses.warp[chosen], turn, step_of[turn, accesses.trip[chosen]]))
+    return chosen[order], turn[order] >= together
+
+
+def _turns(
+    accesses: LineAccesses, run: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The accesses of a run's blocks, at which place in the run each one's block is, and the round trips of each block."""
+    chosen = np.flatnonzero(np.isin(accesses.block, run))
+    by_number = np.argsort(run)
+    turn = by_number[np.searchsorted(run[by_number], accesses.block[chosen])]
+    trips = np.zeros(len(run), np.int64)
+    np.maximum.at(trips, turn, accesses.trip[chosen] + 1)
+    return chosen, turn, trips

@@ -1,0 +1,1 @@
+"""Predict, rank, explain: what can run, how long it takes, what limits it."""

@@ -1,0 +1,238 @@
+"""One launch of any CUDA C++ kernel, analysed: compiled for the GPU asked about, executed on the CPU, timed by the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiler.compiled import CompiledKernel
+from ..core.value_types import require_type
+from ..gpus.gpu import Gpu
+from ..gpus.occupancy import occupancy
+from ..launch.launch import Buffer, KernelCall, Launch
+from ..profiles.facts import Facts, or_nan
+from ..profiles.launch_facts import Effort, launch_facts
+from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
+from ..profiles.work import Work
+from ..ptx.module import Module
+from ..ptx.parse import parse_module
+from ..records.schema import L2State
+from ..simulator.faults import Fault, FaultError
+from ..simulator.simulation import Mode, simulate
+from ..sources.arguments import Argument, kernel_call
+from ..sources.user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
+from ..time_model.combine import LIMITER_NAMES, launch_seconds, limiters
+from ..time_model.shared_contention import with_contention
+from .listing import InstructionListing, listing
+from .prediction import Fidelity, Prediction, ResidentBlocks, TimePrediction
+from .scenario import Conditions, conditions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """What one launch does and how long it takes; ``prediction`` has counts, resources, occupancy and time.
+
+    ``instructions`` lists the memory instructions, those that waste most first; ``faults`` what the executed blocks did wrong;
+    ``blocks_executed`` of how many blocks the counts come from.
+    """
+
+    prediction: Prediction
+    instructions: tuple[InstructionListing, ...]
+    faults: tuple[Fault, ...]
+    blocks_executed: int
+    l1_hit_rate: float
+    _module: Module = field(repr=False)
+    _compiled: CompiledKernel = field(repr=False)
+    _launch: Launch = field(repr=False)
+    _call: KernelCall = field(repr=False)
+    _effort: Effort = field(repr=False)
+
+    @property
+    def configuration(self) -> LaunchConfiguration:
+        """Grid, block, shared memory and macros."""
+        found: LaunchConfiguration = self.prediction.configuration
+        return found
+
+    @cached_property
+    def outputs(self) -> Mapping[str, NDArray[Any]]:
+        """The buffers after execution, by the names of their parameters; every block is executed when first asked for.
+
+        Raises:
+            SimulationError: the kernel does something wrong, or the budget is used up.
+        """
+        name = self._compiled.kernel_name
+        return simulate(self._module, name, self._launch, self._call, budget=self._effort.budget).outputs
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the JSON contract."""
+        found = {name: value for name, value in self.prediction.to_json().items() if name != "problem"}
+        if self.faults:
+            found["faults"] = [fault.text for fault in self.faults]
+        if self.instructions:
+            found["instructions"] = [row.to_json() for row in self.instructions]
+        return found
+
+
+def analyze(
+    source: str | Path,
+    *,
+    kernel: str,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    args: Sequence[Argument],
+    gpu: str | Gpu,
+    shared_bytes: int = 0,
+    defines: Mapping[str, str | int] | None = None,
+    include: Sequence[str | Path] = (),
+    constants: Mapping[str, Argument] | None = None,
+    options: Sequence[str] = (),
+    lines: bool = False,
+    sm_clock_mhz: float | None = None,
+    l2: L2State | str = L2State.COLD,
+    calibration: str | None = None,
+    effort: Effort | None = None,
+) -> Analysis:
+    """Analyse one launch of a kernel of a user's file; no GPU is needed.
+
+    Args:
+        source: path of the ``.cu`` file, or the source itself.
+        kernel: plain name, or an instantiated template such as ``conv<5,2>``.
+        grid: blocks along x, y, z; what is left out is 1.
+        block: threads along x, y, z; likewise.
+        args: one for each parameter in order: a spec (``"f32[1024]"``), an array, a NumPy scalar or a number.
+        gpu: id, file or record of the GPU.
+        shared_bytes: dynamic shared memory.
+        defines: macros.
+        include: folders of the user's headers.
+        constants: contents of module-scope arrays by name.
+        options: further options of the compiler.
+        lines: list the memory instructions with their source lines.
+        sm_clock_mhz: SM clock; the boost clock where None.
+        l2: what the L2 holds when the kernel starts.
+        calibration: file with coefficients of the user's own.
+        effort: how much is executed, and the budget.
+
+    Raises:
+        InputError: an argument does not fit; the message names it.
+        CompileError: the source does not compile.
+        InfeasibleError: the launch does not fit the GPU.
+        SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
+
+    >>> source = "__global__ void scale(float *x, float by) { x[threadIdx.x] *= by; }"
+    >>> found = analyze(source, kernel="scale", grid=1, block=64, args=[np.ones(64, np.float32), 3.0], gpu="h200")
+    >>> float(found.outputs["x"].sum()), int(found.prediction.counts.global_load_requests)
+    (192.0, 2)
+    """
+    require_type((str, PathLike), "the path of a file, or the source itself", source=source)
+    require_type(str, "the name of a kernel", kernel=kernel)
+    require_type(Sequence, "a list, one for each parameter", args=args)
+    effort = effort or Effort()
+    configuration = LaunchConfiguration(
+        grid=index3("grid", grid), block=index3("block", block), shared=shared_bytes, defines=dict(defines or {})
+    )
+    under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
+    user = read_user_source(source, include)
+    expression, signature = user.kernel(kernel)
+    request = user_request(user, expression, configuration.defines, options)
+    compiled = compile_user_kernel(request, under.gpu.architecture)
+    module = parse_module(plain_file_names(compiled.ptx))
+    rng = np.random.default_rng(effort.seed)
+    call = kernel_call(module.kernel(compiled.kernel_name), signature, args, constants or {}, rng)
+    launch = launch_of(configuration, compiled)
+    require_fits(launch, compiled, under.gpu)
+    faults = _faults(module, compiled, launch, call, effort)
+    found = launch_facts(compiled, module, launch, call, under.gpu, effort, instructions=lines)
+    return Analysis(
+        prediction=predicted(kernel, configuration, launch, found.facts, under),
+        instructions=listing(found.instructions) if lines else (),
+        faults=faults,
+        blocks_executed=found.blocks_executed,
+        l1_hit_rate=found.l1_hit_rate,
+        _module=module,
+        _compiled=compiled,
+        _launch=launch,
+        _call=call,
+        _effort=effort,
+    )
+
+
+def _faults(
+    module: Module, compiled: CompiledKernel, launch: Launch, call: KernelCall, effort: Effort
+) -> tuple[Fault, ...]:
+    """Faults of blocks at the corners and in the middle of the grid, or of all blocks; a fatal one is raised."""
+    inputs = tuple(replace(p, output=False) if isinstance(p, Buffer) else p for p in call.parameters)
+    found = simulate(
+        module,
+        compiled.kernel_name,
+        launch,
+        replace(call, parameters=inputs),
+        mode=Mode.EXECUTE,
+        blocks=None if effort.all_blocks else np.sort(launch.corners_and_middle()),
+        budget=effort.budget,
+        check=True,
+    )
+    if not found.completed:
+        raise FaultError(found.faults[-1])
+    return found.faults
+
+
+def work_of(launch: Launch, facts: Facts) -> Work:
+    """What the time model takes of one executed launch."""
+    return Work(
+        launch=launch,
+        counts=facts.counts,
+        global_round_trips=facts.global_round_trips or 0.0,
+        independent_chains=facts.independent_chains or 1.0,
+        loop_code_bytes=facts.loop_code_bytes,
+        code_bytes=float(facts.resources.code_bytes),
+        warp_cycles=or_nan(facts.warp_cycles),
+        longest_warp_instructions=or_nan(facts.longest_warp_instructions),
+        read_only_share=facts.read_only_share or 0.0,
+    )
+
+
+def predicted(
+    name: str, configuration: LaunchConfiguration, launch: Launch, facts: Facts, under: Conditions
+) -> Prediction:
+    """The prediction for one executed launch that fits the GPU."""
+    work = under.apply(work_of(launch, facts))
+    resident = occupancy(
+        under.gpu,
+        threads_per_block=int(launch.threads_per_block),
+        registers_per_thread=facts.resources.registers_per_thread,
+        shared_bytes_per_block=int(launch.static_shared_bytes + launch.dynamic_shared_bytes),
+        static_shared_bytes_per_block=int(launch.static_shared_bytes),
+    )
+    total, terms = launch_seconds(work, resident.blocks_per_sm, under.gpu, under.calibration.coefficients)
+    seconds = float(total)
+    return Prediction(
+        kernel=name,
+        gpu=under.gpu.id,
+        fidelity=Fidelity.SIMULATED,
+        exact=facts.exact,
+        problem=configuration,
+        configuration=configuration,
+        resources=facts.resources,
+        occupancy=ResidentBlocks(
+            blocks_per_sm=int(resident.blocks_per_sm),
+            warps_per_sm=int(resident.warps_per_sm),
+            fraction=float(resident.fraction),
+            limiter=", ".join(limiter.value for limiter in resident.limiters()),
+        ),
+        counts=with_contention(work.counts, launch, resident, under.gpu),
+        time=TimePrediction(
+            predicted_s=seconds,
+            interval_s=under.calibration.for_kernel(None).interval_s(seconds),
+            limiter=LIMITER_NAMES[int(limiters(terms)[0])],
+            evidence=under.calibration.evidence.value,
+            terms=terms,
+        ),
+        notes=facts.notes,
+    )

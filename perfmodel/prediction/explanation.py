@@ -1,0 +1,156 @@
+"""Why a configuration takes its time: terms, headroom to the roofs, what one step in each field would change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.constants import SECTOR_BYTES, WARP_SIZE
+from ..errors import InputError
+from ..families.base import Batch, Family
+from ..families.registry import family_of
+from ..gpus.gpu import Gpu
+from ..time_model.combine import LIMITER_NAMES
+from .predicting import evaluate_under
+from .prediction import Prediction, plain
+from .scenario import Conditions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """One field changed to another value: the predicted time relative to now (below 1 is faster), or why it cannot run."""
+
+    field: str
+    value: Any
+    ratio: float | None
+    rejection: str | None
+    configuration: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headroom:
+    """Achieved rates over the roofs of the GPU, as fractions."""
+
+    fp32: float
+    l2: float
+    dram: float
+
+
+def headroom(prediction: Prediction, gpu: Gpu) -> Headroom:
+    """How close the predicted launch comes to the GPU's FP32, L2 and DRAM rates."""
+    counts, seconds = prediction.counts, prediction.time.predicted_s
+    peak = gpu.fp32_lanes_per_sm * gpu.sm_count * gpu.boost_clock_hz
+    moved = counts.dram_read_bytes + counts.dram_write_bytes
+    sectors = counts.l2_read_sectors + counts.l2_write_sectors
+    return Headroom(
+        fp32=float(counts.fp32_fma * WARP_SIZE / seconds / peak),
+        l2=float(sectors * SECTOR_BYTES / seconds / gpu.l2_read_bytes_per_s),
+        dram=float(moved / seconds / gpu.dram_bytes_per_s),
+    )
+
+
+def _field_values(family: Family[Any, Any], problem: Any, gpu: Gpu, name: str) -> list[Any]:
+    """All values that a field takes anywhere in the space, in order."""
+    found: list[Any] = []
+    for product in family.space(problem, gpu).products:
+        found += [value for value in product.values[name] if value not in found]
+    return found
+
+
+def neighbours(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu) -> list[tuple[str, Any, Any]]:
+    """Configurations that differ in one field: one step of an ordered field, any value of a choice."""
+    found = []
+    for field in fields(configuration):
+        values = _field_values(family, problem, gpu, field.name)
+        now = getattr(configuration, field.name)
+        others = [value for value in values if value != now and value is not None]
+        numbers = isinstance(now, int) and not isinstance(now, bool)
+        if numbers:
+            below = [v for v in others if v < now][-1:]
+            others = below + [v for v in others if v > now][:1]
+        if now is None:
+            others = []
+        for value in others:
+            try:
+                found.append((field.name, value, replace(configuration, **{field.name: value})))
+            except InputError:
+                continue
+    return found
+
+
+def what_if(prediction: Prediction, under: Conditions) -> list[WhatIf]:
+    """What each field's change would do, by the analytic model on both sides (so that estimates cancel)."""
+    family = family_of(prediction.problem)
+    changes = neighbours(family, prediction.problem, prediction.configuration, under.gpu)
+    if not changes:
+        return []
+    batch: Batch[Any] = Batch.of([prediction.configuration, *(configuration for *_, configuration in changes)])
+    found = evaluate_under(family, prediction.problem, batch, under)
+    own = float(found.seconds[0])
+    ratios = found.seconds / (
+        own if np.isfinite(own) else np.nan
+    )  # by estimates it may not run, then nothing is compared
+    return [
+        WhatIf(
+            field=name,
+            value=value,
+            ratio=float(ratios[i]) if np.isfinite(ratios[i]) else None,
+            rejection=found.feasibility.rejection(i, under.gpu),
+            configuration=configuration,
+        )
+        for i, (name, value, configuration) in enumerate(changes, 1)
+    ]
+
+
+_MEANING = {
+    "arithmetic": "FP32 and integer pipes",
+    "slow_pipes": "FP64, special-function or half-precision pipes",
+    "issue": "instruction issue",
+    "shared_pipe": "the data pipe of shared memory and L1",
+    "sectors": "L1's fill and store path",
+    "instruction_fetch": "instruction fetch (code beyond the instruction cache)",
+    "constant_cache": "indexed constants beyond the constant cache",
+    "l2": "L2 bandwidth",
+    "dram": "DRAM bandwidth",
+    "local_memory": "traffic of spilled registers and stack arrays behind L1",
+    "load_latency": "latency of loads that the resident blocks do not hide",
+    "compute_latency": "latency of the dependent instructions that the resident blocks do not hide",
+    "block_dispatch": "starting the blocks one after the other",
+    "first_wave": "what the first blocks find nowhere near: code, constants and all their data at once",
+    "empty_kernel": "the start and end of a kernel, whatever it does",
+}
+
+
+def limiter_text(name: str) -> str:
+    """A limiter's name as a sentence's end.
+
+    >>> limiter_text("dram")
+    'DRAM bandwidth'
+    """
+    return _MEANING[name]
+
+
+def why_first(top: Sequence[Prediction]) -> str:
+    """Why the winner of a ranking beats the runner-up: the term that differs most, in its favour."""
+    if len(top) < 2:
+        return "one configuration; nothing to compare it with"
+    first, second = top[0], top[1]
+    gap = second.time.predicted_s / first.time.predicted_s - 1
+    changed = [
+        f"{name}={plain(first.configuration)[name]} instead of {value}"
+        for name, value in plain(second.configuration).items()
+        if plain(first.configuration)[name] != value
+    ]
+    gains = {
+        name: float(getattr(second.time.terms, name)) - float(getattr(first.time.terms, name)) for name in LIMITER_NAMES
+    }
+    best = max(gains, key=lambda name: gains[name])
+    reason = (
+        f"it saves {gains[best] * 1e6:.3g} µs of {limiter_text(best)}"
+        if gains[best] > 0
+        else "no single term explains it"
+    )
+    return f"the first is predicted {gap:.1%} faster than the second ({', '.join(changed)}): {reason}"

@@ -1,0 +1,266 @@
+"""The best configurations of a space: analytic over all of it, compiled for the best few dozen, simulated for the last."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.freed_memory import keep_freed_memory
+from ..core.value_types import require_type
+from ..errors import InfeasibleError, InputError
+from ..families.base import Batch, Family, Space, encode
+from ..families.registry import family_of
+from ..profiles.facts import Advance, Facts, no_progress
+from ..profiles.gather import gather_facts
+from .evaluation import Evaluation
+from .feasibility import FITS
+from .predicting import corrections, evaluate_under, prediction_at, require_residual
+from .prediction import Fidelity, Prediction, plain
+from .scenario import Conditions
+
+REFINED_CANDIDATES = 24
+"""How many of the analytic best are compiled."""
+SIMULATED_CANDIDATES = 8
+"""How many of the compiled best are simulated with caches."""
+
+
+class Order(Enum):
+    """Which time a ranking is sorted by."""
+
+    PREDICTED = "predicted"
+    CORRECTED = "corrected"
+    """With what a learned residual adds; the candidates looked at are those of the model's own ranking."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """The space's size, why candidates were rejected, and the best ones, fastest first by ``order``."""
+
+    kernel: str
+    gpu: str
+    problem: Any
+    fidelity: Fidelity
+    candidates: int
+    rejected: Mapping[str, int]
+    top: tuple[Prediction, ...]
+    notes: tuple[str, ...] = ()
+    order: Order = Order.PREDICTED
+
+    @property
+    def best(self) -> Prediction:
+        """The predicted fastest configuration, by ``order``."""
+        return self.top[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the JSON contract; ``order`` stands in it where a residual was asked for."""
+        told = {
+            "kernel": self.kernel,
+            "gpu": self.gpu,
+            "problem": plain(self.problem),
+            "fidelity": self.fidelity.value,
+            "candidates": self.candidates,
+            "rejected": dict(self.rejected),
+            "top": [prediction.to_json() for prediction in self.top],
+            "notes": list(self.notes),
+        }
+        return told if self.best.residual is None else told | {"order": self.order.value}
+
+
+@dataclass(slots=True)
+class _Survey:
+    """The analytic pass over a whole space, chunk by chunk; ``best`` holds the fastest of each product of the space."""
+
+    candidates: int
+    rejected: Counter[str]
+    examples: dict[str, str]
+    """For each reason one rejected candidate's message."""
+    best: list[tuple[Batch[Any], NDArray[np.float64]]]
+
+
+def _fastest(batch: Batch[Any], seconds: NDArray[np.float64], keep: int) -> tuple[Batch[Any], NDArray[np.float64]]:
+    order = np.argsort(seconds, kind="stable")[:keep]
+    order = order[np.isfinite(seconds[order])]
+    return batch.take(order), seconds[order]
+
+
+def _joined(parts: list[tuple[Batch[Any], NDArray[np.float64]]]) -> tuple[Batch[Any], NDArray[np.float64]]:
+    return Batch.joined([batch for batch, _ in parts]), np.concatenate([seconds for _, seconds in parts])
+
+
+def survey(family: Family[Any, Any], problem: Any, under: Conditions, keep: int) -> _Survey:
+    """Evaluate every candidate analytically; memory stays bounded whatever the space's size."""
+    keep_freed_memory()
+    found = _Survey(0, Counter(), {}, [])
+    for product in family.space(problem, under.gpu).products:
+        parts: list[tuple[Batch[Any], NDArray[np.float64]]] = []
+        for every in Space((product,)).chunks():
+            chunk = every.take(~family.redundant(problem, every, under.gpu))
+            if not len(chunk):
+                continue
+            evaluation = evaluate_under(family, problem, chunk, under)
+            found.candidates += len(chunk)
+            can_run = evaluation.feasibility
+            found.rejected.update(can_run.rejected())
+            codes, first = np.unique(can_run.reason_codes, return_index=True)
+            for code, index in zip(codes.tolist(), first.tolist(), strict=True):
+                if code != FITS and can_run.reasons[code] not in found.examples:
+                    found.examples[can_run.reasons[code]] = str(can_run.rejection(index, under.gpu))
+            parts = [_fastest(*_joined([*parts, (chunk, evaluation.seconds)]), keep)]
+        found.best += [part for part in parts if len(part[0])]
+    return found
+
+
+def shortlist(found: _Survey, size: int) -> Batch[Any]:
+    """The candidates to look at more closely: half of them the fastest of all, the rest from each product in turn.
+
+    Closed forms may favour one variant of a kernel as a whole; what the compiler makes of the others must be seen too.
+    """
+    merged, seconds = _joined(found.best)
+    order = np.argsort(seconds, kind="stable")
+    sizes = [len(batch) for batch, _ in found.best]
+    place = np.concatenate([np.arange(count) for count in sizes])
+    in_turn = np.lexsort((seconds, place))
+    chosen = list(dict.fromkeys([*order[: (size + 1) // 2].tolist(), *in_turn.tolist()]))[:size]
+    return merged.take(np.array(chosen))
+
+
+def rank_under(
+    problem: Any,
+    under: Conditions,
+    fidelity: Fidelity = Fidelity.COMPILED,
+    top: int = 10,
+    advance: Advance = no_progress,
+    refine: int = REFINED_CANDIDATES,
+    order: Order = Order.PREDICTED,
+) -> Ranking:
+    """Rank the whole space of the problem's family.
+
+    ``advance`` is called once for each candidate that is compiled or simulated. Raises ``InfeasibleError`` where no
+    candidate can run at all.
+    """
+    require_type(int, "an integer", top=top, refine=refine)
+    if min(top, refine) < 1:
+        raise InputError(f"top={top} and refine={refine} must be at least 1")
+    family = family_of(problem)
+    size = max(top, refine) if family.closed_forms else len(family.space(problem, under.gpu))
+    if not family.closed_forms:
+        if fidelity is Fidelity.ANALYTIC:
+            raise InputError(f"{family.name} has no closed forms: fidelity {fidelity.value!r} is not to be had")
+        fidelity = Fidelity.SIMULATED
+    require_residual(family.name, under, fidelity)
+    if order is Order.CORRECTED and under.residual is None:
+        raise InputError(f"order {order.value!r} needs a residual: the file that perfmodel fit --residual wrote")
+    found = survey(family, problem, under, size)
+    if not found.best:
+        most = max(found.rejected, key=found.rejected.__getitem__, default="")
+        why = found.examples.get(most, "its space is empty")
+        raise InfeasibleError(
+            f"none of the {found.candidates} configurations of {family.name} fits {under.gpu.id}: {why}"
+        )
+    notes: list[str] = []
+    if fidelity is Fidelity.ANALYTIC:
+        best, _ = _fastest(*_joined(found.best), top if order is Order.PREDICTED else size)
+        evaluation = evaluate_under(family, problem, best, under)
+        predictions = _predictions(family, problem, evaluation, under, fidelity, None)
+    else:
+        depth = Fidelity.COMPILED if family.closed_forms else fidelity
+        predictions = _refined(family, problem, shortlist(found, size), under, depth, advance, notes)
+    if fidelity is Fidelity.SIMULATED and family.closed_forms:
+        finalists = Batch.of([p.configuration for p in predictions[: max(top, SIMULATED_CANDIDATES)]])
+        predictions = _refined(family, problem, finalists, under, fidelity, advance, notes)
+    if not predictions:
+        raise InfeasibleError(f"none of the best configurations of {family.name} compiles and fits: {notes[0]}")
+    if order is Order.CORRECTED:
+        predictions.sort(key=_corrected_s)
+    return Ranking(
+        kernel=family.name,
+        gpu=under.gpu.id,
+        problem=problem,
+        fidelity=fidelity,
+        candidates=found.candidates,
+        rejected=dict(found.rejected.most_common()),
+        top=tuple(predictions[:top]),
+        notes=tuple(notes),
+        order=order,
+    )
+
+
+def best_with(problem: Any, fields: Mapping[str, Any], under: Conditions) -> Any | None:
+    """The analytic best of the configurations that have these values, None where none of them can run.
+
+    >>> from perfmodel import Conv1d
+    >>> from perfmodel.prediction.scenario import conditions
+    >>> from perfmodel.families.conv1d import Variant
+    >>> best_with(Conv1d(in_channels=64, out_channels=64, length=8), {"variant": Variant.NAIVE}, conditions("h200"))
+    Conv1dConfiguration(variant=<Variant.NAIVE: 'naive'>, channels_per_thread=None)
+    """
+    family = family_of(problem)
+    best, least = None, math.inf
+    for batch in family.space(problem, under.gpu).chunks():
+        codes = {name: encode(batch.configuration_type, name, value) for name, value in fields.items()}
+        having = np.logical_and.reduce([batch[name] == code for name, code in codes.items()])
+        if not np.any(having):
+            continue
+        found = evaluate_under(family, problem, batch.take(np.broadcast_to(having, len(batch))), under)
+        index = int(np.argmin(found.seconds))
+        if found.seconds[index] < least:
+            best, least = found.batch.configuration(index), float(found.seconds[index])
+    return best
+
+
+def _corrected_s(prediction: Prediction) -> float:
+    return math.inf if prediction.residual is None else prediction.residual.corrected_s
+
+
+def _refined(
+    family: Family[Any, Any],
+    problem: Any,
+    batch: Batch[Any],
+    under: Conditions,
+    fidelity: Fidelity,
+    advance: Advance,
+    notes: list[str],
+) -> list[Prediction]:
+    """Predictions with facts, fastest first; those without facts or that do not fit are left out and noted."""
+    outcomes = gather_facts(family, problem, batch, under.gpu, fidelity=fidelity, equivalents=True, advance=advance)
+    kept = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Facts)]
+    notes += [
+        f"{plain(batch.configuration(i))} left out: {outcome}"
+        for i, outcome in enumerate(outcomes)
+        if not isinstance(outcome, Facts)
+    ]
+    if not kept:
+        return []
+    facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
+    evaluation = evaluate_under(family, problem, batch.take(kept), under, facts)
+    notes += [
+        f"{plain(evaluation.batch.configuration(i))} left out: {evaluation.feasibility.rejection(i, under.gpu)}"
+        for i in np.flatnonzero(np.isinf(evaluation.seconds)).tolist()
+    ]
+    return _predictions(family, problem, evaluation, under, fidelity, facts)
+
+
+def _predictions(
+    family: Family[Any, Any],
+    problem: Any,
+    evaluation: Evaluation,
+    under: Conditions,
+    fidelity: Fidelity,
+    facts: list[Facts] | None,
+) -> list[Prediction]:
+    order = np.argsort(evaluation.seconds, kind="stable")
+    residuals = corrections(evaluation, under, fidelity, facts)
+    return [
+        prediction_at(
+            family, problem, evaluation, i, under, fidelity, None if facts is None else facts[i], residuals[i]
+        )
+        for i in order.tolist()
+        if np.isfinite(evaluation.seconds[i])
+    ]

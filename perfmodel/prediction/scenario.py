@@ -1,0 +1,69 @@
+"""Under which conditions a launch is predicted: GPU, clock, state of the L2, calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from os import PathLike
+from pathlib import Path
+from types import NoneType
+
+import numpy as np
+
+from ..core.choices import one_of
+from ..core.counts import Counts
+from ..core.value_types import require_type
+from ..gpus.catalogue import load_gpu, with_sm_clock
+from ..gpus.gpu import Gpu
+from ..profiles.work import Work
+from ..records.schema import L2State
+from ..time_model.calibration import Calibration, load_calibration
+from .residual import Residual, read_residual
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """The GPU (its boost clock is the SM clock), what lies in its L2 when the kernel starts, and the coefficients.
+
+    ``residual`` is what was learned of the model's errors; it stands beside predictions and changes none of them.
+    """
+
+    gpu: Gpu
+    calibration: Calibration
+    l2: L2State = L2State.COLD
+    residual: Residual | None = None
+
+    def apply(self, work: Work) -> Work:
+        """The work as it meets this L2: what is warm and fits needs no DRAM reads."""
+        return work if self.l2 is L2State.COLD else replace(work, counts=_warm(work.counts, self.gpu))
+
+
+def _warm(counts: Counts, gpu: Gpu) -> Counts:
+    footprint = counts.dram_read_bytes + counts.dram_write_bytes
+    return replace(counts, dram_read_bytes=np.where(footprint <= gpu.l2_bytes, 0.0, counts.dram_read_bytes))
+
+
+def conditions(
+    gpu: str | Gpu,
+    *,
+    sm_clock_mhz: float | None = None,
+    l2: L2State | str = L2State.COLD,
+    calibration: str | None = None,
+    residual: str | Path | None = None,
+) -> Conditions:
+    """Conditions from what a user names: a GPU's id, file or ``auto``; the clock in MHz; ``cold`` or ``warm``; files.
+
+    >>> conditions("h200", sm_clock_mhz=1500).gpu.boost_clock_hz
+    1500000000.0
+    """
+    require_type((Real, NoneType), "a number", sm_clock_mhz=sm_clock_mhz)
+    require_type((str, PathLike, NoneType), "the path of a file", calibration=calibration, residual=residual)
+    found = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
+    if sm_clock_mhz is not None:
+        found = with_sm_clock(found, sm_clock_mhz * 1e6)
+    return Conditions(
+        gpu=found,
+        calibration=load_calibration(found, calibration),
+        l2=one_of(L2State, "l2", l2),
+        residual=None if residual is None else read_residual(Path(residual)),
+    )

@@ -1,0 +1,1 @@
+"""Blocks of a launch that do the same work: which are executed, and the totals that follow."""

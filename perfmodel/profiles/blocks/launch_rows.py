@@ -1,0 +1,131 @@
+"""What single blocks of a launch did: totals of each executed block as one row, and where it stores first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...launch.launch import KernelCall, Launch
+from ...ptx.module import Module, Space
+from ...simulator.recorder import BLOCK_TOTALS, Action
+from ...simulator.simulation import Budget, Mode, Simulation, simulate
+
+Key = tuple[Action, Space]
+_ALIGNED = ("sectors", "lines", "uncached_sectors")
+
+
+@dataclass(slots=True)
+class _FirstStores:
+    """Lowest address that each block stores to, of all blocks observed."""
+
+    lowest: dict[int, int] = field(default_factory=dict)
+
+    def access(
+        self,
+        instruction: int,
+        space: Space,
+        store: bool,
+        width: int,
+        block: NDArray[np.int64],
+        warp: NDArray[np.int64],
+        addresses: NDArray[np.uint64],
+        active: NDArray[np.bool_],
+    ) -> None:
+        """Keep the lowest address of a store."""
+        if store:
+            for number, address in zip(block.tolist(), _lowest(addresses, active).tolist(), strict=True):
+                self.lowest[number] = min(address, self.lowest.get(number, address))
+
+
+def _lowest(addresses: NDArray[np.uint64], active: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    return np.asarray(np.where(active, addresses, np.iinfo(np.uint64).max).min(axis=1))
+
+
+class BlockRows:
+    """Executes blocks in trace mode and lays their totals out as rows: behaviour first, then what alignment changes."""
+
+    def __init__(self, module: Module, kernel: str, launch: Launch, call: KernelCall, budget: Budget | None) -> None:
+        self._arguments = (module, kernel, launch, call)
+        self._budget = budget
+        self.kernel = module.kernel(kernel)
+        self.blocks = len(self.kernel.blocks)
+        self.widths: set[tuple[Action, Space, int]] = set()
+        self.fields = [*[n for n in BLOCK_TOTALS if n not in _ALIGNED], *_ALIGNED]
+        self.known: dict[int, NDArray[np.float64]] = {}
+        self._stores = _FirstStores()
+        self._all_keys = [(action, space) for action in Action for space in Space]
+
+    def run(self, linear: NDArray[np.int64], per_block: bool) -> Simulation:
+        """Simulate blocks by linear index."""
+        module, kernel, launch, call = self._arguments
+        return simulate(
+            module,
+            kernel,
+            launch,
+            call,
+            mode=Mode.TRACE,
+            blocks=linear,
+            budget=self._budget,
+            observer=self._stores if per_block else None,
+            per_block=per_block,
+        )
+
+    def at(self, linear: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Rows of blocks by linear index; those not known yet are executed in one call."""
+        missing = np.array([block for block in dict.fromkeys(linear.tolist()) if block not in self.known], np.int64)
+        if len(missing):
+            self.known.update(zip(missing.tolist(), self._execute(missing), strict=True))
+        return np.array([self.known[block] for block in linear.tolist()])
+
+    def first_stores(self, linear: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Lowest address that blocks store to, -1 for those that store nothing."""
+        self.at(linear)
+        return np.array([self._stores.lowest.get(block, -1) for block in linear.tolist()], dtype=np.int64)
+
+    def _execute(self, linear: NDArray[np.int64]) -> NDArray[np.float64]:
+        simulation = self.run(linear, per_block=True)
+        assert simulation.per_block is not None
+        self.widths |= {(count.action, count.space, count.width_bytes) for count in simulation.instructions}
+        empty = np.zeros((len(linear), len(BLOCK_TOTALS)))
+        tables = [simulation.per_block.accesses.get(key, empty) for key in self._all_keys]
+        columns = [BLOCK_TOTALS.index(name) for name in self.fields]
+        behaviour = [table[:, columns[: -len(_ALIGNED)]] for table in tables]
+        aligned = [table[:, columns[-len(_ALIGNED) :]] for table in tables]
+        return np.concatenate([simulation.per_block.visits, *behaviour, *aligned], axis=1).astype(np.float64)
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Blocks along x, y, z."""
+        return self._arguments[2].grid
+
+    @property
+    def behaviour(self) -> slice:
+        """Columns that control flow decides."""
+        return slice(0, self.blocks + len(self._all_keys) * (len(BLOCK_TOTALS) - len(_ALIGNED)))
+
+    @property
+    def alignment(self) -> slice:
+        """Columns that addresses modulo a line decide."""
+        return slice(self.behaviour.stop, self.behaviour.stop + len(self._all_keys) * len(_ALIGNED))
+
+    def headline(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Executed instructions, then requests and sectors by action and space, of each row: what an error is stated for."""
+        lengths = np.array([len(block.instructions) for block in self.kernel.blocks])
+        fields = len(self.fields) - len(_ALIGNED)
+        requests = rows[:, self.blocks + self.fields.index("requests") : self.behaviour.stop : fields]
+        sectors = rows[:, self.alignment][:, :: len(_ALIGNED)]
+        return np.concatenate([rows[:, : self.blocks] @ lengths[:, None], requests, sectors], axis=1)
+
+    def totals(self, row: NDArray[np.float64]) -> dict[Key, dict[str, float]]:
+        """Totals by action and space of a summed row; those without a request are left out."""
+        first = len(self.fields) - len(_ALIGNED)
+        behaviour = row[self.blocks : self.behaviour.stop].reshape(-1, first)
+        aligned = row[self.alignment].reshape(-1, len(_ALIGNED))
+        joined = np.concatenate([behaviour, aligned], axis=1)
+        return {
+            key: dict(zip(self.fields, values.tolist(), strict=True))
+            for key, values in zip(self._all_keys, joined, strict=True)
+            if values[self.fields.index("requests")]
+        }

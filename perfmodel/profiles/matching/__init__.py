@@ -1,0 +1,1 @@
+"""PTX matched to the machine code that the assembler made of it."""

@@ -1,0 +1,55 @@
+"""Facts of executed launches kept in the disk cache, so that a ranking that was interrupted goes on where it stopped."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..compiler import disk_cache
+from ..compiler.compiled import content_key
+from ..compiler.request import CompileRequest
+from ..compiler.resources import Resources
+from ..core.counts import Counts
+from ..gpus.gpu import Gpu
+from .facts import Facts
+
+
+@functools.cache
+def counting_version() -> str:
+    """Hash of the code that counts and its fitted shares: facts of an older simulator are never taken for those of this one."""
+    digest = hashlib.sha256()
+    root = Path(str(files("perfmodel")))
+    digest.update((root / "data" / "hierarchy.toml").read_bytes())
+    for folder in ("sources", "compiler", "machine_code", "ptx", "simulator", "memory", "profiles"):
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def facts_key(request: CompileRequest, gpu: Gpu, launch: tuple[Any, ...]) -> str:
+    """Key of one launch: code, GPU, launch and arguments, the code that counts."""
+    parts = [content_key(request, gpu.architecture), repr(gpu), repr(launch), counting_version()]
+    return "facts-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def fetch_facts(key: str) -> Facts | None:
+    """The facts kept under a key, None where there are none that can be read."""
+    stored = disk_cache.fetch(key)
+    if stored is None:
+        return None
+    try:
+        values = json.loads(stored)
+        resources, counts = Resources(**values.pop("resources")), Counts(**values.pop("counts"))
+        return Facts(resources=resources, counts=counts, notes=tuple(values.pop("notes")), **values)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def keep_facts(key: str, facts: Facts) -> None:
+    """Keep facts under a key."""
+    disk_cache.keep(key, json.dumps(asdict(facts), default=float).encode())

@@ -1,0 +1,246 @@
+"""The warp that a block waits for longest: what it executes, how long it would need alone, how often it waits for L2.
+
+Loads go behind L1 where they touch a sector that their block has not touched before; the others are served by L1, whose
+latency is part of the warp's own cycles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiler.compiled import CompiledKernel
+from ..core.constants import SECTOR_BYTES, WARP_SIZE
+from ..launch.launch import KernelCall, Launch
+from ..machine_code.code_profile import CodeProfile
+from ..machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
+from ..ptx.module import Instruction, Kernel, Module, Space
+from ..simulator.simulation import Budget, Mode, simulate
+from .facts import Facts
+from .matching.executed import PtxExecution, executed_counts
+
+_UNLIKE = 0.4
+"""Machine instructions for each one of the PTX, or the inverse, below which executions are not believed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowestWarp:
+    """Of the warps of the block in the middle of the grid: the most cycles alone, the most waits for memory behind L1.
+
+    ``instructions`` are those that the warp with the most cycles executes.
+    """
+
+    cycles: float | None
+    """None where the machine code is not decoded."""
+    instructions: float | None
+    """Likewise."""
+    round_trips: float
+    copy_round_trips: float = 0.0
+    """Likewise, of asynchronous copies: each wait lets some groups of copies run on, over which a latency is spread."""
+    read_only_share: float = 0.0
+    """Part of the block's global loads that go by the read-only path."""
+
+
+@dataclass(slots=True)
+class _FirstTouches:
+    """The sectors that warps load, in program order, and how many of their loads pass L1 by."""
+
+    past_l1: frozenset[int] = frozenset()
+    """Instructions that read L2 whatever L1 holds."""
+    passing: list[NDArray[np.int64]] = field(default_factory=list)
+    warps: list[NDArray[np.int64]] = field(default_factory=list)
+    sectors: list[NDArray[np.uint64]] = field(default_factory=list)
+    loads: int = 0
+    numbers: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def access(
+        self,
+        instruction: int,
+        space: Space,
+        store: bool,
+        width: int,
+        block: NDArray[np.int64],
+        warp: NDArray[np.int64],
+        addresses: NDArray[np.uint64],
+        active: NDArray[np.bool_],
+    ) -> None:
+        """Keep the sectors of one load of some warps; a lane that reads across sectors counts by its first."""
+        if store:
+            return
+        if instruction in self.past_l1:
+            self.passing.append(warp[active.any(axis=1)])
+            return
+        rows, lanes = np.nonzero(active)
+        self.warps.append(warp[rows])
+        self.sectors.append(addresses[rows, lanes] // np.uint64(SECTOR_BYTES))
+        self.numbers.append(self.loads + rows)
+        self.loads += len(warp)
+
+    def missing_loads(self, warps: int) -> NDArray[np.int64]:
+        """For each warp, how many of its loads pass L1 by or touch a sector that no load of the block touched before."""
+        passing = np.concatenate([*self.passing, np.zeros(0, np.int64)])
+        missing = np.bincount(passing, minlength=warps)
+        if not self.warps:
+            return missing
+        warp, number = np.concatenate(self.warps), np.concatenate(self.numbers)
+        _, first = np.unique(np.concatenate(self.sectors), return_index=True)
+        _, once = np.unique(number[first], return_index=True)
+        return missing + np.bincount(warp[first][once], minlength=warps)
+
+
+def slowest_warp(
+    compiled: CompiledKernel, module: Module, launch: Launch, call: KernelCall, budget: Budget | None = None
+) -> SlowestWarp:
+    """Execute one block and follow each different warp through the machine code.
+
+    Before sm_70, whose machine code is not decoded, a round trip is counted for each block of PTX that loads.
+
+    Raises:
+        SimulationError: the kernel cannot be executed on the CPU.
+    """
+    profile = compiled.profile()
+    touches = _FirstTouches(_past_l1(module.kernel(compiled.kernel_name)))
+    found = simulate(
+        module,
+        compiled.kernel_name,
+        launch,
+        call,
+        mode=Mode.TRACE,
+        blocks=np.array([middle_block(launch)], np.int64),
+        budget=budget,
+        observer=touches,
+        per_warp=True,
+    )
+    assert found.per_warp is not None
+    visits = found.per_warp[0]
+    missing = touches.missing_loads(len(visits))
+    loads = visits @ _loading(found.kernel)
+    rest = {
+        "copy_round_trips": _copy_round_trips(found.kernel, visits),
+        "read_only_share": _read_only_share(found.kernel, visits.sum(axis=0)),
+    }
+    if profile.estimated:
+        return SlowestWarp(cycles=None, instructions=None, round_trips=float(np.minimum(loads, missing).max()), **rest)
+    code = _Schedule.of(profile)
+    walked, behind_l1 = [], []
+    for row in np.unique(np.column_stack([visits, missing, loads]), axis=0):
+        cycles, instructions, waits = code.walk(found.kernel, row[:-2], row[-1])
+        behind_l1.append(min(waits, float(row[-2])))
+        walked.append((cycles, instructions))
+    cycles, instructions = max(walked)
+    return SlowestWarp(cycles=cycles, instructions=instructions, round_trips=max(behind_l1), **rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Schedule:
+    """The machine code's basic blocks: cycles, round trips and instructions of each."""
+
+    profile: CodeProfile
+    cycles: NDArray[np.float64]
+    round_trips: NDArray[np.float64]
+    instructions: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, profile: CodeProfile) -> _Schedule:
+        """That of decoded machine code."""
+        assert profile.flow is not None
+        lengths = np.asarray(profile.flow.stop - profile.flow.first, np.int64)
+        cycles = lone_warp_cycles(profile)
+        return cls(profile, cycles, round_trips_of_blocks(profile, cycles), lengths)
+
+    def walk(self, kernel: Kernel, visits: NDArray[np.int64], loads: int) -> tuple[float, float, float]:
+        """Cycles, instructions and waits of a warp with these visits of the PTX; ``loads``: waits if each block waited once.
+
+        Where loops of PTX and machine code cannot be brought together, executions come out far from the PTX's; then the
+        average instruction of the machine code stands for each of the PTX.
+        """
+        executions = _executions(self.profile, kernel, visits)
+        expected = float(visits @ np.array([len(block.instructions) for block in kernel.blocks]))
+        instructions = float(self.instructions @ executions)
+        if _UNLIKE < instructions / max(expected, 1.0) < 1 / _UNLIKE:
+            return float(self.cycles @ executions), instructions, float(self.round_trips @ executions)
+        return expected * float(self.cycles.sum()) / float(self.instructions.sum()), expected, float(loads)
+
+
+def middle_block(launch: Launch) -> int:
+    """Linear index of the block in the middle of the grid.
+
+    >>> middle_block(Launch(grid_x=4, grid_y=3, block_x=32))
+    5
+    """
+    gx, gy, gz = launch.grid
+    return int(((gz - 1) // 2 * gy + (gy - 1) // 2) * gx + (gx - 1) // 2)
+
+
+def _executions(profile: CodeProfile, kernel: Kernel, visits: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How often one warp executes each basic block of the machine code, from its visits of those of the PTX."""
+    execution = PtxExecution(
+        visits=visits.astype(np.float64),
+        requests={},
+        local_load_sectors=0.0,
+        local_store_sectors=0.0,
+        warps=1.0,
+        threads_per_block=WARP_SIZE,
+    )
+    return executed_counts(profile, kernel.blocks, execution).block_executions
+
+
+def _loading(kernel: Kernel) -> NDArray[np.int64]:
+    """1 for each basic block of PTX that loads from global memory."""
+    loads = [any(i.name == "ld" and "global" in i.parts for i in block.instructions) for block in kernel.blocks]
+    return np.array(loads, np.int64)
+
+
+def _read_only_share(kernel: Kernel, visits: NDArray[np.int64]) -> float:
+    """Part of the global loads of a block, whose warps together enter each basic block so often, that are ``ld.global.nc``."""
+    loads = [[i.parts for i in block.instructions if i.name == "ld" and "global" in i.parts] for block in kernel.blocks]
+    all_of_them = float(visits @ np.array([len(found) for found in loads], np.int64))
+    read_only = float(visits @ np.array([sum("nc" in parts for parts in found) for found in loads], np.int64))
+    return read_only / max(all_of_them, 1.0)
+
+
+def _past_l1(kernel: Kernel) -> frozenset[int]:
+    """Numbers of the instructions that pass L1 by, as an observer of accesses is told them."""
+    numbered = ((block.first + i, one) for block in kernel.blocks for i, one in enumerate(block.instructions))
+    return frozenset(number for number, one in numbered if one.loads_past_l1)
+
+
+def _copy_round_trips(kernel: Kernel, visits: NDArray[np.int64]) -> float:
+    """Latencies of asynchronous copies that the warps with these visits (one row each) wait for, at most.
+
+    ``cp.async.wait_group n`` lets the last n groups run on: what it waits for was asked for n + 1 groups ago, so that so many
+    waits share one latency. With a slab in each group this is slabs over slabs in flight; that the last waits of a pipeline
+    let fewer run on makes them no longer, as nothing was asked for since.
+    """
+    running_on = [[n for one in block.instructions if (n := _groups_left(one)) is not None] for block in kernel.blocks]
+    waits = visits @ np.array([len(groups) for groups in running_on], np.int64)
+    met = np.flatnonzero(visits.max(axis=0)).tolist()
+    most = max((groups for block in met for groups in running_on[block]), default=0)
+    return float(np.ceil(waits.max() / (1 + most)))
+
+
+def _groups_left(instruction: Instruction) -> int | None:
+    """Groups of copies that an instruction lets run on; None where it does not wait for any."""
+    kind = instruction.opcode.removeprefix("cp.async.")
+    if kind == "wait_all":
+        return 0
+    return int(instruction.operand(0), 0) if kind == "wait_group" else None
+
+
+def with_serial(facts: Facts, slowest: SlowestWarp) -> Facts:
+    """The facts with the serial structure of a warp put in.
+
+    How far asynchronous copies run ahead of their use does not show in the scoreboards: then a closed form has to say how
+    often a warp waits.
+    """
+    ahead = float(np.asarray(facts.counts.async_copy_requests)) > 0
+    trips = facts.global_round_trips if ahead else slowest.round_trips
+    return replace(
+        facts,
+        warp_cycles=slowest.cycles,
+        longest_warp_instructions=slowest.instructions,
+        global_round_trips=trips,
+        read_only_share=slowest.read_only_share,
+    )

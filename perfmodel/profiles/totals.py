@@ -1,0 +1,125 @@
+"""Counts of a simulation under the project's names, with PTX instructions sorted into the classes of `perfmodel.core.counts`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.counts import Counts
+from ..ptx.module import Instruction, Kernel, Space
+from ..ptx.operands import parse_address
+from ..simulator.recorder import Action, InstructionCount
+
+NOT_ISSUED = "not issued"
+"""Class of PTX instructions that the hardware does not execute as instructions of their own."""
+MEMORY = "memory"
+"""Class of memory requests, which are counted by their sites."""
+
+_CONTROL = frozenset({"bra", "brx", "ret", "exit", "trap", "brkpt", "nanosleep", "pmevent", "griddepcontrol"})
+_SPECIAL = frozenset({"rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh"})
+_TENSOR = frozenset({"wmma", "mma", "wgmma", "tcgen05", "movmatrix"})
+_MEMORY_NAMES = frozenset({"ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"})
+_FENCES = frozenset({"membar", "fence", "prefetch", "prefetchu", "discard", "applypriority"})
+
+
+def _free(instruction: Instruction) -> bool:
+    """Kernel parameters, constants at fixed places and address conversions become operands of other instructions."""
+    parts = instruction.parts
+    if instruction.name == "cvta":
+        return True
+    if instruction.name != "ld" or len(instruction.operands) < 2:
+        return False
+    return "param" in parts or ("const" in parts and not parse_address(instruction, 1).base.startswith("%"))
+
+
+def class_of(instruction: Instruction) -> str:
+    """Class of a PTX instruction: a field of `Counts`, or `MEMORY`, or `NOT_ISSUED`.
+
+    >>> class_of(Instruction("fma.rn.f32", ("%f1", "%f2", "%f3", "%f4"), None, False, 1, None))
+    'fp32_fma'
+    """
+    name, parts = instruction.name, instruction.parts
+    if _free(instruction):
+        return NOT_ISSUED
+    if name in _MEMORY_NAMES:
+        return MEMORY
+    simple = {
+        "shfl": "shuffles",
+        "vote": "votes",
+        "match": "votes",
+        "redux": "votes",
+        "activemask": "votes",
+        "cvt": "conversion",
+    }
+    if name in simple:
+        return simple[name]
+    if name in ("bar", "barrier"):
+        return "control" if "warp" in parts else "barriers"
+    if name in _CONTROL or name in _FENCES:
+        return "control"
+    if name in _TENSOR:
+        return "tensor"
+    return _arithmetic_class(name, parts[-1])
+
+
+def _arithmetic_class(name: str, kind: str) -> str:
+    if name in _SPECIAL:
+        return "special_function"
+    if kind in ("f16", "f16x2", "bf16", "bf16x2"):
+        return "fp16"
+    if kind == "f64":
+        return "fp64"
+    if kind in ("f32", "f32x2"):
+        return "fp32_fma" if name in ("fma", "mad") else "fp32_other"
+    return "integer"
+
+
+def _of(counts: tuple[InstructionCount, ...], action: Action, space: Space, name: str) -> int:
+    return sum(getattr(count, name) for count in counts if count.action is action and count.space is space)
+
+
+def _classes(kernel: Kernel, visits: NDArray[np.int64]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for block, times in zip(kernel.blocks, visits, strict=True):
+        for instruction in block.instructions:
+            found[class_of(instruction)] += int(times)
+    return found
+
+
+def launch_counts(kernel: Kernel, counts: tuple[InstructionCount, ...], visits: NDArray[np.int64]) -> Counts:
+    """Counts from totals by instruction and visits by basic block.
+
+    Instruction classes are those of PTX: the compiler fuses and removes some on the way to the hardware's instructions.
+    """
+    classes = _classes(kernel, visits)
+    issued = {name: float(classes[name]) for name in classes if name not in (NOT_ISSUED, MEMORY)}
+    load, store, reduce, copy = Action.LOAD, Action.STORE, Action.REDUCTION, Action.ASYNC_COPY
+    requests = sum(c.requests for c in counts if c.action in (load, store, reduce))
+    requests += _of(counts, copy, Space.SHARED, "requests")
+    shared = [_of(counts, a, Space.SHARED, "wavefronts") for a in (load, store)]
+    ideal = [_of(counts, a, Space.SHARED, "conflict_free_wavefronts") for a in (load, store)]
+    return Counts(
+        global_load_requests=float(_of(counts, load, Space.GLOBAL, "requests")),
+        global_load_sectors=float(_of(counts, load, Space.GLOBAL, "sectors")),
+        global_load_lines=float(_of(counts, load, Space.GLOBAL, "lines")),
+        global_store_requests=float(_of(counts, store, Space.GLOBAL, "requests")),
+        global_store_sectors=float(_of(counts, store, Space.GLOBAL, "sectors")),
+        global_reduction_requests=float(_of(counts, reduce, Space.GLOBAL, "requests")),
+        shared_load_requests=float(_of(counts, load, Space.SHARED, "requests")),
+        shared_store_requests=float(_of(counts, store, Space.SHARED, "requests")),
+        shared_load_wavefronts=float(shared[0]),
+        shared_store_wavefronts=float(shared[1]),
+        shared_bank_conflicts=float(sum(shared) - sum(ideal)),
+        async_copy_requests=float(_of(counts, copy, Space.SHARED, "requests")),
+        async_copy_wavefronts=float(_of(counts, copy, Space.SHARED, "wavefronts")),
+        async_copy_read_requests=float(_of(counts, copy, Space.GLOBAL, "requests")),
+        async_copy_read_sectors=float(_of(counts, copy, Space.GLOBAL, "sectors")),
+        async_copy_read_wavefronts=float(_of(counts, copy, Space.GLOBAL, "wavefronts")),
+        constant_load_requests=float(_of(counts, load, Space.CONSTANT, "requests")),
+        local_load_sectors=float(_of(counts, load, Space.LOCAL, "sectors")),
+        local_store_sectors=float(_of(counts, store, Space.LOCAL, "sectors")),
+        warp_instructions=sum(issued.values()) + requests,
+        **issued,
+    )

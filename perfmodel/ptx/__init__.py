@@ -1,0 +1,1 @@
+"""PTX text to the form that the simulator executes."""

@@ -1,0 +1,64 @@
+"""Special registers of all threads of some blocks (PTX ISA 10); what the hardware decides has a fixed value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import WARP_SIZE
+from ..launch.launch import Launch
+
+_ZERO = ("smid", "cluster_ctarank", "is_explicit_cluster", "envreg1", "envreg2")
+_ONE = ("nsmid", "cluster_nctarank")
+_RESERVED = ("begin", "end", "cap")
+
+
+def special_registers(
+    launch: Launch, block_ids: NDArray[np.int64], threads: int, shared_bytes: int
+) -> dict[str, NDArray[Any]]:
+    """Values by name, of shape ``(1 | blocks, 1 | threads)``; ``threads`` is rounded up to whole warps."""
+    one = np.ones((1, 1), np.int64)
+    values: dict[str, Any] = _lane_registers(threads)
+    values |= _indices(launch, block_ids, threads)
+    values |= {f"%{name}": 0 * one for name in _ZERO} | {f"%{name}": one for name in _ONE}
+    values |= {f"%reserved_smem_offset_{name}": 0 * one for name in _RESERVED}
+    values["%nwarpid"] = one * (threads // WARP_SIZE)
+    values["%dynamic_smem_size"] = one * int(launch.dynamic_shared_bytes)
+    values["%total_smem_size"] = values["%aggr_smem_size"] = one * shared_bytes
+    found: dict[str, NDArray[Any]] = {name: value.astype(np.uint32) for name, value in values.items()}
+    found["%gridid"] = one.astype(np.uint64)
+    return found
+
+
+def _lane_registers(threads: int) -> dict[str, Any]:
+    thread = np.arange(threads)[None, :]
+    lane = thread % WARP_SIZE
+    bit = np.uint64(1) << lane.astype(np.uint64)
+    below, full = bit - np.uint64(1), np.uint64(2**WARP_SIZE - 1)
+    return {
+        "%laneid": lane,
+        "%warpid": thread // WARP_SIZE,
+        "%lanemask_eq": bit,
+        "%lanemask_lt": below,
+        "%lanemask_le": below | bit,
+        "%lanemask_ge": full & ~below,
+        "%lanemask_gt": full & ~(below | bit),
+    }
+
+
+def _indices(launch: Launch, block_ids: NDArray[np.int64], threads: int) -> dict[str, Any]:
+    """Indices and extents by axis; every cluster is one block."""
+    one = np.ones((1, 1), np.int64)
+    (gx, gy, _), (bx, by, _) = launch.grid, launch.block
+    thread, block = np.arange(threads)[None, :], block_ids[:, None]
+    of_thread = {"x": thread % bx, "y": thread // bx % by, "z": thread // (bx * by)}
+    of_block = {"x": block % gx, "y": block // gx % gy, "z": block // (gx * gy)}
+    values: dict[str, Any] = {}
+    for axis, size, extent in zip("xyz", launch.block, launch.grid, strict=True):
+        values |= {f"%tid.{axis}": of_thread[axis], f"%ntid.{axis}": one * size}
+        values |= {f"%{name}.{axis}": of_block[axis] for name in ("ctaid", "clusterid")}
+        values |= {f"%{name}.{axis}": one * extent for name in ("nctaid", "nclusterid")}
+        values |= {f"%cluster_ctaid.{axis}": 0 * one, f"%cluster_nctaid.{axis}": one}
+    return values

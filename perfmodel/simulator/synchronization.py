@@ -1,0 +1,208 @@
+"""Where lanes wait for one another: synchronising instructions of a warp, barriers of a block (PTX ISA 9.7.13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import WARP_SIZE
+from ..ptx.operands import integer
+from .access import Mask, rows_and_warps
+from .faults import FaultKind
+from .machine import Batch, Lanes
+from .program import Meeting, Program, Unit
+from .translate.warp import barrier_identifier
+
+Values = NDArray[Any]
+
+
+class Meetings:
+    """Who of the lanes that stand at a place may go on. ``pending`` and ``registers`` are the scheduler's own."""
+
+    def __init__(
+        self,
+        program: Program,
+        lanes: Lanes,
+        registers: list[Values],
+        pending: dict[int, Mask | None],
+    ) -> None:
+        self.program = program
+        self.batch: Batch = lanes.batch
+        self.lanes = lanes
+        self.registers = registers
+        self.pending = pending
+        self.released: dict[int, Mask] = {}
+        """Lanes whose barrier is complete, by place, until they go on."""
+        self.arrived = lanes.arrived
+        self.shape = lanes.shape
+
+    def take(self, place: int, ready: Mask) -> Mask:
+        """Let lanes leave their place; gives those lanes."""
+        waiting = self.pending.pop(place)
+        assert waiting is not None
+        rest = waiting & ~ready
+        if rest.any():
+            self.pending[place] = rest
+        if place in self.released:
+            left = self.released[place] & ~ready
+            if left.any():
+                self.released[place] = left
+            else:
+                del self.released[place]
+        return ready
+
+    def ready(self, place: int) -> Mask | None:
+        """Lanes at a place that need not wait, or None."""
+        mask = self.pending[place]
+        assert mask is not None
+        unit = self.program.units[place]
+        if unit.meeting is Meeting.NOBODY:
+            return mask
+        if place in self.released:
+            return self.released[place] & mask
+        ready = self._ready_warps(unit, mask) if unit.meeting is Meeting.WARP else self._ready_blocks(unit, mask)
+        return ready if ready.any() else None
+
+    def _live(self) -> Mask:
+        masks = [mask for mask in self.pending.values() if mask is not None]
+        live = masks[0]
+        for mask in masks[1:]:
+            live = live | mask
+        return live
+
+    def _member_mask(self, unit: Unit) -> Values:
+        """The member mask of a synchronising instruction: its last operand."""
+        text = unit.instructions[0].operands[-1]
+        value = integer(text)
+        if value is not None:
+            return np.full((1, 1), value % 2**32, np.uint32)
+        index = self.program.register_index.get(text)
+        if index is None:
+            raise unit.instructions[0].error("member mask is not supported")
+        return self.registers[index].astype(np.uint32)
+
+    def _ready_warps(self, unit: Unit, mask: Mask) -> Mask:
+        """Lanes of warps in which every live lane that the member mask names stands here."""
+        lane = np.arange(self.batch.threads, dtype=np.uint32)[None, :] % np.uint32(WARP_SIZE)
+        members = self._member_mask(unit)
+        absent = self._live() & ~mask
+        rows = max(mask.shape[0], absent.shape[0], members.shape[0])
+        shape = (rows, self.batch.threads // WARP_SIZE, WARP_SIZE)
+        here = np.broadcast_to(mask, (rows, self.batch.threads)).reshape(shape)
+        missing = np.broadcast_to(absent, (rows, self.batch.threads)).reshape(shape)
+        names = np.broadcast_to(members, (rows, self.batch.threads)).reshape(shape).astype(np.uint64)
+        bits = np.uint64(1) << lane.astype(np.uint64).reshape(1, -1, WARP_SIZE)
+        absent_bits = (missing * bits).sum(axis=2, keepdims=True, dtype=np.uint64)
+        ready = here & (names & absent_bits == 0)
+        flat: Mask = ready.reshape(rows, self.batch.threads)
+        return flat
+
+    def _ready_blocks(self, unit: Unit, mask: Mask) -> Mask:
+        """Lanes of blocks whose barrier is complete; those at other places of the same barrier are released too."""
+        number = barrier_identifier(unit.instructions[0])
+        places = [place for place in self.pending if self._barrier_at(place) == number]
+        here = mask
+        for place in places:
+            other = self.pending[place]
+            assert other is not None
+            here = here | other
+        count = self._barrier_count(unit)
+        if count is None:
+            absent = np.broadcast_to(self._live() & ~here, self.shape)
+            rows: Mask = ~np.logical_or.reduce(absent, axis=1)
+        else:
+            full = np.broadcast_to(here, self.shape)
+            present = rows_and_warps(full, self.batch.threads).sum(axis=1) * WARP_SIZE
+            rows = (present + self.arrived[:, number] >= count) & np.logical_or.reduce(full, axis=1)
+        if not rows.any():
+            return np.zeros((1, 1), np.bool_)
+        self.arrived[rows, number] = 0
+        if self.batch.shadow is not None:
+            self.batch.shadow.meet(self.lanes, number, here & rows[:, None])
+        for place in places:
+            waiting = self.pending[place]
+            assert waiting is not None
+            passing = waiting & rows[:, None]
+            if passing.any():
+                self._check_aligned(place, waiting, rows)
+                self.released[place] = self.released.get(place, np.zeros((1, 1), np.bool_)) | passing
+        return self.released.get(unit.index, np.zeros((1, 1), np.bool_)) & mask
+
+    def _barrier_at(self, place: int) -> int | None:
+        unit = self.program.units[place]
+        return barrier_identifier(unit.instructions[0]) if unit.meeting is Meeting.BLOCK else None
+
+    def _barrier_count(self, unit: Unit) -> int | None:
+        """Threads that a counted barrier waits for, or None where it waits for the whole block."""
+        instruction = unit.instructions[0]
+        position = 2 if "red" in instruction.parts else 1
+        operands = instruction.operands[:-1] if "red" in instruction.parts else instruction.operands
+        if len(operands) <= position:
+            return None
+        value = integer(operands[position])
+        if value is None:
+            index = self.program.register_index.get(operands[position])
+            held = None if index is None else self.registers[index]
+            if held is None or (held != held.flat[0]).any():
+                raise instruction.error("the thread count of a barrier must be the same for all threads")
+            value = int(held.flat[0])
+        return value
+
+    # ---- what goes wrong
+
+    def _check_aligned(self, place: int, waiting: Mask, rows: NDArray[np.bool_]) -> None:
+        """An aligned barrier must be reached by all live lanes of a warp at one place."""
+        unit = self.program.units[place]
+        instruction = unit.instructions[0]
+        if not self.batch.environment.check or (instruction.name == "barrier" and "aligned" not in instruction.parts):
+            return
+        live = np.broadcast_to(self._live(), self.shape)
+        here = np.broadcast_to(waiting, self.shape)
+        warps = rows_and_warps(here, self.batch.threads)
+        apart = rows_and_warps(live & ~here, self.batch.threads) & warps & rows[:, None]
+        if apart.any():
+            wrong = np.repeat(apart, WARP_SIZE, axis=1) & here
+            self.lanes.fault(
+                FaultKind.DIVERGENT_BARRIER, unit.first, wrong, "other threads of the warp are at another place"
+            )
+
+    def check_ended(self, first: Unit, mask: Mask | None) -> None:
+        """With `check`, a barrier that threads have ended before is reported."""
+        if not self.batch.environment.check or mask is None:
+            return
+        exists = self.batch.initial_mask
+        ended = ~mask if exists is None else ~mask & exists
+        block = self.program.blocks[first.block]
+        if not np.broadcast_to(ended, self.shape).any():
+            return
+        for k, instruction in enumerate(block.instructions[first.first - block.first :]):
+            if instruction.name == "bar" and "warp" not in instruction.parts and "arrive" not in instruction.parts:
+                rows = np.broadcast_to(ended, self.shape).any(axis=1, keepdims=True)
+                wrong = mask & rows
+                if wrong.any() and len(instruction.operands) < 2:
+                    self.lanes.fault(
+                        FaultKind.DIVERGENT_BARRIER,
+                        first.first + k,
+                        wrong,
+                        "other threads of the block have ended before it",
+                    )
+
+    def deadlock(self, order: list[int]) -> tuple[int, Mask]:
+        """Nobody can go on: lanes that wait for a warp go on with a fault, an incomplete barrier ends the simulation."""
+        for place in order:
+            unit = self.program.units[place]
+            if unit.meeting is Meeting.WARP:
+                mask = self.pending[place]
+                assert mask is not None
+                if self.batch.environment.check:
+                    self.lanes.fault(
+                        FaultKind.INACTIVE_LANE, unit.first, mask, "a lane that the member mask names never comes here"
+                    )
+                return place, self.take(place, mask)
+        unit = self.program.units[order[0]]
+        mask = self.pending[order[0]]
+        assert mask is not None
+        self.lanes.fault(FaultKind.DEADLOCK, unit.first, mask, "the other threads wait elsewhere or have ended")
+        raise AssertionError("a deadlock ends the simulation")

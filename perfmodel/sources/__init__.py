@@ -1,0 +1,1 @@
+"""What a user brings: CUDA C++ files, their kernels and signatures."""

@@ -1,1 +1,0 @@
-"""From counts to seconds: one physical term each, combined, with few named coefficients."""

@@ -1,0 +1,245 @@
+"""Demand of each resource of the GPU by a launch, as times; each function is one physical term.
+
+All take whole-launch counts of n candidates (arrays of shape ``(n,)``) and give SM cycles of the average SM, or seconds
+where a resource has a clock of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..core.counts import Counts
+from ..gpus.gpu import Gpu, IntegerPorts
+from .coefficients import Coefficients
+
+Floats = NDArray[np.float64]
+
+TAGS_PER_CYCLE = 4
+"""Lines that L1 looks up in a cycle for one request; scattered loads are held up by it (derived from the calibration)."""
+
+
+CODE_THRASHING = 5.0
+"""A loop that exceeds the instruction cache by this part's inverse loses all of it (derived: 128 KiB fit, of 160 KiB nothing)."""
+CONSTANT_CACHE_BYTES = 2048
+"""The constant cache of an SM: 2 KiB on compute capability 7.x (Jia et al. 2018, arXiv:1804.06826); taken for later ones too."""
+SECTORS_AWAITED = 8
+"""Sectors that the loads of a group ask for one after the other, any of which may be the one that L1 lacks (derived)."""
+BARRIER_THREADS_PER_CYCLE = 16
+"""Threads that arrive at a barrier in an SM cycle on 7.x and 8.x (CUDA C++ Programming Guide); others differ by 2 to 4."""
+
+
+def arithmetic_cycles(counts: Counts, gpu: Gpu) -> Floats:
+    """FP32 and integer instructions on the ports that they share or have for themselves (``Gpu.integer_ports``)."""
+    floating = np.asarray(counts.fp32_fma + counts.fp32_other, np.float64)
+    integer = np.asarray(counts.integer, np.float64)
+    fp32 = WARP_SIZE / gpu.fp32_lanes_per_sm
+    int32 = WARP_SIZE / gpu.int32_lanes_per_sm
+    if gpu.integer_ports is IntegerPorts.SEPARATE:
+        cycles = np.maximum(floating * fp32, integer * int32)
+    else:
+        cycles = np.maximum((floating + integer) * fp32, integer * int32)
+    return np.asarray(cycles / gpu.sm_count)
+
+
+def slow_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
+    """The slowest of FP64, special functions with conversions, and half precision."""
+    double = counts.fp64 * (WARP_SIZE / max(gpu.fp64_lanes_per_sm, 1))
+    special = (counts.special_function + counts.conversion) * (WARP_SIZE / gpu.special_function_lanes_per_sm)
+    half = counts.fp16 * (WARP_SIZE / gpu.fp32_lanes_per_sm)
+    return np.asarray(np.maximum(np.maximum(double, special), half) / gpu.sm_count)
+
+
+def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
+    """One warp instruction a cycle from each scheduler."""
+    return np.asarray(counts.warp_instructions / (gpu.schedulers_per_sm * gpu.sm_count), np.float64)
+
+
+def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """The data pipe of L1 and shared memory: shared accesses, asynchronous copies, shuffles, global requests.
+
+    Shared accesses of warps whose lanes are all predicated off pass through it too. An asynchronous copy reads its source a
+    word of each bank at a time (both counted on an H200: conv1d's naive kernel, micro-benchmark ``copy_patterns``).
+    """
+    instruction, wavefront = gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront
+    shared = np.maximum(instruction * counts.shared_load_requests, wavefront * counts.shared_load_wavefronts)
+    shared = shared + np.maximum(instruction * counts.shared_store_requests, wavefront * counts.shared_store_wavefronts)
+    off = counts.shared_load_predicated_off + counts.shared_store_predicated_off
+    copies = counts.async_copy_requests + counts.async_copy_read_wavefronts + counts.async_copy_wavefronts
+    tags = np.maximum(counts.global_load_requests, counts.global_load_lines / TAGS_PER_CYCLE)
+    writes = counts.global_store_requests + counts.global_reduction_requests
+    accesses = shared + off + coefficients.async_copy_cycles * copies + tags + writes
+    return np.asarray((accesses + instruction * counts.shuffles) / gpu.sm_count, np.float64)
+
+
+def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Sectors through the fill and store path of L1, those of local memory and of asynchronous copies with them."""
+    sectors = counts.global_load_sectors + counts.global_store_sectors + counts.async_copy_read_sectors
+    local = counts.local_load_sectors + counts.local_store_sectors
+    per_sector = coefficients.sector_cycles * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
+    return np.asarray((sectors + local) * per_sector / gpu.sm_count, np.float64)
+
+
+def round_trip_cycles(counts: Counts, waves: Any, read_only_share: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Cycles from a group of global loads to the use of what it loaded: the latency of L1, L2 or, for first touches, DRAM.
+
+    A group waits for what is farthest away; of sectors that are read again and again few pass L1. Blocks of the first wave
+    load together what nobody has loaded before, and all wait for DRAM; over many waves the part that does is the part of
+    the sectors that L2 has to fetch. Loads by the read-only path have a latency of their own, which GPUs differ in.
+
+    Args:
+        counts: sectors of the launch and bytes of DRAM.
+        waves: blocks of an SM over those resident at once.
+        read_only_share: part of the loads that go by the read-only path.
+        gpu: latencies of its memories.
+        coefficients: the fitted numbers.
+    """
+    fetched = np.asarray(counts.dram_read_bytes / (SECTOR_BYTES * np.maximum(counts.l2_read_sectors, 1.0)))
+    fetched = np.minimum(fetched, 1.0)
+    first = np.where(np.asarray(counts.dram_read_bytes) > 0, 1.0 / np.maximum(waves, 1.0), 0.0)
+    from_dram = fetched + (1.0 - fetched) * first
+    beyond = gpu.l2_latency_cycles + from_dram * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
+    answered = (1.0 - _passing_l1(counts)) ** SECTORS_AWAITED
+    latency = beyond - answered * (beyond - gpu.l1_latency_cycles)
+    path = 1.0 + np.asarray(read_only_share) * (coefficients.read_only_latency - 1.0)
+    return np.asarray(coefficients.round_trip_latencies * path * latency, np.float64)
+
+
+def _passing_l1(counts: Counts) -> Floats:
+    """Part of the sectors that loads and copies ask for which L1 lacks; all where what passes it was not counted."""
+    asked = np.asarray(counts.global_load_sectors + counts.async_copy_read_sectors, np.float64)
+    passed = np.asarray(counts.l2_read_sectors, np.float64)
+    return np.where(passed > 0, np.minimum(passed / np.maximum(asked, 1.0), 1.0), 1.0)
+
+
+def first_block_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Cycles that a launch takes longer because its first blocks find code, constants and address translations nowhere near.
+
+    They lie in L2 where the data does (a launch that reads nothing from DRAM), else in DRAM.
+    """
+    latency = np.where(np.asarray(counts.dram_read_bytes) > 0, gpu.dram_latency_cycles, gpu.l2_latency_cycles)
+    return np.asarray(coefficients.first_block_latencies * latency, np.float64)
+
+
+def constant_cycles(counts: Counts, constant_bytes: Any, coefficients: Coefficients, gpu: Gpu) -> Floats:
+    """Indexed constants fetched from beyond the SM's constant cache, because the launch reads more of them than it holds."""
+    beyond = np.maximum(0.0, 1.0 - CONSTANT_CACHE_BYTES / np.maximum(constant_bytes, 1.0))
+    return np.asarray(counts.constant_load_requests * beyond * coefficients.constant_miss_cycles / gpu.sm_count)
+
+
+def fma_chain_cycles(gpu: Gpu, coefficients: Coefficients) -> float:
+    """Cycles of a lone warp for each FP32 instruction of its chains: so many intervals at which its scheduler may issue one."""
+    interval = WARP_SIZE * gpu.schedulers_per_sm / gpu.fp32_lanes_per_sm
+    return coefficients.fma_issue_intervals * interval
+
+
+def scheduler_imbalance(warps_in_step: Any, gpu: Gpu) -> Floats:
+    """Warps on the busiest scheduler over the mean, where the warps of a block go on together after a barrier.
+
+    Six warps on four schedulers: two on the busiest, one and a half on average. A warp that waits for no other is in step with
+    none: over time the schedulers have equally many of such warps, 1.
+    """
+    warps = np.asarray(warps_in_step, np.float64)
+    busiest = np.ceil(warps / gpu.schedulers_per_sm) * gpu.schedulers_per_sm
+    return np.asarray(np.where(warps > 1, busiest / np.maximum(warps, 1.0), 1.0))
+
+
+def barrier_cycles(warps_per_block: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Cycles from a block's first arrival at a barrier to its first use of what it waited for.
+
+    Warps arrive at the published rate (CUDA C++ Programming Guide, synchronization instruction); then what the others have
+    stored must come back from shared memory.
+    """
+    arrival = np.asarray(warps_per_block, np.float64) * (WARP_SIZE / BARRIER_THREADS_PER_CYCLE)
+    return np.asarray(arrival + coefficients.barrier_latencies * gpu.shared_latency_cycles)
+
+
+def fetch_cycles(instructions: Any, loop_code_bytes: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Cycles that a warp waits for code from beyond the SM's instruction cache, because its loop is larger than that.
+
+    Warps that walk through the same code share what is fetched: on an H200 a walk through code beyond the cache takes as long
+    for 1 to 16 warps of an SM (micro-benchmark ``code_walk``). A quarter more than the cache holds is as good as none of it.
+    ``instructions``: what the warp executes.
+    """
+    missed = _missed(loop_code_bytes, gpu.instruction_cache_l1_bytes)
+    return np.asarray(missed * instructions * coefficients.fetch_cycles_per_instruction, np.float64)
+
+
+def supply_cycles(counts: Counts, warps: Any, code_bytes: Any, loop_code_bytes: Any, gpu: Gpu) -> Floats:
+    """Cycles in which the schedulers of an SM get no instruction, because their own caches lack it.
+
+    Code that runs straight on passes a cache that it does not fit once for each warp, a loop in every iteration. What comes
+    from beyond the SM's cache is `fetch_cycles`.
+
+    Args:
+        counts: instructions of the launch.
+        warps: of the launch.
+        code_bytes: all of the code.
+        loop_code_bytes: its largest loop.
+        gpu: the schedulers' caches, and the cycles for each instruction from beyond them.
+    """
+    if not gpu.instruction_supply_cycles:
+        return np.zeros(np.shape(warps))
+    near = gpu.instruction_cache_l0_bytes
+    executed = counts.warp_instructions / warps
+    straight = np.minimum(np.asarray(code_bytes) / INSTRUCTION_BYTES, executed)
+    lacked = np.maximum(_missed(loop_code_bytes, near) * executed, _missed(code_bytes, near) * straight)
+    fetched = lacked * (1.0 - _missed(loop_code_bytes, gpu.instruction_cache_l1_bytes)) * warps
+    schedulers = gpu.sm_count * gpu.schedulers_per_sm
+    return np.asarray(gpu.instruction_supply_cycles * fetched / schedulers, np.float64)
+
+
+def _missed(code_bytes: Any, cache_bytes: int) -> Floats:
+    """Part of the instructions that a cache lacks; a quarter more than it holds is as good as none of it."""
+    beyond = np.maximum(0.0, 1.0 - cache_bytes / np.maximum(code_bytes, 1.0))
+    return np.asarray(np.minimum(1.0, CODE_THRASHING * beyond), np.float64)
+
+
+def l2_seconds(counts: Counts, lifetime: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Sectors that pass L1, read or written: they go opposite ways, and the greater part decides.
+
+    Reads reach the part of the L2's measured bandwidth that blocks of that lifetime can: the measurement's blocks live long,
+    short ones ask for nothing while they start and end, and for that part of their lives others have to fill in; many blocks
+    together do so only in part. A whole sector is written in the time of a read, a part of one in that of several
+    (``Gpu.l2_partial_write_reads``). ``lifetime``: SM cycles of a block alone, no less than one answer of L2 takes.
+    """
+    lived = np.maximum(lifetime, gpu.l2_latency_cycles)
+    ramp = 1.0 + coefficients.l2_ramp_latencies * gpu.l2_latency_cycles / lived
+    partial = partial_writes(counts) * (gpu.l2_partial_write_reads - 1.0)
+    sectors = np.maximum(counts.l2_read_sectors * ramp, counts.l2_write_sectors + partial)
+    return np.asarray(sectors * SECTOR_BYTES / gpu.l2_read_bytes_per_s, np.float64)
+
+
+def partial_writes(counts: Counts) -> Floats:
+    """Writes of a part of a sector to L2: from half of it on, where a row begins or ends, to a word.
+
+    As many as make up what is missing from whole sectors, half a sector each; all where more is missing. Written are the bytes
+    that reach DRAM in the end, or a word for each lane of the stores where that is more, because they overwrite one another.
+
+    >>> float(partial_writes(Counts(l2_write_sectors=5.0, dram_write_bytes=128.0, global_store_requests=1.0)))
+    2.0
+    """
+    writes = np.asarray(counts.l2_write_sectors, np.float64)
+    written = np.maximum(counts.dram_write_bytes, counts.global_store_requests * float(WARP_SIZE * FLOAT_BYTES))
+    missing = np.maximum(writes * SECTOR_BYTES - written, 0.0)
+    return np.asarray(np.minimum(missing / (SECTOR_BYTES / 2), writes), np.float64)
+
+
+def dram_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Bytes that pass L2, at the DRAM's measured bandwidth; as many as L2 holds, at the part of it that short launches reach.
+
+    The bandwidth is that of a stream many times as large as L2. What a launch moves before that state, or instead of it,
+    takes longer.
+    """
+    moved = counts.dram_read_bytes + counts.dram_write_bytes
+    slower = np.minimum(moved, gpu.l2_bytes) * (1.0 / coefficients.memory_efficiency - 1.0)
+    return np.asarray((moved + slower) / gpu.dram_read_bytes_per_s, np.float64)
+
+
+def dram_burst_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+    """Bytes that pass L2, all at the bandwidth of short launches: asked for all at once or now and then, not as a stream."""
+    moved = counts.dram_read_bytes + counts.dram_write_bytes
+    return np.asarray(moved / (gpu.dram_read_bytes_per_s * coefficients.memory_efficiency), np.float64)

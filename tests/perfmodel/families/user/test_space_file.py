@@ -1,0 +1,83 @@
+from pathlib import Path
+
+import pytest
+
+from perfmodel.errors import InputError
+from perfmodel.families.user.space_file import parse_space, read_space_file
+
+SPACE = """
+kernel = "conv<{R},{KIND}>"
+grid = ["ceil_div(N, BLOCK * TILE)", 2]
+block = "BLOCK"
+shared_bytes = "4 * PITCH"
+arguments = ["f32[N]", "f32[N]=0", "i32=N"]
+constraints = ["BLOCK * TILE <= 512"]
+include = ["common"]
+options = ["--use_fast_math"]
+
+[sizes]
+N = 1000
+R = 2
+
+[tune]
+BLOCK = [32, 64]
+TILE = [1, 2]
+KIND = ["float", "double"]
+
+[macros]
+WIDE = "BLOCK * TILE"
+PITCH = "WIDE + 1 if BLOCK == 32 else WIDE"
+
+[contents]
+weights = "f32[2 * R + 1]"
+"""
+
+
+def test_a_space_names_values_and_expressions() -> None:
+    space = parse_space(SPACE, "s.toml", Path("folder"))
+    names = space.names({"BLOCK": 32, "TILE": 2, "KIND": "double"})
+    assert names == {"N": 1000, "R": 2, "BLOCK": 32, "TILE": 2, "KIND": "double", "WIDE": 64, "PITCH": 65}
+    assert [part.integer(names) for part in space.grid] == [16, 2, 1]  # ceil(1000 / 64)
+    assert [part.integer(names) for part in space.block] == [32, 1, 1]
+    assert space.shared_bytes.integer(names) == 260
+    assert space.kernel_name(names) == "conv<2,double>"
+    assert space.include == (Path("folder/common"),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('block = "BLOCK"', 'blocks = "BLOCK"', "unknown key 'blocks'"),
+        ('block = "BLOCK"', "", "key 'block' is missing"),
+        ('block = "BLOCK"', 'block = "BLOC"', "block uses the unknown name 'BLOC'"),
+        ('block = "BLOCK"', 'block = ["BLOCK", 1, 1, 1]', "one to three expressions"),
+        ('block = "BLOCK"', "block = true", "an expression or an integer"),
+        ('block = "BLOCK"', 'block = "open(1)"', "calls 'open'"),
+        ("TILE = [1, 2]", "TILE = []", "tune.TILE must be a list of values"),
+        ("TILE = [1, 2]", "TILE = 3", "tune.TILE must be a list of values"),
+        ("TILE = [1, 2]", "TILE = [1, 1]", "twice"),
+        ("TILE = [1, 2]", "TILE = [[1]]", "a number or a text"),
+        ("TILE = [1, 2]", "TILE = [1]\nN = [1]", "more than one of sizes, tune and macros"),
+        ('WIDE = "BLOCK * TILE"', 'WIDE = "PITCH"', "macros.WIDE uses the unknown name 'PITCH'"),
+        ('"conv<{R},{KIND}>"', '"conv<{Q}>"', "kernel uses the unknown name 'Q'"),
+        ('"conv<{R},{KIND}>"', "5", "kernel must be a text"),
+        ('"i32=N"]', '"i33=N"]', "arguments: argument 'i33=N'"),
+        ('"i32=N"]', "5]", "arguments must be a text"),
+        ("weights =", '"a b" =', "no name of a macro or array"),
+        ("[sizes]", "[[sizes]]", "[sizes] must be a table"),
+        ('options = ["--use_fast_math"]', 'options = "-x"', "options must be a list"),
+        ("[tune]", "[tune", "s.toml"),
+    ],
+)
+def test_what_is_wrong_is_named(old: str, new: str, message: str) -> None:
+    assert old in SPACE
+    with pytest.raises(InputError) as caught:
+        parse_space(SPACE.replace(old, new), "s.toml", Path())
+    assert str(caught.value).startswith("space s.toml: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.toml"):
+        read_space_file(tmp_path / "none.toml")

@@ -1,0 +1,164 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfmodel.errors import InputError
+from perfmodel.launch.argument_spec import (
+    RANDOM_PERIOD,
+    BufferSpec,
+    ElementType,
+    ScalarSpec,
+    buffer_contents,
+    parse_argument,
+    scalar_value,
+)
+
+
+def contents(text: str, seed: int = 0) -> np.ndarray:
+    spec = parse_argument(text)
+    assert isinstance(spec, BufferSpec)
+    return buffer_contents(spec, np.random.default_rng(seed), {})
+
+
+def scalar(text: str) -> np.generic:
+    spec = parse_argument(text)
+    assert isinstance(spec, ScalarSpec)
+    return scalar_value(spec, {})
+
+
+@pytest.mark.parametrize("element", list(ElementType))
+def test_every_type_makes_buffers_and_scalars_of_its_own_width(element: ElementType) -> None:
+    assert contents(f"{element.value}[7]").dtype == element.dtype
+    assert contents(f"{element.value}[7]").shape == (7,)
+    assert contents(f"{element.value}[7]").nbytes == 7 * int(element.value[1:]) // 8
+    assert scalar(f"{element.value}=3").dtype == element.dtype
+
+
+def test_contents_are_as_asked_for() -> None:
+    assert contents("f32[4]=0").tolist() == [0, 0, 0, 0]
+    assert contents("f64[2]=1.5").tolist() == [1.5, 1.5]
+    assert contents("i32[5]=arange").tolist() == [0, 1, 2, 3, 4]
+    bounded = contents("i32[1000]=0..9")
+    assert set(bounded.tolist()) == set(range(10))  # both bounds occur
+    negative = contents("i8[1000]=-3..-1")
+    assert set(negative.tolist()) == {-3, -2, -1}
+    floats = contents("f32[1000]=2..3")
+    assert 2 <= floats.min() < 2.1
+    assert 2.9 < floats.max() <= 3
+    random = contents("f32[1000]")
+    assert -1 <= random.min() < -0.9
+    assert 0.9 < random.max() <= 1
+
+
+@pytest.mark.parametrize(("element", "bound"), [("f16", 6e4), ("f32", 3e38), ("f64", 1.7e308)])
+def test_bounds_may_be_as_far_apart_as_the_type_reaches(element: str, bound: float) -> None:
+    with np.errstate(over="raise", invalid="raise"):
+        found = contents(f"{element}[1000]={-bound:g}..{bound:g}")
+    assert np.isfinite(found).all()
+    assert found.min() < -0.9 * bound
+    assert found.max() > 0.9 * bound
+
+
+def test_sizes_and_values_may_be_expressions() -> None:
+    assert contents("f32[4 * 8]").size == 32
+    assert scalar("i32=2 ** 10 - 1") == 1023
+
+
+def test_random_contents_follow_the_seed() -> None:
+    assert (contents("f32[100]", 1) == contents("f32[100]", 1)).all()
+    assert (contents("f32[100]", 1) != contents("f32[100]", 2)).any()
+
+
+def test_random_contents_repeat_after_a_prime_number_of_elements() -> None:
+    long = contents("f32[3000000]")
+    assert (long[:RANDOM_PERIOD] == long[RANDOM_PERIOD : 2 * RANDOM_PERIOD]).all()
+    assert all(RANDOM_PERIOD % divisor for divisor in range(2, 1025))
+
+
+def test_a_file_is_read_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npy"
+    np.save(path, np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert contents(f"f32[6]=@{path}").ravel().tolist() == [0, 1, 2, 3, 4, 5]
+    assert contents(f"f32[]=@{path}").shape == (2, 3)
+    with pytest.raises(InputError, match="holds 6 elements, not 5"):
+        contents(f"f32[5]=@{path}")
+    with pytest.raises(InputError, match="holds float32, not float64"):
+        contents(f"f64[6]=@{path}")
+    with pytest.raises(InputError, match="cannot be read"):
+        contents(f"f32[6]=@{tmp_path / 'none.npy'}")
+    np.savez(tmp_path / "two.npz", a=np.zeros(2))
+    with pytest.raises(InputError, match="no single array"):
+        contents(f"f32[2]=@{tmp_path / 'two.npz'}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "f33[4]",
+        "float[4]",
+        "f32",
+        "f32=",
+        "f32[]",
+        "f32[]=0",
+        "f32[4]=",
+        "f32[4]=zeros",
+        "i32[4]=1.5",
+        "u8[4]=0..256",
+        "i32[4]=9..3",
+        "i32[4]=@",
+        "f32[4",
+        "f32 4]",
+        "i32=x y",
+        "u8[4]=-1",
+    ],
+)
+def test_a_bad_spec_is_named(text: str) -> None:
+    with pytest.raises(InputError, match="argument") as caught:
+        parse_argument(text)
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["f32[0]", "f32[-4]", "f32[2 ** 40]", "f32[1 / 3]", "f32[N]"])
+def test_a_size_that_cannot_be_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        contents(text)
+
+
+@pytest.mark.parametrize("text", ["u8=256", "i8=-129", "u32=-1", "i32=0.5", "i32=N"])
+def test_a_scalar_that_does_not_fit_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        scalar(text)
+
+
+@pytest.mark.parametrize("name", ["cut.npz", "huge.npy"])
+def test_a_damaged_array_file_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name == "cut.npz":
+        np.savez(path, a=np.zeros(4, np.float32))
+        path.write_bytes(path.read_bytes()[:60])
+    else:
+        np.save(path, np.zeros(4, np.float32))
+        path.write_bytes(path.read_bytes().replace(b"(4,), }" + b" " * 15, b"(444444444444444444,), }"[:22]))
+    with pytest.raises(InputError, match="cannot be read"):
+        buffer_contents(parse_argument(f"f32[4]=@{path}"), np.random.default_rng(0), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("f32[4]=1e300", "largest f32"),
+        ("f16[4]=-70000", "largest f16"),
+        ("f32[4]=-1e300..1e300", "largest f32"),
+        ("f32[4]=nan..1", "finite ends"),
+        ("f32[4]=0..inf", "finite ends"),
+    ],
+)
+def test_values_that_a_type_does_not_hold_are_refused(text: str, named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        contents(text)
+
+
+def test_a_negative_zero_keeps_its_sign() -> None:
+    assert np.signbit(contents("f32[4]=-0.0")).all()

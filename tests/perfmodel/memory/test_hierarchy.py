@@ -1,0 +1,271 @@
+"""Caches behind one another: kernels whose traffic can be told beforehand, and the fetches of code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
+from perfmodel.compiler.request import CompileRequest
+from perfmodel.core.counts import Counts
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.memory.block_schedule import position_of
+from perfmodel.memory.fitted_shares import shares
+from perfmodel.memory.footprint import Union
+from perfmodel.memory.hierarchy import Hierarchy, memory_hierarchy, refilled_sectors, with_hierarchy
+from perfmodel.memory.instruction_fetch import instruction_sectors, missed_bytes, walks_apart
+from perfmodel.profiles.blocks.launch_classes import count_launch
+from perfmodel.ptx.parse import parse_module
+
+COPY = """
+extern "C" __global__ void copy(const float *in, float *out)
+{
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    out[i] = in[i];
+}
+"""
+HALO = """
+extern "C" __global__ void halo(const float *in, float *out, int width)
+{
+    const int x = blockIdx.x * 128 + threadIdx.x, y = blockIdx.y;
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 5; i++)
+        sum += in[(y + i) * width + x];
+    out[y * width + x] = sum;
+}
+"""
+GATHER = """
+extern "C" __global__ void gather(const int *index, const float *in, float *out)
+{
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    out[i] = in[index[i]];
+}
+"""
+MATRICES = """
+extern "C" __global__ void matrices(const float *a, const float *b, float *c, int inner, int columns)
+{
+    float sum = 0.0f;
+    const int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y;
+    for (int k = 0; k < inner; k++)
+        sum += a[y * inner + k] * b[k * columns + x];
+    c[y * columns + x] = sum;
+}
+"""
+AGAIN = """
+extern "C" __global__ void again(const float *in, float *out, int times)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < times; i++)
+        sum += LOAD(in + (blockIdx.x * 256 + (threadIdx.x + 32 * i) % 256));
+    out[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+"""
+
+
+@cache
+def compiled(source: str, architecture: str) -> CompiledKernel:
+    name = source.split("__global__ void ")[1].split("(")[0]
+    return compile_kernel(CompileRequest(source=source, kernel=name, file_name=f"{name}.cu"), architecture)
+
+
+def floats(name: str, number: int, *, output: bool = False) -> Buffer:
+    return Buffer(name=name, array=np.zeros(number, np.float32), output=output)
+
+
+def hierarchy_of(source: str, gpu_id: str, launch: Launch, *arguments: np.generic | Buffer) -> Hierarchy:
+    gpu = load_gpu(gpu_id)
+    kernel = compiled(source, gpu.architecture)
+    module, call = parse_module(kernel.ptx), KernelCall(parameters=arguments)
+    counted = count_launch(module, kernel.kernel_name, launch, call)
+    return memory_hierarchy(
+        module, kernel.kernel_name, launch, call, gpu, counted.counts, kernel.resources, shape=counted.shape
+    )
+
+
+@pytest.mark.compiler
+def test_a_copy_reads_and_writes_each_sector_once() -> None:
+    blocks = 40_000
+    n = blocks * 256
+    found = hierarchy_of(
+        COPY, "rtx-2080-ti", Launch(grid_x=blocks, block_x=256), floats("in", n), floats("out", n, output=True)
+    )
+    assert found.l1_hit_rate == 0.0
+    assert found.l2_read_sectors == found.l2_write_sectors == n * 4 / 32
+    assert found.dram_read_bytes == n * 4
+    gpu = load_gpu("rtx-2080-ti")
+    assert found.dram_write_bytes == n * 4 - gpu.l2_bytes / 2  # of an L2 full of as many read as written sectors
+    assert found.exact
+    assert found.relative_error == 0.0
+
+
+@pytest.mark.compiler
+def test_what_fits_l2_is_not_written_to_dram() -> None:
+    n = 256 * 256
+    found = hierarchy_of(COPY, "h200", Launch(grid_x=256, block_x=256), floats("in", n), floats("out", n, output=True))
+    assert found.dram_write_bytes == 0.0
+    assert found.dram_read_bytes == n * 4
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("load", "reads"), [("*", 1), ("__ldcg", 8), ("__ldcv", 8)])
+def test_a_load_past_l1_reads_l2_each_time(load: str, reads: int) -> None:
+    n = 256 * 264
+    source = AGAIN.replace("LOAD", load)
+    arguments = (floats("in", n), floats("out", n, output=True), np.int32(8))
+    found = hierarchy_of(source, "h200", Launch(grid_x=264, block_x=256), *arguments)
+    assert found.l2_read_sectors == reads * n * 4 / 32
+    assert found.l1_hit_rate == (1 - 1 / 8 if reads == 1 else 0.0)
+    assert found.dram_read_bytes == n * 4
+
+
+@pytest.mark.compiler
+def test_rows_of_a_halo_come_from_dram_once_and_from_l2_for_every_block() -> None:
+    width, height = 128 * 30, 400
+    launch = Launch(grid_x=30, grid_y=height, block_x=128)
+    arguments = (floats("in", width * (height + 4)), floats("out", width * height, output=True), np.int32(width))
+    found = hierarchy_of(HALO, "rtx-2080-ti", launch, *arguments)
+    assert found.dram_read_bytes == width * (height + 4) * 4
+    requested = width * height * 5 * 4 / 32
+    assert requested / 5 <= found.l2_read_sectors <= requested
+
+
+@pytest.mark.compiler
+def test_a_matrix_larger_than_l2_is_read_again_for_every_row_of_blocks() -> None:
+    inner, columns, rows = 32, 32 * 3136, 64
+    launch = Launch(grid_x=columns // 32, grid_y=rows, block_x=32)
+    arguments = (
+        floats("a", rows * inner),
+        floats("b", inner * columns),
+        floats("c", rows * columns, output=True),
+        np.int32(inner),
+        np.int32(columns),
+    )
+    small = hierarchy_of(MATRICES, "rtx-2080-ti", launch, *arguments)
+    large = hierarchy_of(MATRICES, "h200", launch, *arguments)
+    matrix_bytes = inner * columns * 4  # 12.8 MB, more than twice the L2 of the RTX 2080 Ti
+    assert large.dram_read_bytes == matrix_bytes + rows * inner * 4
+    assert small.dram_read_bytes == pytest.approx(rows * matrix_bytes, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("gpu_id", "l2_bytes", "expected"),
+    [
+        ("rtx-2080-ti", 16_000, 3000),  # a row reads twice as much as fits; two rows at a time, so three times
+        ("rtx-2080-ti", 40_000, 1000),  # all of it fits
+        ("h200", 40_000, 2200),  # but not into either half: 0.6 of it is lost, twice
+    ],
+)
+def test_rows_of_blocks_that_run_together_read_together(gpu_id: str, l2_bytes: int, expected: int) -> None:
+    gpu = replace(load_gpu(gpu_id), l2_bytes=l2_bytes)
+    read, written = Union(sectors=(1000.0, 1000.0), exact=True), Union(sectors=(0.0, 0.0), exact=True)
+    assert refilled_sectors(read, written, (100, 6), gpu, 250) == pytest.approx(expected)
+
+
+@pytest.mark.compiler
+def test_random_reads_are_estimated_and_said_to_be() -> None:
+    n = 256 * 2000
+    index = np.random.default_rng(3).integers(0, n, n).astype(np.int32)
+    found = hierarchy_of(
+        GATHER,
+        "rtx-2080-ti",
+        Launch(grid_x=2000, block_x=256),
+        Buffer(name="index", array=index),
+        floats("in", n),
+        floats("out", n, output=True),
+    )
+    assert not found.exact
+    assert "estimated" in found.notes[0]
+    touched = len(np.unique(index // 8)) * 32 + n * 4  # sectors of the gathered buffer, and the indices themselves
+    assert found.dram_read_bytes == pytest.approx(touched, rel=0.05)
+
+
+@pytest.mark.compiler
+def test_counts_take_over_what_passes_the_caches() -> None:
+    n = 256 * 100
+    kernel = compiled(COPY, "sm_75")
+    launch, call = (
+        Launch(grid_x=100, block_x=256),
+        KernelCall(parameters=(floats("in", n), floats("out", n, output=True))),
+    )
+    module = parse_module(kernel.ptx)
+    counts = count_launch(module, "copy", launch, call).counts
+    found = memory_hierarchy(module, "copy", launch, call, load_gpu("t4"), counts, kernel.resources)
+    joined = with_hierarchy(counts, found)
+    assert joined.global_load_sectors == counts.global_load_sectors
+    assert joined.l2_read_sectors == found.l2_read_sectors
+    assert joined.l2_instruction_sectors == found.instruction_read_sectors
+    assert found.l2_read_sectors + found.instruction_read_sectors == n * 4 / 32
+
+
+@pytest.mark.compiler
+def test_code_that_fits_is_fetched_by_every_sm_and_longer_code_by_every_block_that_walks_apart() -> None:
+    profile = compiled(COPY, "sm_75").profile()
+    assert profile.flow is not None
+    gpu = load_gpu("rtx-2080-ti")
+    sizes = profile.flow.sizes_bytes()
+
+    def fetched(cache_bytes: int, *, blocks: int = 10_000, wavefronts: float = 0.0) -> float:
+        """Sectors of the launch: blocks of 8 warps, of which an SM has room for 4."""
+        launch = Launch(grid_x=blocks, block_x=256)
+        warps = float(launch.blocks * launch.warps_per_block)
+        counts = Counts(warp_instructions=warps * sizes.sum() / 16, shared_load_wavefronts=wavefronts * blocks)
+        assert profile.flow is not None
+        executions = np.full(len(profile.flow), warps)
+        small = replace(gpu, instruction_cache_l1_bytes=cache_bytes)
+        return instruction_sectors(profile, executions, counts, launch, 4, small)
+
+    cold = shares().cold_fetches * sizes.sum() / 32
+    assert fetched(131_072) == pytest.approx(gpu.sm_count * cold)
+    assert fetched(131_072, blocks=10) == pytest.approx(10 * cold)
+    beyond = (sizes.sum() - 64) / 32
+    cycles = 8 * 8 / 4  # of the 8 instructions of a line, 8 warps on 4 sub-partitions
+    assert fetched(64) - fetched(131_072) == pytest.approx(10_000 * beyond * walks_apart(4, 8, cycles, gpu))
+    busy = 100 * gpu.shared_cycles_per_wavefront  # of 100 wavefronts for a line
+    conflicting = fetched(64, wavefronts=100 * sizes.sum() / 128)
+    assert conflicting - fetched(131_072) == pytest.approx(10_000 * beyond * walks_apart(4, 8, busy, gpu))
+
+
+def test_a_loop_holds_the_cache_and_leaves_less_of_it_to_what_is_passed_once() -> None:
+    # 100 bytes passed once and 100 passed 4 times, room for 100: of the former 1 / (1 + u) is held, of the latter 4 / (4 + u),
+    # so u * u = 4. Missed are 100 * 2 / 3 and 4 * 100 * 2 / 6, which is less than the 100 beyond the cache 2.5 times.
+    missed = missed_bytes(np.array([100.0, 100.0]), np.array([1.0, 4.0]), 100.0)
+    assert missed == pytest.approx(200 / 3 + 400 / 3)
+
+
+@given(st.lists(st.tuples(st.integers(16, 4000), st.integers(0, 20)), min_size=1, max_size=9), st.floats(100.0, 9000.0))
+def test_what_is_missed_lies_between_the_code_beyond_the_cache_and_all_that_is_passed(
+    code: list[tuple[int, int]], cache_bytes: float
+) -> None:
+    sizes, passes = (np.array(values, np.float64) for values in zip(*code, strict=True))
+    missed = missed_bytes(sizes, passes, cache_bytes)
+    walked = float(sizes[passes > 0].sum())
+    assert missed <= float((sizes * passes).sum()) + 1e-3
+    assert missed >= max(walked - cache_bytes, 0.0) - 1e-3
+    if walked <= cache_bytes:
+        assert missed == 0.0
+
+
+def test_walks_apart_grow_with_blocks_and_unevenness_until_the_cache_serves_no_more() -> None:
+    gpu = load_gpu("rtx-2080-ti")
+    plenty = 1e6  # cycles for a line
+    assert walks_apart(1, 1, plenty, gpu) == pytest.approx(shares().drift, rel=0.01)
+    assert walks_apart(4, 2, plenty, gpu) > 3 * walks_apart(1, 2, plenty, gpu)
+    assert walks_apart(1, 32, plenty, gpu) == pytest.approx(shares().drift / (1 + shares().crowding))
+    even, uneven = (walks_apart(1, warps, plenty, gpu) for warps in (4, 6))
+    assert uneven == pytest.approx(shares().uneven_walks * even, rel=0.03)  # of two warps' more crowding
+    starved = 128 / shares().fetch_bytes_per_cycle_per_sm / 100  # a hundredth of the cycles in which a line is served
+    assert walks_apart(8, 2, starved, gpu) == pytest.approx(0.01)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple), st.data())
+def test_position_of_a_linear_index(shape: tuple[int, ...], data: st.DataObject) -> None:
+    position = tuple(data.draw(st.integers(0, extent - 1)) for extent in shape)
+    strides = np.cumprod([1, *shape[:-1]])
+    assert position_of(int(np.dot(position, strides)), shape) == position

@@ -1,0 +1,40 @@
+"""What L2 holds when a launch ends."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfmodel.core.counts import Counts
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.memory.l2_capacity import kept_bytes, shared_l2_bytes, written_by_the_end
+
+RECORDS = Path(__file__).parents[3] / "validation" / "data"
+H200 = load_gpu("h200")
+
+
+def test_what_fits_is_kept_and_what_does_not_is_kept_in_proportion() -> None:
+    counts = Counts(dram_read_bytes=np.array([0.0, 1e6, 3e8]), dram_write_bytes=np.array([0.0, 2e6, 1e8]))
+    # 60 MiB in two partitions: 31,457,280 bytes, of which a quarter is for what was written
+    assert written_by_the_end(counts, H200).dram_write_bytes.tolist() == [0.0, 0.0, 1e8 - 31_457_280 / 4]
+
+
+@pytest.mark.parametrize("name", ["h200", "h200-activity"])
+def test_an_h200_keeps_about_that(name: str) -> None:
+    """Launches that write each sector once, nothing of which was seen when the rule was made but its two partitions."""
+    errors = []
+    for record in map(json.loads, gzip.decompress((RECORDS / f"{name}.jsonl.gz").read_bytes()).splitlines()):
+        found = {key.split(".")[0]: value for key, value in record["counters"].items()} if record["counters"] else {}
+        stored = found.get("l1tex__t_sectors_pipe_lsu_mem_global_op_st", 0.0)
+        sectors = found.get("lts__t_sectors_srcunit_tex_op_write", 0.0)
+        if record["kind"] != "kernel" or not stored or abs(sectors / stored - 1) > 0.02:
+            continue
+        read, written = found["dram__bytes_read"], 32 * sectors
+        told = written - kept_bytes(read, written, H200)
+        if told > shared_l2_bytes(H200) and record["name"] != "pointwise_conv2d":  # it writes sectors in several parts
+            errors.append(abs(told / found["dram__bytes_write"] - 1))
+    assert len(errors) > 10
+    assert np.median(errors) < 0.05
+    assert max(errors) < 0.15

@@ -1,0 +1,292 @@
+"""Launches of small kernels analysed: counts by hand, results by NumPy, faults with thread and line."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import perfmodel
+from perfmodel.errors import InfeasibleError, InputError, SimulationError
+from perfmodel.prediction.analyze import Analysis, analyze
+from perfmodel.profiles.launch_facts import Effort
+from perfmodel.simulator.faults import FaultError
+from perfmodel.simulator.simulation import Budget
+from perfmodel.sources.arguments import Argument
+
+pytestmark = pytest.mark.compiler
+
+SOURCE = r"""
+__constant__ float weights[3];
+
+template <int PAD>
+__global__ void transpose(const float *in, float *out, int n)
+{
+    __shared__ float tile[32][32 + PAD];
+    int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+    for (int j = 0; j < 32; j += 8)
+        tile[threadIdx.y + j][threadIdx.x] = in[(y + j) * n + x];
+    __syncthreads();
+    x = blockIdx.y * 32 + threadIdx.x;
+    y = blockIdx.x * 32 + threadIdx.y;
+    for (int j = 0; j < 32; j += 8)
+        out[(y + j) * n + x] = tile[threadIdx.x][threadIdx.y + j];
+}
+
+__global__ void stencil(const float *in, float *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = weights[0] * in[i] + weights[1] * in[i + 1] + weights[2] * in[i + 2];
+}
+
+__global__ void rows(const float *in, float *out, int n)
+{
+    int x = blockIdx.x * 32 + threadIdx.x;
+    float sum = 0.0f;
+#pragma unroll
+    for (int row = 0; row < 4; row++)
+#pragma unroll
+        for (int tap = 0; tap < 3; tap++)
+            sum += __ldg(&in[(blockIdx.y * 4 + row + tap) * n + x]) * (row * 3 + tap);
+    out[blockIdx.y * n + x] = sum;
+}
+
+__global__ void gain(const float *by, float *x, int n)
+{
+#pragma unroll 1
+    for (int j = 0; j < n; j++)
+        x[j * 32 + threadIdx.x] *= __ldg(by + threadIdx.x);
+}
+
+__global__ void scale(double *x, double by, unsigned char add) { x[threadIdx.x] = x[threadIdx.x] * by + add; }
+
+__global__ void race(float *x)
+{
+    __shared__ float s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    x[threadIdx.x] = s[63 - threadIdx.x];
+}
+
+__global__ void dynamic(float *x)
+{
+    extern __shared__ float s[];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = s[blockDim.x - 1 - threadIdx.x];
+}
+"""
+
+
+def transpose(pad: int, n: int = 128, lines: bool = False) -> Analysis:
+    image = np.arange(n * n, dtype=np.float32).reshape(n, n)
+    return analyze(
+        SOURCE,
+        kernel=f"transpose<{pad}>",
+        grid=(n // 32, n // 32),
+        block=(32, 8),
+        args=[image, np.zeros_like(image), n],
+        gpu="rtx-3090",
+        lines=lines,
+    )
+
+
+def test_counts_are_those_of_the_addresses() -> None:
+    counts = transpose(0).prediction.counts
+    warps = 16 * 8  # 4 x 4 blocks of 8 warps
+    assert counts.global_load_requests == warps * 4
+    assert counts.global_load_sectors == warps * 4 * 4  # 32 lanes * 4 bytes = 4 sectors
+    assert counts.shared_load_wavefronts == warps * 4 * 32  # a column: every lane in the same bank
+    assert counts.shared_store_wavefronts == warps * 4
+    assert transpose(1).prediction.counts.shared_load_wavefronts == warps * 4  # the padding spreads the column
+
+
+@pytest.mark.parametrize("gpu", ["rtx-2080-ti", "h200"])
+def test_loads_of_one_address_that_the_assembler_joins_are_one_request(gpu: str) -> None:
+    image, out = np.ones((4 * 8 + 2, 128), np.float32), np.zeros((8, 128), np.float32)
+    found = analyze(SOURCE, kernel="rows", grid=(4, 8), block=32, args=[image, out, 128], gpu=gpu, lines=True)
+    assert found.prediction.counts.global_load_requests == 4 * 8 * (4 + 3 - 1)  # of 4 * 3 in the source
+    assert found.prediction.counts.global_load_sectors == 4 * 8 * 6 * 4
+    assert found.prediction.counts.l2_read_sectors <= 4 * 8 * 6 * 4
+    assert found.prediction.exact
+    assert found.prediction.notes[0].startswith(f"{4 * 8 * 12} global loads of 4 bytes in PTX")
+    assert (
+        sum(row.requests for row in found.instructions if row.action == "load" and row.space == "global") == 4 * 8 * 6
+    )
+    assert (found.outputs["out"] == sum(range(12))).all()
+
+
+@pytest.mark.parametrize("gpu", ["rtx-2080-ti", "h200"])
+def test_load_that_the_assembler_takes_out_of_a_loop_is_one_request(gpu: str) -> None:
+    by, x = np.full(32, 2.0, np.float32), np.ones((10, 32), np.float32)
+    found = analyze(SOURCE, kernel="gain", grid=1, block=32, args=[by, x, 10], gpu=gpu)
+    assert found.prediction.counts.global_load_requests == 1 + 10  # the gain once, x in every iteration
+    assert "20 global loads of 4 bytes in PTX" in found.prediction.notes[0]
+    assert (found.outputs["x"] == 2).all()
+
+
+def test_padding_is_predicted_to_be_faster() -> None:
+    slow, fast = transpose(0, 512), transpose(1, 512)
+    assert slow.prediction.time.predicted_s > fast.prediction.time.predicted_s
+    assert slow.prediction.time.limiter == "shared_pipe"
+
+
+def test_outputs_are_the_buffers_after_execution() -> None:
+    found = transpose(1)
+    assert list(found.outputs) == ["out"]  # `in` is const
+    assert (found.outputs["out"] == np.arange(128 * 128, dtype=np.float32).reshape(128, 128).T).all()
+
+
+def test_arrays_of_the_caller_stay_as_they_are() -> None:
+    x = np.ones(64)
+    found = analyze(SOURCE, kernel="scale", grid=1, block=64, args=[x, 2.5, 3], gpu="h200")
+    assert (found.outputs["x"] == 5.5).all()
+    assert (x == 1).all()
+
+
+def test_constants_are_given_by_name() -> None:
+    found = analyze(
+        SOURCE,
+        kernel="stencil",
+        grid=4,
+        block=64,
+        args=[np.arange(258, dtype=np.float32), np.zeros(256, np.float32), 250],
+        constants={"weights": np.array([1, 10, 100], np.float32)},
+        gpu="h200",
+    )
+    i = np.arange(256)
+    assert (found.outputs["out"] == np.where(i < 250, i + 10 * (i + 1) + 100 * (i + 2), 0)).all()
+
+
+def test_dynamic_shared_memory_is_part_of_the_launch() -> None:
+    found = analyze(SOURCE, kernel="dynamic", grid=1, block=64, args=["f32[64]=arange"], gpu="h200", shared_bytes=256)
+    assert found.prediction.resources.dynamic_shared_bytes == 256
+    assert found.outputs["x"].tolist() == list(range(63, -1, -1))
+    with pytest.raises(SimulationError, match="out-of-bounds"):
+        analyze(SOURCE, kernel="dynamic", grid=1, block=64, args=["f32[64]"], gpu="h200", shared_bytes=128)
+
+
+def test_every_block_or_a_sample_gives_the_same_counts() -> None:
+    def counts(effort: Effort) -> object:
+        arguments: list[Argument] = ["f32[100002]", "f32[100000]", "i32=99990"]
+        found = analyze(SOURCE, kernel="stencil", grid=782, block=128, args=arguments, gpu="h200", effort=effort)
+        assert found.prediction.exact
+        return found.prediction.counts.global_load_sectors, found.prediction.counts.global_store_requests
+
+    assert counts(Effort()) == counts(Effort(all_blocks=True))
+
+
+def test_the_listing_names_source_lines_and_puts_the_worst_first() -> None:
+    rows = transpose(0, lines=True).instructions
+    worst = next(i for i, text in enumerate(SOURCE.split("\n"), 1) if "= tile[threadIdx.x]" in text)
+    assert rows[0].line == worst
+    assert rows[0].space == "shared"
+    assert rows[0].efficiency == 1 / 32
+    assert sum(row.requests for row in rows if row.action == "load" and row.space == "global") == 16 * 8 * 4
+
+
+def test_a_race_is_reported_with_thread_and_line() -> None:
+    found = analyze(SOURCE, kernel="race", grid=1, block=64, args=["f32[64]"], gpu="h200")
+    (fault,) = found.faults
+    assert fault.source_line == next(i for i, text in enumerate(SOURCE.split("\n"), 1) if "s[63 -" in text)
+    assert "source.cu" in fault.text
+    assert "thread (0, 0, 0)" in fault.text
+    assert found.to_json()["faults"] == [fault.text]
+
+
+def test_an_access_out_of_bounds_ends_with_thread_block_and_line() -> None:
+    with pytest.raises(FaultError) as caught:
+        analyze(SOURCE, kernel="stencil", grid=4, block=64, args=["f32[257]", "f32[256]", 256], gpu="h200")
+    assert "thread (63, 0, 0) of block (3, 0, 0)" in str(caught.value)
+    assert "past the end of 'in'" in str(caught.value)
+
+
+def test_budgets_end_a_simulation() -> None:
+    with pytest.raises(SimulationError):
+        analyze(
+            SOURCE,
+            kernel="stencil",
+            grid=64,
+            block=64,
+            args=["f32[5000]", "f32[5000]", 4096],
+            gpu="h200",
+            effort=Effort(budget=Budget(warp_instructions=10)),
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["f32[4]"], r"1 arguments given, the kernel has 3 parameters: const float \*in, float \*out, int n"),
+        (["i32=4", "f32[256]", "i32=1"], r"argument 1 \(const float \*in\) is a pointer"),
+        (["f32[258]", "f32[256]", "f32[1]"], r"argument 3 \(int n\) is no pointer"),
+        (["f32[258]", "f32[256]", "f32=1"], r"argument 3 \(int n\) takes an integer"),
+        (["f32[258]", "f32[256]", "i64=1"], r"argument 3 \(int n\) has 4 bytes"),
+        (["f32[258]", "f32[256]", 1.5], "argument 1.5 does not fit"),
+        (["f32[258]", "f32[256]", 2**40], "does not fit a parameter of 4 bytes"),
+        (["f32[258]", "f32[256]", [1]], "of type list"),
+    ],
+)
+def test_arguments_that_do_not_fit_name_the_parameter(arguments: list[Argument], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        analyze(SOURCE, kernel="stencil", grid=4, block=64, args=arguments, gpu="h200")
+
+
+def test_a_launch_that_does_not_fit_names_the_limit() -> None:
+    with pytest.raises(InfeasibleError, match="232448 bytes of shared memory per block of h200"):
+        analyze(SOURCE, kernel="dynamic", grid=1, block=64, args=["f32[64]"], gpu="h200", shared_bytes=300_000)
+    for grid, block in ((0, 32), (1, 1025), ((1, 70_000), 32), (1, (8, 8, 65))):
+        with pytest.raises(InputError, match="must lie in"):
+            analyze(SOURCE, kernel="race", grid=grid, block=block, args=["f32[64]"], gpu="h200")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"source": 7}, "source=7"),
+        ({"kernel": 3}, "kernel=3"),
+        ({"grid": "x"}, "grid='x' must be one to three integers"),
+        ({"block": 1.5}, r"block=1\.5 must be one to three integers"),
+        ({"grid": (1, 1, 1, 1)}, "must be one to three integers"),
+        ({"args": 4}, "args=4"),
+        ({"gpu": None}, "gpu=None"),
+        ({"shared_bytes": 1.5}, r"shared bytes 1\.5 must be an integer"),
+        ({"shared_bytes": -1}, "shared bytes -1 must be an integer from 0"),
+        ({"shared_bytes": 10**29}, "must be an integer from 0 to 2,147,483,647"),
+    ],
+)
+def test_values_of_another_type_are_named(wrong: dict[str, Any], message: str) -> None:
+    right: dict[str, Any] = {
+        "source": SOURCE,
+        "kernel": "race",
+        "grid": 1,
+        "block": 32,
+        "args": ["f32[64]"],
+        "gpu": "h200",
+    }
+    with pytest.raises(InputError, match=message):
+        analyze(**right | wrong)
+
+
+def test_a_kernel_of_the_package_gives_its_familys_counts(tmp_path: Path) -> None:
+    from importlib import resources
+
+    path = tmp_path / "own.cu"
+    path.write_text(resources.files("perfmodel.kernels").joinpath("tiled_conv2d.cu").read_text(encoding="utf-8"))
+    configuration = perfmodel.TiledConv2dConfiguration(block_size_x=32, block_size_y=4, tile_size_x=2, tile_size_y=2)
+    problem = perfmodel.TiledConv2d(image_height=128, image_width=128, filter_height=3, filter_width=3)
+    defines = {"IMAGE_WIDTH": 128, "IMAGE_HEIGHT": 128, "FILTER_WIDTH": 3, "FILTER_HEIGHT": 3, "READ_ONLY": 0}
+    defines |= {"BLOCK_SIZE_X": 32, "BLOCK_SIZE_Y": 4, "TILE_SIZE_X": 2, "TILE_SIZE_Y": 2, "USE_SHMEM": 1}
+    found = analyze(
+        path,
+        kernel="tiled_conv2d",
+        grid=(2, 16),
+        block=(32, 4),
+        args=["f32[128 * 128]", "f32[130 * 130]"],
+        gpu="rtx-3090",
+        defines=defines | {"ROW_LENGTH": 66},
+    ).prediction
+    expected = perfmodel.predict(problem, configuration, gpu="rtx-3090", fidelity="compiled")
+    for name in ("global_load_requests", "shared_load_wavefronts", "shared_store_requests", "fp32_fma", "barriers"):
+        assert getattr(found.counts, name) == getattr(expected.counts, name), name
+    assert found.resources.registers_per_thread == expected.resources.registers_per_thread

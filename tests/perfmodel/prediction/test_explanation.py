@@ -1,0 +1,112 @@
+"""Explanations: they say what predicting again would say."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from perfmodel.families.direct_conv2d import FAMILY as DIRECT
+from perfmodel.families.direct_conv2d import Conv2d
+from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
+from perfmodel.prediction.explanation import headroom, limiter_text, neighbours, what_if, why_first
+from perfmodel.prediction.predicting import predict_all
+from perfmodel.prediction.prediction import Fidelity, Prediction
+from perfmodel.prediction.ranking import rank_under
+from perfmodel.prediction.scenario import conditions
+from perfmodel.time_model.combine import LIMITER_NAMES
+
+UNDER = conditions("rtx-2080-ti")
+PROBLEM = TiledConv2d(image_height=512, image_width=512, filter_height=5, filter_width=5)
+MIDDLE = TiledConv2dConfiguration(block_size_x=64, block_size_y=4, tile_size_x=2, tile_size_y=2)
+
+
+def predicted(configuration: TiledConv2dConfiguration) -> Prediction:
+    return predict_all(PROBLEM, [configuration], UNDER, Fidelity.ANALYTIC)[0]
+
+
+def test_neighbours_are_one_step_away_in_one_field() -> None:
+    """Steps of the space around 64 × 4 and 2 × 2; without a patch padding would have to go as well, so that is no step."""
+    found = [(name, value) for name, value, _ in neighbours(FAMILY, PROBLEM, MIDDLE, UNDER.gpu)]
+    assert found == [
+        ("block_size_x", 48),
+        ("block_size_x", 80),
+        ("block_size_y", 2),
+        ("block_size_y", 8),
+        ("tile_size_x", 1),
+        ("tile_size_x", 3),
+        ("tile_size_y", 1),
+        ("tile_size_y", 3),
+        ("use_padding", 1),
+        ("read_only", 1),
+    ]
+
+
+def test_every_choice_of_an_enum_is_a_neighbour() -> None:
+    problem = Conv2d(height=64, width=64, filter_height=5, filter_width=5)
+    best = rank_under(problem, UNDER, Fidelity.ANALYTIC, top=1).best.configuration
+    for name, value, configuration in neighbours(DIRECT, problem, best, UNDER.gpu):
+        changed = [f.name for f in fields(best) if getattr(best, f.name) != getattr(configuration, f.name)]
+        assert changed == [name]
+        assert getattr(configuration, name) == value
+
+
+def test_what_if_is_the_ratio_of_two_predictions() -> None:
+    base = predicted(MIDDLE)
+    changes = what_if(base, UNDER)
+    assert len(changes) == 10
+    for change in changes:
+        assert change.ratio is not None
+        other = predicted(change.configuration)
+        assert change.ratio == pytest.approx(other.time.predicted_s / base.time.predicted_s, rel=1e-12)
+
+
+def test_what_if_says_why_a_step_cannot_be_taken() -> None:
+    """64 × 16 threads are as many as a block may have; 80 × 16 are 1,280 and 64 × 32 are 2,048."""
+    changes = what_if(predicted(replace(MIDDLE, block_size_y=16)), UNDER)
+    refused = {(change.field, change.value): change.rejection for change in changes if change.ratio is None}
+    assert list(refused) == [("block_size_x", 80), ("block_size_y", 32)]
+    assert "1280 threads" in str(refused["block_size_x", 80])
+    assert "2048 threads" in str(refused["block_size_y", 32])
+
+
+def test_headroom_is_work_over_time_over_roof() -> None:
+    found = predicted(MIDDLE)
+    gpu, seconds = UNDER.gpu, found.time.predicted_s
+    roofs = headroom(found, gpu)
+    fma = 512 * 512 * 25  # one multiply-add of a lane for each output and tap
+    assert roofs.fp32 == pytest.approx(fma / seconds / (68 * 64 * gpu.boost_clock_hz))
+    moved = 4 * (516 * 516 + 512 * 512)  # the padded image read, the output written
+    assert roofs.dram == pytest.approx(moved / seconds / gpu.dram_bytes_per_s)
+    assert 0 < roofs.l2 <= 1
+
+
+def test_no_prediction_of_a_ranking_is_above_a_roof() -> None:
+    for prediction in rank_under(PROBLEM, UNDER, Fidelity.ANALYTIC, top=50).top:
+        roofs = headroom(prediction, UNDER.gpu)
+        assert max(roofs.fp32, roofs.l2, roofs.dram) <= 1
+
+
+def test_every_limiter_has_words() -> None:
+    words = [limiter_text(name) for name in LIMITER_NAMES]
+    assert len(set(words)) == len(LIMITER_NAMES)
+    assert all(words)
+
+
+def test_the_winner_is_explained_by_the_term_that_differs_most() -> None:
+    first, second = predicted(MIDDLE), predicted(replace(MIDDLE, tile_size_x=1))
+    first, second = sorted((first, second), key=lambda prediction: prediction.time.predicted_s)
+    text = why_first([first, second])
+    gap = second.time.predicted_s / first.time.predicted_s - 1
+    assert f"{gap:.1%} faster" in text
+    assert f"tile_size_x={first.configuration.tile_size_x} instead of {second.configuration.tile_size_x}" in text
+    gains = {
+        name: float(getattr(second.time.terms, name)) - float(getattr(first.time.terms, name)) for name in LIMITER_NAMES
+    }
+    assert limiter_text(max(gains, key=gains.__getitem__)) in text
+
+
+def test_a_single_configuration_has_nothing_to_be_compared_with() -> None:
+    assert why_first([predicted(MIDDLE)]) == "one configuration; nothing to compare it with"
+    same = predicted(MIDDLE)
+    assert "no single term explains it" in why_first([same, same])

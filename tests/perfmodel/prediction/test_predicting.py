@@ -1,0 +1,151 @@
+"""Predictions of single configurations: what they are made of, facts put in, what cannot run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from perfmodel.compiler.resources import Resources
+from perfmodel.errors import CompileError, InfeasibleError
+from perfmodel.families.base import Batch
+from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
+from perfmodel.prediction.explanation import what_if
+from perfmodel.prediction.predicting import ESTIMATED_NOTE, evaluate_under, facts_or_raise, predict_all, prediction_at
+from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.scenario import conditions
+from perfmodel.profiles.facts import Facts
+
+UNDER = conditions("rtx-2080-ti")
+PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=5, filter_width=5)
+SMALL = TiledConv2dConfiguration(block_size_x=32, block_size_y=4, tile_size_x=1, tile_size_y=1)
+
+
+def facts(**changed: object) -> Facts:
+    """Facts that agree with the closed forms of SMALL but for what is changed."""
+    counts = FAMILY.work(PROBLEM, Batch.of([SMALL]), UNDER.gpu).counts.at(0)
+    resources = Resources(
+        registers_per_thread=40,
+        static_shared_bytes=4 * 8 * 36,
+        stack_bytes_per_thread=0,
+        spill_load_bytes=0,
+        spill_store_bytes=0,
+        code_bytes=4096,
+    )
+    return replace(Facts(resources=resources, counts=counts, loop_code_bytes=0.0, exact=True), **changed)  # type: ignore[arg-type]
+
+
+def test_an_analytic_prediction_says_where_its_numbers_come_from() -> None:
+    (found,) = predict_all(PROBLEM, [SMALL], UNDER, Fidelity.ANALYTIC)
+    assert (found.kernel, found.gpu, found.fidelity, found.exact) == (
+        "tiled_conv2d",
+        "rtx-2080-ti",
+        Fidelity.ANALYTIC,
+        False,
+    )
+    assert found.configuration == SMALL
+    assert found.resources.static_shared_bytes == 4 * (4 + 4) * (32 + 4)  # 8 rows of 36 words
+    assert found.occupancy.blocks_per_sm == 8  # 1,024 threads of an SM by 128 of a block
+    assert found.occupancy.warps_per_sm == 8 * 4
+    assert found.occupancy.fraction == 1
+    assert found.counts.fp32_fma == 256 * 256 / 32 * 25
+    assert found.time.evidence == "calibrated GPU"
+    assert found.notes[0] == ESTIMATED_NOTE
+
+
+def test_several_configurations_keep_their_order() -> None:
+    chosen = [replace(SMALL, tile_size_x=tile) for tile in (4, 1, 2)]
+    together = predict_all(PROBLEM, chosen, UNDER, Fidelity.ANALYTIC)
+    assert [p.configuration for p in together] == chosen
+    for one in together:
+        (alone,) = predict_all(PROBLEM, [one.configuration], UNDER, Fidelity.ANALYTIC)
+        assert alone.time.predicted_s == pytest.approx(one.time.predicted_s, rel=1e-12)
+
+
+def test_facts_replace_estimates_and_caches_stay_closed_forms() -> None:
+    """Executed 1,000 requests and 120 registers; DRAM bytes are not executed, so the closed form's remain."""
+    known = facts()
+    executed = replace(known.counts, global_load_requests=1000.0, dram_read_bytes=0.0)
+    known = replace(known, counts=executed, resources=replace(known.resources, registers_per_thread=120))
+    batch = Batch.of([SMALL])
+    evaluation = evaluate_under(FAMILY, PROBLEM, batch, UNDER, [known])
+    found = prediction_at(FAMILY, PROBLEM, evaluation, 0, UNDER, Fidelity.COMPILED, known)
+    assert found.exact
+    assert found.counts.global_load_requests == 1000
+    assert found.counts.dram_read_bytes == 4 * (256 + 4) ** 2
+    assert found.resources.registers_per_thread == 120
+    assert found.occupancy.blocks_per_sm == 65_536 // (120 * 128)  # registers now limit: 4 blocks
+    assert "registers" in found.occupancy.limiter
+
+
+def test_simulated_caches_are_taken_as_they_are() -> None:
+    known = facts(hierarchy=True)
+    known = replace(known, counts=replace(known.counts, dram_read_bytes=12345.0))
+    evaluation = evaluate_under(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [known])
+    assert evaluation.work.counts.dram_read_bytes[0] == 12345
+
+
+def test_round_trips_of_the_machine_code_stand_for_the_closed_form() -> None:
+    closed = evaluate_under(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [facts()]).work.global_round_trips
+    assert closed[0] == np.broadcast_to(FAMILY.work(PROBLEM, Batch.of([SMALL]), UNDER.gpu).global_round_trips, 1)[0]
+    own = evaluate_under(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [facts(global_round_trips=9.0)])
+    assert own.work.global_round_trips[0] == 9
+
+
+def test_what_cannot_run_is_named_with_value_and_limit() -> None:
+    with pytest.raises(InfeasibleError, match="4096 threads") as refused:
+        predict_all(PROBLEM, [SMALL, replace(SMALL, block_size_x=128, block_size_y=32)], UNDER, Fidelity.ANALYTIC)
+    assert "block_size_x=128" in str(refused.value)
+    assert "1024" in str(refused.value)
+
+
+def test_what_no_block_can_hold_is_refused_before_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting a tile of a million columns takes a minute; shared memory refuses it at once, and registers are no matter."""
+    monkeypatch.setattr(type(FAMILY), "work", lambda *_: pytest.fail("counted"))
+    with pytest.raises(InfeasibleError, match=r"tile_size_x=1000000 .* \d+ bytes of shared memory") as refused:
+        predict_all(PROBLEM, [replace(SMALL, tile_size_x=1_000_000)], UNDER, Fidelity.ANALYTIC)
+    assert "registers" not in str(refused.value)
+
+
+def test_compiled_registers_may_make_a_configuration_infeasible() -> None:
+    """1,024 threads of 80 registers need 81,920; an SM has 65,536."""
+    wide = replace(SMALL, block_size_x=128, block_size_y=8)
+    known = replace(facts(), resources=replace(facts().resources, registers_per_thread=80))
+    evaluation = evaluate_under(FAMILY, PROBLEM, Batch.of([wide]), UNDER, [known])
+    assert np.isinf(evaluation.seconds[0])
+    message = evaluation.feasibility.rejection(0, UNDER.gpu)
+    assert message is not None
+    assert "80 registers" in message
+
+
+def test_the_first_failure_is_raised() -> None:
+    with pytest.raises(CompileError, match="first"):
+        facts_or_raise([facts(), CompileError("first"), CompileError("second")])
+
+
+@pytest.mark.compiler
+def test_compiled_and_simulated_agree_on_what_is_executed() -> None:
+    problem = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+    (compiled,) = predict_all(problem, [SMALL], UNDER, Fidelity.COMPILED)
+    (simulated,) = predict_all(problem, [SMALL], UNDER, Fidelity.SIMULATED)
+    assert compiled.resources == simulated.resources
+    for name in ("global_load_requests", "global_load_sectors", "shared_load_wavefronts", "warp_instructions"):
+        assert getattr(compiled.counts, name) == getattr(simulated.counts, name), name
+    # what DRAM delivers at least is the image once, 4 · 66 · 66 bytes, in whole sectors of 32
+    assert simulated.counts.dram_read_bytes >= 4 * 66 * 66
+    assert simulated.counts.dram_read_bytes % 32 == 0
+
+
+@pytest.mark.compiler
+def test_a_configuration_that_the_estimate_of_registers_refuses_is_predicted_where_the_compiler_finds_a_way() -> None:
+    """Measured on the RTX 2080 Ti: 384 threads of 14 outputs, for which more registers are estimated than a block may have."""
+    problem = TiledConv2d(image_height=4096, image_width=4096, filter_height=15, filter_width=15)
+    configuration = TiledConv2dConfiguration(
+        block_size_x=96, block_size_y=4, tile_size_x=2, tile_size_y=7, use_padding=0, read_only=0, use_shmem=1
+    )
+    with pytest.raises(InfeasibleError, match=r"^configuration block_size_x=96 block_size_y=4"):
+        predict_all(problem, [configuration], UNDER, Fidelity.ANALYTIC)
+    found = predict_all(problem, [configuration], UNDER)[0]
+    assert found.occupancy.blocks_per_sm >= 1
+    assert {change.ratio for change in what_if(found, UNDER)} == {None}

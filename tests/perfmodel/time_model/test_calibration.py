@@ -1,0 +1,142 @@
+"""Calibration files: strict keys, what backs a prediction, the interval."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import exp, log
+from pathlib import Path
+
+import pytest
+
+from perfmodel.calibration.fitting import PRIOR
+from perfmodel.errors import InputError
+from perfmodel.gpus.catalogue import gpu_ids, load_gpu
+from perfmodel.time_model.calibration import Evidence, load_calibration, parse_calibration
+from perfmodel.time_model.coefficients import COEFFICIENT_NAMES
+
+GPU = load_gpu("rtx-3090")
+
+
+def text(datasets: str = "", intervals: str = "", **changed: object) -> str:
+    """A calibration file with the prior's coefficients, some of them changed, or left out where None."""
+    values = asdict(PRIOR) | changed
+    lines = [f"[coefficients.{name}]\nvalue = {value}\n" for name, value in values.items() if value is not None]
+    return "".join(lines) + datasets + intervals
+
+
+def test_every_coefficient_is_read() -> None:
+    found = parse_calibration(text(contention=0.125), "own.toml", GPU)
+    assert found.coefficients.contention == 0.125
+    assert asdict(found.coefficients) == asdict(PRIOR) | {"contention": 0.125}
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (text(contention=None), "contention is missing"),
+        (text(contentoin=1.0), "'contentoin'"),
+        (text(contention=-0.1), "-0.1"),
+        (text(contention='"much"'), "'much'"),
+        (text(contention="true"), "True"),
+        (text(contention="nan"), "nan"),
+        (text(contention="inf"), "inf"),
+        (text() + "[coeficients]\n", "'coeficients'"),
+        (text() + "[coefficients.contention\n", "own.toml"),
+        ("coefficients = 3\n", "coefficients must be a table"),
+        ("coefficients = { contention = 3 }\n", "contention"),
+        (text(datasets="[datasets]\nmine = 3\n"), "datasets.mine"),
+        (text(datasets="[datasets.mine]\ngpu = 3\n"), "datasets.mine"),
+        (text() + "[architectures]\nsm_86 = 3\n", "architectures.sm_86"),
+        (text() + "[architectures.ampere.contention]\nvalue = 1\n", "architectures.ampere"),
+        (text() + "[architectures.sm_86.contentoin]\nvalue = 1\n", "'contentoin'"),
+        (text() + "[architectures.sm_86.contention]\nvalue = -1\n", "architectures.sm_86: coefficient contention"),
+        (text(datasets='[datasets.mine]\ngpu = "t4"\nlog_error_90 = -1\n'), "datasets.mine.log_error_90"),
+        (text(intervals='[intervals]\ncalibrated = "wide"\n'), "'wide'"),
+        (text(intervals="[intervals]\ncalibrated = -0.1\n"), "-0.1"),
+        (text(intervals="[intervals]\ncalibratd = 0.1\n"), "'calibratd'"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_name(content: str, named: str) -> None:
+    with pytest.raises(InputError, match=r"own\.toml") as refused:
+        parse_calibration(content, "own.toml", GPU)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "asked", "evidence"),
+    [
+        ("rtx-3090", "rtx-3090", Evidence.CALIBRATED),
+        ("rtx-3090", "rtx-a6000", Evidence.ARCHITECTURE),  # both 8.6
+        ("rtx-3090", "a100-pcie-40gb", Evidence.DATA_SHEET),  # 8.6 and 8.0
+        ("from-a-file-of-its-own", "h200", Evidence.DATA_SHEET),
+    ],
+)
+def test_evidence_says_how_near_the_fitted_gpu_is(fitted: str, asked: str, evidence: Evidence) -> None:
+    datasets = f'[datasets.runs]\ngpu = "{fitted}"\n'
+    found = parse_calibration(text(datasets), "own.toml", load_gpu(asked))
+    assert found.evidence is evidence
+    assert found.fitted_on == ("runs",)
+
+
+def test_the_interval_is_a_factor_both_ways() -> None:
+    """|log(measured / predicted)| ≤ log 1.25 for 90 %: from 80 % to 125 % of what was predicted."""
+    datasets = '[datasets.runs]\ngpu = "rtx-3090"\n'
+    intervals = f"[intervals]\ncalibrated = {log(1.25)}\narchitecture = {log(2.0)}\n"
+    content = text(datasets, intervals)
+    found = parse_calibration(content, "own.toml", GPU).interval_s(1.0)
+    assert found == pytest.approx((0.8, 1.25))
+    assert exp(parse_calibration(content, "own.toml", load_gpu("rtx-a6000")).log_error_90 or 0) == pytest.approx(2)
+    assert parse_calibration(content, "own.toml", load_gpu("h200")).interval_s(1.0) is None
+
+
+def test_a_gpu_takes_the_coefficients_of_its_architecture() -> None:
+    content = text(contention=0.5) + "[architectures.sm_86.contention]\nvalue = 0.25\n"
+    found = {name: parse_calibration(content, "own.toml", load_gpu(name)) for name in ("rtx-3090", "rtx-a6000", "h200")}
+    assert {name: one.coefficients.contention for name, one in found.items()} == {
+        "rtx-3090": 0.25,
+        "rtx-a6000": 0.25,  # 8.6 as well
+        "h200": 0.5,
+    }
+    assert found["rtx-3090"].coefficients.demand_norm == PRIOR.demand_norm
+
+
+def test_a_measured_gpu_takes_the_widest_interval_of_its_own_data() -> None:
+    entries = [("first", "rtx-3090", 0.05), ("second", "rtx-3090", 0.07), ("third", "a100-pcie-40gb", 0.15)]
+    datasets = "".join(f'[datasets.{name}]\ngpu = "{gpu}"\nlog_error_90 = {width}\n' for name, gpu, width in entries)
+    content = text(datasets, "[intervals]\ncalibrated = 0.1\narchitecture = 0.2\n")
+    assert parse_calibration(content, "own.toml", GPU).log_error_90 == 0.07
+    assert parse_calibration(content, "own.toml", load_gpu("a100-pcie-40gb")).log_error_90 == 0.15
+    assert parse_calibration(content, "own.toml", load_gpu("rtx-a6000")).log_error_90 == 0.2
+
+
+def test_an_own_file_stands_for_the_shipped_one(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text(memory_efficiency=0.5), encoding="utf-8")
+    assert load_calibration(GPU, str(path)).coefficients.memory_efficiency == 0.5
+    with pytest.raises(InputError, match=r"absent\.toml"):
+        load_calibration(GPU, str(tmp_path / "absent.toml"))
+
+
+def test_the_shipped_calibration_serves_every_gpu() -> None:
+    for gpu_id in gpu_ids():
+        found = load_calibration(load_gpu(gpu_id))
+        assert all(getattr(found.coefficients, name) >= 0 for name in COEFFICIENT_NAMES)
+
+
+def test_a_kernel_that_was_not_measured_on_a_gpu_is_told_less_surely() -> None:
+    datasets = "".join(
+        f'[datasets.{name}]\ngpu = "{GPU.id}"\nkernel = "{kernel}"\nlog_error_90 = {width}\n'
+        for name, kernel, width in (("a", "ssim", 0.1), ("b", "conv1d", 0.2))
+    )
+    found = parse_calibration(text(datasets=datasets) + "[intervals]\nother_kernel = 0.5\n", "own.toml", GPU)
+    assert [found.for_kernel(name).log_error_90 for name in ("ssim", "conv1d", "direct_conv2d", None)] == [
+        0.1,
+        0.2,
+        0.5,
+        0.5,
+    ]
+    silent = parse_calibration(text(datasets=datasets), "own.toml", GPU)
+    assert silent.for_kernel(None).log_error_90 == 0.2  # none smaller than any of this GPU
+    stranger = parse_calibration(text(datasets=datasets), "own.toml", load_gpu("h200"))
+    assert stranger.for_kernel("ssim") == stranger
