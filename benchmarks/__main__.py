@@ -18,8 +18,8 @@ from perfmodel.cli.output import print_table
 from perfmodel.core.freed_memory import keep_freed_memory
 from perfmodel.families.base import Product, Space
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.prediction.predicting import evaluate_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.scenario import scenario_of
 
 from .analysis import analysis_rows
 from .fitting import fit_row
@@ -41,7 +41,7 @@ def machine() -> str:
 
 def analytic_row(count: int) -> Row:
     """Candidates for each second of CPU time: all terms, one core, over a large synthetic space in chunks."""
-    problem, under = TiledConv2d(), conditions("rtx-3090")
+    problem, scenario = TiledConv2d(), scenario_of("rtx-3090")
     values: dict[str, tuple[int, ...]] = {
         "block_size_x": (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256),
         "block_size_y": tuple(range(1, 33)),
@@ -56,7 +56,7 @@ def analytic_row(count: int) -> Row:
     start, done = time.process_time(), 0
     while done < count:
         for chunk in space.chunks():
-            evaluate_under(FAMILY, problem, chunk, under)
+            evaluate_scenario(FAMILY, problem, chunk, scenario)
             done += len(chunk)
             if done >= count:
                 break

@@ -11,7 +11,7 @@ import perfmodel as pm
 from perfmodel.cli.output import print_table, time_text
 from perfmodel.networks.library import load_network
 from perfmodel.prediction.prediction import plain
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 
 FILES = (
     ("rtx-2080-ti", "rtx-2080-ti.counters.csv"),
@@ -96,7 +96,7 @@ def draw(folder: Path) -> None:
     try:
         from perfmodel.figures.design_space import draw_design_space
 
-        written = draw_design_space(folder, pm.TiledConv2d(), conditions("a100-pcie-40gb"))
+        written = draw_design_space(folder, pm.TiledConv2d(), scenario_of("a100-pcie-40gb"))
     except ImportError as error:
         print(f"no figure: {error}; install the extra `figures`")
         return

@@ -14,19 +14,19 @@ from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.report import layer_report
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
 from perfmodel.networks.library import load_network
-from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_scenario
 from perfmodel.prediction.prediction import plain
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 
 gpu_id, network, fidelity = [*sys.argv[1:], *("rtx-2080-ti", "mobilenet_v1", "analytic")[len(sys.argv) - 1 :]]
-under, tuples = conditions(gpu_id), source_tuples()
+scenario, tuples = scenario_of(gpu_id), source_tuples()
 problems = dict.fromkeys(
     layer.problem for layer in load_network(network).layers if isinstance(layer.problem, PointwiseConv2d)
 )
 layers, chosen, choices = [], [], []
 for problem in problems:
-    seconds = evaluate_under(FAMILY, problem, tuples, under).seconds
-    report = layer_report(problem, tuples, under.gpu, predicted_s=np.where(np.isinf(seconds), np.nan, seconds))
+    seconds = evaluate_scenario(FAMILY, problem, tuples, scenario).seconds
+    report = layer_report(problem, tuples, scenario.gpu, predicted_s=np.where(np.isinf(seconds), np.nan, seconds))
     name = f"{problem.in_channels} to {problem.out_channels} at {problem.height}x{problem.width}"
     layers.append(
         {
@@ -59,11 +59,11 @@ for problem in problems:
         )
 shown = pd.DataFrame(choices)
 if fidelity == "compiled":
-    requests = [FAMILY.compile_request(problem, configuration, under.gpu) for problem, configuration in chosen]
-    kernels = compile_many([(request, under.gpu.architecture) for request in requests])
+    requests = [FAMILY.compile_request(problem, configuration, scenario.gpu) for problem, configuration in chosen]
+    kernels = compile_many([(request, scenario.gpu.architecture) for request in requests])
     shown["compiled"] = [
         getattr(getattr(kernel, "resources", None), "registers_per_thread", None) for kernel in kernels
     ]
-print(f"{network} on {under.gpu.id}: tuples of {len(tuples)} that can run")
+print(f"{network} on {scenario.gpu.id}: tuples of {len(tuples)} that can run")
 print(pd.DataFrame(layers).to_string(index=False))
 print(shown.to_string(index=False, float_format="%.2f"))

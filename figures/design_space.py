@@ -9,8 +9,8 @@ import numpy as np
 
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family
-from perfmodel.prediction.predicting import evaluate_under
-from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.scenario import Scenario, scenario_of
 
 from .registry import Request
 from .shape_maps import Floats, best_by_shape, label_shapes
@@ -21,12 +21,12 @@ GPU = "h200"
 
 def draw(request: Request) -> tuple[Path, Path]:
     """The default problem on the H200."""
-    return draw_design_space(request.folder, family("tiled_conv2d").default_problem(), conditions(GPU))
+    return draw_design_space(request.folder, family("tiled_conv2d").default_problem(), scenario_of(GPU))
 
 
-def draw_design_space(folder: Path, problem: Any, under: Conditions, name: str = "design_space") -> tuple[Path, Path]:
+def draw_design_space(folder: Path, problem: Any, scenario: Scenario, name: str = "design_space") -> tuple[Path, Path]:
     """Predicted time over block and tile shapes at analytic fidelity; gives the SVG and the PNG."""
-    batch, seconds = _evaluated(problem, under)
+    batch, seconds = _evaluated(problem, scenario)
     runs = np.isfinite(seconds)
     found = best_by_shape(batch.take(runs), seconds[runs])
     with figure(PAGE_INCHES, 5.4) as (drawn, axes):
@@ -36,7 +36,7 @@ def draw_design_space(folder: Path, problem: Any, under: Conditions, name: str =
         axes.plot(best[1], best[0], marker="o", mfc="none", mec="#D55E00", ms=9, mew=1.6)
         axes.set_title(
             f"tiled_conv2d {problem.filter_height}×{problem.filter_width} on {problem.image_width}×{problem.image_height}, "
-            f"{short_name(under.gpu)}, closed forms: fastest of each shape\n"
+            f"{short_name(scenario.gpu)}, closed forms: fastest of each shape\n"
             f"circle: the fastest of all, {np.nanmin(found.seconds) * 1e3:.2f} ms; grey: cannot run"
         )
         bar = drawn.colorbar(image, ax=axes, label="predicted time in ms", shrink=0.8, pad=0.01)
@@ -44,8 +44,8 @@ def draw_design_space(folder: Path, problem: Any, under: Conditions, name: str =
         return save(drawn, folder, name)
 
 
-def _evaluated(problem: Any, under: Conditions) -> tuple[Batch[Any], Floats]:
+def _evaluated(problem: Any, scenario: Scenario) -> tuple[Batch[Any], Floats]:
     """All candidates of the space and their times, infinite where they cannot run."""
     chosen = family("tiled_conv2d")
-    batch = chosen.space(problem, under.gpu).batch()
-    return batch, evaluate_under(chosen, problem, batch, under).seconds
+    batch = chosen.space(problem, scenario.gpu).batch()
+    return batch, evaluate_scenario(chosen, problem, batch, scenario).seconds

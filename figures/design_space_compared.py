@@ -50,7 +50,7 @@ def draw_comparison(
         rows, columns = np.nonzero(np.isnan(spilled.seconds) & np.isfinite(measured.seconds))
         axes[2].plot(columns, rows, ".", color="black", ms=2, mew=0)
         drawn.suptitle(
-            f"tiled_conv2d 15×15 on {short_name(found.under.gpu)}, fastest of each shape; {found.covered}, {fidelity} counts, "
+            f"tiled_conv2d 15×15 on {short_name(found.scenario.gpu)}, fastest of each shape; {found.covered}, {fidelity} counts, "
             f"predictions times {found.accuracy.scale:.2f}\n"
             "grey: no run; dot: the compiler of the measured runs spilled registers",
             fontsize=8,

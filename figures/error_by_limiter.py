@@ -77,7 +77,7 @@ def _panel(axis: Any, found: Comparison, groups: dict[str, Floats], rows: int, c
     for place, values in zip(places, groups.values(), strict=True):
         _tell_ends(axis, place, values)
     axis.set_ylim(rows + 0.6, 0.4)
-    axis.set_title(short_name(found.under.gpu))
+    axis.set_title(short_name(found.scenario.gpu))
 
 
 def _tell_ends(axis: Any, place: int, values: Floats) -> None:

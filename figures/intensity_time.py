@@ -12,8 +12,8 @@ from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.report import LayerReport, layer_report
 from perfmodel.families.pointwise_conv2d.selection import Rule
 from perfmodel.families.registry import family_of
-from perfmodel.prediction.predicting import evaluate_under
-from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.scenario import Scenario, scenario_of
 
 from .registry import Request
 from .style import CYCLE, MARKERS, PAGE_INCHES, figure, number_ticks, round_numbers, save, short_name
@@ -31,29 +31,29 @@ CHOICES = {
 }
 
 
-def report_of(problem: PointwiseConv2d, under: Conditions) -> LayerReport:
+def report_of(problem: PointwiseConv2d, scenario: Scenario) -> LayerReport:
     """Every tuple of the layer's space with its intensity and predicted time; those that cannot run are infinite."""
     family = family_of(problem)
-    batch = family.space(problem, under.gpu).batch()
-    seconds = evaluate_under(family, problem, batch, under).seconds
-    return layer_report(problem, batch, under.gpu, predicted_s=seconds)
+    batch = family.space(problem, scenario.gpu).batch()
+    seconds = evaluate_scenario(family, problem, batch, scenario).seconds
+    return layer_report(problem, batch, scenario.gpu, predicted_s=seconds)
 
 
 def draw(request: Request) -> tuple[Path, Path]:
     """Two layers on the GPU of the method's authors."""
-    return draw_intensity_time(request.folder, LAYERS, conditions(GPU))
+    return draw_intensity_time(request.folder, LAYERS, scenario_of(GPU))
 
 
 def draw_intensity_time(
-    folder: Path, layers: Sequence[PointwiseConv2d], under: Conditions, name: str = "intensity_time"
+    folder: Path, layers: Sequence[PointwiseConv2d], scenario: Scenario, name: str = "intensity_time"
 ) -> tuple[Path, Path]:
     """One panel for each layer; large open marks show what each of three rules chooses."""
     with figure(PAGE_INCHES, 3.3, ncols=len(layers), squeeze=False) as (drawn, axes):
         for axis, problem in zip(axes[0], layers, strict=True):
-            _panel(axis, report_of(problem, under))
+            _panel(axis, report_of(problem, scenario))
             axis.set_title(
                 f"{problem.in_channels} → {problem.out_channels} channels, {problem.height}×{problem.width}, "
-                f"{short_name(under.gpu)}"
+                f"{short_name(scenario.gpu)}"
             )
         axes[0][0].set_ylabel("predicted time in µs")
         handles, labels = axes[0][0].get_legend_handles_labels()

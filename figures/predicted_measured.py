@@ -45,7 +45,7 @@ def draw_predicted_measured(
 def _panel(axis: Any, found: Comparison, colour: str) -> None:
     draw_panel(axis, found, found.scaled_s, colour, unit_s=1e-3)
     lines = [
-        short_name(found.under.gpu),
+        short_name(found.scenario.gpu),
         f"{found.covered}, times {found.accuracy.scale:.2f}",
         in_words_of(found, found.scaled_s),
         "" if (rest := found.unspilled) is None else f"no spills: {in_words_of(rest, rest.scaled_s)}",

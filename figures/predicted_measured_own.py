@@ -6,10 +6,10 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfmodel.accuracy.validating import prophecy
+from perfmodel.accuracy.validating import predict_rows
 from perfmodel.families.registry import family, family_names
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 
 from .predicted_measured import draw_panel, in_words_of
@@ -30,12 +30,12 @@ def draw(request: Request) -> tuple[Path, Path]:
 @functools.cache
 def own_comparisons(path: Path, fidelity: Fidelity) -> list[Comparison]:
     """The timed launches of each family in a file of own records, in the order of the families' names."""
-    under, found = conditions(GPU), []
+    scenario, found = scenario_of(GPU), []
     for name in family_names():
         chosen = family(name)
-        rows = read_measurements(path, chosen, under.l2)
-        told = prophecy(chosen, rows, under, fidelity, stored_only=True)
-        found.append(comparison(rows, told, under, int(rows.ran.sum())))
+        rows = read_measurements(path, chosen, scenario.l2)
+        told = predict_rows(chosen, rows, scenario, fidelity, stored_only=True)
+        found.append(comparison(rows, told, scenario, int(rows.ran.sum())))
     return found
 
 
@@ -52,7 +52,7 @@ def draw_predicted_measured_own(
             name_and_runs = f"{found.measurements.family_name}: {found.covered}"
             axis.set_title(f"{name_and_runs}\n{in_words_of(found, found.predicted_s)}", fontsize=6.5)
         drawn.supxlabel(
-            f"measured time in µs ({short_name(comparisons[0].under.gpu)}, cold L2, {fidelity} counts)", fontsize=8
+            f"measured time in µs ({short_name(comparisons[0].scenario.gpu)}, cold L2, {fidelity} counts)", fontsize=8
         )
         drawn.supylabel("predicted time in µs", fontsize=8)
         return save(drawn, folder, name)

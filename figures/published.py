@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.accuracy.metrics import Accuracy, accuracy
-from perfmodel.accuracy.validating import Prophecy, prophecy
+from perfmodel.accuracy.validating import PredictedRows, predict_rows
 from perfmodel.calibration.measured_runs import MeasuredRuns, measured_runs
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family, family_of
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.prediction.scenario import Scenario, scenario_of
 from perfmodel.records.measurements import Measurements, read_measurements
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ class Comparison:
     """
 
     gpu: str
-    under: Conditions
+    scenario: Scenario
     measurements: Measurements
     predicted_s: Floats
     limiters: NDArray[np.int64]
@@ -65,7 +65,7 @@ class Comparison:
     def log_error_90(self) -> float | None:
         """Half the width of this kernel's 90 % interval, on a logarithmic scale; None where nothing backs one."""
         kernel = family_of(self.measurements.problems[0]).name
-        return self.under.calibration.for_kernel(kernel).log_error_90
+        return self.scenario.calibration.for_kernel(kernel).log_error_90
 
     @property
     def accuracy(self) -> Accuracy:
@@ -100,7 +100,7 @@ class Comparison:
         return self.predicted_s * float(np.median(self.measured_s / self.predicted_s))
 
 
-def comparison(measurements: Measurements, told: Prophecy, under: Conditions, rows_of_file: int) -> Comparison:
+def comparison(measurements: Measurements, told: PredictedRows, scenario: Scenario, rows_of_file: int) -> Comparison:
     """The rows that ran and were predicted, in the file's order.
 
     Raises:
@@ -110,8 +110,8 @@ def comparison(measurements: Measurements, told: Prophecy, under: Conditions, ro
     if len(usable) < 2:
         raise InputError(f"{measurements.path}: {len(usable)} rows can be compared; at least 2 are needed")
     return Comparison(
-        gpu=under.gpu.id,
-        under=under,
+        gpu=scenario.gpu.id,
+        scenario=scenario,
         measurements=measurements.take(usable),
         predicted_s=told.seconds[usable],
         limiters=told.limiters[usable],
@@ -130,10 +130,10 @@ def compared(folder: Path, gpu: str, fidelity: Fidelity) -> Comparison:
 
     ``compiled`` fidelity takes what the shipped counts store holds and compiles nothing: a figure is drawn in seconds.
     """
-    measurements, under = _published(folder, gpu), conditions(gpu)
+    measurements, scenario = _published(folder, gpu), scenario_of(gpu)
     known = measurements.where(UNROLLED) if fidelity is Fidelity.ANALYTIC else measurements
-    told = prophecy(family(FAMILY), known, under, fidelity, stored_only=True)
-    return comparison(known, told, under, len(measurements))
+    told = predict_rows(family(FAMILY), known, scenario, fidelity, stored_only=True)
+    return comparison(known, told, scenario, len(measurements))
 
 
 def all_compared(folder: Path, fidelity: Fidelity) -> list[Comparison]:
@@ -145,4 +145,4 @@ def all_compared(folder: Path, fidelity: Fidelity) -> list[Comparison]:
 def unspilled_runs(folder: Path, gpu: str, fidelity: Fidelity) -> MeasuredRuns:
     """Runs of one GPU that did not spill, with unrolled tiles, as studies take them: compiled today as they were then."""
     kept = _published(folder, gpu).where(UNSPILLED)
-    return measured_runs(gpu, family(FAMILY), kept, conditions(gpu), fidelity, stored_only=True)
+    return measured_runs(gpu, family(FAMILY), kept, scenario_of(gpu), fidelity, stored_only=True)

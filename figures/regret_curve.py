@@ -73,7 +73,7 @@ def draw_regret_curve(
                 marker=marker,
                 markevery=[step - 1 for step in STEPS if step <= len(curve)],
                 clip_on=False,
-                label=f"{short_name(found.under.gpu)}, {found.covered}",
+                label=f"{short_name(found.scenario.gpu)}, {found.covered}",
             )
             chance = random_curve(found.measured_s, len(curve))
             axes.plot(steps, (chance - 1) * 100, ":", color=colour, lw=1)

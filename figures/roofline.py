@@ -15,8 +15,8 @@ from perfmodel.families.registry import family, family_names
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.prediction.prediction import Fidelity, Prediction
-from perfmodel.prediction.ranking import rank_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.scenario import scenario_of
 
 from .registry import Request
 from .style import CYCLE, PAGE_INCHES, figure, number_ticks, round_numbers, save, short_name
@@ -58,17 +58,19 @@ def levels(prediction: Prediction, gpu: Gpu) -> tuple[Level, ...]:
         (counts.l2_read_sectors + counts.l2_write_sectors) * SECTOR_BYTES,
         counts.dram_read_bytes + counts.dram_write_bytes,
     )
-    roofs = (pipe, gpu.l2_read_bytes_per_s, gpu.dram_read_bytes_per_s)
+    peaks = (pipe, gpu.l2_read_bytes_per_s, gpu.dram_read_bytes_per_s)
     return tuple(
         Level(name=name, moved_bytes=float(passed), roof_bytes_per_s=roof)
-        for name, passed, roof in zip(LEVEL_MARKERS, moved, roofs, strict=True)
+        for name, passed, roof in zip(LEVEL_MARKERS, moved, peaks, strict=True)
     )
 
 
 def draw(request: Request) -> tuple[Path, Path]:
     """The predicted best configuration of each family's default problem."""
-    under = conditions(GPU)
-    best = [rank_under(family(name).default_problem(), under, Fidelity.ANALYTIC, top=1).best for name in family_names()]
+    scenario = scenario_of(GPU)
+    best = [
+        rank_space(family(name).default_problem(), scenario, Fidelity.ANALYTIC, top=1).best for name in family_names()
+    ]
     return draw_roofline(request.folder, best, load_gpu(GPU))
 
 

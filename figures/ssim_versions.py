@@ -15,8 +15,8 @@ from perfmodel.accuracy.metrics import accuracy
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family_of
 from perfmodel.families.ssim import Ssim, SsimConfiguration, Version
-from perfmodel.prediction.predicting import evaluate_under
-from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.scenario import Scenario, scenario_of
 
 from .registry import Request
 from .style import COLUMN_INCHES, CYCLE, figure, save, short_name
@@ -45,10 +45,10 @@ def published_times() -> PublishedTimes:
     return PublishedTimes(gpu=table["gpu"], sizes=table["problem"], seconds=seconds)
 
 
-def predicted_times(problem: Ssim, versions: Sequence[Version], under: Conditions) -> Floats:
+def predicted_times(problem: Ssim, versions: Sequence[Version], scenario: Scenario) -> Floats:
     """Predicted seconds of each version, by closed forms and the resources of the compiled kernels."""
     batch = Batch.of([SsimConfiguration(version=version) for version in versions])
-    return evaluate_under(family_of(problem), problem, batch, under).seconds
+    return evaluate_scenario(family_of(problem), problem, batch, scenario).seconds
 
 
 def draw(request: Request) -> tuple[Path, Path]:
@@ -58,12 +58,12 @@ def draw(request: Request) -> tuple[Path, Path]:
 
 def draw_ssim_versions(folder: Path, published: PublishedTimes, name: str = "ssim_versions") -> tuple[Path, Path]:
     """Bars of published and predicted times by version; the source does not say whether gradients were written."""
-    under, versions = conditions(published.gpu), list(published.seconds)
+    scenario, versions = scenario_of(published.gpu), list(published.seconds)
     measured = np.array(list(published.seconds.values()))
     bars = [("published", measured)]
     titles = []
     for gradients in (False, True):
-        told = predicted_times(Ssim(**published.sizes, gradients=gradients), versions, under)
+        told = predicted_times(Ssim(**published.sizes, gradients=gradients), versions, scenario)
         found = accuracy(told, measured)
         words = "with gradients" if gradients else "without gradients"
         bars.append((f"predicted, {words}", told))
@@ -77,6 +77,6 @@ def draw_ssim_versions(folder: Path, published: PublishedTimes, name: str = "ssi
             axes.bar(places + (index - 1) * 0.27, seconds * 1e3, 0.25, label=label, **style)
         axes.set_xticks(places, [version.value for version in versions])
         axes.set_ylabel("time in ms")
-        axes.set_title(f"SSIM on {short_name(under.gpu)}, closed forms\n" + "\n".join(titles), fontsize=7)
+        axes.set_title(f"SSIM on {short_name(scenario.gpu)}, closed forms\n" + "\n".join(titles), fontsize=7)
         drawn.legend(loc="outside lower left")
         return save(drawn, folder, name)

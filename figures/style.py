@@ -99,7 +99,7 @@ def few_round_numbers(low: float, high: float) -> list[float]:
 def in_words(name: str) -> str:
     """A term, coefficient or configuration field as people write it.
 
-    >>> in_words("load_latency"), in_words("l2"), in_words("fma_issue_intervals")
+    >>> in_words("exposed_memory_latency"), in_words("l2"), in_words("fma_issue_intervals")
     ('load latency', 'L2', 'FMA issue intervals')
     """
     return " ".join(_SPELT.get(word, word) for word in name.split("_"))

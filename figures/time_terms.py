@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from perfmodel.families.registry import family
-from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_scenario
 from perfmodel.prediction.prediction import plain
-from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.prediction.scenario import Scenario, scenario_of
 from perfmodel.time_model.combine import LIMITER_NAMES, Terms
 
 from .registry import Request
@@ -53,12 +53,12 @@ SUBJECTS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 
 
 def extremes(
-    family_name: str, problem: Any, under: Conditions, label: Callable[[Any], str], count: int = BARS
+    family_name: str, problem: Any, scenario: Scenario, label: Callable[[Any], str], count: int = BARS
 ) -> tuple[list[Bar], list[Bar]]:
     """The predicted fastest configurations, fastest first, and the slowest, slowest first; each label once."""
     chosen = family(family_name)
-    batch = chosen.space(problem, under.gpu).batch()
-    found = evaluate_under(chosen, problem, batch, under)
+    batch = chosen.space(problem, scenario.gpu).batch()
+    found = evaluate_scenario(chosen, problem, batch, scenario)
     order = np.argsort(found.seconds, kind="stable")
     order = order[np.isfinite(found.seconds[order])]
 
@@ -78,10 +78,10 @@ def draw(request: Request) -> tuple[Path, Path]:
     """Default problems of both subjects, at analytic fidelity."""
     panels = []
     for name, gpu, label in SUBJECTS:
-        under = conditions(gpu)
-        both = extremes(name, family(name).default_problem(), under, label)
+        scenario = scenario_of(gpu)
+        both = extremes(name, family(name).default_problem(), scenario, label)
         for words, bars in zip(("fastest", "slowest"), both, strict=True):
-            panels.append((f"{name} on {short_name(under.gpu)}: the predicted {words}", bars))
+            panels.append((f"{name} on {short_name(scenario.gpu)}: the predicted {words}", bars))
     return draw_time_terms(request.folder, panels)
 
 

@@ -13,7 +13,7 @@ from perfmodel.families.registry import family as family_of_name
 from perfmodel.families.registry import family_of
 from perfmodel.networks.library import load_network, network_names
 from perfmodel.prediction.prediction import plain
-from perfmodel.prediction.scenario import Conditions
+from perfmodel.prediction.scenario import Scenario
 from perfmodel.records.columns import record_of_fields
 
 from .prepared import Purpose
@@ -160,19 +160,21 @@ def compared_problems(name: str) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(problems))
 
 
-def timed_choices(under: Conditions, sizes: CampaignSizes, seed: int, families: Sequence[str]) -> Iterator[Choice]:
+def timed_choices(scenario: Scenario, sizes: CampaignSizes, seed: int, families: Sequence[str]) -> Iterator[Choice]:
     """For each problem the predicted best and drawn configurations; the first few drawn ones are counted too."""
     for name in families:
         for number, problem_sizes in enumerate(TIMED_PROBLEMS.get(name, ())):
             rng = np.random.default_rng([seed, number])
-            yield from _timed_choices_of(name, problem_of_sizes(name, problem_sizes), under, sizes, rng)
+            yield from _timed_choices_of(name, problem_of_sizes(name, problem_sizes), scenario, sizes, rng)
 
 
 def _timed_choices_of(
-    name: str, problem: Any, under: Conditions, sizes: CampaignSizes, rng: np.random.Generator
+    name: str, problem: Any, scenario: Scenario, sizes: CampaignSizes, rng: np.random.Generator
 ) -> Iterator[Choice]:
     family = family_of_name(name)
-    chosen = best_and_drawn(family, problem, under, sizes.best_per_problem, sizes.drawn_per_problem, rng, SLOWEST_RATIO)
+    chosen = best_and_drawn(
+        family, problem, scenario, sizes.best_per_problem, sizes.drawn_per_problem, rng, SLOWEST_RATIO
+    )
     order = [int(index) for index in rng.permutation(len(chosen))]
     counted = tuple(chosen[index] for index in order[: sizes.counted_per_problem])
     others = tuple(chosen[index] for index in order[sizes.counted_per_problem :])
@@ -181,28 +183,28 @@ def _timed_choices_of(
         yield Choice(family=name, problem=problem, configurations=others, purposes=(Purpose.TIME,))
 
 
-def compared_choices(under: Conditions, sizes: CampaignSizes, families: Sequence[str]) -> Iterator[Choice]:
+def compared_choices(scenario: Scenario, sizes: CampaignSizes, families: Sequence[str]) -> Iterator[Choice]:
     """The predicted best configurations of the problems that are compared with libraries and not timed anyway."""
     for name in families:
         family = family_of_name(name)
         timed = {problem_of_sizes(name, one) for one in TIMED_PROBLEMS.get(name, ())}
         for problem in compared_problems(name):
             if problem not in timed:
-                best = predicted_best(family, problem, under, sizes.best_per_compared)
+                best = predicted_best(family, problem, scenario, sizes.best_per_compared)
                 if best:
                     chosen = tuple(configuration for configuration, _ in best)
                     yield Choice(family=name, problem=problem, configurations=chosen, purposes=(Purpose.TIME,))
 
 
-def checked_choices(under: Conditions, sizes: CampaignSizes, seed: int, families: Sequence[str]) -> Iterator[Choice]:
+def checked_choices(scenario: Scenario, sizes: CampaignSizes, seed: int, families: Sequence[str]) -> Iterator[Choice]:
     """Random small problems of every family, one random configuration that fits for each."""
     for name in families:
         rng = np.random.default_rng([seed, len(name)])
         for _ in range(sizes.checks_per_family):
-            yield random_check(name, under, rng)
+            yield random_check(name, scenario, rng)
 
 
-def random_check(name: str, under: Conditions, rng: np.random.Generator) -> Choice:
+def random_check(name: str, scenario: Scenario, rng: np.random.Generator) -> Choice:
     """One random problem of a family with one random configuration that fits.
 
     Raises:
@@ -217,7 +219,9 @@ def random_check(name: str, under: Conditions, rng: np.random.Generator) -> Choi
             problem = problem_of_sizes(name, sizes)
         except InputError:
             continue
-        found = drawn(family, problem, under, 1, rng)
+        found = drawn(family, problem, scenario, 1, rng)
         if found:
             return Choice(family=name, problem=problem, configurations=(found[0],), purposes=(Purpose.CHECK,))
-    raise InfeasibleError(f"none of {DRAWS_PER_CHECK} random problems of {name} has a configuration for {under.gpu.id}")
+    raise InfeasibleError(
+        f"none of {DRAWS_PER_CHECK} random problems of {name} has a configuration for {scenario.gpu.id}"
+    )

@@ -11,7 +11,7 @@ import typer
 from perfmodel.cli.options import EXTRA_OPTIONS, problem_from
 from perfmodel.cli.output import note, progress_bar
 from perfmodel.families.registry import family as family_of_name
-from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.prediction.scenario import Scenario, scenario_of
 from perfmodel.records.store import read_records
 
 from .campaign_plan import TIMED_PROBLEMS, CampaignSizes, checked_choices, compared_choices, timed_choices
@@ -47,20 +47,20 @@ def prepare(
     workers: Annotated[int | None, typer.Option(min=1)] = None,
 ) -> None:
     """Compile everything that the campaign runs; needs the compiler and no GPU."""
-    under = conditions(gpu)
+    scenario = scenario_of(gpu)
     sizes = CampaignSizes(best_per_problem=best, drawn_per_problem=drawn, checks_per_family=checks)
     target = PreparedFolder(folder)
     names = families.split(",")
     choices: list[Choice] = [
-        *timed_choices(under, sizes, seed, names),
-        *compared_choices(under, sizes, names),
-        *checked_choices(under, sizes, seed, names),
+        *timed_choices(scenario, sizes, seed, names),
+        *compared_choices(scenario, sizes, names),
+        *checked_choices(scenario, sizes, seed, names),
     ]
     micro = [
-        *prepare_benchmarks(micro_suite(under.gpu), Purpose.MICRO, under.gpu, target),
-        *prepare_benchmarks([flush_benchmark(under.gpu)], Purpose.FLUSH, under.gpu, target),
+        *prepare_benchmarks(micro_suite(scenario.gpu), Purpose.MICRO, scenario.gpu, target),
+        *prepare_benchmarks([flush_benchmark(scenario.gpu)], Purpose.FLUSH, scenario.gpu, target),
     ]
-    kernels = _compiled(choices, under, target, workers)
+    kernels = _compiled(choices, scenario, target, workers)
     target.write_plan([*micro, *kernels])
     broken = sum(kernel.failure is not None for kernel in kernels)
     note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}, {broken} of them did not compile")
@@ -76,12 +76,12 @@ def prepare_counted(
     workers: Annotated[int | None, typer.Option(min=1)] = None,
 ) -> None:
     """Compile what was counted before, to count it again: with other metrics, or another version of the kernels."""
-    under = conditions(gpu)
+    scenario = scenario_of(gpu)
     target = PreparedFolder(folder)
     before = only_named(read_records(counted), None if only is None else only.split(","))
     choices = counted_choices(before)
-    micro = prepare_benchmarks(counted_benchmarks(before, under.gpu), Purpose.COUNT, under.gpu, target)
-    kernels = _compiled(choices, under, target, workers)
+    micro = prepare_benchmarks(counted_benchmarks(before, scenario.gpu), Purpose.COUNT, scenario.gpu, target)
+    kernels = _compiled(choices, scenario, target, workers)
     target.write_plan([*kernels, *micro])
     note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}")
 
@@ -99,20 +99,20 @@ def prepare_problem(
     workers: Annotated[int | None, typer.Option(min=1)] = None,
 ) -> None:
     """Compile configurations of one problem, which FAMILY's own options describe, to time them."""
-    under, family = conditions(gpu), family_of_name(family_name)
+    scenario, family = scenario_of(gpu), family_of_name(family_name)
     problem = problem_from(family.problem_type, family.default_problem(), context.args)
     target = PreparedFolder(folder)
-    chosen = dict.fromkeys([*spread_of(problem, under, spread, seed), *sample_of(problem, under, drawn, seed)])
+    chosen = dict.fromkeys([*spread_of(problem, scenario, spread, seed), *sample_of(problem, scenario, drawn, seed)])
     choice = Choice(family=family_name, problem=problem, configurations=tuple(chosen), purposes=(Purpose.TIME,))
-    flush = prepare_benchmarks([flush_benchmark(under.gpu)], Purpose.FLUSH, under.gpu, target)
-    kernels = _compiled([choice], under, target, workers)
+    flush = prepare_benchmarks([flush_benchmark(scenario.gpu)], Purpose.FLUSH, scenario.gpu, target)
+    kernels = _compiled([choice], scenario, target, workers)
     target.write_plan([*flush, *kernels])
     note(f"{len(kernels)} kernels in {folder}")
 
 
 def _compiled(
-    choices: Sequence[Choice], under: Conditions, target: PreparedFolder, workers: int | None
+    choices: Sequence[Choice], scenario: Scenario, target: PreparedFolder, workers: int | None
 ) -> list[PreparedKernel]:
     """The kernels of all choices in the folder, with progress."""
     with progress_bar("compiled", sum(len(choice.configurations) for choice in choices)) as advance:
-        return prepare_choices(choices, under, target, workers=workers, advance=advance)
+        return prepare_choices(choices, scenario, target, workers=workers, advance=advance)

@@ -11,7 +11,7 @@ from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.output import print_json, print_table, progress_bar
 from perfmodel.cli.targets import require_writable, write_target
 from perfmodel.families.registry import family
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 from perfmodel.records.store import read_records
 
@@ -21,8 +21,8 @@ from .count_table import ToldCount, compared, count_table, families_in, told_cou
 from .micro.facts import measured_facts
 from .micro.report import compare_facts, gpu_file
 from .outcomes import outcome_tables
-from .strangers.command import strangers
 from .tools import import_counters
+from .unseen_kernels.command import unseen_kernels
 from .versions import version_ratios, version_table
 
 RecordsOption = Annotated[Path, typer.Option("--records", help="JSON-lines file of records.")]
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
     app.command()(rules)
     app.command()(versions)
     app.command()(counters)
-    app.command()(strangers)
+    app.command()(unseen_kernels)
 
 
 def outcomes(records: RecordsOption) -> None:
@@ -53,7 +53,7 @@ def facts(
     """Say what the micro-benchmarks measured, beside the GPU's file; needs no GPU."""
     if output is not None:
         require_writable("--output", output, [records])
-    known = conditions(gpu).gpu
+    known = scenario_of(gpu).gpu
     found = measured_facts(read_records(records))
     rows = [
         (
@@ -92,15 +92,15 @@ def agreement(
     records: RecordsOption,
 ) -> None:
     """Print, as Markdown, closed form and execution against the hardware's counters; needs the compiler and no GPU."""
-    under = conditions(gpu)
+    scenario = scenario_of(gpu)
     told: list[ToldCount] = []
     for name in families_in(records):
         chosen = family(name)
         with progress_bar(f"executed, {name}", None) as advance:
-            told += told_counts(chosen, read_measurements(records, chosen), under, advance)
+            told += told_counts(chosen, read_measurements(records, chosen), scenario, advance)
     with progress_bar("executed, micro-benchmarks", None) as advance:
-        told += told_of_benchmarks(read_records(records), under.gpu, advance)
-    typer.echo(count_table(compared(told, under.gpu)), nl=False)
+        told += told_of_benchmarks(read_records(records), scenario.gpu, advance)
+    typer.echo(count_table(compared(told, scenario.gpu)), nl=False)
 
 
 def rules(
@@ -113,7 +113,7 @@ def rules(
     """Print, as Markdown, how the three selection rules of the pointwise kernel fare; needs no GPU."""
     from .rule_regret import regret_table, rule_regrets
 
-    found = rule_regrets(read_measurements(records, family("pointwise_conv2d")), conditions(gpu))
+    found = rule_regrets(read_measurements(records, family("pointwise_conv2d")), scenario_of(gpu))
     typer.echo(regret_table([one for one in found if one.measured >= at_least]), nl=False)
 
 

@@ -56,7 +56,7 @@ def measure(
     holds is not run again. Without a GPU the command says so in one line and ends with status 2.
     """
     from perfmodel.families.registry import family
-    from perfmodel.prediction.scenario import conditions
+    from perfmodel.prediction.scenario import scenario_of
 
     from .device import require_device
     from .measuring import MeasureRequest, measure_choice
@@ -67,13 +67,15 @@ def measure(
     if kernel_tuner_cache is not None:
         require_writable("--kernel-tuner-cache", kernel_tuner_cache, [records])
     device = require_device()
-    under = conditions(device.gpu_id if gpu == "auto" else gpu)
-    if under.gpu.architecture != device.architecture:
-        raise InputError(f"--gpu {gpu}: is {under.gpu.architecture}, the GPU of this machine is {device.architecture}")
+    scenario = scenario_of(device.gpu_id if gpu == "auto" else gpu)
+    if scenario.gpu.architecture != device.architecture:
+        raise InputError(
+            f"--gpu {gpu}: is {scenario.gpu.architecture}, the GPU of this machine is {device.architecture}"
+        )
     request = MeasureRequest(
         problem=problem,
-        configurations=tuple(_chosen(problem, under, top, sample, spread, every, seed)),
-        under=under,
+        configurations=tuple(_chosen(problem, scenario, top, sample, spread, every, seed)),
+        scenario=scenario,
         device=device,
         records=records,
         time_limit_s=time_limit,
@@ -90,17 +92,17 @@ def measure(
 
 
 def _chosen(
-    problem: Any, under: Any, top: int | None, sample: int | None, spread: int | None, every: bool, seed: int
+    problem: Any, scenario: Any, top: int | None, sample: int | None, spread: int | None, every: bool, seed: int
 ) -> list[Any]:
     from .measuring import all_of, best_of, sample_of, spread_of
 
     if sum(count is not None for count in (top, sample, spread)) + every > 1:
         raise InputError("--top, --sample, --spread and --all exclude one another")
     if every:
-        return all_of(problem, under)
+        return all_of(problem, scenario)
     if spread:
-        return spread_of(problem, under, spread, seed)
-    return sample_of(problem, under, sample, seed) if sample else best_of(problem, under, top or DEFAULT_TOP)
+        return spread_of(problem, scenario, spread, seed)
+    return sample_of(problem, scenario, sample, seed) if sample else best_of(problem, scenario, top or DEFAULT_TOP)
 
 
 def _show(family: Any, problem: Any, path: Path, as_json: bool) -> None:

@@ -18,9 +18,9 @@ from perfmodel.errors import InputError
 from perfmodel.families.base import Family
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.memory.l2_capacity import shared_l2_bytes, written_by_the_end
-from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_scenario
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.scenario import Conditions
+from perfmodel.prediction.scenario import Scenario
 from perfmodel.profiles.executed_work import executed_work
 from perfmodel.profiles.facts import Advance, Facts, no_progress
 from perfmodel.profiles.gather import gather_facts
@@ -56,28 +56,28 @@ class ToldCount:
 
 
 def told_counts(
-    family: Family[Any, Any], measurements: Measurements, under: Conditions, advance: Advance = no_progress
+    family: Family[Any, Any], measurements: Measurements, scenario: Scenario, advance: Advance = no_progress
 ) -> list[ToldCount]:
     """Counts of all rows that have counters and that compile, problem by problem; none where no row has."""
     problems = range(len(measurements.problems))
-    return [one for index in problems for one in _told_of_problem(family, measurements, index, under, advance)]
+    return [one for index in problems for one in _told_of_problem(family, measurements, index, scenario, advance)]
 
 
 def _told_of_problem(
-    family: Family[Any, Any], measurements: Measurements, index: int, under: Conditions, advance: Advance
+    family: Family[Any, Any], measurements: Measurements, index: int, scenario: Scenario, advance: Advance
 ) -> list[ToldCount]:
     rows = np.flatnonzero((measurements.problem_index == index) & _counted(measurements))
     if not len(rows):
         return []
     problem, batch = measurements.problems[index], measurements.batch.take(rows)
-    outcomes = gather_facts(family, problem, batch, under.gpu, fidelity=Fidelity.COMPILED, advance=advance)
+    outcomes = gather_facts(family, problem, batch, scenario.gpu, fidelity=Fidelity.COMPILED, advance=advance)
     known = np.array([isinstance(outcome, Facts) for outcome in outcomes])
     rows, batch = rows[known], batch.take(known)
     if not len(rows):
         return []
     facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
     closed, executed = (
-        written_by_the_end(evaluate_under(family, problem, batch, under, known).work.counts, under.gpu)
+        written_by_the_end(evaluate_scenario(family, problem, batch, scenario, known).work.counts, scenario.gpu)
         for known in (None, facts)
     )
     return [

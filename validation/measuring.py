@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from perfmodel.families.registry import family_of
-from perfmodel.prediction.ranking import rank_under
-from perfmodel.prediction.scenario import Conditions
+from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.scenario import Scenario
 from perfmodel.records.store import append_record
 
 from .campaign_run import RunSummary, recorded_keys, run_missing
@@ -33,31 +33,31 @@ class MeasureRequest:
 
     problem: Any
     configurations: tuple[Any, ...]
-    under: Conditions
+    scenario: Scenario
     device: Device
     records: Path
     time_limit_s: float
     seed: int
 
 
-def best_of(problem: Any, under: Conditions, count: int) -> list[Any]:
+def best_of(problem: Any, scenario: Scenario, count: int) -> list[Any]:
     """The configurations predicted fastest at compiled fidelity, fastest first."""
-    return [prediction.configuration for prediction in rank_under(problem, under, top=count).top]
+    return [prediction.configuration for prediction in rank_space(problem, scenario, top=count).top]
 
 
-def sample_of(problem: Any, under: Conditions, count: int, seed: int) -> list[Any]:
+def sample_of(problem: Any, scenario: Scenario, count: int, seed: int) -> list[Any]:
     """Configurations drawn evenly from all that fit."""
-    return drawn(family_of(problem), problem, under, count, np.random.default_rng(seed))
+    return drawn(family_of(problem), problem, scenario, count, np.random.default_rng(seed))
 
 
-def spread_of(problem: Any, under: Conditions, count: int, seed: int) -> list[Any]:
+def spread_of(problem: Any, scenario: Scenario, count: int, seed: int) -> list[Any]:
     """Configurations that are unlike one another, out of all that fit."""
-    return spread_out(family_of(problem), problem, under, count, np.random.default_rng(seed))
+    return spread_out(family_of(problem), problem, scenario, count, np.random.default_rng(seed))
 
 
-def all_of(problem: Any, under: Conditions) -> list[Any]:
+def all_of(problem: Any, scenario: Scenario) -> list[Any]:
     """Every configuration that fits."""
-    return all_fitting(family_of(problem), problem, under)
+    return all_fitting(family_of(problem), problem, scenario)
 
 
 def measure_choice(request: MeasureRequest, advance: Callable[[], None]) -> RunSummary:
@@ -89,8 +89,8 @@ def _prepared(request: MeasureRequest, folder: PreparedFolder) -> list[PreparedK
         configurations=request.configurations,
         purposes=(Purpose.TIME,),
     )
-    kernels = prepare_choices([choice], request.under, folder)
-    gpu = request.under.gpu
+    kernels = prepare_choices([choice], request.scenario, folder)
+    gpu = request.scenario.gpu
     flush = prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, folder)
     folder.write_plan([*flush, *kernels])
     return kernels
@@ -101,7 +101,7 @@ def _job(request: MeasureRequest, folder: PreparedFolder, kernel: PreparedKernel
         kernel=kernel,
         folder=folder.path,
         environment=environment(request.device, kernel.compiler_version, kernel.commit),
-        gpu=request.under.gpu.id,
+        gpu=request.scenario.gpu.id,
         seed=request.seed,
         timed=True,
         sampling=SAMPLING,

@@ -17,9 +17,9 @@ from perfmodel.families.base import Batch
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.launch.launch import Launch
-from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_scenario
 from perfmodel.prediction.prediction import plain
-from perfmodel.prediction.scenario import Conditions
+from perfmodel.prediction.scenario import Scenario
 from perfmodel.profiles.facts import no_progress, take_launch
 from perfmodel.profiles.user_launch import require_fits
 from perfmodel.records.schema import Failure, FailureKind, RecordKind, Scalar
@@ -51,7 +51,7 @@ class Choice:
 
 def prepare_choices(
     choices: Sequence[Choice],
-    under: Conditions,
+    scenario: Scenario,
     folder: PreparedFolder,
     *,
     workers: int | None = None,
@@ -63,7 +63,7 @@ def prepare_choices(
     A configuration that does not compile within its time limit, or whose compiled resources do not fit the GPU, is prepared as
     a failure: no step launches it.
     """
-    gpu = under.gpu
+    gpu = scenario.gpu
     requests: list[tuple[CompileRequest, str]] = []
     for choice in choices:
         family = family_of_name(choice.family)
@@ -74,7 +74,7 @@ def prepare_choices(
         family = family_of_name(choice.family)
         batch: Batch[Any] = Batch.of(choice.configurations)
         launches = family.launch(choice.problem, batch, gpu)
-        seconds = evaluate_under(family, choice.problem, batch, under).seconds
+        seconds = evaluate_scenario(family, choice.problem, batch, scenario).seconds
         for index, configuration in enumerate(choice.configurations):
             outcome = next(compiled)
             launch = take_launch(launches, index)

@@ -11,8 +11,8 @@ from perfmodel.families.pointwise_conv2d.family import FAMILY
 from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.report import layer_report
 from perfmodel.families.pointwise_conv2d.selection import Rule
-from perfmodel.prediction.predicting import evaluate_under
-from perfmodel.prediction.scenario import Conditions
+from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.scenario import Scenario
 from perfmodel.records.measurements import Measurements
 
 
@@ -25,7 +25,7 @@ class LayerRegret:
     regret: Mapping[Rule, float]
 
 
-def rule_regrets(measurements: Measurements, under: Conditions) -> tuple[LayerRegret, ...]:
+def rule_regrets(measurements: Measurements, scenario: Scenario) -> tuple[LayerRegret, ...]:
     """The regret of every rule for each layer with at least two measured configurations.
 
     A rule chooses among the configurations that were measured, as if there were no others.
@@ -36,8 +36,8 @@ def rule_regrets(measurements: Measurements, under: Conditions) -> tuple[LayerRe
         if len(rows) < 2:
             continue
         batch, seconds = measurements.batch.take(rows), measurements.time_s[rows]
-        predicted = evaluate_under(FAMILY, problem, batch, under).seconds
-        chosen = layer_report(problem, batch, under.gpu, predicted_s=predicted).chosen
+        predicted = evaluate_scenario(FAMILY, problem, batch, scenario).seconds
+        chosen = layer_report(problem, batch, scenario.gpu, predicted_s=predicted).chosen
         regret = {rule: float(seconds[place] / seconds.min()) for rule, place in chosen.items() if place is not None}
         found.append(LayerRegret(problem=problem, measured=len(rows), regret=regret))
     return tuple(found)

@@ -9,22 +9,22 @@ import numpy as np
 from perfmodel.calibration.spreading import spread
 from perfmodel.errors import InfeasibleError
 from perfmodel.families.base import Batch, Family
-from perfmodel.prediction.predicting import evaluate_under, launches_of
-from perfmodel.prediction.scenario import Conditions
+from perfmodel.prediction.predicting import evaluate_scenario, launches_of
+from perfmodel.prediction.scenario import Scenario
 
 CANDIDATES_PER_DRAW = 16
 """Candidates that are looked at for each one that is wanted, at first."""
 SHARE_GROWTH = 8.0
 
 
-def predicted_best(family: Family[Any, Any], problem: Any, under: Conditions, count: int) -> list[tuple[Any, float]]:
+def predicted_best(family: Family[Any, Any], problem: Any, scenario: Scenario, count: int) -> list[tuple[Any, float]]:
     """The ``count`` configurations with the smallest analytically predicted time and that time, fastest first."""
     best: list[tuple[Any, float]] = []
-    for chunk in family.space(problem, under.gpu).chunks():
-        batch = chunk.take(np.flatnonzero(~family.redundant(problem, chunk, under.gpu)))
+    for chunk in family.space(problem, scenario.gpu).chunks():
+        batch = chunk.take(np.flatnonzero(~family.redundant(problem, chunk, scenario.gpu)))
         if not len(batch):
             continue
-        seconds = np.broadcast_to(evaluate_under(family, problem, batch, under).seconds, len(batch))
+        seconds = np.broadcast_to(evaluate_scenario(family, problem, batch, scenario).seconds, len(batch))
         fastest = [int(index) for index in np.argsort(seconds, kind="stable")[:count] if np.isfinite(seconds[index])]
         best += [(batch.configuration(index), float(seconds[index])) for index in fastest]
         best = sorted(best, key=lambda pair: pair[1])[:count]
@@ -34,7 +34,7 @@ def predicted_best(family: Family[Any, Any], problem: Any, under: Conditions, co
 def drawn(
     family: Family[Any, Any],
     problem: Any,
-    under: Conditions,
+    scenario: Scenario,
     count: int,
     rng: np.random.Generator,
     slowest_s: float = np.inf,
@@ -43,9 +43,9 @@ def drawn(
 
     A random part of the space is evaluated, a larger one where too few of it fit; fewer are given where fewer fit at all.
     """
-    share = min(1.0, CANDIDATES_PER_DRAW * count / max(len(family.space(problem, under.gpu)), 1))
+    share = min(1.0, CANDIDATES_PER_DRAW * count / max(len(family.space(problem, scenario.gpu)), 1))
     while True:
-        found = _drawn_from_part(family, problem, under, share, rng, slowest_s)
+        found = _drawn_from_part(family, problem, scenario, share, rng, slowest_s)
         if len(found) >= count or share == 1.0:
             order = rng.permutation(len(found))[:count]
             return [found[int(index)] for index in order]
@@ -53,49 +53,49 @@ def drawn(
 
 
 def _drawn_from_part(
-    family: Family[Any, Any], problem: Any, under: Conditions, share: float, rng: np.random.Generator, slowest_s: float
+    family: Family[Any, Any], problem: Any, scenario: Scenario, share: float, rng: np.random.Generator, slowest_s: float
 ) -> list[Any]:
     """All that fit among a random part of the space."""
     found: list[Any] = []
-    for chunk in family.space(problem, under.gpu).chunks():
+    for chunk in family.space(problem, scenario.gpu).chunks():
         part = chunk.take(np.flatnonzero(rng.random(len(chunk)) < share))
-        found += _fitting(family, problem, part, under, slowest_s)
+        found += _fitting(family, problem, part, scenario, slowest_s)
     return found
 
 
 def _fitting(
-    family: Family[Any, Any], problem: Any, candidates: Batch[Any], under: Conditions, slowest_s: float
+    family: Family[Any, Any], problem: Any, candidates: Batch[Any], scenario: Scenario, slowest_s: float
 ) -> list[Any]:
     """The configurations of a batch that can run and are predicted to be fast enough, in order."""
     if not len(candidates):
         return []
-    batch = candidates.take(np.flatnonzero(~family.redundant(problem, candidates, under.gpu)))
+    batch = candidates.take(np.flatnonzero(~family.redundant(problem, candidates, scenario.gpu)))
     if not len(batch):
         return []
-    seconds = np.broadcast_to(evaluate_under(family, problem, batch, under).seconds, len(batch))
+    seconds = np.broadcast_to(evaluate_scenario(family, problem, batch, scenario).seconds, len(batch))
     fits = np.flatnonzero(np.isfinite(seconds) & (seconds <= slowest_s))
     return [batch.configuration(int(index)) for index in fits]
 
 
 def spread_out(
-    family: Family[Any, Any], problem: Any, under: Conditions, count: int, rng: np.random.Generator
+    family: Family[Any, Any], problem: Any, scenario: Scenario, count: int, rng: np.random.Generator
 ) -> list[Any]:
     """``count`` configurations as unlike one another as can be, in the order in which they add most, out of many drawn ones.
 
     Unlike in what the residual learner looks at, by closed forms: from as many runs it learns more than from drawn ones.
     """
-    candidates = drawn(family, problem, under, CANDIDATES_PER_DRAW * count, rng)
+    candidates = drawn(family, problem, scenario, CANDIDATES_PER_DRAW * count, rng)
     if not candidates:
         return []
-    found = evaluate_under(family, problem, Batch.of(candidates), under)
-    chosen = spread(launches_of(found, under.gpu), under.calibration.coefficients, count, rng)
+    found = evaluate_scenario(family, problem, Batch.of(candidates), scenario)
+    chosen = spread(launches_of(found, scenario.gpu), scenario.calibration.coefficients, count, rng)
     return [candidates[int(index)] for index in chosen]
 
 
 def best_and_drawn(
     family: Family[Any, Any],
     problem: Any,
-    under: Conditions,
+    scenario: Scenario,
     best: int,
     sample: int,
     rng: np.random.Generator,
@@ -108,18 +108,18 @@ def best_and_drawn(
     Raises:
         InfeasibleError: No configuration of the space fits the GPU.
     """
-    top = predicted_best(family, problem, under, max(best, 1))
+    top = predicted_best(family, problem, scenario, max(best, 1))
     if not top:
-        raise InfeasibleError(f"no configuration of {family.name} for {problem} fits {under.gpu.id}")
+        raise InfeasibleError(f"no configuration of {family.name} for {problem} fits {scenario.gpu.id}")
     chosen = [configuration for configuration, _ in top[:best]]
     seen = set(chosen)
-    others = drawn(family, problem, under, sample + best, rng, slowest_ratio * top[0][1]) if sample else []
+    others = drawn(family, problem, scenario, sample + best, rng, slowest_ratio * top[0][1]) if sample else []
     return chosen + [configuration for configuration in others if configuration not in seen][:sample]
 
 
-def all_fitting(family: Family[Any, Any], problem: Any, under: Conditions) -> list[Any]:
+def all_fitting(family: Family[Any, Any], problem: Any, scenario: Scenario) -> list[Any]:
     """Every configuration of the space that fits, in the order of the space."""
     found: list[Any] = []
-    for chunk in family.space(problem, under.gpu).chunks():
-        found += _fitting(family, problem, chunk, under, np.inf)
+    for chunk in family.space(problem, scenario.gpu).chunks():
+        found += _fitting(family, problem, chunk, scenario, np.inf)
     return found

@@ -27,7 +27,7 @@ from perfmodel.errors import InputError
 
 if TYPE_CHECKING:
     from perfmodel.prediction.prediction import Fidelity
-    from perfmodel.prediction.scenario import Conditions
+    from perfmodel.prediction.scenario import Scenario
 
     from .parts import Page
 
@@ -75,19 +75,19 @@ def report(
 
     require_libraries()
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
+    scenario = conditions_from(gpu, sm_clock_mhz, l2, calibration)
     command = _command_line(context)
     require_writable("--output", output, [calibration, space, measurements])
     if measurements is None:
         _refuse({"--where": where, "--sample": sample, "--seed": seed}, "needs --measurements FILE")
         problem = source_problem(family_name, space, context.args)
-        page = _ranked(problem, under, depth, top or TOP, command)
+        page = _ranked(problem, scenario, depth, top or TOP, command)
     else:
         _refuse({"--space": space, "--top": top}, "belongs to a ranking, not to --measurements")
         if context.args:
             raise InputError(f"unexpected argument {context.args[0]!r}: the problems stand in {measurements}")
-        rows = _rows(family_name, measurements, under, where, sample, seed or 0)
-        page = _validated(rows, under, depth, command)
+        rows = _rows(family_name, measurements, scenario, where, sample, seed or 0)
+        page = _validated(rows, scenario, depth, command)
     write_target("--output", output, html_text(page))
     if as_json:
         kind = "ranking" if measurements is None else "validation"
@@ -104,27 +104,27 @@ def _refuse(given: dict[str, Any], reason: str) -> None:
             raise InputError(f"{option} {value} {reason}")
 
 
-def _ranked(problem: Any, under: Conditions, depth: Fidelity, top: int, command: str) -> Page:
-    from perfmodel.prediction.ranking import rank_under
+def _ranked(problem: Any, scenario: Scenario, depth: Fidelity, top: int, command: str) -> Page:
+    from perfmodel.prediction.ranking import rank_space
 
     from .ranking_page import ranking_page
 
     with progress_bar(f"{depth.value} candidates", None) as advance:
-        ranking = rank_under(problem, under, depth, top, advance)
+        ranking = rank_space(problem, scenario, depth, top, advance)
     for text in ranking.notes:
         note(text)
-    return ranking_page(ranking, under, command)
+    return ranking_page(ranking, scenario, command)
 
 
-def _rows(family_name: str, file: Path, under: Conditions, where: str | None, sample: int | None, seed: int) -> Any:
+def _rows(family_name: str, file: Path, scenario: Scenario, where: str | None, sample: int | None, seed: int) -> Any:
     from perfmodel.families.registry import family
     from perfmodel.records.measurements import read_measurements
 
-    return read_measurements(file, family(family_name), under.l2).drawn(where, sample, seed)
+    return read_measurements(file, family(family_name), scenario.l2).drawn(where, sample, seed)
 
 
-def _validated(rows: Any, under: Conditions, depth: Fidelity, command: str) -> Page:
-    from perfmodel.accuracy.validating import prophecy, validation_of
+def _validated(rows: Any, scenario: Scenario, depth: Fidelity, command: str) -> Page:
+    from perfmodel.accuracy.validating import predict_rows, validation_of
     from perfmodel.families.registry import family
 
     from ..published import comparison
@@ -132,11 +132,11 @@ def _validated(rows: Any, under: Conditions, depth: Fidelity, command: str) -> P
 
     chosen = family(rows.family_name)
     with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
-        told = prophecy(chosen, rows, under, depth, advance)
-    found = validation_of(rows, told, under, depth)
+        told = predict_rows(chosen, rows, scenario, depth, advance)
+    found = validation_of(rows, told, scenario, depth)
     for text in found.notes:
         note(text)
-    return validation_page(found, comparison(rows, told, under, len(rows)), command)
+    return validation_page(found, comparison(rows, told, scenario, len(rows)), command)
 
 
 def _command_line(context: typer.Context) -> str:

@@ -6,15 +6,15 @@ import math
 from typing import Any
 
 from perfmodel.prediction.prediction import plain
-from perfmodel.prediction.scenario import Conditions
-from perfmodel.time_model.calibration import Evidence
+from perfmodel.prediction.scenario import Scenario
+from perfmodel.time_model.calibration import CalibrationStatus
 
 from .parts import Paragraph
 
 _MEANS = {
-    Evidence.CALIBRATED: "runs on this very GPU were among those that the coefficients were fitted to",
-    Evidence.ARCHITECTURE: "the coefficients were fitted to runs on another GPU of the same architecture",
-    Evidence.DATA_SHEET: "the coefficients were fitted to other architectures; this GPU is known by its data sheet",
+    CalibrationStatus.CALIBRATED: "runs on this very GPU were among those that the coefficients were fitted to",
+    CalibrationStatus.ARCHITECTURE: "the coefficients were fitted to runs on another GPU of the same architecture",
+    CalibrationStatus.DATA_SHEET: "the coefficients were fitted to other architectures; this GPU is known by its data sheet",
 }
 
 
@@ -23,21 +23,21 @@ def fields_text(record: Any) -> str:
     return ", ".join(f"{name}={value}" for name, value in plain(record).items())
 
 
-def condition_pairs(under: Conditions) -> tuple[tuple[str, str], ...]:
+def condition_pairs(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     """GPU, clock, state of the L2, and what backs the coefficients."""
-    gpu = under.gpu
+    gpu = scenario.gpu
     return (
         ("GPU", f"{gpu.name} ({gpu.id}, {gpu.architecture}, {gpu.sm_count} SMs)"),
         ("SM clock", f"{gpu.boost_clock_hz / 1e6:,.0f} MHz"),
-        ("L2 when the kernel starts", under.l2.value),
-        ("evidence", under.calibration.evidence.value),
+        ("L2 when the kernel starts", scenario.l2.value),
+        ("calibration_status", scenario.calibration.calibration_status.value),
     )
 
 
-def evidence_paragraph(under: Conditions, kernel: str) -> Paragraph:
+def evidence_paragraph(scenario: Scenario, kernel: str) -> Paragraph:
     """What the evidence means and how wide the interval of this kernel is."""
-    calibration = under.calibration.for_kernel(kernel)
-    text = f"Evidence: {calibration.evidence.value}, that is, {_MEANS[calibration.evidence]}."
+    calibration = scenario.calibration.for_kernel(kernel)
+    text = f"Evidence: {calibration.calibration_status.value}, that is, {_MEANS[calibration.calibration_status]}."
     if calibration.log_error_90 is None:
         return Paragraph(text=f"{text} Nothing backs an interval.")
     factor = math.exp(calibration.log_error_90)

@@ -52,11 +52,11 @@ def roofline_drawing(ranking: Ranking, gpu: Gpu) -> Drawing | None:
         return None
     places = [intensity for found in shown.values() for intensity in _intensities(found, gpu).values()]
     peak = 2 * gpu.fp32_lanes_per_sm * gpu.sm_count * gpu.boost_clock_hz
-    roofs = levels(ranking.best, gpu)
-    ridges = [peak / level.roof_bytes_per_s for level in roofs]
+    peaks = levels(ranking.best, gpu)
+    ridges = [peak / level.roof_bytes_per_s for level in peaks]
     span = np.geomspace(min(*places, *ridges) / 4, max(*places, *ridges) * 4, 200)
     with canvas(WIDTH_INCHES, 3.6) as (drawn, axes):
-        for level, dash in zip(roofs, _DASHES, strict=True):
+        for level, dash in zip(peaks, _DASHES, strict=True):
             axes.plot(
                 span,
                 np.minimum(span * level.roof_bytes_per_s, peak) / 1e12,

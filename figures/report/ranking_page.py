@@ -7,10 +7,10 @@ from typing import Any
 
 from perfmodel.cli.output import time_text
 from perfmodel.families.registry import family_of
-from perfmodel.prediction.explanation import WhatIf, headroom, limiter_text, neighbours, what_if, why_first
+from perfmodel.prediction.explanation import WhatIf, headroom, limiter_text, neighbours, sensitivity, why_first
 from perfmodel.prediction.prediction import Prediction, plain
 from perfmodel.prediction.ranking import Ranking
-from perfmodel.prediction.scenario import Conditions
+from perfmodel.prediction.scenario import Scenario
 from perfmodel.time_model.combine import LIMITER_NAMES
 
 from .conditions_told import condition_pairs, evidence_paragraph, fields_text
@@ -35,31 +35,31 @@ TIE = 0.0005
 """Times that differ by a smaller fraction are shown as alike."""
 
 
-def ranking_page(ranking: Ranking, under: Conditions, command: str) -> Page:
+def ranking_page(ranking: Ranking, scenario: Scenario, command: str) -> Page:
     """The whole page; ``command`` is what prints it again."""
-    roofline = roofline_drawing(ranking, under.gpu)
+    roofline = roofline_drawing(ranking, scenario.gpu)
     sections = (
         Section(name="best", heading="Best configurations", blocks=(_best_table(ranking.top),)),
         Section(name="time", heading="Where the time goes", blocks=(*_time_blocks(ranking), time_drawing(ranking))),
         Section(
             name="roofs",
             heading="How near the roofs",
-            blocks=(_headroom_table(ranking.best, under), *(() if roofline is None else (roofline,))),
+            blocks=(_headroom_table(ranking.best, scenario), *(() if roofline is None else (roofline,))),
         ),
         Section(
             name="occupancy",
             heading="Registers and occupancy",
-            blocks=(Paragraph(text=_occupancy_text(ranking.best)), occupancy_drawing(ranking, under.gpu)),
+            blocks=(Paragraph(text=_occupancy_text(ranking.best)), occupancy_drawing(ranking, scenario.gpu)),
         ),
-        Section(name="what-if", heading="What one change would do", blocks=_what_if_blocks(ranking, under)),
+        Section(name="what-if", heading="What one change would do", blocks=_what_if_blocks(ranking, scenario)),
         Section(name="counts", heading="What the winner does", blocks=(_counts_table(ranking.best),)),
         Section(name="left-out", heading="What was left out, and notes", blocks=_left_out(ranking)),
-        Section(name="reading", heading="How sure this is", blocks=(evidence_paragraph(under, ranking.kernel),)),
+        Section(name="reading", heading="How sure this is", blocks=(evidence_paragraph(scenario, ranking.kernel),)),
     )
     return Page(
-        title=f"{ranking.kernel} on {under.gpu.name}",
+        title=f"{ranking.kernel} on {scenario.gpu.name}",
         answer=_answer(ranking),
-        facts=Facts(pairs=(*_facts(ranking), *condition_pairs(under))),
+        facts=Facts(pairs=(*_facts(ranking), *condition_pairs(scenario))),
         sections=sections,
         command=command,
     )
@@ -173,9 +173,9 @@ def _time_blocks(ranking: Ranking) -> tuple[Block, ...]:
     )
 
 
-def _headroom_table(best: Prediction, under: Conditions) -> Table:
-    roofs = headroom(best, under.gpu)
-    pairs = (("FP32 multiply-adds", roofs.fp32), ("L2 bandwidth", roofs.l2), ("DRAM bandwidth", roofs.dram))
+def _headroom_table(best: Prediction, scenario: Scenario) -> Table:
+    peaks = headroom(best, scenario.gpu)
+    pairs = (("FP32 multiply-adds", peaks.fp32), ("L2 bandwidth", peaks.l2), ("DRAM bandwidth", peaks.dram))
     return Table(
         name="headroom",
         caption="What the winner reaches of the GPU's rates",
@@ -193,9 +193,9 @@ def _occupancy_text(best: Prediction) -> str:
     )
 
 
-def _what_if_blocks(ranking: Ranking, under: Conditions) -> tuple[Block, ...]:
+def _what_if_blocks(ranking: Ranking, scenario: Scenario) -> tuple[Block, ...]:
     closed = family_of(ranking.problem).closed_forms
-    changes = what_if(ranking.best, under) if closed else _executed_changes(ranking, under)
+    changes = sensitivity(ranking.best, scenario) if closed else _executed_changes(ranking, scenario)
     if not changes:
         return (Paragraph(text="No neighbour of the winner is known."),)
     now = plain(ranking.best.configuration)
@@ -211,11 +211,11 @@ def _what_if_blocks(ranking: Ranking, under: Conditions) -> tuple[Block, ...]:
     )
 
 
-def _executed_changes(ranking: Ranking, under: Conditions) -> list[WhatIf]:
+def _executed_changes(ranking: Ranking, scenario: Scenario) -> list[WhatIf]:
     """What a change does where only execution can tell: that of a neighbour of the winner that stands in the ranking."""
     best = ranking.best
     seconds = {found.configuration: found.time.predicted_s for found in ranking.top}
-    changes = neighbours(family_of(ranking.problem), ranking.problem, best.configuration, under.gpu)
+    changes = neighbours(family_of(ranking.problem), ranking.problem, best.configuration, scenario.gpu)
     return [
         WhatIf(
             field=name,

@@ -65,13 +65,13 @@ def validation_page(found: Validation, runs: Comparison, command: str) -> Page:
         Section(
             name="reading",
             heading="How sure this is, and notes",
-            blocks=(evidence_paragraph(runs.under, found.kernel), *(Paragraph(text=note) for note in found.notes)),
+            blocks=(evidence_paragraph(runs.scenario, found.kernel), *(Paragraph(text=note) for note in found.notes)),
         ),
     ]
     return Page(
-        title=f"{found.kernel} on {runs.under.gpu.name}: predicted and measured",
+        title=f"{found.kernel} on {runs.scenario.gpu.name}: predicted and measured",
         answer=_answer(found),
-        facts=Facts(pairs=(*_facts(found, runs), *condition_pairs(runs.under))),
+        facts=Facts(pairs=(*_facts(found, runs), *condition_pairs(runs.scenario))),
         sections=tuple(sections),
         command=command,
     )

@@ -13,9 +13,9 @@ from ..core.counts import COUNT_NAMES, Counts
 from ..errors import InputError
 from ..families.base import Family
 from ..memory.l2_capacity import shared_l2_bytes, written_by_the_end
-from ..prediction.predicting import evaluate_under
+from ..prediction.predicting import evaluate_scenario
 from ..prediction.prediction import Fidelity
-from ..prediction.scenario import Conditions
+from ..prediction.scenario import Scenario
 from ..profiles.facts import Advance, Facts, no_progress
 from ..profiles.gather import gather_facts
 from ..records.measurements import Measurements
@@ -26,7 +26,7 @@ from .metrics import Accuracy, accuracy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prophecy:
+class PredictedRows:
     """What the model says of every measured row: seconds (infinite where it cannot run), counts, registers, exactness.
 
     ``limiters`` are indices into ``LIMITER_NAMES``, of no meaning where a row cannot run.
@@ -38,7 +38,7 @@ class Prophecy:
     registers: NDArray[np.int32]
     known: NDArray[np.bool_]
     """Where facts were found (always, at analytic fidelity)."""
-    stand_in: NDArray[np.bool_]
+    approximate: NDArray[np.bool_]
     """Where they are those of an equivalent configuration."""
     compiler: str | None = None
     """Whose stored counts were taken where the recorded registers are not the usual compiler's."""
@@ -64,22 +64,22 @@ class Validation:
         return result | ({"counts": counts} if counts else {}) | {"notes": list(self.notes)}
 
 
-def prophecy(
+def predict_rows(
     family: Family[Any, Any],
     measurements: Measurements,
-    under: Conditions,
+    scenario: Scenario,
     fidelity: Fidelity,
     advance: Advance = no_progress,
     *,
     stored_only: bool = False,
-) -> Prophecy:
+) -> PredictedRows:
     """Predict every row of a file of measurements, problem by problem; with ``stored_only`` nothing is compiled."""
     count = len(measurements)
     limiter = np.zeros(count, np.int64)
     seconds, registers = np.full(count, np.inf), np.zeros(count, np.int32)
-    known, stand_in = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    known, approximate = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     columns = {name: np.zeros(count) for name in COUNT_NAMES}
-    stores = stores_for(family, measurements, under.gpu) if fidelity is Fidelity.COMPILED else ()
+    stores = stores_for(family, measurements, scenario.gpu) if fidelity is Fidelity.COMPILED else ()
     for index, problem in enumerate(measurements.problems):
         rows = np.flatnonzero(measurements.problem_index == index)
         batch, facts = measurements.batch.take(rows), None
@@ -88,7 +88,7 @@ def prophecy(
                 family,
                 problem,
                 batch,
-                under.gpu,
+                scenario.gpu,
                 fidelity=fidelity,
                 equivalents=True,
                 stored_only=stored_only,
@@ -98,37 +98,41 @@ def prophecy(
             found = np.array([isinstance(outcome, Facts) for outcome in outcomes])
             facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
             rows, batch = rows[found], batch.take(found)
-            stand_in[rows] = [fact.stand_in for fact in facts]
+            approximate[rows] = [fact.approximate for fact in facts]
         if not len(rows):
             continue
-        evaluation = evaluate_under(family, problem, batch, under, facts)
+        evaluation = evaluate_scenario(family, problem, batch, scenario, facts)
         seconds[rows], registers[rows], known[rows] = evaluation.seconds, evaluation.registers, True
         limiter[rows] = limiters(evaluation.terms)
         for name, column in columns.items():
             column[rows] = getattr(evaluation.work.counts, name)
-    return Prophecy(
+    return PredictedRows(
         seconds=seconds,
         limiters=limiter,
         counts=Counts(**columns),
         registers=registers,
         known=known,
-        stand_in=stand_in,
+        approximate=approximate,
         compiler=stores[0].compiler if len(stores) > 1 else None,
     )
 
 
-def validate_under(
+def validate_measurements(
     family: Family[Any, Any],
     measurements: Measurements,
-    under: Conditions,
+    scenario: Scenario,
     fidelity: Fidelity = Fidelity.COMPILED,
     advance: Advance = no_progress,
 ) -> Validation:
     """Predict the rows of a file and set that against what was measured; ``InputError`` as in ``validation_of``."""
-    return validation_of(measurements, prophecy(family, measurements, under, fidelity, advance), under, fidelity)
+    return validation_of(
+        measurements, predict_rows(family, measurements, scenario, fidelity, advance), scenario, fidelity
+    )
 
 
-def validation_of(measurements: Measurements, told: Prophecy, under: Conditions, fidelity: Fidelity) -> Validation:
+def validation_of(
+    measurements: Measurements, told: PredictedRows, scenario: Scenario, fidelity: Fidelity
+) -> Validation:
     """Set predictions against measurements; at least two rows must have run and be predictable."""
     usable = measurements.ran & np.isfinite(told.seconds)
     if usable.sum() < 2:
@@ -137,19 +141,21 @@ def validation_of(measurements: Measurements, told: Prophecy, under: Conditions,
     rows = np.flatnonzero(usable)
     counted = Counts(**{name: value[rows] for name, value in told.counts.items()})
     if fidelity is not Fidelity.SIMULATED:
-        counted = written_by_the_end(counted, under.gpu)
+        counted = written_by_the_end(counted, scenario.gpu)
     return Validation(
         kernel=measurements.family_name,
-        gpu=under.gpu.id,
+        gpu=scenario.gpu.id,
         fidelity=fidelity,
         rejected=rejected,
         accuracy=accuracy(told.seconds[rows], measurements.time_s[rows]),
-        counts=count_agreement(counted, measured_counts(measurements.columns.iloc[rows]), shared_l2_bytes(under.gpu)),
+        counts=count_agreement(
+            counted, measured_counts(measurements.columns.iloc[rows]), shared_l2_bytes(scenario.gpu)
+        ),
         notes=_notes(told, measurements),
     )
 
 
-def _notes(told: Prophecy, measurements: Measurements) -> tuple[str, ...]:
+def _notes(told: PredictedRows, measurements: Measurements) -> tuple[str, ...]:
     notes = []
     lost = int((measurements.ran & ~told.known).sum())
     if lost:
@@ -157,9 +163,9 @@ def _notes(told: Prophecy, measurements: Measurements) -> tuple[str, ...]:
     unfit = int((measurements.ran & told.known & ~np.isfinite(told.seconds)).sum())
     if unfit:
         notes.append(f"{unfit} rows left out: the model says that they do not fit the GPU")
-    if told.stand_in.any():
+    if told.approximate.any():
         notes.append(
-            f"{int(told.stand_in.sum())} rows take the stored counts of an equivalent configuration "
+            f"{int(told.approximate.sum())} rows take the stored counts of an equivalent configuration "
             "(the same requests, instructions may differ by a few)"
         )
     if told.compiler is not None:

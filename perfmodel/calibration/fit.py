@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..profiles.facts import Advance, no_progress
-from ..time_model.calibration import OTHER_KERNEL, Evidence
+from ..time_model.calibration import OTHER_KERNEL, CalibrationStatus
 from ..time_model.coefficients import COEFFICIENT_NAMES, Coefficients
 from ..time_model.combine import launch_seconds
 from .fitting import PRIOR, Fit, FitSet, fit
@@ -37,7 +37,7 @@ class Calibrated:
     fit: Fit
     data: tuple[MeasuredRuns, ...]
     held_out: Mapping[str, Floats]
-    unseen: Mapping[Evidence, Floats] = field(default_factory=dict)
+    unseen: Mapping[CalibrationStatus, Floats] = field(default_factory=dict)
     other_kernel: Floats = field(default_factory=lambda: np.empty(0))
     told: tuple[MeasuredRuns, ...] = ()
     told_errors: Mapping[str, Floats] = field(default_factory=dict)
@@ -186,14 +186,14 @@ def _unseen_errors(
     whole: Fit,
     free: Sequence[str],
     advance: Advance,
-) -> dict[Evidence, Floats]:
+) -> dict[CalibrationStatus, Floats]:
     """Errors on each GPU's runs of the coefficients that the other GPUs give, with those ``told`` of GPUs not fitted to."""
-    errors: dict[Evidence, list[Floats]] = {}
+    errors: dict[CalibrationStatus, list[Floats]] = {}
 
     def add(left: FitSet, others: Sequence[FitSet], found: Floats) -> None:
         relatives = any(one.gpu.architecture == left.gpu.architecture for one in others)
-        evidence = Evidence.ARCHITECTURE if relatives else Evidence.DATA_SHEET
-        errors.setdefault(evidence, []).append(found)
+        calibration_status = CalibrationStatus.ARCHITECTURE if relatives else CalibrationStatus.DATA_SHEET
+        errors.setdefault(calibration_status, []).append(found)
 
     for gpu_id in dict.fromkeys(one.gpu.id for one in sets):
         advance()
@@ -205,7 +205,7 @@ def _unseen_errors(
             add(left, others, _left_out_errors(left, trained))
     for one, found in told:
         add(one, sets, found)
-    return {evidence: np.concatenate(parts) for evidence, parts in errors.items()}
+    return {calibration_status: np.concatenate(parts) for calibration_status, parts in errors.items()}
 
 
 def calibration_text(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES) -> str:
@@ -223,11 +223,11 @@ def calibration_text(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES)
 
 def _document(found: Calibrated, free: Sequence[str]) -> dict[str, Any]:
     done = found.fit
-    unseen = {evidence: conformal_quantile(errors) for evidence, errors in found.unseen.items()}
-    if Evidence.DATA_SHEET in unseen:
-        unseen.setdefault(Evidence.ARCHITECTURE, unseen[Evidence.DATA_SHEET])
-    intervals = {Evidence.CALIBRATED: found.log_error_90, **unseen}
-    widths = {evidence.name.lower(): width for evidence, width in intervals.items()}
+    unseen = {calibration_status: conformal_quantile(errors) for calibration_status, errors in found.unseen.items()}
+    if CalibrationStatus.DATA_SHEET in unseen:
+        unseen.setdefault(CalibrationStatus.ARCHITECTURE, unseen[CalibrationStatus.DATA_SHEET])
+    intervals = {CalibrationStatus.CALIBRATED: found.log_error_90, **unseen}
+    widths = {calibration_status.name.lower(): width for calibration_status, width in intervals.items()}
     if len(found.other_kernel):
         widths[OTHER_KERNEL] = conformal_quantile(found.other_kernel)
     told = {one.runs.name: _source(one) | _told_interval(found.told_errors[one.runs.name]) for one in found.told}

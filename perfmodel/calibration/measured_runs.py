@@ -15,9 +15,9 @@ from ..core.batched import joined, mapped
 from ..errors import InputError
 from ..families.base import Batch, Family
 from ..gpus.gpu import Gpu
-from ..prediction.predicting import evaluate_under
+from ..prediction.predicting import evaluate_scenario
 from ..prediction.prediction import Fidelity
-from ..prediction.scenario import Conditions
+from ..prediction.scenario import Scenario
 from ..profiles.facts import Advance, Facts, no_progress
 from ..profiles.gather import Outcome, gather_facts
 from ..profiles.work import Work
@@ -77,7 +77,7 @@ def measured_runs(
     name: str,
     family: Family[Any, Any],
     measurements: Measurements,
-    under: Conditions,
+    scenario: Scenario,
     fidelity: Fidelity,
     advance: Advance = no_progress,
     *,
@@ -95,10 +95,10 @@ def measured_runs(
             fidelity=fidelity,
             equivalents=True,
             stored_only=stored_only,
-            stores=stores_for(family, measurements, under.gpu) if fidelity is Fidelity.COMPILED else (),
+            stores=stores_for(family, measurements, scenario.gpu) if fidelity is Fidelity.COMPILED else (),
             advance=advance,
         )
-    found = [_part(family, measurements, index, under, gathered) for index in range(len(measurements.problems))]
+    found = [_part(family, measurements, index, scenario, gathered) for index in range(len(measurements.problems))]
     parts = [part for part in found if part is not None]
     count = sum(len(part.batch) for part in parts)
     if count < LEAST_RUNS:
@@ -108,11 +108,11 @@ def measured_runs(
     geometry = np.stack([np.asarray(getattr(work.launch, key), np.int64) for key in GEOMETRY], axis=1)
     return MeasuredRuns(
         kernel=family.name,
-        l2=under.l2,
+        l2=scenario.l2,
         fidelity=fidelity,
         runs=FitSet(
             name=name,
-            gpu=under.gpu,
+            gpu=scenario.gpu,
             work=work,
             blocks_per_sm=columns["blocks_per_sm"],
             seconds=columns["seconds"],
@@ -133,7 +133,7 @@ def _part(
     family: Family[Any, Any],
     measurements: Measurements,
     index: int,
-    under: Conditions,
+    scenario: Scenario,
     gathered: Callable[..., list[Outcome]] | None,
 ) -> _Part | None:
     """The usable runs of one problem, None where there are none; ``gathered`` gives facts, None for closed forms alone."""
@@ -141,13 +141,13 @@ def _part(
     rows = np.flatnonzero((measurements.problem_index == index) & measurements.ran)
     batch, facts = measurements.batch.take(rows), None
     if len(rows) and gathered is not None:
-        outcomes = gathered(family, problem, batch, under.gpu)
+        outcomes = gathered(family, problem, batch, scenario.gpu)
         known = np.array([isinstance(outcome, Facts) for outcome in outcomes])
         facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
         rows, batch = rows[known], batch.take(known)
     if not len(rows):
         return None
-    found = evaluate_under(family, problem, batch, under, facts)
+    found = evaluate_scenario(family, problem, batch, scenario, facts)
     fits = np.flatnonzero(np.isfinite(found.seconds))
     code = (
         np.zeros(len(rows), np.int64) if facts is None else np.array([f.resources.code_bytes for f in facts], np.int64)

@@ -153,7 +153,7 @@ def _print(found: Any) -> None:
         else f", 90 % within {time_text(time.interval_s[0])} … {time_text(time.interval_s[1])}"
     )
     typer.echo(
-        f"predicted {time_text(time.predicted_s)}{bounds} ({time.evidence}), limited by {limiter_text(time.limiter)}"
+        f"predicted {time_text(time.predicted_s)}{bounds} ({time.calibration_status}), limited by {limiter_text(time.limiter)}"
     )
     typer.echo(
         f"{resources.registers_per_thread} registers, {resources.static_shared_bytes + resources.dynamic_shared_bytes:,} bytes "
@@ -185,7 +185,7 @@ def _print_instructions(rows: Any) -> None:
             f"{row.sectors_per_request:.2f}" if row.sectors else "–",
             count_text(float(row.wavefronts)) if row.wavefronts else "–",
             f"{row.efficiency:.0%}",
-            f"{count_text(float(row.wasted_bytes))}B",
+            f"{count_text(float(row.excess_bytes))}B",
         )
         for row in lines[:_SHOWN_INSTRUCTIONS]
     ]

@@ -36,17 +36,17 @@ def network(
     """
     from ..networks.estimate import network_report
     from ..prediction.prediction import Fidelity
-    from ..prediction.ranking import rank_under
+    from ..prediction.ranking import rank_space
 
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    under = conditions_from(gpu, sm_clock_mhz, l2, calibration)
+    scenario = conditions_from(gpu, sm_clock_mhz, l2, calibration)
     found = _load(name, batch, input_shape)
 
     def rank(problem: Any, *, gpu: Any, fidelity: Fidelity, top: int) -> Any:
-        return rank_under(problem, under, fidelity, top)
+        return rank_space(problem, scenario, fidelity, top)
 
     with progress_bar("layers", len(found.layers)) as advance:
-        report = network_report(found, under.gpu, rank, depth, lambda _: advance())
+        report = network_report(found, scenario.gpu, rank, depth, lambda _: advance())
     if as_json:
         print_json(report.to_json())
     else:

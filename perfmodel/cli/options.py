@@ -15,7 +15,7 @@ from ..core.choices import one_of
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from ..prediction.scenario import Conditions
+    from ..prediction.scenario import Scenario
 
 EXTRA_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of commands that take a family's problem options."""
@@ -58,12 +58,12 @@ ResidualOption = Annotated[
 
 def conditions_from(
     gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Path | None, residual: Path | None = None
-) -> Conditions:
+) -> Scenario:
     """The conditions that the common options describe."""
-    from ..prediction.scenario import conditions
+    from ..prediction.scenario import scenario_of
     from ..records.schema import L2State
 
-    return conditions(
+    return scenario_of(
         gpu,
         sm_clock_mhz=sm_clock_mhz,
         l2=one_of(L2State, "--l2", l2),

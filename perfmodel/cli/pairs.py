@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..calibration.measured_runs import MeasuredRuns
     from ..families.base import Family
     from ..prediction.prediction import Fidelity
-    from ..prediction.scenario import Conditions
+    from ..prediction.scenario import Scenario
     from ..records.measurements import Measurements
 
 GpusOption = Annotated[
@@ -47,7 +47,7 @@ class Pair:
     """A GPU with the rows that were measured on it."""
 
     family: Family[Any, Any]
-    under: Conditions
+    scenario: Scenario
     rows: Measurements
 
 
@@ -72,7 +72,7 @@ def read_pairs(
     l2: str = "cold",
 ) -> list[Pair]:
     """The chosen rows of every file, with the GPU, the family and the query that stand at the same place, or the only ones."""
-    from ..prediction.scenario import conditions
+    from ..prediction.scenario import scenario_of
     from ..records.measurements import read_measurements
 
     if len(gpus) != len(files):
@@ -83,9 +83,9 @@ def read_pairs(
     queries = for_each("--where", list(where) or [""], len(gpus))
     pairs = []
     for family, name, path, query in zip(chosen, gpus, files, queries, strict=True):
-        under = conditions(name, l2=l2)
-        rows = read_measurements(path, family, under.l2).drawn(query or None, sample, seed)
-        pairs.append(Pair(family=family, under=under, rows=rows))
+        scenario = scenario_of(name, l2=l2)
+        rows = read_measurements(path, family, scenario.l2).drawn(query or None, sample, seed)
+        pairs.append(Pair(family=family, scenario=scenario, rows=rows))
     return pairs
 
 
@@ -95,8 +95,8 @@ def runs_of(pairs: Sequence[Pair], depth: Fidelity) -> list[MeasuredRuns]:
 
     data = []
     for number, pair in enumerate(pairs, start=1):
-        gpu = pair.under.gpu
+        gpu = pair.scenario.gpu
         with progress_bar(f"{depth.value} facts, {gpu.id}", len(pair.rows)) as advance:
             name = dataset_name(gpu, number)
-            data.append(measured_runs(name, pair.family, pair.rows, pair.under, depth, advance))
+            data.append(measured_runs(name, pair.family, pair.rows, pair.scenario, depth, advance))
     return data

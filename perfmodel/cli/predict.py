@@ -50,36 +50,36 @@ def predict(
 ) -> None:
     """Predict one configuration of FAMILY and explain its time; fields not set are those of the analytic best."""
     from ..families.registry import family
-    from ..prediction.explanation import what_if
+    from ..prediction.explanation import sensitivity
     from ..prediction.predicting import predict_all
     from ..prediction.prediction import Fidelity
 
     chosen = family(family_name)
     problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    under = conditions_from(gpu, sm_clock_mhz, l2, calibration, residual)
+    scenario = conditions_from(gpu, sm_clock_mhz, l2, calibration, residual)
     fields = settings(given or [])
-    base = _base(chosen, problem, under, fields)
+    base = _base(chosen, problem, scenario, fields)
     configuration = configuration_from(chosen.configuration_type, base, fields)
     with progress_bar(f"{depth.value} prediction", 1) as advance:
-        prediction = predict_all(problem, [configuration], under, depth, advance)[0]
-    changes = what_if(prediction, under)
+        prediction = predict_all(problem, [configuration], scenario, depth, advance)[0]
+    changes = sensitivity(prediction, scenario)
     if as_json:
         print_json(prediction.to_json() | {"what_if": [_change_json(change) for change in changes]})
         return
-    _print(prediction, changes, under.gpu)
+    _print(prediction, changes, scenario.gpu)
 
 
-def _base(chosen: Any, problem: Any, under: Any, given: dict[str, str]) -> Any:
+def _base(chosen: Any, problem: Any, scenario: Any, given: dict[str, str]) -> Any:
     """The analytic best where a field is left open, so that every field has a sensible value beside those given."""
     from ..prediction.prediction import Fidelity
-    from ..prediction.ranking import best_with, rank_under
+    from ..prediction.ranking import best_with, rank_space
 
     if set(chosen.configuration_type.__dataclass_fields__) <= set(given):
         return None
-    own = replace(under, residual=None)
+    own = replace(scenario, residual=None)
     fields = field_values(chosen.configuration_type, given)
-    return best_with(problem, fields, own) or rank_under(problem, own, Fidelity.ANALYTIC, 1).best.configuration
+    return best_with(problem, fields, own) or rank_space(problem, own, Fidelity.ANALYTIC, 1).best.configuration
 
 
 def _change_json(change: Any) -> dict[str, Any]:
@@ -90,8 +90,8 @@ def _change_json(change: Any) -> dict[str, Any]:
 def _residual_text(found: Corrected) -> str:
     within = "no interval" if found.interval_s is None else f"90 % within {interval_text(found.interval_s)}"
     return (
-        f"corrected {time_text(found.corrected_s)} (predicted × {found.factor:.3f}), {within} (residual of {found.evidence}; "
-        f"similarity to the nearest {found.similarity:.2f})"
+        f"corrected {time_text(found.corrected_s)} (predicted × {found.factor:.3f}), {within} "
+        f"(residual of {found.calibration_status}; similarity to the nearest {found.similarity:.2f})"
     )
 
 
@@ -109,12 +109,14 @@ def _print(prediction: Any, changes: Any, gpu: Any) -> None:
         if time.interval_s is None
         else f", 90 % within {time_text(time.interval_s[0])} … {time_text(time.interval_s[1])}"
     )
-    typer.echo(f"predicted {time_text(time.predicted_s)}{bounds} ({time.evidence}; {prediction.fidelity.value})")
+    typer.echo(
+        f"predicted {time_text(time.predicted_s)}{bounds} ({time.calibration_status}; {prediction.fidelity.value})"
+    )
     if prediction.residual is not None:
         typer.echo(_residual_text(prediction.residual))
     typer.echo(f"limited by {limiter_text(time.limiter)}")
-    roofs = headroom(prediction, gpu)
-    typer.echo(f"of the roofs: FP32 {roofs.fp32:.0%}, L2 {roofs.l2:.0%}, DRAM {roofs.dram:.0%}")
+    peaks = headroom(prediction, gpu)
+    typer.echo(f"of the roofs: FP32 {peaks.fp32:.0%}, L2 {peaks.l2:.0%}, DRAM {peaks.dram:.0%}")
     typer.echo(
         f"{resources.registers_per_thread} registers, {resources.static_shared_bytes + resources.dynamic_shared_bytes:,} bytes "
         f"of shared memory, {resources.stack_bytes_per_thread} bytes of stack, {resources.spill_store_bytes} spilled; "

@@ -55,14 +55,14 @@ def rank(
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
     """
     from ..prediction.prediction import Fidelity
-    from ..prediction.ranking import Order, rank_under
+    from ..prediction.ranking import Order, rank_space
 
     problem = source_problem(family_name, space, context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
     sorted_by = one_of(Order, "--order", order)
-    under = conditions_from(gpu, sm_clock_mhz, l2, calibration, residual)
+    scenario = conditions_from(gpu, sm_clock_mhz, l2, calibration, residual)
     with progress_bar(f"{depth.value} candidates", None) as advance:
-        ranking = rank_under(problem, under, depth, top, advance, refine, sorted_by)
+        ranking = rank_space(problem, scenario, depth, top, advance, refine, sorted_by)
     for text in ranking.notes:
         note(text)
     if as_json:
@@ -99,8 +99,8 @@ def _print(ranking: Ranking) -> None:
                 "exact" if found.exact else "estimated",
             )
         )
-    learned = "" if ranking.best.residual is None else f"; corrected by {ranking.best.residual.evidence}"
-    title = f"best by {ranking.order.value} time ({ranking.fidelity.value}, {ranking.best.time.evidence}{learned})"
+    learned = "" if ranking.best.residual is None else f"; corrected by {ranking.best.residual.calibration_status}"
+    title = f"best by {ranking.order.value} time ({ranking.fidelity.value}, {ranking.best.time.calibration_status}{learned})"
     print_table(title, columns, rows)
     typer.echo(_why(ranking))
 

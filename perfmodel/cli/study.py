@@ -41,7 +41,7 @@ def studies_of(
         return run_studies(
             studies,
             data,
-            [(pair.under.gpu.id, pair.rows) for pair in pairs],
+            [(pair.scenario.gpu.id, pair.rows) for pair in pairs],
             kernel=family.name,
             fidelity=depth.value,
             where=where,

@@ -91,12 +91,14 @@ def validate(
         raise InputError(
             f"{len(gpu)} times --gpu and {len(measurements)} times --measurements: without --study one each"
         )
-    under = conditions_from(gpu[0], sm_clock_mhz, l2, calibration)
-    result = _validated(chosen, under, measurements[0], depth, (where, sample, seed), recount)
+    scenario = conditions_from(gpu[0], sm_clock_mhz, l2, calibration)
+    result = _validated(chosen, scenario, measurements[0], depth, (where, sample, seed), recount)
     for text in result.notes:
         note(text)
     learned = (
-        None if residual is None else _learned(chosen, under, measurements[0], depth, (where, sample, seed), residual)
+        None
+        if residual is None
+        else _learned(chosen, scenario, measurements[0], depth, (where, sample, seed), residual)
     )
     if as_json:
         print_json(result.to_json() | ({} if learned is None else {"residual": learned.to_json()}))
@@ -118,18 +120,18 @@ _Choice = tuple[str | None, int | None, int]
 """Query, number of rows to draw, seed."""
 
 
-def _validated(chosen: Any, under: Any, path: Path, depth: Any, choice: _Choice, recount: bool) -> Any:
-    from ..accuracy.validating import validate_under
+def _validated(chosen: Any, scenario: Any, path: Path, depth: Any, choice: _Choice, recount: bool) -> Any:
+    from ..accuracy.validating import validate_measurements
     from ..records.measurements import read_measurements
 
-    rows = read_measurements(path, chosen, under.l2).drawn(*choice)
+    rows = read_measurements(path, chosen, scenario.l2).drawn(*choice)
     if recount:
-        _recount(chosen, rows, under.gpu)
+        _recount(chosen, rows, scenario.gpu)
     with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
-        return validate_under(chosen, rows, under, depth, advance)
+        return validate_measurements(chosen, rows, scenario, depth, advance)
 
 
-def _learned(chosen: Any, under: Any, path: Path, depth: Any, choice: _Choice, residual: Path) -> Any:
+def _learned(chosen: Any, scenario: Any, path: Path, depth: Any, choice: _Choice, residual: Path) -> Any:
     """Agreement of the predictions that a learned residual corrects, on the rows that can be predicted."""
     from ..accuracy.metrics import accuracy
     from ..calibration.measured_runs import measured_runs
@@ -138,7 +140,9 @@ def _learned(chosen: Any, under: Any, path: Path, depth: Any, choice: _Choice, r
     from ..records.measurements import read_measurements
 
     known = read_residual(residual)
-    data = measured_runs(under.gpu.id, chosen, read_measurements(path, chosen, under.l2).drawn(*choice), under, depth)
+    data = measured_runs(
+        scenario.gpu.id, chosen, read_measurements(path, chosen, scenario.l2).drawn(*choice), scenario, depth
+    )
     return accuracy(corrected_s(data, known), data.runs.seconds)
 
 

@@ -30,10 +30,10 @@ def _checked(result: tuple[Any, ...]) -> Any:
 
 
 def _text(size: Any, fetch: Any, program: Any) -> str:
-    buffer = b" " * _checked(size(program))
+    """What NVRTC writes for a program, into memory of our own: it would write into shared ``bytes`` objects, too."""
+    buffer = bytearray(_checked(size(program)))
     _checked(fetch(program, buffer))
-    text: str = buffer.rstrip(b"\0").decode("utf-8", errors="replace")
-    return text
+    return buffer.rstrip(b"\0").decode("utf-8", errors="replace")
 
 
 def front_end_options(request: CompileRequest, virtual_architecture: str) -> list[str]:

@@ -102,10 +102,10 @@ def memory_hierarchy(
     copying = frozenset(count.instruction for count in past_l1)
     trips = load_trips(module.kernel(kernel), profile)
     lines = trace.lines(trips, without=copying)
-    first_wave = min(resident * gpu.sm_count / launch.blocks, 1.0)
+    ramp_up = min(resident * gpu.sm_count / launch.blocks, 1.0)
     copies = _copies(executed)
     sampled = [l1_traffic(lines, run, schedule.together, l1_bytes, by_age=copies) for run in schedule.runs]
-    rates = launch_rates(sampled, first_wave)
+    rates = launch_rates(sampled, ramp_up)
     segments = initialise(Program(module.kernel(kernel)), call).memory.segments
     read, written = (_grid_union(trace, schedule, segments, store) for store in (False, True))
     threads = float(resident * launch.threads_per_block)
@@ -124,9 +124,7 @@ def memory_hierarchy(
     asked = AskedShares()
     if schedule.gpc:
         by_copies = trace.lines(trips, only=copying)
-        asked = asked_shares(
-            lines, by_copies, schedule.gpc, l1_bytes, gpu.l2_requests_merged, rates, first_wave / turns
-        )
+        asked = asked_shares(lines, by_copies, schedule.gpc, l1_bytes, gpu.l2_requests_merged, rates, ramp_up / turns)
     return _joined(launch, gpu, counts, rates, asked, uncached, read, written, refilled, local, fetched, len(blocks))
 
 

@@ -43,7 +43,7 @@ def instruction_sectors(
     if gpu.instruction_prefetch_bytes:
         return merged_sectors(sizes, passes, int(launch.blocks), gpu)
     cold = shares().cold_fetches * min(gpu.sm_count, int(launch.blocks)) * float(sizes[passes > 0.0].sum())
-    walks = walks_apart(
+    walks = independent_streams(
         min(resident, ceil_div(int(launch.blocks), gpu.sm_count)),
         int(launch.warps_per_block),
         _line_cycles(counts, launch, gpu),
@@ -78,7 +78,7 @@ def missed_bytes(sizes_bytes: NDArray[np.float64], passes: NDArray[np.float64], 
     return pushed_out * float(held(pushed_out).sum())
 
 
-def walks_apart(resident: int, warps_per_block: int, line_cycles: float, gpu: Gpu) -> float:
+def independent_streams(resident: int, warps_per_block: int, line_cycles: float, gpu: Gpu) -> float:
     """Walks through the code for each block that meet nobody in step, and so miss for themselves.
 
     SMs whose warp slots are taken work at one pace whatever single blocks wait for; with free slots they drift. Where some
@@ -92,7 +92,7 @@ def walks_apart(resident: int, warps_per_block: int, line_cycles: float, gpu: Gp
         gpu: sub-partitions and warp slots of an SM.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
-    >>> [round(walks_apart(8, 2, cycles, load_gpu("rtx-2080-ti")), 2) for cycles in (10.0, 20.0)]  # as much as is served
+    >>> [round(independent_streams(8, 2, cycles, load_gpu("rtx-2080-ti")), 2) for cycles in (10.0, 20.0)]  # as much as is served
     [0.44, 0.86]
     """
     found = shares()

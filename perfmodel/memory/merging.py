@@ -33,13 +33,13 @@ class MergedTraffic:
         """Requests for each sector that an SM asks for; 1 where nothing is asked."""
         return self.requests / self.asked if self.asked else 1.0
 
-    def share_of_launch(self, asked_per_block: float, first_wave: float) -> float:
-        """The same for a launch whose blocks ask for so much each, a part ``first_wave`` of them in step like these.
+    def share_of_launch(self, asked_per_block: float, ramp_up: float) -> float:
+        """The same for a launch whose blocks ask for so much each, a part ``ramp_up`` of them in step like these.
 
         >>> MergedTraffic(blocks=2, asked=4, requests=2).share_of_launch(1.0, 0.5)  # all that is asked is the first wave's
         0.5
         """
-        first = first_wave * self.asked / self.blocks
+        first = ramp_up * self.asked / self.blocks
         return 1.0 - (1.0 - self.share) * (min(first / asked_per_block, 1.0) if asked_per_block else 0.0)
 
 

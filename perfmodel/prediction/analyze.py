@@ -32,7 +32,7 @@ from ..time_model.combine import LIMITER_NAMES, launch_seconds, limiters
 from ..time_model.shared_contention import with_contention
 from .listing import InstructionListing, listing
 from .prediction import Fidelity, Prediction, ResidentBlocks, TimePrediction
-from .scenario import Conditions, conditions
+from .scenario import Scenario, scenario_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,20 +137,20 @@ def analyze(
     configuration = LaunchConfiguration(
         grid=index3("grid", grid), block=index3("block", block), shared=shared_bytes, defines=dict(defines or {})
     )
-    under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
+    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     user = read_user_source(source, include)
     expression, signature = user.kernel(kernel)
     request = user_request(user, expression, configuration.defines, options)
-    compiled = compile_user_kernel(request, under.gpu.architecture)
+    compiled = compile_user_kernel(request, scenario.gpu.architecture)
     module = parse_module(plain_file_names(compiled.ptx))
     rng = np.random.default_rng(effort.seed)
     call = kernel_call(module.kernel(compiled.kernel_name), signature, args, constants or {}, rng)
     launch = launch_of(configuration, compiled)
-    require_fits(launch, compiled, under.gpu)
+    require_fits(launch, compiled, scenario.gpu)
     faults = _faults(module, compiled, launch, call, effort)
-    found = launch_facts(compiled, module, launch, call, under.gpu, effort, instructions=lines)
+    found = launch_facts(compiled, module, launch, call, scenario.gpu, effort, instructions=lines)
     return Analysis(
-        prediction=predicted(kernel, configuration, launch, found.facts, under),
+        prediction=predicted(kernel, configuration, launch, found.facts, scenario),
         instructions=listing(found.instructions) if lines else (),
         faults=faults,
         blocks_executed=found.blocks_executed,
@@ -199,22 +199,22 @@ def work_of(launch: Launch, facts: Facts) -> Work:
 
 
 def predicted(
-    name: str, configuration: LaunchConfiguration, launch: Launch, facts: Facts, under: Conditions
+    name: str, configuration: LaunchConfiguration, launch: Launch, facts: Facts, scenario: Scenario
 ) -> Prediction:
     """The prediction for one executed launch that fits the GPU."""
-    work = under.apply(work_of(launch, facts))
+    work = scenario.apply(work_of(launch, facts))
     resident = occupancy(
-        under.gpu,
+        scenario.gpu,
         threads_per_block=int(launch.threads_per_block),
         registers_per_thread=facts.resources.registers_per_thread,
         shared_bytes_per_block=int(launch.static_shared_bytes + launch.dynamic_shared_bytes),
         static_shared_bytes_per_block=int(launch.static_shared_bytes),
     )
-    total, terms = launch_seconds(work, resident.blocks_per_sm, under.gpu, under.calibration.coefficients)
+    total, terms = launch_seconds(work, resident.blocks_per_sm, scenario.gpu, scenario.calibration.coefficients)
     seconds = float(total)
     return Prediction(
         kernel=name,
-        gpu=under.gpu.id,
+        gpu=scenario.gpu.id,
         fidelity=Fidelity.SIMULATED,
         exact=facts.exact,
         problem=configuration,
@@ -226,12 +226,12 @@ def predicted(
             fraction=float(resident.fraction),
             limiter=", ".join(limiter.value for limiter in resident.limiters()),
         ),
-        counts=with_contention(work.counts, launch, resident, under.gpu),
+        counts=with_contention(work.counts, launch, resident, scenario.gpu),
         time=TimePrediction(
             predicted_s=seconds,
-            interval_s=under.calibration.for_kernel(None).interval_s(seconds),
+            interval_s=scenario.calibration.for_kernel(None).interval_s(seconds),
             limiter=LIMITER_NAMES[int(limiters(terms)[0])],
-            evidence=under.calibration.evidence.value,
+            calibration_status=scenario.calibration.calibration_status.value,
             terms=terms,
         ),
         notes=facts.notes,

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accuracy.validating import Validation, validate_under
+from ..accuracy.validating import Validation, validate_measurements
 from ..core.choices import one_of
 from ..core.value_types import require_type
 from ..families.registry import family
@@ -16,8 +16,8 @@ from ..records.measurements import read_measurements
 from ..records.schema import L2State
 from .predicting import predict_all
 from .prediction import Fidelity, Prediction
-from .ranking import REFINED_CANDIDATES, Order, Ranking, rank_under
-from .scenario import conditions
+from .ranking import REFINED_CANDIDATES, Order, Ranking, rank_space
+from .scenario import scenario_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,9 +58,9 @@ def rank(
     >>> rank(TiledConv2d(image_height=256, image_width=256), gpu="h200", fidelity="analytic", top=3).top[0].kernel
     'tiled_conv2d'
     """
-    under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
+    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
     depth, chosen = one_of(Fidelity, "fidelity", fidelity), one_of(Order, "order", order)
-    return rank_under(problem, under, depth, top, refine=refine, order=chosen)
+    return rank_space(problem, scenario, depth, top, refine=refine, order=chosen)
 
 
 def predict(
@@ -109,8 +109,8 @@ def predict_many(
 ) -> list[Prediction]:
     """Several configurations of one problem, in order, compiled in parallel; arguments and errors as for ``predict``."""
     require_type(Sequence, "a list of them", configurations=configurations)
-    under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
-    return predict_all(problem, configurations, under, one_of(Fidelity, "fidelity", fidelity))
+    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
+    return predict_all(problem, configurations, scenario, one_of(Fidelity, "fidelity", fidelity))
 
 
 def validate(
@@ -127,10 +127,10 @@ def validate(
     """Predictions against the measurements of a file (CSV, Kernel Tuner cache, own records), as ``perfmodel validate``."""
     require_type((str, PathLike), "the path of a file", measurements=measurements)
     chosen = family(family_name)
-    under = conditions(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
-    rows = read_measurements(Path(measurements), chosen, under.l2)
+    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
+    rows = read_measurements(Path(measurements), chosen, scenario.l2)
     rows = rows if where is None else rows.where(where)
-    return validate_under(chosen, rows, under, one_of(Fidelity, "fidelity", fidelity))
+    return validate_measurements(chosen, rows, scenario, one_of(Fidelity, "fidelity", fidelity))
 
 
 def frame(predictions: Iterable[Prediction]) -> pd.DataFrame:

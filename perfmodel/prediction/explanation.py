@@ -14,9 +14,9 @@ from ..families.base import Batch, Family
 from ..families.registry import family_of
 from ..gpus.gpu import Gpu
 from ..time_model.combine import LIMITER_NAMES
-from .predicting import evaluate_under
+from .predicting import evaluate_scenario
 from .prediction import Prediction, plain
-from .scenario import Conditions
+from .scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +81,14 @@ def neighbours(family: Family[Any, Any], problem: Any, configuration: Any, gpu: 
     return found
 
 
-def what_if(prediction: Prediction, under: Conditions) -> list[WhatIf]:
+def sensitivity(prediction: Prediction, scenario: Scenario) -> list[WhatIf]:
     """What each field's change would do, by the analytic model on both sides (so that estimates cancel)."""
     family = family_of(prediction.problem)
-    changes = neighbours(family, prediction.problem, prediction.configuration, under.gpu)
+    changes = neighbours(family, prediction.problem, prediction.configuration, scenario.gpu)
     if not changes:
         return []
     batch: Batch[Any] = Batch.of([prediction.configuration, *(configuration for *_, configuration in changes)])
-    found = evaluate_under(family, prediction.problem, batch, under)
+    found = evaluate_scenario(family, prediction.problem, batch, scenario)
     own = float(found.seconds[0])
     ratios = found.seconds / (
         own if np.isfinite(own) else np.nan
@@ -98,7 +98,7 @@ def what_if(prediction: Prediction, under: Conditions) -> list[WhatIf]:
             field=name,
             value=value,
             ratio=float(ratios[i]) if np.isfinite(ratios[i]) else None,
-            rejection=found.feasibility.rejection(i, under.gpu),
+            rejection=found.feasibility.rejection(i, scenario.gpu),
             configuration=configuration,
         )
         for i, (name, value, configuration) in enumerate(changes, 1)
@@ -107,20 +107,20 @@ def what_if(prediction: Prediction, under: Conditions) -> list[WhatIf]:
 
 _MEANING = {
     "arithmetic": "FP32 and integer pipes",
-    "slow_pipes": "FP64, special-function or half-precision pipes",
-    "issue": "instruction issue",
-    "shared_pipe": "the data pipe of shared memory and L1",
+    "sfu_fp64_fp16_pipes": "FP64, special-function or half-precision pipes",
+    "issue_slots": "instruction issue",
+    "lsu_data_pipe": "the data pipe of shared memory and L1",
     "sectors": "L1's fill and store path",
     "instruction_fetch": "instruction fetch (code beyond the instruction cache)",
     "constant_cache": "indexed constants beyond the constant cache",
     "l2": "L2 bandwidth",
     "dram": "DRAM bandwidth",
     "local_memory": "traffic of spilled registers and stack arrays behind L1",
-    "load_latency": "latency of loads that the resident blocks do not hide",
-    "compute_latency": "latency of the dependent instructions that the resident blocks do not hide",
-    "block_dispatch": "starting the blocks one after the other",
-    "first_wave": "what the first blocks find nowhere near: code, constants and all their data at once",
-    "empty_kernel": "the start and end of a kernel, whatever it does",
+    "exposed_memory_latency": "latency of loads that the resident blocks do not hide",
+    "exposed_dependency_latency": "latency of the dependent instructions that the resident blocks do not hide",
+    "block_launch_rate": "starting the blocks one after the other",
+    "ramp_up": "what the first blocks find nowhere near: code, constants and all their data at once",
+    "fixed_launch_cost": "the start and end of a kernel, whatever it does",
 }
 
 

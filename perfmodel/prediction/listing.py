@@ -20,7 +20,7 @@ class InstructionListing:
     """One memory instruction of the PTX over the whole launch.
 
     ``efficiency`` is, for global and local memory, bytes asked for by lanes over bytes of the sectors moved (1 where lanes share
-    what they read), and for shared memory wavefronts without bank conflicts over wavefronts. ``wasted_bytes`` is what better
+    what they read), and for shared memory wavefronts without bank conflicts over wavefronts. ``excess_bytes`` is what better
     addresses would save: bytes of sectors that no lane asked for, or 128 for each wavefront that a bank conflict costs.
     """
 
@@ -35,7 +35,7 @@ class InstructionListing:
     sectors_per_request: float
     wavefronts: int
     efficiency: float
-    wasted_bytes: int
+    excess_bytes: int
     places: int = 1
     """How many instructions of the PTX stand in this row."""
 
@@ -47,7 +47,7 @@ class InstructionListing:
 def listing(counts: Sequence[InstructionCount]) -> tuple[InstructionListing, ...]:
     """The listing of a launch, the instructions that waste most first."""
     rows = [_row(count) for count in counts if count.sectors or count.wavefronts or count.width_bytes]
-    return tuple(sorted(rows, key=lambda row: (-row.wasted_bytes, row.file, row.line)))
+    return tuple(sorted(rows, key=lambda row: (-row.excess_bytes, row.file, row.line)))
 
 
 def by_line(rows: Sequence[InstructionListing]) -> tuple[InstructionListing, ...]:
@@ -56,7 +56,7 @@ def by_line(rows: Sequence[InstructionListing]) -> tuple[InstructionListing, ...
     for row in rows:
         groups.setdefault((row.file, row.line, row.instruction, row.space), []).append(row)
     joined = [_joined(group) for group in groups.values()]
-    return tuple(sorted(joined, key=lambda row: (-row.wasted_bytes, row.file, row.line)))
+    return tuple(sorted(joined, key=lambda row: (-row.excess_bytes, row.file, row.line)))
 
 
 def _joined(group: Sequence[InstructionListing]) -> InstructionListing:
@@ -70,7 +70,7 @@ def _joined(group: Sequence[InstructionListing]) -> InstructionListing:
         wavefronts=wavefronts,
         sectors_per_request=sectors / max(requests, 1),
         efficiency=useful / sum(weights) if sum(weights) else 1.0,
-        wasted_bytes=sum(row.wasted_bytes for row in group),
+        excess_bytes=sum(row.excess_bytes for row in group),
         places=len(group),
     )
 
@@ -78,11 +78,11 @@ def _joined(group: Sequence[InstructionListing]) -> InstructionListing:
 def _row(count: InstructionCount) -> InstructionListing:
     if count.space is Space.SHARED:
         efficiency = count.conflict_free_wavefronts / max(count.wavefronts, 1)
-        wasted = (count.wavefronts - count.conflict_free_wavefronts) * WAVEFRONT_BYTES
+        excess = (count.wavefronts - count.conflict_free_wavefronts) * WAVEFRONT_BYTES
     else:
         asked, moved = count.lanes * count.width_bytes, count.sectors * SECTOR_BYTES
         efficiency = min(asked / moved, 1.0) if moved else 1.0
-        wasted = max(moved - asked, 0)
+        excess = max(moved - asked, 0)
     return InstructionListing(
         file=PurePath(count.source.file).name if count.source else "",
         line=count.source.line if count.source else 0,
@@ -95,5 +95,5 @@ def _row(count: InstructionCount) -> InstructionListing:
         sectors_per_request=count.sectors / max(count.requests, 1),
         wavefronts=count.wavefronts,
         efficiency=efficiency,
-        wasted_bytes=wasted,
+        excess_bytes=excess,
     )

@@ -18,20 +18,22 @@ from .evaluation import Evaluation, evaluate
 from .feasibility import FITS, Feasibility, feasibility
 from .launch_features import Launches
 from .prediction import Corrected, Fidelity, Prediction, ResidentBlocks, TimePrediction, plain
-from .scenario import Conditions
+from .scenario import Scenario
 
 ESTIMATED_NOTE = "counts in closed form; instruction mix and registers are estimates (nothing was compiled)"
 
 
-def evaluate_under(
-    family: Family[Any, Any], problem: Any, batch: Batch[Any], under: Conditions, facts: Sequence[Facts] | None = None
+def evaluate_scenario(
+    family: Family[Any, Any], problem: Any, batch: Batch[Any], scenario: Scenario, facts: Sequence[Facts] | None = None
 ) -> Evaluation:
     """Evaluate a batch under conditions, with the facts of each candidate where they are known."""
-    work = family.work(problem, batch, under.gpu)
+    work = family.work(problem, batch, scenario.gpu)
     registers = None
     if facts is not None:
         work, registers = refined_work(work, facts)
-    return evaluate(family, problem, batch, under.gpu, under.calibration, work=under.apply(work), registers=registers)
+    return evaluate(
+        family, problem, batch, scenario.gpu, scenario.calibration, work=scenario.apply(work), registers=registers
+    )
 
 
 def prediction_at(
@@ -39,7 +41,7 @@ def prediction_at(
     problem: Any,
     found: Evaluation,
     index: int,
-    under: Conditions,
+    scenario: Scenario,
     fidelity: Fidelity,
     facts: Facts | None,
     residual: Corrected | None = None,
@@ -54,7 +56,7 @@ def prediction_at(
     notes = (ESTIMATED_NOTE,) if facts is None else facts.notes
     return Prediction(
         kernel=family.name,
-        gpu=under.gpu.id,
+        gpu=scenario.gpu.id,
         fidelity=fidelity,
         exact=facts is not None and facts.exact,
         problem=problem,
@@ -69,24 +71,24 @@ def prediction_at(
         counts=found.work.counts.at(index),
         time=TimePrediction(
             predicted_s=seconds,
-            interval_s=under.calibration.for_kernel(family.name).interval_s(seconds),
+            interval_s=scenario.calibration.for_kernel(family.name).interval_s(seconds),
             limiter=LIMITER_NAMES[int(limiters(terms)[0])],
-            evidence=under.calibration.evidence.value,
+            calibration_status=scenario.calibration.calibration_status.value,
             terms=terms,
         ),
-        notes=(*notes, *family.notes(problem, configuration, under.gpu)),
+        notes=(*notes, *family.notes(problem, configuration, scenario.gpu)),
         residual=residual,
     )
 
 
 def corrections(
-    found: Evaluation, under: Conditions, fidelity: Fidelity, facts: Sequence[Facts] | None
+    found: Evaluation, scenario: Scenario, fidelity: Fidelity, facts: Sequence[Facts] | None
 ) -> Sequence[Corrected | None]:
     """What the conditions' residual makes of each candidate; None without one, or short of the fidelity it was learned at."""
-    residual = under.residual
+    residual = scenario.residual
     if residual is None or residual.origin.fidelity is not fidelity:
         return [None] * len(found)
-    return residual.corrected(launches_of(found, under.gpu, facts), found.seconds)
+    return residual.corrected(launches_of(found, scenario.gpu, facts), found.seconds)
 
 
 def launches_of(found: Evaluation, gpu: Gpu, facts: Sequence[Facts] | None = None) -> Launches:
@@ -101,10 +103,10 @@ def launches_of(found: Evaluation, gpu: Gpu, facts: Sequence[Facts] | None = Non
     )
 
 
-def require_residual(kernel: str, under: Conditions, fidelity: Fidelity) -> None:
+def require_residual(kernel: str, scenario: Scenario, fidelity: Fidelity) -> None:
     """``InputError`` where the conditions have a residual that was learned of something else."""
-    if under.residual is not None:
-        under.residual.origin.require(kernel, under.gpu, under.l2, fidelity)
+    if scenario.residual is not None:
+        scenario.residual.origin.require(kernel, scenario.gpu, scenario.l2, fidelity)
 
 
 def facts_or_raise(outcomes: Sequence[Outcome]) -> list[Facts]:
@@ -118,7 +120,7 @@ def facts_or_raise(outcomes: Sequence[Outcome]) -> list[Facts]:
 def predict_all(
     problem: Any,
     configurations: Sequence[Any],
-    under: Conditions,
+    scenario: Scenario,
     fidelity: Fidelity = Fidelity.COMPILED,
     advance: Advance = no_progress,
 ) -> list[Prediction]:
@@ -128,21 +130,21 @@ def predict_all(
         if not isinstance(configuration, family.configuration_type):
             kind = family.configuration_type.__name__
             raise InputError(f"{family.name} takes a {kind}, not {configuration!r}")
-    require_residual(family.name, under, fidelity)
+    require_residual(family.name, scenario, fidelity)
     if not configurations:
         return []
     batch: Batch[Any] = Batch.of(configurations)
     few = 1  # before anything is counted or compiled: the compiler may find ways with fewer registers than the estimate
-    gpu = under.gpu
+    gpu = scenario.gpu
     _require_feasible(feasibility(family, problem, batch, gpu, family.launch(problem, batch, gpu), few), gpu)
     facts = None
     if fidelity is not Fidelity.ANALYTIC:
         facts = facts_or_raise(gather_facts(family, problem, batch, gpu, fidelity=fidelity, advance=advance))
-    found = evaluate_under(family, problem, batch, under, facts)
+    found = evaluate_scenario(family, problem, batch, scenario, facts)
     _require_feasible(found.feasibility, gpu)
-    residuals = corrections(found, under, fidelity, facts)
+    residuals = corrections(found, scenario, fidelity, facts)
     return [
-        prediction_at(family, problem, found, i, under, fidelity, None if facts is None else facts[i], residuals[i])
+        prediction_at(family, problem, found, i, scenario, fidelity, None if facts is None else facts[i], residuals[i])
         for i in range(len(batch))
     ]
 

@@ -38,7 +38,7 @@ class TimePrediction:
     predicted_s: float
     interval_s: tuple[float, float] | None
     limiter: str
-    evidence: str
+    calibration_status: str
     terms: Terms
 
 
@@ -54,7 +54,7 @@ class Corrected:
     corrected_s: float
     interval_s: tuple[float, float] | None
     similarity: float
-    evidence: str
+    calibration_status: str
 
     def to_json(self) -> dict[str, Any]:
         """Names and numbers, microseconds where the name says so."""
@@ -64,7 +64,7 @@ class Corrected:
             "corrected_us": self.corrected_s * 1e6,
             "interval_us": None if interval is None else [bound * 1e6 for bound in interval],
             "similarity": self.similarity,
-            "evidence": self.evidence,
+            "calibration_status": self.calibration_status,
         }
 
 
@@ -107,7 +107,7 @@ class Prediction:
                 "predicted_us": self.time.predicted_s * 1e6,
                 "interval_us": None if interval is None else [bound * 1e6 for bound in interval],
                 "limiter": self.time.limiter,
-                "evidence": self.time.evidence,
+                "calibration_status": self.time.calibration_status,
                 "terms_us": {name: float(value) * 1e6 for name, value in self.time.terms.items()},
             },
             "notes": list(self.notes),

@@ -21,9 +21,9 @@ from ..profiles.facts import Advance, Facts, no_progress
 from ..profiles.gather import gather_facts
 from .evaluation import Evaluation
 from .feasibility import FITS
-from .predicting import corrections, evaluate_under, prediction_at, require_residual
+from .predicting import corrections, evaluate_scenario, prediction_at, require_residual
 from .prediction import Fidelity, Prediction, plain
-from .scenario import Conditions
+from .scenario import Scenario
 
 REFINED_CANDIDATES = 24
 """How many of the analytic best are compiled."""
@@ -94,24 +94,24 @@ def _joined(parts: list[tuple[Batch[Any], NDArray[np.float64]]]) -> tuple[Batch[
     return Batch.joined([batch for batch, _ in parts]), np.concatenate([seconds for _, seconds in parts])
 
 
-def survey(family: Family[Any, Any], problem: Any, under: Conditions, keep: int) -> _Survey:
+def survey(family: Family[Any, Any], problem: Any, scenario: Scenario, keep: int) -> _Survey:
     """Evaluate every candidate analytically; memory stays bounded whatever the space's size."""
     keep_freed_memory()
     found = _Survey(0, Counter(), {}, [])
-    for product in family.space(problem, under.gpu).products:
+    for product in family.space(problem, scenario.gpu).products:
         parts: list[tuple[Batch[Any], NDArray[np.float64]]] = []
         for every in Space((product,)).chunks():
-            chunk = every.take(~family.redundant(problem, every, under.gpu))
+            chunk = every.take(~family.redundant(problem, every, scenario.gpu))
             if not len(chunk):
                 continue
-            evaluation = evaluate_under(family, problem, chunk, under)
+            evaluation = evaluate_scenario(family, problem, chunk, scenario)
             found.candidates += len(chunk)
             can_run = evaluation.feasibility
             found.rejected.update(can_run.rejected())
             codes, first = np.unique(can_run.reason_codes, return_index=True)
             for code, index in zip(codes.tolist(), first.tolist(), strict=True):
                 if code != FITS and can_run.reasons[code] not in found.examples:
-                    found.examples[can_run.reasons[code]] = str(can_run.rejection(index, under.gpu))
+                    found.examples[can_run.reasons[code]] = str(can_run.rejection(index, scenario.gpu))
             parts = [_fastest(*_joined([*parts, (chunk, evaluation.seconds)]), keep)]
         found.best += [part for part in parts if len(part[0])]
     return found
@@ -131,9 +131,9 @@ def shortlist(found: _Survey, size: int) -> Batch[Any]:
     return merged.take(np.array(chosen))
 
 
-def rank_under(
+def rank_space(
     problem: Any,
-    under: Conditions,
+    scenario: Scenario,
     fidelity: Fidelity = Fidelity.COMPILED,
     top: int = 10,
     advance: Advance = no_progress,
@@ -149,39 +149,39 @@ def rank_under(
     if min(top, refine) < 1:
         raise InputError(f"top={top} and refine={refine} must be at least 1")
     family = family_of(problem)
-    size = max(top, refine) if family.closed_forms else len(family.space(problem, under.gpu))
+    size = max(top, refine) if family.closed_forms else len(family.space(problem, scenario.gpu))
     if not family.closed_forms:
         if fidelity is Fidelity.ANALYTIC:
             raise InputError(f"{family.name} has no closed forms: fidelity {fidelity.value!r} is not to be had")
         fidelity = Fidelity.SIMULATED
-    require_residual(family.name, under, fidelity)
-    if order is Order.CORRECTED and under.residual is None:
+    require_residual(family.name, scenario, fidelity)
+    if order is Order.CORRECTED and scenario.residual is None:
         raise InputError(f"order {order.value!r} needs a residual: the file that perfmodel fit --residual wrote")
-    found = survey(family, problem, under, size)
+    found = survey(family, problem, scenario, size)
     if not found.best:
         most = max(found.rejected, key=found.rejected.__getitem__, default="")
         why = found.examples.get(most, "its space is empty")
         raise InfeasibleError(
-            f"none of the {found.candidates} configurations of {family.name} fits {under.gpu.id}: {why}"
+            f"none of the {found.candidates} configurations of {family.name} fits {scenario.gpu.id}: {why}"
         )
     notes: list[str] = []
     if fidelity is Fidelity.ANALYTIC:
         best, _ = _fastest(*_joined(found.best), top if order is Order.PREDICTED else size)
-        evaluation = evaluate_under(family, problem, best, under)
-        predictions = _predictions(family, problem, evaluation, under, fidelity, None)
+        evaluation = evaluate_scenario(family, problem, best, scenario)
+        predictions = _predictions(family, problem, evaluation, scenario, fidelity, None)
     else:
         depth = Fidelity.COMPILED if family.closed_forms else fidelity
-        predictions = _refined(family, problem, shortlist(found, size), under, depth, advance, notes)
+        predictions = _refined(family, problem, shortlist(found, size), scenario, depth, advance, notes)
     if fidelity is Fidelity.SIMULATED and family.closed_forms:
         finalists = Batch.of([p.configuration for p in predictions[: max(top, SIMULATED_CANDIDATES)]])
-        predictions = _refined(family, problem, finalists, under, fidelity, advance, notes)
+        predictions = _refined(family, problem, finalists, scenario, fidelity, advance, notes)
     if not predictions:
         raise InfeasibleError(f"none of the best configurations of {family.name} compiles and fits: {notes[0]}")
     if order is Order.CORRECTED:
         predictions.sort(key=_corrected_s)
     return Ranking(
         kernel=family.name,
-        gpu=under.gpu.id,
+        gpu=scenario.gpu.id,
         problem=problem,
         fidelity=fidelity,
         candidates=found.candidates,
@@ -192,23 +192,23 @@ def rank_under(
     )
 
 
-def best_with(problem: Any, fields: Mapping[str, Any], under: Conditions) -> Any | None:
+def best_with(problem: Any, fields: Mapping[str, Any], scenario: Scenario) -> Any | None:
     """The analytic best of the configurations that have these values, None where none of them can run.
 
     >>> from perfmodel import Conv1d
-    >>> from perfmodel.prediction.scenario import conditions
+    >>> from perfmodel.prediction.scenario import scenario_of
     >>> from perfmodel.families.conv1d import Variant
-    >>> best_with(Conv1d(in_channels=64, out_channels=64, length=8), {"variant": Variant.NAIVE}, conditions("h200"))
+    >>> best_with(Conv1d(in_channels=64, out_channels=64, length=8), {"variant": Variant.NAIVE}, scenario_of("h200"))
     Conv1dConfiguration(variant=<Variant.NAIVE: 'naive'>, channels_per_thread=None)
     """
     family = family_of(problem)
     best, least = None, math.inf
-    for batch in family.space(problem, under.gpu).chunks():
+    for batch in family.space(problem, scenario.gpu).chunks():
         codes = {name: encode(batch.configuration_type, name, value) for name, value in fields.items()}
         having = np.logical_and.reduce([batch[name] == code for name, code in codes.items()])
         if not np.any(having):
             continue
-        found = evaluate_under(family, problem, batch.take(np.broadcast_to(having, len(batch))), under)
+        found = evaluate_scenario(family, problem, batch.take(np.broadcast_to(having, len(batch))), scenario)
         index = int(np.argmin(found.seconds))
         if found.seconds[index] < least:
             best, least = found.batch.configuration(index), float(found.seconds[index])
@@ -223,13 +223,13 @@ def _refined(
     family: Family[Any, Any],
     problem: Any,
     batch: Batch[Any],
-    under: Conditions,
+    scenario: Scenario,
     fidelity: Fidelity,
     advance: Advance,
     notes: list[str],
 ) -> list[Prediction]:
     """Predictions with facts, fastest first; those without facts or that do not fit are left out and noted."""
-    outcomes = gather_facts(family, problem, batch, under.gpu, fidelity=fidelity, equivalents=True, advance=advance)
+    outcomes = gather_facts(family, problem, batch, scenario.gpu, fidelity=fidelity, equivalents=True, advance=advance)
     kept = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Facts)]
     notes += [
         f"{plain(batch.configuration(i))} left out: {outcome}"
@@ -239,27 +239,27 @@ def _refined(
     if not kept:
         return []
     facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
-    evaluation = evaluate_under(family, problem, batch.take(kept), under, facts)
+    evaluation = evaluate_scenario(family, problem, batch.take(kept), scenario, facts)
     notes += [
-        f"{plain(evaluation.batch.configuration(i))} left out: {evaluation.feasibility.rejection(i, under.gpu)}"
+        f"{plain(evaluation.batch.configuration(i))} left out: {evaluation.feasibility.rejection(i, scenario.gpu)}"
         for i in np.flatnonzero(np.isinf(evaluation.seconds)).tolist()
     ]
-    return _predictions(family, problem, evaluation, under, fidelity, facts)
+    return _predictions(family, problem, evaluation, scenario, fidelity, facts)
 
 
 def _predictions(
     family: Family[Any, Any],
     problem: Any,
     evaluation: Evaluation,
-    under: Conditions,
+    scenario: Scenario,
     fidelity: Fidelity,
     facts: list[Facts] | None,
 ) -> list[Prediction]:
     order = np.argsort(evaluation.seconds, kind="stable")
-    residuals = corrections(evaluation, under, fidelity, facts)
+    residuals = corrections(evaluation, scenario, fidelity, facts)
     return [
         prediction_at(
-            family, problem, evaluation, i, under, fidelity, None if facts is None else facts[i], residuals[i]
+            family, problem, evaluation, i, scenario, fidelity, None if facts is None else facts[i], residuals[i]
         )
         for i in order.tolist()
         if np.isfinite(evaluation.seconds[i])

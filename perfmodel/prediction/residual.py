@@ -126,7 +126,7 @@ class Residual:
                 corrected_s=seconds,
                 interval_s=(seconds / width, seconds * width) if similarity >= LEAST_SIMILARITY else None,
                 similarity=similarity,
-                evidence=f"{self.origin.runs} runs on {self.origin.gpu}",
+                calibration_status=f"{self.origin.runs} runs on {self.origin.gpu}",
             )
             for seconds, predicted, similarity in rows
         ]

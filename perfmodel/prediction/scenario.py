@@ -22,7 +22,7 @@ from .residual import Residual, read_residual
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class Scenario:
     """The GPU (its boost clock is the SM clock), what lies in its L2 when the kernel starts, and the coefficients.
 
     ``residual`` is what was learned of the model's errors; it stands beside predictions and changes none of them.
@@ -43,17 +43,17 @@ def _warm(counts: Counts, gpu: Gpu) -> Counts:
     return replace(counts, dram_read_bytes=np.where(footprint <= gpu.l2_bytes, 0.0, counts.dram_read_bytes))
 
 
-def conditions(
+def scenario_of(
     gpu: str | Gpu,
     *,
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
     residual: str | Path | None = None,
-) -> Conditions:
-    """Conditions from what a user names: a GPU's id, file or ``auto``; the clock in MHz; ``cold`` or ``warm``; files.
+) -> Scenario:
+    """Scenario from what a user names: a GPU's id, file or ``auto``; the clock in MHz; ``cold`` or ``warm``; files.
 
-    >>> conditions("h200", sm_clock_mhz=1500).gpu.boost_clock_hz
+    >>> scenario_of("h200", sm_clock_mhz=1500).gpu.boost_clock_hz
     1500000000.0
     """
     require_type((Real, NoneType), "a number", sm_clock_mhz=sm_clock_mhz)
@@ -61,7 +61,7 @@ def conditions(
     found = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
     if sm_clock_mhz is not None:
         found = with_sm_clock(found, sm_clock_mhz * 1e6)
-    return Conditions(
+    return Scenario(
         gpu=found,
         calibration=load_calibration(found, calibration),
         l2=one_of(L2State, "l2", l2),

@@ -29,7 +29,7 @@ class Facts:
     loop_code_bytes: float
     exact: bool
     hierarchy: bool = False
-    stand_in: bool = False
+    approximate: bool = False
     global_round_trips: float | None = None
     independent_chains: float | None = None
     warp_cycles: float | None = None
@@ -60,7 +60,7 @@ def _merged(work: Work, fact: Facts, index: int) -> Counts:
     counts = replace(fact.counts, **{name: closed(name) for name in COPY_READ_COUNTS})
     if not fact.hierarchy:
         counts = replace(counts, **{name: closed(name) for name in CACHE_COUNTS})
-    if fact.stand_in:
+    if fact.approximate:
         wavefronts = {
             f"{kind}_wavefronts": getattr(counts, f"{kind}_requests")
             * (closed(f"{kind}_wavefronts") / max(closed(f"{kind}_requests"), 1.0))
@@ -75,7 +75,7 @@ def refined_work(work: Work, facts: Sequence[Facts]) -> tuple[Work, NDArray[np.i
     merged = [_merged(work, fact, i) for i, fact in enumerate(facts)]
     columns = {name: np.array([float(getattr(counts, name)) for counts in merged]) for name in COUNT_NAMES}
     shared = [
-        work_shared if fact.stand_in else fact.resources.static_shared_bytes
+        work_shared if fact.approximate else fact.resources.static_shared_bytes
         for fact, work_shared in zip(
             facts, np.broadcast_to(work.launch.static_shared_bytes, len(facts)).tolist(), strict=True
         )

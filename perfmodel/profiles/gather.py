@@ -19,7 +19,7 @@ from .facts import Advance, Facts, no_progress
 Outcome = Facts | PerfmodelError
 """Facts of a configuration, or why there are none."""
 
-STAND_IN_NOTE = "counts of an equivalent configuration: the same requests, instructions may differ by a few"
+APPROXIMATE_NOTE = "counts of an equivalent configuration: the same requests, instructions may differ by a few"
 
 
 def stored_facts(
@@ -43,7 +43,7 @@ def stored_facts(
         others = family.equivalents(configuration) if facts is None and equivalents and len(store) else ()
         for other in others:
             known = find(other) if facts is None else None
-            facts = replace(known, exact=False, stand_in=True, notes=(STAND_IN_NOTE,)) if known else facts
+            facts = replace(known, exact=False, approximate=True, notes=(APPROXIMATE_NOTE,)) if known else facts
         found.append(facts)
     return found
 

@@ -16,7 +16,7 @@ from .access import Mask, rows_and_warps
 from .faults import FATAL, Fault, FaultError, FaultKind
 from .global_memory import GlobalMemory
 from .plan import Plan, both
-from .race_detector import Shadow
+from .race_detector import RaceDetector
 from .recorder import Recorder
 from .special_registers import special_registers
 
@@ -82,7 +82,7 @@ class Batch:
         self.shared = np.zeros(self.rows * self.shared_stride, np.uint8)
         self.local: NDArray[np.uint8] | None = None
         self.special = special_registers(launch, block_ids, self.threads, environment.shared_bytes)
-        self.shadow: Shadow | None = None
+        self.race_detector: RaceDetector | None = None
 
     @property
     def initial_mask(self) -> Mask | None:
@@ -156,8 +156,8 @@ class Lanes:
         threads = rows_and_warps(here, self.threads).sum(axis=1) * WARP_SIZE
         name = int(number.flat[0]) % BARRIERS
         self.arrived[self.row_index, name] += threads
-        if self.batch.shadow is not None:
-            self.batch.shadow.arrive(self, name, effective)
+        if self.batch.race_detector is not None:
+            self.batch.race_detector.arrive(self, name, effective)
 
     def clock(self, scalar_type: ScalarType) -> Values:
         """A counter that grows with every read (``%clock``, ``%globaltimer``)."""

@@ -11,7 +11,7 @@ from ..ptx.operands import CARRY, Effects, effects
 from ..ptx.types import STORAGE_TYPES, ScalarType, width_bytes
 
 
-class Meeting(Enum):
+class SyncScope(Enum):
     """Who must arrive before a unit's first instruction runs."""
 
     NOBODY = "nobody"
@@ -27,24 +27,24 @@ class Unit:
     block: int
     first: int
     instructions: tuple[Instruction, ...]
-    meeting: Meeting
+    sync_scope: SyncScope
     ends_block: bool
 
 
-def meeting_of(instruction: Instruction) -> Meeting:
+def sync_scope_of(instruction: Instruction) -> SyncScope:
     """Which lanes an instruction waits for (PTX ISA 9.7.9 and 9.7.13).
 
-    >>> meeting_of(Instruction("bar.sync", ("0",), None, False, 1, None))
+    >>> sync_scope_of(Instruction("bar.sync", ("0",), None, False, 1, None))
     <Meeting.BLOCK: 'block'>
     """
     parts = instruction.parts
     if parts[0] in ("bar", "barrier"):
         if "warp" in parts:
-            return Meeting.WARP
-        return Meeting.NOBODY if "arrive" in parts else Meeting.BLOCK
+            return SyncScope.WARP
+        return SyncScope.NOBODY if "arrive" in parts else SyncScope.BLOCK
     if parts[0] in ("shfl", "vote", "match", "redux", "elect") and "sync" in parts:
-        return Meeting.WARP
-    return Meeting.NOBODY
+        return SyncScope.WARP
+    return SyncScope.NOBODY
 
 
 def _counts_threads(instruction: Instruction) -> bool:
@@ -123,7 +123,7 @@ class Program:
     def _cut_units(self) -> None:
         for block in self.blocks:
             self.unit_of_block.append(len(self.units))
-            cuts = [k for k, i in enumerate(block.instructions) if k and meeting_of(i) is not Meeting.NOBODY]
+            cuts = [k for k, i in enumerate(block.instructions) if k and sync_scope_of(i) is not SyncScope.NOBODY]
             for start, stop in zip([0, *cuts], [*cuts, len(block.instructions)], strict=True):
                 instructions = block.instructions[start:stop]
                 self.units.append(
@@ -132,7 +132,7 @@ class Program:
                         block=block.index,
                         first=block.first + start,
                         instructions=instructions,
-                        meeting=meeting_of(instructions[0]),
+                        sync_scope=sync_scope_of(instructions[0]),
                         ends_block=stop == len(block.instructions),
                     )
                 )

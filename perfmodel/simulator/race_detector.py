@@ -28,7 +28,7 @@ BYTES_PER_SHARED_BYTE = 16
 BYTES_PER_SHARED_BYTE_AND_WARP = 8
 
 
-class Shadow:
+class RaceDetector:
     """Shadow of the shared memory of a batch; arrays have one element per byte and are indexed like its bytes."""
 
     def __init__(self, rows: int, threads: int, stride: int, barriers: int) -> None:

@@ -23,7 +23,7 @@ from .access import Mask, rows_and_warps
 from .budget_limits import Limits
 from .machine import Batch, Lanes
 from .program import Unit
-from .synchronization import Meetings
+from .synchronization import Synchronization
 from .translate.translation import Translation
 
 Values = NDArray[Any]
@@ -76,7 +76,7 @@ class Scheduler:
         self.pending: dict[int, Mask | None] = {0: batch.initial_mask}
         self.recent: set[int] = set()
         """Places that ran since lanes last had to yield."""
-        self.meetings = Meetings(self.program, self.lanes, self.registers, self.pending)
+        self.synchronization = Synchronization(self.program, self.lanes, self.registers, self.pending)
 
     def run(self) -> None:
         """Execute until no lane is left."""
@@ -100,10 +100,10 @@ class Scheduler:
 
     def _step_together(self, place: int, mask: Mask | None) -> None:
         """All live lanes run from a place to the end of its basic block."""
-        self.meetings.released.clear()
+        self.synchronization.released.clear()
         first = self.program.units[place]
         self._spend(first, mask, whole=True)
-        self.meetings.check_ended(first, mask)
+        self.synchronization.check_ended(first, mask)
         self.lanes.active = mask
         last = first
         while not last.ends_block:
@@ -243,9 +243,9 @@ class Scheduler:
         elif phase >= PATIENCE_STEPS and self.recent & self.program.polling:
             order.sort(key=lambda place: place in self.recent)
         for place in order:
-            ready = self.meetings.ready(place)
+            ready = self.synchronization.ready(place)
             if ready is not None:
                 if phase < PATIENCE_STEPS:
                     self.recent.add(place)
-                return place, self.meetings.take(place, ready)
-        return self.meetings.deadlock(order)
+                return place, self.synchronization.take(place, ready)
+        return self.synchronization.deadlock(order)

@@ -23,7 +23,7 @@ from .faults import FATAL, Fault, FaultError
 from .initialise import Contents, initialise
 from .machine import BARRIERS, Batch, Environment
 from .program import Program, align_up
-from .race_detector import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, Shadow
+from .race_detector import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, RaceDetector
 from .recorder import AccessObserver, Action, InstructionCount, Recorder
 from .schedule import Reconvergence, Scheduler, Tally
 from .translate.translation import Translation
@@ -127,8 +127,8 @@ def _batch_rows(program: Program, environment: Environment, budget: Budget) -> i
     arena, shared_bytes = environment.memory.size_bytes, environment.shared_bytes
     held = program.register_bytes_per_lane + align_up(program.local.size_bytes, 16)
     per_block = (held + _WORKING_BYTES_PER_LANE) * threads
-    shadow = BYTES_PER_SHARED_BYTE + BYTES_PER_SHARED_BYTE_AND_WARP * threads // WARP_SIZE
-    per_block += shared_bytes * (1 + (shadow if environment.check else 0))
+    race_detector = BYTES_PER_SHARED_BYTE + BYTES_PER_SHARED_BYTE_AND_WARP * threads // WARP_SIZE
+    per_block += shared_bytes * (1 + (race_detector if environment.check else 0))
     available = (budget.memory_bytes - 2 * arena) // 4
     if available < per_block:
         raise SimulationError(f"memory budget of {budget.memory_bytes} bytes is too small for buffers of {arena} bytes")
@@ -249,7 +249,7 @@ def _run_batch(scheduler: Scheduler) -> bool:
     """Run one batch; False where a fault that is only reported ended it."""
     batch = scheduler.batch
     if batch.environment.check:
-        batch.shadow = Shadow(batch.rows, batch.threads, batch.shared_stride, BARRIERS)
+        batch.race_detector = RaceDetector(batch.rows, batch.threads, batch.shared_stride, BARRIERS)
     try:
         scheduler.run()
     except FaultError:

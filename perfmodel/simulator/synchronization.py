@@ -12,13 +12,13 @@ from ..ptx.operands import integer
 from .access import Mask, rows_and_warps
 from .faults import FaultKind
 from .machine import Batch, Lanes
-from .program import Meeting, Program, Unit
+from .program import Program, SyncScope, Unit
 from .translate.warp import barrier_identifier
 
 Values = NDArray[Any]
 
 
-class Meetings:
+class Synchronization:
     """Who of the lanes that stand at a place may go on. ``pending`` and ``registers`` are the scheduler's own."""
 
     def __init__(
@@ -58,11 +58,11 @@ class Meetings:
         mask = self.pending[place]
         assert mask is not None
         unit = self.program.units[place]
-        if unit.meeting is Meeting.NOBODY:
+        if unit.sync_scope is SyncScope.NOBODY:
             return mask
         if place in self.released:
             return self.released[place] & mask
-        ready = self._ready_warps(unit, mask) if unit.meeting is Meeting.WARP else self._ready_blocks(unit, mask)
+        ready = self._ready_warps(unit, mask) if unit.sync_scope is SyncScope.WARP else self._ready_blocks(unit, mask)
         return ready if ready.any() else None
 
     def _live(self) -> Mask:
@@ -119,8 +119,8 @@ class Meetings:
         if not rows.any():
             return np.zeros((1, 1), np.bool_)
         self.arrived[rows, number] = 0
-        if self.batch.shadow is not None:
-            self.batch.shadow.meet(self.lanes, number, here & rows[:, None])
+        if self.batch.race_detector is not None:
+            self.batch.race_detector.meet(self.lanes, number, here & rows[:, None])
         for place in places:
             waiting = self.pending[place]
             assert waiting is not None
@@ -132,7 +132,7 @@ class Meetings:
 
     def _barrier_at(self, place: int) -> int | None:
         unit = self.program.units[place]
-        return barrier_identifier(unit.instructions[0]) if unit.meeting is Meeting.BLOCK else None
+        return barrier_identifier(unit.instructions[0]) if unit.sync_scope is SyncScope.BLOCK else None
 
     def _barrier_count(self, unit: Unit) -> int | None:
         """Threads that a counted barrier waits for, or None where it waits for the whole block."""
@@ -193,7 +193,7 @@ class Meetings:
         """Nobody can go on: lanes that wait for a warp go on with a fault, an incomplete barrier ends the simulation."""
         for place in order:
             unit = self.program.units[place]
-            if unit.meeting is Meeting.WARP:
+            if unit.sync_scope is SyncScope.WARP:
                 mask = self.pending[place]
                 assert mask is not None
                 if self.batch.environment.check:

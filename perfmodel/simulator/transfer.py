@@ -164,8 +164,8 @@ def load(
     width = width_bytes(scalar_type)
     safe, shift = checked(lanes, instruction, space, plan, offset, width * count)
     count_access(lanes, site, plan, offset, space)
-    if space is Space.SHARED and lanes.batch.shadow is not None:
-        lanes.batch.shadow.read(lanes, instruction, safe, shift, width * count)
+    if space is Space.SHARED and lanes.batch.race_detector is not None:
+        lanes.batch.race_detector.read(lanes, instruction, safe, shift, width * count)
     index = index_of(lanes, space, safe, width)
     values = storage(lanes, space, scalar_type)
     step = shift // width
@@ -192,8 +192,8 @@ def store(
     width = width_bytes(scalar_type)
     safe, shift = checked(lanes, instruction, space, plan, offset, width * len(elements))
     count_access(lanes, site, plan, offset, space)
-    if space is Space.SHARED and lanes.batch.shadow is not None:
-        lanes.batch.shadow.write(lanes, instruction, safe, shift, elements)
+    if space is Space.SHARED and lanes.batch.race_detector is not None:
+        lanes.batch.race_detector.write(lanes, instruction, safe, shift, elements)
     index = safe.chosen(index_of(lanes, space, safe, width))
     values = storage(lanes, space, scalar_type)
     for position, element in enumerate(elements):

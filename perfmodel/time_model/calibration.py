@@ -16,7 +16,7 @@ from ..gpus.gpu import Gpu
 from .coefficients import COEFFICIENT_NAMES, Coefficients
 
 
-class Evidence(Enum):
+class CalibrationStatus(Enum):
     """What backs the coefficients for the GPU asked about."""
 
     CALIBRATED = "calibrated GPU"
@@ -34,7 +34,7 @@ class Calibration:
     """
 
     coefficients: Coefficients
-    evidence: Evidence
+    calibration_status: CalibrationStatus
     fitted_on: tuple[str, ...]
     log_error_90: float | None
     kernel_errors: tuple[tuple[str, float], ...] = ()
@@ -47,7 +47,7 @@ class Calibration:
         fit, and none smaller than any of this GPU. Where the file does not say which kernels were measured, nothing changes.
         """
         own = dict(self.kernel_errors)
-        if self.evidence is not Evidence.CALIBRATED or not own:
+        if self.calibration_status is not CalibrationStatus.CALIBRATED or not own:
             return self
         known = [width for width in (self.other_kernel_error, self.log_error_90) if width is not None]
         return replace(self, log_error_90=own[kernel] if kernel in own else max(known, default=None))
@@ -102,7 +102,7 @@ def _non_negative(value: Any, complaint: str) -> float:
 
 def _log_errors(document: dict[str, Any], origin: str) -> dict[str, float]:
     """Half widths of the intervals by the evidence that they hold for."""
-    known = [*(evidence.name.lower() for evidence in Evidence), OTHER_KERNEL]
+    known = [*(calibration_status.name.lower() for calibration_status in CalibrationStatus), OTHER_KERNEL]
     found = _table(document, "intervals", origin)
     for name in found:
         if name not in known:
@@ -152,13 +152,13 @@ def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
     own = _own_values(document, origin).get(gpu.architecture, {})
     datasets = _table(document, "datasets", origin)
     fitted = _fitted_gpus(datasets, origin)
-    evidence = _evidence(gpu, set(fitted))
+    calibration_status = _evidence(gpu, set(fitted))
     widths = _log_errors(document, origin)
-    general = widths.get(evidence.name.lower())
+    general = widths.get(calibration_status.name.lower())
     measured = fitted.get(gpu.id)
     return Calibration(
         coefficients=Coefficients(**values | own),
-        evidence=evidence,
+        calibration_status=calibration_status,
         fitted_on=tuple(datasets),
         log_error_90=general if measured is None else measured,
         kernel_errors=tuple(_kernel_errors(datasets, gpu, origin).items()),
@@ -166,15 +166,15 @@ def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
     )
 
 
-def _evidence(gpu: Gpu, fitted: set[str]) -> Evidence:
+def _evidence(gpu: Gpu, fitted: set[str]) -> CalibrationStatus:
     from ..gpus.catalogue import gpu_ids, load_gpu
 
     if gpu.id in fitted:
-        return Evidence.CALIBRATED
+        return CalibrationStatus.CALIBRATED
     known = fitted & set(gpu_ids())
     if any(load_gpu(name).compute_capability == gpu.compute_capability for name in known):
-        return Evidence.ARCHITECTURE
-    return Evidence.DATA_SHEET
+        return CalibrationStatus.ARCHITECTURE
+    return CalibrationStatus.DATA_SHEET
 
 
 @functools.cache
@@ -182,7 +182,7 @@ def load_calibration(gpu: Gpu, path: str | None = None) -> Calibration:
     """The calibration for a GPU: a user's file, else the one shipped for all GPUs.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
-    >>> load_calibration(load_gpu("rtx-3090")).evidence
+    >>> load_calibration(load_gpu("rtx-3090")).calibration_status
     <Evidence.CALIBRATED: 'calibrated GPU'>
     """
     if path is not None:

@@ -24,27 +24,27 @@ Floats = NDArray[np.float64]
 class Terms:
     """Time of every resource if it were alone, in seconds; arrays of shape ``(n,)`` or numbers.
 
-    ``load_latency``, ``compute_latency`` and ``instruction_fetch`` are what the resident blocks cannot hide by themselves;
-    ``block_dispatch`` is starting all blocks one after the other; ``first_wave`` is what the first blocks wait for and later
-    ones do not; ``local_memory`` adds to the rest, because the few warps that spill wait for it, and so does
-    ``empty_kernel``, what a kernel that does nothing takes; ``launch_overhead`` stands beside the device time.
+    ``exposed_memory_latency``, ``exposed_dependency_latency`` and ``instruction_fetch`` are what the resident blocks cannot
+    hide. ``block_launch_rate``: starting all blocks one after the other. ``ramp_up``: what the first blocks wait for and
+    later ones do not. ``local_memory`` adds to the rest, because the few warps that spill wait for it, and so does
+    ``fixed_launch_cost``, what a kernel that does nothing takes; ``launch_overhead`` stands beside the device time.
     """
 
     arithmetic: Any
-    slow_pipes: Any
-    issue: Any
-    shared_pipe: Any
+    sfu_fp64_fp16_pipes: Any
+    issue_slots: Any
+    lsu_data_pipe: Any
     sectors: Any
     instruction_fetch: Any
     constant_cache: Any
     l2: Any
     dram: Any
     local_memory: Any
-    load_latency: Any
-    compute_latency: Any
-    block_dispatch: Any
-    first_wave: Any
-    empty_kernel: Any
+    exposed_memory_latency: Any
+    exposed_dependency_latency: Any
+    block_launch_rate: Any
+    ramp_up: Any
+    fixed_launch_cost: Any
     launch_overhead: Any
 
     def at(self, index: int) -> Terms:
@@ -106,7 +106,7 @@ def blocks_of_busiest_sm(blocks: Any, resident: Any, gpu: Gpu) -> tuple[Floats, 
     return average + tail, np.maximum(resident, 1)
 
 
-def living_blocks(
+def average_resident_blocks(
     work: Work, executed: Any, resident: Any, lifetime: Any, gpu: Gpu, coefficients: Coefficients
 ) -> Floats:
     """Blocks that share an SM on average where some warps of each end early: their places go to further blocks.
@@ -214,16 +214,16 @@ def _joined_terms(
     executed, resident = blocks_of_busiest_sm(blocks, blocks_per_sm, gpu)
     stretch = executed * gpu.sm_count / np.maximum(blocks, 1)
     arithmetic = kept("arithmetic", terms.arithmetic_cycles(counts, gpu) * stretch)
-    slow = kept("slow_pipes", terms.slow_pipe_cycles(counts, gpu) * stretch)
-    issue = kept("issue", terms.issue_cycles(counts, gpu) * stretch)
-    shared = kept("shared_pipe", terms.shared_pipe_cycles(counts, gpu, coefficients) * stretch)
+    slow = kept("sfu_fp64_fp16_pipes", terms.slow_pipe_cycles(counts, gpu) * stretch)
+    issue_slots = kept("issue_slots", terms.issue_cycles(counts, gpu) * stretch)
+    shared = kept("lsu_data_pipe", terms.shared_pipe_cycles(counts, gpu, coefficients) * stretch)
     sectors = kept("sectors", terms.sector_cycles(counts, gpu, coefficients) * stretch)
     constants = terms.constant_cycles(counts, work.constant_bytes, coefficients, gpu) * stretch
     constants = kept("constant_cache", constants)
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
     supply = terms.supply_cycles(counts, warps, work.code_bytes, work.loop_code_bytes, gpu) * stretch
     supply = kept("instruction_fetch", supply)
-    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue + supply, shared + sectors, constants)
+    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue_slots + supply, shared + sectors, constants)
 
     barriers = counts.barriers / warps
     trip = terms.round_trip_cycles(counts, executed / resident, work.read_only_share, gpu, coefficients)
@@ -239,39 +239,39 @@ def _joined_terms(
     walked = np.where(np.isnan(longest), counts.warp_instructions / warps, longest)
     fetch = terms.fetch_cycles(walked, work.loop_code_bytes, gpu, coefficients)
     l2 = kept("l2", terms.l2_seconds(counts, load + compute + fetch, gpu, coefficients))
-    load, compute = kept("load_latency", load), kept("compute_latency", compute)
+    load, compute = kept("exposed_memory_latency", load), kept("exposed_dependency_latency", compute)
     fetch = kept("instruction_fetch", fetch)
     lifetime = load + compute + fetch
-    resident = living_blocks(work, executed, resident, lifetime, gpu, coefficients)
+    resident = average_resident_blocks(work, executed, resident, lifetime, gpu, coefficients)
     waves = executed / resident
 
     dram = kept("dram", terms.dram_seconds(counts, gpu, coefficients))
-    dispatch = kept("block_dispatch", blocks * gpu.block_dispatch_cycles)
+    dispatch = kept("block_launch_rate", blocks * gpu.block_dispatch_cycles)
     burst = kept("dram", terms.dram_burst_seconds(counts, gpu, coefficients))
     exposed = dispatch + coefficients.first_wave_exposure * burst * clock
-    first_wave = terms.first_block_cycles(counts, gpu, coefficients) + exposed * np.minimum(1.0, 1.0 / waves)
-    first_wave = kept("first_wave", first_wave)
-    busy = sm_cycles(blocks / gpu.sm_count, executed, resident, demand, lifetime, coefficients, in_step) + first_wave
+    ramp_up = terms.first_block_cycles(counts, gpu, coefficients) + exposed * np.minimum(1.0, 1.0 / waves)
+    ramp_up = kept("ramp_up", ramp_up)
+    busy = sm_cycles(blocks / gpu.sm_count, executed, resident, demand, lifetime, coefficients, in_step) + ramp_up
     local = local_seconds(work, local_traffic(work, resident, gpu), waves, gpu, coefficients, clock)
     local = kept("local_memory", local)
-    empty = kept("empty_kernel", gpu.empty_kernel_s)
+    empty = kept("fixed_launch_cost", gpu.empty_kernel_s)
     total = p_norm(1 + coefficients.memory_norm, busy / clock, l2, dram, dispatch / clock) + local + empty
     parts = Terms(
         arithmetic=arithmetic / clock,
-        slow_pipes=slow / clock,
-        issue=issue / clock,
-        shared_pipe=shared / clock,
+        sfu_fp64_fp16_pipes=slow / clock,
+        issue_slots=issue_slots / clock,
+        lsu_data_pipe=shared / clock,
         sectors=sectors / clock,
         instruction_fetch=(supply + fetch * waves) / clock,
         constant_cache=constants / clock,
         l2=l2,
         dram=dram,
         local_memory=local,
-        load_latency=load * waves / clock,
-        compute_latency=compute * waves / clock,
-        block_dispatch=dispatch / clock,
-        first_wave=first_wave / clock,
-        empty_kernel=empty,
+        exposed_memory_latency=load * waves / clock,
+        exposed_dependency_latency=compute * waves / clock,
+        block_launch_rate=dispatch / clock,
+        ramp_up=ramp_up / clock,
+        fixed_launch_cost=empty,
         launch_overhead=gpu.launch_overhead_s,
     )
     return total, parts

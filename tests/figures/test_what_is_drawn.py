@@ -32,7 +32,7 @@ from perfmodel.figures.transactions import accesses
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 
 FACTOR = 1.25
 TIMES = st.lists(st.floats(1.0, 100.0), min_size=2, max_size=7)
@@ -131,7 +131,7 @@ def test_published_runs_are_compared_by_stored_counts(gpu: str, published_data: 
 def test_roofline_levels_by_hand() -> None:
     gpu = load_gpu("h200")
     problem = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
-    (found,) = predict_all(problem, [TiledConv2dConfiguration()], conditions(gpu), Fidelity.ANALYTIC)
+    (found,) = predict_all(problem, [TiledConv2dConfiguration()], scenario_of(gpu), Fidelity.ANALYTIC)
     assert operations(found) >= 64 * 64 * 9 * 2  # outputs · taps · multiply and add
     pipe, _, dram = levels(found, gpu)
     assert dram.moved_bytes == 4 * (66 * 66 + 64 * 64)  # input once, output once
@@ -150,16 +150,16 @@ def test_published_ssim_times() -> None:
 
 
 def test_extremes_are_the_ends_of_the_ranking() -> None:
-    under = conditions("rtx-3090")
+    scenario = scenario_of("rtx-3090")
     problem = family("ssim").default_problem()
-    fastest, slowest = extremes("ssim", problem, under, lambda c: str(c.version.value), count=3)
+    fastest, slowest = extremes("ssim", problem, scenario, lambda c: str(c.version.value), count=3)
     times = [bar.seconds for bar in [*fastest, *reversed(slowest)]]
     assert times == sorted(times)
     assert len({bar.label for bar in [*fastest, *slowest]}) == 6
 
 
 def test_rule_by_time_is_the_lowest_point_of_the_figure() -> None:
-    found = report_of(PointwiseConv2d(in_channels=32, out_channels=64, height=28, width=28), conditions("h200"))
+    found = report_of(PointwiseConv2d(in_channels=32, out_channels=64, height=28, width=28), scenario_of("h200"))
     runs = [entry.predicted_s for entry in found.tuples if entry.rejection is None and entry.predicted_s is not None]
     place = found.chosen[Rule.PREDICTED_TIME]
     assert place is not None

@@ -10,7 +10,7 @@ import pytest
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.prediction.prediction import plain
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.validation.campaign import app
 from perfmodel.validation.prepared import PreparedFolder, Purpose
 from perfmodel.validation.selection import drawn, spread_out
@@ -25,10 +25,10 @@ def test_spread_and_drawn_configurations_of_one_problem_are_prepared_to_be_timed
     app([*command, "--spread", "4", "--drawn", "3", "--seed", "5"], standalone_mode=False)
     kernels = [kernel for kernel in PreparedFolder(tmp_path).kernels() if Purpose.TIME in kernel.purposes]
     assert all(dict(kernel.problem) == plain(PROBLEM) for kernel in kernels)
-    under = conditions("h200")
+    scenario = scenario_of("h200")
     chosen = [
-        *spread_out(FAMILY, PROBLEM, under, 4, np.random.default_rng(5)),
-        *drawn(FAMILY, PROBLEM, under, 3, np.random.default_rng(5)),
+        *spread_out(FAMILY, PROBLEM, scenario, 4, np.random.default_rng(5)),
+        *drawn(FAMILY, PROBLEM, scenario, 3, np.random.default_rng(5)),
     ]
     assert [dict(kernel.configuration) for kernel in kernels] == [plain(one) for one in dict.fromkeys(chosen)]
     assert sum(Purpose.FLUSH in kernel.purposes for kernel in PreparedFolder(tmp_path).kernels()) == 1

@@ -11,7 +11,7 @@ from perfmodel.accuracy.counter_metrics import MeasuredCount
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Fidelity, plain
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 from perfmodel.records.schema import Environment, Record, RecordKind
 from perfmodel.validation.campaign import app
@@ -24,7 +24,7 @@ from perfmodel.validation.count_table import (
     told_of_benchmarks,
 )
 
-UNDER = conditions("h200")
+UNDER = scenario_of("h200")
 PROBLEM = TiledConv2d(image_height=32, image_width=64, filter_height=3, filter_width=3)
 CONFIGURATIONS = [
     TiledConv2dConfiguration(block_size_x=32, block_size_y=2, tile_size_x=tile, tile_size_y=1) for tile in (1, 2)

@@ -6,7 +6,7 @@ import pytest
 
 from perfmodel.errors import InputError
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.store import read_records
 from perfmodel.validation.campaign import app
 from perfmodel.validation.counted_before import counted_benchmarks, counted_choices, only_named
@@ -47,4 +47,4 @@ def test_the_same_code_is_prepared_that_was_counted(tmp_path: Path) -> None:
     assert [kernel.name for kernel in kernels] == ["conv1d"] * 27 + ["shuffle"]
     counted = {record.key for record in read_records(RECORDS) if record.counters}
     assert {kernel.key for kernel in kernels} <= counted
-    assert conditions("h200").gpu.id == kernels[0].gpu
+    assert scenario_of("h200").gpu.id == kernels[0].gpu

@@ -10,7 +10,7 @@ from perfmodel.accuracy.count_agreement import count_agreement
 from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.app import run
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.schema import L2State, TimingMethod
 from perfmodel.records.store import read_records
 from perfmodel.validation.baselines.catalogue import BASELINES
@@ -36,17 +36,19 @@ CHECKS_PER_FAMILY = 8
 
 def prepared(folder: Path, choices: list[Choice]) -> Session:
     """A session on this machine's GPU with these configurations and the flush."""
-    target, under = PreparedFolder(folder), conditions(require_device().gpu_id)
-    kernels: list[PreparedKernel] = prepare_benchmarks([flush_benchmark(under.gpu)], Purpose.FLUSH, under.gpu, target)
-    target.write_plan([*kernels, *prepare_choices(choices, under, target)])
+    target, scenario = PreparedFolder(folder), scenario_of(require_device().gpu_id)
+    kernels: list[PreparedKernel] = prepare_benchmarks(
+        [flush_benchmark(scenario.gpu)], Purpose.FLUSH, scenario.gpu, target
+    )
+    target.write_plan([*kernels, *prepare_choices(choices, scenario, target)])
     return Session.open(folder)
 
 
 @pytest.mark.parametrize("family", sorted(CHECKED_RANGES))
 def test_results_of_random_problems_are_right(family: str, tmp_path: Path) -> None:
-    under = conditions(require_device().gpu_id)
+    scenario = scenario_of(require_device().gpu_id)
     rng = np.random.default_rng()
-    session = prepared(tmp_path, [random_check(family, under, rng) for _ in range(CHECKS_PER_FAMILY)])
+    session = prepared(tmp_path, [random_check(family, scenario, rng) for _ in range(CHECKS_PER_FAMILY)])
     path = tmp_path / "records.jsonl"
     summary = run_missing(session.kernel_jobs(Purpose.CHECK, QUICK), run_kernel_job, path, time_limit_s=300.0)
     assert summary.done == CHECKS_PER_FAMILY
@@ -92,7 +94,7 @@ def test_counters_agree_with_closed_forms(tmp_path: Path) -> None:
     assert record.failure is None
     problem = TiledConv2d(image_height=512, image_width=512, filter_height=5, filter_width=5)
     configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=8, tile_size_x=2, tile_size_y=2)
-    work = FAMILY.work(problem, Batch.of([configuration]), conditions(require_device().gpu_id).gpu)
+    work = FAMILY.work(problem, Batch.of([configuration]), scenario_of(require_device().gpu_id).gpu)
     exact = {"global_load_requests", "global_load_sectors", "global_store_requests", "shared_load_requests"}
     agreement = {entry.count: entry for entry in count_agreement(work.counts, counts_of_metrics(record.counters))}
     assert {name: agreement[name].max_relative_error for name in exact} == dict.fromkeys(exact, 0.0)
@@ -111,7 +113,7 @@ def test_sanitizer_finds_nothing(tool: SanitizerTool, tmp_path: Path) -> None:
 
 def test_compute_micro_benchmarks_run_and_prove_themselves(tmp_path: Path) -> None:
     device = require_device()
-    gpu, target = conditions(device.gpu_id).gpu, PreparedFolder(tmp_path)
+    gpu, target = scenario_of(device.gpu_id).gpu, PreparedFolder(tmp_path)
     suite = [benchmark for benchmark in compute_suite(gpu, ComputeSizes()) if benchmark.kernel != "code_walk"]
     kernels = prepare_benchmarks(suite, Purpose.MICRO, gpu, target)
     target.write_plan([*kernels, *prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, target)])

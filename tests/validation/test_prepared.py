@@ -9,13 +9,13 @@ import pytest
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.schema import FailureKind, RecordKind
 from perfmodel.validation.micro.suite import micro_suite
 from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, Purpose, unpacked_cubin
 from perfmodel.validation.preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
 
-UNDER = conditions("h200")
+UNDER = scenario_of("h200")
 PROBLEM = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
 SMALL = TiledConv2dConfiguration(block_size_x=32, block_size_y=2, tile_size_x=1, tile_size_y=1)
 WIDE = TiledConv2dConfiguration(block_size_x=32, block_size_y=2, tile_size_x=2, tile_size_y=1)

@@ -7,7 +7,7 @@ import pytest
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.registry import family
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.ptx.parse import parse_module
 from perfmodel.records.columns import record_of_fields
 from perfmodel.simulator.simulation import simulate
@@ -17,7 +17,7 @@ from perfmodel.validation.kernel_job import prepare_call, problem_reference
 from perfmodel.validation.prepared import PreparedFolder
 from perfmodel.validation.preparing import prepare_choices
 
-UNDER = conditions("h200")
+UNDER = scenario_of("h200")
 SEED = 5
 
 

@@ -8,7 +8,7 @@ import pytest
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Fidelity, plain
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.schema import (
     Correctness,
     Environment,
@@ -144,8 +144,8 @@ def test_what_is_lost_by_over_a_tenth_is_explained_by_the_prediction_under_its_c
     assert (first.ratio, second.ratio) == (found[1], found[0])  # the worst first
     problem = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
     configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=4)
-    (cold,) = predict_all(problem, [configuration], conditions("h200", l2=L2State.COLD), Fidelity.ANALYTIC)
-    (warm,) = predict_all(problem, [configuration], conditions("h200", l2=L2State.WARM), Fidelity.ANALYTIC)
+    (cold,) = predict_all(problem, [configuration], scenario_of("h200", l2=L2State.COLD), Fidelity.ANALYTIC)
+    (warm,) = predict_all(problem, [configuration], scenario_of("h200", l2=L2State.WARM), Fidelity.ANALYTIC)
     assert (first.prediction.time, second.prediction.time) == (cold.time, warm.time)
     assert cold.time.predicted_s != warm.time.predicted_s
     largest = first.largest_terms(3)

@@ -9,20 +9,20 @@ from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d.family import FAMILY
 from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.selection import Rule
-from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_scenario
 from perfmodel.prediction.prediction import plain
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 from perfmodel.validation.rule_regret import regret_table, rule_regrets
 from perfmodel.validation.selection import drawn
 
-UNDER = conditions("rtx-2080-ti")
+UNDER = scenario_of("rtx-2080-ti")
 PROBLEM = PointwiseConv2d(in_channels=64, out_channels=128, height=28, width=28)
 
 
 def test_on_times_as_predicted_the_predicted_time_chooses_best(tmp_path: Path) -> None:
     configurations = drawn(FAMILY, PROBLEM, UNDER, 12, np.random.default_rng(0))
-    seconds = evaluate_under(FAMILY, PROBLEM, Batch.of(configurations), UNDER).seconds
+    seconds = evaluate_scenario(FAMILY, PROBLEM, Batch.of(configurations), UNDER).seconds
     rows = [
         {**plain(PROBLEM), **plain(configuration), "time_ms": 1e3 * float(time_s)}
         for configuration, time_s in zip(configurations, seconds, strict=True)

@@ -8,7 +8,7 @@ from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.validation.campaign_plan import (
     CHECKED_RANGES,
     TIMED_PROBLEMS,
@@ -18,7 +18,7 @@ from perfmodel.validation.campaign_plan import (
 )
 from perfmodel.validation.selection import all_fitting, best_and_drawn, drawn
 
-UNDER = conditions("h200")
+UNDER = scenario_of("h200")
 PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=3, filter_width=3)
 
 

@@ -10,8 +10,8 @@ import pytest
 from perfmodel.accuracy.counter_metrics import measured_counts
 from perfmodel.families.registry import family
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.prediction.predicting import evaluate_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.facts import Facts
 from perfmodel.profiles.gather import gather_facts
 from perfmodel.records.measurements import read_measurements
@@ -42,7 +42,7 @@ ACCESSES = (
     [("conv1d", 27), ("direct_conv2d", 36), ("pointwise_conv2d", 33), ("ssim", 10), ("tiled_conv2d", 30)],
 )
 def test_accesses_of_stored_launches_are_what_an_h200_counted(name: str, launches: int, file: str) -> None:
-    chosen, under = family(name), conditions("h200")
+    chosen, scenario = family(name), scenario_of("h200")
     measurements = read_measurements(DATA / file, chosen)
     names = {one.name for one in measured_counts(measurements.columns)}
     assert set(ACCESSES) - names == (set() if file == FILES[1] else set(WAVEFRONTS))
@@ -55,7 +55,7 @@ def test_accesses_of_stored_launches_are_what_an_h200_counted(name: str, launche
         stored = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Facts)]
         facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
         if facts:
-            counts = evaluate_under(chosen, problem, batch.take(stored), under, facts).work.counts
+            counts = evaluate_scenario(chosen, problem, batch.take(stored), scenario, facts).work.counts
             for one in measured_counts(measurements.columns.iloc[rows[stored]]):
                 if one.name in ACCESSES:
                     off = np.abs(one.predicted(counts) - one.launches)

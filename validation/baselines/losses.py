@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perfmodel.families.registry import family
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Fidelity, Prediction
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.facts import no_progress
 from perfmodel.records.columns import record_of_fields
 from perfmodel.time_model.combine import LIMITER_NAMES
@@ -49,7 +49,7 @@ def _predicted(one: Ratio, fidelity: Fidelity, advance: Callable[[], None]) -> P
     chosen = family(one.family)
     problem = record_of_fields(chosen.problem_type, dict(one.problem))
     configuration = record_of_fields(chosen.configuration_type, dict(one.configuration))
-    (prediction,) = predict_all(problem, [configuration], conditions(one.gpu, l2=one.l2), fidelity)
+    (prediction,) = predict_all(problem, [configuration], scenario_of(one.gpu, l2=one.l2), fidelity)
     advance()
     return prediction
 

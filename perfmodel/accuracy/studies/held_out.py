@@ -17,7 +17,7 @@ from ...errors import InputError
 from ...profiles.facts import Advance, no_progress
 from ...time_model.coefficients import COEFFICIENT_NAMES
 from ..metrics import Accuracy, accuracy
-from .what_if import WhatIfRates, sign_rates
+from .sensitivity import WhatIfRates, sign_rates
 
 Floats = NDArray[np.float64]
 Folds = Sequence[NDArray[np.intp]]
@@ -59,14 +59,14 @@ class HeldOut:
         return accuracy(self.predicted_s, self.data.runs.seconds)
 
     @property
-    def what_if(self) -> WhatIfRates:
+    def sensitivity(self) -> WhatIfRates:
         """Whether one-step changes go the predicted way."""
         return sign_rates(self.data.batch, self.data.problem_index, self.predicted_s, self.data.runs.seconds)
 
     def to_json(self) -> dict[str, Any]:
         """The result for one data set."""
         head = {"name": self.data.runs.name, "gpu": self.data.runs.gpu.id, "groups": len(np.unique(self.data.groups))}
-        found = head | self.accuracy.to_json() | {"what_if": self.what_if.to_json()}
+        found = head | self.accuracy.to_json() | {"what_if": self.sensitivity.to_json()}
         return found | ({} if self.coverage is None else {"coverage_90": self.coverage.to_json()})
 
 

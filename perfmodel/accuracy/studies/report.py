@@ -14,7 +14,7 @@ from .held_out import HeldOut
 from .learning_curve import DRAWS, Learned
 from .repeats import Repeat
 from .running import Findings, Study
-from .what_if import SignRate
+from .sensitivity import SignRate
 
 Cells = Sequence[str]
 
@@ -122,7 +122,7 @@ def _held_out(told: Sequence[HeldOut]) -> list[str]:
 
 def _what_if(told: Sequence[HeldOut]) -> list[str]:
     """Sign of one-step changes, by GPU and field."""
-    rates = [(one.data.runs.name, one.what_if) for one in told]
+    rates = [(one.data.runs.name, one.sensitivity) for one in told]
     fields = list(dict.fromkeys(name for _, of in rates for name in of.fields))
     if not fields:
         return []

@@ -226,8 +226,8 @@ def _guarded_features(profile: CodeProfile, executions: NDArray[np.float64]) -> 
     times = executions[flow.block_of_instruction()]
     totals = np.zeros(len(FEATURES))
     for column, (name, width) in enumerate(ACCESS_KEYS):
-        under = decoded.guarded & (decoded.class_index == SASS_CLASSES.index(name)) & (decoded.width_bytes == width)
-        totals[column] = times[under].sum()
+        scenario = decoded.guarded & (decoded.class_index == SASS_CLASSES.index(name)) & (decoded.width_bytes == width)
+        totals[column] = times[scenario].sum()
     return totals
 
 

@@ -102,8 +102,8 @@ def atomic(
     width = width_bytes(scalar_type)
     safe, shift = checked(lanes, instruction, space, plan, offset, width)
     count_access(lanes, site, plan, offset, space)
-    if space is Space.SHARED and lanes.batch.shadow is not None:
-        lanes.batch.shadow.write(lanes, instruction, safe, shift, operands[:1], atomic=True)
+    if space is Space.SHARED and lanes.batch.race_detector is not None:
+        lanes.batch.race_detector.write(lanes, instruction, safe, shift, operands[:1], atomic=True)
     index = safe.chosen(index_of(lanes, space, safe, width)) + shift // width
     chosen = [safe.chosen(operand) for operand in operands]
     before = _folded(storage(lanes, space, scalar_type), index, operation, chosen, returns)

@@ -190,14 +190,14 @@ def active_mask(lanes: Lanes) -> Values:
 
 def warp_barrier(lanes: Lanes, guard: Mask | None) -> None:
     """Order the shared-memory accesses of the warps that are here."""
-    if lanes.batch.shadow is not None:
-        lanes.batch.shadow.warp_barrier(lanes, both(lanes.active, guard))
+    if lanes.batch.race_detector is not None:
+        lanes.batch.race_detector.warp_barrier(lanes, both(lanes.active, guard))
 
 
 def block_barrier(lanes: Lanes, number: int) -> None:
     """Order the shared-memory accesses of all lanes, which are here together."""
-    if lanes.batch.shadow is not None:
-        lanes.batch.shadow.meet(lanes, number, lanes.active)
+    if lanes.batch.race_detector is not None:
+        lanes.batch.race_detector.meet(lanes, number, lanes.active)
 
 
 def reduce_block(lanes: Lanes, mode: str, predicate: Mask) -> Values:

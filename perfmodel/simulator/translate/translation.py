@@ -16,7 +16,7 @@ from ..functions import video as video_functions
 from ..generic import load_generic, store_generic, touch_generic
 from ..global_memory import is_in_space
 from ..plan import Values
-from ..program import Meeting, Program, Unit
+from ..program import Program, SyncScope, Unit
 from ..transfer import load, store, touch
 from . import basic, conversion, floating, integer, memory, tensor, video, warp
 from .emitter import Emitter, Pool
@@ -126,7 +126,7 @@ class Translation:
     def _check_all(self) -> None:
         """Number the sites in program order, and refuse at once what is not supported anywhere in the kernel."""
         for unit in self.program.units:
-            if unit.meeting is Meeting.BLOCK:
+            if unit.sync_scope is SyncScope.BLOCK:
                 warp.barrier_identifier(unit.instructions[0])
             if unit.first == self.program.blocks[unit.block].first:
                 self._sources[unit.index] = self._source(unit.index, False)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from perfmodel.accuracy.validating import Validation, prophecy, validation_of
+from perfmodel.accuracy.validating import Validation, predict_rows, validation_of
 from perfmodel.families.tiled_conv2d.family import FAMILY
 from perfmodel.families.tiled_conv2d.problem import TiledConv2d
 from perfmodel.figures.published import Comparison, comparison
@@ -21,8 +21,8 @@ from perfmodel.figures.report.parts import Page
 from perfmodel.figures.report.ranking_page import ranking_page
 from perfmodel.figures.report.validation_page import validation_page
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.ranking import Ranking, rank_under
-from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.prediction.ranking import Ranking, rank_space
+from perfmodel.prediction.scenario import Scenario, scenario_of
 from perfmodel.records.measurements import read_measurements
 
 PROGRAM = Path(__file__).parent / "browser.py"
@@ -35,7 +35,7 @@ class Ranked:
     """A ranking with its page."""
 
     ranking: Ranking
-    under: Conditions
+    scenario: Scenario
     page: Page
 
 
@@ -50,10 +50,10 @@ class Validated:
 
 @pytest.fixture(scope="session")
 def ranked() -> Ranked:
-    under = conditions(GPU)
+    scenario = scenario_of(GPU)
     problem = TiledConv2d(image_height=1024, image_width=1024, filter_height=7, filter_width=7)
-    ranking = rank_under(problem, under, Fidelity.ANALYTIC, top=RANKED)
-    return Ranked(ranking, under, ranking_page(ranking, under, "perfmodel report …"))
+    ranking = rank_space(problem, scenario, Fidelity.ANALYTIC, top=RANKED)
+    return Ranked(ranking, scenario, ranking_page(ranking, scenario, "perfmodel report …"))
 
 
 @pytest.fixture(scope="session")
@@ -63,9 +63,9 @@ def measured_file(made_up: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def validated(measured_file: Path) -> Validated:
-    under, rows = conditions(GPU), read_measurements(measured_file, FAMILY)
-    told = prophecy(FAMILY, rows, under, Fidelity.ANALYTIC)
-    found, runs = validation_of(rows, told, under, Fidelity.ANALYTIC), comparison(rows, told, under, len(rows))
+    scenario, rows = scenario_of(GPU), read_measurements(measured_file, FAMILY)
+    told = predict_rows(FAMILY, rows, scenario, Fidelity.ANALYTIC)
+    found, runs = validation_of(rows, told, scenario, Fidelity.ANALYTIC), comparison(rows, told, scenario, len(rows))
     return Validated(found, runs, validation_page(found, runs, "perfmodel report …"))
 
 

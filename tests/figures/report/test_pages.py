@@ -16,10 +16,10 @@ from perfmodel.figures.report.html import html_text
 from perfmodel.figures.report.parts import Page, Paragraph, Table
 from perfmodel.figures.report.ranking_drawings import resident_warps
 from perfmodel.figures.report.ranking_page import TIE, ranking_page, rival_place
-from perfmodel.prediction.explanation import headroom, what_if
+from perfmodel.prediction.explanation import headroom, sensitivity
 from perfmodel.prediction.prediction import Fidelity, Prediction, plain
-from perfmodel.prediction.ranking import rank_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.scenario import scenario_of
 
 from .conftest import GPU, Ranked, Validated
 
@@ -97,8 +97,8 @@ def test_the_answer_names_the_winner_and_how_sure_it_is(ranked: Ranked) -> None:
     best = ranked.ranking.best
     assert all(f"{name}={value}" in ranked.page.answer for name, value in plain(best.configuration).items())
     assert "90 % interval" in ranked.page.answer
-    assert dict(ranked.page.facts.pairs)["evidence"] == best.time.evidence == "calibrated GPU"
-    width = ranked.under.calibration.for_kernel(ranked.ranking.kernel).log_error_90
+    assert dict(ranked.page.facts.pairs)["calibration_status"] == best.time.calibration_status == "calibrated GPU"
+    width = ranked.scenario.calibration.for_kernel(ranked.ranking.kernel).log_error_90
     assert width is not None
     assert f"within a factor of {math.exp(width):.2f}" in paragraphs(ranked.page, "reading")
 
@@ -141,12 +141,12 @@ def with_time(found: Prediction, seconds: float) -> Prediction:
 def test_a_tie_is_called_one(ranked: Ranked, seconds: tuple[float, ...], rival: int | None, told: str) -> None:
     top = tuple(with_time(found, s) for found, s in zip(ranked.ranking.top, seconds, strict=False))
     assert rival_place(top) == rival
-    page = ranking_page(replace(ranked.ranking, top=top), ranked.under, "")
+    page = ranking_page(replace(ranked.ranking, top=top), ranked.scenario, "")
     assert told in paragraphs(page, "time")
 
 
 def test_every_field_can_be_changed(ranked: Ranked) -> None:
-    changes = what_if(ranked.ranking.best, ranked.under)
+    changes = sensitivity(ranked.ranking.best, ranked.scenario)
     table = ranked.page.table("what-if")
     assert column(table, "field") == [change.field for change in changes]
     assert set(column(table, "field")) <= set(plain(ranked.ranking.best.configuration))
@@ -161,9 +161,9 @@ def test_every_field_can_be_changed(ranked: Ranked) -> None:
 
 
 def test_headroom_is_what_the_roofs_leave(ranked: Ranked) -> None:
-    roofs = headroom(ranked.ranking.best, ranked.under.gpu)
+    peaks = headroom(ranked.ranking.best, ranked.scenario.gpu)
     table = ranked.page.table("headroom")
-    assert values(table, "reached %") == pytest.approx([100 * roofs.fp32, 100 * roofs.l2, 100 * roofs.dram])
+    assert values(table, "reached %") == pytest.approx([100 * peaks.fp32, 100 * peaks.l2, 100 * peaks.dram])
     assert all(
         a is not None and b is not None and a + b == pytest.approx(100)
         for a, b in zip(values(table, "reached %"), values(table, "left %"), strict=True)
@@ -172,7 +172,7 @@ def test_headroom_is_what_the_roofs_leave(ranked: Ranked) -> None:
 
 def test_each_mark_lies_on_its_line_of_occupancy(ranked: Ranked) -> None:
     for found in ranked.ranking.top:
-        line = resident_warps(found, ranked.under.gpu, [found.resources.registers_per_thread])
+        line = resident_warps(found, ranked.scenario.gpu, [found.resources.registers_per_thread])
         assert line.warps_per_sm.tolist() == [found.occupancy.warps_per_sm]
 
 
@@ -182,9 +182,11 @@ def test_rejected_candidates_are_counted(ranked: Ranked) -> None:
 
 
 def test_a_field_without_effect_is_absent_among_numbers() -> None:
-    under = conditions(GPU)
-    ranking = rank_under(Conv2d(height=64, width=64, filter_height=3, filter_width=3), under, Fidelity.ANALYTIC, top=60)
-    table = ranking_page(ranking, under, "").table("ranking")
+    scenario = scenario_of(GPU)
+    ranking = rank_space(
+        Conv2d(height=64, width=64, filter_height=3, filter_width=3), scenario, Fidelity.ANALYTIC, top=60
+    )
+    table = ranking_page(ranking, scenario, "").table("ranking")
     assert {"none"} < set(column(table, "exchange"))
     assert not next(c for c in table.columns if c.title == "exchange").numeric
     assert next(c for c in table.columns if c.title == "block_x").numeric
@@ -241,7 +243,7 @@ def test_a_page_is_well_formed_and_refers_to_itself_alone(shows: str, ranked: Ra
 
 
 def test_the_same_figures_are_drawn_twice(ranked: Ranked, validated: Validated) -> None:
-    again = ranking_page(ranked.ranking, ranked.under, "perfmodel report …")
+    again = ranking_page(ranked.ranking, ranked.scenario, "perfmodel report …")
     assert again.drawings == ranked.page.drawings
     assert [drawing.name for drawing in again.drawings] == ["figure-time", "figure-roofline", "figure-occupancy"]
     assert [d.name for d in validated.page.drawings] == ["figure-measured", "figure-regret", "figure-limiter"]

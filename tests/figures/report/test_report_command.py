@@ -15,7 +15,7 @@ from perfmodel.accuracy import validating
 from perfmodel.cli.app import run
 from perfmodel.figures import published
 from perfmodel.figures.report import html
-from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_scenario
 
 SMALL = ("--image-height", "256", "--image-width", "256", "--fidelity", "analytic")
 RANKING = ("report", "tiled_conv2d", "--gpu", "rtx-3090", *SMALL)
@@ -82,7 +82,7 @@ def test_every_row_is_predicted_once(measured_file: Path, tmp_path: Path, monkey
 
     def counted(family: Any, problem: Any, batch: Any, *others: Any) -> Any:
         predicted.append(len(batch))
-        return evaluate_under(family, problem, batch, *others)
+        return evaluate_scenario(family, problem, batch, *others)
 
     for module in (validating, published):
         monkeypatch.setattr(module, "evaluate_under", counted, raising=False)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from perfmodel.accuracy.metrics import Accuracy, accuracy, regrets_by_problem, tau_of_pairs_apart
 from perfmodel.accuracy.studies.held_out import HeldOut, architectures_out, shapes_out
 from perfmodel.accuracy.studies.learning_curve import DRAWS, Design, learned
-from perfmodel.accuracy.studies.what_if import sign_rates
+from perfmodel.accuracy.studies.sensitivity import sign_rates
 from perfmodel.calibration.fitting import fit
 from perfmodel.calibration.measured_runs import MeasuredRuns, dataset_name, measured_runs
 from perfmodel.families.registry import family
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 from perfmodel.time_model.coefficients import COEFFICIENT_NAMES, Coefficients
 from perfmodel.time_model.combine import launch_seconds
@@ -72,15 +72,15 @@ def data_of(folder: Path, gpus: Sequence[str], where: str | None) -> list[Measur
 @functools.cache
 def _own_runs(name: str) -> MeasuredRuns:
     gpu, family_name = name.split(", ")
-    chosen, under = family(family_name), conditions(gpu)
-    return measured_runs(name, chosen, read_measurements(OWN_RECORDS[gpu], chosen), under, Fidelity.COMPILED)
+    chosen, scenario = family(family_name), scenario_of(gpu)
+    return measured_runs(name, chosen, read_measurements(OWN_RECORDS[gpu], chosen), scenario, Fidelity.COMPILED)
 
 
 @functools.cache
 def _runs(folder: Path, gpu: str, where: str | None) -> MeasuredRuns:
-    chosen, under = family(FAMILY), conditions(gpu)
+    chosen, scenario = family(FAMILY), scenario_of(gpu)
     rows = read_measurements(folder / FAMILY / FILES[gpu], chosen).drawn(where, None, 0)
-    return measured_runs(dataset_name(under.gpu, 1), chosen, rows, under, Fidelity.COMPILED)
+    return measured_runs(dataset_name(scenario.gpu, 1), chosen, rows, scenario, Fidelity.COMPILED)
 
 
 def figures_of(found: Accuracy) -> Figures:
@@ -135,7 +135,7 @@ def _residual(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
 
 def _shipped(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     """What a user gets who fits nothing: the coefficients that ship."""
-    return {_row(one): _told_by(one, conditions(one.runs.gpu).calibration.coefficients) for one in data}
+    return {_row(one): _told_by(one, scenario_of(one.runs.gpu).calibration.coefficients) for one in data}
 
 
 def _told_by(data: MeasuredRuns, coefficients: Coefficients) -> Figures:
@@ -158,7 +158,7 @@ def _relative(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     return _told_by_others(data, RELATIVE)
 
 
-def _strangers(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
+def _unseen_kernels(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     """Own measurements told by a fit to the published runs alone: other GPUs, another family."""
     return _told_by_others(data, MEASURED)
 
@@ -211,11 +211,11 @@ CASES = (
         tell=_shapes,
     ),
     Case(
-        name="strangers",
+        name="unseen_kernels",
         title="own measurements, cold L2, fitted on the published runs alone: other GPUs, another family",
         gpus=(*FILES, *MEASURED),
         where=SMALL_TILES,
-        tell=_strangers,
+        tell=_unseen_kernels,
     ),
     Case(
         name="own-tiled",

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 import perfmodel as pm
-from perfmodel.accuracy.validating import Validation, validate_under
+from perfmodel.accuracy.validating import Validation, validate_measurements
 from perfmodel.cli.app import run
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Fidelity, plain
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 
-UNDER = conditions("rtx-2080-ti")
+UNDER = scenario_of("rtx-2080-ti")
 PROBLEM = TiledConv2d(image_height=512, image_width=512, filter_height=5, filter_width=5)
 TOO_LARGE = TiledConv2dConfiguration(block_size_x=128, block_size_y=32)
 LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
@@ -50,7 +50,7 @@ def file_of(folder: Path, rows: list[Row]) -> Path:
 
 def validated(folder: Path, rows: list[Row]) -> Validation:
     measured = read_measurements(file_of(folder, rows), FAMILY)
-    return validate_under(FAMILY, measured, UNDER, Fidelity.ANALYTIC)
+    return validate_measurements(FAMILY, measured, UNDER, Fidelity.ANALYTIC)
 
 
 def test_a_common_factor_is_a_scale_and_no_disorder(tmp_path: Path) -> None:

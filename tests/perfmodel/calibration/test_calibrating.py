@@ -25,13 +25,13 @@ from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Fidelity, plain
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
-from perfmodel.time_model.calibration import Evidence, load_calibration, parse_calibration
+from perfmodel.time_model.calibration import CalibrationStatus, load_calibration, parse_calibration
 from perfmodel.time_model.combine import launch_seconds
 from perfmodel.validation.selection import drawn
 
-UNDER = conditions("t4")
+UNDER = scenario_of("t4")
 SCALE, NOISE = 1.25, 0.02
 
 
@@ -62,7 +62,7 @@ def test_scale_error_and_evidence_of_a_made_machine(made_file: Path) -> None:
     assert found.fit.scales["made"] == pytest.approx(SCALE, rel=0.05)
     assert 0.5 * NOISE < found.log_error_90 < 6 * NOISE  # 90 % of normal noise lies within 1.64 sigma
     calibration = parse_calibration(calibration_text(found), "made.toml", UNDER.gpu)
-    assert calibration.evidence is Evidence.CALIBRATED
+    assert calibration.calibration_status is CalibrationStatus.CALIBRATED
     assert calibration.log_error_90 == pytest.approx(found.log_error_90, rel=1e-3)
     own = found.fit.coefficients_for(UNDER.gpu)
     assert asdict(calibration.coefficients) == pytest.approx(asdict(own), rel=1e-5)
@@ -130,7 +130,7 @@ def test_command_writes_a_calibration_that_predictions_take(
     document = json.loads(capsys.readouterr().out)
     assert document["datasets"]["t4-1"]["runs"] == 120
     assert document["coefficients"]["round_trip_latencies"]["value"] > 0
-    assert load_calibration(UNDER.gpu, str(output)).evidence is Evidence.CALIBRATED
+    assert load_calibration(UNDER.gpu, str(output)).calibration_status is CalibrationStatus.CALIBRATED
     assert run([*arguments, "--gpu", "t4", "--output", str(output)]) == 2
     assert "2 times --gpu and 1 times --measurements" in capsys.readouterr().err
 
@@ -139,7 +139,7 @@ def test_a_gpu_held_out_sets_the_interval_of_its_relatives_and_no_coefficient(ma
     """The T4's runs are fitted to; the same times, taken for those of another sm_75 GPU, say how far relatives are off."""
     rows = read_measurements(made_file, FAMILY)
     known = measured_runs("made", FAMILY, rows, UNDER, Fidelity.ANALYTIC)
-    relative = conditions("rtx-2080-ti")
+    relative = scenario_of("rtx-2080-ti")
     told = measured_runs("told", FAMILY, rows, relative, Fidelity.ANALYTIC)
     alone, found = calibrate([known]), calibrate([known, told], held_out=["rtx-2080-ti"])
     assert found.fit.coefficients == alone.fit.coefficients
@@ -148,7 +148,7 @@ def test_a_gpu_held_out_sets_the_interval_of_its_relatives_and_no_coefficient(ma
     )
     errors = np.abs(np.log(told.runs.seconds / seconds))
     calibration = parse_calibration(calibration_text(found), "made.toml", relative.gpu)
-    assert calibration.evidence is Evidence.ARCHITECTURE
+    assert calibration.calibration_status is CalibrationStatus.ARCHITECTURE
     assert calibration.fitted_on == ("made",)
     assert calibration.log_error_90 == pytest.approx(conformal_quantile(errors), rel=1e-3)
     own = parse_calibration(calibration_text(found), "made.toml", UNDER.gpu)

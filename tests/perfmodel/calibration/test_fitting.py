@@ -8,8 +8,8 @@ import pytest
 from perfmodel.calibration.fitting import PRIOR, UNSHARED_LOG_WIDTH, FitSet, fit
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.prediction.predicting import evaluate_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.time_model.coefficients import COEFFICIENT_NAMES, Coefficients
 from perfmodel.time_model.combine import launch_seconds
 from perfmodel.validation.selection import drawn
@@ -24,16 +24,16 @@ NOISE, CLOCK_SCALE = 0.005, 1.12
 
 def made_runs(truth: Coefficients, count: int, scale: float, seed: int, gpu: str = "rtx-3090") -> FitSet:
     """Times that the model itself gives with known coefficients, scaled, with noise."""
-    under, rng = conditions(gpu), np.random.default_rng(seed)
+    scenario, rng = scenario_of(gpu), np.random.default_rng(seed)
     problem = TiledConv2d(image_height=2048, image_width=2048, filter_height=7, filter_width=7)
     from perfmodel.families.base import Batch
 
-    batch = Batch.of(drawn(FAMILY, problem, under, count, rng))
-    found = evaluate_under(FAMILY, problem, batch, under)
-    seconds, _ = launch_seconds(found.work, found.occupancy.blocks_per_sm, under.gpu, truth)
+    batch = Batch.of(drawn(FAMILY, problem, scenario, count, rng))
+    found = evaluate_scenario(FAMILY, problem, batch, scenario)
+    seconds, _ = launch_seconds(found.work, found.occupancy.blocks_per_sm, scenario.gpu, truth)
     measured = scale * seconds * np.exp(rng.normal(0.0, NOISE, len(batch)))
     return FitSet(
-        name="made", gpu=under.gpu, work=found.work, blocks_per_sm=found.occupancy.blocks_per_sm, seconds=measured
+        name="made", gpu=scenario.gpu, work=found.work, blocks_per_sm=found.occupancy.blocks_per_sm, seconds=measured
     )
 
 

@@ -11,11 +11,11 @@ from perfmodel.calibration.spreading import farthest_first, spread
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.prediction.launch_features import features, scales
-from perfmodel.prediction.predicting import evaluate_under, launches_of
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.predicting import evaluate_scenario, launches_of
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.validation.selection import drawn, spread_out
 
-UNDER = conditions("rtx-3090")
+UNDER = scenario_of("rtx-3090")
 PROBLEM = TiledConv2d(image_height=512, image_width=512, filter_height=5, filter_width=5)
 
 
@@ -46,7 +46,7 @@ def configurations() -> list[object]:
 
 
 def test_spread_launches_leave_none_as_far_away_as_drawn_ones_do(configurations: list[object]) -> None:
-    launches = launches_of(evaluate_under(FAMILY, PROBLEM, Batch.of(configurations), UNDER), UNDER.gpu)
+    launches = launches_of(evaluate_scenario(FAMILY, PROBLEM, Batch.of(configurations), UNDER), UNDER.gpu)
     coefficients = UNDER.calibration.coefficients
     chosen = spread(launches, coefficients, 40, np.random.default_rng(0))
     found = features(launches, coefficients)
@@ -59,6 +59,6 @@ def test_spread_launches_leave_none_as_far_away_as_drawn_ones_do(configurations:
 def test_what_is_measured_spread_out_fits_is_distinct_and_depends_on_the_seed_alone() -> None:
     first = spread_out(FAMILY, PROBLEM, UNDER, 25, np.random.default_rng(1))
     assert len(set(first)) == 25
-    assert np.isfinite(evaluate_under(FAMILY, PROBLEM, Batch.of(first), UNDER).seconds).all()
+    assert np.isfinite(evaluate_scenario(FAMILY, PROBLEM, Batch.of(first), UNDER).seconds).all()
     assert first == spread_out(FAMILY, PROBLEM, UNDER, 25, np.random.default_rng(1))
     assert first != spread_out(FAMILY, PROBLEM, UNDER, 25, np.random.default_rng(2))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from perfmodel.accuracy.recounting import recount_store
-from perfmodel.accuracy.validating import validate_under
+from perfmodel.accuracy.validating import validate_measurements
 from perfmodel.calibration.measured_runs import measured_runs
 from perfmodel.calibration.store_choice import stores_for
 from perfmodel.compiler.resources import Resources
@@ -22,7 +22,7 @@ from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.prediction import Fidelity, plain
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.counts_store import (
     CountsStore,
     empty_store,
@@ -112,15 +112,15 @@ def test_what_the_chosen_store_lacks_is_the_usual_ones(stores: tuple[CountsStore
 def test_fits_and_validations_take_the_program_that_was_measured(
     stores: tuple[CountsStore, CountsStore], tmp_path: Path
 ) -> None:
-    under = conditions(GPU.id)
+    scenario = scenario_of(GPU.id)
     older, usual = (measured(tmp_path, [count] * 12) for count in (254, 40))
     for rows, count in ((older, 254), (usual, 40)):
-        runs = measured_runs("made", FAMILY, rows, under, Fidelity.COMPILED, stored_only=True)
+        runs = measured_runs("made", FAMILY, rows, scenario, Fidelity.COMPILED, stored_only=True)
         assert runs.registers.tolist()[:-1] == [count] * 11
-    told = validate_under(FAMILY, older, under)
+    told = validate_measurements(FAMILY, older, scenario)
     assert any(OLDER in note for note in told.notes)
     assert any("equal to the recorded ones in 91.7%" in note for note in told.notes)
-    assert not any("stored by" in note for note in validate_under(FAMILY, usual, under).notes)
+    assert not any("stored by" in note for note in validate_measurements(FAMILY, usual, scenario).notes)
 
 
 def test_every_shipped_store_of_a_family_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_the_published_runs_were_built_by_an_older_compiler(published_data: Path
     first, second = stores_for(FAMILY, rows, load_gpu(gpu))
     assert first in others
     assert second is usual
-    data = measured_runs(gpu, FAMILY, rows, conditions(gpu), Fidelity.COMPILED, stored_only=True)
+    data = measured_runs(gpu, FAMILY, rows, scenario_of(gpu), Fidelity.COMPILED, stored_only=True)
     recorded = rows.columns["registers_per_thread"].to_numpy()
     assert np.mean(data.registers == recorded) >= 0.96
 

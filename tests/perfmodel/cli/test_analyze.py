@@ -81,7 +81,7 @@ def test_source_lists_the_wasteful_lines_first(source: Path, capsys: pytest.Capt
     assert (rows[0]["file"], rows[0]["line"]) == ("own.cu", 6)
     assert rows[0]["sectors_per_request"] == 32
     assert rows[0]["efficiency"] == 4 / 32
-    assert rows[0]["wasted_bytes"] == 32 * 32 * (32 - 4)
+    assert rows[0]["excess_bytes"] == 32 * 32 * (32 - 4)
     assert run(gather(source, 8, "--source")) == 0
     table = capsys.readouterr().out
     assert "own.cu:6" in table

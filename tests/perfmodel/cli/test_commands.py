@@ -32,7 +32,7 @@ def test_predict_gives_the_object_of_the_contract(capsys: pytest.CaptureFixture[
     resources = {"registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes", "stack_bytes_per_thread"}
     assert set(found["resources"]) == resources | {"spill_load_bytes", "spill_store_bytes", "code_bytes"}
     assert set(found["occupancy"]) == {"blocks_per_sm", "warps_per_sm", "fraction", "limiter"}
-    assert {"predicted_us", "interval_us", "limiter", "evidence", "terms_us"} == set(found["time"])
+    assert {"predicted_us", "interval_us", "limiter", "calibration_status", "terms_us"} == set(found["time"])
     assert {change["field"] for change in found["what_if"]} >= {"block_size_x", "tile_size_x"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -263,3 +264,21 @@ def test_another_nvrtc_than_the_wheels_is_refused(monkeypatch: pytest.MonkeyPatc
         CompilerMissingError, match=r"NVRTC 13\.0 of the system was loaded in place of the wheel .* 12\.\d"
     ):
         toolchain.nvrtc.__wrapped__()
+
+
+def test_compiling_leaves_the_constants_of_python_alone(tmp_path: Path) -> None:
+    """Modules compiled in the same process share single-byte constants; NVRTC must not write into one of them."""
+    program = """
+import sys
+import numpy as np
+from perfmodel.compiler.front_end import compile_to_ptx
+from perfmodel.compiler.request import CompileRequest
+source = 'extern "C" __global__ void k(float *x) { x[threadIdx.x] = 1.0f; }'
+assert compile_to_ptx(CompileRequest(source=source, kernel="k", file_name="k.cu"), "compute_75").log == ""
+assert bytes([32]) == b" " and b" "[0] == 32
+np.save(sys.argv[1], np.arange(3))
+assert np.load(sys.argv[1]).tolist() == [0, 1, 2]
+"""
+    without_bytecode = {"PYTHONPYCACHEPREFIX": str(tmp_path / "empty"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", program, str(tmp_path / "saved.npy")]
+    subprocess.run(command, env=os.environ | without_bytecode, check=True, timeout=120)

@@ -19,7 +19,7 @@ from perfmodel.memory.block_schedule import position_of
 from perfmodel.memory.fitted_shares import shares
 from perfmodel.memory.footprint import Union
 from perfmodel.memory.hierarchy import Hierarchy, memory_hierarchy, refilled_sectors, with_hierarchy
-from perfmodel.memory.instruction_fetch import instruction_sectors, missed_bytes, walks_apart
+from perfmodel.memory.instruction_fetch import independent_streams, instruction_sectors, missed_bytes
 from perfmodel.profiles.blocks.launch_classes import count_launch
 from perfmodel.ptx.parse import parse_module
 
@@ -226,10 +226,10 @@ def test_code_that_fits_is_fetched_by_every_sm_and_longer_code_by_every_block_th
     assert fetched(131_072, blocks=10) == pytest.approx(10 * cold)
     beyond = (sizes.sum() - 64) / 32
     cycles = 8 * 8 / 4  # of the 8 instructions of a line, 8 warps on 4 sub-partitions
-    assert fetched(64) - fetched(131_072) == pytest.approx(10_000 * beyond * walks_apart(4, 8, cycles, gpu))
+    assert fetched(64) - fetched(131_072) == pytest.approx(10_000 * beyond * independent_streams(4, 8, cycles, gpu))
     busy = 100 * gpu.shared_cycles_per_wavefront  # of 100 wavefronts for a line
     conflicting = fetched(64, wavefronts=100 * sizes.sum() / 128)
-    assert conflicting - fetched(131_072) == pytest.approx(10_000 * beyond * walks_apart(4, 8, busy, gpu))
+    assert conflicting - fetched(131_072) == pytest.approx(10_000 * beyond * independent_streams(4, 8, busy, gpu))
 
 
 def test_a_loop_holds_the_cache_and_leaves_less_of_it_to_what_is_passed_once() -> None:
@@ -255,13 +255,13 @@ def test_what_is_missed_lies_between_the_code_beyond_the_cache_and_all_that_is_p
 def test_walks_apart_grow_with_blocks_and_unevenness_until_the_cache_serves_no_more() -> None:
     gpu = load_gpu("rtx-2080-ti")
     plenty = 1e6  # cycles for a line
-    assert walks_apart(1, 1, plenty, gpu) == pytest.approx(shares().drift, rel=0.01)
-    assert walks_apart(4, 2, plenty, gpu) > 3 * walks_apart(1, 2, plenty, gpu)
-    assert walks_apart(1, 32, plenty, gpu) == pytest.approx(shares().drift / (1 + shares().crowding))
-    even, uneven = (walks_apart(1, warps, plenty, gpu) for warps in (4, 6))
+    assert independent_streams(1, 1, plenty, gpu) == pytest.approx(shares().drift, rel=0.01)
+    assert independent_streams(4, 2, plenty, gpu) > 3 * independent_streams(1, 2, plenty, gpu)
+    assert independent_streams(1, 32, plenty, gpu) == pytest.approx(shares().drift / (1 + shares().crowding))
+    even, uneven = (independent_streams(1, warps, plenty, gpu) for warps in (4, 6))
     assert uneven == pytest.approx(shares().uneven_walks * even, rel=0.03)  # of two warps' more crowding
     starved = 128 / shares().fetch_bytes_per_cycle_per_sm / 100  # a hundredth of the cycles in which a line is served
-    assert walks_apart(8, 2, starved, gpu) == pytest.approx(0.01)
+    assert independent_streams(8, 2, starved, gpu) == pytest.approx(0.01)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple), st.data())

@@ -16,8 +16,8 @@ from perfmodel.families.registry import family_of
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.networks.library import load_network
 from perfmodel.prediction.prediction import Fidelity, Prediction
-from perfmodel.prediction.ranking import rank_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.scenario import scenario_of
 
 pytestmark = pytest.mark.compiler
 
@@ -29,7 +29,7 @@ NETWORKS = ("mobilenet_v1", "diffusion_policy_unet")
 def chosen() -> list[tuple[Prediction, CompiledKernel]]:
     """The configuration of each different layer, and its code."""
     layers = (layer.problem for name in NETWORKS for layer in load_network(name).layers if layer.problem is not None)
-    best = [rank_under(problem, conditions(GPU), Fidelity.ANALYTIC, top=1).best for problem in dict.fromkeys(layers)]
+    best = [rank_space(problem, scenario_of(GPU), Fidelity.ANALYTIC, top=1).best for problem in dict.fromkeys(layers)]
     requests = [family_of(one.problem).compile_request(one.problem, one.configuration, GPU) for one in best]
     kernels = compile_many([(request, GPU.architecture) for request in requests])
     assert len(kernels) > 30

@@ -15,12 +15,12 @@ from perfmodel.networks.graph import Network, assemble
 from perfmodel.networks.layer import Layer
 from perfmodel.networks.library import load_network
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.ranking import Ranking, rank_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.ranking import Ranking, rank_space
+from perfmodel.prediction.scenario import scenario_of
 
 
 def rank(problem: Any, *, gpu: Gpu, fidelity: Fidelity, top: int) -> Ranking:
-    return rank_under(problem, conditions(gpu), fidelity, top)
+    return rank_space(problem, scenario_of(gpu), fidelity, top)
 
 
 def report(network: Network, gpu: str = "h200") -> NetworkReport:

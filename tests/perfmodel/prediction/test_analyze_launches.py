@@ -128,7 +128,7 @@ def test_load_that_the_assembler_takes_out_of_a_loop_is_one_request(gpu: str) ->
 def test_padding_is_predicted_to_be_faster() -> None:
     slow, fast = transpose(0, 512), transpose(1, 512)
     assert slow.prediction.time.predicted_s > fast.prediction.time.predicted_s
-    assert slow.prediction.time.limiter == "shared_pipe"
+    assert slow.prediction.time.limiter == "lsu_data_pipe"
 
 
 def test_outputs_are_the_buffers_after_execution() -> None:

@@ -9,14 +9,14 @@ import pytest
 from perfmodel.families.direct_conv2d import FAMILY as DIRECT
 from perfmodel.families.direct_conv2d import Conv2d
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.prediction.explanation import headroom, limiter_text, neighbours, what_if, why_first
+from perfmodel.prediction.explanation import headroom, limiter_text, neighbours, sensitivity, why_first
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Fidelity, Prediction
-from perfmodel.prediction.ranking import rank_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.time_model.combine import LIMITER_NAMES
 
-UNDER = conditions("rtx-2080-ti")
+UNDER = scenario_of("rtx-2080-ti")
 PROBLEM = TiledConv2d(image_height=512, image_width=512, filter_height=5, filter_width=5)
 MIDDLE = TiledConv2dConfiguration(block_size_x=64, block_size_y=4, tile_size_x=2, tile_size_y=2)
 
@@ -44,7 +44,7 @@ def test_neighbours_are_one_step_away_in_one_field() -> None:
 
 def test_every_choice_of_an_enum_is_a_neighbour() -> None:
     problem = Conv2d(height=64, width=64, filter_height=5, filter_width=5)
-    best = rank_under(problem, UNDER, Fidelity.ANALYTIC, top=1).best.configuration
+    best = rank_space(problem, UNDER, Fidelity.ANALYTIC, top=1).best.configuration
     for name, value, configuration in neighbours(DIRECT, problem, best, UNDER.gpu):
         changed = [f.name for f in fields(best) if getattr(best, f.name) != getattr(configuration, f.name)]
         assert changed == [name]
@@ -53,7 +53,7 @@ def test_every_choice_of_an_enum_is_a_neighbour() -> None:
 
 def test_what_if_is_the_ratio_of_two_predictions() -> None:
     base = predicted(MIDDLE)
-    changes = what_if(base, UNDER)
+    changes = sensitivity(base, UNDER)
     assert len(changes) == 10
     for change in changes:
         assert change.ratio is not None
@@ -63,7 +63,7 @@ def test_what_if_is_the_ratio_of_two_predictions() -> None:
 
 def test_what_if_says_why_a_step_cannot_be_taken() -> None:
     """64 × 16 threads are as many as a block may have; 80 × 16 are 1,280 and 64 × 32 are 2,048."""
-    changes = what_if(predicted(replace(MIDDLE, block_size_y=16)), UNDER)
+    changes = sensitivity(predicted(replace(MIDDLE, block_size_y=16)), UNDER)
     refused = {(change.field, change.value): change.rejection for change in changes if change.ratio is None}
     assert list(refused) == [("block_size_x", 80), ("block_size_y", 32)]
     assert "1280 threads" in str(refused["block_size_x", 80])
@@ -73,18 +73,18 @@ def test_what_if_says_why_a_step_cannot_be_taken() -> None:
 def test_headroom_is_work_over_time_over_roof() -> None:
     found = predicted(MIDDLE)
     gpu, seconds = UNDER.gpu, found.time.predicted_s
-    roofs = headroom(found, gpu)
+    peaks = headroom(found, gpu)
     fma = 512 * 512 * 25  # one multiply-add of a lane for each output and tap
-    assert roofs.fp32 == pytest.approx(fma / seconds / (68 * 64 * gpu.boost_clock_hz))
+    assert peaks.fp32 == pytest.approx(fma / seconds / (68 * 64 * gpu.boost_clock_hz))
     moved = 4 * (516 * 516 + 512 * 512)  # the padded image read, the output written
-    assert roofs.dram == pytest.approx(moved / seconds / gpu.dram_bytes_per_s)
-    assert 0 < roofs.l2 <= 1
+    assert peaks.dram == pytest.approx(moved / seconds / gpu.dram_bytes_per_s)
+    assert 0 < peaks.l2 <= 1
 
 
 def test_no_prediction_of_a_ranking_is_above_a_roof() -> None:
-    for prediction in rank_under(PROBLEM, UNDER, Fidelity.ANALYTIC, top=50).top:
-        roofs = headroom(prediction, UNDER.gpu)
-        assert max(roofs.fp32, roofs.l2, roofs.dram) <= 1
+    for prediction in rank_space(PROBLEM, UNDER, Fidelity.ANALYTIC, top=50).top:
+        peaks = headroom(prediction, UNDER.gpu)
+        assert max(peaks.fp32, peaks.l2, peaks.dram) <= 1
 
 
 def test_every_limiter_has_words() -> None:

@@ -20,7 +20,7 @@ def count(space: Space, line: int, **values: int) -> InstructionCount:
 def test_global_efficiency_is_bytes_asked_for_over_bytes_moved() -> None:
     (row,) = listing([count(Space.GLOBAL, 3, requests=2, lanes=64, sectors=64)])
     assert row.efficiency == 64 * 4 / (64 * 32)
-    assert row.wasted_bytes == 64 * 32 - 64 * 4
+    assert row.excess_bytes == 64 * 32 - 64 * 4
     assert row.sectors_per_request == 32
     assert (row.file, row.line) == ("k.cu", 3)
 
@@ -28,13 +28,13 @@ def test_global_efficiency_is_bytes_asked_for_over_bytes_moved() -> None:
 def test_lanes_that_share_what_they_read_waste_nothing() -> None:
     (row,) = listing([count(Space.GLOBAL, 3, requests=1, lanes=32, sectors=1)])
     assert row.efficiency == 1
-    assert row.wasted_bytes == 0
+    assert row.excess_bytes == 0
 
 
 def test_shared_efficiency_is_wavefronts_without_conflicts_over_wavefronts() -> None:
     (row,) = listing([count(Space.SHARED, 5, requests=1, lanes=32, wavefronts=32, conflict_free_wavefronts=1)])
     assert row.efficiency == 1 / 32
-    assert row.wasted_bytes == 31 * 128
+    assert row.excess_bytes == 31 * 128
 
 
 def test_the_lines_that_waste_most_stand_first() -> None:
@@ -45,7 +45,7 @@ def test_the_lines_that_waste_most_stand_first() -> None:
             count(Space.SHARED, 3, requests=1, lanes=32, wavefronts=9, conflict_free_wavefronts=1),  # 8 * 128 = 1024
         ]
     )
-    assert [(row.line, row.wasted_bytes) for row in rows] == [(3, 1024), (2, 896), (1, 0)]
+    assert [(row.line, row.excess_bytes) for row in rows] == [(3, 1024), (2, 896), (1, 0)]
 
 
 def test_instructions_of_one_line_are_joined() -> None:
@@ -53,5 +53,5 @@ def test_instructions_of_one_line_are_joined() -> None:
     (row,) = by_line(rows)
     assert (row.places, row.requests, row.sectors, row.sectors_per_request) == (2, 2, 16, 8)
     assert row.efficiency == 2 * 128 / (16 * 32)
-    assert row.wasted_bytes == 16 * 32 - 2 * 128
+    assert row.excess_bytes == 16 * 32 - 2 * 128
     assert "places" not in row.to_json()

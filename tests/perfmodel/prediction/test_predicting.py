@@ -11,13 +11,19 @@ from perfmodel.compiler.resources import Resources
 from perfmodel.errors import CompileError, InfeasibleError
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.prediction.explanation import what_if
-from perfmodel.prediction.predicting import ESTIMATED_NOTE, evaluate_under, facts_or_raise, predict_all, prediction_at
+from perfmodel.prediction.explanation import sensitivity
+from perfmodel.prediction.predicting import (
+    ESTIMATED_NOTE,
+    evaluate_scenario,
+    facts_or_raise,
+    predict_all,
+    prediction_at,
+)
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.facts import Facts
 
-UNDER = conditions("rtx-2080-ti")
+UNDER = scenario_of("rtx-2080-ti")
 PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=5, filter_width=5)
 SMALL = TiledConv2dConfiguration(block_size_x=32, block_size_y=4, tile_size_x=1, tile_size_y=1)
 
@@ -50,7 +56,7 @@ def test_an_analytic_prediction_says_where_its_numbers_come_from() -> None:
     assert found.occupancy.warps_per_sm == 8 * 4
     assert found.occupancy.fraction == 1
     assert found.counts.fp32_fma == 256 * 256 / 32 * 25
-    assert found.time.evidence == "calibrated GPU"
+    assert found.time.calibration_status == "calibrated GPU"
     assert found.notes[0] == ESTIMATED_NOTE
 
 
@@ -69,7 +75,7 @@ def test_facts_replace_estimates_and_caches_stay_closed_forms() -> None:
     executed = replace(known.counts, global_load_requests=1000.0, dram_read_bytes=0.0)
     known = replace(known, counts=executed, resources=replace(known.resources, registers_per_thread=120))
     batch = Batch.of([SMALL])
-    evaluation = evaluate_under(FAMILY, PROBLEM, batch, UNDER, [known])
+    evaluation = evaluate_scenario(FAMILY, PROBLEM, batch, UNDER, [known])
     found = prediction_at(FAMILY, PROBLEM, evaluation, 0, UNDER, Fidelity.COMPILED, known)
     assert found.exact
     assert found.counts.global_load_requests == 1000
@@ -82,14 +88,14 @@ def test_facts_replace_estimates_and_caches_stay_closed_forms() -> None:
 def test_simulated_caches_are_taken_as_they_are() -> None:
     known = facts(hierarchy=True)
     known = replace(known, counts=replace(known.counts, dram_read_bytes=12345.0))
-    evaluation = evaluate_under(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [known])
+    evaluation = evaluate_scenario(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [known])
     assert evaluation.work.counts.dram_read_bytes[0] == 12345
 
 
 def test_round_trips_of_the_machine_code_stand_for_the_closed_form() -> None:
-    closed = evaluate_under(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [facts()]).work.global_round_trips
+    closed = evaluate_scenario(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [facts()]).work.global_round_trips
     assert closed[0] == np.broadcast_to(FAMILY.work(PROBLEM, Batch.of([SMALL]), UNDER.gpu).global_round_trips, 1)[0]
-    own = evaluate_under(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [facts(global_round_trips=9.0)])
+    own = evaluate_scenario(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [facts(global_round_trips=9.0)])
     assert own.work.global_round_trips[0] == 9
 
 
@@ -112,7 +118,7 @@ def test_compiled_registers_may_make_a_configuration_infeasible() -> None:
     """1,024 threads of 80 registers need 81,920; an SM has 65,536."""
     wide = replace(SMALL, block_size_x=128, block_size_y=8)
     known = replace(facts(), resources=replace(facts().resources, registers_per_thread=80))
-    evaluation = evaluate_under(FAMILY, PROBLEM, Batch.of([wide]), UNDER, [known])
+    evaluation = evaluate_scenario(FAMILY, PROBLEM, Batch.of([wide]), UNDER, [known])
     assert np.isinf(evaluation.seconds[0])
     message = evaluation.feasibility.rejection(0, UNDER.gpu)
     assert message is not None
@@ -148,4 +154,4 @@ def test_a_configuration_that_the_estimate_of_registers_refuses_is_predicted_whe
         predict_all(problem, [configuration], UNDER, Fidelity.ANALYTIC)
     found = predict_all(problem, [configuration], UNDER)[0]
     assert found.occupancy.blocks_per_sm >= 1
-    assert {change.ratio for change in what_if(found, UNDER)} == {None}
+    assert {change.ratio for change in sensitivity(found, UNDER)} == {None}

@@ -19,11 +19,11 @@ from perfmodel.calibration.residual_learning import corrected_s, learn
 from perfmodel.cli.app import run
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2dConfiguration
-from perfmodel.prediction.predicting import evaluate_under, predict_all
+from perfmodel.prediction.predicting import evaluate_scenario, predict_all
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.ranking import Order, Ranking, rank_under
+from perfmodel.prediction.ranking import Order, Ranking, rank_space
 from perfmodel.prediction.residual import LEAST_SIMILARITY, Residual, read_residual, write_residual
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.counts_store import load_store
 from perfmodel.profiles.gather import stored_facts
 from perfmodel.records.measurements import read_measurements
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ranked(made: Path | None, order: Order = Order.PREDICTED) -> Ranking:
-    return rank_under(PROBLEM, conditions(GPU, residual=made), Fidelity.ANALYTIC, top=40, order=order)
+    return rank_space(PROBLEM, scenario_of(GPU, residual=made), Fidelity.ANALYTIC, top=40, order=order)
 
 
 def without_residual(told: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def test_it_stands_beside_the_models_own_time_and_only_where_asked_for(made: Pat
         assert without_residual(told) == own
         residual = told["residual"]
         assert residual["corrected_us"] == pytest.approx(residual["factor"] * told["time"]["predicted_us"])
-        assert residual["evidence"] == "200 runs on rtx-3090"
+        assert residual["calibration_status"] == "200 runs on rtx-3090"
     assert "corrected_s" not in pm.frame(alone.top)
     corrected = [found.residual.corrected_s for found in beside.top if found.residual is not None]
     assert pm.frame(beside.top)["corrected_s"].tolist() == corrected
@@ -104,13 +104,13 @@ def test_a_launch_unlike_all_that_was_learned_from_has_no_interval(made: Path) -
     assert near.interval_s is not None
     assert near.interval_s[0] < near.corrected_s < near.interval_s[1]
     forgetful = replace(read_residual(made), length=1e-3)
-    under = replace(conditions(GPU), residual=forgetful)
+    scenario = replace(scenario_of(GPU), residual=forgetful)
     strange = TiledConv2dConfiguration(block_size_x=32, block_size_y=1, tile_size_x=1, tile_size_y=1)
-    (told,) = predict_all(PROBLEM, [strange], under, Fidelity.ANALYTIC)
+    (told,) = predict_all(PROBLEM, [strange], scenario, Fidelity.ANALYTIC)
     assert told.residual is not None
     assert told.residual.similarity < LEAST_SIMILARITY
     assert told.residual.interval_s is None
-    own = replace(under, calibration=replace(under.calibration, coefficients=forgetful.coefficients))
+    own = replace(scenario, calibration=replace(scenario.calibration, coefficients=forgetful.coefficients))
     (alone,) = predict_all(PROBLEM, [strange], own, Fidelity.ANALYTIC)
     assert told.residual.corrected_s == pytest.approx(alone.time.predicted_s * np.exp(forgetful.mean))
 
@@ -212,13 +212,13 @@ def test_the_tables_show_both_times(made: Path, capsys: pytest.CaptureFixture[st
     assert "(residual of 200 runs on rtx-3090; similarity" in capsys.readouterr().out
     assert run(["predict", *line, "--residual", str(made), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert set(told["residual"]) == {"factor", "corrected_us", "interval_us", "similarity", "evidence"}
+    assert set(told["residual"]) == {"factor", "corrected_us", "interval_us", "similarity", "calibration_status"}
 
 
 def learned_from_160(published_data: Path, gpu: str, name: str) -> tuple[MeasuredRuns, Residual]:
     """Published runs of launch shapes that a residual of 160 runs did not see."""
     rows = read_measurements(published_data / "tiled_conv2d" / name, FAMILY).drawn(UNSPILLED, None, 0)
-    data = measured_runs(gpu, FAMILY, rows, conditions(gpu), Fidelity.COMPILED)
+    data = measured_runs(gpu, FAMILY, rows, scenario_of(gpu), Fidelity.COMPILED)
     train, test = chosen_runs(data, 160, seed=1)
     return taken(data, test), learn(taken(data, train), fit([taken_runs(data.runs, train)], COEFFICIENT_NAMES))
 
@@ -237,10 +237,10 @@ def test_published_runs_are_told_better_than_by_the_model_alone(
     write_residual(residual, path)
     drawn = np.random.default_rng(0).permutation(len(unseen))[:300]
     some, (problem,) = taken(unseen, drawn), unseen.problems
-    under, store = conditions(gpu), load_store(FAMILY.name)
+    scenario, store = scenario_of(gpu), load_store(FAMILY.name)
     configurations = [some.batch.configuration(index) for index in range(len(some))]
-    fits = np.isfinite(evaluate_under(FAMILY, problem, some.batch, under).seconds)
-    stored = stored_facts(FAMILY, problem, configurations, under.gpu, store)  # the others would be compiled
+    fits = np.isfinite(evaluate_scenario(FAMILY, problem, some.batch, scenario).seconds)
+    stored = stored_facts(FAMILY, problem, configurations, scenario.gpu, store)  # the others would be compiled
     some = taken(some, fits & np.array([facts is not None for facts in stored]))
     assert len(some) >= 80
     configurations = [some.batch.configuration(index) for index in range(len(some))]

@@ -156,7 +156,7 @@ def test_a_stand_in_is_marked() -> None:
     assert stored_facts(FAMILY, problem, [chosen], gpu, store) == [None]
     (found,) = stored_facts(FAMILY, problem, [chosen], gpu, store, equivalents=True)
     assert found is not None
-    assert (found.stand_in, found.exact) == (True, False)
+    assert (found.approximate, found.exact) == (True, False)
     assert "equivalent" in found.notes[0]
 
 

@@ -10,12 +10,12 @@ from perfmodel.errors import CompileError
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.prediction.predicting import evaluate_under
+from perfmodel.prediction.predicting import evaluate_scenario
 from perfmodel.prediction.prediction import Fidelity
 from perfmodel.profiles.counts_store import empty_store, store_key, with_facts
 from perfmodel.profiles.execution import executed_facts
 from perfmodel.profiles.facts import Facts
-from perfmodel.profiles.gather import STAND_IN_NOTE, gather_facts
+from perfmodel.profiles.gather import APPROXIMATE_NOTE, gather_facts
 
 pytestmark = pytest.mark.compiler
 
@@ -74,18 +74,18 @@ def test_an_equivalent_stands_in_only_where_that_is_asked_for(marked: Facts) -> 
     assert registers(list(gather_facts(FAMILY, PROBLEM, batch, GPU))) != [MARK]
     (found,) = gather_facts(FAMILY, PROBLEM, batch, GPU, equivalents=True)
     assert isinstance(found, Facts)
-    assert (found.resources.registers_per_thread, found.exact, found.notes) == (MARK, False, (STAND_IN_NOTE,))
+    assert (found.resources.registers_per_thread, found.exact, found.notes) == (MARK, False, (APPROXIMATE_NOTE,))
 
 
 def test_a_stand_ins_wavefronts_are_in_the_proportion_of_the_closed_forms(marked: Facts) -> None:
     """With padding the shared accesses conflict otherwise: executed requests times the closed form's wavefronts for each."""
-    from perfmodel.prediction.scenario import conditions
+    from perfmodel.prediction.scenario import scenario_of
 
     narrow = TiledConv2dConfiguration(block_size_x=16, block_size_y=4, tile_size_x=1, tile_size_y=1, use_padding=1)
-    batch, under = Batch.of([narrow]), conditions(GPU)
+    batch, scenario = Batch.of([narrow]), scenario_of(GPU)
     closed = FAMILY.work(PROBLEM, batch, GPU).counts
-    stand_in = replace(marked, stand_in=True, exact=False)
-    merged = evaluate_under(FAMILY, PROBLEM, batch, under, [stand_in]).work.counts
+    approximate = replace(marked, approximate=True, exact=False)
+    merged = evaluate_scenario(FAMILY, PROBLEM, batch, scenario, [approximate]).work.counts
     expected = float(marked.counts.shared_load_requests) * float(closed.shared_load_wavefronts[0])
     assert merged.shared_load_wavefronts[0] == pytest.approx(expected / float(closed.shared_load_requests[0]))
 

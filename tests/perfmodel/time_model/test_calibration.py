@@ -11,7 +11,7 @@ import pytest
 from perfmodel.calibration.fitting import PRIOR
 from perfmodel.errors import InputError
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
-from perfmodel.time_model.calibration import Evidence, load_calibration, parse_calibration
+from perfmodel.time_model.calibration import CalibrationStatus, load_calibration, parse_calibration
 from perfmodel.time_model.coefficients import COEFFICIENT_NAMES
 
 GPU = load_gpu("rtx-3090")
@@ -64,18 +64,20 @@ def test_a_wrong_file_is_refused_by_name(content: str, named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fitted", "asked", "evidence"),
+    ("fitted", "asked", "calibration_status"),
     [
-        ("rtx-3090", "rtx-3090", Evidence.CALIBRATED),
-        ("rtx-3090", "rtx-a6000", Evidence.ARCHITECTURE),  # both 8.6
-        ("rtx-3090", "a100-pcie-40gb", Evidence.DATA_SHEET),  # 8.6 and 8.0
-        ("from-a-file-of-its-own", "h200", Evidence.DATA_SHEET),
+        ("rtx-3090", "rtx-3090", CalibrationStatus.CALIBRATED),
+        ("rtx-3090", "rtx-a6000", CalibrationStatus.ARCHITECTURE),  # both 8.6
+        ("rtx-3090", "a100-pcie-40gb", CalibrationStatus.DATA_SHEET),  # 8.6 and 8.0
+        ("from-a-file-of-its-own", "h200", CalibrationStatus.DATA_SHEET),
     ],
 )
-def test_evidence_says_how_near_the_fitted_gpu_is(fitted: str, asked: str, evidence: Evidence) -> None:
+def test_evidence_says_how_near_the_fitted_gpu_is(
+    fitted: str, asked: str, calibration_status: CalibrationStatus
+) -> None:
     datasets = f'[datasets.runs]\ngpu = "{fitted}"\n'
     found = parse_calibration(text(datasets), "own.toml", load_gpu(asked))
-    assert found.evidence is evidence
+    assert found.calibration_status is calibration_status
     assert found.fitted_on == ("runs",)
 
 
@@ -138,5 +140,5 @@ def test_a_kernel_that_was_not_measured_on_a_gpu_is_told_less_surely() -> None:
     ]
     silent = parse_calibration(text(datasets=datasets), "own.toml", GPU)
     assert silent.for_kernel(None).log_error_90 == 0.2  # none smaller than any of this GPU
-    stranger = parse_calibration(text(datasets=datasets), "own.toml", load_gpu("h200"))
-    assert stranger.for_kernel("ssim") == stranger
+    unseen_kernel = parse_calibration(text(datasets=datasets), "own.toml", load_gpu("h200"))
+    assert unseen_kernel.for_kernel("ssim") == unseen_kernel

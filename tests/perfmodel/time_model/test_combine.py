@@ -19,10 +19,10 @@ from perfmodel.time_model.combine import (
     LIMITER_NAMES,
     SETTLING_WAVES,
     TERM_NAMES,
+    average_resident_blocks,
     blocks_of_busiest_sm,
     launch_seconds,
     limiters,
-    living_blocks,
     p_norm,
     sm_cycles,
 )
@@ -90,7 +90,7 @@ def test_blocks_of_one_wave_wait_for_their_data_together() -> None:
         _, parts = launch_seconds(work(blocks=blocks, dram_read_bytes=1e6), 2, GPU, PRIOR)
         started = blocks * GPU.block_dispatch_cycles / GPU.boost_clock_hz
         expected = part * (PRIOR.first_wave_exposure * alone + started) + code / GPU.boost_clock_hz
-        assert float(parts.first_wave) == pytest.approx(expected)
+        assert float(parts.ramp_up) == pytest.approx(expected)
 
 
 def test_the_last_wave_takes_a_lifetime_however_few_its_blocks_are() -> None:
@@ -123,15 +123,15 @@ def test_places_of_warps_that_end_early_go_to_further_blocks() -> None:
     one_works = Work(launch=launch, counts=counts, longest_warp_instructions=1000.0)
     held = PRIOR.release_cycles_per_warp * 16
     settled = min(2 * 16 * lifetime / (16 * held + (lifetime - held)), GPU.max_blocks_per_sm)
-    found = float(living_blocks(one_works, 400.0, 2.0, lifetime, GPU, PRIOR))
+    found = float(average_resident_blocks(one_works, 400.0, 2.0, lifetime, GPU, PRIOR))
     assert found == pytest.approx(2 + (settled - 2) * (1 - 2 / 400))
     assert found > 10
     all_work = replace(one_works, counts=replace(counts, warp_instructions=blocks * 16_000.0))
     unknown = replace(one_works, longest_warp_instructions=np.nan)
-    one_wave = living_blocks(one_works, 2.0, 2.0, lifetime, GPU, PRIOR)
+    one_wave = average_resident_blocks(one_works, 2.0, 2.0, lifetime, GPU, PRIOR)
     sharing = replace(one_works, launch=replace(launch, static_shared_bytes=GPU.shared_bytes_per_sm // 2))
     for other in (all_work, unknown, sharing):
-        assert float(living_blocks(other, 400.0, 2.0, lifetime, GPU, PRIOR)) == 2
+        assert float(average_resident_blocks(other, 400.0, 2.0, lifetime, GPU, PRIOR)) == 2
     assert float(one_wave) == 2
 
 
@@ -171,7 +171,7 @@ def test_the_clock_moves_the_sm_and_not_the_memory() -> None:
 
 def test_no_time_is_below_any_throughput_term() -> None:
     total, terms = launch_seconds(work(**BUSY), 4, GPU, PRIOR)
-    for name in ("arithmetic", "slow_pipes", "issue", "shared_pipe", "sectors", "l2", "dram"):
+    for name in ("arithmetic", "sfu_fp64_fp16_pipes", "issue_slots", "lsu_data_pipe", "sectors", "l2", "dram"):
         assert float(total) >= float(getattr(terms, name)) * (1 - 1e-9), name
 
 
@@ -245,7 +245,7 @@ def test_short_blocks_are_bound_by_how_fast_they_start() -> None:
     blocks = 10_000_000
     total, terms = launch_seconds(work(blocks=blocks, threads=32), 16, GPU, PRIOR)
     start = blocks * GPU.block_dispatch_cycles / GPU.boost_clock_hz
-    assert float(terms.block_dispatch) == pytest.approx(start)
+    assert float(terms.block_launch_rate) == pytest.approx(start)
     assert float(total) > start
 
 

@@ -27,7 +27,9 @@ def test_many_launches_at_once_take_what_each_takes_alone() -> None:
         one = Work(launch=Launch(grid_x=int(blocks[i]), block_x=(32, 64, 256)[i]), counts=many.counts.at(i))
         alone, parts = launch_seconds(one, int(resident[i]), GPU, PRIOR)
         assert float(total[i]) == pytest.approx(float(alone), rel=1e-12)
-        assert float(terms.at(i).load_latency) == pytest.approx(float(parts.load_latency), rel=1e-12)
+        assert float(terms.at(i).exposed_memory_latency) == pytest.approx(
+            float(parts.exposed_memory_latency), rel=1e-12
+        )
 
 
 SPILLING = np.arange(3 * PIECE // 2)

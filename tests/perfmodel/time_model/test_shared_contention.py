@@ -16,8 +16,8 @@ from perfmodel.families.registry import family
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.occupancy import carve_out_bytes, occupancy
 from perfmodel.launch.launch import Launch
-from perfmodel.prediction.predicting import evaluate_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.facts import Facts
 from perfmodel.profiles.gather import gather_facts
 from perfmodel.records.measurements import read_measurements
@@ -66,13 +66,13 @@ class Counted:
 
 @cache
 def counted_launches(data: Path) -> Counted:
-    under, tiled = conditions("rtx-2080-ti"), family("tiled_conv2d")
+    scenario, tiled = scenario_of("rtx-2080-ti"), family("tiled_conv2d")
     measurements = read_measurements(data / COUNTERS, tiled)
     (problem,) = measurements.problems
-    outcomes = gather_facts(tiled, problem, measurements.batch, under.gpu, equivalents=True, stored_only=True)
+    outcomes = gather_facts(tiled, problem, measurements.batch, scenario.gpu, equivalents=True, stored_only=True)
     facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
     assert len(facts) == len(measurements)
-    found = evaluate_under(tiled, problem, measurements.batch, under, facts)
+    found = evaluate_scenario(tiled, problem, measurements.batch, scenario, facts)
     counts = found.work.counts
     counted = {one.name: one for one in measured_counts(measurements.columns)}
     loads, stores = (
@@ -88,7 +88,9 @@ def counted_launches(data: Path) -> Counted:
         )
     )
     in_use = np.asarray(found.occupancy.shared_bytes_per_sm, np.int64)
-    return Counted(loads=loads, stores=stores, carve_out_bytes=carve_out_bytes(under.gpu, in_use), in_use_bytes=in_use)
+    return Counted(
+        loads=loads, stores=stores, carve_out_bytes=carve_out_bytes(scenario.gpu, in_use), in_use_bytes=in_use
+    )
 
 
 @pytest.mark.data

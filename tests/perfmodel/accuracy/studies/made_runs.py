@@ -11,7 +11,7 @@ from perfmodel.calibration.measured_runs import MeasuredRuns, measured_runs
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Fidelity, plain
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 from perfmodel.validation.selection import drawn
 
@@ -22,8 +22,8 @@ def made_file(
     folder: Path, gpu: str, *, scale: float = 1.0, noise: float = 0.02, count: int = 80, seed: int = 7
 ) -> Path:
     """A CSV of runs on a GPU that takes ``scale`` times what is predicted, with log-normal noise."""
-    under, rng = conditions(gpu), np.random.default_rng(seed)
-    predictions = predict_all(PROBLEM, drawn(FAMILY, PROBLEM, under, count, rng), under, Fidelity.ANALYTIC)
+    scenario, rng = scenario_of(gpu), np.random.default_rng(seed)
+    predictions = predict_all(PROBLEM, drawn(FAMILY, PROBLEM, scenario, count, rng), scenario, Fidelity.ANALYTIC)
     factors = scale * np.exp(rng.normal(0.0, noise, count))
     rows = [
         {"gpu": gpu, **plain(PROBLEM), **plain(one.configuration), "time_ms": 1e3 * factor * one.time.predicted_s}
@@ -40,4 +40,4 @@ def made_file(
 def made_runs(folder: Path, gpu: str, *, scale: float = 1.0, noise: float = 0.02, count: int = 80) -> MeasuredRuns:
     """The same as a data set of analytic counts."""
     rows = read_measurements(made_file(folder, gpu, scale=scale, noise=noise, count=count), FAMILY)
-    return measured_runs(gpu, FAMILY, rows, conditions(gpu), Fidelity.ANALYTIC)
+    return measured_runs(gpu, FAMILY, rows, scenario_of(gpu), Fidelity.ANALYTIC)

@@ -102,7 +102,7 @@ def test_the_ablation_takes_every_term_out_once(turing: MeasuredRuns) -> None:
     assert [one.part for one in found if one.kind is Kind.TERM] == list(LIMITER_NAMES)
     errors = {(one.kind, one.part): one.accuracies[0].mape for one in found}
     whole = found[0].accuracies[0].mape
-    assert errors[Kind.TERM, "shared_pipe"] > 2 * whole  # what limits these launches cannot be spared
+    assert errors[Kind.TERM, "lsu_data_pipe"] > 2 * whole  # what limits these launches cannot be spared
     assert errors[Kind.MECHANISM, "smooth maxima"] > 1.2 * whole
     assert errors[Kind.COEFFICIENT, "constant_miss_cycles"] == pytest.approx(whole, rel=1e-3)  # no indexed constants
     assert errors[Kind.MECHANISM, "contention of blocks"] != errors[Kind.COEFFICIENT, "contention"]

@@ -13,8 +13,8 @@ from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.conv1d.published import PUBLISHED_SHAPES, published_choice
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.prediction import Fidelity
-from perfmodel.prediction.ranking import rank_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.scenario import scenario_of
 
 ROOT = Path(__file__).parents[4]
 Shape = tuple[int, int, int]
@@ -58,7 +58,7 @@ def test_the_manual_shows_what_was_published_and_measured() -> None:
 def test_the_authors_choice_is_predicted_hardly_slower_than_the_models(gpu_id: str) -> None:
     for in_channels, out_channels, length in PUBLISHED_SHAPES:
         problem = Conv1d(in_channels=in_channels, out_channels=out_channels, length=length)
-        found = rank_under(problem, conditions(load_gpu(gpu_id)), Fidelity.ANALYTIC, top=100).top
+        found = rank_space(problem, scenario_of(load_gpu(gpu_id)), Fidelity.ANALYTIC, top=100).top
         seconds = {one.configuration.channels_per_thread: one.time.predicted_s for one in found}
         authors = published_choice(problem)
         assert authors in seconds

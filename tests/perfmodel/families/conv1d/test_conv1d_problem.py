@@ -43,14 +43,14 @@ def test_products_on_padding_do_not_count(length: int, filter_width: int, paddin
     if filter_width > length + 2 * padding:
         return
     problem = Conv1d(length=length, filter_width=filter_width, padding=padding)
-    meeting = [
+    sync_scope = [
         tap
         for t in range(problem.output_length)
         for tap in range(filter_width)
         if padding <= t + tap < padding + length
     ]
-    assert problem.products_per_channel == len(meeting)
-    assert list(problem.used_taps) == sorted(set(meeting))
+    assert problem.products_per_channel == len(sync_scope)
+    assert list(problem.used_taps) == sorted(set(sync_scope))
 
 
 def test_naive_with_channels_per_thread_would_stand_twice() -> None:

@@ -11,8 +11,8 @@ from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.user.family import UserProblem, user_family, user_problem
 from perfmodel.prediction.prediction import Fidelity, plain
-from perfmodel.prediction.ranking import Ranking, rank_under
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.ranking import Ranking, rank_space
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.execution import executed_facts, remembered_facts
 
 pytestmark = pytest.mark.compiler
@@ -62,7 +62,7 @@ def problem_of(folder: Path, source: str, space: str) -> UserProblem:
 
 
 def ranked(problem: object) -> Ranking:
-    return rank_under(problem, conditions("rtx-3090"), Fidelity.COMPILED, top=100)
+    return rank_space(problem, scenario_of("rtx-3090"), Fidelity.COMPILED, top=100)
 
 
 def test_a_copy_of_the_tiled_kernel_is_ranked_like_the_family(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_was_executed_is_not_executed_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path / "cache"))
     problem = problem_of(tmp_path, SMALL, SMALL_SPACE)
     family = problem.family
-    gpu = conditions("rtx-3090").gpu
+    gpu = scenario_of("rtx-3090").gpu
     configuration = family.space(problem, gpu).products[0].batch(0, 1).configuration(0)
     first = executed_facts(family, problem, configuration, gpu, Fidelity.SIMULATED)
     kept = [key for key in disk_cache._store(tmp_path / "cache").iterkeys() if str(key).startswith("facts-")]
@@ -135,7 +135,7 @@ def test_texts_are_choices_and_idle_combinations_stand_once(tmp_path: Path) -> N
     macros = { PITCH = "32 + PAD if SHARED else 32" }
     """
     problem = problem_of(tmp_path, source, space)
-    gpu = conditions("rtx-3090").gpu
+    gpu = scenario_of("rtx-3090").gpu
     batch = next(problem.family.space(problem, gpu).chunks())
     redundant = problem.family.redundant(problem, batch, gpu)
     assert len(batch) == 8
@@ -160,7 +160,7 @@ def test_a_tuned_name_without_effect_is_refused(tmp_path: Path) -> None:
 
 def test_nothing_can_be_said_without_compiling(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="own has no closed forms"):
-        rank_under(problem_of(tmp_path, SMALL, SMALL_SPACE), conditions("h200"), Fidelity.ANALYTIC)
+        rank_space(problem_of(tmp_path, SMALL, SMALL_SPACE), scenario_of("h200"), Fidelity.ANALYTIC)
 
 
 def test_a_changed_space_is_read_again(tmp_path: Path) -> None:

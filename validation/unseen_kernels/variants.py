@@ -1,4 +1,4 @@
-"""Variants of the pointwise kernel that were timed and are not in the package, as strangers: their source is in the record."""
+"""Variants of the pointwise kernel, timed and not in the package, as unseen kernels: their source is in the record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions of strangers beside their measured times, as Markdown: by benchmark or kind, and launch by launch."""
+"""Predictions of unseen_kernels beside their measured times, as Markdown: by benchmark or kind, and launch by launch."""
 
 from __future__ import annotations
 

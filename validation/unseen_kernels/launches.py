@@ -11,7 +11,7 @@ from perfmodel.errors import PerfmodelError
 from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.prediction.analyze import predicted
 from perfmodel.prediction.prediction import Prediction
-from perfmodel.prediction.scenario import Conditions
+from perfmodel.prediction.scenario import Scenario
 from perfmodel.profiles.facts import Facts
 from perfmodel.profiles.launch_facts import Effort, launch_facts
 from perfmodel.profiles.profile_cache import facts_key, fetch_facts, keep_facts
@@ -83,22 +83,22 @@ class LeftOut:
 
 
 def predict_stranger(
-    launch: StrangerLaunch, under: Conditions, effort: Effort = EFFORT
+    launch: StrangerLaunch, scenario: Scenario, effort: Effort = EFFORT
 ) -> list[StrangerPrediction] | LeftOut:
     """Predictions for every time of a launch, or why there is none; what was executed is kept on disk."""
     if launch.buffer_bytes > MAKE_CALL_BYTES:
         return LeftOut(launch=launch, reason=f"buffers of {launch.buffer_bytes / 2**30:.1f} GiB")
     try:
-        whole = _Executed.of(launch, launch.call, "all", under, effort)
-        rest = None if launch.without is None else _Executed.of(launch, launch.without, "rest", under, effort)
+        whole = _Executed.of(launch, launch.call, "all", scenario, effort)
+        rest = None if launch.without is None else _Executed.of(launch, launch.without, "rest", scenario, effort)
     except PerfmodelError as error:
         return LeftOut(launch=launch, reason=str(error))
     found = []
     for measured in launch.measured:
-        prediction = whole.predicted(launch, replace(under, l2=measured.l2))
+        prediction = whole.predicted(launch, replace(scenario, l2=measured.l2))
         seconds = prediction.time.predicted_s
         if rest is not None:
-            seconds -= rest.predicted(launch, replace(under, l2=measured.l2)).time.predicted_s
+            seconds -= rest.predicted(launch, replace(scenario, l2=measured.l2)).time.predicted_s
         found.append(
             StrangerPrediction(launch=launch, measured=measured, predicted_s=max(seconds, 0.0), whole=prediction)
         )
@@ -115,34 +115,40 @@ class _Executed:
 
     @classmethod
     def of(
-        cls, stranger: StrangerLaunch, make_call: MakeCall, part: str, under: Conditions, effort: Effort
+        cls, unseen_kernel: StrangerLaunch, make_call: MakeCall, part: str, scenario: Scenario, effort: Effort
     ) -> _Executed:
         """Compile and execute it, unless the same has been kept."""
-        user = read_user_source(stranger.source)
-        expression, _ = user.kernel(stranger.kernel)
-        request = user_request(user, expression, stranger.defines)
-        compiled = compile_user_kernel(request, under.gpu.architecture)
+        user = read_user_source(unseen_kernel.source)
+        expression, _ = user.kernel(unseen_kernel.kernel)
+        request = user_request(user, expression, unseen_kernel.defines)
+        compiled = compile_user_kernel(request, scenario.gpu.architecture)
         configuration = LaunchConfiguration(
-            grid=stranger.launch.grid,
-            block=stranger.launch.block,
-            shared=int(stranger.launch.dynamic_shared_bytes),
-            defines=stranger.defines,
+            grid=unseen_kernel.launch.grid,
+            block=unseen_kernel.launch.block,
+            shared=int(unseen_kernel.launch.dynamic_shared_bytes),
+            defines=unseen_kernel.defines,
         )
         launch = launch_of(configuration, compiled)
-        require_fits(launch, compiled, under.gpu)
-        key = _key(stranger, request, part, under)
+        require_fits(launch, compiled, scenario.gpu)
+        key = _key(unseen_kernel, request, part, scenario)
         facts = fetch_facts(key)
         if facts is None:
             module = parse_module(plain_file_names(compiled.ptx))
-            facts = launch_facts(compiled, module, launch, make_call(), under.gpu, effort).facts
+            facts = launch_facts(compiled, module, launch, make_call(), scenario.gpu, effort).facts
             keep_facts(key, facts)
         return cls(configuration, launch, facts)
 
-    def predicted(self, stranger: StrangerLaunch, under: Conditions) -> Prediction:
+    def predicted(self, unseen_kernel: StrangerLaunch, scenario: Scenario) -> Prediction:
         """The prediction under a state of the L2."""
-        return predicted(stranger.kernel, self.configuration, self.launch, self.facts, under)
+        return predicted(unseen_kernel.kernel, self.configuration, self.launch, self.facts, scenario)
 
 
-def _key(stranger: StrangerLaunch, request: CompileRequest, part: str, under: Conditions) -> str:
-    identity: tuple[Any, ...] = ("stranger", stranger.group, stranger.problem, stranger.setting, repr(stranger.launch))
-    return facts_key(request, under.gpu, (*identity, part))
+def _key(unseen_kernel: StrangerLaunch, request: CompileRequest, part: str, scenario: Scenario) -> str:
+    identity: tuple[Any, ...] = (
+        "stranger",
+        unseen_kernel.group,
+        unseen_kernel.problem,
+        unseen_kernel.setting,
+        repr(unseen_kernel.launch),
+    )
+    return facts_key(request, scenario.gpu, (*identity, part))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.accuracy.studies.what_if import one_step_pairs, sign_rates
+from perfmodel.accuracy.studies.sensitivity import one_step_pairs, sign_rates
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY as DIRECT
 from perfmodel.families.direct_conv2d import Conv2d

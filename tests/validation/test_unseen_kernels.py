@@ -14,25 +14,25 @@ from typer.testing import CliRunner
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.errors import InputError
-from perfmodel.prediction.scenario import conditions
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.schema import L2State
 from perfmodel.records.store import read_records
 from perfmodel.validation.campaign import app
-from perfmodel.validation.strangers.benchmarks import SHORT_EVENTS_S, benchmark_launches
-from perfmodel.validation.strangers.launches import (
+from perfmodel.validation.unseen_kernels.benchmarks import SHORT_EVENTS_S, benchmark_launches
+from perfmodel.validation.unseen_kernels.launches import (
     MAKE_CALL_BYTES,
     LeftOut,
     MeasuredTime,
     StrangerLaunch,
     predict_stranger,
 )
-from perfmodel.validation.strangers.table import order_within_problems, stranger_table
-from perfmodel.validation.strangers.variants import variant_launches
+from perfmodel.validation.unseen_kernels.table import order_within_problems, stranger_table
+from perfmodel.validation.unseen_kernels.variants import variant_launches
 
 DATA = Path(__file__).parents[2] / "validation" / "data"
 RECORDS = DATA / "h200-micro.jsonl.gz"
 VARIANTS = DATA / "h200-pointwise-variants.json.gz"
-UNDER = conditions("h200")
+UNDER = scenario_of("h200")
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_a_launch_is_predicted_for_both_states_of_the_cache() -> None:
     warm, cold = outcome
     assert (warm.measured.l2, cold.measured.l2) == (L2State.WARM, L2State.COLD)
     assert warm.predicted_s < cold.predicted_s
-    assert float(np.asarray(warm.whole.time.terms.load_latency)) > 0.3e-6  # it waits for its copies
+    assert float(np.asarray(warm.whole.time.terms.exposed_memory_latency)) > 0.3e-6  # it waits for its copies
     lines = stranger_table(outcome).splitlines()
     assert len(lines) == 4
     assert lines[2].startswith(f"| {one.group} | warm | graph | 1 | {warm.ratio:.2f} |")
@@ -142,7 +142,7 @@ def test_a_record_without_the_kinds_is_told(tmp_path: Path) -> None:
 @pytest.mark.compiler
 def test_the_command_prints_a_row_for_each_benchmark() -> None:
     options = ["--gpu", "h200", "--records", str(DATA / "h200-early-exit.jsonl.gz"), "--only", "empty", "--each"]
-    result = CliRunner().invoke(app, ["strangers", *options])
+    result = CliRunner().invoke(app, ["unseen_kernels", *options])
     assert result.exit_code == 0
     assert "| empty | warm | graph | 1 |" in result.stdout
     assert "| empty | cold | events | 4 |" in result.stdout

@@ -1,4 +1,4 @@
-"""``strangers``: predictions for timed kernels that no coefficient was fitted to."""
+"""``unseen_kernels``: predictions for timed kernels that no coefficient was fitted to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from perfmodel.cli.output import progress_bar
 from perfmodel.errors import InputError
-from perfmodel.prediction.scenario import Conditions, conditions
+from perfmodel.prediction.scenario import Scenario, scenario_of
 from perfmodel.records.store import read_records
 
 from .benchmarks import benchmark_launches
@@ -19,7 +19,7 @@ from .table import launch_table, left_out_lines, stranger_table
 from .variants import variant_launches
 
 
-def strangers(
+def unseen_kernels(
     gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")],
     records: Annotated[
         list[Path] | None, typer.Option("--records", help="Records with micro-benchmarks; may be repeated.")
@@ -37,17 +37,17 @@ def strangers(
 
     Micro-benchmarks and variants are compiled, executed and predicted as `perfmodel analyze` does with a user's kernel.
     """
-    under = conditions(gpu, calibration=calibration)
+    scenario = scenario_of(gpu, calibration=calibration)
     launches: list[StrangerLaunch] = []
     if records:
-        launches += benchmark_launches([record for path in records for record in read_records(path)], under.gpu)
+        launches += benchmark_launches([record for path in records for record in read_records(path)], scenario.gpu)
     if variants is not None:
         launches += variant_launches(variants, sample, seed)
     wanted = only.split(",") if only else None
     launches = [one for one in launches if wanted is None or one.group in wanted]
     if not launches:
         raise InputError("no timed launches: name --records with micro-benchmarks or --variants")
-    found, left_out = _predictions(launches, under)
+    found, left_out = _predictions(launches, scenario)
     typer.echo(stranger_table(found), nl=False)
     if each:
         typer.echo("\n" + launch_table(found), nl=False)
@@ -56,13 +56,13 @@ def strangers(
 
 
 def _predictions(
-    launches: Sequence[StrangerLaunch], under: Conditions
+    launches: Sequence[StrangerLaunch], scenario: Scenario
 ) -> tuple[list[StrangerPrediction], list[LeftOut]]:
     found: list[StrangerPrediction] = []
     left_out: list[LeftOut] = []
-    with progress_bar("predicted, strangers", len(launches)) as advance:
+    with progress_bar("predicted, unseen_kernels", len(launches)) as advance:
         for launch in launches:
-            outcome = predict_stranger(launch, under)
+            outcome = predict_stranger(launch, scenario)
             if isinstance(outcome, LeftOut):
                 left_out.append(outcome)
             else:

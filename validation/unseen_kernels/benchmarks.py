@@ -1,4 +1,4 @@
-"""Micro-benchmarks as strangers: what each took on the GPU, by the clock that measured it.
+"""Micro-benchmarks as unseen_kernels: what each took on the GPU, by the clock that measured it.
 
 A launch that was timed as a whole is compared as a whole. Where the kernel read its own clock, the cycles of the part between
 its two readings are compared with the prediction for the launch less that for a launch whose part does nothing (no steps).
