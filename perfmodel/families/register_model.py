@@ -1,0 +1,42 @@
+"""Fitted numbers of the families' register estimates: one file a family under ``perfmodel/data/registers``.
+
+A file has ``fitted_on`` (the kernels that were compiled), ``residual`` (what is left between the estimate and them) and
+the table ``coefficients``, whose keys are the fields of the family's own record.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+CoefficientsT = TypeVar("CoefficientsT")
+
+
+@lru_cache
+def register_fit(family: str) -> Mapping[str, Any]:
+    """The data file of one family, read once.
+
+    >>> sorted(register_fit("conv1d"))
+    ['coefficients', 'fitted_on', 'residual']
+    """
+    return tomllib.loads((files("perfmodel.data") / "registers" / f"{family}.toml").read_text(encoding="utf-8"))
+
+
+def register_coefficients(family: str, kind: type[CoefficientsT]) -> CoefficientsT:
+    """The fitted numbers of one family as a record of its own type.
+
+    Args:
+        family: the family's name, which is also that of the file.
+        kind: a keyword-only dataclass that has a field for every coefficient and no other.
+
+    Raises:
+        TypeError: the file lacks one of the fields or has another one.
+
+    >>> from perfmodel.families.conv1d.registers import Coefficients
+    >>> register_coefficients("conv1d", Coefficients).fewest
+    22
+    """
+    return kind(**register_fit(family)["coefficients"])
