@@ -30,9 +30,9 @@ def simulator_rows() -> list[tuple[str, str, str]]:
     module, blocks = parse_module(kernel.ptx), np.arange(BLOCKS)
     rows = []
     for mode, wanted in ((Mode.TRACE, 0.1), (Mode.EXECUTE, 0.3)):
-        simulate(module, kernel.kernel_name, launch, call, mode=mode, blocks=blocks[:8])
+        simulate(module.kernel(kernel.kernel_name), launch, call, mode=mode, blocks=blocks[:8])
         start = time.process_time()
-        simulate(module, kernel.kernel_name, launch, call, mode=mode, blocks=blocks)
+        simulate(module.kernel(kernel.kernel_name), launch, call, mode=mode, blocks=blocks)
         each = (time.process_time() - start) / BLOCKS * 1e3
         rows.append((f"simulator, {mode.value} mode, a block of 256 threads", f"{each:.3f} ms", f"≤ {wanted} ms"))
     return rows

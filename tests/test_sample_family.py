@@ -94,7 +94,7 @@ kernel = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.archit
 inputs = FAMILY.inputs(problem, np.random.default_rng(1))
 launch = take_launch(FAMILY.launch(problem, Batch.of([chosen]), gpu), 0)
 call = FAMILY.call(problem, chosen, gpu, inputs)
-run = simulate(parse_module(kernel.ptx), kernel.kernel_name, launch, call, mode=Mode.EXECUTE)
+run = simulate(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, mode=Mode.EXECUTE)
 expected = FAMILY.reference(problem, inputs)["output"]
 assert np.abs(run.outputs["output"] - expected).max() <= FAMILY.tolerance(problem) * np.abs(expected).max()
 print("equal")

@@ -22,7 +22,7 @@ from ..launch.launch import KernelCall, Launch
 from ..machine_code.code_profile import CodeProfile
 from ..profiles.matching.executed import ExecutedCode
 from ..profiles.matching.load_trips import load_trips
-from ..ptx.module import Module
+from ..program.kernel import Kernel
 from ..simulator.global_memory import Segment
 from ..simulator.initialise import initialise
 from ..simulator.program import Program
@@ -61,8 +61,7 @@ class Hierarchy:
 
 
 def memory_hierarchy(
-    module: Module,
-    kernel: str,
+    kernel: Kernel,
     launch: Launch,
     call: KernelCall,
     gpu: Gpu,
@@ -78,8 +77,7 @@ def memory_hierarchy(
     """Traffic behind L1 of one launch on a GPU.
 
     Args:
-        module: the parsed PTX.
-        kernel: name of the entry point.
+        kernel: the kernel.
         launch: the launch.
         call: its arguments.
         gpu: caches and SMs.
@@ -96,17 +94,17 @@ def memory_hierarchy(
     schedule = schedule_blocks(launch, axes, gpu, resident, np.random.default_rng(seed))
     trace = Trace(schedule.footprint_blocks())
     blocks = schedule.all_blocks()
-    executed = simulate(module, kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observer=trace)
+    executed = simulate(kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observer=trace)
     past_l1 = [count for count in executed.instructions if count.uncached_sectors]
     uncached = sum(count.uncached_sectors for count in past_l1) / len(blocks) * float(launch.blocks)
     copying = frozenset(count.instruction for count in past_l1)
-    trips = load_trips(module.kernel(kernel), profile)
+    trips = load_trips(kernel, profile)
     lines = trace.lines(trips, without=copying)
     ramp_up = min(resident * gpu.sm_count / launch.blocks, 1.0)
     copies = _copies(executed)
     sampled = [l1_traffic(lines, run, schedule.together, l1_bytes, by_age=copies) for run in schedule.runs]
     rates = launch_rates(sampled, ramp_up)
-    segments = initialise(Program(module.kernel(kernel)), call).memory.segments
+    segments = initialise(Program(kernel), call).memory.segments
     read, written = (_grid_union(trace, schedule, segments, store) for store in (False, True))
     threads = float(resident * launch.threads_per_block)
     local = local_traffic(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES, SECTORS_PER_LINE
-from ..ptx.module import Space
+from ..program.instruction import Space
 
 WORD_BYTES = 4
 SECTORS_OF_MASK = np.array([bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE)], np.int64)

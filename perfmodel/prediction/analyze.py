@@ -21,7 +21,7 @@ from ..profiles.facts import Facts, or_nan
 from ..profiles.launch_facts import Effort, launch_facts
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
 from ..profiles.work import Work
-from ..ptx.module import Module
+from ..program.kernel import Kernel
 from ..ptx.parse import parse_module
 from ..records.schema import L2State
 from ..simulator.faults import Fault, FaultError
@@ -48,7 +48,7 @@ class Analysis:
     faults: tuple[Fault, ...]
     blocks_executed: int
     l1_hit_rate: float
-    _module: Module = field(repr=False)
+    _kernel: Kernel = field(repr=False)
     _compiled: CompiledKernel = field(repr=False)
     _launch: Launch = field(repr=False)
     _call: KernelCall = field(repr=False)
@@ -67,8 +67,7 @@ class Analysis:
         Raises:
             SimulationError: the kernel does something wrong, or the budget is used up.
         """
-        name = self._compiled.kernel_name
-        return simulate(self._module, name, self._launch, self._call, budget=self._effort.budget).outputs
+        return simulate(self._kernel, self._launch, self._call, budget=self._effort.budget).outputs
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""
@@ -142,20 +141,20 @@ def analyze(
     expression, signature = user.kernel(kernel)
     request = user_request(user, expression, configuration.defines, options)
     compiled = compile_user_kernel(request, scenario.gpu.architecture)
-    module = parse_module(plain_file_names(compiled.ptx))
+    executed = parse_module(plain_file_names(compiled.ptx)).kernel(compiled.kernel_name)
     rng = np.random.default_rng(effort.seed)
-    call = kernel_call(module.kernel(compiled.kernel_name), signature, args, constants or {}, rng)
+    call = kernel_call(executed, signature, args, constants or {}, rng)
     launch = launch_of(configuration, compiled)
     require_fits(launch, compiled, scenario.gpu)
-    faults = _faults(module, compiled, launch, call, effort)
-    found = launch_facts(compiled, module, launch, call, scenario.gpu, effort, instructions=lines)
+    faults = _faults(executed, launch, call, effort)
+    found = launch_facts(compiled, executed, launch, call, scenario.gpu, effort, instructions=lines)
     return Analysis(
         prediction=predicted(kernel, configuration, launch, found.facts, scenario),
         instructions=listing(found.instructions) if lines else (),
         faults=faults,
         blocks_executed=found.blocks_executed,
         l1_hit_rate=found.l1_hit_rate,
-        _module=module,
+        _kernel=executed,
         _compiled=compiled,
         _launch=launch,
         _call=call,
@@ -163,14 +162,11 @@ def analyze(
     )
 
 
-def _faults(
-    module: Module, compiled: CompiledKernel, launch: Launch, call: KernelCall, effort: Effort
-) -> tuple[Fault, ...]:
+def _faults(kernel: Kernel, launch: Launch, call: KernelCall, effort: Effort) -> tuple[Fault, ...]:
     """Faults of blocks at the corners and in the middle of the grid, or of all blocks; a fatal one is raised."""
     inputs = tuple(replace(p, output=False) if isinstance(p, Buffer) else p for p in call.parameters)
     found = simulate(
-        module,
-        compiled.kernel_name,
+        kernel,
         launch,
         replace(call, parameters=inputs),
         mode=Mode.EXECUTE,

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ..core.constants import SECTOR_BYTES
-from ..ptx.module import Space
+from ..program.instruction import Space
 from ..simulator.recorder import InstructionCount
 
 WAVEFRONT_BYTES = 128

@@ -15,6 +15,7 @@ from ..launch.launch import KernelCall, Launch
 from ..machine_code.chains import independent_chains
 from ..machine_code.code_profile import CodeProfile
 from ..memory.hierarchy import memory_hierarchy, with_hierarchy
+from ..program.kernel import Kernel
 from ..ptx.module import Module
 from ..ptx.parse import parse_module
 from .blocks.launch_classes import LaunchCounts, count_launch
@@ -37,9 +38,13 @@ _OF_MACHINE_CODE = (
 
 
 @lru_cache(maxsize=4)
-def parsed(ptx: str) -> Module:
-    """The module of a PTX text; one text serves several architectures, and its translation goes with the module."""
+def _module(ptx: str) -> Module:
     return parse_module(ptx)
+
+
+def parsed(compiled: CompiledKernel) -> Kernel:
+    """The kernel of a compiled kernel's PTX; one text serves several architectures, and its translation goes with it."""
+    return _module(compiled.ptx).kernel(compiled.kernel_name)
 
 
 def executed_work(
@@ -68,12 +73,11 @@ def executed_work(
     Raises:
         SimulationError: the kernel cannot be executed on the CPU.
     """
-    module = parsed(compiled.ptx)
 
-    def count(version: Module) -> LaunchCounts:
-        return count_launch(version, compiled.kernel_name, launch, call, all_blocks=all_blocks, seed=seed)
+    def count(kernel: Kernel) -> LaunchCounts:
+        return count_launch(kernel, launch, call, all_blocks=all_blocks, seed=seed)
 
-    counted = with_assembled_loads(compiled, module, count(module), launch, call, count)
+    counted = with_assembled_loads(compiled, count(parsed(compiled)), launch, call, count)
     facts = facts_of(compiled, counted, launch)
     return facts if gpu is None else with_caches(facts, compiled, counted, launch, call, gpu, seed=seed)
 
@@ -91,9 +95,8 @@ def with_caches(
     """The facts with the traffic behind L1 on a GPU put in."""
     profile = compiled.profile()
     code = None if profile.estimated else code_of(profile, counted, launch)
-    module, name = parsed(compiled.ptx).with_kernel(counted.kernel), compiled.kernel_name
     found = memory_hierarchy(
-        module, name, launch, call, gpu, facts.counts, facts.resources, profile, code, shape=counted.shape, seed=seed
+        counted.kernel, launch, call, gpu, facts.counts, facts.resources, profile, code, shape=counted.shape, seed=seed
     )
     counts = with_hierarchy(facts.counts, found)
     return replace(facts, counts=counts, hierarchy=True, notes=facts.notes + found.notes)
@@ -104,14 +107,13 @@ def executed_work_each(kernels: Sequence[CompiledKernel], launch: Launch, call: 
     counted: dict[str, LaunchCounts] = {}
     found = []
     for kernel in kernels:
-        module = parsed(kernel.ptx)
 
-        def count(version: Module, name: str = kernel.kernel_name) -> LaunchCounts:
-            return count_launch(version, name, launch, call)
+        def count(version: Kernel) -> LaunchCounts:
+            return count_launch(version, launch, call)
 
         if kernel.ptx not in counted:
-            counted[kernel.ptx] = count(module)
-        loaded = with_assembled_loads(kernel, module, counted[kernel.ptx], launch, call, count)
+            counted[kernel.ptx] = count(parsed(kernel))
+        loaded = with_assembled_loads(kernel, counted[kernel.ptx], launch, call, count)
         found.append(facts_of(kernel, loaded, launch))
     return found
 

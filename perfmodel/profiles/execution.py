@@ -54,7 +54,7 @@ def executed_facts(family: Family[Any, Any], problem: Any, configuration: Any, g
         kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture)
         found = executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)
         if fidelity is Fidelity.SIMULATED or not family.serial_closed_forms:
-            found = with_serial(found, slowest_warp(kernel, parsed(kernel.ptx), launch, call))
+            found = with_serial(found, slowest_warp(kernel, parsed(kernel), launch, call))
     keep_facts(_key(family, problem, configuration, gpu, fidelity), found)
     return found
 
@@ -71,6 +71,6 @@ def executed_facts_each(family: Family[Any, Any], problem: Any, configuration: A
     if family.serial_closed_forms:
         return found
     return [
-        with_serial(facts, slowest_warp(kernel, parsed(kernel.ptx), launch, call))
+        with_serial(facts, slowest_warp(kernel, parsed(kernel), launch, call))
         for kernel, facts in zip(kernels, found, strict=True)
     ]

@@ -8,7 +8,7 @@ from ..compiler.compiled import CompiledKernel
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
 from ..memory.hierarchy import memory_hierarchy, with_hierarchy
-from ..ptx.module import Module
+from ..program.kernel import Kernel
 from ..simulator.recorder import InstructionCount
 from ..simulator.simulation import Budget
 from .blocks.launch_classes import LaunchCounts, count_launch
@@ -40,7 +40,7 @@ class LaunchFacts:
 
 def launch_facts(
     compiled: CompiledKernel,
-    module: Module,
+    kernel: Kernel,
     launch: Launch,
     call: KernelCall,
     gpu: Gpu,
@@ -53,12 +53,10 @@ def launch_facts(
     Raises:
         SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
     """
-    name = compiled.kernel_name
 
-    def count(version: Module) -> LaunchCounts:
+    def count(version: Kernel) -> LaunchCounts:
         return count_launch(
             version,
-            name,
             launch,
             call,
             all_blocks=effort.all_blocks,
@@ -67,15 +65,13 @@ def launch_facts(
             budget=effort.budget,
         )
 
-    counted = with_assembled_loads(compiled, module, count(module), launch, call, count, effort.budget)
-    module = module.with_kernel(counted.kernel)
+    counted = with_assembled_loads(compiled, count(kernel), launch, call, count, effort.budget)
     profile = compiled.profile()
     code = None if profile.estimated else code_of(profile, counted, launch)
     base = facts_of(compiled, counted, launch)
     counts = base.counts
     caches = memory_hierarchy(
-        module,
-        name,
+        counted.kernel,
         launch,
         call,
         gpu,
@@ -87,7 +83,7 @@ def launch_facts(
         seed=effort.seed,
         budget=effort.budget,
     )
-    slowest = slowest_warp(compiled, module, launch, call, effort.budget)
+    slowest = slowest_warp(compiled, counted.kernel, launch, call, effort.budget)
     facts = replace(
         with_serial(base, slowest),
         global_round_trips=slowest.round_trips + slowest.copy_round_trips,

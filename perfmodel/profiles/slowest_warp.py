@@ -16,7 +16,8 @@ from ..core.constants import SECTOR_BYTES, WARP_SIZE
 from ..launch.launch import KernelCall, Launch
 from ..machine_code.code_profile import CodeProfile
 from ..machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
-from ..ptx.module import Instruction, Kernel, Module, Space
+from ..program.instruction import Instruction, Space
+from ..program.kernel import Kernel
 from ..simulator.simulation import Budget, Mode, simulate
 from .facts import Facts
 from .matching.executed import PtxExecution, executed_counts
@@ -91,7 +92,7 @@ class _FirstTouches:
 
 
 def slowest_warp(
-    compiled: CompiledKernel, module: Module, launch: Launch, call: KernelCall, budget: Budget | None = None
+    compiled: CompiledKernel, kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None = None
 ) -> SlowestWarp:
     """Execute one block and follow each different warp through the machine code.
 
@@ -101,10 +102,9 @@ def slowest_warp(
         SimulationError: the kernel cannot be executed on the CPU.
     """
     profile = compiled.profile()
-    touches = _FirstTouches(_past_l1(module.kernel(compiled.kernel_name)))
+    touches = _FirstTouches(_past_l1(kernel))
     found = simulate(
-        module,
-        compiled.kernel_name,
+        kernel,
         launch,
         call,
         mode=Mode.TRACE,

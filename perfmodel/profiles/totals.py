@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.counts import Counts
-from ..ptx.module import Instruction, Kernel, Space
+from ..program.instruction import Instruction, Space
+from ..program.kernel import Kernel
 from ..ptx.operands import parse_address
 from ..simulator.recorder import Action, InstructionCount
 

@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass, field
 
 from ..errors import SimulationError
-from .module import Body, Instruction, Label, Parameter, SourceLine, Variable
+from ..program.instruction import Instruction, Label, Parameter, SourceLine, Variable
+from ..program.types import STORAGE_TYPES
+from .declarations import parse_parameter, parse_variable
+from .function import Body
 from .text import LineTable, Statement, Token, split_operands, statements
-from .types import STORAGE_TYPES
 
 MAX_REGISTERS = 1_000_000
 _INSTRUCTION = re.compile(r"(?:@(!?)\s*([%\w$]+)\s+)?([a-z][\w.:]*)(?:\s+(.*))?$", re.DOTALL)
@@ -78,8 +80,6 @@ class _Reader:
             self.source = SourceLine(self.files.get(place[0], f"file {place[0]}"), place[1])
 
     def _declare(self, statement: Statement) -> None:
-        from .parse import parse_parameter, parse_variable
-
         text, line = statement.text, statement.line
         if text.startswith(".reg"):
             self._declare_registers(statement)

@@ -7,10 +7,14 @@ becomes registers named after variable and byte offset (``param0@1.8``), which a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .module import Body, Function, Instruction, Kernel, Label, Space, Variable
-from .types import VALUE_TYPES, width_bytes
+from ..program.instruction import Effects, Instruction, Label, Space, Variable
+from ..program.kernel import Kernel
+from ..program.types import STORAGE_TYPES, VALUE_TYPES, ScalarType, width_bytes
+from .function import Body, Function
+from .operands import CARRY, effects
 
 MAX_INSTRUCTIONS = 2_000_000
 MAX_CALL_DEPTH = 24
@@ -26,7 +30,7 @@ _TRAPPING_CALLS = {"__assertfail"}
 
 
 @dataclass(slots=True)
-class Expanded:
+class _Expanded:
     """Flat statements of a kernel and what their names mean."""
 
     statements: list[Instruction | Label] = field(default_factory=list)
@@ -60,13 +64,14 @@ class _Frame:
 
 
 class _Expander:
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.result = Expanded()
+    def __init__(self, functions: Mapping[str, Function]) -> None:
+        self.functions = functions
+        self.result = _Expanded()
         self.count = 0
 
-    def run(self) -> Expanded:
-        self._body(_Frame(self.kernel.body, "", {}, 0, self.kernel.name))
+    def run(self, entry: Function) -> _Expanded:
+        assert entry.body is not None
+        self._body(_Frame(entry.body, "", {}, 0, entry.name))
         return self.result
 
     def _body(self, frame: _Frame) -> None:
@@ -157,7 +162,7 @@ class _Expander:
             raise instruction.error("indirect calls are not supported")
         returns = [name.strip() for name in (match["returns"] or "").split(",") if name.strip()]
         arguments = [name.strip() for name in (match["arguments"] or "").split(",") if name.strip()]
-        function = self.kernel.functions.get(target)
+        function = self.functions.get(target)
         if function is None:
             raise instruction.error(f"function {target} is not in the module")
         if function.body is None:
@@ -204,10 +209,39 @@ class _Expander:
         self._body(inner)
 
 
-def expand(kernel: Kernel) -> Expanded:
-    """The kernel's flat statements.
+def expand(entry: Function, functions: Mapping[str, Function], variables: Mapping[str, Variable]) -> Kernel:
+    """The kernel of an entry point, every call expanded.
 
     Raises:
         SimulationError: an indirect or recursive call, or an argument that does not fit.
     """
-    return _Expander(kernel).run()
+    expanded = _Expander(functions).run(entry)
+    register_types: dict[str, ScalarType] = {}
+
+    def is_register(name: str) -> bool:
+        if name in register_types:
+            return True
+        type_name = "u32" if name == CARRY else expanded.register_type(name)
+        if type_name is None:
+            return False
+        register_types[name] = STORAGE_TYPES[type_name]
+        return True
+
+    found = [effects(one, is_register) for one in expanded.statements if isinstance(one, Instruction)]
+    return Kernel(
+        name=entry.name,
+        parameters=entry.parameters,
+        statements=tuple(expanded.statements),
+        branch_targets=expanded.branch_targets,
+        register_types=register_types,
+        effects=tuple(found),
+        variables=variables,
+        own_variables=expanded.variables,
+    )
+
+
+def with_statements(kernel: Kernel, statements: Sequence[Instruction | Label]) -> Kernel:
+    """The kernel with other code on the registers that it has."""
+    instructions = [one for one in statements if isinstance(one, Instruction)]
+    changed: tuple[Effects, ...] = tuple(effects(one, kernel.register_types.__contains__) for one in instructions)
+    return replace(kernel, statements=tuple(statements), effects=changed)

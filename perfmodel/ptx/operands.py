@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .module import Instruction
-from .types import ScalarType, constant, is_float, unsigned_of, width_bytes
+from ..program.instruction import Effects, Instruction
+from ..program.types import ScalarType, constant, is_float, unsigned_of, width_bytes
 
 _INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
 _FLOAT_BITS = re.compile(r"0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))$")
@@ -120,14 +120,6 @@ def names(text: str) -> list[str]:
     ['%rd1']
     """
     return _TOKEN.findall(text)
-
-
-@dataclass(frozen=True, slots=True)
-class Effects:
-    """Registers that an instruction writes, and those that it reads (its guard among them)."""
-
-    writes: tuple[str, ...]
-    reads: tuple[str, ...]
 
 
 def effects(instruction: Instruction, is_register: Callable[[str], bool]) -> Effects:

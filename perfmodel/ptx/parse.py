@@ -5,23 +5,13 @@ from __future__ import annotations
 import re
 
 from ..errors import SimulationError
+from ..program.instruction import Parameter, Variable
 from .body import parse_body
-from .module import Function, Kernel, Module, Parameter, Space, Variable
+from .declarations import parse_parameter, parse_variable
+from .function import Function
+from .module import Module
 from .text import MAX_PTX_CHARACTERS, LineTable, split_operands, without_comments
-from .types import VALUE_TYPES, width_bytes
 
-MAX_VARIABLE_BYTES = 2**31
-_LINKAGE = r"(?P<linkage>(?:\.(?:visible|extern|weak|common)\s+)*)"
-_VARIABLE = re.compile(
-    _LINKAGE + r"\.(?P<space>const|global|shared|local)\s+(?:\.attribute\([^)]*\)\s+)?"
-    r"(?:\.align\s+(?P<align>\d+)\s+)?(?:\.attribute\([^)]*\)\s+)?"
-    r"\.(?P<type>\w+)\s+(?P<name>[\w$%]+)\s*(?P<dims>(?:\[\s*\d*\s*\])*)\s*(?:=\s*(?P<init>.+))?$",
-    re.DOTALL,
-)
-_PARAMETER = re.compile(
-    r"\.(?:param|reg)\s+(?:\.align\s+(?P<align0>\d+)\s+)?\.(?P<type>\w+)\s*(?:\.ptr(?:\s+\.(?:global|shared|local|const))?\s*)?"
-    r"(?:\.align\s+(?P<align>\d+)\s+)?(?P<name>[\w$%]+)\s*(?P<dims>(?:\[\s*\d+\s*\])?)\s*$"
-)
 _FUNCTION = re.compile(
     r"(?:\.(?:visible|extern|weak)\s+)*\.(?P<kind>entry|func)\s*(?:\((?P<returns>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*"
     r"(?:\((?P<parameters>[^)]*)\))?(?P<tuning>[^{;]*)(?P<end>[{;])"
@@ -31,59 +21,6 @@ _LINE_DIRECTIVE = re.compile(r"\s*\.(?:version|target|address_size|file|loc)\b[^
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"\n]*)"')
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
 _BRACES = re.compile(r"[{}]")
-
-
-def _element_bytes(type_name: str, context: str) -> int:
-    if type_name not in VALUE_TYPES or type_name == "pred":
-        raise SimulationError(f"{context}: type .{type_name} is not supported")
-    return width_bytes(VALUE_TYPES[type_name])
-
-
-def parse_variable(text: str, line: int) -> Variable | None:
-    """The variable that a declaration states, or None where the text is no variable declaration.
-
-    >>> parse_variable(".const .align 4 .b8 filter[900]", 1).size_bytes
-    900
-    """
-    match = _VARIABLE.match(text)
-    if match is None:
-        return None
-    size = _element_bytes(match["type"], f"PTX line {line}: variable {match['name']}")
-    alignment = int(match["align"] or size)
-    for dimension in re.findall(r"\[\s*(\d*)\s*\]", match["dims"]):
-        size *= int(dimension or 0)
-    if size > MAX_VARIABLE_BYTES or alignment not in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
-        raise SimulationError(f"PTX line {line}: variable {match['name']}: {size} bytes aligned to {alignment}")
-    return Variable(
-        name=match["name"],
-        space=Space(match["space"]),
-        type_name=match["type"],
-        alignment_bytes=alignment,
-        size_bytes=size,
-        external=".extern" in match["linkage"],
-        initialiser=match["init"],
-        line=line,
-    )
-
-
-def parse_parameter(text: str, line: int) -> Parameter:
-    """The parameter that a declaration states; SimulationError where it is none.
-
-    >>> parse_parameter(".param .align 4 .b8 size[16]", 1).size_bytes
-    16
-    """
-    match = _PARAMETER.match(text.strip())
-    if match is None:
-        raise SimulationError(f"PTX line {line}: parameter {text.strip()!r} is not supported")
-    size = _element_bytes(match["type"], f"PTX line {line}: parameter {match['name']}")
-    alignment = int(match["align0"] or match["align"] or size)
-    if match["dims"]:
-        size *= int(match["dims"].strip("[] \t\n"))
-    if ".ptr" in text:
-        alignment = size
-    if size > 65_536 or alignment not in (1, 2, 4, 8, 16, 32, 64, 128):
-        raise SimulationError(f"PTX line {line}: parameter {match['name']}: {size} bytes aligned to {alignment}")
-    return Parameter(name=match["name"], type_name=match["type"], alignment_bytes=alignment, size_bytes=size)
 
 
 def _parameters(text: str | None, line: int) -> tuple[Parameter, ...]:
@@ -115,7 +52,7 @@ def parse_module(ptx: str) -> Module:
     files = {int(number): path for number, path in _FILE.findall(text)}
     variables: dict[str, Variable] = {}
     functions: dict[str, Function] = {}
-    kernels: dict[str, Kernel] = {}
+    entries: dict[str, Function] = {}
     position = 0
     while True:
         skipped = _TOP.match(text, position)
@@ -134,11 +71,11 @@ def parse_module(ptx: str) -> Module:
                 raise SimulationError(f"PTX line {line}: .section without a body")
             position = _closing_brace(text, opening + 1, line) + 1
         elif function := _FUNCTION.match(text, begin):
-            position = _read_function(text, function, files, lines, (kernels, functions, variables))
+            position = _read_function(text, function, files, lines, entries, functions)
         else:
             position = _read_variable(text, begin, line, variables)
     target = _TARGET.search(text)
-    return Module(target=target[1] if target else "", kernels=kernels, functions=functions, variables=variables)
+    return Module(target=target[1] if target else "", entries=entries, functions=functions, variables=variables)
 
 
 def _read_variable(text: str, begin: int, line: int, variables: dict[str, Variable]) -> int:
@@ -159,35 +96,22 @@ def _read_function(
     match: re.Match[str],
     files: dict[int, str],
     lines: LineTable,
-    found: tuple[dict[str, Kernel], dict[str, Function], dict[str, Variable]],
+    entries: dict[str, Function],
+    functions: dict[str, Function],
 ) -> int:
-    kernels, functions, variables = found
+    """Read a function or entry point; gives the offset behind it."""
     line = lines.line(match.start())
-    parameters = _parameters(match["parameters"], line)
-    if match["end"] == ";":
-        functions.setdefault(
-            match["name"],
-            Function(
-                name=match["name"],
-                returns=_parameters(match["returns"], line),
-                parameters=parameters,
-                body=None,
-                line=line,
-            ),
-        )
-        return match.end()
-    close = _closing_brace(text, match.end(), line)
-    body = parse_body(text, match.end(), close, files, lines)
-    if match["kind"] == "entry":
-        kernels[match["name"]] = Kernel(
-            name=match["name"], parameters=parameters, body=body, line=line, functions=functions, variables=variables
-        )
-    else:
-        functions[match["name"]] = Function(
-            name=match["name"],
-            returns=_parameters(match["returns"], line),
-            parameters=parameters,
-            body=body,
-            line=line,
-        )
+    defined = match["end"] == "{"
+    close = _closing_brace(text, match.end(), line) if defined else match.end()
+    function = Function(
+        name=match["name"],
+        returns=_parameters(match["returns"], line),
+        parameters=_parameters(match["parameters"], line),
+        body=parse_body(text, match.end(), close, files, lines) if defined else None,
+        line=line,
+    )
+    if not defined:
+        functions.setdefault(function.name, function)
+        return close
+    (entries if match["kind"] == "entry" else functions)[function.name] = function
     return close + 1

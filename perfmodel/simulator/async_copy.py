@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ptx.module import Space
+from ..program.instruction import Space
 from .access import Mask
 from .machine import Lanes
 from .plan import Values

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..errors import SimulationError
-from ..ptx.module import Instruction
+from ..program.instruction import Instruction
 
 
 class FaultKind(Enum):

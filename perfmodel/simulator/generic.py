@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ptx.module import Space
-from ..ptx.types import ScalarType
+from ..program.instruction import Space
+from ..program.types import ScalarType
 from .access import Mask
 from .global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .machine import Lanes

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from ..errors import SimulationError
 from ..launch.launch import Buffer, KernelCall
-from ..ptx.module import Kernel, Space, Variable
+from ..program.instruction import Space, Variable
+from ..program.kernel import Kernel
+from ..program.types import VALUE_TYPES, width_bytes
 from ..ptx.operands import literal
-from ..ptx.types import VALUE_TYPES, width_bytes
 from .global_memory import Bytes, GlobalMemory
 from .program import Layout, Program, lay_out
 

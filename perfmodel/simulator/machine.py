@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE, ceil_div
 from ..launch.launch import Launch
-from ..ptx.module import Instruction
-from ..ptx.types import ScalarType
+from ..program.instruction import Instruction
+from ..program.types import ScalarType
 from .access import Mask, rows_and_warps
 from .faults import FATAL, Fault, FaultError, FaultKind
 from .global_memory import GlobalMemory
@@ -118,6 +118,7 @@ class Lanes:
         self.environment = batch.environment
         self.subset = subset
         self.threads = batch.threads
+        self.thread = batch.thread
         self.rows = batch.rows if subset is None else len(subset)
         self.block_ids = batch.block_ids if subset is None else batch.block_ids[subset]
         self.positions = batch.positions if subset is None else batch.positions[subset]

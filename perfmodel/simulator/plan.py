@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
-from ..ptx.module import Space
+from ..program.instruction import Space
 from .access import Mask, WarpPatterns, rows_and_warps
 
 Values = NDArray[Any]

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
-from ..ptx.module import BasicBlock, Instruction, Kernel, Space, Variable
-from ..ptx.operands import CARRY, Effects, effects
-from ..ptx.types import STORAGE_TYPES, ScalarType, width_bytes
+from ..program.instruction import BasicBlock, Instruction, Space, Variable
+from ..program.kernel import Kernel
+from ..program.types import ScalarType, width_bytes
+from ..ptx.operands import names
 
 
 class SyncScope(Enum):
@@ -35,7 +36,7 @@ def sync_scope_of(instruction: Instruction) -> SyncScope:
     """Which lanes an instruction waits for (PTX ISA 9.7.9 and 9.7.13).
 
     >>> sync_scope_of(Instruction("bar.sync", ("0",), None, False, 1, None))
-    <Meeting.BLOCK: 'block'>
+    <SyncScope.BLOCK: 'block'>
     """
     parts = instruction.parts
     if parts[0] in ("bar", "barrier"):
@@ -94,31 +95,14 @@ class Program:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.blocks: tuple[BasicBlock, ...] = kernel.blocks
-        self.register_index: dict[str, int] = {}
-        self.register_types: list[ScalarType] = []
+        self.effects = kernel.effects
+        self.register_index = {name: index for index, name in enumerate(kernel.register_types)}
+        self.register_types: list[ScalarType] = list(kernel.register_types.values())
         self.units: list[Unit] = []
         self.unit_of_block: list[int] = []
-        self._number_registers()
         self._cut_units()
         self.end = len(self.units)
         self.unit_of_block.append(self.end)
-
-    def _number_registers(self) -> None:
-        expanded = self.kernel.expanded
-
-        def is_register(name: str) -> bool:
-            if name in self.register_index:
-                return True
-            type_name = "u32" if name == CARRY else expanded.register_type(name)
-            if type_name is None:
-                return False
-            self.register_index[name] = len(self.register_types)
-            self.register_types.append(STORAGE_TYPES[type_name])
-            return True
-
-        self.effects: list[Effects] = [
-            effects(instruction, is_register) for block in self.blocks for instruction in block.instructions
-        ]
 
     def _cut_units(self) -> None:
         for block in self.blocks:
@@ -160,14 +144,12 @@ class Program:
     @cached_property
     def symbols(self) -> set[str]:
         """Names of variables that the instructions mention."""
-        from ..ptx.operands import names
-
-        known = self.kernel.variables.keys() | self.kernel.expanded.variables.keys()
+        known = self.kernel.variables.keys() | self.kernel.own_variables.keys()
         return {name for i in self.instructions for text in i.operands for name in names(text) if name in known}
 
     def variables(self, space: Space) -> list[Variable]:
         """Variables of a space that the instructions mention, those of the kernel before those of the module."""
-        own = self.kernel.expanded.variables
+        own = self.kernel.own_variables
         every = {**{n: v for n, v in self.kernel.variables.items() if n not in own}, **own}
         found = [replace(v, name=n) for n, v in every.items() if n in self.symbols and v.space is space]
         return sorted(found, key=lambda v: v.name not in own)

@@ -8,7 +8,7 @@ with one another.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,27 @@ from .access import Mask, rows_and_warps
 from .faults import FaultKind
 from .plan import Plan
 
-if TYPE_CHECKING:
-    from .machine import Lanes
-
 _NOBODY = -1
 _MANY = -2
 BYTES_PER_SHARED_BYTE = 16
 """Memory of the shadow for each shared byte, besides `BYTES_PER_SHARED_BYTE_AND_WARP` for each warp of the block."""
 BYTES_PER_SHARED_BYTE_AND_WARP = 8
+
+
+class Lanes(Protocol):
+    """What the detector needs of `machine.Lanes`."""
+
+    threads: int
+    rows: int
+    row_index: NDArray[np.int64]
+    thread: NDArray[np.int64]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of an array with a value for every lane."""
+
+    def fault(self, kind: FaultKind, instruction: int, wrong: Mask, detail: str) -> None:
+        """Report a fault of the first lane of a mask."""
 
 
 class RaceDetector:
@@ -82,7 +95,7 @@ class RaceDetector:
         """Flat byte index, block, thread and lane position of every active lane's bytes."""
         address = plan.base.astype(np.int64) + offset + (lanes.row_index * self.stride)[:, None]
         position = np.arange(lanes.rows * lanes.threads).reshape(lanes.shape)
-        columns = (address, lanes.row_index[:, None], lanes.batch.thread, position)
+        columns = (address, lanes.row_index[:, None], lanes.thread, position)
         first, *rest = (np.repeat(plan.chosen(column), width) for column in columns)
         return (first + np.tile(np.arange(width), len(first) // width), *rest)
 

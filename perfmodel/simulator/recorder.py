@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..memory.copy_sectors import WIDEST_COPY_WORDS
-from ..ptx.module import Instruction, SourceLine, Space
+from ..program.instruction import Instruction, SourceLine, Space
 from .plan import Plan
 
 

@@ -17,7 +17,8 @@ from ..core.counts import Counts
 from ..errors import SimulationError
 from ..launch.launch import Buffer, KernelCall, Launch
 from ..profiles.totals import launch_counts
-from ..ptx.module import Kernel, Module, Space
+from ..program.instruction import Space
+from ..program.kernel import Kernel
 from .budget_limits import Limits
 from .faults import FATAL, Fault, FaultError
 from .initialise import Contents, initialise
@@ -160,9 +161,11 @@ def _block_ids(launch: Launch, blocks: NDArray[np.int64] | None) -> NDArray[np.i
 
 def _translation(kernel: Kernel, trace: bool) -> Translation:
     """The translation for a mode, kept with the kernel."""
-    if trace not in kernel.translations:
-        kernel.translations[trace] = Translation(kernel, trace)
-    return kernel.translations[trace]
+    key = (Translation, trace)
+    if key not in kernel.cache:
+        kernel.cache[key] = Translation(kernel, trace)
+    translation: Translation = kernel.cache[key]
+    return translation
 
 
 def _outputs(call: KernelCall, contents: Contents) -> dict[str, NDArray[Any]]:
@@ -176,8 +179,7 @@ def _outputs(call: KernelCall, contents: Contents) -> dict[str, NDArray[Any]]:
 
 
 def simulate(
-    module: Module,
-    kernel: str,
+    kernel: Kernel,
     launch: Launch,
     call: KernelCall,
     *,
@@ -193,8 +195,7 @@ def simulate(
     """Run thread blocks of one launch on the CPU and count what they do.
 
     Args:
-        module: the parsed PTX.
-        kernel: name of the entry point.
+        kernel: the kernel.
         launch: grid, block and dynamic shared bytes of a single launch; its static shared bytes come from the PTX.
         call: arguments; buffers are copied, so that nothing of the caller changes.
         mode: results, or only what decides addresses and control flow.
@@ -214,7 +215,7 @@ def simulate(
     """
     budget = budget or Budget()
     _check_launch(launch)
-    translation = _translation(module.kernel(kernel), mode is Mode.TRACE)
+    translation = _translation(kernel, mode is Mode.TRACE)
     program = translation.program
     contents = initialise(program, call)
     chosen = _block_ids(launch, blocks)

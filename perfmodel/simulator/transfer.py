@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ptx.module import Space
-from ..ptx.types import ScalarType, width_bytes
+from ..program.instruction import Space
+from ..program.types import ScalarType, width_bytes
 from .access import Mask
 from .faults import FaultKind
 from .global_memory import GLOBAL_BASE

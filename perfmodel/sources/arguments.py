@@ -13,7 +13,8 @@ from ..errors import InputError
 from ..launch.argument_spec import BufferSpec, buffer_contents, parse_argument, scalar_value
 from ..launch.expression import Value
 from ..launch.launch import Buffer, KernelCall
-from ..ptx.module import Kernel, Parameter
+from ..program.instruction import Parameter
+from ..program.kernel import Kernel
 from .host_code import Signature
 
 Argument = str | NDArray[Any] | np.generic | int | float

@@ -61,7 +61,7 @@ def executed(index: int) -> tuple[Simulation, MicroCall]:
     compiled = compile_kernel(benchmark.compile_request(), "sm_90")
     micro_call = benchmark.make_call(np.random.default_rng(index))
     module = parse_module(compiled.ptx)
-    return simulate(module, compiled.kernel_name, benchmark.launch, micro_call.call, check=True), micro_call
+    return simulate(module.kernel(compiled.kernel_name), benchmark.launch, micro_call.call, check=True), micro_call
 
 
 @pytest.mark.compiler

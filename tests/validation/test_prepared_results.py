@@ -33,7 +33,7 @@ def test_prepared_configuration_gives_the_reference(name: str, tmp_path: Path) -
     compiled = compile_kernel(chosen.compile_request(prepared.problem, configuration, UNDER.gpu), "sm_90")
     assert kernel.resources is not None
     assert folder.cubin(kernel.resources.cubin_sha256) == compiled.cubin
-    outputs = simulate(parse_module(compiled.ptx), kernel.kernel_name, prepared.launch, prepared.call).outputs
+    outputs = simulate(parse_module(compiled.ptx).kernel(kernel.kernel_name), prepared.launch, prepared.call).outputs
     check = compare_outputs(
         outputs, problem_reference(name, prepared.problem, SEED), chosen.tolerance(prepared.problem)
     )

@@ -133,8 +133,8 @@ class _Executed:
         key = _key(unseen_kernel, request, part, scenario)
         facts = fetch_facts(key)
         if facts is None:
-            module = parse_module(plain_file_names(compiled.ptx))
-            facts = launch_facts(compiled, module, launch, make_call(), scenario.gpu, effort).facts
+            executed = parse_module(plain_file_names(compiled.ptx)).kernel(compiled.kernel_name)
+            facts = launch_facts(compiled, executed, launch, make_call(), scenario.gpu, effort).facts
             keep_facts(key, facts)
         return cls(configuration, launch, facts)
 

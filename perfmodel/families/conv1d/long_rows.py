@@ -107,7 +107,7 @@ def _executed(kernel: CompiledKernel, launch: Launch, call: KernelCall) -> Facts
     from ...profiles.executed_work import executed_work, parsed
     from ...profiles.slowest_warp import slowest_warp, with_serial
 
-    return with_serial(executed_work(kernel, launch, call), slowest_warp(kernel, parsed(kernel.ptx), launch, call))
+    return with_serial(executed_work(kernel, launch, call), slowest_warp(kernel, parsed(kernel), launch, call))
 
 
 def _same_code(one: CompiledKernel, other: CompiledKernel) -> bool:

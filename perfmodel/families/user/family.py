@@ -226,8 +226,8 @@ class UserFamily(Family[UserProblem, Any]):
             dynamic_shared_bytes=sizes[6],
         )
         call = self.call(problem, configuration, gpu, {})
-        module = parse_module(plain_file_names(compiled.ptx))
-        return launch_facts(compiled, module, launch, call, gpu, Effort()).facts
+        kernel = parse_module(plain_file_names(compiled.ptx)).kernel(compiled.kernel_name)
+        return launch_facts(compiled, kernel, launch, call, gpu, Effort()).facts
 
     def facts_identity(self, problem: UserProblem, configuration: Any) -> tuple[Any, ...]:
         """Launch and arguments as the space works them out: what its file is called says nothing of what it holds."""

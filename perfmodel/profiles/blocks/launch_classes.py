@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ...core.counts import Counts
 from ...launch.launch import KernelCall, Launch
-from ...ptx.module import Kernel, Module, Space
+from ...program.instruction import Space
+from ...program.kernel import Kernel
 from ...simulator.recorder import BLOCK_TOTALS, Action, InstructionCount
 from ...simulator.simulation import Budget
 from ..totals import launch_counts
@@ -60,8 +61,7 @@ class _Stratum:
 
 
 def count_launch(
-    module: Module,
-    kernel: str,
+    kernel: Kernel,
     launch: Launch,
     call: KernelCall,
     *,
@@ -78,8 +78,7 @@ def count_launch(
     larger sample.
 
     Args:
-        module: the parsed PTX.
-        kernel: name of the entry point.
+        kernel: the kernel.
         launch: the launch.
         call: its arguments.
         all_blocks: execute every block.
@@ -87,7 +86,7 @@ def count_launch(
         seed: of the blocks that are drawn.
         budget: of each simulation.
     """
-    rows = BlockRows(module, kernel, launch, call, budget)
+    rows = BlockRows(kernel, launch, call, budget)
     blocks = int(np.prod(launch.grid, dtype=np.int64))
     if all_blocks or blocks <= _ALL_BLOCKS_BELOW:
         return _of_all(rows, blocks, instructions)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...launch.launch import KernelCall, Launch
-from ...ptx.module import Module, Space
+from ...program.instruction import Space
+from ...program.kernel import Kernel
 from ...simulator.recorder import BLOCK_TOTALS, Action
 from ...simulator.simulation import Budget, Mode, Simulation, simulate
 
@@ -46,10 +47,10 @@ def _lowest(addresses: NDArray[np.uint64], active: NDArray[np.bool_]) -> NDArray
 class BlockRows:
     """Executes blocks in trace mode and lays their totals out as rows: behaviour first, then what alignment changes."""
 
-    def __init__(self, module: Module, kernel: str, launch: Launch, call: KernelCall, budget: Budget | None) -> None:
-        self._arguments = (module, kernel, launch, call)
+    def __init__(self, kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None) -> None:
+        self._arguments = (kernel, launch, call)
         self._budget = budget
-        self.kernel = module.kernel(kernel)
+        self.kernel = kernel
         self.blocks = len(self.kernel.blocks)
         self.widths: set[tuple[Action, Space, int]] = set()
         self.fields = [*[n for n in BLOCK_TOTALS if n not in _ALIGNED], *_ALIGNED]
@@ -59,9 +60,8 @@ class BlockRows:
 
     def run(self, linear: NDArray[np.int64], per_block: bool) -> Simulation:
         """Simulate blocks by linear index."""
-        module, kernel, launch, call = self._arguments
+        kernel, launch, call = self._arguments
         return simulate(
-            module,
             kernel,
             launch,
             call,
@@ -98,7 +98,7 @@ class BlockRows:
     @property
     def grid(self) -> tuple[int, int, int]:
         """Blocks along x, y, z."""
-        return self._arguments[2].grid
+        return self._arguments[1].grid
 
     @property
     def behaviour(self) -> slice:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ...compiler.compiled import CompiledKernel
 from ...launch.launch import KernelCall, Launch
-from ...ptx.module import Kernel, Module, Space
+from ...program.instruction import Space
+from ...program.kernel import Kernel
 from ...simulator.recorder import Action
 from ...simulator.simulation import Budget
 from ..blocks.launch_classes import LaunchCounts
@@ -16,13 +17,12 @@ from .executed_code import code_of
 from .invariant_loads import with_invariant_loads_outside
 from .repeated_loads import without_repeated_loads
 
-Recount = Callable[[Module], LaunchCounts]
+Recount = Callable[[Kernel], LaunchCounts]
 """Counts of the same launch of another version of its kernel."""
 
 
 def with_assembled_loads(
     compiled: CompiledKernel,
-    module: Module,
     counted: LaunchCounts,
     launch: Launch,
     call: KernelCall,
@@ -38,7 +38,6 @@ def with_assembled_loads(
 
     Args:
         compiled: the kernel.
-        module: its PTX.
         counted: the counts of the launch as the PTX stands.
         launch: the launch.
         call: its arguments.
@@ -48,8 +47,8 @@ def with_assembled_loads(
     before = _of_loads(compiled, counted, launch)
     if not any(one.ptx > one.most for one in before):
         return counted
-    for kernel in _versions(module, counted.kernel, launch, call, budget):
-        again = recount(module.with_kernel(kernel))
+    for kernel in _versions(counted.kernel, launch, call, budget):
+        again = recount(kernel)
         if not _of_loads(compiled, again, launch):
             certain = all(_requests(again, one.width_bytes) > one.most - 0.5 for one in before)
             return replace(again, exact=again.exact and certain, notes=(*again.notes, *map(_note, before)))
@@ -68,12 +67,10 @@ def _of_loads(compiled: CompiledKernel, counted: LaunchCounts, launch: Launch) -
     return tuple(one for one in code_of(profile, counted, launch).disagreements if one.name == "global_load")
 
 
-def _versions(
-    module: Module, kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None
-) -> Iterator[Kernel]:
+def _versions(kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None) -> Iterator[Kernel]:
     """The kernel without loads that repeat another one; the same with loads in front of loops that repeat them, loop by loop."""
     while True:
-        distinct = without_repeated_loads(module.with_kernel(kernel), kernel.name, launch, call, budget)
+        distinct = without_repeated_loads(kernel, launch, call, budget)
         if distinct is not kernel:
             yield distinct
         outside = with_invariant_loads_outside(kernel)

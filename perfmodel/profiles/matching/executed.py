@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...core.counts import INSTRUCTION_CLASSES, Counts
 from ...errors import SimulationError
 from ...machine_code.code_profile import SASS_CLASSES, CodeProfile
-from ...ptx.module import BasicBlock
+from ...program.instruction import BasicBlock
 from .executed_graphs import (
     ACCESS_CLASSES,
     ACCESS_KEYS,

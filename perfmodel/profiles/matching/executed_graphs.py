@@ -11,7 +11,7 @@ from ...machine_code.code_profile import SASS_CLASSES, CodeProfile
 from ...machine_code.control_flow import ControlFlow
 from ...machine_code.decode import Instructions
 from ...machine_code.estimate import classify
-from ...ptx.module import BasicBlock, Instruction
+from ...program.instruction import BasicBlock, Instruction
 from .executed_regions import Graph
 
 _INTEGERS = ("s16", "u16", "s32", "u32", "s64", "u64")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...ptx.module import BasicBlock, Instruction, Kernel, Label
+from ...program.instruction import BasicBlock, Instruction, Label
+from ...program.kernel import Kernel
 from ...ptx.operands import parse_address
 from .load_order import Load, LoadOrder, orders_loads, rewritten
 
@@ -48,7 +49,7 @@ def _in_front(kernel: Kernel, header: int, inside: set[int]) -> int | None:
     entering = outside[0]
     if entering.index == header - 1 and blocks[header] in _fallen_into(blocks, entering):
         place = _position(kernel, blocks[header].instructions[0])
-        while isinstance(kernel.expanded.statements[place - 1], Label):
+        while isinstance(kernel.statements[place - 1], Label):
             place -= 1
         return place
     return _position(kernel, entering.instructions[-1]) if set(entering.successors) == {header} else None
@@ -62,4 +63,4 @@ def _fallen_into(blocks: tuple[BasicBlock, ...], entering: BasicBlock) -> list[B
 
 
 def _position(kernel: Kernel, instruction: Instruction) -> int:
-    return next(i for i, one in enumerate(kernel.expanded.statements) if one is instruction)
+    return next(i for i, one in enumerate(kernel.statements) if one is instruction)

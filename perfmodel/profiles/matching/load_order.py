@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import networkx as nx
 
 from ...machine_code.dominators import DominatorTree
-from ...ptx.module import Instruction, Kernel, Label
+from ...program.instruction import Instruction, Label
+from ...program.kernel import Kernel
+from ...ptx.expand import with_statements
 from ...ptx.operands import vector
-from ...simulator.program import Program
 from .executed_graphs import ptx_graph
 from .executed_regions import Region, region_tree
 
@@ -67,9 +68,9 @@ class LoadOrder:
     @cached_property
     def writers(self) -> dict[str, list[int]]:
         """Blocks that write each register, once for each instruction that does."""
-        program, found = Program(self.kernel), dict[str, list[int]]()
+        found: dict[str, list[int]] = {}
         for block in self.kernel.blocks:
-            for effect in program.effects[block.first : block.first + len(block.instructions)]:
+            for effect in self.kernel.effects[block.first : block.first + len(block.instructions)]:
                 for name in effect.writes:
                     found.setdefault(name, []).append(block.index)
         return found
@@ -129,7 +130,7 @@ def rewritten(
     if not instead:
         return kernel
     statements: list[Instruction | Label] = []
-    for position, statement in enumerate(kernel.expanded.statements):
+    for position, statement in enumerate(kernel.statements):
         statements += before.get(position, [])
         statements += instead.get(id(statement), [statement])
-    return replace(kernel, rewritten=replace(kernel.expanded, statements=statements))
+    return with_statements(kernel, statements)

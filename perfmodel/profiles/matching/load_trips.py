@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from ...machine_code.code_profile import CodeProfile
 from ...machine_code.loads import loads_in_flight
-from ...ptx.module import Instruction, Kernel
+from ...program.instruction import Instruction
+from ...program.kernel import Kernel
 
 _OTHER_SPACES = frozenset({"shared", "local", "const", "param"})
 

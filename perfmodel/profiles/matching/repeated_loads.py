@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE, ceil_div
 from ...launch.launch import KernelCall, Launch
-from ...ptx.module import Instruction, Kernel, Module, Space
+from ...program.instruction import Instruction, Space
+from ...program.kernel import Kernel
+from ...program.types import width_bytes
 from ...ptx.operands import vector
 from ...simulator.simulation import Budget, Mode, simulate
 from .load_order import Load, LoadOrder, rewritten
@@ -53,17 +55,15 @@ class _Addresses:
         self.seen[instruction][at] = np.where(active, before * _MIXER + addresses + np.uint64(1), before)
 
 
-def without_repeated_loads(
-    module: Module, name: str, launch: Launch, call: KernelCall, budget: Budget | None = None
-) -> Kernel:
+def without_repeated_loads(kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None = None) -> Kernel:
     """The kernel with one load of those that read the same addresses, one of which has been executed before the others.
 
     Blocks at the corners and in the middle of the grid are executed to see addresses.
     """
-    code = LoadOrder(module.kernel(name))
+    code = LoadOrder(kernel)
     if len(code.loads) < 2:
         return code.kernel
-    seen = _seen(module, name, launch, call, budget, len(code.loads))
+    seen = _seen(kernel, launch, call, budget, len(code.loads))
     numbers = [code.kernel.blocks[load.block].first + load.place for load in code.loads]
     reached = [(load, seen[number]) for load, number in zip(code.loads, numbers, strict=True) if number in seen]
     repeated = _repeated(code, reached)
@@ -71,13 +71,13 @@ def without_repeated_loads(
 
 
 def _seen(
-    module: Module, name: str, launch: Launch, call: KernelCall, budget: Budget | None, loads: int
+    kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None, loads: int
 ) -> dict[int, NDArray[np.uint64]]:
     warps = ceil_div(int(launch.threads_per_block), WARP_SIZE)
     most = max(1, _OBSERVED_BYTES // (loads * warps * WARP_SIZE * 8))
     blocks = np.array(launch.corners_and_middle()[:most], np.int64)
     addresses = _Addresses({block: row for row, block in enumerate(blocks.tolist())}, warps)
-    simulate(module, name, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observer=addresses)
+    simulate(kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observer=addresses)
     return addresses.seen
 
 
@@ -105,5 +105,8 @@ def _covers(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> bool:
 def _moves(code: LoadOrder, load: Load, first: Load) -> list[Instruction]:
     """What stands for a load whose value the registers of another one hold."""
     pairs = zip(vector(load.instruction.operand(0)), vector(first.instruction.operand(0)), strict=True)
-    kinds = code.kernel.expanded.register_type
-    return [replace(load.instruction, opcode=f"mov.{kinds(pair[0])}", operands=pair) for pair in pairs]
+    return [replace(load.instruction, opcode=f"mov.{_kind(code.kernel, pair[0])}", operands=pair) for pair in pairs]
+
+
+def _kind(kernel: Kernel, register: str) -> str:
+    return f"b{8 * width_bytes(kernel.register_types[register])}"

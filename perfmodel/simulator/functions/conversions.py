@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ptx.types import ScalarType
+from ...program.types import ScalarType
 from .floats import bfloat16_to_f32, rectify, to_bfloat16
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ptx.module import Instruction, Space
-from ...ptx.operands import names, vector
-from ...ptx.types import VALUE_TYPES, ScalarType, is_float, is_signed, unsigned_of, width_bytes
+from ...program.instruction import Instruction, Space
+from ...program.types import VALUE_TYPES, ScalarType, is_float, is_signed, unsigned_of, width_bytes
+from ...ptx.operands import integer, names, vector
 from .emitter import Emitter, window_of
 
 _ORDERED = {
@@ -202,8 +202,6 @@ def emit_lop3(e: Emitter, i: Instruction) -> None:
 
 def literal_integer(i: Instruction, position: int) -> int:
     """An operand that must be an integer literal."""
-    from ...ptx.operands import integer
-
     value = integer(i.operand(position))
     if value is None:
         raise i.error(f"operand {i.operand(position)!r} must be a literal")

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...ptx.module import Instruction, Space
+from ...program.instruction import Instruction, Space
+from ...program.types import ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 from ...ptx.operands import literal, parse_address
-from ...ptx.types import ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 from ..global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ..program import Program
 from ..recorder import Action, Site
@@ -178,7 +178,7 @@ class Emitter:
         return expression if scalar_type is np.uint32 else f"{expression}.astype({scalar_type.__name__})"
 
     def _symbol(self, text: str) -> str | None:
-        known = text in self.program.kernel.variables or text in self.program.kernel.expanded.variables
+        known = text in self.program.kernel.variables or text in self.program.kernel.own_variables
         return text if known or text in self.program.parameters.offsets else None
 
     def predicate(self, instruction: Instruction, text: str) -> str:

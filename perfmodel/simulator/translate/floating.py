@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...ptx.module import Instruction
-from ...ptx.types import ScalarType
+from ...program.instruction import Instruction
+from ...program.types import ScalarType
 from .basic import value_type
 from .emitter import Emitter
 

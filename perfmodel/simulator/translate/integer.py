@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ptx.module import Instruction
+from ...program.instruction import Instruction
+from ...program.types import VALUE_TYPES, ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 from ...ptx.operands import CARRY
-from ...ptx.types import VALUE_TYPES, ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 from .basic import value_type
 from .emitter import Emitter
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ptx.module import Instruction, Space
+from ...program.instruction import Instruction, Space
+from ...program.types import VALUE_TYPES, ScalarType, width_bytes
 from ...ptx.operands import integer, parse_address, vector
-from ...ptx.types import VALUE_TYPES, ScalarType, width_bytes
 from ..recorder import Action
 from ..transfer import UNCOUNTED
 from .basic import value_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ptx.module import Instruction, Space
+from ...program.instruction import Instruction, Space
 from ...ptx.operands import names
 from ..recorder import Action
 from .emitter import Emitter

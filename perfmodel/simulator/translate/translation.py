@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...ptx.module import Instruction, Kernel, Space
-from ...ptx.types import STORAGE_TYPES, VALUE_TYPES
+from ...program.instruction import Instruction, Space
+from ...program.kernel import Kernel
+from ...program.types import STORAGE_TYPES, VALUE_TYPES
 from ..access import Mask
 from ..async_copy import copy_async
 from ..functions import atomics, bits, conversions, floats, warp_functions

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ...ptx.module import Instruction
+from ...program.instruction import Instruction
 from .emitter import Emitter
 
 _OPERATIONS = ("add", "sub", "avrg", "absdiff", "min", "max")

@@ -65,6 +65,6 @@ def test_closed_forms_are_what_the_compiled_kernel_executes(
     kernel = compile_kernel(chosen.compile_request(problem, configuration, gpu), gpu.architecture)
     launch = take_launch(chosen.launch(problem, batch, gpu), 0)
     call = chosen.call(problem, configuration, gpu, chosen.inputs(problem, np.random.default_rng(0)))
-    found = slowest_warp(kernel, parsed(kernel.ptx), launch, call)
+    found = slowest_warp(kernel, parsed(kernel), launch, call)
     closed = np.broadcast_to(chosen.work(problem, batch, gpu).read_only_share, 1)
     assert found.read_only_share == closed[0]

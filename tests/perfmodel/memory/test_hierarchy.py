@@ -83,9 +83,9 @@ def hierarchy_of(source: str, gpu_id: str, launch: Launch, *arguments: np.generi
     gpu = load_gpu(gpu_id)
     kernel = compiled(source, gpu.architecture)
     module, call = parse_module(kernel.ptx), KernelCall(parameters=arguments)
-    counted = count_launch(module, kernel.kernel_name, launch, call)
+    counted = count_launch(module.kernel(kernel.kernel_name), launch, call)
     return memory_hierarchy(
-        module, kernel.kernel_name, launch, call, gpu, counted.counts, kernel.resources, shape=counted.shape
+        module.kernel(kernel.kernel_name), launch, call, gpu, counted.counts, kernel.resources, shape=counted.shape
     )
 
 
@@ -195,8 +195,8 @@ def test_counts_take_over_what_passes_the_caches() -> None:
         KernelCall(parameters=(floats("in", n), floats("out", n, output=True))),
     )
     module = parse_module(kernel.ptx)
-    counts = count_launch(module, "copy", launch, call).counts
-    found = memory_hierarchy(module, "copy", launch, call, load_gpu("t4"), counts, kernel.resources)
+    counts = count_launch(module.kernel("copy"), launch, call).counts
+    found = memory_hierarchy(module.kernel("copy"), launch, call, load_gpu("t4"), counts, kernel.resources)
     joined = with_hierarchy(counts, found)
     assert joined.global_load_sectors == counts.global_load_sectors
     assert joined.l2_read_sectors == found.l2_read_sectors

@@ -80,6 +80,6 @@ def test_sms_that_read_one_buffer_in_step(gpu_id: str, blocks: int, requests: in
         )
     )
     launch = Launch(grid_x=blocks, block_x=128)
-    counts = count_launch(module, "same", launch, call).counts
-    found = memory_hierarchy(module, "same", launch, call, gpu, counts, kernel.resources)
+    counts = count_launch(module.kernel("same"), launch, call).counts
+    found = memory_hierarchy(module.kernel("same"), launch, call, gpu, counts, kernel.resources)
     assert found.l2_read_sectors == 1024 / 8 * requests  # each sector once for an SM, or for every four of them

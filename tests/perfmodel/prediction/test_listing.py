@@ -1,5 +1,5 @@
 from perfmodel.prediction.listing import by_line, listing
-from perfmodel.ptx.module import SourceLine, Space
+from perfmodel.program.instruction import SourceLine, Space
 from perfmodel.simulator.recorder import Action, InstructionCount
 
 

@@ -9,11 +9,10 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.profiles.executed_work import executed_work
+from perfmodel.profiles.executed_work import executed_work, parsed
 from perfmodel.profiles.facts import Facts
 from perfmodel.profiles.matching.invariant_loads import with_invariant_loads_outside
 from perfmodel.profiles.matching.repeated_loads import without_repeated_loads
-from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import simulate
 
 from ..simulator.compiled_work import work_of
@@ -166,10 +165,9 @@ def test_loads_that_must_read_again_stay(source: str, n: int, executed: int, arc
 def test_kernels_without_repeated_loads_compute_the_same(source: str) -> None:
     name = source.split("__global__ void ")[1].split("(")[0]
     compiled = compile_kernel(CompileRequest(source=source, kernel=name, file_name="k.cu"), "sm_75")
-    module, launch, call = parse_module(compiled.ptx), Launch(grid_x=BLOCKS, block_x=64), call_of(5)
-    outside = module.with_kernel(with_invariant_loads_outside(module.kernel(name)))
-    fewer = outside.with_kernel(without_repeated_loads(outside, name, launch, call))
-    before, after = (simulate(version, name, launch, call) for version in (module, fewer))
+    kernel, launch, call = parsed(compiled), Launch(grid_x=BLOCKS, block_x=64), call_of(5)
+    fewer = without_repeated_loads(with_invariant_loads_outside(kernel), launch, call)
+    before, after = (simulate(version, launch, call) for version in (kernel, fewer))
     assert np.array_equal(before.outputs["out"], after.outputs["out"])
     assert after.counts().global_load_requests < before.counts().global_load_requests
 

@@ -83,8 +83,8 @@ def both(
     module, name = module_of(source)
     call = KernelCall(parameters=arguments)
     return (
-        count_launch(module, name, launch, call, seed=seed),
-        count_launch(module, name, launch, call, all_blocks=True),
+        count_launch(module.kernel(name), launch, call, seed=seed),
+        count_launch(module.kernel(name), launch, call, all_blocks=True),
     )
 
 
@@ -165,8 +165,8 @@ def test_totals_by_instruction_add_up_to_the_launch() -> None:
     launch = Launch(grid_x=10, grid_y=15, block_x=32, block_y=4)
     n = width * height
     call = KernelCall(parameters=(floats("in", n), floats("out", n, output=True), np.int32(width), np.int32(height)))
-    found = count_launch(module, name, launch, call, instructions=True)
-    everything = count_launch(module, name, launch, call, instructions=True, all_blocks=True)
+    found = count_launch(module.kernel(name), launch, call, instructions=True)
+    everything = count_launch(module.kernel(name), launch, call, instructions=True, all_blocks=True)
     assert [(c.instruction, c.requests, c.wavefronts) for c in found.instructions] == [
         (c.instruction, c.requests, c.wavefronts) for c in everything.instructions
     ]

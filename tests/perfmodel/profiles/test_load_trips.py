@@ -9,7 +9,7 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.memory.trace import Trace
 from perfmodel.profiles.matching.load_trips import load_trips
-from perfmodel.ptx.module import Space
+from perfmodel.program.instruction import Space
 from perfmodel.ptx.parse import parse_module
 
 SOURCE = """

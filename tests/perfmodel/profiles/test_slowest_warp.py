@@ -9,6 +9,7 @@ from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
+from perfmodel.profiles.executed_work import parsed
 from perfmodel.profiles.slowest_warp import SlowestWarp, slowest_warp
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Mode, simulate
@@ -48,15 +49,14 @@ def call(steps: int, width: int, stride: int) -> KernelCall:
 
 def followed(steps: int, width: int = THREADS, stride: int = 1024, architecture: str = "sm_90") -> SlowestWarp:
     kernel = chain(architecture)
-    return slowest_warp(kernel, parse_module(kernel.ptx), Launch(grid_x=1, block_x=THREADS), call(steps, width, stride))
+    return slowest_warp(kernel, parsed(kernel), Launch(grid_x=1, block_x=THREADS), call(steps, width, stride))
 
 
 @pytest.mark.parametrize("width", [32, 96, 256])
 def test_visits_of_warps_add_up_to_those_of_the_block(width: int) -> None:
     kernel = chain()
     found = simulate(
-        parse_module(kernel.ptx),
-        "chain",
+        parse_module(kernel.ptx).kernel("chain"),
         Launch(block_x=THREADS, grid_x=3),
         call(5, width, 1024),
         mode=Mode.TRACE,
@@ -155,7 +155,7 @@ def slowest_of(source: str, name: str, repeats: int, **defines: str | int) -> Sl
         Buffer(name="in", array=np.ones(1024 * 64, np.float32)),
     )
     given = KernelCall(parameters=(*buffers, np.int32(repeats)))
-    return slowest_warp(kernel, parse_module(kernel.ptx), Launch(grid_x=1, block_x=THREADS), given)
+    return slowest_warp(kernel, parsed(kernel), Launch(grid_x=1, block_x=THREADS), given)
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 4])

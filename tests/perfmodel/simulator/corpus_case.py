@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from perfmodel.compiler.front_end import compile_to_ptx
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.ptx.module import Kernel, Module
+from perfmodel.program.kernel import Kernel
 from perfmodel.ptx.parse import parse_module
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -43,8 +43,8 @@ class Case:
 
 
 @cache
-def compiled(source: str, kernel: str, defines: tuple[tuple[str, int], ...], architecture: str) -> tuple[Module, str]:
-    """Parsed module of a corpus source and the kernel's name in it."""
+def compiled(source: str, kernel: str, defines: tuple[tuple[str, int], ...], architecture: str) -> Kernel:
+    """A kernel of a corpus source."""
     request = CompileRequest(
         source=(CORPUS / f"{source}.cu").read_text(),
         kernel=kernel or source,
@@ -53,18 +53,12 @@ def compiled(source: str, kernel: str, defines: tuple[tuple[str, int], ...], arc
         options=("-lineinfo",),
     )
     ptx = compile_to_ptx(request, architecture)
-    return parse_module(ptx.text), ptx.kernel_name
-
-
-def module_of(case: Case) -> tuple[Module, str]:
-    """Module and kernel name of a case."""
-    return compiled(case.source, case.kernel, case.defines, case.architecture)
+    return parse_module(ptx.text).kernel(ptx.kernel_name)
 
 
 def kernel_of(case: Case) -> Kernel:
     """The compiled kernel of a case."""
-    module, name = module_of(case)
-    return module.kernel(name)
+    return compiled(case.source, case.kernel, case.defines, case.architecture)
 
 
 def given(name: str, array: NDArray[Any]) -> Buffer:

@@ -99,8 +99,7 @@ def outcome(case: Case, text: str, kernel: str, random: np.random.Generator, bud
     mode = Mode.TRACE if random.random() < 0.3 else Mode.EXECUTE
     try:
         simulate(
-            parse_module(text),
-            kernel,
+            parse_module(text).kernel(kernel),
             Launch(grid_x=1, block_x=case.launch.block_x, block_y=case.launch.block_y, dynamic_shared_bytes=512),
             KernelCall(parameters=case.parameters, constants=case.constants),
             mode=mode,

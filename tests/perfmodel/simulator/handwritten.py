@@ -41,8 +41,7 @@ def run(
     """Simulate one block of the kernel on a buffer of zeros."""
     buffer = Buffer(name="out", array=np.zeros(words, np.uint32), output=True)
     return simulate(
-        parse_module(kernel(body, before)),
-        "k",
+        parse_module(kernel(body, before)).kernel("k"),
         Launch(grid_x=1, block_x=threads),
         KernelCall(parameters=(buffer,)),
         mode=mode,

@@ -58,7 +58,7 @@ def counted(
 ) -> Counts:
     launch = Launch(grid_x=BLOCKS, block_x=32 * WARPS)
     module = parse_module(compiled(cache).ptx)
-    return simulate(module, "copy", launch, call(begins=begins, lanes=lanes), mode=mode).counts()
+    return simulate(module.kernel("copy"), launch, call(begins=begins, lanes=lanes), mode=mode).counts()
 
 
 @pytest.mark.compiler

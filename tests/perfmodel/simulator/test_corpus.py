@@ -11,7 +11,7 @@ from perfmodel.simulator.recorder import InstructionCount
 from perfmodel.simulator.simulation import Mode, Simulation, simulate
 
 from . import cases_arithmetic, cases_control, cases_floating, cases_memory, cases_warp
-from .corpus_case import Case, module_of
+from .corpus_case import Case, kernel_of
 
 pytestmark = pytest.mark.compiler
 MODULES = (cases_memory, cases_warp, cases_arithmetic, cases_floating, cases_control)
@@ -24,8 +24,8 @@ def _names() -> Iterator[str]:
 
 
 def _run(case: Case, mode: Mode = Mode.EXECUTE, check: bool = False) -> Simulation:
-    module, name = module_of(case)
-    return simulate(module, name, case.launch, case.call, mode=mode, check=check)
+    kernel = kernel_of(case)
+    return simulate(kernel, case.launch, case.call, mode=mode, check=check)
 
 
 def _totals(simulation: Simulation) -> list[InstructionCount]:

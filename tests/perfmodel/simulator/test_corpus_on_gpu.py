@@ -45,7 +45,7 @@ def test_hardware_and_simulator_agree(make: Callable[[], Case], tmp_path: Path) 
     kernel = load_kernel(cubin, compiled.kernel_name, int(case.launch.dynamic_shared_bytes))
     upload_constants(kernel, case.call)
     measured = run_once(kernel, case.launch, upload(case.call))
-    simulated = simulate(parse_module(compiled.ptx), compiled.kernel_name, case.launch, case.call).outputs
+    simulated = simulate(parse_module(compiled.ptx).kernel(compiled.kernel_name), case.launch, case.call).outputs
     tolerance = max(case.tolerance, 1e-6)
     for name, expected in case.expected.items():
         np.testing.assert_allclose(measured[name], expected, rtol=tolerance, atol=tolerance, err_msg=name)

@@ -36,7 +36,7 @@ def fault_line(name: str) -> int:
 
 def run(name: str, threads: int, *inputs: Buffer, blocks: int = 1, shared: int = 0, check: bool = True) -> Simulation:
     launch = Launch(grid_x=blocks, block_x=threads, dynamic_shared_bytes=shared)
-    return simulate(module(name), name, launch, KernelCall(parameters=(OUT, *inputs)), check=check)
+    return simulate(module(name).kernel(name), launch, KernelCall(parameters=(OUT, *inputs)), check=check)
 
 
 RACE, BARRIER, LANE = FaultKind.SHARED_RACE, FaultKind.DIVERGENT_BARRIER, FaultKind.INACTIVE_LANE
@@ -108,8 +108,7 @@ def test_an_access_past_a_buffer_names_it() -> None:
 
 def test_the_number_of_faults_is_capped() -> None:
     simulation = simulate(
-        module("missing_barrier"),
-        "missing_barrier",
+        module("missing_barrier").kernel("missing_barrier"),
         Launch(grid_x=1, block_x=64),
         KernelCall(parameters=(OUT,)),
         check=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import perfmodel.simulator
+import perfmodel
 from perfmodel.errors import SimulationError
 from perfmodel.simulator.simulation import Mode
 from perfmodel.simulator.translate.tensor import REFUSED
@@ -78,7 +78,8 @@ OF_FAULTS = {"… by thread … of block …: …"}
 def reasons() -> set[str]:
     """Every reason that the simulator gives when it refuses an instruction."""
     found = set()
-    for path in Path(str(perfmodel.simulator.__file__)).parent.rglob("*.py"):
+    package = Path(str(perfmodel.__file__)).parent
+    for path in (path for folder in ("program", "ptx", "simulator") for path in (package / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "error":
                 (text,) = node.args

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perfmodel.ptx.module import Space
+from perfmodel.program.instruction import Space
 from perfmodel.simulator.recorder import BLOCK_TOTALS, Action
 from perfmodel.simulator.simulation import Mode, simulate
 
 from . import cases_control, cases_memory, cases_warp
-from .corpus_case import module_of
+from .corpus_case import kernel_of
 
 pytestmark = pytest.mark.compiler
 MAKERS = [
@@ -64,9 +64,9 @@ class Recount:
 @pytest.mark.parametrize("mode", list(Mode))
 def test_observed_addresses_give_the_counts(make: object, mode: Mode) -> None:
     case = make()  # type: ignore[operator]
-    module, name = module_of(case)
+    kernel = kernel_of(case)
     recount = Recount()
-    simulation = simulate(module, name, case.launch, case.call, mode=mode, observer=recount)
+    simulation = simulate(kernel, case.launch, case.call, mode=mode, observer=recount)
     counted = {
         count.instruction: [count.requests, count.lanes, count.sectors, count.lines]
         for count in simulation.instructions
@@ -78,8 +78,8 @@ def test_observed_addresses_give_the_counts(make: object, mode: Mode) -> None:
 @pytest.mark.parametrize("make", MAKERS, ids=[maker.__name__ for maker in MAKERS])
 def test_totals_of_blocks_add_up(make: object) -> None:
     case = make()  # type: ignore[operator]
-    module, name = module_of(case)
-    whole = simulate(module, name, case.launch, case.call, per_block=True)
+    kernel = kernel_of(case)
+    whole = simulate(kernel, case.launch, case.call, per_block=True)
     assert whole.per_block is not None
     assert whole.per_block.visits.sum(axis=0).tolist() == whole.visits.tolist()
     for (action, space), table in whole.per_block.accesses.items():
@@ -90,13 +90,11 @@ def test_totals_of_blocks_add_up(make: object) -> None:
 
 def test_blocks_in_any_order_and_number() -> None:
     case = cases_memory.stencil_3d()
-    module, name = module_of(case)
+    kernel = kernel_of(case)
     total = int(case.launch.blocks)
     order = np.random.default_rng(1).permutation(total)
-    parts = [
-        simulate(module, name, case.launch, case.call, blocks=part, per_block=True) for part in np.split(order, [7, 8])
-    ]
-    whole = simulate(module, name, case.launch, case.call, per_block=True)
+    parts = [simulate(kernel, case.launch, case.call, blocks=part, per_block=True) for part in np.split(order, [7, 8])]
+    whole = simulate(kernel, case.launch, case.call, per_block=True)
     key = (Action.LOAD, Space.GLOBAL)
     assert whole.per_block is not None
     for part in parts:

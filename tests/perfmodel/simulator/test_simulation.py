@@ -50,44 +50,46 @@ def test_a_large_shared_array_is_refused() -> None:
 )
 def test_wrong_arguments_are_refused(parameters: tuple[np.generic, ...], message: str) -> None:
     with pytest.raises(SimulationError, match=message):
-        simulate(parse_module(kernel(STORE)), "k", Launch(grid_x=1, block_x=32), KernelCall(parameters=parameters))
+        simulate(
+            parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=1, block_x=32), KernelCall(parameters=parameters)
+        )
 
 
 def test_an_unknown_kernel_names_those_that_there_are() -> None:
     with pytest.raises(SimulationError, match=r"kernel 'x' is not in the module, which has \['k'\]"):
-        simulate(parse_module(kernel(STORE)), "x", Launch(grid_x=1, block_x=32), call())
+        simulate(parse_module(kernel(STORE)).kernel("x"), Launch(grid_x=1, block_x=32), call())
 
 
 def test_an_unknown_constant_is_refused() -> None:
     given = KernelCall(parameters=call().parameters, constants=(Buffer(name="w", array=np.zeros(1)),))
     with pytest.raises(SimulationError, match="constant 'w' is not a variable"):
-        simulate(parse_module(kernel(STORE)), "k", Launch(grid_x=1, block_x=32), given)
+        simulate(parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=1, block_x=32), given)
 
 
 @pytest.mark.parametrize("launch", [Launch(grid_x=0, block_x=32), Launch(grid_x=1, block_x=1025)])
 def test_impossible_launches_are_refused(launch: Launch) -> None:
     with pytest.raises(SimulationError, match="cannot be launched"):
-        simulate(parse_module(kernel(STORE)), "k", launch, call())
+        simulate(parse_module(kernel(STORE)).kernel("k"), launch, call())
 
 
 @pytest.mark.parametrize("blocks", [np.array([4]), np.array([-1])])
 def test_blocks_outside_the_grid_are_refused(blocks: np.ndarray) -> None:
     with pytest.raises(SimulationError, match="blocks must lie in 0 … 3"):
-        simulate(parse_module(kernel(STORE)), "k", Launch(grid_x=4, block_x=32), call(), blocks=blocks)
+        simulate(parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=4, block_x=32), call(), blocks=blocks)
 
 
 def test_a_launch_of_billions_of_blocks_must_be_sampled() -> None:
     launch = Launch(grid_x=2**31 - 1, block_x=32)
     module = parse_module(kernel(STORE))
     with pytest.raises(SimulationError, match="choose some"):
-        simulate(module, "k", launch, call())
-    chosen = simulate(module, "k", launch, call(), blocks=np.array([2**31 - 2]))
+        simulate(module.kernel("k"), launch, call())
+    chosen = simulate(module.kernel("k"), launch, call(), blocks=np.array([2**31 - 2]))
     assert chosen.warp_instructions == 6  # the parameter, the index, the address in two, the store, the return
 
 
 def test_callers_buffers_stay_as_they_are() -> None:
     given = call()
-    result = simulate(parse_module(kernel(STORE)), "k", Launch(grid_x=1, block_x=32), given)
+    result = simulate(parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=1, block_x=32), given)
     assert result.outputs["out"][31] == 31
     assert not given.parameters[0].array.any()  # type: ignore[union-attr]
 
@@ -102,8 +104,8 @@ def test_results_do_not_depend_on_the_size_of_batches() -> None:
 skip:
     """
     module, launch = parse_module(kernel(body)), Launch(grid_x=3000, block_x=40)
-    whole = simulate(module, "k", launch, call())
-    small = simulate(module, "k", launch, call(), budget=Budget(memory_bytes=2**18))
+    whole = simulate(module.kernel("k"), launch, call())
+    small = simulate(module.kernel("k"), launch, call(), budget=Budget(memory_bytes=2**18))
     assert whole.instructions == small.instructions
     assert np.array_equal(whole.outputs["out"], small.outputs["out"])
     assert whole.outputs["out"][0] == sum(b for b in range(3000) if b % 4 == 0)
@@ -121,7 +123,7 @@ after:
     st.global.u32 [%rd3], %r1;
     """
     module, launch = parse_module(kernel(body)), Launch(grid_x=1, block_x=32)
-    early, late = (simulate(module, "k", launch, call(), reconvergence=way) for way in Reconvergence)
+    early, late = (simulate(module.kernel("k"), launch, call(), reconvergence=way) for way in Reconvergence)
     assert (early.diverged, late.diverged) == (True, True)
     assert early.counts().global_store_requests == 1
     assert late.counts().global_store_requests == 8  # lanes leave the loop in eight groups

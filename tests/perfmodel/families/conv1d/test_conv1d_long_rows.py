@@ -23,7 +23,7 @@ def executed(problem: Conv1d, gpu_id: str) -> Facts:
     launch = take_launch(FAMILY.launch(problem, Batch.of([NAIVE]), gpu), 0)
     call = FAMILY.call(problem, NAIVE, gpu, FAMILY.inputs(problem, np.random.default_rng(0)))
     kernel = compile_kernel(FAMILY.compile_request(problem, NAIVE, gpu), gpu.architecture)
-    return with_serial(executed_work(kernel, launch, call), slowest_warp(kernel, parsed(kernel.ptx), launch, call))
+    return with_serial(executed_work(kernel, launch, call), slowest_warp(kernel, parsed(kernel), launch, call))
 
 
 @pytest.mark.compiler

@@ -36,7 +36,7 @@ def executed(problem: Conv1d, configuration: Conv1dConfiguration) -> Simulation:
     )
     inputs = FAMILY.inputs(problem, np.random.default_rng(7))
     call = FAMILY.call(problem, configuration, GPU, inputs)
-    found = simulate(parse_module(kernel.ptx), kernel.kernel_name, single, call, check=True)
+    found = simulate(parse_module(kernel.ptx).kernel(kernel.kernel_name), single, call, check=True)
     assert found.completed
     assert found.faults == ()
     reference = FAMILY.reference(problem, inputs)["output"]

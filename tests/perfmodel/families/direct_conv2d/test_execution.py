@@ -71,7 +71,7 @@ def execute(
     geometry = FAMILY.launch(problem, Batch.of([chosen]), GPU)
     launch = Launch(**{f.name: int(np.asarray(getattr(geometry, f.name)).reshape(-1)[0]) for f in fields(Launch)})
     call = FAMILY.call(problem, chosen, GPU, inputs)
-    return simulate(parse_module(compiled.ptx), compiled.kernel_name, launch, call, check=True)
+    return simulate(parse_module(compiled.ptx).kernel(compiled.kernel_name), launch, call, check=True)
 
 
 def assert_right_and_counted(problem: Conv2d, chosen: DirectConv2dConfiguration, seed: int = 0) -> None:

@@ -33,8 +33,7 @@ def run(
     compiled = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture)
     inputs = FAMILY.inputs(problem, np.random.default_rng(seed))
     done = simulate(
-        parse_module(compiled.ptx),
-        compiled.kernel_name,
+        parse_module(compiled.ptx).kernel(compiled.kernel_name),
         single(FAMILY.launch(problem, Batch.of([configuration]), gpu)),
         FAMILY.call(problem, configuration, gpu, inputs),
         check=True,

@@ -68,7 +68,7 @@ def run(version, problem, gpu_id, seed, check=False):
     launch = launch_of(problem, configuration, gpu)
     inputs = FAMILY.inputs(problem, np.random.default_rng(seed))
     ptx, kernel = module(version, problem.gradients, gpu_id)
-    simulation = simulate(ptx, kernel, launch, FAMILY.call(problem, configuration, gpu, inputs), check=check)
+    simulation = simulate(ptx.kernel(kernel), launch, FAMILY.call(problem, configuration, gpu, inputs), check=check)
     assert not simulation.faults
     reference = FAMILY.reference(problem, inputs)
     assert simulation.outputs.keys() == reference.keys()

@@ -83,7 +83,7 @@ def test_execution_gives_the_reference_and_the_closed_form(case: tuple[TiledConv
     inputs = FAMILY.inputs(problem, np.random.default_rng(1))
     call = FAMILY.call(problem, chosen, GPU, inputs)
     launch = take_launch(FAMILY.launch(problem, batch, GPU), 0)
-    run = simulate(parse_module(kernel.ptx), kernel.kernel_name, launch, call, mode=Mode.EXECUTE)
+    run = simulate(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, mode=Mode.EXECUTE)
     expected = FAMILY.reference(problem, inputs)["output"]
     error = np.abs(run.outputs["output"] - expected).max() / np.abs(expected).max()
     assert error <= FAMILY.tolerance(problem)

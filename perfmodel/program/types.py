@@ -1,4 +1,4 @@
-"""PTX types and the NumPy types that hold their values (PTX ISA 5.2)."""
+"""Value types by their PTX names, and the NumPy types that hold them (PTX ISA 5.2)."""
 
 from __future__ import annotations
 

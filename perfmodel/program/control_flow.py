@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from .expand import Expanded
-from .module import BasicBlock, Instruction, Label
+from collections.abc import Mapping, Sequence
+
+from .instruction import BasicBlock, Instruction, Label
 
 TERMINATORS = frozenset({"bra", "brx", "ret", "exit", "trap"})
 """Instructions after which a basic block ends."""
 
 
-def _split(expanded: Expanded) -> tuple[list[list[Instruction]], dict[str, int]]:
+def _split(statements: Sequence[Instruction | Label]) -> tuple[list[list[Instruction]], dict[str, int]]:
     """Instructions of every block, and the block that each label starts."""
     blocks: list[list[Instruction]] = []
     current: list[Instruction] = []
     labels: dict[str, int] = {}
-    for statement in expanded.statements:
+    for statement in statements:
         if isinstance(statement, Label):
             if current:
                 blocks.append(current)
@@ -37,11 +38,13 @@ def _destination(instruction: Instruction, label: str, labels: dict[str, int]) -
     return labels[label]
 
 
-def _successors(index: int, last: Instruction, end: int, labels: dict[str, int], expanded: Expanded) -> tuple[int, ...]:
+def _successors(
+    index: int, last: Instruction, end: int, labels: dict[str, int], branch_targets: Mapping[str, tuple[str, ...]]
+) -> tuple[int, ...]:
     """For a guarded branch the fall-through comes first, then the target."""
     name = last.name
     if name == "brx":
-        targets = expanded.branch_targets.get(last.operand(1))
+        targets = branch_targets.get(last.operand(1))
         if targets is None:
             raise last.error("the list of branch targets is missing")
         return tuple(_destination(last, target, labels) for target in targets)
@@ -54,17 +57,19 @@ def _successors(index: int, last: Instruction, end: int, labels: dict[str, int],
     return (index + 1, taken) if last.guard else (taken,)
 
 
-def basic_blocks(expanded: Expanded) -> tuple[BasicBlock, ...]:
+def basic_blocks(
+    statements: Sequence[Instruction | Label], branch_targets: Mapping[str, tuple[str, ...]]
+) -> tuple[BasicBlock, ...]:
     """Basic blocks in layout order, with successors; the index one past the last stands for the end of the thread.
 
     Raises:
         SimulationError: a branch goes to a label that is missing.
     """
-    split, labels = _split(expanded)
+    split, labels = _split(statements)
     blocks: list[BasicBlock] = []
     first = 0
     for index, instructions in enumerate(split):
-        successors = _successors(index, instructions[-1], len(split), labels, expanded)
+        successors = _successors(index, instructions[-1], len(split), labels, branch_targets)
         blocks.append(BasicBlock(index=index, first=first, instructions=tuple(instructions), successors=successors))
         first += len(instructions)
     return tuple(blocks)
