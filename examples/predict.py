@@ -2,7 +2,7 @@
 
 import perfmodel as pm
 
-problem = pm.TiledConv2d(image_height=4096, image_width=4096, filter_height=15, filter_width=15)
+problem = pm.TiledConv2d(height=4096, width=4096, filter_height=15, filter_width=15)
 configuration = pm.TiledConv2dConfiguration(block_size_x=64, block_size_y=2, tile_size_x=1, tile_size_y=7)
 found = pm.predict(problem, configuration, gpu="rtx-2080-ti", fidelity="analytic")
 

@@ -35,7 +35,7 @@ def draw_design_space(folder: Path, problem: Any, scenario: Scenario, name: str 
         best = np.unravel_index(np.nanargmin(found.seconds), found.seconds.shape)
         axes.plot(best[1], best[0], marker="o", mfc="none", mec="#D55E00", ms=9, mew=1.6)
         axes.set_title(
-            f"tiled_conv2d {problem.filter_height}×{problem.filter_width} on {problem.image_width}×{problem.image_height}, "
+            f"tiled_conv2d {problem.filter_height}×{problem.filter_width} on {problem.width}×{problem.height}, "
             f"{short_name(scenario.gpu)}, closed forms: fastest of each shape\n"
             f"circle: the fastest of all, {np.nanmin(found.seconds) * 1e3:.2f} ms; grey: cannot run"
         )

@@ -1,7 +1,7 @@
 """Predict which configuration of a CUDA kernel to run on a GPU, how long it takes and why, on a machine without a GPU.
 
 >>> import perfmodel as pm
->>> best = pm.rank(pm.TiledConv2d(image_height=512, image_width=512), gpu="rtx-3090", fidelity="analytic").best
+>>> best = pm.rank(pm.TiledConv2d(height=512, width=512), gpu="rtx-3090", fidelity="analytic").best
 >>> best.time.predicted_s < 1e-3
 True
 """

@@ -129,7 +129,7 @@ print("from", perfmodel.__file__)
 
 
 def test_it_ranks_from_an_empty_folder(installed: Path, tmp_path: Path) -> None:
-    problem = ("--image-width", "512", "--image-height", "512")
+    problem = ("--width", "512", "--height", "512")
     command = ("rank", "tiled_conv2d", "--gpu", "h200", "--fidelity", "analytic", *problem, "--json")
     found: dict[str, Any] = json.loads(run(installed, tmp_path, "-m", "perfmodel", *command))
     assert len(found["top"]) == 10
@@ -149,7 +149,7 @@ def test_kernels_and_store_are_found_where_they_are_installed(installed: Path, t
 import perfmodel as pm
 from perfmodel.store import load_store
 assert len(load_store("tiled_conv2d")) > 0
-problem = pm.TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+problem = pm.TiledConv2d(height=64, width=64, filter_height=3, filter_width=3)
 print(pm.predict(problem, pm.TiledConv2dConfiguration(), gpu="h200").fidelity.value)
 """
     assert run(installed, tmp_path, "-c", script) == "compiled\n"

@@ -43,7 +43,7 @@ def _grid(names: Sequence[str], rows: Sequence[Sequence[int | bool]]) -> tuple[S
     return tuple(dict(zip(names, row, strict=True)) for row in rows)
 
 
-TILED = ("image_height", "image_width", "filter_height", "filter_width")
+TILED = ("height", "width", "filter_height", "filter_width")
 DIRECT = ("batch", "in_channels", "out_channels", "height", "width", "filter_height", "stride", "padding", "depthwise")
 POINTWISE = ("batch", "in_channels", "out_channels", "height")
 CONV1D = ("in_channels", "out_channels", "length")
@@ -92,8 +92,8 @@ COMPARED_FILTERS = (3, 5, 7, 11)
 
 CHECKED_RANGES: Mapping[str, Mapping[str, Sequence[int | bool]]] = {
     "tiled_conv2d": {
-        "image_height": range(1, 90),
-        "image_width": range(1, 150),
+        "height": range(1, 90),
+        "width": range(1, 150),
         "filter_height": (1, 3, 5, 7, 9),
         "filter_width": (1, 3, 5, 7, 9),
     },

@@ -71,6 +71,7 @@ def _one_gpu(name: str, as_json: bool) -> None:
 
 def families(as_json: JsonOption = False) -> None:
     """List the kernel families with their problem options and configuration fields."""
+    from ..core.second_names import second_names
     from ..families.registry import family, family_names
     from ..prediction.prediction import plain
 
@@ -91,5 +92,7 @@ def families(as_json: JsonOption = False) -> None:
     for entry in listed:
         options = " ".join(f"--{n.replace('_', '-')} {v}" for n, v in entry["problem"].items())
         rows = [("problem (default)", options), ("configuration", " ".join(entry["configuration"]))]
+        former = second_names(family(entry["family"]).problem_type)
+        rows += [("also accepted", f"--{old.replace('_', '-')} for --{new}") for old, new in former.items()]
         print_table(f"{entry['family']}: {entry['summary']}", ("", ""), rows, left=2)
         typer.echo()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 import typer
 
 from ..core.choices import one_of
+from ..core.second_names import second_names
 from ..errors import InputError
 
 if TYPE_CHECKING:
@@ -94,12 +95,13 @@ def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> 
     ``--filter-height 5`` or ``--filter-height=5``; a truth value may stand without ``true``.
     """
     values = {f.name: getattr(default, f.name) for f in fields(problem_type)}
-    hints = get_type_hints(problem_type)
+    hints, second = get_type_hints(problem_type), second_names(problem_type)
     pending = list(arguments)
     while pending:
         word = pending.pop(0)
         name, given, text = word.removeprefix("--").partition("=")
         field = name.replace("-", "_")
+        field = second.get(field, field)
         if not word.startswith("--") or field not in values:
             accepted = ", ".join("--" + n.replace("_", "-") for n in values)
             raise InputError(f"unexpected argument {word!r}; {problem_type.__name__} takes {accepted}")

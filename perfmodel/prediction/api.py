@@ -55,7 +55,7 @@ def rank(
         InfeasibleError: No configuration fits the GPU.
 
     >>> from perfmodel import TiledConv2d
-    >>> rank(TiledConv2d(image_height=256, image_width=256), gpu="h200", fidelity="analytic", top=3).top[0].kernel
+    >>> rank(TiledConv2d(height=256, width=256), gpu="h200", fidelity="analytic", top=3).top[0].kernel
     'tiled_conv2d'
     """
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.second_names import by_field, second_names
 from ..errors import InputError
 from ..families.base import Batch, Column, Family, encode
 from .table import RawTable
@@ -59,12 +60,21 @@ def schema_of(family: Family[Any, Any]) -> MeasurementSchema:
 
 def check_columns(path: object, names: Sequence[str], schema: MeasurementSchema, place: str) -> None:
     """Raise an ``InputError`` that names the first column a file of this family lacks."""
-    missing = [name for name in schema.required_fields if name not in names]
+    given = by_field(schema.problem_type, dict.fromkeys(names))
+    missing = [name for name in schema.required_fields if name not in given]
     if missing:
         raise InputError(
             f"{path}: {place}: column {missing[0]!r} is missing; "
             f"measurements of {schema.family_name} need {', '.join(schema.required_fields)}"
         )
+
+
+def with_both_names(table: RawTable, schema: MeasurementSchema) -> RawTable:
+    """The table with the columns of fields that have a second name under both, so that queries may use either."""
+    pairs = second_names(schema.problem_type)
+    both = {new: table.columns[old] for old, new in pairs.items() if old in table.columns}
+    both |= {old: table.columns[new] for old, new in pairs.items() if new in table.columns}
+    return replace(table, columns={**both, **table.columns})
 
 
 def problems_of(table: RawTable, schema: MeasurementSchema) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
@@ -177,11 +187,12 @@ def record_of_fields(kind: type[RecordT], values: Mapping[str, Any]) -> RecordT:
         InputError: A field is missing or unknown, or its value is not of the field's type.
 
     >>> from perfmodel.families.tiled_conv2d import TiledConv2d
-    >>> record_of_fields(TiledConv2d, {"image_height": 8, "image_width": 9, "filter_height": 3, "filter_width": 5})
-    TiledConv2d(image_height=8, image_width=9, filter_height=3, filter_width=5)
+    >>> record_of_fields(TiledConv2d, {"height": 8, "width": 9, "filter_height": 3, "filter_width": 5})
+    TiledConv2d(height=8, width=9, filter_height=3, filter_width=5)
     """
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    values = by_field(kind, values)
     if set(names) != set(values):
         odd = sorted(set(names) ^ set(values))[0]
         raise InputError(f"{kind.__name__}: field {odd!r} is {'missing' if odd in names else 'unknown'}")

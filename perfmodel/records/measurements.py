@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..core.files import read_text
 from ..errors import InputError
 from ..families.base import Batch, Family
-from .columns import batch_of, problems_of, schema_of
+from .columns import batch_of, problems_of, schema_of, with_both_names
 from .kernel_tuner import parse_kernel_tuner_cache
 from .own_records import parse_own_records
 from .published_csv import parse_csv
@@ -100,6 +100,7 @@ def read_measurements(path: Path, family: Family[Any, Any], l2: L2State = L2Stat
         table = parse_own_records(path, text, schema, l2)
     else:
         table = parse_kernel_tuner_cache(path, text, schema, family.kernel_tuner_problem_size)
+    table = with_both_names(table, schema)
     problems, problem_index = problems_of(table, schema)
     return Measurements(
         path=path,

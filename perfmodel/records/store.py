@@ -6,11 +6,14 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..core.files import parse_json, read_text, write_text
+from ..core.second_names import by_field
 from ..errors import InputError
+from ..families.registry import family, family_names
 from .codec import record_from_json, to_json
 from .schema import SCHEMA_VERSION, Record
 
@@ -78,7 +81,10 @@ def _record(path: Path, number: int, line: str) -> Record:
     version = value.get("schema") if isinstance(value, dict) else None
     if version != SCHEMA_VERSION:
         raise InputError(f"{place}: schema {version!r} is not known; this version reads schema {SCHEMA_VERSION}")
-    return record_from_json(Record, value, place)
+    record = record_from_json(Record, value, place)
+    if record.name not in family_names():
+        return record
+    return replace(record, problem=by_field(family(record.name).problem_type, record.problem))
 
 
 def read_records(path: Path) -> tuple[Record, ...]:

@@ -20,9 +20,9 @@ from perfmodel.prediction.scenario import scenario_of
 RECORDS = 12
 FACTOR = 1.25
 """Measured over predicted time, but for the noise."""
-PROBLEM = TiledConv2d(image_height=1024, image_width=1024, filter_height=7, filter_width=7)
+PROBLEM = TiledConv2d(height=1024, width=1024, filter_height=7, filter_width=7)
 COLUMNS = (
-    "gpu,image_width,image_height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
+    "gpu,width,height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
     "use_padding,read_only,time_ms,local_bytes_per_thread"
 )
 

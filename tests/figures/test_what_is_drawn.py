@@ -130,7 +130,7 @@ def test_published_runs_are_compared_by_stored_counts(gpu: str, published_data: 
 
 def test_roofline_levels_by_hand() -> None:
     gpu = load_gpu("h200")
-    problem = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+    problem = TiledConv2d(height=64, width=64, filter_height=3, filter_width=3)
     (found,) = predict_all(problem, [TiledConv2dConfiguration()], scenario_of(gpu), Fidelity.ANALYTIC)
     assert operations(found) >= 64 * 64 * 9 * 2  # outputs · taps · multiply and add
     pipe, _, dram = levels(found, gpu)

@@ -15,8 +15,8 @@ from perfmodel.validation.campaign import app
 from perfmodel.validation.prepared import PreparedFolder, Purpose
 from perfmodel.validation.selection import drawn, spread_out
 
-SIZES = ("--image-height", "256", "--image-width", "256", "--filter-height", "3", "--filter-width", "3")
-PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=3, filter_width=3)
+SIZES = ("--height", "256", "--width", "256", "--filter-height", "3", "--filter-width", "3")
+PROBLEM = TiledConv2d(height=256, width=256, filter_height=3, filter_width=3)
 
 
 @pytest.mark.compiler

@@ -25,7 +25,7 @@ from perfmodel.validation.count_table import (
 )
 
 UNDER = scenario_of("h200")
-PROBLEM = TiledConv2d(image_height=32, image_width=64, filter_height=3, filter_width=3)
+PROBLEM = TiledConv2d(height=32, width=64, filter_height=3, filter_width=3)
 CONFIGURATIONS = [
     TiledConv2dConfiguration(block_size_x=32, block_size_y=2, tile_size_x=tile, tile_size_y=1) for tile in (1, 2)
 ]

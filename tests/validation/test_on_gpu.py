@@ -56,7 +56,7 @@ def test_results_of_random_problems_are_right(family: str, tmp_path: Path) -> No
 
 
 def tiled_session(folder: Path, side: int) -> Session:
-    problem = TiledConv2d(image_height=side, image_width=side, filter_height=5, filter_width=5)
+    problem = TiledConv2d(height=side, width=side, filter_height=5, filter_width=5)
     configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=8, tile_size_x=2, tile_size_y=2)
     purposes = (Purpose.TIME, Purpose.COUNT, Purpose.CHECK)
     choice = Choice(family="tiled_conv2d", problem=problem, configurations=(configuration,), purposes=purposes)
@@ -92,7 +92,7 @@ def test_counters_agree_with_closed_forms(tmp_path: Path) -> None:
     )
     (record,) = read_records(path)
     assert record.failure is None
-    problem = TiledConv2d(image_height=512, image_width=512, filter_height=5, filter_width=5)
+    problem = TiledConv2d(height=512, width=512, filter_height=5, filter_width=5)
     configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=8, tile_size_x=2, tile_size_y=2)
     work = FAMILY.work(problem, Batch.of([configuration]), scenario_of(require_device().gpu_id).gpu)
     exact = {"global_load_requests", "global_load_sectors", "global_store_requests", "shared_load_requests"}
@@ -137,7 +137,7 @@ def test_compute_micro_benchmarks_run_and_prove_themselves(tmp_path: Path) -> No
 def test_a_library_is_checked_and_timed(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     session = tiled_session(tmp_path, 256)
-    problem = {"image_height": 256, "image_width": 256, "filter_height": 5, "filter_width": 5}
+    problem = {"height": 256, "width": 256, "filter_height": 5, "filter_width": 5}
     job = BaselineJob(
         family="tiled_conv2d",
         problem=problem,
@@ -155,7 +155,7 @@ def test_a_library_is_checked_and_timed(tmp_path: Path) -> None:
 
 def test_measure_predicts_then_measures_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "records.jsonl"
-    arguments = ["measure", "tiled_conv2d", "--records", str(path), "--image-width", "256", "--image-height", "256"]
+    arguments = ["measure", "tiled_conv2d", "--records", str(path), "--width", "256", "--height", "256"]
     arguments += ["--filter-width", "3", "--filter-height", "3", "--top", "2", "--json"]
     assert run(arguments) == 0
     assert len(json.loads(capsys.readouterr().out)["records"]) == 2

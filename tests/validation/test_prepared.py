@@ -16,13 +16,13 @@ from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, Purpos
 from perfmodel.validation.preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
 
 UNDER = scenario_of("h200")
-PROBLEM = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+PROBLEM = TiledConv2d(height=64, width=64, filter_height=3, filter_width=3)
 SMALL = TiledConv2dConfiguration(block_size_x=32, block_size_y=2, tile_size_x=1, tile_size_y=1)
 WIDE = TiledConv2dConfiguration(block_size_x=32, block_size_y=2, tile_size_x=2, tile_size_y=1)
 PLAIN = PreparedKernel(
     kind=RecordKind.KERNEL,
     name="tiled_conv2d",
-    problem={"image_height": 64},
+    problem={"height": 64},
     configuration={"block_size_x": 32, "use_padding": "none"},
     purposes=(Purpose.TIME, Purpose.COUNT),
     gpu="h200",
@@ -55,7 +55,7 @@ def test_what_does_not_compile_in_time_is_prepared_as_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path / "cache"))  # nothing compiled by an earlier run helps
-    large = TiledConv2d(image_height=96, image_width=96, filter_height=15, filter_width=15)
+    large = TiledConv2d(height=96, width=96, filter_height=15, filter_width=15)
     slow = [TiledConv2dConfiguration(block_size_x=16, block_size_y=2, tile_size_x=8, tile_size_y=t) for t in (7, 8)]
     choice = Choice(family="tiled_conv2d", problem=large, configurations=tuple(slow), purposes=(Purpose.TIME,))
     kernels = prepare_choices([choice], UNDER, PreparedFolder(tmp_path), workers=1, compile_limit_s=0.02)
@@ -66,7 +66,7 @@ def test_what_does_not_compile_in_time_is_prepared_as_a_failure(
 @pytest.mark.compiler
 def test_what_the_compiled_registers_keep_from_the_gpu_is_prepared_as_rejected(tmp_path: Path) -> None:
     # an H200 refused it (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES): 24 warps of 124 registers, by eights 24·32·128 = 98,304 > 65,536
-    problem = TiledConv2d(image_height=81, image_width=146, filter_height=9, filter_width=5)
+    problem = TiledConv2d(height=81, width=146, filter_height=9, filter_width=5)
     large = TiledConv2dConfiguration(
         block_size_x=48, block_size_y=16, tile_size_x=5, tile_size_y=8, use_padding=None, read_only=1, use_shmem=0
     )

@@ -111,7 +111,7 @@ def test_table_begins_with_the_worst() -> None:
 
 
 def ratio(kernel_s: float, baseline_s: float, l2: L2State = L2State.COLD, family: str = "tiled_conv2d") -> Ratio:
-    problem = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+    problem = TiledConv2d(height=64, width=64, filter_height=3, filter_width=3)
     configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=4)
     return Ratio(
         gpu="h200",
@@ -142,7 +142,7 @@ def test_what_is_lost_by_over_a_tenth_is_explained_by_the_prediction_under_its_c
     found = [ratio(2e-6, 1e-6, L2State.WARM), ratio(3e-6, 1e-6), ratio(1.05e-6, 1e-6), ratio(1e-6, 2e-6)]
     first, second = losses(found, Fidelity.ANALYTIC)
     assert (first.ratio, second.ratio) == (found[1], found[0])  # the worst first
-    problem = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+    problem = TiledConv2d(height=64, width=64, filter_height=3, filter_width=3)
     configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=4)
     (cold,) = predict_all(problem, [configuration], scenario_of("h200", l2=L2State.COLD), Fidelity.ANALYTIC)
     (warm,) = predict_all(problem, [configuration], scenario_of("h200", l2=L2State.WARM), Fidelity.ANALYTIC)

@@ -19,7 +19,7 @@ from perfmodel.validation.campaign_plan import (
 from perfmodel.validation.selection import all_fitting, best_and_drawn, drawn
 
 UNDER = scenario_of("h200")
-PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=3, filter_width=3)
+PROBLEM = TiledConv2d(height=256, width=256, filter_height=3, filter_width=3)
 
 
 def seconds(configurations: list[object]) -> list[float]:
@@ -66,7 +66,7 @@ def test_libraries_are_compared_on_every_timed_problem_and_on_the_layers_of_netw
     compared = compared_problems("pointwise_conv2d")
     assert len(set(compared)) == len(compared)
     assert {problem_of_sizes("pointwise_conv2d", sizes) for sizes in TIMED_PROBLEMS["pointwise_conv2d"]} < set(compared)
-    sides = {problem.image_width for problem in compared_problems("tiled_conv2d")}
+    sides = {problem.width for problem in compared_problems("tiled_conv2d")}
     assert {512, 1024, 2048, 4096, 8192} <= sides
 
 

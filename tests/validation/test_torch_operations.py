@@ -20,7 +20,7 @@ from perfmodel.validation.correctness import compare_outputs
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 CASES: list[tuple[str, Describe, Mapping[str, int | bool]]] = [
-    ("tiled_conv2d", tiled_operation, {"image_height": 20, "image_width": 31, "filter_height": 3, "filter_width": 5}),
+    ("tiled_conv2d", tiled_operation, {"height": 20, "width": 31, "filter_height": 3, "filter_width": 5}),
     (
         "direct_conv2d",
         direct_operation,

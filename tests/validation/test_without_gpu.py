@@ -22,7 +22,7 @@ def _only_without_gpu() -> None:
 
 def test_measure_says_that_no_gpu_was_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "records.jsonl"
-    assert run(["measure", "tiled_conv2d", "--records", str(path), "--image-width", "64"]) == 2
+    assert run(["measure", "tiled_conv2d", "--records", str(path), "--width", "64"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("perfmodel: error: no GPU was found: ")
@@ -49,7 +49,7 @@ def test_the_campaign_as_a_program_ends_with_status_2(tmp_path: Path) -> None:
     [
         (["no_such_family"], "unknown family"),
         (["tiled_conv2d", "--filter-width", "4"], "filter_width=4 must be odd"),
-        (["tiled_conv2d", "--image-width", "wide"], "image-width"),
+        (["tiled_conv2d", "--width", "wide"], "width"),
     ],
 )
 def test_bad_input_is_named_before_the_gpu_is_looked_for(

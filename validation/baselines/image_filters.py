@@ -25,7 +25,7 @@ def cupy_correlate(problem: TiledConv2d, inputs: Inputs) -> BaselineRun:
     def outputs() -> dict[str, Any]:
         enqueue()
         top, left = problem.filter_height // 2, problem.filter_width // 2
-        interior = result[top : top + problem.image_height, left : left + problem.image_width]
+        interior = result[top : top + problem.height, left : left + problem.width]
         return {"output": cupy.asnumpy(interior)}
 
     return BaselineRun(enqueue=enqueue, outputs=outputs)
@@ -46,6 +46,6 @@ def opencv_filter(problem: TiledConv2d, inputs: Inputs) -> BaselineRun:
     def outputs() -> dict[str, Any]:
         linear.apply(image, result)
         top, left = problem.filter_height // 2, problem.filter_width // 2
-        return {"output": result.download()[top : top + problem.image_height, left : left + problem.image_width]}
+        return {"output": result.download()[top : top + problem.height, left : left + problem.width]}
 
     return BaselineRun(enqueue=lambda: linear.apply(image, result), outputs=outputs)

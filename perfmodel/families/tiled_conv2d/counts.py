@@ -78,5 +78,5 @@ def _closed_form(problem: TiledConv2d, sizes: Geometry) -> Counts:
         l2_read_sectors=_patch_sectors(problem, sizes),
         l2_write_sectors=store_sectors,
         dram_read_bytes=np.full_like(blocks, FLOAT_BYTES * problem.input_height * problem.input_width),
-        dram_write_bytes=np.full_like(blocks, SECTOR_BYTES * -(-problem.image_width // 8) * problem.image_height),
+        dram_write_bytes=np.full_like(blocks, SECTOR_BYTES * -(-problem.width // 8) * problem.height),
     )

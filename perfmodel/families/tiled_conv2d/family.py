@@ -35,12 +35,14 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
     """Shared-memory tiled convolution of one image, the convolution that auto-tuners use as a benchmark."""
 
     name: ClassVar[str] = "tiled_conv2d"
-    summary: ClassVar[str] = "2-D convolution of one image through a shared-memory patch, with a tuning space"
+    summary: ClassVar[str] = (
+        "2-D convolution of one padded image through a shared-memory patch; height and width of the output"
+    )
     problem_type = TiledConv2d
     configuration_type = TiledConv2dConfiguration
     serial_closed_forms: ClassVar[bool] = True
     measurement_defaults: ClassVar[Mapping[str, Any]] = {"use_shmem": 1}
-    kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ("image_width", "image_height")
+    kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ("width", "height")
 
     def default_problem(self) -> TiledConv2d:
         """The auto-tuners' benchmark: 4096 × 4096 outputs, 15 × 15 taps."""
@@ -110,8 +112,8 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
             kernel="tiled_conv2d",
             file_name="tiled_conv2d.cu",
             defines=(
-                ("IMAGE_WIDTH", problem.image_width),
-                ("IMAGE_HEIGHT", problem.image_height),
+                ("IMAGE_WIDTH", problem.width),
+                ("IMAGE_HEIGHT", problem.height),
                 ("FILTER_WIDTH", problem.filter_width),
                 ("FILTER_HEIGHT", problem.filter_height),
                 ("BLOCK_SIZE_X", configuration.block_size_x),
@@ -150,7 +152,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
         inputs: Mapping[str, Floats32],
     ) -> KernelCall:
         """Parameters ``(output, input)``; the filter lies in constant memory."""
-        poisoned = np.full((problem.image_height, problem.image_width), np.nan, np.float32)
+        poisoned = np.full((problem.height, problem.width), np.nan, np.float32)
         return KernelCall(
             parameters=(
                 Buffer(name="output", array=poisoned, output=True),

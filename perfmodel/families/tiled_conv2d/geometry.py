@@ -77,7 +77,7 @@ def geometry(problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration]) -> Ge
         patch_width=patch_width,
         patch_height=outputs_y + problem.filter_height - 1,
         row_length=padded_row(of.block_x, patch_width, batch["use_padding"] == 1),
-        grid_x=ceil_div(problem.image_width, outputs_x),
-        grid_y=ceil_div(problem.image_height, outputs_y),
-        guarded=(problem.image_width % outputs_x != 0) | (problem.image_height % outputs_y != 0),
+        grid_x=ceil_div(problem.width, outputs_x),
+        grid_y=ceil_div(problem.height, outputs_y),
+        guarded=(problem.width % outputs_x != 0) | (problem.height % outputs_y != 0),
     )

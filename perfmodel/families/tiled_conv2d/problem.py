@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...core.second_names import renamed
 from ...errors import InputError
 from ..sizes import require_elements, require_integers
 
@@ -12,21 +13,21 @@ CONSTANT_MEMORY_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TiledConv2d:
-    """One image and one odd-sized filter; ``image_height × image_width`` is the size of the *output*.
+    """One image and one odd-sized filter; ``height × width`` is the size of the *output*.
 
-    The input is padded by the caller: (image_height + filter_height − 1) × (image_width + filter_width − 1).
+    The input is padded by the caller: (height + filter_height − 1) × (width + filter_width − 1).
 
-    >>> TiledConv2d(image_height=4096, image_width=4096).input_width
+    >>> TiledConv2d(height=4096, width=4096).input_width
     4110
     """
 
-    image_height: int = 4096
-    image_width: int = 4096
+    height: int = renamed(4096, "image_height")
+    width: int = renamed(4096, "image_width")
     filter_height: int = 15
     filter_width: int = 15
 
     def __post_init__(self) -> None:
-        require_integers(1, image_height=self.image_height, image_width=self.image_width)
+        require_integers(1, height=self.height, width=self.width)
         require_integers(1, filter_height=self.filter_height, filter_width=self.filter_width)
         for name in ("filter_height", "filter_width"):
             if getattr(self, name) % 2 == 0:
@@ -41,12 +42,12 @@ class TiledConv2d:
     @property
     def input_height(self) -> int:
         """Rows of the padded input."""
-        return self.image_height + self.filter_height - 1
+        return self.height + self.filter_height - 1
 
     @property
     def input_width(self) -> int:
         """Columns of the padded input."""
-        return self.image_width + self.filter_width - 1
+        return self.width + self.filter_width - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,16 +11,16 @@ from .problem import TiledConv2d
 
 
 def convolve(problem: TiledConv2d, image: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Cross-correlation of the padded image with the filter, shape ``(image_height, image_width)``.
+    """Cross-correlation of the padded image with the filter, shape ``(height, width)``.
 
-    >>> tiny = TiledConv2d(image_height=1, image_width=1, filter_height=1, filter_width=1)
+    >>> tiny = TiledConv2d(height=1, width=1, filter_height=1, filter_width=1)
     >>> convolve(tiny, np.array([[2.0]]), np.array([[3.0]]))
     array([[6.]])
     """
     image = image.astype(np.float64)
-    result = np.zeros((problem.image_height, problem.image_width))
+    result = np.zeros((problem.height, problem.width))
     for i in range(problem.filter_height):
         for j in range(problem.filter_width):
-            window = image[i : i + problem.image_height, j : j + problem.image_width]
+            window = image[i : i + problem.height, j : j + problem.width]
             result += window * float(weights[i, j])
     return result

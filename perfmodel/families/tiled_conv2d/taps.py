@@ -87,9 +87,9 @@ def _store_block(block_x: Integers, rows: Integers, columns: Integers, alignment
 def store_totals(problem: TiledConv2d, sizes: Geometry) -> tuple[Floats, Floats]:
     """Global store requests and sectors of the whole launch; blocks at the edges store what lies inside the image."""
     requests_total, sectors_total = np.zeros(len(sizes.block_x)), np.zeros(len(sizes.block_x))
-    alignment = np.gcd(sizes.block_x, np.gcd(problem.image_width, 8))
-    for columns, across in _parts(problem.image_width, sizes.outputs_x, sizes.block_x, sizes.grid_x, sizes.tile_x):
-        for rows, down in _parts(problem.image_height, sizes.outputs_y, sizes.block_y, sizes.grid_y, sizes.tile_y):
+    alignment = np.gcd(sizes.block_x, np.gcd(problem.width, 8))
+    for columns, across in _parts(problem.width, sizes.outputs_x, sizes.block_x, sizes.grid_x, sizes.tile_x):
+        for rows, down in _parts(problem.height, sizes.outputs_y, sizes.block_y, sizes.grid_y, sizes.tile_y):
             each, sectors = over_unique(_store_block, sizes.block_x, rows, columns, alignment)
             requests_total += each * across * down
             sectors_total += sectors * across * down

@@ -51,7 +51,7 @@ class Validated:
 @pytest.fixture(scope="session")
 def ranked() -> Ranked:
     scenario = scenario_of(GPU)
-    problem = TiledConv2d(image_height=1024, image_width=1024, filter_height=7, filter_width=7)
+    problem = TiledConv2d(height=1024, width=1024, filter_height=7, filter_width=7)
     ranking = rank_space(problem, scenario, Fidelity.ANALYTIC, top=RANKED)
     return Ranked(ranking, scenario, ranking_page(ranking, scenario, "perfmodel report …"))
 

@@ -17,7 +17,7 @@ from perfmodel.figures import published
 from perfmodel.figures.report import html
 from perfmodel.prediction.predicting import evaluate_scenario
 
-SMALL = ("--image-height", "256", "--image-width", "256", "--fidelity", "analytic")
+SMALL = ("--height", "256", "--width", "256", "--fidelity", "analytic")
 RANKING = ("report", "tiled_conv2d", "--gpu", "rtx-3090", *SMALL)
 
 OWN_SOURCE = """
@@ -57,9 +57,9 @@ def test_the_same_input_gives_the_same_bytes_over_an_older_page(tmp_path: Path) 
 
 
 def test_a_page_names_the_command_that_writes_it_again(tmp_path: Path) -> None:
-    given = ["--gpu=rtx-3090", "--fidelity", "analytic", "--top", "3", "--image-width=256"]
+    given = ["--gpu=rtx-3090", "--fidelity", "analytic", "--top", "3", "--width=256"]
     assert run(["report", "tiled_conv2d", *given, "--output", str(tmp_path / "p.html"), "--json"]) == 0
-    command = "perfmodel report tiled_conv2d --gpu rtx-3090 --top 3 --fidelity analytic --image-width=256"
+    command = "perfmodel report tiled_conv2d --gpu rtx-3090 --top 3 --fidelity analytic --width=256"
     assert f"<code>{command}</code>" in (tmp_path / "p.html").read_text(encoding="utf-8")
 
 
@@ -93,7 +93,7 @@ def test_every_row_is_predicted_once(measured_file: Path, tmp_path: Path, monkey
 
 def test_counters_are_set_against_counts(tmp_path: Path) -> None:
     rows = [
-        "gpu,image_width,image_height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
+        "gpu,width,height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
         "use_padding,read_only,time_ms,smsp__inst_executed_op_shared_st.sum",
         "rtx-3090,256,256,3,3,32,4,1,1,0,0,0.01,7",
         "rtx-3090,256,256,3,3,32,8,1,1,0,0,0.01,7",
@@ -115,7 +115,7 @@ def test_counters_are_set_against_counts(tmp_path: Path) -> None:
 
 def test_the_sizes_that_differ_are_columns(tmp_path: Path) -> None:
     rows = [
-        "gpu,image_width,image_height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
+        "gpu,width,height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
         "use_padding,read_only,time_ms",
         "rtx-3090,256,256,3,3,32,4,1,1,0,0,0.01",
         "rtx-3090,512,256,3,3,32,4,1,1,0,0,",
@@ -133,8 +133,8 @@ def test_the_sizes_that_differ_are_columns(tmp_path: Path) -> None:
     assert run(["report", "tiled_conv2d", "--gpu", "rtx-3090", *options]) == 0
     text = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "<dd>2 problems</dd>" in text  # the row that failed has no time
-    assert text.count(">image_width</th>") == 2  # of all rows and of the worst
-    assert ">image_height</th>" not in text
+    assert text.count(">width</th>") == 2  # of all rows and of the worst
+    assert ">height</th>" not in text
 
 
 @pytest.mark.parametrize("options", [("--top", "1"), ("--l2", "warm"), ("--sm-clock-mhz", "1000")])
@@ -167,15 +167,15 @@ def test_a_users_own_file_is_ranked(tmp_path: Path) -> None:
         (("tiled_conv2d", "--gpu", "h20"), "'h20'"),
         (("tiled_conv", "--gpu", "h200"), "'tiled_conv'"),
         (("tiled_conv2d", "--gpu", "h200", "--colour", "red"), "unexpected argument '--colour'"),
-        (("tiled_conv2d", "--gpu", "h200", "--image-width", "0"), "image_width=0"),
+        (("tiled_conv2d", "--gpu", "h200", "--width", "0"), "width=0"),
         (("tiled_conv2d", "--gpu", "h200", "--fidelity", "guessed"), "'guessed'"),
         (("tiled_conv2d", "--gpu", "h200", "--where", "x < 1"), "--where x < 1 needs --measurements FILE"),
         (("tiled_conv2d", "--gpu", "h200", "--sample", "9"), "--sample 9 needs --measurements FILE"),
         (("tiled_conv2d", "--gpu", "h200", "--measurements", "absent.csv"), "absent.csv"),
         (("tiled_conv2d", "--gpu", "h200", "--measurements", "a.csv", "--top", "3"), "--top 3 belongs to a ranking"),
         (
-            ("tiled_conv2d", "--gpu", "h200", "--measurements", "a.csv", "--image-width", "9"),
-            "unexpected argument '--image-width': the problems stand in a.csv",
+            ("tiled_conv2d", "--gpu", "h200", "--measurements", "a.csv", "--width", "9"),
+            "unexpected argument '--width': the problems stand in a.csv",
         ),
         (("own.cu", "--gpu", "h200"), "own.cu needs --space SPACE.toml"),
         (("own.cu", "--gpu", "h200", "--space", "s.toml", "--height", "9"), "unexpected argument '--height'"),

@@ -21,7 +21,7 @@ from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 
 UNDER = scenario_of("rtx-2080-ti")
-PROBLEM = TiledConv2d(image_height=512, image_width=512, filter_height=5, filter_width=5)
+PROBLEM = TiledConv2d(height=512, width=512, filter_height=5, filter_width=5)
 TOO_LARGE = TiledConv2dConfiguration(block_size_x=128, block_size_y=32)
 LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 SCALE = 2.0
@@ -104,7 +104,7 @@ def test_registers_are_compared_where_they_were_recorded(tmp_path: Path) -> None
 
 
 def test_several_problems_are_predicted_each_for_itself(tmp_path: Path) -> None:
-    other = replace(PROBLEM, image_width=1024)
+    other = replace(PROBLEM, width=1024)
     (prediction,) = predict_all(other, [TiledConv2dConfiguration()], UNDER, Fidelity.ANALYTIC)
     rows = rows_of(3)
     rows.insert(

@@ -43,7 +43,7 @@ def made_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with path.open("w", newline="") as stream:
         writer: csv.DictWriter[str] | None = None
         for side in (512, 1024):
-            problem = TiledConv2d(image_height=side, image_width=side, filter_height=5, filter_width=5)
+            problem = TiledConv2d(height=side, width=side, filter_height=5, filter_width=5)
             for prediction in predict_all(problem, drawn(FAMILY, problem, UNDER, 60, rng), UNDER, Fidelity.ANALYTIC):
                 time_ms = 1e3 * SCALE * prediction.time.predicted_s * float(np.exp(rng.normal(0, NOISE)))
                 row = {"gpu": "t4", **plain(problem), **plain(prediction.configuration), "time_ms": time_ms}

@@ -25,7 +25,7 @@ NOISE, CLOCK_SCALE = 0.005, 1.12
 def made_runs(truth: Coefficients, count: int, scale: float, seed: int, gpu: str = "rtx-3090") -> FitSet:
     """Times that the model itself gives with known coefficients, scaled, with noise."""
     scenario, rng = scenario_of(gpu), np.random.default_rng(seed)
-    problem = TiledConv2d(image_height=2048, image_width=2048, filter_height=7, filter_width=7)
+    problem = TiledConv2d(height=2048, width=2048, filter_height=7, filter_width=7)
     from perfmodel.families.base import Batch
 
     batch = Batch.of(drawn(FAMILY, problem, scenario, count, rng))

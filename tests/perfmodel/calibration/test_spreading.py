@@ -16,7 +16,7 @@ from perfmodel.prediction.scenario import scenario_of
 from perfmodel.validation.selection import drawn, spread_out
 
 UNDER = scenario_of("rtx-3090")
-PROBLEM = TiledConv2d(image_height=512, image_width=512, filter_height=5, filter_width=5)
+PROBLEM = TiledConv2d(height=512, width=512, filter_height=5, filter_width=5)
 
 
 def farthest(points: np.ndarray, chosen: np.ndarray) -> float:

@@ -37,7 +37,7 @@ from perfmodel.profiles.gather import gather_facts
 from perfmodel.records.measurements import Measurements, read_measurements
 
 GPU = load_gpu("rtx-3090")
-PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=3, filter_width=3)
+PROBLEM = TiledConv2d(height=256, width=256, filter_height=3, filter_width=3)
 CHOSEN = [TiledConv2dConfiguration(block_size_x=32, block_size_y=b, tile_size_y=t) for b in (2, 4) for t in range(1, 7)]
 USUAL, OLDER = "nvrtc-12.9 ptxas-12.9", "nvrtc-12.2 ptxas-12.2"
 

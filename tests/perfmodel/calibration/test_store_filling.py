@@ -20,7 +20,7 @@ from perfmodel.records.measurements import read_measurements
 
 pytestmark = pytest.mark.compiler
 
-PROBLEM = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+PROBLEM = TiledConv2d(height=64, width=64, filter_height=3, filter_width=3)
 CHOSEN = [TiledConv2dConfiguration(block_size_x=32, block_size_y=4, tile_size_x=1, tile_size_y=t) for t in (1, 2)]
 GPUS = ("rtx-2080-ti", "rtx-3090")
 GPU = load_gpu(GPUS[0])

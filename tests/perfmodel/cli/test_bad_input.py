@@ -12,7 +12,7 @@ import pytest
 from perfmodel.cli.app import run
 
 HEADER = (
-    "gpu,image_width,image_height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
+    "gpu,width,height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
     "use_padding,read_only,time_ms\n"
 )
 ROW = "rtx-3090,4096,4096,15,15,32,4,1,1,0,0,1.9\n"
@@ -35,14 +35,14 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("rank", "tiled_conv2d", "--gpu", "h20"), "'h20'"),
         (("rank", "tiled_conv", "--gpu", "h200"), "'tiled_conv'"),
         (("rank", "tiled_conv2d"), "--gpu"),
-        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width", "many"), "'many'"),
-        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width", "0"), "image_width=0"),
-        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width=-4"), "image_width=-4"),
-        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width", "9999999999"), "image_width=9999999999"),
-        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width", "60000", "--image-height", "60000"), "60014"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--width", "many"), "'many'"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--width", "0"), "width=0"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--width=-4"), "width=-4"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--width", "9999999999"), "width=9999999999"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--width", "60000", "--height", "60000"), "60014"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--filter-width", "4"), "filter_width=4"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--colour", "red"), "'--colour'"),
-        (("rank", "tiled_conv2d", "--gpu", "h200", "--image-width"), "--image-width"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--width"), "--width"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--fidelity", "guessed"), "'guessed'"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--l2", "hot"), "'hot'"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--top", "none"), "'none'"),
@@ -113,7 +113,7 @@ def test_without_the_compiler_the_message_names_the_extra() -> None:
         "        if name.split('.')[0] == 'cuda': raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, Refuse())\n"
         "from perfmodel.cli.app import run\n"
-        "options = ['rank', 'tiled_conv2d', '--gpu', 'h200', '--image-width', '64', '--image-height', '64']\n"
+        "options = ['rank', 'tiled_conv2d', '--gpu', 'h200', '--width', '64', '--height', '64']\n"
         "assert run([*options, '--fidelity', 'analytic']) == 0\n"
         "sys.exit(run(options))\n"
     )

@@ -16,7 +16,7 @@ import pytest
 from perfmodel.cli.app import run
 from perfmodel.core.counts import COUNT_NAMES
 
-PROBLEM = ("--image-width", "256", "--image-height", "256")
+PROBLEM = ("--width", "256", "--height", "256")
 
 
 def json_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def test_the_same_question_has_the_same_answer(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.compiler
 def test_an_interrupt_is_one_line_and_status_130(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "perfmodel", "rank", "tiled_conv2d", "--gpu", "t4", "--image-width", "1000"]
+    command = [sys.executable, "-m", "perfmodel", "rank", "tiled_conv2d", "--gpu", "t4", "--width", "1000"]
     environment = dict(os.environ) | {"PERFMODEL_CACHE": str(tmp_path)}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True

@@ -20,7 +20,7 @@ from perfmodel.profiles.executed_work import parsed
 from perfmodel.profiles.facts import take_launch
 from perfmodel.profiles.slowest_warp import slowest_warp
 
-SMALL_TILED = TiledConv2d(image_width=96, image_height=64, filter_width=5, filter_height=5)
+SMALL_TILED = TiledConv2d(width=96, height=64, filter_width=5, filter_height=5)
 CONV1D = Conv1d(batch=1, in_channels=8, out_channels=8, length=64, filter_width=3)
 KERNELS: list[tuple[str, Any, Any]] = [
     *(

@@ -274,7 +274,7 @@ def test_a_kernel_of_the_package_gives_its_familys_counts(tmp_path: Path) -> Non
     path = tmp_path / "own.cu"
     path.write_text(resources.files("perfmodel.kernels").joinpath("tiled_conv2d.cu").read_text(encoding="utf-8"))
     configuration = perfmodel.TiledConv2dConfiguration(block_size_x=32, block_size_y=4, tile_size_x=2, tile_size_y=2)
-    problem = perfmodel.TiledConv2d(image_height=128, image_width=128, filter_height=3, filter_width=3)
+    problem = perfmodel.TiledConv2d(height=128, width=128, filter_height=3, filter_width=3)
     defines = {"IMAGE_WIDTH": 128, "IMAGE_HEIGHT": 128, "FILTER_WIDTH": 3, "FILTER_HEIGHT": 3, "READ_ONLY": 0}
     defines |= {"BLOCK_SIZE_X": 32, "BLOCK_SIZE_Y": 4, "TILE_SIZE_X": 2, "TILE_SIZE_Y": 2, "USE_SHMEM": 1}
     found = analyze(

@@ -10,7 +10,7 @@ import perfmodel as pm
 from perfmodel.core.counts import COUNT_NAMES
 from perfmodel.records.schema import L2State
 
-SMALL = pm.TiledConv2d(image_height=128, image_width=128, filter_height=5, filter_width=5)
+SMALL = pm.TiledConv2d(height=128, width=128, filter_height=5, filter_width=5)
 
 
 def test_every_public_name_is_there_and_no_other() -> None:
@@ -105,7 +105,7 @@ def test_a_frame_has_a_row_for_each_prediction() -> None:
     predictions = pm.predict_many(SMALL, chosen, gpu="h200", fidelity="analytic")
     table = pm.frame(predictions)
     assert table["tile_size_x"].tolist() == [1, 2, 3]
-    assert table["image_width"].tolist() == [128] * 3
+    assert table["width"].tolist() == [128] * 3
     assert table["predicted_s"].tolist() == [p.time.predicted_s for p in predictions]
     assert {"kernel", "gpu", "fidelity", "registers_per_thread", "blocks_per_sm", *COUNT_NAMES} <= set(table.columns)
     assert len(table.columns) == len(set(table.columns))

@@ -17,7 +17,7 @@ from perfmodel.prediction.scenario import scenario_of
 from perfmodel.time_model.combine import LIMITER_NAMES
 
 UNDER = scenario_of("rtx-2080-ti")
-PROBLEM = TiledConv2d(image_height=512, image_width=512, filter_height=5, filter_width=5)
+PROBLEM = TiledConv2d(height=512, width=512, filter_height=5, filter_width=5)
 MIDDLE = TiledConv2dConfiguration(block_size_x=64, block_size_y=4, tile_size_x=2, tile_size_y=2)
 
 

@@ -24,7 +24,7 @@ from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.facts import Facts
 
 UNDER = scenario_of("rtx-2080-ti")
-PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=5, filter_width=5)
+PROBLEM = TiledConv2d(height=256, width=256, filter_height=5, filter_width=5)
 SMALL = TiledConv2dConfiguration(block_size_x=32, block_size_y=4, tile_size_x=1, tile_size_y=1)
 
 
@@ -132,7 +132,7 @@ def test_the_first_failure_is_raised() -> None:
 
 @pytest.mark.compiler
 def test_compiled_and_simulated_agree_on_what_is_executed() -> None:
-    problem = TiledConv2d(image_height=64, image_width=64, filter_height=3, filter_width=3)
+    problem = TiledConv2d(height=64, width=64, filter_height=3, filter_width=3)
     (compiled,) = predict_all(problem, [SMALL], UNDER, Fidelity.COMPILED)
     (simulated,) = predict_all(problem, [SMALL], UNDER, Fidelity.SIMULATED)
     assert compiled.resources == simulated.resources
@@ -146,7 +146,7 @@ def test_compiled_and_simulated_agree_on_what_is_executed() -> None:
 @pytest.mark.compiler
 def test_a_configuration_that_the_estimate_of_registers_refuses_is_predicted_where_the_compiler_finds_a_way() -> None:
     """Measured on the RTX 2080 Ti: 384 threads of 14 outputs, for which more registers are estimated than a block may have."""
-    problem = TiledConv2d(image_height=4096, image_width=4096, filter_height=15, filter_width=15)
+    problem = TiledConv2d(height=4096, width=4096, filter_height=15, filter_width=15)
     configuration = TiledConv2dConfiguration(
         block_size_x=96, block_size_y=4, tile_size_x=2, tile_size_y=7, use_padding=0, read_only=0, use_shmem=1
     )

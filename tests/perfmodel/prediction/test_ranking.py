@@ -25,7 +25,7 @@ from perfmodel.profiles.facts import Facts
 from perfmodel.profiles.gather import Outcome
 
 UNDER = scenario_of("rtx-2080-ti")
-PROBLEM = TiledConv2d(image_height=256, image_width=256, filter_height=5, filter_width=5)
+PROBLEM = TiledConv2d(height=256, width=256, filter_height=5, filter_width=5)
 
 
 def every_time(problem: Any) -> tuple[Batch[Any], np.ndarray, Counter[str]]:
@@ -139,7 +139,7 @@ def test_analytic_notes_say_that_counts_are_estimates() -> None:
 @pytest.mark.compiler
 def test_the_compiled_ranking_looks_at_its_shortlist_only() -> None:
     """32 × 32 outputs of 3 × 3 taps compile in no time; every candidate of the shortlist is asked for once."""
-    problem = TiledConv2d(image_height=32, image_width=32, filter_height=3, filter_width=3)
+    problem = TiledConv2d(height=32, width=32, filter_height=3, filter_width=3)
     steps: list[None] = []
     ranking = rank_space(problem, UNDER, Fidelity.COMPILED, top=3, advance=lambda: steps.append(None))
     assert len(steps) == REFINED_CANDIDATES

@@ -34,7 +34,7 @@ from ..accuracy.studies.made_runs import PROBLEM, made_runs
 GPU = "rtx-3090"
 SLOWER = 0.3
 """What the made machine adds for each doubling of the registers, which the model cannot tell."""
-COMMAND = ("--image-height", "1024", "--image-width", "1024", "--filter-height", "5", "--filter-width", "5")
+COMMAND = ("--height", "1024", "--width", "1024", "--filter-height", "5", "--filter-width", "5")
 UNSPILLED = "tile_size_x * tile_size_y < 24 and local_bytes_per_thread == 0"
 
 

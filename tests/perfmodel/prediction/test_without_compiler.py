@@ -17,7 +17,7 @@ for name in ("cuda", "cuda.bindings", "cuda.bindings.nvrtc", "nvidia"):
 from perfmodel.cli.app import main
 main()
 """
-PROBLEM = ("--image-width", "64", "--image-height", "64", "--filter-width", "3", "--filter-height", "3")
+PROBLEM = ("--width", "64", "--height", "64", "--filter-width", "3", "--filter-height", "3")
 FIELDS = ("block_size_x=48", "block_size_y=4", "tile_size_x=1", "tile_size_y=1", "use_padding=0", "read_only=0")
 
 

@@ -118,13 +118,13 @@ def request(**changed: Any) -> CompileRequest:
 def test_the_key_depends_on_everything_that_decides_the_counts(tmp_path: Path) -> None:
     (tmp_path / "part.cuh").write_text("// one\n")
     including = request(source='#include "part.cuh"\n', include_directories=(str(tmp_path),))
-    problem = TiledConv2d(image_height=64)
+    problem = TiledConv2d(height=64)
     keys = [
         store_key(request(), problem, "sm_80", COMPILER),
         store_key(request(source="__global__ void k() { }"), problem, "sm_80", COMPILER),
         store_key(request(defines=(("N", 4),)), problem, "sm_80", COMPILER),
         store_key(request(options=("--use_fast_math",)), problem, "sm_80", COMPILER),
-        store_key(request(), TiledConv2d(image_height=65), "sm_80", COMPILER),
+        store_key(request(), TiledConv2d(height=65), "sm_80", COMPILER),
         store_key(request(), problem, "sm_86", COMPILER),
         store_key(request(), problem, "sm_80", "nvrtc-13.0 ptxas-13.0"),
         store_key(including, problem, "sm_80", COMPILER),
@@ -133,11 +133,11 @@ def test_the_key_depends_on_everything_that_decides_the_counts(tmp_path: Path) -
     keys.append(store_key(including, problem, "sm_80", COMPILER))
     assert len(set(keys)) == len(keys)
     assert {len(key) for key in keys} == {24}
-    assert store_key(request(), TiledConv2d(image_height=64), "sm_80", COMPILER) == keys[0]
+    assert store_key(request(), TiledConv2d(height=64), "sm_80", COMPILER) == keys[0]
 
 
 def test_stored_facts_are_found_by_configuration_and_architecture() -> None:
-    problem, chosen = TiledConv2d(image_height=64), TiledConv2dConfiguration()
+    problem, chosen = TiledConv2d(height=64), TiledConv2dConfiguration()
     turing, ampere = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
     key = store_key(FAMILY.compile_request(problem, chosen, turing), problem, "sm_75", COMPILER)
     store = store_of({key: facts(40)})
@@ -148,7 +148,7 @@ def test_stored_facts_are_found_by_configuration_and_architecture() -> None:
 
 
 def test_a_stand_in_is_marked() -> None:
-    problem, chosen = TiledConv2d(image_height=64), TiledConv2dConfiguration(read_only=1)
+    problem, chosen = TiledConv2d(height=64), TiledConv2dConfiguration(read_only=1)
     gpu = load_gpu("rtx-2080-ti")
     (other, *_) = FAMILY.equivalents(chosen)
     key = store_key(FAMILY.compile_request(problem, other, gpu), problem, "sm_75", COMPILER)

@@ -20,7 +20,7 @@ from perfmodel.profiles.gather import APPROXIMATE_NOTE, gather_facts
 pytestmark = pytest.mark.compiler
 
 GPU = load_gpu("rtx-2080-ti")
-PROBLEM = TiledConv2d(image_height=32, image_width=32, filter_height=3, filter_width=3)
+PROBLEM = TiledConv2d(height=32, width=32, filter_height=3, filter_width=3)
 STORED, NEW = (TiledConv2dConfiguration(block_size_x=32, block_size_y=4, tile_size_x=t, tile_size_y=1) for t in (1, 2))
 MARK = 77
 """Registers that no compiler would give, so that a row of the store is known again."""

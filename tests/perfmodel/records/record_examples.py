@@ -27,7 +27,7 @@ def tiled_record(block_size_x: int = 32, cold_s: float = 3e-4) -> Record:
     return Record(
         kind=RecordKind.KERNEL,
         name="tiled_conv2d",
-        problem={"image_height": 64, "image_width": 128, "filter_height": 3, "filter_width": 5},
+        problem={"height": 64, "width": 128, "filter_height": 3, "filter_width": 5},
         configuration={
             "block_size_x": block_size_x,
             "block_size_y": 4,

@@ -13,7 +13,7 @@ from perfmodel.records.kernel_tuner_export import write_kernel_tuner_cache
 from perfmodel.records.measurements import read_measurements
 
 HEADER = (
-    "gpu,image_width,image_height,filter_width,filter_height,"
+    "gpu,width,height,filter_width,filter_height,"
     "block_size_x,block_size_y,tile_size_x,tile_size_y,use_padding,read_only,time_ms,dram__bytes_read.sum"
 )
 ROWS = (
@@ -51,7 +51,7 @@ def cache_document() -> dict[str, object]:
 def test_csv_gives_problems_configurations_times_and_raw_columns(tmp_path: Path) -> None:
     measured = read_measurements(write(tmp_path, HEADER, *ROWS), FAMILY)
     assert measured.gpu == "rtx-3090"
-    assert [(p.image_height, p.image_width, p.filter_height, p.filter_width) for p in measured.problems] == [
+    assert [(p.height, p.width, p.filter_height, p.filter_width) for p in measured.problems] == [
         (2048, 4096, 5, 15),
         (512, 512, 3, 3),
     ]
@@ -71,7 +71,7 @@ def test_csv_may_be_packed_and_may_carry_a_byte_order_mark(tmp_path: Path) -> No
 
 def test_query_keeps_the_rows_it_holds_for_and_only_their_problems(tmp_path: Path) -> None:
     measured = read_measurements(write(tmp_path, HEADER, *ROWS), FAMILY)
-    kept = measured.where("tile_size_x * tile_size_y < 8 and image_width < 1000")
+    kept = measured.where("tile_size_x * tile_size_y < 8 and width < 1000")
     assert len(kept) == 1
     assert [p.filter_width for p in kept.problems] == [3]
     assert kept.problem_index.tolist() == [0]
@@ -128,7 +128,7 @@ def test_kernel_tuner_cache_gives_times_and_failures(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(json.dumps(cache_document()).encode()))
     measured = read_measurements(path, FAMILY)
     assert measured.gpu == "NVIDIA GeForce RTX 3090"
-    assert (measured.problems[0].image_width, measured.problems[0].image_height) == (4096, 2048)  # x first
+    assert (measured.problems[0].width, measured.problems[0].height) == (4096, 2048)  # x first
     assert measured.batch["tile_size_x"].tolist() == [2, 8, 7, 6]
     np.testing.assert_allclose(measured.time_s, [1.5e-3, np.nan, np.nan, np.nan])
     assert measured.columns["failure"].tolist()[1::2] == ["CompilationFailedConfig", "InvalidConfig"]
@@ -224,4 +224,4 @@ def test_published_files_are_read_whole(published_data: Path) -> None:
     for name, (rows, ran) in sizes.items():
         measured = read_measurements(folder / name, FAMILY)
         assert (len(measured), int(measured.ran.sum())) == (rows, ran)
-        assert [(p.image_height, p.filter_width) for p in measured.problems] == [(4096, 15)]
+        assert [(p.height, p.filter_width) for p in measured.problems] == [(4096, 15)]

@@ -15,7 +15,7 @@ from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 from perfmodel.validation.selection import drawn
 
-PROBLEM = TiledConv2d(image_height=1024, image_width=1024, filter_height=5, filter_width=5)
+PROBLEM = TiledConv2d(height=1024, width=1024, filter_height=5, filter_width=5)
 
 
 def made_file(

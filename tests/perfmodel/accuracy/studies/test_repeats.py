@@ -14,7 +14,7 @@ from perfmodel.records.measurements import Measurements, read_measurements
 
 def measured(folder: Path, name: str, times: dict[int, float]) -> Measurements:
     """A file of times by tile height."""
-    problem = "image_width,image_height,filter_width,filter_height"
+    problem = "width,height,filter_width,filter_height"
     head = f"gpu,{problem},block_size_x,block_size_y,tile_size_x,tile_size_y,use_padding,read_only,time_ms"
     path = folder / name
     lines = [f"rtx-3090,512,512,5,5,32,4,1,{height},0,0,{time}" for height, time in times.items()]

@@ -29,7 +29,7 @@ def configuration(**fields: int | None) -> TiledConv2dConfiguration:
 def test_one_warp_of_a_row_loads_its_row_and_the_rest() -> None:
     """32 × 1 threads, 3 × 3 taps: the patch is 3 rows of 34 = 32 + 2 columns, two requests a row."""
     counts = FAMILY.work(
-        TiledConv2d(image_height=1, image_width=32, filter_height=3, filter_width=3),
+        TiledConv2d(height=1, width=32, filter_height=3, filter_width=3),
         Batch.of([configuration(block_size_x=32, block_size_y=1, tile_size_x=1, tile_size_y=1)]),
         GPU,
     ).counts
@@ -41,7 +41,7 @@ def test_one_warp_of_a_row_loads_its_row_and_the_rest() -> None:
 
 def test_a_row_of_patch_of_16_columns_conflicts_without_padding() -> None:
     """16 × 4 threads, 15 taps: rows of 30 words; lane (0, 1) is on bank 30 and lane (2, 1) on bank 0, where (0, 0) is."""
-    problem = TiledConv2d(image_height=64, image_width=64)
+    problem = TiledConv2d(height=64, width=64)
     fields = {"block_size_x": 16, "block_size_y": 4, "tile_size_x": 1, "tile_size_y": 1}
     batch = Batch.of([configuration(**fields, use_padding=0), configuration(**fields, use_padding=1)])
     assert geometry(problem, batch).row_length.tolist() == [30, 30 + (32 - 14)]
@@ -65,8 +65,8 @@ def small_cases(draw: st.DrawFn) -> tuple[TiledConv2d, TiledConv2dConfiguration]
     # Without a patch and with clamped coordinates the compiler merges what it can prove equal: closed forms hold for whole tiles.
     height, width = chosen.block_size_y * chosen.tile_size_y, chosen.block_size_x * chosen.tile_size_x
     problem = TiledConv2d(
-        image_height=draw(st.integers(1, 40)) if shared else height * draw(st.integers(1, 3)),
-        image_width=draw(st.integers(1, 70)) if shared else width * draw(st.integers(1, 3)),
+        height=draw(st.integers(1, 40)) if shared else height * draw(st.integers(1, 3)),
+        width=draw(st.integers(1, 70)) if shared else width * draw(st.integers(1, 3)),
         filter_height=draw(st.sampled_from((3, 5))),
         filter_width=draw(st.sampled_from((3, 5, 7))),
     )
@@ -96,7 +96,7 @@ def test_execution_gives_the_reference_and_the_closed_form(case: tuple[TiledConv
 
 @pytest.mark.compiler
 def test_shared_memory_is_what_the_compiler_allocates() -> None:
-    problem = TiledConv2d(image_height=64, image_width=64, filter_height=5, filter_width=5)
+    problem = TiledConv2d(height=64, width=64, filter_height=5, filter_width=5)
     chosen = configuration(block_size_x=16, block_size_y=4, tile_size_x=2, tile_size_y=1, use_padding=1)
     launch = FAMILY.launch(problem, Batch.of([chosen]), GPU)
     # rows: 4·1 + 4 = 8; columns: 16·2 + 4 = 36, padded by (32 − (36 − 16)) mod 32 = 12 to 48

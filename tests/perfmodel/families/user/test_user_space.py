@@ -74,7 +74,7 @@ def test_a_copy_of_the_tiled_kernel_is_ranked_like_the_family(tmp_path: Path) ->
         perfmodel.TiledConv2dConfiguration(**{name.lower(): v for name, v in plain(found.configuration).items()})
         for found in own.top
     ]
-    problem = perfmodel.TiledConv2d(image_height=192, image_width=200, filter_height=3, filter_width=3)
+    problem = perfmodel.TiledConv2d(height=192, width=200, filter_height=3, filter_width=3)
     built_in = perfmodel.predict_many(problem, configurations, gpu="rtx-3090", fidelity="simulated")
     assert [found.time.predicted_s for found in built_in] == pytest.approx(
         [found.time.predicted_s for found in own.top], rel=0.01
