@@ -23,7 +23,6 @@ from .micro.report import compare_facts, gpu_file
 from .outcomes import outcome_tables
 from .tools import import_counters
 from .unseen_kernels.command import unseen_kernels
-from .versions import version_ratios, version_table
 
 RecordsOption = Annotated[Path, typer.Option("--records", help="JSON-lines file of records.")]
 
@@ -35,7 +34,6 @@ def register(app: typer.Typer) -> None:
     app.command("ratios")(library_ratios)
     app.command()(agreement)
     app.command()(rules)
-    app.command()(versions)
     app.command()(counters)
     app.command()(unseen_kernels)
 
@@ -115,14 +113,6 @@ def rules(
 
     found = rule_regrets(read_measurements(records, family("pointwise_conv2d")), scenario_of(gpu))
     typer.echo(regret_table([one for one in found if one.measured >= at_least]), nl=False)
-
-
-def versions(
-    before: Annotated[Path, typer.Option("--before", help="JSON-lines file of records of an earlier kernel.")],
-    after: Annotated[Path, typer.Option("--after", help="JSON-lines file of records of a later one.")],
-) -> None:
-    """Print, as Markdown, the fastest configuration's time after a change of the kernel over that before; needs no GPU."""
-    typer.echo(version_table(version_ratios(read_records(before), read_records(after))), nl=False)
 
 
 def counters(

@@ -32,7 +32,7 @@ from .prepared import PreparedFolder, PreparedKernel, Purpose, kernel_resources
 COMPILE_LIMIT_S = 120.0
 COUNTED_BENCHMARKS = frozenset({"divergent_walk", "sector_parts", "shared_read", "shuffle"})
 """Micro-benchmarks whose hardware counters say something that their times do not."""
-UNTIMED_BENCHMARKS = frozenset({"common_read", "copy_patterns", "shared_contention", "shared_patterns"})
+UNTIMED_BENCHMARKS = frozenset({"common_read", "copy_patterns", "shared_patterns"})
 """Micro-benchmarks that are only counted."""
 MESSAGE_CHARACTERS = 300
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +106,8 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
     _metric("dram_write_bytes", "dram__sectors_write.sum", factor=SECTOR_BYTES),
 )
 """In order of preference: the first whose metrics a file has gives the count."""
+METRICS = frozenset(metric for entry in METRIC_SUMS for metric in entry.metrics)
+"""Every metric that a count is made of."""
 
 COLLECTED_METRICS: tuple[str, ...] = tuple(
     dict.fromkeys(
@@ -188,14 +190,7 @@ def measured_counts(columns: pd.DataFrame) -> tuple[MeasuredCount, ...]:
     >>> measured_counts(pd.DataFrame({"dram__sectors_read.sum": [2, 3]}))[0].launches
     array([64., 96.])
     """
-    found: dict[str, MeasuredCount] = {}
-    for entry in METRIC_SUMS:
-        if entry.name not in found and all(metric in columns for metric in entry.metrics):
-            launches = columns[list(entry.metrics)].to_numpy(dtype=np.float64).sum(axis=1) * entry.factor
-            found[entry.name] = MeasuredCount(
-                name=entry.name, count=entry.count, metrics=entry.metrics, launches=launches, also=entry.also
-            )
-    return tuple(found.values())
+    return _sums({str(name): columns[name].to_numpy() for name in columns if name in METRICS})
 
 
 def counts_of_metrics(metrics: Mapping[str, float]) -> tuple[MeasuredCount, ...]:
@@ -204,6 +199,20 @@ def counts_of_metrics(metrics: Mapping[str, float]) -> tuple[MeasuredCount, ...]
     >>> counts_of_metrics({"smsp__inst_executed.sum": 7.0})[0].count
     'warp_instructions'
     """
-    import pandas as pd
+    return _sums({name: np.array([value]) for name, value in metrics.items() if name in METRICS})
 
-    return measured_counts(pd.DataFrame({name: [value] for name, value in metrics.items()}))
+
+def _sums(columns: Mapping[str, NDArray[Any]]) -> tuple[MeasuredCount, ...]:
+    """The counts whose metrics are all there, each by the first sum that gives it."""
+    counts: dict[str, MeasuredCount] = {}
+    for entry in METRIC_SUMS:
+        if entry.name not in counts and all(metric in columns for metric in entry.metrics):
+            values = [np.asarray(columns[metric], np.float64) for metric in entry.metrics]
+            counts[entry.name] = MeasuredCount(
+                name=entry.name,
+                count=entry.count,
+                metrics=entry.metrics,
+                launches=np.sum(values, axis=0) * entry.factor,
+                also=entry.also,
+            )
+    return tuple(counts.values())

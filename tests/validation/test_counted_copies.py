@@ -106,7 +106,7 @@ def test_a_copy_passes_once_for_each_lane_of_its_fullest_bank(counted: dict[tupl
 
 
 def test_the_profiler_counts_as_many_beside_copies_through_l1() -> None:
-    """Of copies of 16 bytes past L1 it counts none in this kernel, and four in ``shared_contention``, for the same lanes."""
+    """Of copies of 16 bytes past L1 it counts none in this kernel."""
     compared = 0
     for record in read_records(RECOUNTED):
         setting = record.configuration

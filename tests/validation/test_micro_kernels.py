@@ -13,7 +13,6 @@ from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Simulation, simulate
 from perfmodel.validation.micro.benchmark import CYCLES, MicroBenchmark, MicroCall, follow, single_cycle
 from perfmodel.validation.micro.compute_suite import ComputeSizes
-from perfmodel.validation.micro.contention_suite import BESIDE_ACCESSES, Beside, ContentionSizes
 from perfmodel.validation.micro.copy_suite import CopySizes
 from perfmodel.validation.micro.job import prove
 from perfmodel.validation.micro.memory_suite import MemorySizes
@@ -45,7 +44,6 @@ SUITE = micro_suite(
     SMALL_COMPUTE,
     PatternSizes(steps=2),
     CopySizes(steps=2),
-    ContentionSizes(steps=8),
     SectorSizes(row_bytes=256, held_bytes=32 * 1024, held_passes=3, stream_bytes=64 * 1024, threads=64),
 )
 
@@ -90,11 +88,6 @@ def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
             moved = counts.global_store_sectors if benchmark.setting["store"] else counts.global_load_sectors
             sums = warps * blocks * WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
             assert moved == amount + (sums if benchmark.setting["store"] else 0)
-        elif benchmark.kernel == "shared_contention":
-            store = benchmark.setting["store"]
-            accesses = counts.shared_store_wavefronts if store else counts.shared_load_wavefronts
-            besides = 8 * 4 + 4 * 8 * 4  # 8 warps fill their words by 4 stores; stores beside, by 4 warps in 8 steps
-            assert 0 <= accesses - amount <= besides
         elif benchmark.kernel == "shuffle":
             assert counts.shuffles == amount * blocks
         elif benchmark.kernel == "barrier":
@@ -114,16 +107,6 @@ def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
             assert counts.global_load_sectors == amount * blocks / 32 + touched
         elif benchmark.kernel == "arithmetic" and not benchmark.setting["integer_chains"]:
             assert counts.fp32_fma == amount * blocks
-
-
-@pytest.mark.compiler
-def test_the_compiler_keeps_loads_beside_shared_accesses() -> None:
-    beside = [b for b in SUITE if b.kernel == "shared_contention" and b.setting["first_byte"] == 0]
-    loading = [b for b in beside if b.setting["beside"] in (Beside.LOADS_HIT.value, Beside.LOADS_MISS.value)]
-    assert loading
-    for benchmark in loading:
-        profile = compile_kernel(benchmark.compile_request(), "sm_90").profile()
-        assert profile.count("global_load") == BESIDE_ACCESSES
 
 
 def test_patterns_differ_in_more_than_their_names() -> None:

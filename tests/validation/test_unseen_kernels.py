@@ -23,10 +23,10 @@ from perfmodel.validation.unseen_kernels.launches import (
     MAKE_CALL_BYTES,
     LeftOut,
     MeasuredTime,
-    StrangerLaunch,
-    predict_stranger,
+    UnseenLaunch,
+    predict_unseen,
 )
-from perfmodel.validation.unseen_kernels.table import order_within_problems, stranger_table
+from perfmodel.validation.unseen_kernels.table import kernel_table, order_within_problems
 from perfmodel.validation.unseen_kernels.variants import variant_launches
 
 DATA = Path(__file__).parents[2] / "validation" / "data"
@@ -36,16 +36,16 @@ UNDER = scenario_of("h200")
 
 
 @pytest.fixture(scope="module")
-def benchmarks() -> tuple[StrangerLaunch, ...]:
+def benchmarks() -> tuple[UnseenLaunch, ...]:
     return benchmark_launches(read_records(RECORDS), UNDER.gpu)
 
 
-def found(benchmarks: tuple[StrangerLaunch, ...], group: str, setting: str) -> StrangerLaunch:
+def found(benchmarks: tuple[UnseenLaunch, ...], group: str, setting: str) -> UnseenLaunch:
     (one,) = (one for one in benchmarks if (one.group, one.setting) == (group, setting))
     return one
 
 
-def test_every_benchmark_with_a_comparable_time_is_there(benchmarks: tuple[StrangerLaunch, ...]) -> None:
+def test_every_benchmark_with_a_comparable_time_is_there(benchmarks: tuple[UnseenLaunch, ...]) -> None:
     groups = {one.group for one in benchmarks}
     assert {"global_read", "global_write", "global_copy", "l1_read", "shared_read", "arithmetic", "barrier"} <= groups
     assert {"chase_shared", "chase_global", "shuffle", "code_walk", "empty"} <= groups
@@ -55,7 +55,7 @@ def test_every_benchmark_with_a_comparable_time_is_there(benchmarks: tuple[Stran
 
 
 def test_a_kernel_that_reads_its_clock_is_compared_by_the_part_between_its_readings(
-    benchmarks: tuple[StrangerLaunch, ...],
+    benchmarks: tuple[UnseenLaunch, ...],
 ) -> None:
     for one in benchmarks:
         assert (one.without is not None) == (one.measured[0].way == "kernel clock")
@@ -65,9 +65,9 @@ def test_a_kernel_that_reads_its_clock_is_compared_by_the_part_between_its_readi
     assert one.measured[0].seconds == pytest.approx(2048 * 29.3 / 1.98e9, rel=0.01)  # docs/h200.md: 29.3 cycles each
 
 
-def test_launches_too_large_to_execute_are_left_out_by_rule(benchmarks: tuple[StrangerLaunch, ...]) -> None:
+def test_launches_too_large_to_execute_are_left_out_by_rule(benchmarks: tuple[UnseenLaunch, ...]) -> None:
     one = replace(found(benchmarks, "barrier", "warps=8"), buffer_bytes=MAKE_CALL_BYTES + 1)
-    outcome = predict_stranger(one, UNDER)
+    outcome = predict_unseen(one, UNDER)
     assert isinstance(outcome, LeftOut)
     assert outcome.reason == "buffers of 4.0 GiB"
 
@@ -82,9 +82,9 @@ def test_launches_too_large_to_execute_are_left_out_by_rule(benchmarks: tuple[St
     ],
 )
 def test_what_the_terms_know_is_predicted_within_a_seventh(
-    benchmarks: tuple[StrangerLaunch, ...], group: str, setting: str
+    benchmarks: tuple[UnseenLaunch, ...], group: str, setting: str
 ) -> None:
-    outcome = predict_stranger(found(benchmarks, group, setting), UNDER)
+    outcome = predict_unseen(found(benchmarks, group, setting), UNDER)
     assert not isinstance(outcome, LeftOut)
     assert [abs(np.log(one.ratio)) < np.log(7 / 6) for one in outcome] == [True]
 
@@ -109,20 +109,20 @@ def test_variants_are_compiled_from_the_recorded_source_as_they_were_measured() 
         assert one.launch.grid == tuple(run["grid"])
 
 
-def _warm(one: StrangerLaunch) -> float:
+def _warm(one: UnseenLaunch) -> float:
     return next(measured.seconds for measured in one.measured if measured.l2 is L2State.WARM)
 
 
 @pytest.mark.compiler
 def test_a_launch_is_predicted_for_both_states_of_the_cache() -> None:
     one = next(one for one in variant_launches(VARIANTS, 60, 0) if one.problem.endswith("1×1"))
-    outcome = predict_stranger(one, UNDER)
+    outcome = predict_unseen(one, UNDER)
     assert not isinstance(outcome, LeftOut)
     warm, cold = outcome
     assert (warm.measured.l2, cold.measured.l2) == (L2State.WARM, L2State.COLD)
     assert warm.predicted_s < cold.predicted_s
     assert float(np.asarray(warm.whole.time.terms.exposed_memory_latency)) > 0.3e-6  # it waits for its copies
-    lines = stranger_table(outcome).splitlines()
+    lines = kernel_table(outcome).splitlines()
     assert len(lines) == 4
     assert lines[2].startswith(f"| {one.group} | warm | graph | 1 | {warm.ratio:.2f} |")
     halved = [replace(cold, launch=replace(one), measured=MeasuredTime(seconds=s, l2=L2State.COLD, way="graph"))
@@ -142,7 +142,7 @@ def test_a_record_without_the_kinds_is_told(tmp_path: Path) -> None:
 @pytest.mark.compiler
 def test_the_command_prints_a_row_for_each_benchmark() -> None:
     options = ["--gpu", "h200", "--records", str(DATA / "h200-early-exit.jsonl.gz"), "--only", "empty", "--each"]
-    result = CliRunner().invoke(app, ["unseen_kernels", *options])
+    result = CliRunner().invoke(app, ["unseen-kernels", *options])
     assert result.exit_code == 0
     assert "| empty | warm | graph | 1 |" in result.stdout
     assert "| empty | cold | events | 4 |" in result.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from perfmodel.errors import InputError
 from perfmodel.gpus.gpu import Gpu
@@ -10,7 +11,6 @@ from perfmodel.records.schema import Scalar
 
 from .benchmark import MicroBenchmark
 from .compute_suite import ComputeSizes, compute_suite
-from .contention_suite import ContentionSizes, contention_suite
 from .copy_suite import CopySizes, copy_suite
 from .memory_suite import MemorySizes, memory_suite
 from .pattern_suite import PatternSizes, pattern_suite
@@ -23,7 +23,6 @@ def micro_suite(
     compute: ComputeSizes | None = None,
     patterns: PatternSizes | None = None,
     copies: CopySizes | None = None,
-    contention: ContentionSizes | None = None,
     sectors: SectorSizes | None = None,
 ) -> tuple[MicroBenchmark, ...]:
     """Every micro-benchmark, in the order in which they are run."""
@@ -32,7 +31,6 @@ def micro_suite(
         *compute_suite(gpu, compute or ComputeSizes()),
         *pattern_suite(patterns or PatternSizes()),
         *copy_suite(copies or CopySizes()),
-        *contention_suite(gpu, contention or ContentionSizes()),
         *sector_suite(gpu, sectors or SectorSizes()),
     )
 
@@ -43,7 +41,12 @@ def find_benchmark(gpu: Gpu, kernel: str, setting: Mapping[str, Scalar]) -> Micr
     Raises:
         InputError: There is none; it was prepared by another version.
     """
-    for benchmark in micro_suite(gpu):
+    for benchmark in _whole_suite(gpu):
         if benchmark.kernel == kernel and dict(benchmark.setting) == dict(setting):
             return benchmark
     raise InputError(f"no micro-benchmark {kernel!r} with the setting {dict(setting)}")
+
+
+@lru_cache(maxsize=2)
+def _whole_suite(gpu: Gpu) -> tuple[MicroBenchmark, ...]:
+    return micro_suite(gpu)

@@ -20,7 +20,7 @@ from ..micro.benchmark import Clock, MicroBenchmark
 from ..micro.compute_suite import ComputeSizes
 from ..micro.memory_suite import MemorySizes
 from ..micro.suite import micro_suite
-from .launches import MakeCall, MeasuredTime, StrangerLaunch
+from .launches import MakeCall, MeasuredTime, UnseenLaunch
 
 SHORT_EVENTS_S = 20e-6
 """Launches below this are not compared by events, which add about two microseconds (`timing.SHORT_KERNEL_S`)."""
@@ -30,14 +30,14 @@ NO_COMMON_START = frozenset({"code_walk"})
 NO_STEPS = MemorySizes(l1_passes=0, shared_steps=0, chase_steps=0), ComputeSizes(steps=0, code_steps=0)
 
 
-def benchmark_launches(records: Sequence[Record], gpu: Gpu) -> tuple[StrangerLaunch, ...]:
+def benchmark_launches(records: Sequence[Record], gpu: Gpu) -> tuple[UnseenLaunch, ...]:
     """The micro-benchmarks whose last record has a time that can be compared, in the order of the suite."""
     timed: dict[RunKey, Record] = {}
     for record in records:
         if record.kind is RecordKind.MICRO_BENCHMARK and record.failure is None and record.timings:
             timed[record.key] = record
     memory, compute = NO_STEPS
-    found: dict[RunKey, StrangerLaunch] = {}
+    found: dict[RunKey, UnseenLaunch] = {}
     for benchmark, idle in zip(micro_suite(gpu), micro_suite(gpu, memory, compute), strict=True):
         if benchmark.kernel in WAITING_FOR_THE_CLOCK:
             continue
@@ -63,9 +63,9 @@ def _has_own_clock(benchmark: MicroBenchmark) -> bool:
     return benchmark.clock is Clock.KERNEL and benchmark.kernel not in NO_COMMON_START
 
 
-def _launch(benchmark: MicroBenchmark, idle: MicroBenchmark, measured: tuple[MeasuredTime, ...]) -> StrangerLaunch:
+def _launch(benchmark: MicroBenchmark, idle: MicroBenchmark, measured: tuple[MeasuredTime, ...]) -> UnseenLaunch:
     request = benchmark.compile_request()
-    return StrangerLaunch(
+    return UnseenLaunch(
         group=benchmark.kernel,
         setting=" ".join(f"{name}={value}" for name, value in benchmark.setting.items()),
         source=request.source,

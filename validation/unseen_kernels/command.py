@@ -14,8 +14,8 @@ from perfmodel.prediction.scenario import Scenario, scenario_of
 from perfmodel.records.store import read_records
 
 from .benchmarks import benchmark_launches
-from .launches import LeftOut, StrangerLaunch, StrangerPrediction, predict_stranger
-from .table import launch_table, left_out_lines, stranger_table
+from .launches import LeftOut, UnseenLaunch, UnseenPrediction, predict_unseen
+from .table import kernel_table, launch_table, left_out_lines
 from .variants import variant_launches
 
 
@@ -38,7 +38,7 @@ def unseen_kernels(
     Micro-benchmarks and variants are compiled, executed and predicted as `perfmodel analyze` does with a user's kernel.
     """
     scenario = scenario_of(gpu, calibration=calibration)
-    launches: list[StrangerLaunch] = []
+    launches: list[UnseenLaunch] = []
     if records:
         launches += benchmark_launches([record for path in records for record in read_records(path)], scenario.gpu)
     if variants is not None:
@@ -48,21 +48,19 @@ def unseen_kernels(
     if not launches:
         raise InputError("no timed launches: name --records with micro-benchmarks or --variants")
     found, left_out = _predictions(launches, scenario)
-    typer.echo(stranger_table(found), nl=False)
+    typer.echo(kernel_table(found), nl=False)
     if each:
         typer.echo("\n" + launch_table(found), nl=False)
     if left_out:
         typer.echo("\nLeft out:\n\n" + left_out_lines(left_out), nl=False)
 
 
-def _predictions(
-    launches: Sequence[StrangerLaunch], scenario: Scenario
-) -> tuple[list[StrangerPrediction], list[LeftOut]]:
-    found: list[StrangerPrediction] = []
+def _predictions(launches: Sequence[UnseenLaunch], scenario: Scenario) -> tuple[list[UnseenPrediction], list[LeftOut]]:
+    found: list[UnseenPrediction] = []
     left_out: list[LeftOut] = []
     with progress_bar("predicted, unseen_kernels", len(launches)) as advance:
         for launch in launches:
-            outcome = predict_stranger(launch, scenario)
+            outcome = predict_unseen(launch, scenario)
             if isinstance(outcome, LeftOut):
                 left_out.append(outcome)
             else:

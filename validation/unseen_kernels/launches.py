@@ -39,7 +39,7 @@ class MeasuredTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StrangerLaunch:
+class UnseenLaunch:
     """A launch that was timed. ``group`` is what a table joins, ``problem`` what makes launches comparable in time.
 
     ``without``: the call of the same kernel that leaves out what was timed, where that was a part of the launch only; the
@@ -60,10 +60,10 @@ class StrangerLaunch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StrangerPrediction:
+class UnseenPrediction:
     """Predicted seconds beside measured ones; ``whole`` is the prediction of the whole launch, with its terms."""
 
-    launch: StrangerLaunch
+    launch: UnseenLaunch
     measured: MeasuredTime
     predicted_s: float
     whole: Prediction
@@ -78,13 +78,13 @@ class StrangerPrediction:
 class LeftOut:
     """A timed launch without a prediction, and why."""
 
-    launch: StrangerLaunch
+    launch: UnseenLaunch
     reason: str
 
 
-def predict_stranger(
-    launch: StrangerLaunch, scenario: Scenario, effort: Effort = EFFORT
-) -> list[StrangerPrediction] | LeftOut:
+def predict_unseen(
+    launch: UnseenLaunch, scenario: Scenario, effort: Effort = EFFORT
+) -> list[UnseenPrediction] | LeftOut:
     """Predictions for every time of a launch, or why there is none; what was executed is kept on disk."""
     if launch.buffer_bytes > MAKE_CALL_BYTES:
         return LeftOut(launch=launch, reason=f"buffers of {launch.buffer_bytes / 2**30:.1f} GiB")
@@ -100,7 +100,7 @@ def predict_stranger(
         if rest is not None:
             seconds -= rest.predicted(launch, replace(scenario, l2=measured.l2)).time.predicted_s
         found.append(
-            StrangerPrediction(launch=launch, measured=measured, predicted_s=max(seconds, 0.0), whole=prediction)
+            UnseenPrediction(launch=launch, measured=measured, predicted_s=max(seconds, 0.0), whole=prediction)
         )
     return found
 
@@ -115,7 +115,7 @@ class _Executed:
 
     @classmethod
     def of(
-        cls, unseen_kernel: StrangerLaunch, make_call: MakeCall, part: str, scenario: Scenario, effort: Effort
+        cls, unseen_kernel: UnseenLaunch, make_call: MakeCall, part: str, scenario: Scenario, effort: Effort
     ) -> _Executed:
         """Compile and execute it, unless the same has been kept."""
         user = read_user_source(unseen_kernel.source)
@@ -138,14 +138,14 @@ class _Executed:
             keep_facts(key, facts)
         return cls(configuration, launch, facts)
 
-    def predicted(self, unseen_kernel: StrangerLaunch, scenario: Scenario) -> Prediction:
+    def predicted(self, unseen_kernel: UnseenLaunch, scenario: Scenario) -> Prediction:
         """The prediction under a state of the L2."""
         return predicted(unseen_kernel.kernel, self.configuration, self.launch, self.facts, scenario)
 
 
-def _key(unseen_kernel: StrangerLaunch, request: CompileRequest, part: str, scenario: Scenario) -> str:
+def _key(unseen_kernel: UnseenLaunch, request: CompileRequest, part: str, scenario: Scenario) -> str:
     identity: tuple[Any, ...] = (
-        "stranger",
+        "unseen kernel",
         unseen_kernel.group,
         unseen_kernel.problem,
         unseen_kernel.setting,

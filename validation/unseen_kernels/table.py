@@ -9,12 +9,12 @@ import numpy as np
 
 from perfmodel.time_model.combine import LIMITER_NAMES
 
-from .launches import LeftOut, StrangerPrediction
+from .launches import LeftOut, UnseenPrediction
 
 SHOWN_TERMS = 3
 
 
-def stranger_table(found: Sequence[StrangerPrediction]) -> str:
+def kernel_table(found: Sequence[UnseenPrediction]) -> str:
     """One row for each group and state of the L2: how far predictions are off, and which launch is off most."""
     lines = [
         "| kernel | L2 | clock | launches | median predicted/measured | mean error | bias | tau | worst | of which | limiter |",
@@ -42,7 +42,7 @@ def bias(ratios: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
     return float(np.exp(np.mean(np.log(np.maximum(ratios, 1e-9)))) - 1.0)
 
 
-def order_within_problems(rows: Sequence[StrangerPrediction]) -> float | None:
+def order_within_problems(rows: Sequence[UnseenPrediction]) -> float | None:
     """Kendall's tau over pairs of launches of one problem, which are the ones that a choice is among; None without any."""
     agreed = pairs = 0
     for one, other in combinations(rows, 2):
@@ -53,7 +53,7 @@ def order_within_problems(rows: Sequence[StrangerPrediction]) -> float | None:
     return agreed / pairs if pairs else None
 
 
-def launch_table(found: Sequence[StrangerPrediction]) -> str:
+def launch_table(found: Sequence[UnseenPrediction]) -> str:
     """Every launch: measured and predicted time, and the terms that would take longest alone over the whole launch."""
     lines = [
         "| kernel | setting | L2 | clock | measured µs | predicted µs | ratio | largest terms alone, µs |",
@@ -72,7 +72,7 @@ def left_out_lines(found: Sequence[LeftOut]) -> str:
     return "".join(f"- {one.launch.group} {one.launch.setting}: {one.reason}\n" for one in found)
 
 
-def _name(one: StrangerPrediction) -> str:
+def _name(one: UnseenPrediction) -> str:
     return ", ".join(text for text in (one.launch.problem, one.launch.setting) if text) or "–"
 
 
@@ -80,6 +80,6 @@ def _tau_text(tau: float | None) -> str:
     return "–" if tau is None else f"{tau:.2f}"
 
 
-def _terms(one: StrangerPrediction) -> str:
+def _terms(one: UnseenPrediction) -> str:
     terms = [(float(seconds), name) for name, seconds in one.whole.time.terms.items() if name in LIMITER_NAMES]
     return ", ".join(f"{name} {seconds * 1e6:.2f}" for seconds, name in sorted(terms, reverse=True)[:SHOWN_TERMS])

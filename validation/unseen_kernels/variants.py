@@ -19,19 +19,18 @@ from perfmodel.launch.launch import Launch
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.schema import L2State
 
-from .launches import MakeCall, MeasuredTime, StrangerLaunch
+from .launches import MakeCall, MeasuredTime, UnseenLaunch
 
 KERNEL = "pointwise_conv2d"
-KINDS = ("rows x1", "rows x2", "spread")
-"""Kinds that differ from the kernel that the coefficients were fitted to."""
-SPREAD = "spread"
-REPLACED_SUFFIX = "-replaced.cu"
-"""What follows the record's name in the name of the file with the kernel of which ``spread`` replaced a line."""
+SOURCES = {"rows x1": "source_of_rows", "rows x2": "source_of_rows", "spread": "source_of_spread"}
+"""Kinds that differ from the kernel that the coefficients were fitted to, and where the record has their source."""
 TIMES = (("warm graph", L2State.WARM), ("cold graph", L2State.COLD))
 SECONDS_PER_US = 1e-6
 
 
-def variant_launches(path: Path, sample: int, seed: int, kinds: Sequence[str] = KINDS) -> tuple[StrangerLaunch, ...]:
+def variant_launches(
+    path: Path, sample: int, seed: int, kinds: Sequence[str] = tuple(SOURCES)
+) -> tuple[UnseenLaunch, ...]:
     """As many launches of each kind as make up the sample, drawn by the seed, in the order of the record.
 
     Raises:
@@ -44,7 +43,7 @@ def variant_launches(path: Path, sample: int, seed: int, kinds: Sequence[str] = 
         runs = [run for run in record["runs"] if run["kind"] == kind]
         if not runs:
             raise InputError(f"{path.name} has no launches of kind {kind!r}")
-        source, gpu = _source(record, kind, path), load_gpu(record["gpu"])
+        source, gpu = record[SOURCES[kind]], load_gpu(record["gpu"])
         chosen = np.sort(rng.permutation(len(runs))[: -(-sample // len(kinds))])
         found += [_launch(runs[index], source, gpu) for index in chosen.tolist()]
     return tuple(found)
@@ -58,27 +57,13 @@ def _read(path: Path) -> dict[str, Any]:
     return record
 
 
-def _source(record: Mapping[str, Any], kind: str, path: Path) -> str:
-    if kind != SPREAD:
-        return str(record["source_of_rows"])
-    replaced = path.with_name(path.name.removesuffix(".json.gz") + REPLACED_SUFFIX)
-    try:
-        source = replaced.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"the kernel that {kind!r} changed: {error}") from error
-    change = record["replaced_for_spread"]
-    if change["old"] not in source:
-        raise InputError(f"{replaced.name} has not the line that {kind!r} replaced")
-    return source.replace(change["old"], change["new"])
-
-
-def _launch(run: Mapping[str, Any], source: str, gpu: Gpu) -> StrangerLaunch:
+def _launch(run: Mapping[str, Any], source: str, gpu: Gpu) -> UnseenLaunch:
     problem = record_of_fields(PointwiseConv2d, run["problem"])
     configuration = record_of_fields(PointwiseConfiguration, run["configuration"])
     across, down, deep = run["grid"]
     sizes = f"{problem.in_channels}→{problem.out_channels} {problem.height}×{problem.width}"
     fields = (*run["configuration"].values(), f"{run['stages']} stages of {run['groups']}")
-    return StrangerLaunch(
+    return UnseenLaunch(
         group=run["kind"],
         setting=" ".join(str(field) for field in fields),
         problem=sizes,
