@@ -3,12 +3,12 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 PACKAGES := perfmodel
 
-.PHONY: demo test lint bench figures counts fuzz clean
+.PHONY: demo test lint docs bench figures counts fuzz clean
 
 demo: .venv/demo.stamp  ## install, then rank real convolutions for real GPUs and validate; no GPU needed
 	$(BIN)/python examples/demo.py
 
-test: .venv/dev.stamp lint  ## install, then run every check
+test: .venv/dev.stamp lint docs  ## install, then run every check
 	$(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules $(PACKAGES) tests $(PYTEST_ARGS)
 
 lint: .venv/dev.stamp
@@ -17,6 +17,9 @@ lint: .venv/dev.stamp
 	$(BIN)/mypy $(PACKAGES)
 	$(BIN)/lint-imports
 
+docs: .venv/dev.stamp  ## build the documentation into out/site, warnings as errors
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
+
 bench: .venv/dev.stamp  ## measure the program's own speed; prints a table with the machine's name
 	$(BIN)/python -m benchmarks
 
@@ -24,7 +27,7 @@ figures: .venv/dev.stamp  ## draw every figure anew
 	$(BIN)/perfmodel plot all --output docs/figures
 
 counts: .venv/dev.stamp  ## fill the counts store from the published configurations (hours; resumes where it stopped)
-	$(BIN)/python -m perfmodel.store_filling
+	$(BIN)/python -m perfmodel.calibration.store_filling
 
 fuzz: .venv/dev.stamp  ## mutate PTX 20,000 times
 	$(BIN)/python -m tests.perfmodel.simulator.fuzz

@@ -100,7 +100,7 @@ def in_words(name: str) -> str:
     """A term, coefficient or configuration field as people write it.
 
     >>> in_words("exposed_memory_latency"), in_words("l2"), in_words("fma_issue_intervals")
-    ('load latency', 'L2', 'FMA issue intervals')
+    ('exposed memory latency', 'L2', 'FMA issue intervals')
     """
     return " ".join(_SPELT.get(word, word) for word in name.split("_"))
 

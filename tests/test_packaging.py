@@ -97,7 +97,7 @@ def test_the_source_archive_holds_what_the_wheel_is_built_from(archives: Path) -
     (path,) = archives.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    sources = {str(p.relative_to(ROOT)) for p in ROOT.glob("kernels/**/*.cu*")}
+    sources = {f"perfmodel/{p.relative_to(ROOT)}" for p in ROOT.glob("kernels/**/*.cu*")}
     assert {"pyproject.toml", "README.md", "LICENSE"} | sources <= names
 
 
@@ -147,7 +147,7 @@ def test_every_command_is_there(installed: Path, tmp_path: Path) -> None:
 def test_kernels_and_store_are_found_where_they_are_installed(installed: Path, tmp_path: Path) -> None:
     script = """
 import perfmodel as pm
-from perfmodel.store import load_store
+from perfmodel.profiles.counts_store import load_store
 assert len(load_store("tiled_conv2d")) > 0
 problem = pm.TiledConv2d(height=64, width=64, filter_height=3, filter_width=3)
 print(pm.predict(problem, pm.TiledConv2dConfiguration(), gpu="h200").fidelity.value)

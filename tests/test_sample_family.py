@@ -83,10 +83,11 @@ def test_its_kernel_computes_its_reference(installed: Path) -> None:
 import numpy as np
 from stencil1d import FAMILY, Stencil1d, Stencil1dConfiguration
 import perfmodel as pm
-from perfmodel.compiler import compile_kernel
-from perfmodel.facts import take_launch
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.profiles.facts import take_launch
 from perfmodel.families.base import Batch
-from perfmodel.simulator import Mode, parse_module, simulate
+from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.simulation import Mode, simulate
 
 problem, chosen, gpu = Stencil1d(length=1000), Stencil1dConfiguration(block_x=64, per_thread=2), pm.load_gpu("h200")
 assert pm.rank(problem, gpu=gpu, fidelity="analytic").kernel == "stencil1d"

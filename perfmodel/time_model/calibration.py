@@ -183,7 +183,7 @@ def load_calibration(gpu: Gpu, path: str | None = None) -> Calibration:
 
     >>> from perfmodel.gpus.catalogue import load_gpu
     >>> load_calibration(load_gpu("rtx-3090")).calibration_status
-    <Evidence.CALIBRATED: 'calibrated GPU'>
+    <CalibrationStatus.CALIBRATED: 'calibrated GPU'>
     """
     if path is not None:
         try:

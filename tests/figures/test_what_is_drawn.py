@@ -94,7 +94,7 @@ def test_ablation_shows_what_has_an_effect_and_names_the_rest(made_up: Path, tmp
     found = ablation([data])
     shown, others = told_apart(found)
     assert len(shown) + len(others) == len(found) - 1
-    assert "without shared pipe" in [label(one) for one in shown]  # what limits these launches
+    assert "without lsu data pipe" in [label(one) for one in shown]  # what limits these launches
     assert "without constant cache" in [label(one) for one in others]  # no constant is read by index
     errors = [one.accuracies[0].mape for one in shown]
     assert errors == sorted(errors, reverse=True)

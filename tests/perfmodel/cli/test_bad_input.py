@@ -128,7 +128,8 @@ def test_an_unusable_cache_folder_is_said_and_does_no_harm(tmp_path: Path) -> No
     blocked = tmp_path / "file"
     blocked.write_text("not a folder", encoding="utf-8")
     code = (
-        "from perfmodel.compiler import CompileRequest, compile_kernel\n"
+        "from perfmodel.compiler.compiled import compile_kernel\n"
+        "from perfmodel.compiler.request import CompileRequest\n"
         "source = 'extern \"C\" __global__ void k(float *x) { x[0] = 1.0f; }'\n"
         "print(compile_kernel(CompileRequest(source=source, kernel='k', file_name='k.cu'), 'sm_80').kernel_name)\n"
     )

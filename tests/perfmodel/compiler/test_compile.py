@@ -245,7 +245,8 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     """Worker processes must not run the script again, which would start workers without end."""
     script = tmp_path / "script.py"
     script.write_text(
-        "from perfmodel.compiler import CompileRequest, compile_many\n"
+        "from perfmodel.compiler.pool import compile_many\n"
+        "from perfmodel.compiler.request import CompileRequest\n"
         f"request = CompileRequest(source={SCALE!r}, kernel='scale', file_name='own.cu', defines=(('FACTOR', 5),))\n"
         "found = compile_many([(request, 'sm_80'), (request, 'sm_86')], workers=2)\n"
         "print([kernel.architecture for kernel in found])\n"

@@ -52,7 +52,7 @@ def test_kill_in_the_middle_of_appending_loses_at_most_the_record_in_flight(tmp_
     path = tmp_path / "records.jsonl"
     program = (
         "import sys\nfrom dataclasses import replace\nfrom pathlib import Path\n"
-        "from perfmodel.records import append_record, read_records\n"
+        "from perfmodel.records.store import append_record, read_records\n"
         "from perfmodel.records.store import read_records\n"
         "path = Path(sys.argv[1])\nrecord = read_records(path)[0]\n"
         "for n in range(1, 100_000):\n"
