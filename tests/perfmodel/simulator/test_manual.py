@@ -78,13 +78,8 @@ OF_FAULTS = {"… by thread … of block …: …"}
 def reasons() -> set[str]:
     """Every reason that the simulator gives when it refuses an instruction."""
     found = set()
-<<<<<<< HEAD
     package = Path(str(perfmodel.__file__)).parent
     for path in (path for folder in ("program", "ptx", "simulator") for path in (package / folder).rglob("*.py")):
-=======
-    folder = Path(str(perfmodel.simulator.__file__)).parent
-    for path in [*folder.rglob("*.py"), *(folder.parent / "ptx").rglob("*.py")]:
->>>>>>> bb0c314 (Add a documentation site whose commands are executed, a README for a stranger, examples with their input files)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "error":
                 (text,) = node.args
