@@ -20,7 +20,25 @@ FILES = (
 )
 REFINED = 6
 """Candidates that are compiled for each problem of parts (a) and (b): fewer than by default, to be quick with a cold cache."""
-COLUMNS = ("problem", "GPU", "best configuration", "regs", "blocks/SM", "occupancy", "loads", "predicted", "limiter")
+COLUMNS = (
+    "problem",
+    "GPU",
+    "best configuration",
+    "registers/thread",
+    "blocks/SM",
+    "occupancy",
+    "loads",
+    "predicted",
+    "limiter",
+)
+
+NEXT = """
+How to go on:
+  source .venv/bin/activate
+  perfmodel rank direct_conv2d --gpu rtx-4090 --height 1080 --width 1920 --filter-height 5 --filter-width 5
+  perfmodel analyze examples/transpose.cu --kernel transpose --gpu h200 --grid 64,64 --block 32,8 \\
+      --arg 'f32[2048*2048]' --arg 'f32[2048*2048]=0' --arg i32=2048 --source
+  perfmodel --help        # all commands; docs/tutorial-own-kernel.md and docs/tutorial-tune.md explain them"""
 
 
 def chosen(configuration: object) -> str:
@@ -109,7 +127,7 @@ def main() -> None:
     image_filters()
     depthwise_layers()
     tuning_space()
-    print(f"\n{time.perf_counter() - start:.0f} s")
+    print(f"\n{time.perf_counter() - start:.0f} s\n{NEXT}")
 
 
 if __name__ == "__main__":
