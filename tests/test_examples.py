@@ -31,7 +31,7 @@ def blocks(path: Path, *languages: str) -> list[str]:
 
 
 def commands() -> list[tuple[str, ...]]:
-    """Every ``perfmodel …`` line of the manuals' shell blocks as words, continued lines joined, what a pipe or a file takes and comments cut."""
+    """Every ``perfmodel …`` line of the manuals as words: lines joined, pipes, files and comments cut."""
     found = []
     for path in MANUALS:
         for block in blocks(path, "", "sh", "console"):
