@@ -165,15 +165,22 @@ def requests(active: Flags) -> Floats:
     return np.asarray(active.any(axis=1), np.float64)
 
 
-def wavefronts(word: Integers, active: Flags) -> Floats:
-    """Shared-memory wavefronts of one 4-byte access by each warp: the largest number of lanes on one bank.
+def wavefronts(word: Integers, active: Flags, width: int = 1) -> Floats:
+    """Shared-memory wavefronts of one access by each warp, ``width`` (1, 2 or 4) words from ``word`` on a lane.
 
-    Lanes must address distinct words, as all accesses of the tiled kernel do.
+    Lanes must address distinct words. An access of 8 bytes takes two phases of 16 lanes, one of 16 bytes four of 8; a phase
+    needs as many wavefronts as its busiest bank has words (CUDA C++ Programming Guide, "Shared Memory" of each compute
+    capability).
+
+    >>> lanes = np.arange(32).reshape(1, 32)
+    >>> [wavefronts(lanes * stride, lanes >= 0, width).item() for stride, width in ((1, 1), (2, 1), (4, 4))]
+    [1.0, 2.0, 4.0]
     """
-    count = word.shape[0]
-    slot = (np.arange(count)[:, None] * SHARED_BANKS + word % SHARED_BANKS)[active]
-    per_bank = np.bincount(slot, minlength=count * SHARED_BANKS).reshape(count, SHARED_BANKS)
-    return np.asarray(per_bank.max(axis=1), np.float64)
+    phases = (word[:, :, None] + np.arange(width)).reshape(-1, WARP_SIZE)
+    used = np.repeat(active, width, axis=1).reshape(phases.shape)
+    slot = (np.arange(len(phases))[:, None] * SHARED_BANKS + phases % SHARED_BANKS)[used]
+    per_bank = np.bincount(slot, minlength=phases.size).reshape(phases.shape)
+    return np.asarray(per_bank.max(axis=1).reshape(-1, width).sum(axis=1), np.float64)
 
 
 def segments_touched(word: Integers, active: Flags, words_per_segment: int, alignment: Integers) -> Floats:

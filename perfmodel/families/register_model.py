@@ -1,4 +1,4 @@
-"""Fitted numbers of the families' register estimates: one file a family under ``perfmodel/data/registers``.
+"""Fitted numbers of the families' estimates: one file a family under ``perfmodel/data/registers`` and ``…/instructions``.
 
 A file has ``fitted_on`` (the kernels that were compiled), ``residual`` (what is left between the estimate and them) and
 the table ``coefficients``, whose keys are the fields of the family's own record.
@@ -10,23 +10,24 @@ import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 CoefficientsT = TypeVar("CoefficientsT")
+Estimate = Literal["registers", "instructions"]
 
 
 @lru_cache
-def register_fit(family: str) -> Mapping[str, Any]:
-    """The data file of one family, read once.
+def fit_file(estimate: Estimate, family: str) -> Mapping[str, Any]:
+    """The data file of one estimate of one family, read once.
 
-    >>> sorted(register_fit("conv1d"))
+    >>> sorted(fit_file("registers", "conv1d"))
     ['coefficients', 'fitted_on', 'residual']
     """
-    return tomllib.loads((files("perfmodel.data") / "registers" / f"{family}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((files("perfmodel.data") / estimate / f"{family}.toml").read_text(encoding="utf-8"))
 
 
 def register_coefficients(family: str, kind: type[CoefficientsT]) -> CoefficientsT:
-    """The fitted numbers of one family as a record of its own type.
+    """The fitted numbers of one family's register estimate as a record of its own type.
 
     Args:
         family: the family's name, which is also that of the file.
@@ -39,4 +40,14 @@ def register_coefficients(family: str, kind: type[CoefficientsT]) -> Coefficient
     >>> register_coefficients("conv1d", Coefficients).fewest
     22
     """
-    return kind(**register_fit(family)["coefficients"])
+    return kind(**fit_file("registers", family)["coefficients"])
+
+
+def instruction_coefficients(family: str, kind: type[CoefficientsT]) -> CoefficientsT:
+    """The same for the estimate of the instruction mix.
+
+    >>> from perfmodel.families.conv1d.counts import InstructionCoefficients
+    >>> instruction_coefficients("conv1d", InstructionCoefficients).naive_control
+    5
+    """
+    return kind(**fit_file("instructions", family)["coefficients"])

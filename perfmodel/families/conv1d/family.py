@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from importlib import resources
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.constants import FLOAT_BYTES
+from ...core.constants import INSTRUCTION_BYTES
+from ...core.counts import COUNT_NAMES, Counts
 from ...gpus.gpu import Gpu
-from ...launch.launch import Buffer, KernelCall, Launch
-from ...profiles.facts import Facts, take_launch
+from ...gpus.occupancy import occupancy
+from ...launch.launch import KernelCall, Launch
 from ...profiles.work import Work
 from ..base import Batch, Check, Family, Space
+from . import reference
 from .configuration import Conv1dConfiguration, Variant, conv1d_space
-from .geometry import naive_threads, owners, staging_words, threads_per_block, tree_width, warp_sum_words
-from .kernels import Kernel, kernel_of
-from .long_rows import long_row_facts
-from .overflow import overrun_floats
+from .counts import Tally, tally
+from .launch import compile_request, conv1d_launch
 from .problem import Conv1d
-from .published import published_choice
-from .reference import conv1d_reference
+from .reference import Floats32
 from .registers import estimated_registers
-from .tiling import tiling
-from .work import conv1d_work
-
-Floats32 = NDArray[np.float32]
-
-RELATIVE_TOLERANCE = 1e-5
-UNIT_ROUNDOFF = 2.0**-24
+from .traffic import Traffic, traffic
 
 
 class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
@@ -65,21 +57,34 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
 
     def launch(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> Launch:
         """One block for each output row, or for each of its tiles; all but the naive kernels stage in dynamic shared memory."""
-        geometry = np.array(
-            [_block_geometry(problem, batch.configuration(i), gpu) for i in range(len(batch))], np.int64
-        )
-        blocks, threads, static_words, dynamic_words = geometry.reshape(-1, 4).T
-        return Launch(
-            grid_x=blocks,
-            block_x=threads,
-            static_shared_bytes=FLOAT_BYTES * static_words,
-            dynamic_shared_bytes=FLOAT_BYTES * dynamic_words,
-        )
+        return conv1d_launch(problem, batch, gpu)
 
     def work(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> Work:
-        """Counts of the phases one by one; see ``counts_naive``, ``counts_optimized`` and the counts of their other kernels."""
-        configurations = [batch.configuration(i) for i in range(len(batch))]
-        return conv1d_work(problem, configurations, self.launch(problem, batch, gpu), gpu)
+        """Closed-form counts and serial structure."""
+        launch, registers = conv1d_launch(problem, batch, gpu), self.registers(problem, batch, gpu)
+        shared_bytes = np.asarray(launch.static_shared_bytes) + np.asarray(launch.dynamic_shared_bytes)
+        resident = occupancy(
+            gpu,
+            threads_per_block=launch.threads_per_block,
+            registers_per_thread=registers,
+            shared_bytes_per_block=shared_bytes,
+        ).blocks_per_sm
+        tallies, counts = [], []
+        for index in range(len(batch)):
+            configuration = batch.configuration(index)
+            done = tally(problem, configuration, gpu)
+            blocks, bytes_of_block = max(1, int(resident[index])), int(shared_bytes[index])
+            outer = traffic(problem, configuration, gpu, done, resident_blocks=blocks, shared_bytes=bytes_of_block)
+            tallies.append(done)
+            counts.append(_counts(done, outer))
+        return Work(
+            launch=launch,
+            counts=Counts(**{name: np.array([getattr(c, name) for c in counts], np.float64) for name in COUNT_NAMES}),
+            global_round_trips=np.array([float(done.round_trips) for done in tallies]),
+            independent_chains=np.array([float(done.chains) for done in tallies]),
+            loop_code_bytes=INSTRUCTION_BYTES * np.array([done.loop_instructions for done in tallies]),
+            read_only_share=1.0,
+        )
 
     def registers(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> NDArray[np.int32]:
         """Estimate of registers per thread, see ``registers``."""
@@ -88,122 +93,49 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
 
     def compile_request(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel with every size a compile-time constant."""
-        return _request(problem, configuration, kernel_of(problem, configuration, gpu))
+        return compile_request(problem, configuration, gpu)
 
     def inputs(self, problem: Conv1d, rng: np.random.Generator) -> Mapping[str, Floats32]:
         """Uniform numbers in [−1, 1) for input, weights and bias."""
-        shapes = {
-            "input": (problem.batch, problem.in_channels, problem.length),
-            "weights": (problem.out_channels, problem.in_channels, problem.filter_width),
-            "bias": (problem.out_channels,),
-        }
-        return {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+        return reference.inputs(problem, rng)
 
     def call(
         self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu, inputs: Mapping[str, Floats32]
     ) -> KernelCall:
         """Poisoned output, then the three inputs."""
-        shape = (problem.batch, problem.out_channels, problem.output_length)
-        output = Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True)
-        return KernelCall(parameters=(output, *(Buffer(name=name, array=array) for name, array in inputs.items())))
+        return reference.call(problem, inputs)
 
     def reference(self, problem: Conv1d, inputs: Mapping[str, Floats32]) -> Mapping[str, NDArray[np.float64]]:
         """The exact result by the name ``output``."""
-        return {"output": conv1d_reference(problem, inputs["input"], inputs["weights"], inputs["bias"])}
+        return {"output": reference.convolve(problem, inputs["input"], inputs["weights"], inputs["bias"])}
 
     def tolerance(self, problem: Conv1d) -> float:
         """1e-5, or what as many random roundings as there are products leave of a sum where those are more than 28,000."""
-        return max(RELATIVE_TOLERANCE, UNIT_ROUNDOFF * math.sqrt(problem.weight_words))
-
-    def facts(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> Facts | None:
-        """Those of the rolled naive kernel on long rows, see ``long_rows``; None for every other launch."""
-        if kernel_of(problem, configuration, gpu) is not Kernel.NAIVE_ROLLED:
-            return None
-
-        def arguments(shorter: Conv1d) -> tuple[Launch, KernelCall]:
-            launch = take_launch(self.launch(shorter, Batch.of([configuration]), gpu), 0)
-            return launch, self.call(shorter, configuration, gpu, self.inputs(shorter, np.random.default_rng(0)))
-
-        return long_row_facts(
-            problem, gpu, lambda shorter: _request(shorter, configuration, Kernel.NAIVE_ROLLED), arguments
-        )
-
-    def notes(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> tuple[str, ...]:
-        """The author's choice for this shape, and where the published kernel would corrupt memory, by how much.
-
-        >>> from perfmodel.gpus.catalogue import load_gpu
-        >>> problem = Conv1d(in_channels=256, out_channels=256, length=8)
-        >>> for note in Conv1dFamily().notes(problem, Conv1dConfiguration(channels_per_thread=2), load_gpu("h200")):
-        ...     print(note)
-        the published choice for this shape is channels_per_thread=2
-        the published kernel would write 63 floats beyond its shared memory here; this one reserves them
-        """
-        choice, overrun = published_choice(problem), overrun_floats(problem, configuration)
-        notes = []
-        if choice is not None:
-            notes.append(f"the published choice for this shape is channels_per_thread={choice}")
-        if overrun:
-            notes.append(
-                f"the published kernel would write {overrun} floats beyond its shared memory here; this one reserves them"
-            )
-        return tuple(notes)
+        return max(reference.RELATIVE_TOLERANCE, reference.UNIT_ROUNDOFF * math.sqrt(problem.weight_words))
 
 
-def _request(problem: Conv1d, configuration: Conv1dConfiguration, chosen: Kernel) -> CompileRequest:
-    kernel = chosen.value
-    return CompileRequest(
-        source=resources.files("perfmodel.kernels").joinpath(f"{kernel}.cu").read_text(encoding="utf-8"),
-        kernel=kernel,
-        file_name=f"{kernel}.cu",
-        defines=(
-            ("BATCH", problem.batch),
-            ("IN_CHANNELS", problem.in_channels),
-            ("OUT_CHANNELS", problem.out_channels),
-            ("LENGTH", problem.length),
-            ("FILTER_WIDTH", problem.filter_width),
-            ("PADDING", problem.padding),
-            ("OUTPUT_LENGTH", problem.output_length),
-            *_own_constants(problem, configuration, chosen),
-        ),
-    )
-
-
-def _own_constants(problem: Conv1d, configuration: Conv1dConfiguration, chosen: Kernel) -> tuple[tuple[str, int], ...]:
-    """Constants beside the problem's of the kernel that runs a configuration."""
-    if configuration.channels_per_thread is None:
-        threads = naive_threads(problem)
-        tree = ("TREE_WIDTH", tree_width(threads))
-        return (tree,) if chosen is Kernel.NAIVE else (tree, ("THREADS", threads))
-    if chosen is Kernel.TILED:
-        cut = tiling(problem, configuration.channels_per_thread)
-        return (
-            ("FIRST_TAP", problem.used_taps.start),
-            ("USED_TAPS", cut.used_taps),
-            ("OWNERS", cut.owners),
-            ("THREADS", cut.threads),
-            ("TILE", cut.tile),
-            ("TAPS", cut.taps),
-            ("STAGED_PER_THREAD", cut.staged_per_thread),
-        )
-    return (
-        ("CHANNELS_PER_THREAD", configuration.channels_per_thread),
-        ("OWNERS", owners(problem, configuration.channels_per_thread)),
-        ("THREADS", threads_per_block(problem, configuration.channels_per_thread)),
-    )
-
-
-def _block_geometry(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> tuple[int, int, int, int]:
-    """Blocks, and the threads, static and dynamic shared words of one."""
-    if configuration.channels_per_thread is None:
-        threads = naive_threads(problem)
-        return problem.blocks, threads, threads, 0
-    channels_per_thread = configuration.channels_per_thread
-    if kernel_of(problem, configuration, gpu) is Kernel.TILED:
-        cut = tiling(problem, channels_per_thread)
-        return problem.blocks * cut.tiles, cut.threads, cut.warp_sum_words, cut.staging_words
-    return (
-        problem.blocks,
-        threads_per_block(problem, channels_per_thread),
-        warp_sum_words(problem, channels_per_thread),
-        staging_words(problem, channels_per_thread),
+def _counts(done: Tally, outer: Traffic) -> Counts:
+    """Counts of the whole launch of one configuration, as scalars."""
+    loads = done.input_loads + done.weight_loads + done.bias_loads
+    shared_loads, shared_stores = done.shared_loads * done.blocks, done.shared_stores * done.blocks
+    shared = shared_loads + shared_stores
+    instructions = {name: done.blocks * count for name, count in done.instructions.items()}
+    requests = loads.requests + done.stores.requests + shared.requests
+    return Counts(
+        global_load_requests=loads.requests,
+        global_load_sectors=loads.sectors,
+        global_load_lines=loads.lines,
+        global_store_requests=done.stores.requests,
+        global_store_sectors=done.stores.sectors,
+        shared_load_requests=shared_loads.requests,
+        shared_store_requests=shared_stores.requests,
+        shared_load_wavefronts=shared_loads.wavefronts,
+        shared_store_wavefronts=shared_stores.wavefronts,
+        shared_bank_conflicts=shared.wavefronts - shared.ideal,
+        warp_instructions=sum(instructions.values()) + requests,
+        l2_read_sectors=outer.l2_read_sectors,
+        l2_write_sectors=outer.l2_write_sectors,
+        dram_read_bytes=outer.dram_read_bytes,
+        dram_write_bytes=outer.dram_write_bytes,
+        **instructions,
     )

@@ -8,11 +8,9 @@ from ...core.constants import WARP_SIZE
 from ...gpus.gpu import Gpu
 from ..register_model import register_coefficients
 from .configuration import Conv1dConfiguration
-from .counts_naive_rolled import UNROLLED_TAPS
-from .geometry import naive_threads, threads_per_block
-from .kernels import Kernel, kernel_of, largest_registers
+from .counts import UNROLLED_TAPS
+from .launch import Kernel, kernel_of, largest_registers, naive_threads, threads_per_block, tiling
 from .problem import Conv1d
-from .tiling import tiling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.pool import compile_many
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
-from perfmodel.families.conv1d.kernels import kernel_of
+from perfmodel.families.conv1d.launch import kernel_of
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.occupancy import occupancy
 
