@@ -23,11 +23,12 @@ from ..machine_code.code_profile import CodeProfile
 from ..profiles.matching.executed import ExecutedCode
 from ..profiles.matching.load_trips import load_trips
 from ..program.kernel import Kernel
+from ..simulator.access import Action
 from ..simulator.global_memory import Segment
 from ..simulator.initialise import initialise
 from ..simulator.program import Program
-from ..simulator.recorder import Action
-from ..simulator.simulation import Budget, Mode, Simulation, simulate
+from ..simulator.simulation import Budget, Mode, simulate
+from .access_counts import AccessCounts
 from .block_schedule import Schedule, position_of, residency, schedule_blocks
 from .footprint import Union, affine_shifts, nothing, random_union, union_sectors
 from .instruction_fetch import instruction_sectors
@@ -94,14 +95,16 @@ def memory_hierarchy(
     schedule = schedule_blocks(launch, axes, gpu, resident, np.random.default_rng(seed))
     trace = Trace(schedule.footprint_blocks())
     blocks = schedule.all_blocks()
-    executed = simulate(kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observer=trace)
-    past_l1 = [count for count in executed.instructions if count.uncached_sectors]
+    accesses = AccessCounts()
+    simulate(kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observers=[trace, accesses])
+    counted = accesses.instructions()
+    past_l1 = [count for count in counted if count.uncached_sectors]
     uncached = sum(count.uncached_sectors for count in past_l1) / len(blocks) * float(launch.blocks)
     copying = frozenset(count.instruction for count in past_l1)
     trips = load_trips(kernel, profile)
     lines = trace.lines(trips, without=copying)
     ramp_up = min(resident * gpu.sm_count / launch.blocks, 1.0)
-    copies = _copies(executed)
+    copies = any(count.action is Action.ASYNC_COPY for count in counted)
     sampled = [l1_traffic(lines, run, schedule.together, l1_bytes, by_age=copies) for run in schedule.runs]
     rates = launch_rates(sampled, ramp_up)
     segments = initialise(Program(kernel), call).memory.segments
@@ -136,10 +139,6 @@ def with_hierarchy(counts: Counts, found: Hierarchy) -> Counts:
         dram_read_bytes=found.dram_read_bytes,
         dram_write_bytes=found.dram_write_bytes,
     )
-
-
-def _copies(executed: Simulation) -> bool:
-    return any(count.action is Action.ASYNC_COPY for count in executed.instructions)
 
 
 def _grid_union(trace: Trace, schedule: Schedule, segments: list[Segment], store: bool) -> Union:

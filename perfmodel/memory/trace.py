@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES, SECTORS_PER_LINE
 from ..program.instruction import Space
+from ..simulator.access import WarpAccess
 
 WORD_BYTES = 4
 SECTORS_OF_MASK = np.array([bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE)], np.int64)
@@ -41,7 +42,7 @@ class LineAccesses:
 
 @dataclass(slots=True)
 class Trace:
-    """An `AccessObserver` that keeps load lines of all blocks, and words of the blocks in ``footprint_blocks``."""
+    """An observer that keeps load lines of all blocks, and words of the blocks in ``footprint_blocks``."""
 
     footprint_blocks: NDArray[np.int64]
     _loads: list[tuple[int, tuple[NDArray[np.int64], ...]]] = field(default_factory=list)
@@ -50,34 +51,26 @@ class Trace:
     )
     _calls: int = 0
 
-    def access(
-        self,
-        instruction: int,
-        space: Space,
-        store: bool,
-        width: int,
-        block: NDArray[np.int64],
-        warp: NDArray[np.int64],
-        addresses: NDArray[np.uint64],
-        active: NDArray[np.bool_],
-    ) -> None:
+    def access(self, access: WarpAccess) -> None:
         """Keep one access; the order of the calls is the order of time."""
-        if space is not Space.GLOBAL:
+        if access.site.space is not Space.GLOBAL:
             return
         self._calls += 1
-        bytes_at = addresses.astype(np.int64)
-        chosen = np.isin(block, self.footprint_blocks)
+        warps = access.of_warps
+        bytes_at = warps.addresses.astype(np.int64)
+        chosen = np.isin(warps.block, self.footprint_blocks)
         if chosen.any():
-            row, lane = np.nonzero(active[chosen])
+            row, lane = np.nonzero(warps.active[chosen])
             words = bytes_at[chosen][row, lane] // WORD_BYTES
-            spread = words[:, None] + np.arange(max(1, width // WORD_BYTES))
-            self._words[store].append((np.repeat(block[chosen][row], spread.shape[1]), spread.reshape(-1)))
-        if not store:
-            row, lane = np.nonzero(active)
+            spread = words[:, None] + np.arange(max(1, access.site.width_bytes // WORD_BYTES))
+            owner = np.repeat(warps.block[chosen][row], spread.shape[1])
+            self._words[access.writes].append((owner, spread.reshape(-1)))
+        if not access.writes:
+            row, lane = np.nonzero(warps.active)
             keys = np.unique(row.astype(np.int64) << 48 | bytes_at[row, lane] // SECTOR_BYTES)
             row, sector = keys >> 48, keys & ((1 << 48) - 1)
             time = np.full(len(row), self._calls, np.int64)
-            self._loads.append((instruction, (block[row], warp[row], time, sector)))
+            self._loads.append((access.site.instruction_index, (warps.block[row], warps.warp[row], time, sector)))
 
     def lines(
         self,

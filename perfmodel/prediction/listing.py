@@ -8,8 +8,8 @@ from pathlib import PurePath
 from typing import Any
 
 from ..core.constants import SECTOR_BYTES
+from ..memory.access_counts import InstructionCount
 from ..program.instruction import Space
-from ..simulator.recorder import InstructionCount
 
 WAVEFRONT_BYTES = 128
 """What a wavefront of shared memory moves at most: 4 bytes from each of 32 banks."""

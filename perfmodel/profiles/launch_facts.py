@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from ..compiler.compiled import CompiledKernel
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
+from ..memory.access_counts import InstructionCount
 from ..memory.hierarchy import memory_hierarchy, with_hierarchy
 from ..program.kernel import Kernel
-from ..simulator.recorder import InstructionCount
 from ..simulator.simulation import Budget
 from .blocks.launch_classes import LaunchCounts, count_launch
 from .executed_work import facts_of

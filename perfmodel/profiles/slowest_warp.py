@@ -18,6 +18,7 @@ from ..machine_code.code_profile import CodeProfile
 from ..machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
 from ..program.instruction import Instruction, Space
 from ..program.kernel import Kernel
+from ..simulator.access import WarpAccess
 from ..simulator.simulation import Budget, Mode, simulate
 from .facts import Facts
 from .matching.executed import PtxExecution, executed_counts
@@ -48,36 +49,25 @@ class SlowestWarp:
 class _FirstTouches:
     """The sectors that warps load, in program order, and how many of their loads pass L1 by."""
 
-    past_l1: frozenset[int] = frozenset()
-    """Instructions that read L2 whatever L1 holds."""
     passing: list[NDArray[np.int64]] = field(default_factory=list)
     warps: list[NDArray[np.int64]] = field(default_factory=list)
     sectors: list[NDArray[np.uint64]] = field(default_factory=list)
     loads: int = 0
     numbers: list[NDArray[np.int64]] = field(default_factory=list)
 
-    def access(
-        self,
-        instruction: int,
-        space: Space,
-        store: bool,
-        width: int,
-        block: NDArray[np.int64],
-        warp: NDArray[np.int64],
-        addresses: NDArray[np.uint64],
-        active: NDArray[np.bool_],
-    ) -> None:
+    def access(self, access: WarpAccess) -> None:
         """Keep the sectors of one load of some warps; a lane that reads across sectors counts by its first."""
-        if store:
+        if access.writes or access.site.space is not Space.GLOBAL:
             return
-        if instruction in self.past_l1:
-            self.passing.append(warp[active.any(axis=1)])
+        warps = access.of_warps
+        if access.site.instruction.loads_past_l1:
+            self.passing.append(warps.warp)
             return
-        rows, lanes = np.nonzero(active)
-        self.warps.append(warp[rows])
-        self.sectors.append(addresses[rows, lanes] // np.uint64(SECTOR_BYTES))
+        rows, lanes = np.nonzero(warps.active)
+        self.warps.append(warps.warp[rows])
+        self.sectors.append(warps.addresses[rows, lanes] // np.uint64(SECTOR_BYTES))
         self.numbers.append(self.loads + rows)
-        self.loads += len(warp)
+        self.loads += len(warps.warp)
 
     def missing_loads(self, warps: int) -> NDArray[np.int64]:
         """For each warp, how many of its loads pass L1 by or touch a sector that no load of the block touched before."""
@@ -102,7 +92,7 @@ def slowest_warp(
         SimulationError: the kernel cannot be executed on the CPU.
     """
     profile = compiled.profile()
-    touches = _FirstTouches(_past_l1(kernel))
+    touches = _FirstTouches()
     found = simulate(
         kernel,
         launch,
@@ -110,11 +100,11 @@ def slowest_warp(
         mode=Mode.TRACE,
         blocks=np.array([middle_block(launch)], np.int64),
         budget=budget,
-        observer=touches,
-        per_warp=True,
+        observers=[touches],
+        visits_by_warp=True,
     )
-    assert found.per_warp is not None
-    visits = found.per_warp[0]
+    assert found.visits_by_warp is not None
+    visits = found.visits_by_warp[0]
     missing = touches.missing_loads(len(visits))
     loads = visits @ _loading(found.kernel)
     rest = {
@@ -199,12 +189,6 @@ def _read_only_share(kernel: Kernel, visits: NDArray[np.int64]) -> float:
     all_of_them = float(visits @ np.array([len(found) for found in loads], np.int64))
     read_only = float(visits @ np.array([sum("nc" in parts for parts in found) for found in loads], np.int64))
     return read_only / max(all_of_them, 1.0)
-
-
-def _past_l1(kernel: Kernel) -> frozenset[int]:
-    """Numbers of the instructions that pass L1 by, as an observer of accesses is told them."""
-    numbered = ((block.first + i, one) for block in kernel.blocks for i, one in enumerate(block.instructions))
-    return frozenset(number for number, one in numbered if one.loads_past_l1)
 
 
 def _copy_round_trips(kernel: Kernel, visits: NDArray[np.int64]) -> float:

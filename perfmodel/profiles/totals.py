@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.counts import Counts
+from ..launch.launch import KernelCall, Launch
+from ..memory.access_counts import AccessCounts, InstructionCount
 from ..program.instruction import Instruction, Space
 from ..program.kernel import Kernel
 from ..ptx.operands import parse_address
-from ..simulator.recorder import Action, InstructionCount
+from ..simulator.access import Action
+from ..simulator.schedule import Reconvergence
+from ..simulator.simulation import Budget, Mode, Simulation, simulate
 
 NOT_ISSUED = "not issued"
 """Class of PTX instructions that the hardware does not execute as instructions of their own."""
@@ -124,3 +129,43 @@ def launch_counts(kernel: Kernel, counts: tuple[InstructionCount, ...], visits: 
         warp_instructions=sum(issued.values()) + requests,
         **issued,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedRun(Simulation):
+    """A simulation with the totals of its accesses."""
+
+    instructions: tuple[InstructionCount, ...]
+
+    @property
+    def counts(self) -> Counts:
+        """Counts of the executed blocks, instruction classes from PTX."""
+        return launch_counts(self.kernel, self.instructions, self.visits)
+
+
+def counted_run(
+    kernel: Kernel,
+    launch: Launch,
+    call: KernelCall,
+    *,
+    mode: Mode = Mode.EXECUTE,
+    blocks: NDArray[np.int64] | None = None,
+    budget: Budget | None = None,
+    check: bool = False,
+    reconvergence: Reconvergence = Reconvergence.EARLY,
+) -> CountedRun:
+    """`simulate` with an observer that counts; arguments and errors are those of `simulate`."""
+    accesses = AccessCounts()
+    simulation = simulate(
+        kernel,
+        launch,
+        call,
+        mode=mode,
+        blocks=blocks,
+        budget=budget,
+        observers=[accesses],
+        check=check,
+        reconvergence=reconvergence,
+    )
+    values = {field.name: getattr(simulation, field.name) for field in fields(simulation)}
+    return CountedRun(**values, instructions=accesses.instructions())

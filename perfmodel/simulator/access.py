@@ -1,250 +1,102 @@
-"""Requests, sectors, lines and wavefronts of warp-level accesses, from the addresses of their lanes.
-
-Warps whose lanes lie in the same pattern relative to their first active lane are analysed once: sectors and lines then
-depend only on the first address modulo a line, and wavefronts not even on that, because adding a constant to every
-address rotates the banks.
-"""
+"""The one record that a run gives of its memory accesses: what an instruction does, in which lanes of which blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
-from ..memory.copy_passes import copy_passes
-from ..memory.copy_sectors import copy_sectors, uncached_copy_sectors
-
-Mask = NDArray[np.bool_]
-Addresses = NDArray[np.uint64]
-
-_INACTIVE = np.uint64(0xA5A5_A5A5_A5A5_A5A5)
-_MIX = np.random.default_rng(0x5EED).integers(1, 2**63, size=WARP_SIZE, dtype=np.uint64) | np.uint64(1)
-"""Odd multipliers that fold the 32 relative addresses of a warp into one key; equal keys are compared in full
-afterwards."""
+from ..core.constants import WARP_SIZE
+from ..program.instruction import Instruction, Space
+from .plan import Plan
 
 
-def distinct_per_row(values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Number of distinct values in each row of an array of shape ``(n, k)``.
+class Action(Enum):
+    """What an instruction does with memory, or that it exchanges values within a warp."""
 
-    >>> distinct_per_row(np.array([[1, 1, 2], [3, 3, 3]], dtype=np.uint64)).tolist()
-    [2, 1]
-    """
-    ordered = values
-    if not (values[:, 1:] >= values[:, :-1]).all():
-        ordered = np.sort(values, axis=1)
-    steps: NDArray[np.int64] = (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1, dtype=np.int64)
-    return steps + 1
-
-
-def phases_of(width_bytes: int) -> int:
-    """Parts of a warp that a shared access serves one after the other: whole, half or quarter warps.
-
-    >>> phases_of(4), phases_of(8), phases_of(16)
-    (1, 2, 4)
-    """
-    return max(1, min(width_bytes, 16) // BANK_BYTES)
-
-
-Wavefronts = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Of each row of 32 lanes, and how many there would be without bank conflicts."""
-
-
-def store_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
-    """Wavefronts of shared stores: each phase needs the largest number of distinct words in one bank.
-
-    In each phase every bank takes one 4-byte word; a phase without an active lane needs none.
-
-    >>> stride_two = np.arange(32, dtype=np.uint64)[None, :] * 8
-    >>> [int(n[0]) for n in store_wavefronts(stride_two, np.ones((1, 32), bool), 4)]
-    [2, 1]
-    """
-    return _served(addresses, active, width_bytes, phases_of(width_bytes))
-
-
-def load_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
-    """Wavefronts of shared loads: those of stores, but a warp of ``paired_lanes`` is served two phases at a time.
-
-    That those two phases contend does not count as a conflict.
-
-    >>> pairs = np.arange(32, dtype=np.uint64)[None, :] // 2 * 8
-    >>> [int(n[0]) for n in load_wavefronts(pairs, np.ones((1, 32), bool), 8)]
-    [1, 1]
-    """
-    phases = phases_of(width_bytes)
-    total, ideal = _served(addresses, active, width_bytes, phases)
-    rows = np.flatnonzero(paired_lanes(addresses, active)) if phases > 1 else ()
-    if len(rows):
-        together, fewest = _served(addresses[rows], active[rows], width_bytes, phases // 2)
-        conflicts = np.minimum(total[rows] - ideal[rows], together - fewest)
-        total[rows], ideal[rows] = together, together - conflicts
-    return total, ideal
-
-
-def paired_lanes(addresses: Addresses, active: Mask) -> Mask:
-    """Rows in which no active lane reads anything else than its active neighbour (or, in all lanes, the next but one).
-
-    A lane whose partner takes no part is a pair by itself.
-
-    Such 8- and 16-byte loads need half the wavefronts from compute capability 7.0 on, because the two lanes share what the
-    data pipe returns (https://forums.developer.nvidia.com/t/unexpected-shared-memory-bank-conflict/77228); counted on an
-    H200 for 53 patterns of lanes (micro-benchmark ``shared_patterns``).
-
-    >>> pairs, everyone = np.arange(32, dtype=np.uint64)[None, :] // 2 * 16, np.ones((1, 32), bool)
-    >>> paired_lanes(pairs, everyone).tolist(), paired_lanes(pairs + 16 * np.arange(32, dtype=np.uint64), everyone).tolist()
-    ([True], [False])
-    """
-    lanes = np.arange(WARP_SIZE)
-    found = np.zeros(len(addresses), np.bool_)
-    for distance in (1, 2):
-        other = lanes ^ distance
-        with_partner = active & active[:, other]
-        found |= ((addresses == addresses[:, other]) | ~with_partner).all(axis=1)
-    return found
-
-
-def _served(addresses: Addresses, active: Mask, width_bytes: int, phases: int) -> Wavefronts:
-    """Wavefronts of each row when a warp is served in so many phases, and the phases that have an active lane."""
-    rows = len(addresses)
-    words_per_lane = max(1, width_bytes // BANK_BYTES)
-    first = (addresses // np.uint64(BANK_BYTES)).reshape(rows * phases, -1)
-    words = (first[:, :, None] + np.arange(words_per_lane, dtype=np.uint64)).reshape(rows * phases, -1)
-    present = np.repeat(active.reshape(rows * phases, -1), words_per_lane, axis=1)
-    order = np.argsort(np.where(present, words, np.uint64(2**64 - 1)), axis=1, kind="stable")
-    words, present = np.take_along_axis(words, order, 1), np.take_along_axis(present, order, 1)
-    new = present.copy()
-    new[:, 1:] &= (words[:, 1:] != words[:, :-1]) | ~present[:, :-1]
-    row, column = np.nonzero(new)
-    bank = (words[row, column] % np.uint64(SHARED_BANKS)).astype(np.int64)
-    per_bank = np.bincount(row * SHARED_BANKS + bank, minlength=rows * phases * SHARED_BANKS)
-    per_phase = per_bank.reshape(rows, phases, SHARED_BANKS).max(axis=2)
-    return per_phase.sum(axis=1), (per_phase > 0).sum(axis=1)
+    LOAD = "load"
+    STORE = "store"
+    REDUCTION = "reduction"
+    ASYNC_COPY = "async copy"
+    SHUFFLE = "shuffle"
+    VOTE = "vote"
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
-    """What one warp-level access touches, for each warp (arrays of shape ``(warps,)``)."""
+class Site:
+    """One instruction as it accesses one space; ``number`` counts the sites of a kernel."""
 
-    sectors: NDArray[np.int64]
-    lines: NDArray[np.int64]
+    number: int
+    instruction_index: int
+    instruction: Instruction
+    action: Action
+    space: Space
+    width_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedSectors:
-    """Sectors of 16-byte asynchronous copies, for each warp (arrays of shape ``(warps,)``): as counted, and asked of L2."""
+class AccessesOfWarps:
+    """An access as one row for each warp with an active lane.
 
-    counted: NDArray[np.int64]
-    uncached: NDArray[np.int64]
-
-
-class WarpPatterns:
-    """Addresses of ``n`` warps, shape ``(n, 32)``, folded into their distinct relative patterns.
-
-    ``active`` is the mask of lanes of the same shape, or None for all lanes; every warp has at least one active lane.
+    Shapes: ``block`` (linear index) and ``warp`` (within its block) ``(n,)``, ``addresses`` and ``active`` ``(n, 32)``.
     """
 
-    def __init__(self, addresses: Addresses, active: Mask | None) -> None:
-        if active is None:
-            self.first = addresses[:, 0]
-            relative = addresses - self.first[:, None]
-        else:
-            self.first = addresses[np.arange(len(addresses)), active.argmax(axis=1)]
-            relative = np.where(active, addresses - self.first[:, None], _INACTIVE)
-        self.inverse: NDArray[np.intp]
-        if (relative == relative[0]).all():
-            self.inverse, chosen = np.zeros(len(relative), np.intp), np.zeros(1, np.intp)
-        else:
-            _, chosen, inverse = np.unique((relative * _MIX).sum(axis=1), return_index=True, return_inverse=True)
-            self.inverse = inverse.reshape(-1)
-            if not (relative[chosen][self.inverse] == relative).all():
-                chosen, self.inverse = np.arange(len(relative)), np.arange(len(relative))
-        self._chosen = chosen
-        self.relative = relative[chosen]
-        self.active = np.ones(self.relative.shape, np.bool_) if active is None else active[chosen]
-        self._wavefronts: dict[tuple[int, int, bool], Wavefronts] = {}
-        self._footprints: dict[int, Footprint] = {}
+    block: NDArray[np.int64]
+    warp: NDArray[np.int64]
+    addresses: NDArray[np.uint64]
+    active: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class WarpAccess:
+    """One execution of an instruction by the warps of several blocks.
+
+    Args:
+        site: instruction, space, action and bytes of a lane.
+        plan: the lanes that take part and their addresses but for the offset; of shared and local memory within the block's
+            or the thread's own, of exchanges 0.
+        offset: bytes to add to every address.
+        blocks: linear index of the block of each row of the plan.
+        positions: where these blocks stand among those that are executed.
+        target: shared addresses (a plan and an offset) that an asynchronous copy writes, in the access that reads.
+    """
+
+    site: Site
+    plan: Plan
+    offset: int
+    blocks: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    target: tuple[Plan, int] | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is a store or a reduction."""
+        return self.site.action in (Action.STORE, Action.REDUCTION)
 
     @cached_property
-    def _filled(self) -> Addresses:
-        """Relative addresses with inactive lanes standing where the first active lane stands."""
-        return np.where(self.active, self.relative, np.uint64(0))
-
-    def _cases(self, offset: int, modulus: int) -> tuple[Addresses, Mask, NDArray[np.intp]]:
-        """Distinct pairs of pattern and first address modulo ``modulus``: addresses, active lanes, each warp's case."""
-        residue = (self.first + np.uint64(offset % modulus)) % np.uint64(modulus)
-        keys = self.inverse * modulus + residue.astype(np.intp)
-        present = np.zeros(len(self.relative) * modulus, np.bool_)
-        present[keys] = True
-        cases = np.flatnonzero(present)
-        pattern = cases // modulus
-        placed = self._filled[pattern] + (cases % modulus).astype(np.uint64)[:, None] + np.uint64(2**48)
-        return placed, self.active[pattern], (np.cumsum(present) - 1)[keys]
-
-    def footprint(self, offset: int) -> Footprint:
-        """Distinct sectors and lines of each warp when ``offset`` bytes are added to every address."""
-        key = offset % LINE_BYTES
-        if key not in self._footprints:
-            placed, _, inverse = self._cases(offset, LINE_BYTES)
-            self._footprints[key] = Footprint(
-                distinct_per_row(placed // np.uint64(SECTOR_BYTES))[inverse],
-                distinct_per_row(placed // np.uint64(LINE_BYTES))[inverse],
-            )
-        return self._footprints[key]
-
-    def wavefronts(self, width_bytes: int, offset: int, store: bool = False) -> Wavefronts:
-        """Shared-memory wavefronts of each warp, and their number without bank conflicts."""
-        key = (width_bytes, offset % BANK_BYTES if width_bytes < BANK_BYTES else 0, store)
-        if key not in self._wavefronts:
-            placed, active, inverse = self._cases(key[1], BANK_BYTES)
-            count = store_wavefronts if store else load_wavefronts
-            total, ideal = count(placed, active, width_bytes)
-            self._wavefronts[key] = (total[inverse], ideal[inverse])
-        return self._wavefronts[key]
-
-    def copy_passes(self, width_bytes: int) -> NDArray[np.int64]:
-        """Passes of each warp through L1's data pipe to read what it copies asynchronously."""
-        words = self._filled // np.uint64(BANK_BYTES)
-        return copy_passes(words.astype(np.int64), self.active, max(1, width_bytes // BANK_BYTES))[self.inverse]
-
-    def copied(self, offset: int, target: WarpPatterns, target_offset: int) -> CopiedSectors:
-        """Sectors of each warp's 16-byte asynchronous copies to the ``target``'s addresses of the same warps.
-
-        A target that is alike for all blocks may hold the warps of one block alone.
-        """
-        from_, active, source_case = self._cases(offset, LINE_BYTES)
-        to, _, target_case = target._cases(target_offset, SECTOR_BYTES)
-        target_case = np.tile(target_case, len(source_case) // len(target_case))
-        pairs, inverse = np.unique(source_case * len(to) + target_case, return_inverse=True)
-        source_words = (from_[pairs // len(to)] // np.uint64(BANK_BYTES)).astype(np.int64)
-        target_words = (to[pairs % len(to)] // np.uint64(BANK_BYTES)).astype(np.int64)
-        active = active[pairs // len(to)]
-        return CopiedSectors(
-            counted=copy_sectors(source_words, target_words, active, 4)[inverse.reshape(-1)],
-            uncached=uncached_copy_sectors(source_words, target_words, active)[inverse.reshape(-1)],
-        )
-
-    def local_footprint(self, width_bytes: int, offset: int) -> Footprint:
-        """Distinct sectors and lines when the hardware interleaves the local memory of a warp word by word."""
-        placed, active, inverse = self._cases(offset, BANK_BYTES)
-        words = placed[:, :, None] // np.uint64(BANK_BYTES) + np.arange(
-            max(1, width_bytes // BANK_BYTES), dtype=np.uint64
-        )
-        lane = np.arange(WARP_SIZE, dtype=np.uint64)[None, :, None]
-        address: Addresses = ((words * np.uint64(WARP_SIZE) + lane) * np.uint64(BANK_BYTES)).astype(np.uint64)
-        of_first = address[np.arange(len(address)), active.argmax(axis=1), 0]
-        filled = np.where(active[:, :, None], address, of_first[:, None, None]).reshape(len(address), -1)
-        return Footprint(
-            distinct_per_row(filled // np.uint64(SECTOR_BYTES))[inverse],
-            distinct_per_row(filled // np.uint64(LINE_BYTES))[inverse],
-        )
+    def of_warps(self) -> AccessesOfWarps:
+        """Addresses and masks of the single warps."""
+        plan = self.plan
+        warps = plan.threads // WARP_SIZE
+        addresses = np.broadcast_to(plan.base, plan.shape) + np.uint64(self.offset % 2**64)
+        active = np.ones(plan.shape, np.bool_) if plan.mask is None else np.broadcast_to(plan.mask, plan.shape)
+        addresses, active = addresses.reshape(-1, WARP_SIZE), active.reshape(-1, WARP_SIZE)
+        running = active.any(axis=1)
+        block = np.repeat(self.blocks, warps)
+        warp = np.tile(np.arange(warps), len(self.blocks))
+        return AccessesOfWarps(block[running], warp[running], addresses[running], active[running])
 
 
-def rows_and_warps(mask: Any, threads: int) -> Mask:
-    """Which warps have an active lane: shape ``(rows, warps)`` of a mask that broadcasts to ``(rows, threads)``."""
-    full = np.broadcast_to(mask, (mask.shape[0], threads))
-    by_warp = full.reshape(mask.shape[0], threads // WARP_SIZE, WARP_SIZE)
-    active: Mask = np.logical_or.reduce(by_warp, axis=2)
-    return active
+class Observer(Protocol):
+    """What is told of every access of a run, in program order."""
+
+    def access(self, access: WarpAccess) -> Any:
+        """Take note of one access."""
+
+
+Observers = Sequence[Observer]

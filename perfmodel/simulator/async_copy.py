@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..program.instruction import Space
-from .access import Mask
 from .machine import Lanes
-from .plan import Values
+from .plan import Mask, Values
 from .transfer import UNCOUNTED, load, store, touch
 
 

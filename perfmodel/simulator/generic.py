@@ -6,10 +6,9 @@ import numpy as np
 
 from ..program.instruction import Space
 from ..program.types import ScalarType
-from .access import Mask
 from .global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .machine import Lanes
-from .plan import Values
+from .plan import Mask, Values
 from .transfer import load, store, touch
 
 GenericSites = tuple[int, int, int, int]

@@ -1,4 +1,4 @@
-"""State of a batch of blocks: special registers, memories, recorder; and `Lanes`, the view of it that generated code works on."""
+"""State of a batch of blocks: registers, memories, observers; and `Lanes`, the view of it that generated code works on."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from ..core.constants import WARP_SIZE, ceil_div
 from ..launch.launch import Launch
 from ..program.instruction import Instruction
 from ..program.types import ScalarType
-from .access import Mask, rows_and_warps
+from .access import Observers, Site, WarpAccess
 from .faults import FATAL, Fault, FaultError, FaultKind
 from .global_memory import GlobalMemory
-from .plan import Plan, both
+from .plan import Mask, Plan, both, rows_and_warps
 from .race_detector import RaceDetector
-from .recorder import Recorder
 from .special_registers import special_registers
 
 Values = NDArray[Any]
@@ -40,7 +39,8 @@ class Environment:
     symbol_addresses: dict[str, int]
     shared_bytes: int
     local_bytes: int
-    recorder: Recorder
+    sites: list[Site]
+    observers: Observers
     check: bool
     max_faults: int
     faults: list[Fault] = field(default_factory=list)
@@ -149,6 +149,14 @@ class Lanes:
             self._plans[key] = plan
             self._kept.append((base, guard, self.active))
         return plan
+
+    def observe(self, site: int, plan: Plan, offset: int, target: tuple[Plan, int] | None = None) -> None:
+        """Give the record of an access at a site to the observers; ``target`` is where an asynchronous copy writes."""
+        environment = self.environment
+        if environment.observers:
+            access = WarpAccess(environment.sites[site], plan, offset, self.block_ids, self.positions, target)
+            for observer in environment.observers:
+                observer.access(access)
 
     def arrive(self, number: NDArray[np.uint32], count: NDArray[np.uint32], guard: Mask | None) -> None:
         """``barrier.arrive``: whole warps arrive at a named barrier and go on."""

@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
 from ..program.instruction import Space
-from .access import Mask, WarpPatterns, rows_and_warps
 
 Values = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+
+def rows_and_warps(mask: Any, threads: int) -> Mask:
+    """Which warps have an active lane: shape ``(rows, warps)`` of a mask that broadcasts to ``(rows, threads)``."""
+    full = np.broadcast_to(mask, (mask.shape[0], threads))
+    by_warp = full.reshape(mask.shape[0], threads // WARP_SIZE, WARP_SIZE)
+    active: Mask = np.logical_or.reduce(by_warp, axis=2)
+    return active
 
 
 def both(first: Mask | None, second: Mask | None) -> Mask | None:
@@ -43,8 +51,8 @@ class Plan:
         self.indices: dict[tuple[Space, int], NDArray[np.int64]] = {}
         """Element indices by space and width, kept by the loads and stores that share the plan."""
         self._shifted: dict[int, Plan] = {}
-        self.statistics: dict[Hashable, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-        """What the recorder adds up, by space, width, offset modulo a line and, of copies that pass L1 by, their target."""
+        self.cache: dict[Hashable, Any] = {}
+        """What observers made of the plan, for the next access with it."""
 
     def shifted(self, offset: int) -> Plan:
         """The plan of the addresses with an offset added, kept for the next access with that offset."""
@@ -129,16 +137,16 @@ class Plan:
         return None if warps.all() else warps
 
     @cached_property
-    def patterns(self) -> WarpPatterns:
-        """Patterns of the active warps of the pattern rows."""
+    def warp_rows(self) -> tuple[NDArray[np.uint64], Mask | None]:
+        """Addresses of the active warps of the pattern rows, shape ``(n, 32)``, and their active lanes (None: all)."""
         shape = (self.pattern_rows, self.threads)
         addresses = np.broadcast_to(self.base, shape).reshape(-1, WARP_SIZE)
-        active = None
-        if self.lane_mask is not None:
-            active = np.broadcast_to(self.lane_mask, shape).reshape(-1, WARP_SIZE)
-            if self.warp_active is not None:
-                addresses, active = addresses[self.warp_active], active[self.warp_active]
-        return WarpPatterns(addresses, active)
+        if self.lane_mask is None:
+            return addresses, None
+        active = np.broadcast_to(self.lane_mask, shape).reshape(-1, WARP_SIZE)
+        if self.warp_active is not None:
+            addresses, active = addresses[self.warp_active], active[self.warp_active]
+        return addresses, active
 
     @cached_property
     def row_of_warp(self) -> NDArray[np.int64]:
@@ -149,10 +157,11 @@ class Plan:
     @cached_property
     def lanes(self) -> NDArray[np.int64]:
         """Active lanes of each analysed warp."""
-        if self.lane_mask is None:
-            return np.full(self.pattern_rows * self.threads // WARP_SIZE, WARP_SIZE)
-        per_pattern: NDArray[np.int64] = self.patterns.active.sum(axis=1)
-        return per_pattern[self.patterns.inverse]
+        addresses, active = self.warp_rows
+        if active is None:
+            return np.full(len(addresses), WARP_SIZE)
+        lanes: NDArray[np.int64] = active.sum(axis=1, dtype=np.int64)
+        return lanes
 
     def per_row(self, per_warp: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sums over the warps of each block, from shape ``(warps, fields)`` to ``(rows, fields)``."""

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
-from .access import Mask, rows_and_warps
 from .faults import FaultKind
-from .plan import Plan
+from .plan import Mask, Plan, rows_and_warps
 
 _NOBODY = -1
 _MANY = -2

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
 from ..errors import SimulationError
-from .access import Mask, rows_and_warps
 from .budget_limits import Limits
 from .machine import Batch, Lanes
+from .plan import Mask, rows_and_warps
 from .program import Unit
 from .synchronization import Synchronization
 from .translate.translation import Translation

@@ -13,19 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
-from ..core.counts import Counts
 from ..errors import SimulationError
 from ..launch.launch import Buffer, KernelCall, Launch
-from ..profiles.totals import launch_counts
-from ..program.instruction import Space
 from ..program.kernel import Kernel
+from .access import Observers
 from .budget_limits import Limits
 from .faults import FATAL, Fault, FaultError
 from .initialise import Contents, initialise
 from .machine import BARRIERS, Batch, Environment
 from .program import Program, align_up
 from .race_detector import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, RaceDetector
-from .recorder import AccessObserver, Action, InstructionCount, Recorder
 from .schedule import Reconvergence, Scheduler, Tally
 from .translate.translation import Translation
 
@@ -47,41 +44,36 @@ class Budget:
     faults: int = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockTotals:
-    """Totals of each executed block: accesses by action and space, and visits by basic block.
-
-    Arrays have one row for each block. The fields of ``accesses`` are those of `recorder.BLOCK_TOTALS`.
-    """
-
-    accesses: Mapping[tuple[Action, Space], NDArray[np.int64]]
-    visits: NDArray[np.int64]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
     """What the executed blocks did.
 
-    ``blocks`` are their linear indices in the order of execution; ``visits`` has one element per basic block of the
-    kernel: executions by warps with an active lane. ``outputs`` holds the output buffers after execution (in trace
-    mode: none). ``completed`` is False where a fatal fault ended the simulation, which then is the last of ``faults``.
-    ``diverged`` says that lanes of a warp parted, so that counts may depend on where they meet again: a run with
-    ``Reconvergence.LATE`` shows by how much. ``per_warp``: visits by each warp, of shape
-    (blocks, warps of a block, basic blocks).
+    Args:
+        kernel: the kernel.
+        launch: the launch.
+        mode: what was computed.
+        blocks: linear indices of the executed blocks in their order.
+        visits: warps with an active lane that entered each basic block, shape ``(basic blocks,)``.
+        outputs: output buffers after execution; none in trace mode.
+        faults: what the kernel did wrong.
+        completed: False where a fatal fault ended the simulation, which then is the last of ``faults``.
+        diverged: whether lanes of a warp took different ways, so that counts may depend on where they run together again; a
+            run with ``Reconvergence.LATE`` shows by how much.
+        visits_by_block: visits by each block, shape ``(blocks, basic blocks)``, where asked for.
+        visits_by_warp: visits by each warp, shape ``(blocks, warps of a block, basic blocks)``, where asked for.
     """
 
     kernel: Kernel
     launch: Launch
     mode: Mode
     blocks: NDArray[np.int64]
-    instructions: tuple[InstructionCount, ...]
     visits: NDArray[np.int64]
     outputs: Mapping[str, NDArray[Any]]
     faults: tuple[Fault, ...]
     completed: bool
     diverged: bool
-    per_block: BlockTotals | None = field(default=None, repr=False)
-    per_warp: NDArray[np.int64] | None = field(default=None, repr=False)
+    visits_by_block: NDArray[np.int64] | None = field(default=None, repr=False)
+    visits_by_warp: NDArray[np.int64] | None = field(default=None, repr=False)
 
     @cached_property
     def warp_instructions(self) -> int:
@@ -89,10 +81,6 @@ class Simulation:
         return sum(
             int(visits) * len(block.instructions) for visits, block in zip(self.visits, self.kernel.blocks, strict=True)
         )
-
-    def counts(self) -> Counts:
-        """Counts of the executed blocks under the project's names, instruction classes from PTX."""
-        return launch_counts(self.kernel, self.instructions, self.visits)
 
 
 _TARGET_LANES = 65_536
@@ -104,9 +92,10 @@ MAX_BLOCKS = 2**24
 
 
 def _environment(
-    program: Program, launch: Launch, contents: Contents, recorder: Recorder, max_faults: int, check: bool
+    translation: Translation, launch: Launch, contents: Contents, observers: Observers, max_faults: int, check: bool
 ) -> Environment:
     """What all batches of the launch share."""
+    program = translation.program
     return Environment(
         launch=launch,
         instructions=program.instructions,
@@ -116,7 +105,8 @@ def _environment(
         symbol_addresses=contents.symbol_addresses,
         shared_bytes=program.shared.size_bytes + int(launch.dynamic_shared_bytes),
         local_bytes=program.local.size_bytes,
-        recorder=recorder,
+        sites=translation.pool.sites,
+        observers=observers,
         check=check,
         max_faults=max_faults,
     )
@@ -186,32 +176,43 @@ def simulate(
     mode: Mode = Mode.EXECUTE,
     blocks: NDArray[np.int64] | None = None,
     budget: Budget | None = None,
-    observer: AccessObserver | None = None,
+    observers: Observers = (),
     check: bool = False,
-    per_block: bool = False,
-    per_warp: bool = False,
+    visits_by_block: bool = False,
+    visits_by_warp: bool = False,
     reconvergence: Reconvergence = Reconvergence.EARLY,
 ) -> Simulation:
-    """Run thread blocks of one launch on the CPU and count what they do.
+    """Execute thread blocks of one launch lane by lane on the CPU.
 
     Args:
-        kernel: the kernel.
-        launch: grid, block and dynamic shared bytes of a single launch; its static shared bytes come from the PTX.
-        call: arguments; buffers are copied, so that nothing of the caller changes.
-        mode: results, or only what decides addresses and control flow.
-        blocks: linear indices (x fastest) of the blocks to run; all when None.
-        budget: instructions, seconds and bytes; defaults when None.
-        observer: receives every global access in program order.
-        check: report races, uninitialised shared memory, divergent barriers and shuffles from inactive lanes as well,
-        and return a
-            simulation that a fatal fault ended instead of raising it.
-        per_block: also sum by block.
-        per_warp: also count the visits of each warp.
-        reconvergence: where lanes of a warp that a branch parted meet again.
+        kernel: the kernel (``parse_module(ptx).kernel(name)``).
+        launch: grid, block and dynamic shared bytes of one launch; static shared bytes are the kernel's own.
+        call: arguments; buffers are copied, so that the caller's arrays stay as they are.
+        mode: compute results, or only what decides addresses and control flow.
+        blocks: linear indices (x fastest) of the blocks to execute, shape ``(n,)``; all when None.
+        budget: limits of instructions, seconds and bytes; the defaults when None.
+        observers: each gets every memory access and every exchange within a warp as one `WarpAccess`, in program order.
+        check: also report races, reads of uninitialised shared memory, divergent barriers and shuffles from inactive lanes,
+            and return a simulation that a fatal fault ended instead of raising the fault.
+        visits_by_block: also give the visits of each block.
+        visits_by_warp: also give the visits of each warp.
+        reconvergence: where lanes of a warp run together again after a branch.
 
     Raises:
-        SimulationError: something is not supported, a budget is used up, or (without ``check``) a fault ended the
-        simulation.
+        SimulationError: an instruction is not supported, a budget is used up, or (without ``check``) a fault ended the
+            simulation; the text names the instruction, its line, block and thread.
+
+    >>> from perfmodel.launch.launch import Buffer
+    >>> from perfmodel.ptx.parse import parse_module
+    >>> text = '''.version 8.0
+    ... .target sm_75
+    ... .address_size 64
+    ... .entry twice(.param .u64 out) { .reg .b32 %r<3>; .reg .b64 %a<4>; ld.param.u64 %a1, [out]; mov.u32 %r1, %tid.x;
+    ...   add.u32 %r2, %r1, %r1; mul.wide.u32 %a2, %r1, 4; add.s64 %a3, %a1, %a2; st.global.u32 [%a3], %r2; ret; }'''
+    >>> out = Buffer(name="out", array=np.zeros(4, np.uint32), output=True)
+    >>> call, launch = KernelCall(parameters=(out,)), Launch(grid_x=1, block_x=4)
+    >>> simulate(parse_module(text).kernel("twice"), launch, call).outputs["out"]
+    array([0, 2, 4, 6], dtype=uint32)
     """
     budget = budget or Budget()
     _check_launch(launch)
@@ -219,12 +220,11 @@ def simulate(
     program = translation.program
     contents = initialise(program, call)
     chosen = _block_ids(launch, blocks)
-    recorder = Recorder(translation.pool.sites, observer, len(chosen), per_block)
-    environment = _environment(program, launch, contents, recorder, budget.faults, check)
+    environment = _environment(translation, launch, contents, observers, budget.faults, check)
     rows = _batch_rows(program, environment, budget)
-    by_block = np.zeros((len(chosen), len(program.blocks)), np.int64) if per_block else None
+    by_block = np.zeros((len(chosen), len(program.blocks)), np.int64) if visits_by_block else None
     warps = -(-int(launch.threads_per_block) // WARP_SIZE)
-    by_warp = np.zeros((len(chosen), warps, len(program.blocks)), np.int64) if per_warp else None
+    by_warp = np.zeros((len(chosen), warps, len(program.blocks)), np.int64) if visits_by_warp else None
     tally = Tally(np.zeros(len(program.blocks), np.int64), by_block, by_warp)
     limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
     batches = (Batch(environment, chosen[start : start + rows], start) for start in range(0, len(chosen), rows))
@@ -235,14 +235,13 @@ def simulate(
         launch=launch,
         mode=mode,
         blocks=chosen,
-        instructions=recorder.instruction_counts(),
         visits=tally.visits,
         outputs=_outputs(call, contents) if mode is Mode.EXECUTE else {},
         faults=tuple(environment.faults),
         completed=not any(fault.kind in FATAL for fault in environment.faults),
         diverged=tally.diverged,
-        per_block=None if by_block is None else BlockTotals(accesses=recorder.by_block or {}, visits=by_block),
-        per_warp=by_warp,
+        visits_by_block=by_block,
+        visits_by_warp=by_warp,
     )
 
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
 from ..ptx.operands import integer
-from .access import Mask, rows_and_warps
 from .faults import FaultKind
 from .machine import Batch, Lanes
+from .plan import Mask, rows_and_warps
 from .program import Program, SyncScope, Unit
 from .translate.warp import barrier_identifier
 

@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from ..program.instruction import Space
 from ..program.types import ScalarType, width_bytes
-from .access import Mask
 from .faults import FaultKind
 from .global_memory import GLOBAL_BASE
 from .machine import Lanes
-from .plan import Plan, Values
-from .recorder import Target
+from .plan import Mask, Plan, Values
 
 UNCOUNTED = -1
 
@@ -119,14 +117,6 @@ def index_of(lanes: Lanes, space: Space, plan: Plan, width: int) -> NDArray[np.i
     return plan.indices[key]
 
 
-def count_access(lanes: Lanes, site: int, plan: Plan, offset: int, space: Space, target: Target | None = None) -> None:
-    """Count an access at its site, and hand global ones to the observer; ``target`` is where an asynchronous copy writes."""
-    if site != UNCOUNTED:
-        lanes.environment.recorder.record(site, plan, offset, lanes.positions, target)
-        if space is Space.GLOBAL:
-            lanes.environment.recorder.observe(site, plan, offset, lanes.block_ids)
-
-
 def touch(
     lanes: Lanes,
     site: int,
@@ -136,14 +126,15 @@ def touch(
     offset: int,
     width: int,
     guard: Mask | None,
-    target: Target | None = None,
+    target: tuple[Plan, int] | None = None,
 ) -> None:
-    """Count an access and check it, without moving data; ``target`` is where an asynchronous copy writes."""
+    """Observe an access and check it, without moving data; ``target`` is where an asynchronous copy writes."""
     plan = lanes.plan(base, guard)
     if plan.empty:
         return
     checked(lanes, instruction, space, plan, offset, width)
-    count_access(lanes, site, plan, offset, space, target)
+    if site != UNCOUNTED:
+        lanes.observe(site, plan, offset, target)
 
 
 def load(
@@ -163,7 +154,8 @@ def load(
         return [np.zeros((1, 1), scalar_type)] * count
     width = width_bytes(scalar_type)
     safe, shift = checked(lanes, instruction, space, plan, offset, width * count)
-    count_access(lanes, site, plan, offset, space)
+    if site != UNCOUNTED:
+        lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.read(lanes, instruction, safe, shift, width * count)
     index = index_of(lanes, space, safe, width)
@@ -191,7 +183,8 @@ def store(
         return
     width = width_bytes(scalar_type)
     safe, shift = checked(lanes, instruction, space, plan, offset, width * len(elements))
-    count_access(lanes, site, plan, offset, space)
+    if site != UNCOUNTED:
+        lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.write(lanes, instruction, safe, shift, elements)
     index = safe.chosen(index_of(lanes, space, safe, width))

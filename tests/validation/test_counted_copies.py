@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.memory.copy_passes import copy_passes
-from perfmodel.memory.copy_sectors import WIDEST_COPY_WORDS, copy_sectors, uncached_copy_sectors
+from perfmodel.memory.async_copy import WIDEST_COPY_WORDS, copy_passes, copy_sectors, uncached_copy_sectors
 from perfmodel.records.schema import Record
 from perfmodel.records.store import read_records
 from perfmodel.validation.micro.copy_suite import COPIES, INACTIVE, CopyPattern, CopySizes, copy_patterns

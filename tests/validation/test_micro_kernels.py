@@ -9,8 +9,8 @@ import pytest
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.core.constants import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
 from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.ptx.parse import parse_module
-from perfmodel.simulator.simulation import Simulation, simulate
 from perfmodel.validation.micro.benchmark import CYCLES, MicroBenchmark, MicroCall, follow, single_cycle
 from perfmodel.validation.micro.compute_suite import ComputeSizes
 from perfmodel.validation.micro.copy_suite import CopySizes
@@ -53,13 +53,13 @@ def name_of(benchmark: MicroBenchmark) -> str:
 
 
 @cache
-def executed(index: int) -> tuple[Simulation, MicroCall]:
+def executed(index: int) -> tuple[CountedRun, MicroCall]:
     """A benchmark executed on the CPU, with what it was called with."""
     benchmark = SUITE[index]
     compiled = compile_kernel(benchmark.compile_request(), "sm_90")
     micro_call = benchmark.make_call(np.random.default_rng(index))
     module = parse_module(compiled.ptx)
-    return simulate(module.kernel(compiled.kernel_name), benchmark.launch, micro_call.call, check=True), micro_call
+    return counted_run(module.kernel(compiled.kernel_name), benchmark.launch, micro_call.call, check=True), micro_call
 
 
 @pytest.mark.compiler
@@ -74,7 +74,7 @@ def test_kernel_computes_what_it_must(index: int) -> None:
 @pytest.mark.compiler
 def test_kernels_do_the_amount_of_work_that_rates_are_computed_from() -> None:
     for index, benchmark in enumerate(SUITE):
-        counts = executed(index)[0].counts()
+        counts = executed(index)[0].counts
         blocks = int(benchmark.launch.blocks)
         amount, warps = benchmark.amount, int(benchmark.launch.warps_per_block)
         if benchmark.kernel == "shared_read":

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.core.constants import INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
-from perfmodel.memory.copy_sectors import SECTOR_WORDS
+from perfmodel.memory.async_copy import SECTOR_WORDS
 from perfmodel.records.schema import Record, RecordKind, Scalar, Timing, TimingMethod
 
 CACHE_STEP = 1.05

@@ -12,7 +12,7 @@ import numpy as np
 from perfmodel.core.constants import FLOAT_BYTES, WARP_SIZE
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.memory.copy_sectors import SECTOR_WORDS
+from perfmodel.memory.async_copy import SECTOR_WORDS
 
 from .benchmark import Clock, MicroBenchmark, MicroCall, exactly, float_noise
 from .memory_suite import SUM_TOLERANCE

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
-from ...memory.copy_sectors import LINE_WORDS, SECTOR_WORDS, WIDEST_COPY_WORDS
+from ...memory.async_copy import LINE_WORDS, SECTOR_WORDS, WIDEST_COPY_WORDS
 from .blocking import THREADS_PER_BLOCK, WARP_COLUMNS
 from .classes import Classes, Floats, Integers, Touched, by_shape, combined, joined, touched
 from .problem import PointwiseConv2d

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
-from ...memory.copy_passes import copy_passes
-from ...memory.copy_sectors import LINE_WORDS, SECTOR_WORDS, copy_sectors, uncached_copy_sectors
+from ...memory.async_copy import LINE_WORDS, SECTOR_WORDS, copy_passes, copy_sectors, uncached_copy_sectors
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...core.constants import FLOAT_BYTES, round_up
-from ...memory.copy_sectors import SECTOR_WORDS
+from ...memory.async_copy import SECTOR_WORDS
 from .blocking import Integers, Tiles
 from .fetch import Fetch
 from .problem import PointwiseConv2d

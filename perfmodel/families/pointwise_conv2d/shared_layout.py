@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 from ...core.constants import FLOAT_BYTES, SHARED_BANKS, WARP_SIZE
-from ...memory.copy_sectors import SECTOR_WORDS, WIDEST_COPY_WORDS
-from ...simulator.access import Addresses, Mask, Wavefronts, load_wavefronts, store_wavefronts
+from ...memory.async_copy import SECTOR_WORDS, WIDEST_COPY_WORDS
+from ...memory.bank_conflicts import Addresses, Mask, Wavefronts, load_wavefronts, store_wavefronts
 from .blocking import WARPS_PER_BLOCK
 from .shared_lanes import Accesses, Integers, Operand, first_pass, interleaved, lanes_of_reads, lanes_of_stores, ways
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from ...core.counts import Counts
 from ...launch.launch import KernelCall, Launch
+from ...memory.access_counts import BLOCK_TOTALS, InstructionCount
 from ...program.instruction import Space
 from ...program.kernel import Kernel
-from ...simulator.recorder import BLOCK_TOTALS, Action, InstructionCount
+from ...simulator.access import Action
 from ...simulator.simulation import Budget
 from ..totals import launch_counts
 from .launch_alignment import AlignedTotals, aligned_totals, edge_lines
@@ -161,22 +162,22 @@ def _likely_blocks(grid: tuple[int, int, int], seed: int) -> NDArray[np.int64]:
 
 
 def _of_all(rows: BlockRows, blocks: int, instructions: bool) -> LaunchCounts:
-    simulation = rows.run(np.arange(blocks), per_block=False)
+    run = rows.run_all()
     requests: dict[tuple[Action, Space, int], float] = {}
-    for count in simulation.instructions:
+    for count in run.instructions:
         key = (count.action, count.space, count.width_bytes)
         requests[key] = requests.get(key, 0.0) + count.requests
     return LaunchCounts(
         kernel=rows.kernel,
-        counts=simulation.counts(),
-        visits=simulation.visits.astype(np.float64),
+        counts=run.counts,
+        visits=run.visits.astype(np.float64),
         requests=requests,
-        instructions=simulation.instructions if instructions else (),
+        instructions=run.instructions if instructions else (),
         shape=rows.grid,
         exact=True,
         relative_error=0.0,
         notes=(),
-        blocks_executed=len(simulation.blocks),
+        blocks_executed=blocks,
     )
 
 
@@ -254,7 +255,7 @@ def _instruction_totals(rows: BlockRows, strata: list[_Stratum]) -> tuple[Instru
         weights[key] = (blocks, weight + stratum.population / len(stratum.blocks))
     summed: dict[tuple[int, Action, Space, int], tuple[InstructionCount, NDArray[np.float64]]] = {}
     for blocks, weight in weights.values():
-        for count in rows.run(blocks, per_block=False).instructions:
+        for count in rows.run(blocks):
             site = (count.instruction, count.action, count.space, count.width_bytes)
             values = weight * np.array([getattr(count, name) for name in BLOCK_TOTALS], dtype=np.float64)
             summed[site] = (count, summed[site][1] + values if site in summed else values)

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...launch.launch import KernelCall, Launch
+from ...memory.access_counts import BLOCK_TOTALS, AccessCounts, InstructionCount
 from ...program.instruction import Space
 from ...program.kernel import Kernel
-from ...simulator.recorder import BLOCK_TOTALS, Action
+from ...simulator.access import Action, Observers, WarpAccess
 from ...simulator.simulation import Budget, Mode, Simulation, simulate
+from ..totals import CountedRun, counted_run
 
 Key = tuple[Action, Space]
 _ALIGNED = ("sectors", "lines", "uncached_sectors")
@@ -23,25 +25,14 @@ class _FirstStores:
 
     lowest: dict[int, int] = field(default_factory=dict)
 
-    def access(
-        self,
-        instruction: int,
-        space: Space,
-        store: bool,
-        width: int,
-        block: NDArray[np.int64],
-        warp: NDArray[np.int64],
-        addresses: NDArray[np.uint64],
-        active: NDArray[np.bool_],
-    ) -> None:
+    def access(self, access: WarpAccess) -> None:
         """Keep the lowest address of a store."""
-        if store:
-            for number, address in zip(block.tolist(), _lowest(addresses, active).tolist(), strict=True):
-                self.lowest[number] = min(address, self.lowest.get(number, address))
-
-
-def _lowest(addresses: NDArray[np.uint64], active: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    return np.asarray(np.where(active, addresses, np.iinfo(np.uint64).max).min(axis=1))
+        if not access.writes or access.site.space is not Space.GLOBAL:
+            return
+        warps = access.of_warps
+        lowest = np.where(warps.active, warps.addresses, np.iinfo(np.uint64).max).min(axis=1)
+        for number, address in zip(warps.block.tolist(), lowest.tolist(), strict=True):
+            self.lowest[number] = min(address, self.lowest.get(number, address))
 
 
 class BlockRows:
@@ -58,8 +49,17 @@ class BlockRows:
         self._stores = _FirstStores()
         self._all_keys = [(action, space) for action in Action for space in Space]
 
-    def run(self, linear: NDArray[np.int64], per_block: bool) -> Simulation:
-        """Simulate blocks by linear index."""
+    def run(self, linear: NDArray[np.int64]) -> tuple[InstructionCount, ...]:
+        """Totals by instruction of blocks by linear index."""
+        accesses = AccessCounts()
+        self._simulate(linear, [accesses])
+        return accesses.instructions()
+
+    def run_all(self) -> CountedRun:
+        """Counts of all blocks."""
+        return counted_run(*self._arguments, mode=Mode.TRACE, budget=self._budget)
+
+    def _simulate(self, linear: NDArray[np.int64], observers: Observers, by_block: bool = False) -> Simulation:
         kernel, launch, call = self._arguments
         return simulate(
             kernel,
@@ -68,8 +68,8 @@ class BlockRows:
             mode=Mode.TRACE,
             blocks=linear,
             budget=self._budget,
-            observer=self._stores if per_block else None,
-            per_block=per_block,
+            observers=observers,
+            visits_by_block=by_block,
         )
 
     def at(self, linear: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -85,15 +85,16 @@ class BlockRows:
         return np.array([self._stores.lowest.get(block, -1) for block in linear.tolist()], dtype=np.int64)
 
     def _execute(self, linear: NDArray[np.int64]) -> NDArray[np.float64]:
-        simulation = self.run(linear, per_block=True)
-        assert simulation.per_block is not None
-        self.widths |= {(count.action, count.space, count.width_bytes) for count in simulation.instructions}
+        accesses = AccessCounts(len(linear))
+        visits = self._simulate(linear, [accesses, self._stores], by_block=True).visits_by_block
+        assert visits is not None
+        self.widths |= {(count.action, count.space, count.width_bytes) for count in accesses.instructions()}
         empty = np.zeros((len(linear), len(BLOCK_TOTALS)))
-        tables = [simulation.per_block.accesses.get(key, empty) for key in self._all_keys]
+        tables = [accesses.by_block.get(key, empty) for key in self._all_keys]
         columns = [BLOCK_TOTALS.index(name) for name in self.fields]
         behaviour = [table[:, columns[: -len(_ALIGNED)]] for table in tables]
         aligned = [table[:, columns[-len(_ALIGNED) :]] for table in tables]
-        return np.concatenate([simulation.per_block.visits, *behaviour, *aligned], axis=1).astype(np.float64)
+        return np.concatenate([visits, *behaviour, *aligned], axis=1).astype(np.float64)
 
     @property
     def grid(self) -> tuple[int, int, int]:

@@ -9,7 +9,7 @@ from ...compiler.compiled import CompiledKernel
 from ...launch.launch import KernelCall, Launch
 from ...program.instruction import Space
 from ...program.kernel import Kernel
-from ...simulator.recorder import Action
+from ...simulator.access import Action
 from ...simulator.simulation import Budget
 from ..blocks.launch_classes import LaunchCounts
 from .executed import Disagreement

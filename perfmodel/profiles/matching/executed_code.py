@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ...launch.launch import Launch
 from ...machine_code.code_profile import CodeProfile
 from ...program.instruction import Space
-from ...simulator.recorder import Action
+from ...simulator.access import Action
 from ..blocks.launch_classes import LaunchCounts
 from .executed import ExecutedCode, PtxExecution, executed_counts
 

@@ -18,6 +18,7 @@ from ...program.instruction import Instruction, Space
 from ...program.kernel import Kernel
 from ...program.types import width_bytes
 from ...ptx.operands import vector
+from ...simulator.access import WarpAccess
 from ...simulator.simulation import Budget, Mode, simulate
 from .load_order import Load, LoadOrder, rewritten
 
@@ -28,31 +29,24 @@ _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(slots=True)
 class _Addresses:
-    """An `AccessObserver` that keeps, for each load and thread, a hash of the addresses that it read, 0 where it read none."""
+    """An observer that keeps, for each load and thread, a hash of the addresses that it read, 0 where it read none."""
 
     rows: Mapping[int, int]
     warps: int
     seen: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
 
-    def access(
-        self,
-        instruction: int,
-        space: Space,
-        store: bool,
-        width: int,
-        block: NDArray[np.int64],
-        warp: NDArray[np.int64],
-        addresses: NDArray[np.uint64],
-        active: NDArray[np.bool_],
-    ) -> None:
+    def access(self, access: WarpAccess) -> None:
         """Mix the addresses of one load into what was seen of it."""
-        if store or space is not Space.GLOBAL:
+        if access.writes or access.site.space is not Space.GLOBAL:
             return
-        if instruction not in self.seen:
-            self.seen[instruction] = np.zeros((len(self.rows) * self.warps, WARP_SIZE), np.uint64)
-        at = np.array([self.rows[number] for number in block.tolist()]) * self.warps + warp
-        before = self.seen[instruction][at]
-        self.seen[instruction][at] = np.where(active, before * _MIXER + addresses + np.uint64(1), before)
+        number = access.site.instruction_index
+        if number not in self.seen:
+            self.seen[number] = np.zeros((len(self.rows) * self.warps, WARP_SIZE), np.uint64)
+        seen = self.seen[number]
+        warps = access.of_warps
+        at = np.array([self.rows[block] for block in warps.block.tolist()]) * self.warps + warps.warp
+        before = seen[at]
+        seen[at] = np.where(warps.active, before * _MIXER + warps.addresses + np.uint64(1), before)
 
 
 def without_repeated_loads(kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None = None) -> Kernel:
@@ -77,7 +71,7 @@ def _seen(
     most = max(1, _OBSERVED_BYTES // (loads * warps * WARP_SIZE * 8))
     blocks = np.array(launch.corners_and_middle()[:most], np.int64)
     addresses = _Addresses({block: row for row, block in enumerate(blocks.tolist())}, warps)
-    simulate(kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observer=addresses)
+    simulate(kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observers=[addresses])
     return addresses.seen
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from ...program.instruction import Space
 from ...program.types import ScalarType, width_bytes
-from ..access import Mask
 from ..generic import GenericSites, generic_parts
 from ..machine import Lanes
-from ..transfer import checked, count_access, index_of, storage
+from ..plan import Mask
+from ..transfer import UNCOUNTED, checked, index_of, storage
 from .floats import add_wide, narrow
 
 Values = NDArray[Any]
@@ -101,7 +101,8 @@ def atomic(
         return np.zeros((1, 1), scalar_type)
     width = width_bytes(scalar_type)
     safe, shift = checked(lanes, instruction, space, plan, offset, width)
-    count_access(lanes, site, plan, offset, space)
+    if site != UNCOUNTED:
+        lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.write(lanes, instruction, safe, shift, operands[:1], atomic=True)
     index = safe.chosen(index_of(lanes, space, safe, width)) + shift // width

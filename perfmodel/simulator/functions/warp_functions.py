@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
-from ..access import Mask, rows_and_warps
 from ..faults import FaultKind
 from ..machine import Lanes
-from ..plan import both
+from ..plan import Mask, both
 
 Values = NDArray[Any]
-_LANE = np.arange(WARP_SIZE)
+_NO_ADDRESS = np.zeros((1, 1), np.uint64)
 _BITS = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
 
 
@@ -26,16 +25,6 @@ def _by_warp(lanes: Lanes, values: Values) -> Values:
 
 def _flat(lanes: Lanes, values: Values) -> Values:
     return values.reshape(values.shape[0], lanes.threads)
-
-
-def _count(lanes: Lanes, site: int, mask: Mask | None) -> None:
-    warps_per_row = lanes.threads // WARP_SIZE
-    if mask is None:
-        lanes.environment.recorder.count_warps(site, lanes.rows * warps_per_row, lanes.rows * lanes.threads)
-        return
-    scale = lanes.rows // mask.shape[0]
-    warps = int(rows_and_warps(mask, lanes.threads).sum()) * scale
-    lanes.environment.recorder.count_warps(site, warps, int(np.broadcast_to(mask, lanes.shape).sum()))
 
 
 def _ballot(mask: Mask) -> NDArray[np.uint64]:
@@ -56,8 +45,10 @@ def member_lanes(lanes: Lanes, mask: Values | None, guard: Mask | None) -> Mask:
 
 
 def exchange(lanes: Lanes, site: int, guard: Mask | None) -> None:
-    """Count an exchange within warps without computing it."""
-    _count(lanes, site, both(lanes.active, guard))
+    """Observe an exchange within warps without computing it."""
+    plan = lanes.plan(_NO_ADDRESS, guard)
+    if not plan.empty:
+        lanes.observe(site, plan, 0)
     warp_barrier(lanes, guard)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from ...program.instruction import Instruction, Space
 from ...program.types import ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 from ...ptx.operands import literal, parse_address
+from ..access import Action, Site
 from ..global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ..program import Program
-from ..recorder import Action, Site
 
 CLOCKS = frozenset({"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"})
 _AXES = tuple(
@@ -80,7 +80,7 @@ class Pool:
         key = (index, space)
         if key not in self._site_index:
             self._site_index[key] = len(self.sites)
-            self.sites.append(Site(index, instruction, action, space, width))
+            self.sites.append(Site(len(self.sites), index, instruction, action, space, width))
         return self._site_index[key]
 
 

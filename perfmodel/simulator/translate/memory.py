@@ -7,7 +7,7 @@ import numpy as np
 from ...program.instruction import Instruction, Space
 from ...program.types import VALUE_TYPES, ScalarType, width_bytes
 from ...ptx.operands import integer, parse_address, vector
-from ..recorder import Action
+from ..access import Action
 from ..transfer import UNCOUNTED
 from .basic import value_type
 from .emitter import Emitter

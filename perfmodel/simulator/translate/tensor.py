@@ -6,7 +6,7 @@ import numpy as np
 
 from ...program.instruction import Instruction, Space
 from ...ptx.operands import names
-from ..recorder import Action
+from ..access import Action
 from .emitter import Emitter
 from .memory import space_of
 

@@ -10,13 +10,12 @@ import numpy as np
 from ...program.instruction import Instruction, Space
 from ...program.kernel import Kernel
 from ...program.types import STORAGE_TYPES, VALUE_TYPES
-from ..access import Mask
 from ..async_copy import copy_async
 from ..functions import atomics, bits, conversions, floats, warp_functions
 from ..functions import video as video_functions
 from ..generic import load_generic, store_generic, touch_generic
 from ..global_memory import is_in_space
-from ..plan import Values
+from ..plan import Mask, Values
 from ..program import Program, SyncScope, Unit
 from ..transfer import load, store, touch
 from . import basic, conversion, floating, integer, memory, tensor, video, warp

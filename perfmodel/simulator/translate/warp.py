@@ -7,7 +7,7 @@ import numpy as np
 from ...program.instruction import Instruction, Space
 from ...program.types import VALUE_TYPES, width_bytes
 from ...ptx.operands import integer, names
-from ..recorder import Action
+from ..access import Action
 from .basic import value_type
 from .emitter import Emitter
 

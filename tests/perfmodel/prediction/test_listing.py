@@ -1,6 +1,7 @@
+from perfmodel.memory.access_counts import InstructionCount
 from perfmodel.prediction.listing import by_line, listing
 from perfmodel.program.instruction import SourceLine, Space
-from perfmodel.simulator.recorder import Action, InstructionCount
+from perfmodel.simulator.access import Action
 
 
 def count(space: Space, line: int, **values: int) -> InstructionCount:

@@ -13,7 +13,7 @@ from perfmodel.profiles.executed_work import executed_work, parsed
 from perfmodel.profiles.facts import Facts
 from perfmodel.profiles.matching.invariant_loads import with_invariant_loads_outside
 from perfmodel.profiles.matching.repeated_loads import without_repeated_loads
-from perfmodel.simulator.simulation import simulate
+from perfmodel.profiles.totals import counted_run
 
 from ..simulator.compiled_work import work_of
 
@@ -167,9 +167,9 @@ def test_kernels_without_repeated_loads_compute_the_same(source: str) -> None:
     compiled = compile_kernel(CompileRequest(source=source, kernel=name, file_name="k.cu"), "sm_75")
     kernel, launch, call = parsed(compiled), Launch(grid_x=BLOCKS, block_x=64), call_of(5)
     fewer = without_repeated_loads(with_invariant_loads_outside(kernel), launch, call)
-    before, after = (simulate(version, launch, call) for version in (kernel, fewer))
+    before, after = (counted_run(version, launch, call) for version in (kernel, fewer))
     assert np.array_equal(before.outputs["out"], after.outputs["out"])
-    assert after.counts().global_load_requests < before.counts().global_load_requests
+    assert after.counts.global_load_requests < before.counts.global_load_requests
 
 
 @pytest.mark.compiler

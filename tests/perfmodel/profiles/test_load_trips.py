@@ -9,8 +9,10 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.memory.trace import Trace
 from perfmodel.profiles.matching.load_trips import load_trips
-from perfmodel.program.instruction import Space
+from perfmodel.program.instruction import Instruction, Space
 from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.access import Action, Site, WarpAccess
+from perfmodel.simulator.plan import Plan
 
 SOURCE = """
 extern "C" __global__ void kernel(const int *a, const int *b, int *out)
@@ -39,13 +41,18 @@ def test_loads_of_the_ptx_have_the_round_trips_of_the_machine_code() -> None:
     assert load_trips(kernel, None) == {}
 
 
+LOAD = Instruction("ld.global.f32", ("%f1", "[%rd1]"), None, False, 1, None)
+
+
 def executed(instructions: list[int], warps: int = 1) -> Trace:
     """The loads of all warps of block 0, each of another line, one instruction after the other."""
     trace = Trace(np.zeros(0, np.int64))
     for n, instruction in enumerate(instructions):
-        addresses = (128 * (n * warps + np.arange(warps, dtype=np.uint64)))[:, None].astype(np.uint64)
-        block, warp = np.zeros(warps, np.int64), np.arange(warps)
-        trace.access(instruction, Space.GLOBAL, False, 4, block, warp, addresses, np.ones((warps, 1), np.bool_))
+        lane = np.arange(32 * warps)[None]
+        addresses = (128 * (n * warps + lane // 32)).astype(np.uint64)
+        plan = Plan(addresses, lane % 32 == 0, rows=1, threads=32 * warps)
+        site = Site(n, instruction, LOAD, Action.LOAD, Space.GLOBAL, 4)
+        trace.access(WarpAccess(site, plan, 0, np.zeros(1, np.int64), np.zeros(1, np.int64)))
     return trace
 
 

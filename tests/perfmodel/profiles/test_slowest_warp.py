@@ -60,14 +60,14 @@ def test_visits_of_warps_add_up_to_those_of_the_block(width: int) -> None:
         Launch(block_x=THREADS, grid_x=3),
         call(5, width, 1024),
         mode=Mode.TRACE,
-        per_block=True,
-        per_warp=True,
+        visits_by_block=True,
+        visits_by_warp=True,
     )
-    assert found.per_warp is not None
-    assert found.per_block is not None
-    assert found.per_warp.shape == (3, THREADS // 32, len(found.kernel.blocks))
-    assert (found.per_warp.sum(axis=1) == found.per_block.visits).all()
-    assert found.per_warp.max() < found.visits.max()
+    assert found.visits_by_warp is not None
+    assert found.visits_by_block is not None
+    assert found.visits_by_warp.shape == (3, THREADS // 32, len(found.kernel.blocks))
+    assert (found.visits_by_warp.sum(axis=1) == found.visits_by_block).all()
+    assert found.visits_by_warp.max() < found.visits.max()
 
 
 def test_every_step_of_a_chain_of_loads_is_a_round_trip() -> None:

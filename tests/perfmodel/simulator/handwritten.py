@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.ptx.parse import parse_module
-from perfmodel.simulator.simulation import Budget, Mode, Simulation, simulate
+from perfmodel.simulator.simulation import Budget, Mode
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
 DECLARED = """
@@ -37,10 +38,10 @@ def run(
     mode: Mode = Mode.EXECUTE,
     check: bool = False,
     budget: Budget | None = None,
-) -> Simulation:
+) -> CountedRun:
     """Simulate one block of the kernel on a buffer of zeros."""
     buffer = Buffer(name="out", array=np.zeros(words, np.uint32), output=True)
-    return simulate(
+    return counted_run(
         parse_module(kernel(body, before)).kernel("k"),
         Launch(grid_x=1, block_x=threads),
         KernelCall(parameters=(buffer,)),

@@ -15,11 +15,12 @@ from perfmodel.compiler.request import CompileRequest
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.memory.copy_sectors import copy_sectors, uncached_copy_sectors
+from perfmodel.memory.async_copy import copy_sectors, uncached_copy_sectors
+from perfmodel.memory.warp_patterns import WarpPatterns
 from perfmodel.profiles.executed_work import executed_work
+from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module
-from perfmodel.simulator.access import WarpPatterns
-from perfmodel.simulator.simulation import Mode, simulate
+from perfmodel.simulator.simulation import Mode
 
 WARPS, BLOCKS = 2, 3
 COPY = """
@@ -58,7 +59,7 @@ def counted(
 ) -> Counts:
     launch = Launch(grid_x=BLOCKS, block_x=32 * WARPS)
     module = parse_module(compiled(cache).ptx)
-    return simulate(module.kernel("copy"), launch, call(begins=begins, lanes=lanes), mode=mode).counts()
+    return counted_run(module.kernel("copy"), launch, call(begins=begins, lanes=lanes), mode=mode).counts
 
 
 @pytest.mark.compiler

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from perfmodel.simulator.recorder import InstructionCount
-from perfmodel.simulator.simulation import Mode, Simulation, simulate
+from perfmodel.memory.access_counts import InstructionCount
+from perfmodel.profiles.totals import CountedRun, counted_run
+from perfmodel.simulator.simulation import Mode
 
 from . import cases_arithmetic, cases_control, cases_floating, cases_memory, cases_warp
 from .corpus_case import Case, kernel_of
@@ -23,12 +24,12 @@ def _names() -> Iterator[str]:
         yield f"{case.__name__.strip('<>')}-{position}"
 
 
-def _run(case: Case, mode: Mode = Mode.EXECUTE, check: bool = False) -> Simulation:
+def _run(case: Case, mode: Mode = Mode.EXECUTE, check: bool = False) -> CountedRun:
     kernel = kernel_of(case)
-    return simulate(kernel, case.launch, case.call, mode=mode, check=check)
+    return counted_run(kernel, case.launch, case.call, mode=mode, check=check)
 
 
-def _totals(simulation: Simulation) -> list[InstructionCount]:
+def _totals(simulation: CountedRun) -> list[InstructionCount]:
     return list(simulation.instructions)
 
 
@@ -40,7 +41,7 @@ def test_results_counts_and_modes(make: Callable[[], Case]) -> None:
         np.testing.assert_allclose(
             executed.outputs[name], expected, rtol=case.tolerance, atol=case.tolerance, err_msg=name
         )
-    counts = dict(executed.counts().items())
+    counts = dict(executed.counts.items())
     assert {name: counts[name] for name in case.counts} == {name: float(value) for name, value in case.counts.items()}
     traced = _run(case, Mode.TRACE)
     assert _totals(traced) == _totals(executed)

@@ -187,7 +187,7 @@ def test_two_singles_in_a_register(operation: str, expected: tuple[float, float]
     mov.b64 {{%f5, %f6}}, %rd6; st.global.f32 [%rd1], %f5; st.global.f32 [%rd1+4], %f6;"""
     simulation = run(body, threads=1)
     assert simulation.outputs["out"][:2].view(np.float32).tolist() == list(expected)
-    counts = simulation.counts()
+    counts = simulation.counts
     assert counts.fp32_fma + counts.fp32_other == 1
 
 
@@ -255,7 +255,7 @@ def test_tensor_instructions_are_counted_when_traced() -> None:
     mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r4,%r5,%r6,%r7}, {%r8,%r9}, {%f1,%f2,%f3,%f4};
     st.global.f32 [%rd3], %f1;
     """
-    counts = run(body, mode=Mode.TRACE).counts()
+    counts = run(body, mode=Mode.TRACE).counts
     assert counts.tensor == 1
     assert counts.shared_load_requests == 2
     assert counts.shared_load_wavefronts == 2 * (4 + 2)  # rows 32 bytes apart: eight rows need two wavefronts

@@ -7,9 +7,10 @@ import pytest
 
 from perfmodel.errors import SimulationError
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.schedule import Reconvergence
-from perfmodel.simulator.simulation import Budget, simulate
+from perfmodel.simulator.simulation import Budget
 
 from .handwritten import kernel, run
 
@@ -50,46 +51,46 @@ def test_a_large_shared_array_is_refused() -> None:
 )
 def test_wrong_arguments_are_refused(parameters: tuple[np.generic, ...], message: str) -> None:
     with pytest.raises(SimulationError, match=message):
-        simulate(
+        counted_run(
             parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=1, block_x=32), KernelCall(parameters=parameters)
         )
 
 
 def test_an_unknown_kernel_names_those_that_there_are() -> None:
     with pytest.raises(SimulationError, match=r"kernel 'x' is not in the module, which has \['k'\]"):
-        simulate(parse_module(kernel(STORE)).kernel("x"), Launch(grid_x=1, block_x=32), call())
+        counted_run(parse_module(kernel(STORE)).kernel("x"), Launch(grid_x=1, block_x=32), call())
 
 
 def test_an_unknown_constant_is_refused() -> None:
     given = KernelCall(parameters=call().parameters, constants=(Buffer(name="w", array=np.zeros(1)),))
     with pytest.raises(SimulationError, match="constant 'w' is not a variable"):
-        simulate(parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=1, block_x=32), given)
+        counted_run(parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=1, block_x=32), given)
 
 
 @pytest.mark.parametrize("launch", [Launch(grid_x=0, block_x=32), Launch(grid_x=1, block_x=1025)])
 def test_impossible_launches_are_refused(launch: Launch) -> None:
     with pytest.raises(SimulationError, match="cannot be launched"):
-        simulate(parse_module(kernel(STORE)).kernel("k"), launch, call())
+        counted_run(parse_module(kernel(STORE)).kernel("k"), launch, call())
 
 
 @pytest.mark.parametrize("blocks", [np.array([4]), np.array([-1])])
 def test_blocks_outside_the_grid_are_refused(blocks: np.ndarray) -> None:
     with pytest.raises(SimulationError, match="blocks must lie in 0 … 3"):
-        simulate(parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=4, block_x=32), call(), blocks=blocks)
+        counted_run(parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=4, block_x=32), call(), blocks=blocks)
 
 
 def test_a_launch_of_billions_of_blocks_must_be_sampled() -> None:
     launch = Launch(grid_x=2**31 - 1, block_x=32)
     module = parse_module(kernel(STORE))
     with pytest.raises(SimulationError, match="choose some"):
-        simulate(module.kernel("k"), launch, call())
-    chosen = simulate(module.kernel("k"), launch, call(), blocks=np.array([2**31 - 2]))
+        counted_run(module.kernel("k"), launch, call())
+    chosen = counted_run(module.kernel("k"), launch, call(), blocks=np.array([2**31 - 2]))
     assert chosen.warp_instructions == 6  # the parameter, the index, the address in two, the store, the return
 
 
 def test_callers_buffers_stay_as_they_are() -> None:
     given = call()
-    result = simulate(parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=1, block_x=32), given)
+    result = counted_run(parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=1, block_x=32), given)
     assert result.outputs["out"][31] == 31
     assert not given.parameters[0].array.any()  # type: ignore[union-attr]
 
@@ -104,8 +105,8 @@ def test_results_do_not_depend_on_the_size_of_batches() -> None:
 skip:
     """
     module, launch = parse_module(kernel(body)), Launch(grid_x=3000, block_x=40)
-    whole = simulate(module.kernel("k"), launch, call())
-    small = simulate(module.kernel("k"), launch, call(), budget=Budget(memory_bytes=2**18))
+    whole = counted_run(module.kernel("k"), launch, call())
+    small = counted_run(module.kernel("k"), launch, call(), budget=Budget(memory_bytes=2**18))
     assert whole.instructions == small.instructions
     assert np.array_equal(whole.outputs["out"], small.outputs["out"])
     assert whole.outputs["out"][0] == sum(b for b in range(3000) if b % 4 == 0)
@@ -123,9 +124,9 @@ after:
     st.global.u32 [%rd3], %r1;
     """
     module, launch = parse_module(kernel(body)), Launch(grid_x=1, block_x=32)
-    early, late = (simulate(module.kernel("k"), launch, call(), reconvergence=way) for way in Reconvergence)
+    early, late = (counted_run(module.kernel("k"), launch, call(), reconvergence=way) for way in Reconvergence)
     assert (early.diverged, late.diverged) == (True, True)
-    assert early.counts().global_store_requests == 1
-    assert late.counts().global_store_requests == 8  # lanes leave the loop in eight groups
+    assert early.counts.global_store_requests == 1
+    assert late.counts.global_store_requests == 8  # lanes leave the loop in eight groups
     assert np.array_equal(early.outputs["out"], late.outputs["out"])
     assert not run(STORE).diverged

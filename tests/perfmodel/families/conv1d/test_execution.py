@@ -11,8 +11,8 @@ from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Varia
 from perfmodel.families.conv1d.launch import Kernel, kernel_of
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.profiles.facts import take_launch
+from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.ptx.parse import parse_module
-from perfmodel.simulator.simulation import Simulation, simulate
 
 pytestmark = pytest.mark.compiler
 
@@ -32,12 +32,12 @@ def of(channels_per_thread: int | None) -> Conv1dConfiguration:
     return Conv1dConfiguration(variant=variant, channels_per_thread=channels_per_thread)
 
 
-def executed(problem: Conv1d, configuration: Conv1dConfiguration) -> Simulation:
+def executed(problem: Conv1d, configuration: Conv1dConfiguration) -> CountedRun:
     kernel = compile_kernel(FAMILY.compile_request(problem, configuration, GPU), GPU.architecture)
     launch = take_launch(FAMILY.launch(problem, Batch.of([configuration]), GPU), 0)
     inputs = FAMILY.inputs(problem, np.random.default_rng(7))
     call = FAMILY.call(problem, configuration, GPU, inputs)
-    simulation = simulate(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, check=True)
+    simulation = counted_run(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, check=True)
     assert simulation.completed
     assert simulation.faults == ()
     reference = FAMILY.reference(problem, inputs)["output"]
@@ -50,7 +50,7 @@ def check(problem: Conv1d, channels_per_thread: int | None, kernel: Kernel) -> N
     """The result is right and every exact count is that of the closed form."""
     configuration = of(channels_per_thread)
     assert kernel_of(problem, configuration, GPU) is kernel
-    counts = executed(problem, configuration).counts()
+    counts = executed(problem, configuration).counts
     closed = FAMILY.work(problem, Batch.of([configuration]), GPU).counts.at(0)
     assert {name: float(getattr(counts, name)) for name in EXACT} == {
         name: float(getattr(closed, name)) for name in EXACT

@@ -16,8 +16,8 @@ from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
+from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.ptx.parse import parse_module
-from perfmodel.simulator.simulation import Simulation, simulate
 
 pytestmark = pytest.mark.compiler
 
@@ -66,12 +66,12 @@ STRIDED = {
 
 def execute(
     problem: Conv2d, chosen: DirectConv2dConfiguration, inputs: dict[str, Any], architecture: str = "sm_90"
-) -> Simulation:
+) -> CountedRun:
     compiled = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), architecture)
     geometry = FAMILY.launch(problem, Batch.of([chosen]), GPU)
     launch = Launch(**{f.name: int(np.asarray(getattr(geometry, f.name)).reshape(-1)[0]) for f in fields(Launch)})
     call = FAMILY.call(problem, chosen, GPU, inputs)
-    return simulate(parse_module(compiled.ptx).kernel(compiled.kernel_name), launch, call, check=True)
+    return counted_run(parse_module(compiled.ptx).kernel(compiled.kernel_name), launch, call, check=True)
 
 
 def assert_right_and_counted(problem: Conv2d, chosen: DirectConv2dConfiguration, seed: int = 0) -> None:
@@ -81,7 +81,7 @@ def assert_right_and_counted(problem: Conv2d, chosen: DirectConv2dConfiguration,
     exact = FAMILY.reference(problem, inputs)["output"]
     error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
     assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
-    closed, executed = FAMILY.work(problem, Batch.of([chosen]), GPU).counts.at(0), done.counts()
+    closed, executed = FAMILY.work(problem, Batch.of([chosen]), GPU).counts.at(0), done.counts
     left_out = problem.filter_width == 1 and chosen.accumulators is Accumulators.ROLLING  # see multiply_adds
     names = [name for name in EXACT if not (left_out and name == "fp32_fma")]
     assert {n: float(getattr(closed, n)) for n in names} == {n: float(getattr(executed, n)) for n in names}

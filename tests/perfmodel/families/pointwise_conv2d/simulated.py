@@ -12,8 +12,8 @@ from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConfiguration, 
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.launch.launch import Launch
+from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.ptx.parse import parse_module
-from perfmodel.simulator.simulation import Simulation, simulate
 
 
 def gpu_with(sm_count: int, gpu_id: str = "h200") -> Gpu:
@@ -28,11 +28,11 @@ def single(launch: Launch) -> Launch:
 
 def run(
     problem: PointwiseConv2d, configuration: PointwiseConfiguration, gpu: Gpu, seed: int
-) -> tuple[Simulation, float]:
+) -> tuple[CountedRun, float]:
     """The simulation of a launch on random input, and the largest error relative to the largest output."""
     compiled = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture)
     inputs = FAMILY.inputs(problem, np.random.default_rng(seed))
-    done = simulate(
+    done = counted_run(
         parse_module(compiled.ptx).kernel(compiled.kernel_name),
         single(FAMILY.launch(problem, Batch.of([configuration]), gpu)),
         FAMILY.call(problem, configuration, gpu, inputs),

@@ -56,7 +56,7 @@ def check(problem, configuration, gpu, seed=0):
     done, error = run(problem, configuration, gpu, seed)
     assert done.faults == ()
     assert error < 1e-5  # NaN where an output was not written
-    executed, closed = done.counts(), FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
+    executed, closed = done.counts, FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
     for name in EXACT:
         assert getattr(closed, name) == getattr(executed, name), name
 

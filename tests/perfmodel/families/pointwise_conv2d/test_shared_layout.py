@@ -15,7 +15,7 @@ from perfmodel.families.pointwise_conv2d.shared_lanes import Operand, lanes_of_s
 from perfmodel.families.pointwise_conv2d.shared_layout import pitches, read_wavefronts, store_accesses
 from perfmodel.families.pointwise_conv2d.spaces import source_tuples
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.simulator.access import load_wavefronts, store_wavefronts
+from perfmodel.memory.bank_conflicts import load_wavefronts, store_wavefronts
 
 
 def worst_bank(words):

@@ -13,8 +13,8 @@ from perfmodel.families.ssim.design import DESIGNS
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
 from perfmodel.profiles.executed_work import executed_work
+from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module
-from perfmodel.simulator.simulation import simulate
 
 pytestmark = pytest.mark.compiler
 
@@ -68,14 +68,14 @@ def run(version, problem, gpu_id, seed, check=False):
     launch = launch_of(problem, configuration, gpu)
     inputs = FAMILY.inputs(problem, np.random.default_rng(seed))
     ptx, kernel = module(version, problem.gradients, gpu_id)
-    simulation = simulate(ptx.kernel(kernel), launch, FAMILY.call(problem, configuration, gpu, inputs), check=check)
+    simulation = counted_run(ptx.kernel(kernel), launch, FAMILY.call(problem, configuration, gpu, inputs), check=check)
     assert not simulation.faults
     reference = FAMILY.reference(problem, inputs)
     assert simulation.outputs.keys() == reference.keys()
     for name, exact in reference.items():
         error = np.abs(simulation.outputs[name] - exact).max() / np.abs(exact).max()
         assert error < FAMILY.tolerance(problem), name
-    return simulation.counts(), FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
+    return simulation.counts, FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
 
 
 def assert_counts_agree(simulated, expected):

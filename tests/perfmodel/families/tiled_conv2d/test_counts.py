@@ -15,9 +15,10 @@ from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConf
 from perfmodel.families.tiled_conv2d.geometry import geometry
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.profiles.facts import take_launch
+from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module
 from perfmodel.records.measurements import read_measurements
-from perfmodel.simulator.simulation import Mode, simulate
+from perfmodel.simulator.simulation import Mode
 
 GPU = load_gpu("rtx-2080-ti")
 
@@ -83,11 +84,11 @@ def test_execution_gives_the_reference_and_the_closed_form(case: tuple[TiledConv
     inputs = FAMILY.inputs(problem, np.random.default_rng(1))
     call = FAMILY.call(problem, chosen, GPU, inputs)
     launch = take_launch(FAMILY.launch(problem, batch, GPU), 0)
-    run = simulate(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, mode=Mode.EXECUTE)
+    run = counted_run(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, mode=Mode.EXECUTE)
     expected = FAMILY.reference(problem, inputs)["output"]
     error = np.abs(run.outputs["output"] - expected).max() / np.abs(expected).max()
     assert error <= FAMILY.tolerance(problem)
-    closed, executed = FAMILY.work(problem, batch, GPU).counts, run.counts()
+    closed, executed = FAMILY.work(problem, batch, GPU).counts, run.counts
     exact = ["global_load_requests", "global_store_requests", "fp32_fma", "barriers"]
     exact += ["shared_load_requests", "shared_store_requests", "shared_load_wavefronts", "shared_store_wavefronts"]
     for name in exact:

@@ -1,7 +1,8 @@
-"""Sectors that an asynchronous copy is counted with: the one home of the rule, for execution and for closed forms.
+"""What asynchronous copies (``cp.async``) are counted with, for execution and for closed forms.
 
-A copy of 16 bytes a lane does not go through L1 (PTX ISA, ``cp.async.cg``): what arrives from L2 is put into shared memory
-as it comes, a sector of shared memory at a time, so that its sectors depend on where it writes as well.
+A copy of less than 16 bytes a lane reads through L1. One of 16 bytes does not (PTX ISA, ``cp.async.cg``): what arrives from
+L2 is put into shared memory as it comes, a sector of shared memory at a time, so that its sectors depend on where it writes
+as well.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
 
 Words = NDArray[np.integer]
 Mask = NDArray[np.bool_]
@@ -54,6 +55,29 @@ def uncached_copy_sectors(source: Words, target: Words, active: Mask) -> NDArray
     """
     moved = np.asarray(source) // WIDEST_COPY_WORDS % 2 != np.asarray(target) // WIDEST_COPY_WORDS % 2
     return _distinct(active, (source, SECTOR_WORDS), (target, SECTOR_WORDS), (moved, 1))
+
+
+def copy_passes(word: Words, active: Mask, vector: int) -> NDArray[np.int64]:
+    """Passes of warp-level copies through L1 of ``vector`` 4-byte words a lane, shapes ``(n, 32)``: shape ``(n,)``.
+
+    L1 gives one word of each of its 32 banks in a pass, and lanes that copy the same word do so one after the other, too.
+    Which lanes share a bank does not depend on where the access begins. Counted on an H200 (micro-benchmark
+    ``copy_patterns``); what L1 does not hold takes at least a pass for every four lines besides. Copies of 16 bytes that
+    pass L1 by (PTX ISA, ``cp.async.cg``) have none of these.
+
+    >>> lane = np.arange(32)
+    >>> rows = [lane, 4 * lane, lane // 8 * 256 + lane % 8, lane // 2]
+    >>> copy_passes(np.stack(rows), np.ones((4, 32), bool), 1)
+    array([1, 4, 4, 2])
+    >>> copy_passes(4 * lane[None], np.ones((1, 32), bool), 4)
+    array([4])
+    """
+    banks = SHARED_BANKS // vector
+    parts = np.asarray(word, np.int64).reshape(-1, WARP_SIZE // vector) // vector % banks
+    request, lane = np.nonzero(np.asarray(active).reshape(parts.shape))
+    held = np.bincount(request * banks + parts[request, lane], minlength=len(parts) * banks)
+    longest = held.reshape(len(parts), banks).max(axis=1, initial=0)
+    return np.asarray(longest.reshape(len(word), vector).sum(axis=1), np.int64)
 
 
 def _distinct(active: Mask, *parts: tuple[Words | Mask, int]) -> NDArray[np.int64]:

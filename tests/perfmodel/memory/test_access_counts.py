@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from perfmodel.memory.access_counts import BLOCK_TOTALS, AccessCounts
 from perfmodel.program.instruction import Space
-from perfmodel.simulator.recorder import BLOCK_TOTALS, Action
-from perfmodel.simulator.simulation import Mode, simulate
+from perfmodel.simulator.access import Action, WarpAccess
+from perfmodel.simulator.simulation import Mode, Simulation, simulate
 
-from . import cases_control, cases_memory, cases_warp
-from .corpus_case import kernel_of
+from ..simulator import cases_control, cases_memory, cases_warp
+from ..simulator.corpus_case import Case, kernel_of
 
 pytestmark = pytest.mark.compiler
 MAKERS = [
@@ -40,24 +41,17 @@ class Recount:
     def __init__(self) -> None:
         self.totals: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
 
-    def access(
-        self,
-        instruction: int,
-        space: Space,
-        store: bool,
-        width: int,
-        block: NDArray[np.int64],
-        warp: NDArray[np.int64],
-        addresses: NDArray[np.uint64],
-        active: NDArray[np.bool_],
-    ) -> None:
-        assert space is Space.GLOBAL
-        assert len(block) == len(warp) == len(addresses)
-        for row, mask in zip(addresses, active, strict=True):
+    def access(self, access: WarpAccess) -> None:
+        if access.site.space is not Space.GLOBAL:
+            return
+        warps = access.of_warps
+        assert len(warps.block) == len(warps.warp) == len(warps.addresses)
+        for row, mask in zip(warps.addresses, warps.active, strict=True):
             used = [int(address) for address, on in zip(row, mask, strict=True) if on]
-            assert all(address % width == 0 for address in used)
+            assert all(address % access.site.width_bytes == 0 for address in used)
             found = (1, len(used), len({a // 32 for a in used}), len({a // 128 for a in used}))
-            self.totals[instruction] = [a + b for a, b in zip(self.totals[instruction], found, strict=True)]
+            before = self.totals[access.site.instruction_index]
+            self.totals[access.site.instruction_index] = [a + b for a, b in zip(before, found, strict=True)]
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=[maker.__name__ for maker in MAKERS])
@@ -65,39 +59,41 @@ class Recount:
 def test_observed_addresses_give_the_counts(make: object, mode: Mode) -> None:
     case = make()  # type: ignore[operator]
     kernel = kernel_of(case)
-    recount = Recount()
-    simulation = simulate(kernel, case.launch, case.call, mode=mode, observer=recount)
+    recount, counts = Recount(), AccessCounts()
+    simulate(kernel, case.launch, case.call, mode=mode, observers=[recount, counts])
     counted = {
         count.instruction: [count.requests, count.lanes, count.sectors, count.lines]
-        for count in simulation.instructions
+        for count in counts.instructions()
         if count.space is Space.GLOBAL
     }
     assert counted == dict(recount.totals)
 
 
+def run_by_block(case: Case, blocks: NDArray[np.int64] | None = None) -> tuple[Simulation, AccessCounts]:
+    """Some blocks of a case, counted one by one."""
+    counts = AccessCounts(int(case.launch.blocks) if blocks is None else len(blocks))
+    kernel = kernel_of(case)
+    return simulate(kernel, case.launch, case.call, blocks=blocks, observers=[counts], visits_by_block=True), counts
+
+
 @pytest.mark.parametrize("make", MAKERS, ids=[maker.__name__ for maker in MAKERS])
 def test_totals_of_blocks_add_up(make: object) -> None:
     case = make()  # type: ignore[operator]
-    kernel = kernel_of(case)
-    whole = simulate(kernel, case.launch, case.call, per_block=True)
-    assert whole.per_block is not None
-    assert whole.per_block.visits.sum(axis=0).tolist() == whole.visits.tolist()
-    for (action, space), table in whole.per_block.accesses.items():
-        counts = [c for c in whole.instructions if c.action is action and c.space is space]
+    whole, totals = run_by_block(case)
+    assert whole.visits_by_block is not None
+    assert whole.visits_by_block.sum(axis=0).tolist() == whole.visits.tolist()
+    for (action, space), table in totals.by_block.items():
+        counts = [c for c in totals.instructions() if c.action is action and c.space is space]
         assert table.shape == (int(case.launch.blocks), len(BLOCK_TOTALS))
         assert table.sum(axis=0).tolist() == [sum(getattr(c, field) for c in counts) for field in BLOCK_TOTALS]
 
 
 def test_blocks_in_any_order_and_number() -> None:
     case = cases_memory.stencil_3d()
-    kernel = kernel_of(case)
-    total = int(case.launch.blocks)
-    order = np.random.default_rng(1).permutation(total)
-    parts = [simulate(kernel, case.launch, case.call, blocks=part, per_block=True) for part in np.split(order, [7, 8])]
-    whole = simulate(kernel, case.launch, case.call, per_block=True)
+    order = np.random.default_rng(1).permutation(int(case.launch.blocks))
+    parts = [run_by_block(case, part) for part in np.split(order, [7, 8])]
+    whole, totals = run_by_block(case)
     key = (Action.LOAD, Space.GLOBAL)
-    assert whole.per_block is not None
-    for part in parts:
-        assert part.per_block is not None
-        assert np.array_equal(part.per_block.accesses[key], whole.per_block.accesses[key][part.blocks])
-    assert sum(part.warp_instructions for part in parts) == whole.warp_instructions
+    for part, counts in parts:
+        assert np.array_equal(counts.by_block[key], totals.by_block[key][part.blocks])
+    assert sum(part.warp_instructions for part, _ in parts) == whole.warp_instructions

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from perfmodel.simulator.access import WarpPatterns, load_wavefronts, store_wavefronts
+from perfmodel.memory.access_counts import patterns_of
+from perfmodel.memory.bank_conflicts import load_wavefronts, store_wavefronts
+from perfmodel.memory.warp_patterns import WarpPatterns
 from perfmodel.simulator.plan import Plan
 
 Lanes = list[tuple[int, bool]]
@@ -192,7 +194,7 @@ def test_a_plan_of_any_shape_counts_like_the_full_one(
     readable = np.broadcast_to(plan.read_base, (3, 64))
     assert np.array_equal(readable[active], full[active])
     assert np.isin(readable, full[active]).all()
-    sectors = plan.patterns.footprint(8).sectors[:, None]
+    sectors = patterns_of(plan).footprint(8).sectors[:, None]
     expected = [
         sum(
             distinct(list(zip((full[row, w : w + 32] + 8).tolist(), active[row, w : w + 32], strict=True)), 32)

@@ -1,0 +1,157 @@
+"""Requests, sectors, lines and wavefronts of the blocks executed: an observer of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES
+from ..program.instruction import SourceLine, Space
+from ..simulator.access import Action, Site, WarpAccess
+from ..simulator.plan import Plan
+from .async_copy import WIDEST_COPY_WORDS
+from .warp_patterns import WarpPatterns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionCount:
+    """Totals of one PTX instruction over the blocks executed.
+
+    ``requests`` counts warp-level executions with an active lane; ``conflict_free_wavefronts`` the wavefronts that
+    would do without bank conflicts; wavefronts of what asynchronous copies read are passes through L1. Sectors and lines
+    are distinct ones, summed over requests; for local memory, of the interleaved layout; for asynchronous copies those of
+    `copy_sectors`. ``uncached_sectors`` are what accesses past L1 ask of L2.
+    """
+
+    instruction: int
+    opcode: str
+    action: Action
+    space: Space
+    width_bytes: int
+    ptx_line: int
+    source: SourceLine | None
+    requests: int
+    lanes: int
+    sectors: int
+    lines: int
+    wavefronts: int
+    conflict_free_wavefronts: int
+    uncached_sectors: int = 0
+
+
+BLOCK_TOTALS = (
+    "requests",
+    "lanes",
+    "sectors",
+    "lines",
+    "wavefronts",
+    "conflict_free_wavefronts",
+    "uncached_sectors",
+)
+"""What is added up, by instruction and by block."""
+_FIELDS = len(BLOCK_TOTALS)
+
+
+def patterns_of(plan: Plan) -> WarpPatterns:
+    """Patterns of the plan's active warps, kept with it."""
+    patterns: WarpPatterns | None = plan.cache.get(WarpPatterns)
+    if patterns is None:
+        patterns = plan.cache[WarpPatterns] = WarpPatterns(*plan.warp_rows)
+    return patterns
+
+
+def passes_l1(site: Site) -> bool:
+    """Whether it asks L2 for all that it reads: a load past L1, or a copy of 16 bytes (PTX ISA, ``cp.async.cg``)."""
+    if site.action is Action.LOAD:
+        return site.space is Space.GLOBAL and site.instruction.loads_past_l1
+    copied = site.action is Action.ASYNC_COPY and site.width_bytes == WIDEST_COPY_WORDS * BANK_BYTES
+    return copied and site.space is Space.GLOBAL and "cg" in site.instruction.parts
+
+
+class AccessCounts:
+    """Adds accesses up by instruction and, for so many executed ``blocks``, by block too.
+
+    ``by_block`` has a table of shape ``(blocks, 7)`` for each action and space; its columns are `BLOCK_TOTALS`.
+
+    >>> from perfmodel.program.instruction import Instruction
+    >>> load = Instruction("ld.global.f32", ("%f1", "[%rd1]"), None, False, 1, None)
+    >>> site = Site(0, 0, load, Action.LOAD, Space.GLOBAL, 4)
+    >>> plan = Plan(np.arange(32, dtype=np.uint64)[None] * np.uint64(4), None, rows=1, threads=32)
+    >>> counts = AccessCounts()
+    >>> counts.access(WarpAccess(site, plan, 0, np.zeros(1, np.int64), np.zeros(1, np.int64)))
+    >>> [(one.requests, one.lanes, one.sectors, one.lines) for one in counts.instructions()]
+    [(1, 32, 4, 1)]
+    """
+
+    def __init__(self, blocks: int | None = None) -> None:
+        self.by_block: dict[tuple[Action, Space], NDArray[np.int64]] = {}
+        self._blocks = blocks
+        self._sites: dict[int, tuple[Site, NDArray[np.int64]]] = {}
+
+    def access(self, access: WarpAccess) -> None:
+        """Count one access."""
+        site, plan, offset = access.site, access.plan, access.offset
+        past_l1 = passes_l1(site)
+        onto = None
+        if access.target is not None and past_l1:
+            target, target_offset = access.target
+            plan = plan.in_rows_of(target)
+            onto = (target, target_offset % SECTOR_BYTES)
+        by_block = self._blocks is not None and site.space is not Space.GENERIC
+        action = site.action if site.action in (Action.LOAD, Action.ASYNC_COPY) else Action.STORE
+        key = (site.space, action, site.width_bytes, offset % LINE_BYTES, onto, past_l1, by_block)
+        if key not in plan.cache:
+            per_warp = _of_warps(site, plan, offset, onto)
+            plan.cache[key] = plan.total(per_warp), plan.per_row(per_warp) if by_block else None
+        total, per_row = plan.cache[key]
+        if site.number not in self._sites:
+            self._sites[site.number] = (site, np.zeros(_FIELDS, np.int64))
+        self._sites[site.number][1][:] += total
+        if by_block:
+            table = self.by_block.get((site.action, site.space))
+            if table is None:
+                table = self.by_block[site.action, site.space] = np.zeros((self._blocks or 0, _FIELDS), np.int64)
+            table[access.positions] += per_row
+
+    def instructions(self) -> tuple[InstructionCount, ...]:
+        """Totals of the instructions that were reached, in program order."""
+        found = [
+            InstructionCount(
+                instruction=site.instruction_index,
+                opcode=site.instruction.opcode,
+                action=site.action,
+                space=site.space,
+                width_bytes=site.width_bytes,
+                ptx_line=site.instruction.line,
+                source=site.instruction.source,
+                **dict(zip(BLOCK_TOTALS, totals.tolist(), strict=True)),
+            )
+            for site, totals in self._sites.values()
+        ]
+        return tuple(sorted(found, key=lambda count: (count.instruction, count.space.value)))
+
+
+def _of_warps(site: Site, plan: Plan, offset: int, target: tuple[Plan, int] | None) -> NDArray[np.int64]:
+    """The fields of `BLOCK_TOTALS` of one access of each active warp of the plan's pattern rows, shape ``(warps, 7)``."""
+    lanes = plan.lanes
+    zero = np.zeros(len(lanes), np.int64)
+    fields = [zero] * 5
+    if site.space is Space.SHARED:
+        fields[2:4] = patterns_of(plan).wavefronts(site.width_bytes, offset, site.action is not Action.LOAD)
+    elif site.space is Space.LOCAL:
+        touched = patterns_of(plan).local_footprint(site.width_bytes, offset)
+        fields[:4] = [touched.sectors, touched.lines, touched.lines, touched.lines]
+    elif site.space is not Space.GENERIC:
+        patterns = patterns_of(plan)
+        touched = patterns.footprint(offset)
+        fields[:2] = [touched.sectors, touched.lines]
+        if target is not None:
+            copied = patterns.copied(offset, patterns_of(target[0]), target[1])
+            fields[0], fields[4] = copied.counted, copied.uncached
+        elif site.action is Action.ASYNC_COPY:
+            fields[2] = patterns.copy_passes(site.width_bytes)
+        elif passes_l1(site):
+            fields[4] = touched.sectors
+    return np.stack([zero + 1, lanes, *fields], axis=1)
