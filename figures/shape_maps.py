@@ -25,7 +25,7 @@ class ShapeMap:
 def best_by_shape(batch: Batch[Any], seconds: Floats) -> ShapeMap:
     """Fastest of all configurations of each block and tile shape; both in the order of their areas.
 
-    >>> from perfmodel.families.tiled_conv2d.problem import TiledConv2dConfiguration as Configuration
+    >>> from perfmodel.families.tiled_conv2d import TiledConv2dConfiguration as Configuration
     >>> batch = Batch.of([Configuration(tile_size_y=1), Configuration(tile_size_y=1, read_only=1), Configuration()])
     >>> found = best_by_shape(batch, np.array([3.0, 2.0, 5.0]))
     >>> found.blocks, found.tiles, found.seconds.tolist()

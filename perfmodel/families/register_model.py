@@ -12,6 +12,9 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 CoefficientsT = TypeVar("CoefficientsT")
 Estimate = Literal["registers", "instructions"]
 
@@ -51,3 +54,17 @@ def instruction_coefficients(family: str, kind: type[CoefficientsT]) -> Coeffici
     5
     """
     return kind(**fit_file("instructions", family)["coefficients"])
+
+
+def weighted(coefficients: Mapping[str, float], features: Mapping[str, Any]) -> NDArray[np.float64]:
+    """The sum of features, numbers or arrays of shape ``(n,)``, each times the coefficient of its name.
+
+    Raises:
+        TypeError: a feature has no coefficient, or a coefficient no feature.
+
+    >>> weighted({"constant": 2.0, "taps": 0.5}, {"constant": 1, "taps": np.array([4, 6])})
+    array([4., 5.])
+    """
+    if coefficients.keys() != features.keys():
+        raise TypeError(f"coefficients of {', '.join(coefficients)} for features {', '.join(features)}")
+    return np.asarray(sum(coefficients[name] * feature for name, feature in features.items()), np.float64)

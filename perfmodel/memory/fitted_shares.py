@@ -12,9 +12,11 @@ from importlib.resources import files
 class Shares:
     """What the cache model takes from measurements; the data file says what each number means and where it comes from."""
 
-    read_ahead_bytes: float
-    blocks_of_one_gpc: int
-    oldest_share: float
+    cold_fetches: float
+    fetch_bytes_per_cycle_per_sm: float
+    drift: float
+    crowding: float
+    uneven_walks: float
     stack_share: float
     read_ramp: float
     dirty_share: float
@@ -24,8 +26,8 @@ class Shares:
 def shares() -> Shares:
     """The shares that the package ships.
 
-    >>> shares().stack_share
-    0.5
+    >>> shares().cold_fetches
+    1.7
     """
     text = (files("perfmodel.data") / "hierarchy.toml").read_text()
     tables = tomllib.loads(text)

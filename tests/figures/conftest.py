@@ -10,8 +10,8 @@ import pytest
 
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family_names
+from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.families.tiled_conv2d.family import FAMILY
-from perfmodel.families.tiled_conv2d.problem import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.figures.published import FILES
 from perfmodel.figures.registry import OWN_RECORDS
 from perfmodel.prediction.predicting import evaluate_scenario

@@ -16,7 +16,7 @@ from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.selection import Rule
 from perfmodel.families.registry import family, family_names
 from perfmodel.families.ssim import Version
-from perfmodel.families.tiled_conv2d.problem import TiledConv2d, TiledConv2dConfiguration
+from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.figures.ablation import draw_ablation, label, told_apart
 from perfmodel.figures.error_by_limiter import errors_by_limiter
 from perfmodel.figures.intensity_time import report_of

@@ -14,7 +14,7 @@ from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.direct_conv2d import Conv2d
 from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.families.ssim import Ssim
-from perfmodel.families.ssim.design import RADIUS
+from perfmodel.families.ssim.problem import RADIUS
 from perfmodel.families.ssim.reference import CONTRAST_CONSTANT, LUMINANCE_CONSTANT, window
 from perfmodel.families.tiled_conv2d import TiledConv2d
 

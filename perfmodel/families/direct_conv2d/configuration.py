@@ -1,4 +1,4 @@
-"""The configuration: what a thread reuses of what has been loaded, how much it computes, and the block."""
+"""The configuration and its space: what a thread reuses of what has been loaded, how much it computes, and the block."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from enum import Enum
 
 from ...core.constants import WARP_SIZE
 from ...errors import InputError
+from ..base import Product, Space
 from ..sizes import require_integers
+from .problem import Conv2d
 
 MOST_ROWS_PER_THREAD = 1024
 """More rows save no more loads worth naming."""
+BLOCK_SIZES_X = (32, 64, 128, 256)
+BLOCK_SIZES_Y = (1, 2, 4, 8, 16)
+LOOPED_ROWS = (1, 2, 4, 8)
 
 
 class Reuse(Enum):
@@ -58,6 +63,9 @@ class Accumulators(Enum):
     """A window of as many registers as a row reaches outputs, moved down in a loop."""
 
 
+SHARED_ROWS = {Accumulators.UNROLLED: (2, 4, 8, 16), Accumulators.ROLLING: (4, 8, 16, 32, 64, 128)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectConv2dConfiguration:
     """One way to run the direct kernel; ``None`` where a field has no effect.
@@ -80,12 +88,36 @@ class DirectConv2dConfiguration:
             raise InputError(f"rows_per_thread={self.rows_per_thread} must be at most {MOST_ROWS_PER_THREAD}")
         if self.block_x % WARP_SIZE:
             raise InputError(f"block_x={self.block_x} must be a multiple of {WARP_SIZE}")
-        _require_effect("exchange", self.exchange, self.reuse.columns, self.reuse)
-        _require_effect("accumulators", self.accumulators, self.reuse.rows, self.reuse)
+        for name, effective in (("exchange", self.reuse.columns), ("accumulators", self.reuse.rows)):
+            value: Enum | None = getattr(self, name)
+            if effective and value is None:
+                raise InputError(f"{name}=none must name a method when reuse={self.reuse.value}")
+            if not effective and value is not None:
+                raise InputError(f"{name}={value.value} must be none when reuse={self.reuse.value}")
 
 
-def _require_effect(name: str, value: Enum | None, effective: bool, reuse: Reuse) -> None:
-    if effective and value is None:
-        raise InputError(f"{name}=none must name a method when reuse={reuse.value}")
-    if not effective and value is not None:
-        raise InputError(f"{name}={value.value} must be none when reuse={reuse.value}")
+def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
+    """Reuse modes with their methods, rows and blocks; exchanges only for filters wide enough to need one.
+
+    Sharing rows begins with two outputs of a thread: with one it is the code without.
+    """
+
+    def product(
+        reuse: Reuse, accumulators: Accumulators | None, rows_per_thread: tuple[int, ...]
+    ) -> Product[DirectConv2dConfiguration]:
+        return Product(
+            DirectConv2dConfiguration,
+            {
+                "reuse": (reuse,),
+                "exchange": tuple(Exchange) if reuse.columns else (None,),
+                "accumulators": (accumulators,),
+                "rows_per_thread": rows_per_thread,
+                "block_x": BLOCK_SIZES_X,
+                "block_y": BLOCK_SIZES_Y,
+            },
+        )
+
+    modes: list[tuple[Reuse, Accumulators | None, tuple[int, ...]]]
+    modes = [(reuse, None, LOOPED_ROWS) for reuse in (Reuse.NONE, Reuse.COLUMN)]
+    modes += [(reuse, how, rows) for how, rows in SHARED_ROWS.items() for reuse in (Reuse.ROW, Reuse.COLUMN_ROW)]
+    return Space(tuple(product(*mode) for mode in modes if problem.filter_width > 2 or not mode[0].columns))

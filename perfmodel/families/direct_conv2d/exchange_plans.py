@@ -13,13 +13,10 @@ from functools import cache
 from itertools import combinations, count
 
 import networkx as nx
-import numpy as np
-from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
 
 _MASKS = (16, 8, 4, 2, 1)
-_FARTHEST_LOAD = WARP_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +46,6 @@ class ExchangePlan:
         return len(self.steps)
 
     @property
-    def over_reads(self) -> bool:
-        """Whether a load lies beyond the last tap that is needed."""
-        return self.load_offsets[-1] > self.filter_width - 1
-
-    @property
     def tap_count(self) -> int:
         """Taps that a lane names, needed or over-read."""
         return max(self.load_offsets[-1] + 1, self.filter_width)
@@ -70,20 +62,20 @@ class ExchangePlan:
 def _dependencies(load_offsets: tuple[int, ...]) -> nx.DiGraph[int]:
     """All taps that exchanges give from these loads, each with edges from the two that it comes from and its mask.
 
-    Taps are found generation by generation, so that each comes by as few exchanges in a row as possible.
+    Generation by generation, so that each tap comes by as few exchanges in a row as possible.
     """
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(load_offsets, mask=0)
     while True:
-        found = {
+        new = {
             tap + mask: mask
             for mask in reversed(_MASKS)
             for tap in graph
             if tap + 2 * mask in graph and tap + mask not in graph
         }
-        if not found:
+        if not new:
             return graph
-        for tap, mask in found.items():
+        for tap, mask in new.items():
             graph.add_node(tap, mask=mask)
             graph.add_edges_from(((tap - mask, tap), (tap + mask, tap)))
 
@@ -113,42 +105,18 @@ def _plans(filter_width: int, farthest_load: int, loads: int) -> list[tuple[Exch
     return [plan for others in choices if (plan := _plan(filter_width, (0, *others))) is not None]
 
 
-def _smallest(filter_width: int, farthest_load: int) -> ExchangePlan:
-    """Fewest loads; among these fewest shuffles, then the shortest chain of exchanges, then the farthest loads."""
-    plans = next(found for loads in count(1) if (found := _plans(filter_width, farthest_load, loads)))
-    best = min(plans, key=lambda found: (found[0].shuffles, found[1], [-offset for offset in found[0].load_offsets]))
-    return best[0]
-
-
-def all_loaded(filter_width: int) -> ExchangePlan:
-    """The plan without any exchange.
-
-    >>> all_loaded(3).load_offsets
-    (0, 1, 2)
-    """
-    return ExchangePlan(filter_width=filter_width, load_offsets=tuple(range(filter_width)), steps=())
-
-
 @cache
-def in_range_plan(filter_width: int) -> ExchangePlan:
-    """Fewest loads where none lies beyond the last tap; loads and shuffles then sum to the width of the filter.
+def smallest_plan(filter_width: int, farthest_load: int) -> ExchangePlan:
+    """Fewest loads up to an offset; among these fewest shuffles, then the shortest chain of exchanges, then farthest loads.
 
-    >>> in_range_plan(5)
+    Where no load may lie beyond the last tap, loads and shuffles sum to the width of the filter.
+
+    >>> smallest_plan(5, 4)
     ExchangePlan(filter_width=5, load_offsets=(0, 4), steps=(ExchangeStep(tap=2, mask=2), ExchangeStep(tap=1, mask=1), \
 ExchangeStep(tap=3, mask=1)))
     """
-    return _smallest(filter_width, filter_width - 1)
-
-
-@cache
-def over_reading_plan(filter_width: int) -> ExchangePlan:
-    """Fewest loads, wherever the last one lies.
-
-    >>> plan = over_reading_plan(11)
-    >>> plan.load_offsets, plan.shuffles
-    ((0, 16), 11)
-    """
-    return _smallest(filter_width, _FARTHEST_LOAD)
+    plans = next(given for loads in count(1) if (given := _plans(filter_width, farthest_load, loads)))
+    return min(plans, key=lambda one: (one[0].shuffles, one[1], [-offset for offset in one[0].load_offsets]))[0]
 
 
 @cache
@@ -158,32 +126,14 @@ def executed_plan(filter_width: int) -> ExchangePlan:
     >>> executed_plan(11).load_offsets, executed_plan(31).load_offsets
     ((0, 8, 10), (0, 32))
     """
-    return min(in_range_plan(filter_width), over_reading_plan(filter_width), key=lambda plan: plan.pipe_slots)
+    plans = (smallest_plan(filter_width, farthest_load) for farthest_load in (filter_width - 1, WARP_SIZE))
+    return min(plans, key=lambda plan: plan.pipe_slots)
 
 
-def element_held(plan: ExchangePlan) -> NDArray[np.int64]:
-    """Which element of the row each lane of a warp holds after the plan, shape ``(filter_width, 32)``.
+def all_loaded(filter_width: int) -> ExchangePlan:
+    """The plan without any exchange.
 
-    The plan is executed with every lane's own selection and the exchange between lanes, so that this is its proof:
-
-    >>> bool((element_held(in_range_plan(7)) == np.arange(7)[:, None] + np.arange(32)).all())
-    True
+    >>> all_loaded(3).load_offsets
+    (0, 1, 2)
     """
-    lane = np.arange(WARP_SIZE)
-    taps = {offset: lane + offset for offset in plan.load_offsets}
-    for step in plan.steps:
-        published = np.where(lane & step.mask, taps[step.tap - step.mask], taps[step.tap + step.mask])
-        taps[step.tap] = published[lane ^ step.mask]
-    return np.array([taps[tap] for tap in range(plan.filter_width)])
-
-
-def element_held_by_rotation(filter_width: int) -> NDArray[np.int64]:
-    """Which element each lane holds by ``rotate``: own element and the one 32 further, selected and shuffled by index.
-
-    >>> bool((element_held_by_rotation(33) == np.arange(33)[:, None] + np.arange(32)).all())
-    True
-    """
-    lane = np.arange(WARP_SIZE)
-    here, beyond = lane, np.where(lane < filter_width - 1, lane + WARP_SIZE, -1)
-    taps = [np.where(lane < tap, beyond, here)[(lane + tap) % WARP_SIZE] for tap in range(filter_width)]
-    return np.array(taps)
+    return ExchangePlan(filter_width=filter_width, load_offsets=tuple(range(filter_width)), steps=())

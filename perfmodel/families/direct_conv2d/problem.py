@@ -13,7 +13,7 @@ LARGEST_FILTER = 33
 LONGEST_SIDE = 2**30
 """Longest side of a padded image: the reach of a strip beyond it still is a 32-bit integer."""
 
-STRIDES = (1, 2)
+_POSITIVE = ("batch", "in_channels", "out_channels", "height", "width", "filter_height", "filter_width", "stride")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,21 +39,11 @@ class Conv2d:
     depthwise: bool = False
 
     def __post_init__(self) -> None:
-        require_integers(
-            1,
-            batch=self.batch,
-            in_channels=self.in_channels,
-            out_channels=self.out_channels,
-            height=self.height,
-            width=self.width,
-            filter_height=self.filter_height,
-            filter_width=self.filter_width,
-            stride=self.stride,
-        )
+        require_integers(1, **{name: getattr(self, name) for name in _POSITIVE})
         require_integers(0, padding=self.padding)
         if not isinstance(self.depthwise, bool):
             raise InputError(f"depthwise={self.depthwise!r} must be true or false")
-        if self.stride not in STRIDES:
+        if self.stride > 2:
             raise InputError(f"stride={self.stride} must be 1 or 2")
         for side in ("height", "width"):
             self._require_side(side)

@@ -1,11 +1,42 @@
-"""The exact result, in float64."""
+"""Inputs, the kernel's parameters, and the exact result in float64."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.constants import ceil_div
+from ...launch.launch import Buffer, KernelCall
+from .configuration import DirectConv2dConfiguration
+from .launch import filter_in_constant, reciprocal
 from .problem import Conv2d
+
+
+def inputs(problem: Conv2d, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+    """Images and filters, uniform in [0.5, 1.5): sums without cancellation, so that errors stay relative to them."""
+    shapes = {
+        "input": (problem.batch, problem.in_channels, problem.height, problem.width),
+        "filter": (problem.out_channels, problem.filter_channels, problem.filter_height, problem.filter_width),
+    }
+    return {name: rng.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def call(
+    problem: Conv2d, configuration: DirectConv2dConfiguration, given: Mapping[str, NDArray[np.float32]]
+) -> KernelCall:
+    """Parameters ``(output, input, [filter,] height, width, tiles of a row, its reciprocal and shift)``."""
+    shape = (problem.batch, problem.out_channels, problem.output_height, problem.output_width)
+    output = Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True)
+    image, weights = (Buffer(name=name, array=given[name]) for name in ("input", "filter"))
+    tiles_per_row = ceil_div(problem.output_width, configuration.block_x)
+    multiplier, shift = reciprocal(tiles_per_row)
+    sizes = (np.int32(problem.height), np.int32(problem.width), np.int32(tiles_per_row))
+    divisor = (np.uint32(multiplier), np.int32(shift))
+    if filter_in_constant(problem):
+        return KernelCall(parameters=(output, image, *sizes, *divisor), constants=(weights,))
+    return KernelCall(parameters=(output, image, weights, *sizes, *divisor))
 
 
 def convolve(problem: Conv2d, image: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -1,67 +1,50 @@
-"""How many registers the compiler will use for the direct kernel: an estimate for where nothing is compiled.
-
-Seen in 2,385 compiled configurations (NVRTC 12.9; sm_75, sm_80, sm_90): the assembler moves loads ahead as long as registers
-do not cost resident blocks, and beyond that takes only what the code cannot do without. So the estimate is the larger of two
-sums, *necessary* and what of *wanted* is free. The constants are fitted to those configurations (they stand beside the
-tests): 86 % to 97 % of them then have the blocks per SM that they have compiled.
-"""
+"""Registers per thread and where ``dynamic_index`` lies: estimates from ``perfmodel/data/registers/direct_conv2d.toml``."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE, ceil_div
 from ...gpus.gpu import Gpu
-from ..base import Batch
-from .configuration import DirectConv2dConfiguration
-from .instructions import loads_of_row
+from ..register_model import register_coefficients, weighted
+from .launch import TAPS_IN_REGISTERS_LIMIT, Flags, Integers, Strips
 from .problem import Conv2d
-from .source import TAPS_IN_REGISTERS_LIMIT
-from .stack_array import in_local_memory
-from .strips import Strips, strips
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-WANTED_REGISTERS = 15.0
-"""Addresses, limits and indices of a thread."""
-WANTED_PER_ACCUMULATOR = 0.8
-WANTED_PER_ROW_OF_WINDOW = 1.8
-"""Of the rows in flight in a loop over rows that rolls its sums or exchanges taps."""
-WANTED_PER_LOAD = 1.0
-WANTED_PER_EXCHANGING_LOAD = 1.2
-"""With what becomes of it by exchange."""
-WANTED_LOADS = 48
-"""Loads that the assembler moves ahead at most."""
-WANTED_PER_FILTER_TAP = 0.2
-"""Of taps that are fetched into registers, because several channels' filters exist."""
-WANTED_PER_ROTATED_TAP = 1.2
-WANTED_PER_INDEXED_TAP = 0.8
-WANTED_FOR_PADDING = 3.0
-WANTED_FOR_CHANNEL_LOOP = 15.0
-
-NECESSARY_REGISTERS = 11.55
-NECESSARY_FROM_SM_90 = 2.6
-"""Beyond it from compute capability 9.0 on, whose loads also name a descriptor."""
-NECESSARY_PER_ACCUMULATOR = 0.75
-NECESSARY_PER_EXCHANGING_ACCUMULATOR = 0.35
-"""Beyond it where rows are unrolled and taps exchanged."""
-NECESSARY_PER_SHARED_TAP = 0.95
-"""Of the taps of a row that several outputs share, so that none can be dropped at its first use."""
-NECESSARY_PER_ROTATED_TAP = 2.5
-NECESSARY_PER_ROTATED_TAP_UNROLLED = 1.4
-NECESSARY_FOR_CHANNEL_LOOP = 9.85
-SELECTION_REGISTERS = -19.7
-"""``dynamic_index`` by selections among registers: the assembler starts many rows at once, the more the wider they are."""
-SELECTED_PER_TAP = 9.8
-SELECTED_PER_ACCUMULATOR = 5.5
-FEWEST_REGISTERS = 16
 
 
-def accumulators(sizes: Strips) -> Integers:
-    """Partial sums that a thread holds at once."""
-    return np.where(sizes.rolling, sizes.window, np.where(sizes.rows, sizes.rows_per_thread, 1))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficients:
+    """Fitted numbers; the data file says what each one means."""
+
+    fewest: int
+    most_loads_ahead: int
+    beside_loads: int
+    descriptor_from: list[int]
+    widest_selection: int
+    widest_selection_of_shared_rows: int
+    never_selects: list[list[int]]
+    wanted: dict[str, float]
+    necessary: dict[str, float]
+    selecting: dict[str, float]
+
+
+def coefficients() -> Coefficients:
+    """The numbers of the data file."""
+    return register_coefficients("direct_conv2d", Coefficients)
+
+
+def in_local_memory(problem: Conv2d, sizes: Strips, gpu: Gpu) -> Flags:
+    """Where the register array of ``dynamic_index`` is expected on the stack instead of selections among registers."""
+    fit = coefficients()
+    first, end = (tuple(one) for one in fit.never_selects)
+    if first <= gpu.compute_capability < end:
+        return sizes.dynamic_index & (problem.filter_width > 2)
+    widest = np.where(sizes.rows, fit.widest_selection_of_shared_rows, fit.widest_selection)
+    return sizes.dynamic_index & (problem.filter_width > widest)
 
 
 def free_registers(gpu: Gpu, threads_per_block: Integers) -> Integers:
@@ -79,48 +62,54 @@ def free_registers(gpu: Gpu, threads_per_block: Integers) -> Integers:
     return np.asarray(np.minimum(whole_units // WARP_SIZE, gpu.max_registers_per_thread), np.int64)
 
 
-def _wanted(problem: Conv2d, sizes: Strips) -> Floats:
+def _wanted(fit: Coefficients, problem: Conv2d, sizes: Strips) -> Floats:
     """Registers with which all loads of a step stand in front of their uses."""
-    loads = np.minimum(loads_of_row(problem, sizes) * sizes.step_rows, WANTED_LOADS)
     several = problem.out_channels * problem.filter_channels > 1
-    fetched = problem.filter_taps if several and problem.filter_taps <= TAPS_IN_REGISTERS_LIMIT else 0
-    return np.asarray(
-        WANTED_REGISTERS
-        + WANTED_PER_ACCUMULATOR * sizes.rows_per_thread * (sizes.unrolled)
-        + WANTED_PER_ROW_OF_WINDOW * sizes.window * (sizes.rolling | (sizes.columns & ~sizes.rows))
-        + np.where(sizes.columns, WANTED_PER_EXCHANGING_LOAD, WANTED_PER_LOAD) * loads
-        + WANTED_PER_FILTER_TAP * fetched
-        + WANTED_PER_ROTATED_TAP * problem.filter_width * sizes.rotate
-        + WANTED_PER_INDEXED_TAP * problem.filter_width * sizes.dynamic_index
-        + WANTED_FOR_PADDING * (problem.padding > 0)
-        + WANTED_FOR_CHANNEL_LOOP * (problem.filter_channels > 1)
-    )
+    loads = np.minimum(sizes.row_loads * sizes.step_rows, fit.most_loads_ahead)
+    features = {
+        "constant": 1,
+        "accumulators": sizes.rows_per_thread * sizes.unrolled,
+        "rows_of_window": sizes.window * (sizes.rolling | (sizes.columns & ~sizes.rows)),
+        "loads": loads * ~sizes.columns,
+        "exchanging_loads": loads * sizes.columns,
+        "filter_taps": problem.filter_taps if several and problem.filter_taps <= TAPS_IN_REGISTERS_LIMIT else 0,
+        "rotated_taps": problem.filter_width * sizes.rotate,
+        "indexed_taps": problem.filter_width * sizes.dynamic_index,
+        "padding": problem.padding > 0,
+        "channel_loop": problem.filter_channels > 1,
+    }
+    return weighted(fit.wanted, features)
 
 
-def _necessary(problem: Conv2d, sizes: Strips, gpu: Gpu) -> Floats:
+def _necessary(fit: Coefficients, problem: Conv2d, sizes: Strips, gpu: Gpu) -> Floats:
     """Registers without which values would have to leave them."""
-    unrolled = sizes.unrolled
-    per_tap = (
-        NECESSARY_PER_SHARED_TAP * sizes.rows
-        + NECESSARY_PER_ROTATED_TAP * (sizes.rotate & ~sizes.rows)
-        + NECESSARY_PER_ROTATED_TAP_UNROLLED * (sizes.rotate & unrolled)
-    )
-    base = NECESSARY_REGISTERS + NECESSARY_FROM_SM_90 * (gpu.compute_capability >= (9, 0))
-    per_accumulator = NECESSARY_PER_ACCUMULATOR + NECESSARY_PER_EXCHANGING_ACCUMULATOR * (sizes.columns & unrolled)
-    plain = base + per_accumulator * accumulators(sizes) + per_tap * problem.filter_width
-    chains = SELECTION_REGISTERS + SELECTED_PER_TAP * problem.filter_width
-    selections = chains + SELECTED_PER_ACCUMULATOR * accumulators(sizes) * unrolled
-    selected = sizes.dynamic_index & ~sizes.rolling & ~in_local_memory(problem, sizes, gpu)
-    loop = NECESSARY_FOR_CHANNEL_LOOP * (problem.filter_channels > 1)
-    return np.asarray(np.where(selected, selections, plain) + loop)
+    sums = np.where(sizes.rolling, sizes.window, np.where(sizes.rows, sizes.rows_per_thread, 1))
+    exchanging, rotated = sizes.columns & sizes.unrolled, sizes.rotate & sizes.unrolled
+    features = {
+        "constant": 1,
+        "descriptor": gpu.compute_capability >= tuple(fit.descriptor_from),
+        "accumulators": sums * ~exchanging,
+        "exchanging_accumulators": sums * exchanging,
+        "shared_taps": problem.filter_width * (sizes.rows & ~rotated),
+        "rotated_taps": problem.filter_width * (sizes.rotate & ~sizes.rows),
+        "rotated_shared_taps": problem.filter_width * rotated,
+        "channel_loop": problem.filter_channels > 1,
+    }
+    of_selections = {
+        "constant": 1,
+        "taps": problem.filter_width,
+        "accumulators": sums * sizes.unrolled,
+        "channel_loop": problem.filter_channels > 1,
+    }
+    selects = sizes.dynamic_index & ~sizes.rolling & ~in_local_memory(problem, sizes, gpu)
+    return np.where(selects, weighted(fit.selecting, of_selections), weighted(fit.necessary, features))
 
 
-def estimate(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> NDArray[np.int32]:
+def estimate(problem: Conv2d, sizes: Strips, gpu: Gpu) -> NDArray[np.int32]:
     """Registers per thread of each configuration; at most what a block of its size can have."""
-    sizes = strips(problem, batch)
-    threads = batch["block_x"].astype(np.int64) * batch["block_y"]
-    necessary = _necessary(problem, sizes, gpu)
-    free = np.maximum(free_registers(gpu, threads), necessary)
-    most = np.clip(gpu.registers_per_block // threads // 8 * 8, FEWEST_REGISTERS, gpu.max_registers_per_thread)
-    wanted = np.maximum(_wanted(problem, sizes), necessary)
-    return np.clip(np.rint(np.minimum(wanted, free)), FEWEST_REGISTERS, most).astype(np.int32)
+    fit = coefficients()
+    necessary = _necessary(fit, problem, sizes, gpu)
+    free = np.maximum(free_registers(gpu, sizes.threads), necessary)
+    most = np.clip(gpu.registers_per_block // sizes.threads // 8 * 8, fit.fewest, gpu.max_registers_per_thread)
+    wanted = np.maximum(_wanted(fit, problem, sizes), necessary)
+    return np.clip(np.rint(np.minimum(wanted, free)), fit.fewest, most).astype(np.int32)

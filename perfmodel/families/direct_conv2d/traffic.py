@@ -1,113 +1,86 @@
-"""Global memory, counted in closed form: loads of the image, loads of the filter, stores; and what of it leaves L1 and L2."""
+"""Global memory in closed form: loads of image and filter, stores, what leaves L1 and L2, and what a warp waits for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
-from ...core.constants import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
+from ...core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, WARP_SIZE, ceil_div
+from ...gpus.gpu import Gpu
+from ...launch.launch import Launch
+from ...memory.request_coalescing import requests_in_step
+from ..accesses import WORDS_PER_LINE, WORDS_PER_SECTOR
 from ..lanes import over_unique
-from .exchange_plans import all_loaded, executed_plan
-from .instructions import multiply_adds
+from ..rows import row_loads, row_starts, runs_touched
+from .exchange_plans import executed_plan
+from .launch import TAPS_IN_REGISTERS_LIMIT, Integers, Strips, filter_in_constant
 from .problem import Conv2d
-from .source import TAPS_IN_REGISTERS_LIMIT, filter_in_constant
-from .strips import Strips
-from .touched import LINE_ELEMENTS, Integers, row_loads, row_starts, runs_touched
+from .registers import Floats, coefficients, estimate
 
-Floats = NDArray[np.float64]
+_REMAINDERS = np.arange(WORDS_PER_LINE)
 
-_SECTOR_ELEMENTS = SECTOR_BYTES // FLOAT_BYTES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accesses:
-    """Warp-level requests and the sectors and lines that they touch, in the whole launch."""
-
-    requests: Floats
-    sectors: Floats
-    lines: Floats
+Run = tuple[Integers, int, int]
+"""First elements, lanes of a warp and neighbouring warps of loads or stores of one element by each lane."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Lanes that load (or store) one element each, ``spacing`` apart, in every one of ``warps`` neighbouring warps."""
-
-    first: Integers
-    lanes: int
-    warps: int
-
-
-def _warps_with_an_output(first: Integers, problem: Conv2d, spacing: int) -> tuple[_Run, ...]:
+def _with_output(problem: Conv2d, first: Integers, spacing: int) -> list[Run]:
     """Runs where lanes without an output do nothing: full warps and the partial one at the right edge."""
     full, tail = divmod(problem.output_width, WARP_SIZE)
-    runs = [_Run(first, WARP_SIZE, full)]
-    if tail:
-        runs.append(_Run(first + full * WARP_SIZE * spacing, tail, 1))
-    return tuple(runs)
+    partial = [(first + full * WARP_SIZE * spacing, tail, 1)] if tail else []
+    return [(first, WARP_SIZE, full), *partial]
 
 
-def _input_runs(problem: Conv2d, columns: bool, rotate: bool) -> tuple[_Run, ...]:
+def _input_runs(problem: Conv2d, columns: bool, rotate: bool) -> list[Run]:
     """What the warps side by side load of one input row."""
-    edge = -problem.padding
-    across = -(-problem.output_width // WARP_SIZE)
+    edge, across = np.array([-problem.padding]), ceil_div(problem.output_width, WARP_SIZE)
     if rotate:
-        here = _Run(np.array([edge]), WARP_SIZE, across)
-        beyond = _Run(np.array([edge + WARP_SIZE]), problem.filter_width - 1, across)
-        return (here, beyond) if problem.filter_width > 1 else (here,)
+        beyond = [(edge + WARP_SIZE, problem.filter_width - 1, across)] if problem.filter_width > 1 else []
+        return [(edge, WARP_SIZE, across), *beyond]
     if columns:
-        return (_Run(np.array(executed_plan(problem.filter_width).load_offsets) + edge, WARP_SIZE, across),)
-    return _warps_with_an_output(
-        np.array(all_loaded(problem.filter_width).load_offsets) + edge, problem, problem.stride
-    )
+        return [(edge + np.array(executed_plan(problem.filter_width).load_offsets), WARP_SIZE, across)]
+    return _with_output(problem, edge + np.arange(problem.filter_width), problem.stride)
 
 
-def _accesses(runs: tuple[_Run, ...], spacing: int, width: int, starts: Integers) -> tuple[int, int, int]:
+def _touched(runs: list[Run], spacing: int, width: int, starts: Integers) -> tuple[int, int, int]:
     """Requests, sectors and lines of runs in all rows, which ``starts`` counts by remainder."""
     requests = sectors = lines = 0
-    for run in runs:
-        per_row, sectors_touched = runs_touched(run.first, spacing, run.lanes, run.warps, width, _SECTOR_ELEMENTS)
-        _, lines_touched = runs_touched(run.first, spacing, run.lanes, run.warps, width, LINE_ELEMENTS)
+    for first, lanes, warps in runs:
+        per_row, in_sectors = runs_touched(first, spacing, lanes, warps, width, WORDS_PER_SECTOR)
+        _, in_lines = runs_touched(first, spacing, lanes, warps, width, WORDS_PER_LINE)
         requests += int(per_row.sum() * starts.sum())
-        sectors += int(starts @ sectors_touched.sum(axis=1))
-        lines += int(starts @ lines_touched.sum(axis=1))
+        sectors += int(starts @ in_sectors.sum(axis=1))
+        lines += int(starts @ in_lines.sum(axis=1))
     return requests, sectors, lines
 
 
-def _input_row_starts(problem: Conv2d, shared_rows: int) -> Integers:
-    """Loads of input rows in the whole launch, for one warp column, by the remainder of the row's first element."""
-    step, edge = shared_rows * problem.stride, -problem.padding
-    strips = -(-problem.output_height // shared_rows)
-    last_outputs = problem.output_height - (strips - 1) * shared_rows
-    reach = (shared_rows - 1) * problem.stride + problem.filter_height
-    last_reach = (last_outputs - 1) * problem.stride + problem.filter_height
-    loads = row_loads(edge, step, reach, strips - 1, problem.height)
-    loads = loads + row_loads(edge + (strips - 1) * step, step, last_reach, 1, problem.height)
-    planes = problem.batch * problem.in_channels
+def _strip_rows(problem: Conv2d, output_rows: int) -> Integers:
+    """Loads of the rows of one input plane by strips of so many output rows, by row index modulo 32."""
+    step, first, height = output_rows * problem.stride, -problem.padding, problem.height
+    strips = ceil_div(problem.output_height, output_rows)
+    last = problem.output_height - (strips - 1) * output_rows
+    whole, cut = ((rows - 1) * problem.stride + problem.filter_height for rows in (output_rows, last))
+    loads = row_loads(first, step, whole, strips - 1, height)
+    return loads + row_loads(first + (strips - 1) * step, step, cut, 1, height)
+
+
+def _row_starts(problem: Conv2d, loads: Integers) -> Integers:
+    """Loads of rows of all input planes, by the remainder of the row's first element."""
+    return row_starts(loads, problem.width, problem.height, problem.batch * problem.in_channels)
+
+
+def input_loads(problem: Conv2d, sizes: Strips) -> tuple[Floats, Floats, Floats]:
+    """Requests, sectors and lines of the loads of the image, each of shape ``(n,)``."""
     times = 1 if problem.depthwise else problem.out_channels
-    return times * row_starts(loads, problem.width, problem.height, planes)
 
+    def of_kind(columns: int, rotate: int, shared_rows: int) -> tuple[int, int, int]:
+        starts = times * _row_starts(problem, _strip_rows(problem, shared_rows))
+        return _touched(_input_runs(problem, bool(columns), bool(rotate)), problem.stride, problem.width, starts)
 
-def input_loads(problem: Conv2d, sizes: Strips) -> Accesses:
-    """Loads of the image."""
-
-    def of_kinds(columns: Integers, rotate: Integers, shared_rows: Integers) -> tuple[Integers, Integers, Integers]:
-        totals = [
-            _accesses(
-                _input_runs(problem, bool(c), bool(r)),
-                problem.stride,
-                problem.width,
-                _input_row_starts(problem, int(n)),
-            )
-            for c, r, n in zip(columns, rotate, shared_rows, strict=True)
-        ]
-        requests, sectors, lines = np.array(totals, np.int64).T
-        return requests, sectors, lines
+    def of_kinds(*kinds: Integers) -> tuple[Floats, ...]:
+        return tuple(np.array([of_kind(*map(int, kind)) for kind in zip(*kinds, strict=True)], np.float64).T)
 
     kinds = (sizes.columns.astype(np.int64), sizes.rotate.astype(np.int64), sizes.shared_rows)
     requests, sectors, lines = over_unique(of_kinds, *kinds)
-    return Accesses(requests=requests.astype(float), sectors=sectors.astype(float), lines=lines.astype(float))
+    return requests, sectors, lines
 
 
 def filter_fetches(problem: Conv2d, sizes: Strips) -> Floats:
@@ -116,33 +89,108 @@ def filter_fetches(problem: Conv2d, sizes: Strips) -> Floats:
     Taps of one channel that fit registers are fetched once by a warp; others in each step, or from global memory at each use.
     """
     many = problem.filter_taps > TAPS_IN_REGISTERS_LIMIT
-    if many and not filter_in_constant(problem):
-        return multiply_adds(problem, sizes)
     selections = sizes.passes if many or problem.filter_channels > 1 else sizes.active_warps
-    return np.asarray(selections * problem.filter_taps, np.float64)
+    uses = np.where(sizes.unrolled, sizes.rows_per_thread, 1) if many and not filter_in_constant(problem) else 1
+    return np.asarray(selections * uses * problem.filter_taps, np.float64)
 
 
 def stores(problem: Conv2d) -> tuple[int, int]:
     """Requests and sectors of the stores, the same for every configuration."""
     once = row_loads(0, 1, 1, problem.output_height, problem.output_height)
     starts = row_starts(once, problem.output_width, problem.output_height, problem.output_planes)
-    runs = _warps_with_an_output(np.array([0]), problem, 1)
-    requests, sectors, _ = _accesses(runs, 1, problem.output_width, starts)
+    requests, sectors, _ = _touched(_with_output(problem, np.array([0]), 1), 1, problem.output_width, starts)
     return requests, sectors
+
+
+def patch_sectors(problem: Conv2d, launch: Launch, sizes: Strips, gpu: Gpu) -> Floats:
+    """Sectors of the image read from L2, where L1 keeps every sector until its last use: those that differ within a block.
+
+    Blocks that read the same patch for other output channels share requests where all run at once, one on each SM.
+    """
+    tile_rows = np.minimum(launch.block_y * sizes.rows_per_thread, problem.output_height)
+    tile_columns = np.minimum(launch.block_x, WARP_SIZE * sizes.across)
+
+    def of_tiles(rows: Integers, columns: Integers, whole_warps: Integers) -> tuple[Floats]:
+        tiles = zip(rows.tolist(), columns.tolist(), whole_warps.tolist(), strict=True)
+        return (np.array([_distinct(problem, *tile) for tile in tiles], np.float64),)
+
+    (distinct,) = over_unique(of_tiles, tile_rows, tile_columns, sizes.columns.astype(np.int64))
+    if problem.depthwise:
+        return np.asarray(distinct)
+    tiles = ceil_div(problem.output_width, tile_columns) * ceil_div(problem.output_height, tile_rows)
+
+    def asked(patches: int) -> float:
+        blocks = patches * problem.output_planes
+        if blocks > gpu.sm_count:
+            return 1.0
+        return requests_in_step(blocks, gpu, sectors=patches * problem.batch) / blocks
+
+    return np.asarray(distinct * problem.out_channels * [asked(count) for count in tiles.tolist()])
+
+
+def _distinct(problem: Conv2d, tile_rows: int, tile_columns: int, whole_warps: int) -> int:
+    """Distinct sectors within each tile's patch of the planes that it reads, over the tiles and planes of all images."""
+    left, right, times = _patch_columns(problem, tile_columns, whole_warps)
+    first, step = -problem.padding, tile_rows * problem.stride
+    tiles = ceil_div(problem.output_height, tile_rows)
+    begins = row_loads(first, step, 1, tiles, problem.height)
+    begins[0] += min(ceil_div(problem.padding, step), tiles)  # patches that begin above the image
+    begins, loaded = (_row_starts(problem, rows) for rows in (begins, _strip_rows(problem, tile_rows)))
+    start, end = ((_REMAINDERS + column[:, None]) // WORDS_PER_SECTOR for column in (left, right))
+    above = (_REMAINDERS - problem.width + right[:, None]) // WORDS_PER_SECTOR
+    fresh = np.maximum(end - np.maximum(start, above + 1) + 1, 0)
+    return int(times @ ((end - start + 1) @ begins + fresh @ (loaded - begins)))
+
+
+def _patch_columns(problem: Conv2d, tile_columns: int, whole_warps: int) -> tuple[Integers, Integers, Integers]:
+    """First and last column of the tiles' patches, clipped to the image, and how many tiles have such a patch.
+
+    Tiles that no edge cuts are alike, as all of them begin a multiple of a line further.
+    """
+    tiles = ceil_div(problem.output_width, tile_columns)
+    step = tile_columns * problem.stride
+    edge = ceil_div(problem.filter_width + problem.padding, step) + 1
+    tile = np.arange(min(tiles, 2 * edge + 1), dtype=np.int64)
+    times = np.ones_like(tile)
+    if tiles > len(tile):
+        tile[edge + 1 :] += tiles - len(tile)
+        times = np.where(tile == edge, tiles - 2 * edge, 1)
+    outputs = WARP_SIZE * ceil_div(problem.output_width, WARP_SIZE) if whole_warps else problem.output_width
+    last = np.minimum((tile + 1) * tile_columns, outputs) - 1
+    low = np.clip(tile * step - problem.padding, 0, problem.width - 1)
+    high = last * problem.stride - problem.padding + problem.filter_width - 1
+    return low, np.clip(high, low, problem.width - 1), times
 
 
 def compulsory_bytes(problem: Conv2d) -> tuple[float, float]:
     """Bytes that DRAM must deliver and take at least: image rows and columns that some output needs, filters; output."""
-    rows = _needed(problem.height, problem.output_height, problem.filter_height, problem)
-    columns = _needed(problem.width, problem.output_width, problem.filter_width, problem)
+
+    def needed(extent: int, outputs: int, taps: int) -> int:
+        reach = min(extent, (outputs - 1) * problem.stride + taps - problem.padding)
+        if taps >= problem.stride:
+            return max(reach, 0)
+        return len(range(problem.padding % problem.stride, reach, problem.stride))  # every other one
+
+    rows = needed(problem.height, problem.output_height, problem.filter_height)
+    columns = needed(problem.width, problem.output_width, problem.filter_width)
     read = problem.batch * problem.in_channels * rows * columns + problem.filter_elements
     written = problem.output_planes * problem.output_height * problem.output_width
     return float(read * FLOAT_BYTES), float(written * FLOAT_BYTES)
 
 
-def _needed(extent: int, outputs: int, filter_extent: int, problem: Conv2d) -> int:
-    """Rows (or columns) of an image that some output reaches; with stride 2 and a filter of 1 every other one."""
-    reach = min(extent, (outputs - 1) * problem.stride + filter_extent - problem.padding)
-    if filter_extent >= problem.stride:
-        return max(reach, 0)
-    return len(range(problem.padding % problem.stride, reach, problem.stride))
+def round_trips(problem: Conv2d, sizes: Strips, gpu: Gpu) -> Floats:
+    """Groups of loads that a warp issues together and waits for: in every step as many as it has loads per free register.
+
+    Where loads do not fit together, each is issued as an earlier one is used, so that the waits are a share of a group.
+    """
+    exchanged = np.where(sizes.columns, problem.filter_width - sizes.row_loads, 0)
+    free = estimate(problem, sizes, gpu) - coefficients().beside_loads - exchanged
+    in_flight = np.maximum(free, sizes.row_loads)
+    return np.asarray(sizes.steps * np.maximum(sizes.step_rows * sizes.row_loads / in_flight, 1.0), np.float64)
+
+
+def loop_code_bytes(problem: Conv2d, sizes: Strips) -> Floats:
+    """Code of one step: multiply-adds, loads with their predicates, exchanges."""
+    outputs = np.where(sizes.unrolled, sizes.rows_per_thread, 1)
+    row = 4 + 3 * sizes.row_loads + np.where(sizes.columns, 2 * problem.filter_width, 0)
+    return np.asarray(INSTRUCTION_BYTES * (outputs * problem.filter_taps + sizes.step_rows * row), np.float64)

@@ -1,9 +1,12 @@
-"""The configuration: which of the nine kernels."""
+"""The configuration: which of the nine kernels, and what distinguishes them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+
+from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
+from .problem import IMAGES, MAPS, WINDOW
 
 
 class Version(Enum):
@@ -25,3 +28,104 @@ class SsimConfiguration:
     """One version; its tile and block belong to it."""
 
     version: Version = Version.V4_1
+
+
+class Rows(Enum):
+    """Where a block keeps what the horizontal pass made, until the vertical pass has used it."""
+
+    SHARED = "shared memory, one map after the other, with barriers"
+    LOCAL = "an array with run-time index, in local memory"
+    REGISTERS = "registers that an unrolled loop names"
+    FLOW = "partial sums that move from register to register"
+
+
+class Copy(Enum):
+    """How pixels get to shared memory, and what happens outside of the image."""
+
+    LOAD = "loaded and stored, guarded"
+    GUARDED = "asynchronous copy, guarded; zeros are stored"
+    ZERO_FILL = "asynchronous copy of every pixel, filled with zeros"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """One kernel: outputs and warps of a block, and the ways named by ``Rows`` and ``Copy``.
+
+    ``stages``: rows of both images in shared memory at once, 0 where it holds the whole patch. ``clears_scratch``: zeros are
+    written before each map.
+    """
+
+    tile_width: int
+    tile_height: int
+    warps: int = 1
+    rows: Rows = Rows.SHARED
+    copy: Copy = Copy.LOAD
+    stages: int = 0
+    clears_scratch: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Outputs of a thread in a row."""
+        return self.tile_width // WARP_SIZE
+
+    @property
+    def neighbours(self) -> bool:
+        """Whether a thread's columns are neighbours, accessed in pairs; else they lie 32 apart."""
+        return self.rows is not Rows.SHARED
+
+    @property
+    def patch_width(self) -> int:
+        """Columns of input that a tile needs."""
+        return self.tile_width + WINDOW - 1
+
+    @property
+    def patch_height(self) -> int:
+        """Rows of input that a tile needs."""
+        return self.tile_height + WINDOW - 1
+
+    @property
+    def segments(self) -> int:
+        """Warp accesses of one float a lane that cover a row of the patch."""
+        return int(ceil_div(self.patch_width, WARP_SIZE))
+
+    @property
+    def barriers_per_channel(self) -> int:
+        """Barriers of a block for each channel.
+
+        >>> DESIGNS[Version.NAIVE].barriers_per_channel  # 2 loads, 5 × (clear, rows, columns), 1 product
+        18
+        >>> DESIGNS[Version.V1].barriers_per_channel  # 1 load, 5 × (rows, columns), 1 product
+        12
+        """
+        if self.rows is not Rows.SHARED:
+            return 0
+        return 2 + MAPS * 3 + 1 if self.clears_scratch else 1 + MAPS * 2 + 1
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block: both patches and the scratch of one map, or the ring of rows."""
+        if self.rows is not Rows.SHARED:
+            return self.stages * IMAGES * self.patch_width * FLOAT_BYTES
+        return self.patch_height * (IMAGES * self.patch_width + self.tile_width) * FLOAT_BYTES
+
+    @property
+    def stack_bytes(self) -> int:
+        """Local memory of a thread: the ring of filtered rows, where it is indexed at run time.
+
+        >>> DESIGNS[Version.V3_0].stack_bytes  # 11 rows · 2 columns · 5 maps · 4 bytes
+        440
+        """
+        return WINDOW * self.columns * MAPS * FLOAT_BYTES if self.rows is Rows.LOCAL else 0
+
+
+DESIGNS: dict[Version, Design] = {
+    Version.NAIVE: Design(tile_width=32, tile_height=32, warps=32, clears_scratch=True),
+    Version.V1: Design(tile_width=32, tile_height=32, warps=32),
+    Version.V2: Design(tile_width=64, tile_height=8, warps=8),
+    Version.V3_0: Design(tile_width=64, tile_height=32, rows=Rows.LOCAL, copy=Copy.GUARDED, stages=4),
+    Version.V3_1: Design(tile_width=64, tile_height=72, rows=Rows.REGISTERS, copy=Copy.GUARDED, stages=8),
+    Version.V3: Design(tile_width=64, tile_height=72, rows=Rows.REGISTERS, copy=Copy.ZERO_FILL, stages=8),
+    Version.V4_1: Design(tile_width=64, tile_height=72, rows=Rows.FLOW, copy=Copy.ZERO_FILL, stages=4),
+    Version.V4: Design(tile_width=64, tile_height=72, rows=Rows.FLOW, copy=Copy.GUARDED, stages=4),
+    Version.V4_Z4: Design(tile_width=64, tile_height=72, rows=Rows.FLOW, copy=Copy.ZERO_FILL, stages=4),
+}

@@ -1,102 +1,126 @@
-"""Counts of one version in closed form, from its design."""
+"""Counts of one version in closed form: the window's arithmetic, shared and local memory, and global memory's totals."""
 
 from __future__ import annotations
 
-from ...core.constants import FLOAT_BYTES
-from ...core.counts import INSTRUCTION_CLASSES, Counts
+from ...core.constants import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
+from ...core.counts import Counts
 from ...gpus.gpu import Gpu
-from .arithmetic import multiply_adds, output_warps, pixel_work, products_per_block
-from .compiled_facts import CodeFacts
-from .design import IMAGES, Copy, Design, Rows
-from .problem import Ssim
-from .tiling import tiling
-from .traffic import (
-    NO_LOADS,
-    CopyAccesses,
-    local_accesses,
-    map_stores,
-    patch_sectors,
-    pixel_reads,
-    row_copies,
-    shared_accesses,
-)
+from ..accesses import GlobalAccesses
+from .configuration import Copy, Design, Rows
+from .launch import block_channels
+from .problem import IMAGES, MAPS, WINDOW, Ssim
+from .registers import MachineCode
+from .traffic import copies_asynchronously, map_stores, patch_sectors, pixel_reads, zero_stores
 
 
-def closed_form(problem: Ssim, design: Design, facts: CodeFacts, gpu: Gpu) -> Counts:
-    """Counts of the launch. Multiply-adds, barriers and memory accesses are exact; index arithmetic is an estimate.
+def multiply_adds(problem: Ssim, design: Design) -> int:
+    """Warp-level fused multiply-adds of the launch; tiles at the image's edge do all their work.
 
-    What local memory adds behind L1 is not in them; the time model takes it from the stack (``Work.local_bytes_per_thread``).
+    A block's are 55 · C · BX · (BY + 5) / 16: 5 maps of 11 taps on BX columns, over BY + 10 rows and over BY rows, 32 lanes at
+    once.
+
+    >>> from .configuration import DESIGNS, Version
+    >>> [round(multiply_adds(Ssim(), DESIGNS[v]) / 1e6, 2) for v in (Version.NAIVE, Version.V2, Version.V4)]
+    [99.63, 139.0, 91.48]
     """
-    maps, shared, local = map_stores(problem, design), shared_accesses(problem, design), local_accesses(problem, design)
-    copies = _pixel_accesses(problem, design, gpu)
-    classes = _classes(problem, design, facts)
-    requests = {
-        "global_load_requests": copies.loads.requests,
-        "global_store_requests": maps.requests,
-        "shared_load_requests": shared.load_requests,
-        "shared_store_requests": shared.store_requests + copies.stores,
-        "async_copy_requests": copies.asynchronous,
-    }
-    return Counts(
-        **{name: float(value) for name, value in (requests | classes).items()},
-        global_load_sectors=float(copies.loads.sectors),
-        global_load_lines=float(copies.loads.lines),
-        global_store_sectors=float(maps.sectors),
-        shared_load_wavefronts=float(shared.load_wavefronts),
-        shared_store_wavefronts=float(shared.store_wavefronts + copies.stores),
-        async_copy_wavefronts=float(copies.asynchronous),
-        async_copy_read_requests=float(copies.copied.requests),
-        async_copy_read_sectors=float(copies.copied.sectors),
-        async_copy_read_wavefronts=float(copies.copied.requests),
-        local_load_sectors=float(local.load_sectors),
-        local_store_sectors=float(local.store_sectors),
-        warp_instructions=float(sum(requests.values()) + sum(classes.values()) + local.requests),
-        l2_read_sectors=float(patch_sectors(problem, design)),
-        l2_write_sectors=float(maps.sectors),
-        dram_read_bytes=float(IMAGES * problem.pixels * FLOAT_BYTES),
-        dram_write_bytes=float(problem.output_maps * problem.pixels * FLOAT_BYTES),
-    )
+    rows = design.patch_height + design.tile_height
+    return block_channels(problem, design) * MAPS * WINDOW * design.columns * rows
 
 
-def copies_asynchronously(gpu: Gpu) -> bool:
-    """Whether the GPU has ``cp.async`` (PTX ISA, requirements of ``cp.async``: sm_80 or newer)."""
-    return gpu.compute_capability >= (8, 0)
+def instructions(problem: Ssim, design: Design, code: MachineCode) -> dict[str, float]:
+    """Executed warp instructions that do not access memory, by class; integer and control are estimates.
 
-
-def _pixel_accesses(problem: Ssim, design: Design, gpu: Gpu) -> CopyAccesses:
-    """How pixels get to shared memory; patches are loaded whole, their stores are counted with the shared accesses."""
-    if design.copy is Copy.LOAD:
-        return CopyAccesses(asynchronous=0, loads=pixel_reads(problem, design), copied=NO_LOADS, stores=0)
-    return row_copies(problem, design, copies_asynchronously(gpu))
-
-
-def _classes(problem: Ssim, design: Design, facts: CodeFacts) -> dict[str, float]:
-    """Executed warp instructions that do not access memory, by class."""
-    blocks = tiling(problem, design).block_channels
-    pixel = pixel_work(problem)
-    outputs = output_warps(design)
+    One output takes the additions and multiplications of the kernels' ``similarity`` and its reciprocals; products are the
+    squares and the product of both images.
+    """
+    blocks = block_channels(problem, design)
+    outputs = design.tile_height * design.columns
+    other, reciprocals = (28, 2) if problem.gradients else (17, 1)
+    if design.neighbours:
+        products = 3 * design.patch_height * (WINDOW + 1)
+    else:
+        products = design.patch_height * (2 * WINDOW * design.columns + design.segments)
     steps = design.warps if design.rows is Rows.SHARED else design.patch_height
-    classes = dict.fromkeys(INSTRUCTION_CLASSES, 0.0)
-    return classes | {
+    return {
         "fp32_fma": multiply_adds(problem, design),
-        "fp32_other": blocks * (products_per_block(design) + outputs * pixel.fp32_other),
-        "special_function": blocks * outputs * pixel.special_function,
-        "integer": blocks * steps * facts.integer,
-        "control": blocks * steps * facts.control,
+        "fp32_other": blocks * (products + outputs * other),
+        "special_function": blocks * outputs * reciprocals,
+        "integer": blocks * steps * code.integer,
+        "control": blocks * steps * code.control,
         "barriers": blocks * design.warps * design.barriers_per_channel,
     }
 
 
-def local_miss_fraction(design: Design, facts: CodeFacts, gpu: Gpu) -> float:
-    """Part of the local memory traffic that L1 cannot hold for the resident warps.
+def shared_accesses(problem: Ssim, design: Design) -> tuple[int, int]:
+    """Warp-level shared loads and stores but for those of row copies; none has a bank conflict."""
+    blocks = block_channels(problem, design)
+    if design.neighbours:
+        return blocks * design.patch_height * IMAGES * (WINDOW + 1) // 2, 0
+    patch = design.patch_height * design.segments
+    loads = MAPS * design.columns * WINDOW * (design.patch_height + design.tile_height) + 2 * patch
+    writes_of_scratch = 2 if design.clears_scratch else 1
+    stores = (IMAGES + 1) * patch + writes_of_scratch * MAPS * design.patch_height * design.columns
+    return blocks * loads, blocks * stores
 
-    Every row passes through the whole ring, so what exceeds the cache is evicted before it is read again.
+
+def local_accesses(problem: Ssim, design: Design) -> tuple[int, int, int]:
+    """Requests, load sectors and store sectors of local memory: the ring of filtered rows, read eleven times a row.
+
+    A float of every lane of a warp is four sectors, read in pairs and written one by one.
+
+    >>> from .configuration import DESIGNS, Version
+    >>> local_accesses(Ssim(height=32, width=64, channels=1), DESIGNS[Version.V3_0])  # 32·55 + 42·10, 32·440, 42·40
+    (2180, 14080, 1680)
     """
-    if not design.stack_bytes:
-        return 0.0
-    warps = min(gpu.max_warps_per_sm, gpu.max_blocks_per_sm, gpu.registers_per_sm // (facts.registers * 32))
-    footprint = warps * 32 * design.stack_bytes
-    shared = warps * (design.shared_bytes + gpu.shared_reserved_bytes_per_block)
-    unified = gpu.compute_capability >= (7, 0)
-    cache = max(gpu.l1_bytes_per_sm - shared, 0) if unified else gpu.l1_bytes_per_sm
-    return max(0.0, 1.0 - cache / footprint)
+    if design.rows is not Rows.LOCAL:
+        return 0, 0, 0
+    blocks, floats = block_channels(problem, design), MAPS * design.columns
+    sectors = floats * WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
+    loads, stores = design.tile_height * WINDOW, design.patch_height
+    return blocks * floats * (loads // design.columns + stores), blocks * loads * sectors, blocks * stores * sectors
+
+
+def closed_form(problem: Ssim, design: Design, code: MachineCode, gpu: Gpu) -> Counts:
+    """Counts of the launch. Multiply-adds, barriers and memory accesses are exact; index arithmetic is an estimate.
+
+    What local memory adds behind L1 is not in them; the time model takes it from the stack. Rows that a warp walks down are
+    copied, or (before sm_80) loaded and stored; filling with zeros, a copy is issued whether or not a pixel lies in the image.
+    """
+    reads, maps, none = pixel_reads(problem, design), map_stores(problem, design), GlobalAccesses()
+    shared_loads, shared_stores = shared_accesses(problem, design)
+    asynchronous = design.copy is not Copy.LOAD and copies_asynchronously(gpu)
+    loads, copied = (none, reads) if asynchronous else (reads, none)
+    copies = 0
+    if design.copy is not Copy.LOAD:
+        everywhere = block_channels(problem, design) * design.patch_height * design.segments * IMAGES
+        issued = reads.requests if design.copy is Copy.GUARDED else everywhere
+        copies = issued if asynchronous else 0
+        shared_stores += zero_stores(problem, design) + issued - copies
+    classes = instructions(problem, design, code)
+    local_requests, local_loads, local_stores = local_accesses(problem, design)
+    requests = {
+        "global_load_requests": loads.requests,
+        "global_store_requests": maps.requests,
+        "shared_load_requests": shared_loads,
+        "shared_store_requests": shared_stores,
+        "async_copy_requests": copies,
+    }
+    rest = {
+        "global_load_sectors": loads.sectors,
+        "global_load_lines": loads.lines,
+        "global_store_sectors": maps.sectors,
+        "shared_load_wavefronts": shared_loads * (2 if design.neighbours else 1),  # pairs of floats need two
+        "shared_store_wavefronts": shared_stores,
+        "async_copy_wavefronts": copies,
+        "async_copy_read_requests": copied.requests,
+        "async_copy_read_sectors": copied.sectors,
+        "async_copy_read_wavefronts": copied.requests,
+        "local_load_sectors": local_loads,
+        "local_store_sectors": local_stores,
+        "warp_instructions": sum(requests.values()) + sum(classes.values()) + local_requests,
+        "l2_read_sectors": patch_sectors(problem, design),
+        "l2_write_sectors": maps.sectors,
+        "dram_read_bytes": IMAGES * problem.pixels * FLOAT_BYTES,
+        "dram_write_bytes": problem.output_maps * problem.pixels * FLOAT_BYTES,
+    }
+    return Counts(**{name: float(value) for name, value in (requests | classes | rest).items()})

@@ -7,6 +7,13 @@ from dataclasses import dataclass
 from ...errors import InputError
 from ..sizes import require_integers
 
+WINDOW = 11
+"""Taps of the Gaussian window in each direction."""
+RADIUS = WINDOW // 2
+MAPS = 5
+"""Filtered maps of each channel: both images, their squares, their product."""
+IMAGES = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ssim:

@@ -1,4 +1,4 @@
-"""Structural similarity and its gradients in float64.
+"""Inputs, the kernels' parameters, and structural similarity with its gradients in float64.
 
 Definition: Wang, Bovik, Sheikh, Simoncelli, "Image quality assessment: from error visibility to structural similarity", 2004,
 with the usual 11-tap Gaussian window of standard deviation 1.5, K1 = 0.01, K2 = 0.03, range 1 and zeros outside of the image.
@@ -11,14 +11,34 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from .design import RADIUS, WINDOW
-from .problem import Ssim
+from ...launch.launch import Buffer, KernelCall
+from .problem import RADIUS, WINDOW, Ssim
 
 Floats64 = NDArray[np.float64]
 
 WINDOW_DEVIATION = 1.5
 LUMINANCE_CONSTANT = 0.01**2
 CONTRAST_CONSTANT = 0.03**2
+OUTPUTS = ("map", "dm_dmu1", "dm_dsigma1_sq", "dm_dsigma12")
+
+
+def inputs(problem: Ssim, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+    """Two images within [0, 1), the second half the first and half noise, so that the similarity is neither 0 nor 1."""
+    shape = (problem.batch, problem.channels, problem.height, problem.width)
+    image1 = rng.random(shape, np.float32)
+    return {"image1": image1, "image2": (image1 + rng.random(shape, np.float32)) / np.float32(2)}
+
+
+def call(problem: Ssim, given: Mapping[str, NDArray[np.float32]]) -> KernelCall:
+    """Parameters: output maps, both images, channels, height, width."""
+    shape = given["image1"].shape
+    outputs = [
+        Buffer(name=name, array=np.full(shape, np.nan, np.float32), output=True)
+        for name in OUTPUTS[: problem.output_maps]
+    ]
+    images = [Buffer(name=name, array=given[name]) for name in ("image1", "image2")]
+    sizes = [np.int32(size) for size in (problem.channels, problem.height, problem.width)]
+    return KernelCall(parameters=(*outputs, *images, *sizes))
 
 
 def window() -> Floats64:
@@ -62,9 +82,5 @@ def similarity(problem: Ssim, image1: NDArray[np.floating], image2: NDArray[np.f
         return {"map": value}
     by_means = mu2 * (contrast - luminance) / norm
     by_norms = mu1 * value * (1 / contrast_norm - 1 / luminance_norm)
-    return {
-        "map": value,
-        "dm_dmu1": 2 * (by_means + by_norms),
-        "dm_dsigma1_sq": -value / contrast_norm,
-        "dm_dsigma12": 2 * luminance / norm,
-    }
+    maps = (value, 2 * (by_means + by_norms), -value / contrast_norm, 2 * luminance / norm)
+    return dict(zip(OUTPUTS, maps, strict=True))

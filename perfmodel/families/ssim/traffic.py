@@ -1,148 +1,109 @@
-"""Memory accesses of the versions in closed form: global, asynchronous, shared and local, image borders included."""
+"""Global memory in closed form, image borders included: which columns and rows tiles touch, and the sectors of them.
+
+Along a row, warps access intervals of columns; which sectors these touch depends on where the row begins in a line. So rows
+are counted by that place, intervals are summed for each of the 32 places, and the two are multiplied.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import lru_cache
 
-from ...core.constants import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
-from .design import IMAGES, MAPS, RADIUS, WINDOW, Copy, Design, Rows
-from .problem import Ssim
-from .tiling import Spans, column_spans, cut_segments, pieces_touched, row_alignments, tiling
+import numpy as np
+from numpy.typing import NDArray
 
+from ...core.constants import WARP_SIZE, ceil_div
+from ...gpus.gpu import Gpu
+from ..accesses import WORDS_PER_LINE, WORDS_PER_SECTOR, GlobalAccesses
+from ..rows import row_loads, row_starts
+from .configuration import Copy, Design
+from .launch import grid
+from .problem import IMAGES, RADIUS, Ssim
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalAccesses:
-    """Warp requests and what they touch, whole launch."""
-
-    requests: int
-    sectors: int
-    lines: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedAccesses:
-    """Warp requests and wavefronts to shared memory, whole launch; no access has a bank conflict."""
-
-    load_requests: int
-    load_wavefronts: int
-    store_requests: int
-    store_wavefronts: int
+Integers = NDArray[np.int64]
 
 
-def pixel_reads(problem: Ssim, design: Design) -> GlobalAccesses:
-    """Reads of pixels of both images that lie within the image, by loads or by guarded copies: one segment a request."""
-    spans = column_spans(problem, design, RADIUS, WARP_SIZE)
-    alignments = row_alignments(problem, design, RADIUS)
-    return GlobalAccesses(
-        requests=IMAGES * int(alignments.sum()) * len(spans),
-        sectors=IMAGES * pieces_touched(alignments, spans, SECTOR_BYTES),
-        lines=IMAGES * pieces_touched(alignments, spans, LINE_BYTES),
-    )
+def _segments(problem: Ssim, design: Design, halo: int, segment: int) -> tuple[Integers, Integers]:
+    """First column and end of each warp access along a row of the tiles with their halos, beyond the image too."""
+    width = design.tile_width + 2 * halo
+    tiles = np.arange(grid(problem, design)[0])[:, None] * design.tile_width - halo
+    offsets = np.arange(0, width, segment)
+    return (tiles + offsets).reshape(-1), (tiles + np.minimum(offsets + segment, width)).reshape(-1)
 
 
-def patch_sectors(problem: Ssim, design: Design) -> int:
-    """Sectors of both images that the tiles need, each row of a patch as a whole: what passes L1 that keeps nothing longer."""
-    spans = column_spans(problem, design, RADIUS, design.patch_width)
-    return IMAGES * pieces_touched(row_alignments(problem, design, RADIUS), spans, SECTOR_BYTES)
+def _inside(problem: Ssim, design: Design, halo: int, segment: int) -> tuple[Integers, Integers]:
+    """The same within the image, where anything is left."""
+    begin, end = _segments(problem, design, halo, segment)
+    begin, end = np.maximum(begin, 0), np.minimum(end, problem.width)
+    return begin[begin < end], end[begin < end]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyAccesses:
-    """How the rows that a warp walks down get to shared memory: copies, or loads and stores, and stores of zeros.
-
-    ``copied`` is what the asynchronous copies read; those beyond the image read nothing.
-    """
-
-    asynchronous: int
-    loads: GlobalAccesses
-    copied: GlobalAccesses
-    stores: int
+@lru_cache(maxsize=32)
+def row_alignments(problem: Ssim, tile_height: int, halo: int) -> Integers:
+    """How many rows the tiles touch, over all planes, by the place of the row's first element in a line, shape ``(32,)``."""
+    height, tiles = problem.height, ceil_div(problem.height, tile_height)
+    loads = row_loads(-halo, tile_height, tile_height + 2 * halo, tiles, height)
+    return row_starts(loads, problem.width, height, problem.planes)
 
 
-NO_LOADS = GlobalAccesses(requests=0, sectors=0, lines=0)
+def _touched(alignments: Integers, begin: Integers, end: Integers) -> GlobalAccesses:
+    """Accesses of the intervals in all rows: a sector or line counts once for each interval that touches any of it."""
+
+    def pieces(floats: int) -> int:
+        start = np.arange(WORDS_PER_LINE)[:, None]
+        touched = (start + end - 1) // floats - (start + begin) // floats + 1
+        return int((alignments * touched.sum(axis=1)).sum())
+
+    requests = int(alignments.sum()) * len(begin)
+    return GlobalAccesses(requests=requests, sectors=pieces(WORDS_PER_SECTOR), lines=pieces(WORDS_PER_LINE))
 
 
-def row_copies(problem: Ssim, design: Design, asynchronous: bool) -> CopyAccesses:
-    """Accesses of the design's row copies, ``asynchronous`` where the GPU can (compute capability 8.0 and newer).
+def pixel_reads(problem: Ssim, design: Design, segment: int = WARP_SIZE) -> GlobalAccesses:
+    """Reads of pixels of both images that lie within the image, by loads or by copies, one segment a request."""
+    alignments = row_alignments(problem, design.tile_height, RADIUS)
+    return _touched(alignments, *_inside(problem, design, RADIUS, segment)) * IMAGES
 
-    Filling with zeros, a copy is issued whether or not a pixel lies in the image; guarded, pixels and zeros are two accesses.
-    """
-    reads, zeros = pixel_reads(problem, design), zero_stores(problem, design)
-    everywhere = tiling(problem, design).block_channels * design.patch_height * design.segments * IMAGES
-    issued = reads.requests if design.copy is Copy.GUARDED else everywhere
-    if asynchronous:
-        return CopyAccesses(asynchronous=issued, loads=NO_LOADS, copied=reads, stores=zeros)
-    return CopyAccesses(asynchronous=0, loads=reads, copied=NO_LOADS, stores=issued + zeros)
+
+def patch_sectors(problem: Ssim, design: Design) -> float:
+    """Sectors of both images that the tiles need, each row of a patch as a whole: what L1 asks of L2."""
+    return pixel_reads(problem, design, design.patch_width).sectors
+
+
+def map_stores(problem: Ssim, design: Design) -> GlobalAccesses:
+    """Stores of all output maps: segments of 32 columns, or pairs of neighbours, at once where the width is even."""
+    begin, end = _inside(problem, design, 0, design.tile_width if design.neighbours else WARP_SIZE)
+    parts = [(begin, end)]
+    if design.neighbours and problem.width % 2:
+        second = begin + 1 < end
+        parts = [
+            (begin, (end - begin - 1) // 2 * 2 + begin + 1),
+            (begin[second] + 1, (end - begin)[second] // 2 * 2 + begin[second]),
+        ]
+    alignments = row_alignments(problem, design.tile_height, 0)
+    return sum((_touched(alignments, *part) for part in parts), GlobalAccesses()) * problem.output_maps
 
 
 def zero_stores(problem: Ssim, design: Design) -> int:
     """Warp-level shared stores of zeros by guarded copies: segments with a pixel outside of the image, for each image."""
     if design.copy is not Copy.GUARDED:
         return 0
-    tiles = tiling(problem, design)
-    inside = int(row_alignments(problem, design, RADIUS).sum())
-    outside = problem.planes * tiles.grid_y * design.patch_height - inside
-    segments = tiles.grid_x * design.segments
-    return IMAGES * (outside * segments + inside * cut_segments(problem, design))
+    across, down = grid(problem, design)
+    begin, end = _segments(problem, design, RADIUS, WARP_SIZE)
+    inside = int(row_alignments(problem, design.tile_height, RADIUS).sum())
+    outside = problem.planes * down * design.patch_height - inside
+    return IMAGES * (outside * across * design.segments + inside * int(((begin < 0) | (end > problem.width)).sum()))
 
 
-def map_stores(problem: Ssim, design: Design) -> GlobalAccesses:
-    """Stores of all output maps: segments of 32 columns, or pairs of neighbours, at once where the width is even."""
-    spans = column_spans(problem, design, 0, design.tile_width if design.neighbours else WARP_SIZE)
-    if design.neighbours and problem.width % 2:
-        second = spans.begin + 1 < spans.end
-        last = (spans.end - spans.begin - 1) // 2 * 2 + spans.begin + 1
-        end_of_second = (spans.end - spans.begin) // 2 * 2 + spans.begin
-        parts = [Spans(begin=spans.begin, end=last), Spans(begin=spans.begin[second] + 1, end=end_of_second[second])]
-    else:
-        parts = [spans]
-    alignments = row_alignments(problem, design, 0)
-    maps = problem.output_maps
-    return GlobalAccesses(
-        requests=maps * int(alignments.sum()) * sum(len(part) for part in parts),
-        sectors=maps * sum(pieces_touched(alignments, part, SECTOR_BYTES) for part in parts),
-        lines=maps * sum(pieces_touched(alignments, part, LINE_BYTES) for part in parts),
-    )
+def copies_asynchronously(gpu: Gpu) -> bool:
+    """Whether the GPU has ``cp.async`` (PTX ISA, requirements of ``cp.async``: sm_80 or newer)."""
+    return gpu.compute_capability >= (8, 0)
 
 
-def shared_accesses(problem: Ssim, design: Design) -> SharedAccesses:
-    """Shared loads and stores but for those of row copies; pairs of floats need two wavefronts."""
-    blocks = tiling(problem, design).block_channels
-    if design.neighbours:
-        loads = blocks * design.patch_height * IMAGES * (WINDOW + 1) // 2
-        return SharedAccesses(load_requests=loads, load_wavefronts=2 * loads, store_requests=0, store_wavefronts=0)
-    patch = design.patch_height * design.segments
-    loads = blocks * (MAPS * design.columns * WINDOW * (design.patch_height + design.tile_height) + 2 * patch)
-    writes_of_scratch = 2 if design.clears_scratch else 1
-    stores = blocks * ((IMAGES + 1) * patch + writes_of_scratch * MAPS * design.patch_height * design.columns)
-    return SharedAccesses(load_requests=loads, load_wavefronts=loads, store_requests=stores, store_wavefronts=stores)
+def round_trips(problem: Ssim, design: Design, gpu: Gpu) -> float:
+    """Waits of a warp: once a channel, as loads of a patch or copies of rows run ahead together, else once a row."""
+    ahead = design.copy is Copy.LOAD or copies_asynchronously(gpu)
+    return float(problem.channels * (1 if ahead else design.patch_height))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalAccesses:
-    """Local memory traffic, whole launch: the ring of filtered rows of v3_0, written once and read eleven times a row."""
-
-    requests: int
-    load_sectors: int
-    store_sectors: int
-
-
-def local_accesses(problem: Ssim, design: Design) -> LocalAccesses:
-    """Local memory traffic; a float of every lane of a warp is four sectors, read in pairs and written one by one.
-
-    >>> from .configuration import Version
-    >>> from .design import DESIGNS
-    >>> local_accesses(Ssim(height=32, width=64, channels=1), DESIGNS[Version.V3_0])  # 32·55 + 42·10, 32·440, 42·40
-    LocalAccesses(requests=2180, load_sectors=14080, store_sectors=1680)
-    """
-    if design.rows is not Rows.LOCAL:
-        return LocalAccesses(requests=0, load_sectors=0, store_sectors=0)
-    blocks = tiling(problem, design).block_channels
-    floats = MAPS * design.columns
-    sectors = floats * WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
-    loads = design.tile_height * WINDOW
-    return LocalAccesses(
-        requests=blocks * floats * (loads // design.columns + design.patch_height),
-        load_sectors=blocks * loads * sectors,
-        store_sectors=blocks * design.patch_height * sectors,
-    )
+def read_only_share(design: Design, gpu: Gpu) -> float:
+    """All loads of C++ are by the read-only path; copies that fill with zeros have assembler text of their own."""
+    return float(design.copy is Copy.LOAD or (design.copy is Copy.GUARDED and not copies_asynchronously(gpu)))

@@ -1,6 +1,7 @@
-"""Shared-memory tiled convolution with a tuning space (SPEC section 5)."""
+"""Shared-memory tiled convolution with a tuning space."""
 
-from .family import FAMILY, TiledConv2dFamily
-from .problem import TiledConv2d, TiledConv2dConfiguration
+from .configuration import TiledConv2dConfiguration
+from .family import FAMILY
+from .problem import TiledConv2d
 
-__all__ = ["FAMILY", "TiledConv2d", "TiledConv2dConfiguration", "TiledConv2dFamily"]
+__all__ = ["FAMILY", "TiledConv2d", "TiledConv2dConfiguration"]

@@ -1,4 +1,4 @@
-"""Problem and configuration of the tiled convolution."""
+"""The problem: a convolution of one padded image with one odd-sized filter."""
 
 from __future__ import annotations
 
@@ -48,29 +48,3 @@ class TiledConv2d:
     def input_width(self) -> int:
         """Columns of the padded input."""
         return self.width + self.filter_width - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TiledConv2dConfiguration:
-    """Block and tile sizes; the flags are 0 or 1. Without ``use_shmem`` padding has no effect and is ``None``."""
-
-    block_size_x: int = 32
-    block_size_y: int = 4
-    tile_size_x: int = 2
-    tile_size_y: int = 2
-    use_padding: int | None = 0
-    read_only: int = 0
-    use_shmem: int = 1
-
-    def __post_init__(self) -> None:
-        sizes = {name: getattr(self, name) for name in _SIZES}
-        require_integers(1, **sizes)
-        for name in ("read_only", "use_shmem"):
-            if getattr(self, name) not in (0, 1):
-                raise InputError(f"{name}={getattr(self, name)!r} must be 0 or 1")
-        if self.use_padding not in ((0, 1) if self.use_shmem else (None,)):
-            accepted = "0 or 1" if self.use_shmem else "none when use_shmem=0"
-            raise InputError(f"use_padding={self.use_padding!r} must be {accepted}")
-
-
-_SIZES = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y")

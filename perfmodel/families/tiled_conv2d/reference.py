@@ -1,13 +1,33 @@
-"""The exact result of the tiled convolution in float64."""
+"""Inputs, the kernel's parameters, and the exact result in float64."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...launch.launch import Buffer, KernelCall
 from .problem import TiledConv2d
+
+
+def inputs(problem: TiledConv2d, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+    """A padded image and a filter, uniform in [−1, 1)."""
+    shapes = {
+        "input": (problem.input_height, problem.input_width),
+        "filter": (problem.filter_height, problem.filter_width),
+    }
+    return {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def call(problem: TiledConv2d, given: Mapping[str, NDArray[np.float32]]) -> KernelCall:
+    """Parameters ``(output, input)``; the filter lies in constant memory."""
+    poisoned = np.full((problem.height, problem.width), np.nan, np.float32)
+    return KernelCall(
+        parameters=(Buffer(name="output", array=poisoned, output=True), Buffer(name="input", array=given["input"])),
+        constants=(Buffer(name="filter", array=given["filter"]),),
+    )
 
 
 def convolve(problem: TiledConv2d, image: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
@@ -21,6 +41,5 @@ def convolve(problem: TiledConv2d, image: NDArray[Any], weights: NDArray[Any]) -
     result = np.zeros((problem.height, problem.width))
     for i in range(problem.filter_height):
         for j in range(problem.filter_width):
-            window = image[i : i + problem.height, j : j + problem.width]
-            result += window * float(weights[i, j])
+            result += image[i : i + problem.height, j : j + problem.width] * float(weights[i, j])
     return result

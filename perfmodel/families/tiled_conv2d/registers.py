@@ -1,45 +1,59 @@
-"""How many registers the compiler will use for the tiled kernel: an estimate for where nothing is compiled.
-
-What was seen in some thousand compiled configurations (NVRTC and ptxas 12.9, 15 × 15 taps):
-
-- The assembler aims at the registers with which an SM is full of threads: 32 where it holds 2,048 threads, 40 at 1,536, 64 at
-  1,024. It needs fewer for few outputs.
-- Up to 8.x it reorders the multiply-adds so that each loaded tap is used at once for all outputs. Where rows of the patch serve
-  several filter rows (``block_size_y < filter_height``) and the straight code is long, it gives up and keeps taps.
-- From 9.0 on it does not reorder: taps of rows that serve later outputs stay in registers from their first use.
-"""
+"""Registers per thread and which loops stay: estimates from ``perfmodel/data/registers/tiled_conv2d.toml``."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.constants import WARP_SIZE
 from ...gpus.gpu import Gpu
-from .geometry import Tiling
+from ..register_model import register_coefficients
+from .launch import Flags, Geometry, Integers
 from .problem import TiledConv2d
-from .taps import distinct_offsets, keeps_row_loop
 
-LIMIT = 255
-ADDRESSES = 22
-"""Indices, addresses and taps in flight beside accumulators."""
-BESIDE_ACCUMULATORS = 14
-"""What even the tightest code needs beside its accumulators."""
-PLAIN_LIMIT = 48
-"""Registers at which code without shared rows settles where the SM has more to give."""
-SHARED_ROWS = 50
-SHARED_ROWS_ONE_COLUMN = 60
-"""The same where rows serve several outputs, of several columns and of one."""
-REORDERED_OUTPUTS = 16.0
-"""Outputs of a thread up to which the assembler reorders across filter rows, less half a block row each."""
-REORDERS_AGAIN = 18
-"""Outputs from which, with 64 registers to give, narrow blocks are reordered again."""
-KEEPS_TAPS_FROM = (9, 0)
-ONE_COLUMN_TAPS = 68
-"""Taps that a thread with one column of outputs keeps at most when its block has one row."""
-LOOPED = 40
-LOOPED_ONE_ROW = 72
-LONG_LOOP_OUTPUTS = 28
-"""Code that keeps the filter-row loop: in general, with blocks of one row, and when even those run out of registers."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficients:
+    """Fitted numbers; the data file says what each one means."""
+
+    fewest: int
+    plain_constant: int
+    plain_per_output: int
+    plain_most: int
+    shared_rows: int
+    shared_rows_one_column: int
+    tightest: int
+    reordered_outputs: float
+    reorders_again: int
+    keeps_taps_from: list[int]
+    kept_constant: int
+    one_column_taps: int
+    looped: int
+    looped_one_row: int
+    long_loop_outputs: int
+    rolled_multiply_adds: int
+
+
+def coefficients() -> Coefficients:
+    """The numbers of the data file."""
+    return register_coefficients("tiled_conv2d", Coefficients)
+
+
+def distinct_offsets(block: Integers, tile: Integers, taps: int) -> Integers:
+    """Size of the union of the intervals [t·block, t·block + taps), t < tile: distinct rows or columns of a thread.
+
+    >>> distinct_offsets(np.array([4, 32]), np.array([3, 3]), 5)
+    array([13, 15])
+    """
+    return np.asarray((tile - 1) * np.minimum(block, taps) + taps, np.int64)
+
+
+def keeps_row_loop(problem: TiledConv2d, sizes: Geometry) -> Flags:
+    """Where the compiler is expected to keep the loop over filter rows, so that rows are loaded anew for each."""
+    work = sizes.tile_x * sizes.tile_y * problem.filter_height * problem.filter_width
+    return np.asarray(work >= coefficients().rolled_multiply_adds)
 
 
 def full_occupancy_registers(gpu: Gpu) -> int:
@@ -49,43 +63,39 @@ def full_occupancy_registers(gpu: Gpu) -> int:
     >>> [full_occupancy_registers(load_gpu(name)) for name in ("rtx-2080-ti", "rtx-3090", "h200")]
     [64, 40, 32]
     """
-    return gpu.registers_per_sm // (32 * gpu.max_warps_per_sm) // 8 * 8
+    return gpu.registers_per_sm // (WARP_SIZE * gpu.max_warps_per_sm) // 8 * 8
 
 
-def _reordered(sizes: Tiling, shares_rows: NDArray[np.bool_], target: int) -> NDArray[np.int64]:
-    """Registers of unrolled code whose taps are used at once."""
-    outputs = sizes.tile_x * sizes.tile_y
-    plain = np.minimum(PLAIN_LIMIT, ADDRESSES + 5 + 5 * outputs)
-    shared = np.where(sizes.tile_x == 1, SHARED_ROWS_ONE_COLUMN, SHARED_ROWS)
-    wanted = np.minimum(np.where(shares_rows, shared, plain), target)
-    return np.asarray(np.maximum(wanted, outputs + BESIDE_ACCUMULATORS), np.int64)
-
-
-def estimate(problem: TiledConv2d, sizes: Tiling, gpu: Gpu) -> NDArray[np.int32]:
-    """Registers per thread of each configuration, at least 16 and at most 255."""
-    outputs = sizes.tile_x * sizes.tile_y
-    target = full_occupancy_registers(gpu)
+def estimate(problem: TiledConv2d, sizes: Geometry, gpu: Gpu) -> NDArray[np.int32]:
+    """Registers per thread of each configuration, shape ``(n,)``."""
+    fit = coefficients()
+    outputs, target, most = sizes.tile_x * sizes.tile_y, full_occupancy_registers(gpu), gpu.max_registers_per_thread
     shares_rows = (sizes.block_y < problem.filter_height) & (sizes.tile_y > 1)
     looped = keeps_row_loop(problem, sizes)
-    registers = _reordered(sizes, shares_rows, target)
-    if gpu.compute_capability >= KEEPS_TAPS_FROM:
+    keeps_taps = gpu.compute_capability >= tuple(fit.keeps_taps_from)
+    registers = _reordered(fit, sizes, shares_rows, target)
+    if keeps_taps:
         columns = distinct_offsets(sizes.block_x, sizes.tile_x, problem.filter_width)
         kept = (sizes.tile_y - 1) * sizes.block_y * columns
-        kept = np.where((sizes.block_y == 1) & (sizes.tile_x == 1), np.minimum(kept, ONE_COLUMN_TAPS), kept)
-        kept = kept + np.where(sizes.tile_x > 1, outputs, 0)
-        registers = np.where(shares_rows & ~looped, np.maximum(registers, kept + 4), registers)
+        kept = np.where((sizes.block_y == 1) & (sizes.tile_x == 1), np.minimum(kept, fit.one_column_taps), kept)
+        kept = kept + np.where(sizes.tile_x > 1, outputs, 0) + fit.kept_constant
+        registers = np.where(shares_rows, np.maximum(registers, kept), registers)
     else:
-        gives_up = shares_rows & ~looped & (outputs >= REORDERED_OUTPUTS - sizes.block_y / 2)
+        gives_up = shares_rows & (outputs >= fit.reordered_outputs - sizes.block_y / 2)
         if target >= 64:
-            gives_up &= (outputs < REORDERS_AGAIN) | (sizes.block_y >= 8)
-        registers = np.where(gives_up, LIMIT, registers)
-    registers = np.where(looped, _looped(sizes, target, gpu.compute_capability >= KEEPS_TAPS_FROM), registers)
-    return np.clip(registers, 16, LIMIT).astype(np.int32)
+            gives_up &= (outputs < fit.reorders_again) | (sizes.block_y >= 8)
+        registers = np.where(gives_up, most, registers)
+    of_loop = np.maximum(target, fit.looped)
+    one_row = most if keeps_taps else np.where(outputs < fit.long_loop_outputs, fit.looped_one_row, most)
+    low = np.where(sizes.block_y == 1, one_row, most)  # rows of low blocks overlap, and their taps are held over
+    of_loop = np.where((sizes.tile_y > 1) & (sizes.block_y <= 2), low, of_loop)
+    return np.clip(np.where(looped, of_loop, registers), fit.fewest, most).astype(np.int32)
 
 
-def _looped(sizes: Tiling, target: int, keeps_taps: bool) -> NDArray[np.int64]:
-    """Registers of code that keeps the filter-row loop: low blocks hold taps over, down to where nothing overlaps."""
-    one_row = np.where(sizes.tile_x * sizes.tile_y < LONG_LOOP_OUTPUTS, LOOPED_ONE_ROW, LIMIT)
-    low = np.where(sizes.block_y == 1, LIMIT if keeps_taps else one_row, LIMIT)
-    overlaps = (sizes.tile_y > 1) & (sizes.block_y <= 2)
-    return np.asarray(np.where(overlaps, low, np.maximum(target, LOOPED)), np.int64)
+def _reordered(fit: Coefficients, sizes: Geometry, shares_rows: Flags, target: int) -> Integers:
+    """Registers of unrolled code whose taps are used at once."""
+    outputs = sizes.tile_x * sizes.tile_y
+    plain = np.minimum(fit.plain_most, fit.plain_constant + fit.plain_per_output * outputs)
+    shared = np.where(sizes.tile_x == 1, fit.shared_rows_one_column, fit.shared_rows)
+    wanted = np.minimum(np.where(shares_rows, shared, plain), target)
+    return np.asarray(np.maximum(wanted, outputs + fit.tightest), np.int64)

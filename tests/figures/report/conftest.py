@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from perfmodel.accuracy.validating import Validation, predict_rows, validation_of
+from perfmodel.families.tiled_conv2d import TiledConv2d
 from perfmodel.families.tiled_conv2d.family import FAMILY
-from perfmodel.families.tiled_conv2d.problem import TiledConv2d
 from perfmodel.figures.published import Comparison, comparison
 from perfmodel.figures.report.parts import Page
 from perfmodel.figures.report.ranking_page import ranking_page

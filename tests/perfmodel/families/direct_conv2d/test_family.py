@@ -125,12 +125,6 @@ def test_the_image_size_is_no_constant_of_the_code() -> None:
             "the filters exceed constant memory and are loaded from global memory once for a channel",
         ),
         (
-            Conv2d(height=4, width=63, filter_height=1, filter_width=32),
-            {},
-            "h200",
-            "lanes load as far as offset 32, beyond the last tap, to save loads",
-        ),
-        (
             PROBLEM,
             {"exchange": Exchange.DYNAMIC_INDEX},
             "t4",

@@ -16,7 +16,7 @@ from perfmodel.compiler.pool import compile_many
 from perfmodel.errors import PerfmodelError
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
-from perfmodel.families.direct_conv2d.source import compile_request
+from perfmodel.families.direct_conv2d.launch import compile_request
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.occupancy import occupancy
 

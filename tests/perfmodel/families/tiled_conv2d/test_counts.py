@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.families.tiled_conv2d.geometry import geometry
+from perfmodel.families.tiled_conv2d.launch import geometry
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.profiles.facts import take_launch
 from perfmodel.profiles.totals import counted_run

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmodel.families.direct_conv2d.strips import reciprocal
-from perfmodel.families.direct_conv2d.touched import clipped_floor_sum, row_loads, row_starts, runs_touched
+from perfmodel.families.direct_conv2d.launch import reciprocal
+from perfmodel.families.rows import clipped_floor_sum, row_loads, row_starts, runs_touched
 
 small = st.integers(-40, 90)
 

@@ -6,17 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmodel.families.ssim import Ssim, Version
-from perfmodel.families.ssim.design import DESIGNS, Copy, Rows
-from perfmodel.families.ssim.tiling import tiling
-from perfmodel.families.ssim.traffic import (
-    local_accesses,
-    map_stores,
-    patch_sectors,
-    pixel_reads,
-    row_copies,
-    shared_accesses,
-    zero_stores,
-)
+from perfmodel.families.ssim.configuration import DESIGNS, Copy
+from perfmodel.families.ssim.counts import closed_form, shared_accesses
+from perfmodel.families.ssim.launch import grid
+from perfmodel.families.ssim.registers import machine_code
+from perfmodel.families.ssim.traffic import map_stores, patch_sectors, pixel_reads, zero_stores
+from perfmodel.gpus.catalogue import load_gpu
+
+COPYING, LOADING = load_gpu("a100-sxm-80gb"), load_gpu("rtx-2080-ti")
 
 problems = st.builds(
     Ssim,
@@ -31,13 +28,13 @@ distinct = st.sampled_from([Version.NAIVE, Version.V2, Version.V3_0, Version.V4]
 
 def warp_accesses(problem, design, halo, stride=1, first=0):
     """Columns and float addresses of every warp access to rows of tiles: (inside, address) of shape (lanes,)."""
-    tiles = tiling(problem, design)
+    across, down = grid(problem, design)
     height, width = problem.height, problem.width
     lanes = np.arange(32)
     row_length = design.tile_width + 2 * halo
     for plane in range(problem.planes):
-        for tile_y in range(tiles.grid_y):
-            for tile_x in range(tiles.grid_x):
+        for tile_y in range(down):
+            for tile_x in range(across):
                 for row in range(design.tile_height + 2 * halo):
                     y = tile_y * design.tile_height - halo + row
                     for segment in range(0, row_length, 32 * stride):
@@ -50,6 +47,10 @@ def warp_accesses(problem, design, halo, stride=1, first=0):
 
 def pieces(addresses, floats):
     return len(np.unique(addresses // floats))
+
+
+def counts_of(problem, version, gpu=COPYING):
+    return closed_form(problem, DESIGNS[version], machine_code(problem, version), gpu)
 
 
 @settings(max_examples=25, deadline=None)
@@ -66,9 +67,10 @@ def test_pixel_reads_are_the_enumerated_ones(problem, version):
     assert (reads.requests, reads.sectors, reads.lines) == (requests, sectors, lines)
     assert zero_stores(problem, design) == (partly_outside if design.copy is Copy.GUARDED else 0)
     if design.copy is Copy.GUARDED:
-        assert row_copies(problem, design, True).asynchronous == requests
-        assert row_copies(problem, design, True).stores == partly_outside
-        assert row_copies(problem, design, False).stores == requests + partly_outside
+        copied, loaded = (counts_of(problem, version, gpu) for gpu in (COPYING, LOADING))
+        assert copied.async_copy_requests == requests
+        assert copied.shared_store_requests == partly_outside
+        assert loaded.shared_store_requests == requests + partly_outside
 
 
 @settings(max_examples=25, deadline=None)
@@ -95,48 +97,40 @@ def test_map_stores_are_the_enumerated_ones(problem, version):
     assert (stores.requests, stores.sectors, stores.lines) == (maps * requests, maps * sectors, maps * lines)
 
 
-def test_shared_accesses_of_the_naive_version_by_hand():
-    shared = shared_accesses(Ssim(channels=1, height=32, width=32), DESIGNS[Version.NAIVE])
-    rows, columns, product = 42 * 11, 32 * 11, 42 * 2
-    assert shared.load_requests == shared.load_wavefronts == 5 * (rows + columns) + 2 * product
-    assert shared.store_requests == shared.store_wavefronts == 2 * 42 * 2 + 5 * 42 + 5 * 42 + product
-
-
-def test_two_columns_a_lane_load_once_for_each_multiply_add():
-    shared = shared_accesses(Ssim(channels=1, height=8, width=64), DESIGNS[Version.V2])
-    product = 18 * 3
-    assert shared.load_requests == shared.load_wavefronts == 5 * 2 * 11 * (18 + 8) + 2 * product
-    assert shared.store_requests == shared.store_wavefronts == 2 * 18 * 3 + 5 * 2 * 18 + product
-
-
-@pytest.mark.parametrize("version", [Version.V3, Version.V4_1, Version.V4_Z4])
-def test_walking_versions_read_twelve_pixels_of_two_images_for_each_row(version):
-    shared = shared_accesses(Ssim(channels=1, height=72, width=64), DESIGNS[version])
-    assert shared.load_requests == 82 * 2 * 6
-    assert shared.load_wavefronts == 82 * 2 * 12
-    assert shared.store_requests == 0
+@pytest.mark.parametrize(
+    ("version", "height", "width", "loads", "stores"),
+    [
+        # 5 maps of 11 taps over patch rows and columns, the product of both images; clears and stores of the scratch
+        (Version.NAIVE, 32, 32, 5 * 11 * (42 + 32) + 2 * 42 * 2, 2 * 42 * 2 + 2 * 5 * 42 + 42 * 2),
+        # two columns a lane
+        (Version.V2, 8, 64, 5 * 2 * 11 * (18 + 8) + 2 * 18 * 3, 2 * 18 * 3 + 5 * 2 * 18 + 18 * 3),
+        # twelve pixels of two images for each row, in pairs
+        *((version, 72, 64, 82 * 2 * 6, 0) for version in (Version.V3, Version.V4_1, Version.V4_Z4)),
+    ],
+)
+def test_shared_accesses_by_hand(version, height, width, loads, stores):
+    problem = Ssim(channels=1, height=height, width=width)
+    assert shared_accesses(problem, DESIGNS[version]) == (loads, stores)
+    wavefronts = counts_of(problem, version).shared_load_wavefronts
+    assert wavefronts == loads * (1 if version in (Version.NAIVE, Version.V2) else 2)
 
 
 def test_copies_that_fill_with_zeros_are_issued_everywhere():
     problem = Ssim(batch=2, channels=3, height=73, width=65)
-    assert (
-        row_copies(problem, DESIGNS[Version.V4_1], True).asynchronous == (2 * 2) * 2 * 3 * 82 * 3 * 2
-    )  # blocks, images, channels, rows, segments
+    blocks, images, channels, rows, segments = 2 * 2, 2, 3, 82, 3
+    batch = 2
+    copies = counts_of(problem, Version.V4_1).async_copy_requests
+    assert copies == batch * blocks * images * channels * rows * segments
 
 
-def test_only_the_array_version_uses_local_memory():
-    problem = Ssim(channels=2, height=64, width=64)
-    for version, design in DESIGNS.items():
-        local = local_accesses(problem, design)
-        if version is Version.V3_0:
-            assert local.load_sectors == 2 * 2 * 32 * 110 * 4  # blocks, channels, rows, 11 rows of 10 floats, 4 sectors
-            assert local.store_sectors == 2 * 2 * 42 * 10 * 4
-        else:
-            assert design.rows is not Rows.LOCAL
-            assert local.load_sectors == local.store_sectors == 0
+@pytest.mark.parametrize("version", list(Version))
+def test_only_the_array_version_uses_local_memory(version):
+    counts = counts_of(Ssim(channels=2, height=64, width=64), version)
+    blocks_and_channels = 2 * 2 if version is Version.V3_0 else 0
+    assert counts.local_load_sectors == blocks_and_channels * 32 * 110 * 4  # rows, 11 rows of 10 floats, 4 sectors
+    assert counts.local_store_sectors == blocks_and_channels * 42 * 10 * 4
 
 
-def test_tiles_read_no_fewer_sectors_than_the_images_have():
-    problem = Ssim(channels=1, height=144, width=128)
-    for design in DESIGNS.values():
-        assert patch_sectors(problem, design) >= 2 * 144 * 128 // 8
+@pytest.mark.parametrize("version", list(Version))
+def test_tiles_read_no_fewer_sectors_than_the_images_have(version):
+    assert patch_sectors(Ssim(channels=1, height=144, width=128), DESIGNS[version]) >= 2 * 144 * 128 // 8

@@ -9,7 +9,7 @@ import pytest
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
-from perfmodel.families.ssim.design import DESIGNS
+from perfmodel.families.ssim.configuration import DESIGNS
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
 from perfmodel.profiles.executed_work import executed_work

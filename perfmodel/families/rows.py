@@ -1,4 +1,4 @@
-"""Closed forms: how many sectors or lines the warps of a launch touch, summed without walking through the warps.
+"""Sectors and lines that the warps of a launch touch along the rows of planes, summed without walking through the warps.
 
 Along a row, warps load runs of elements whose first and last element grow by a fixed step, clipped at the row's ends. Which
 sectors a run touches depends on where the row starts, modulo a line; so rows are counted by this remainder once, runs are
@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.constants import FLOAT_BYTES, LINE_BYTES
+from .accesses import WORDS_PER_LINE
 
 Integers = NDArray[np.int64]
 
-LINE_ELEMENTS = LINE_BYTES // FLOAT_BYTES
-_REMAINDERS = np.arange(LINE_ELEMENTS)
+_REMAINDERS = np.arange(WORDS_PER_LINE)
 
 
 def _floor_sum(first: Any, step: int, count: Any, divisor: int) -> Integers:
@@ -54,16 +53,16 @@ def row_loads(first: int, step: int, rows: int, count: int, height: int) -> Inte
     >>> row_loads(-1, 1, 3, 4, 4)[:4]  # 3 x 3, padding 1: inner rows three times, outer ones twice
     array([2, 3, 3, 2])
     """
-    fill, bounds = LINE_ELEMENTS - 1 - _REMAINDERS, (0, height)
-    ends = clipped_floor_sum(first + rows, step, count, bounds, fill, LINE_ELEMENTS)
-    return ends - clipped_floor_sum(first, step, count, bounds, fill, LINE_ELEMENTS)
+    fill, bounds = WORDS_PER_LINE - 1 - _REMAINDERS, (0, height)
+    ends = clipped_floor_sum(first + rows, step, count, bounds, fill, WORDS_PER_LINE)
+    return ends - clipped_floor_sum(first, step, count, bounds, fill, WORDS_PER_LINE)
 
 
 def row_starts(loads: Integers, width: int, height: int, planes: int) -> Integers:
     """Loads of rows by the element that the row starts with modulo 32, shape ``(32,)``, over ``planes`` equal planes."""
-    of_planes = (planes - _REMAINDERS + LINE_ELEMENTS - 1) // LINE_ELEMENTS
-    start = (_REMAINDERS[:, None] * height + _REMAINDERS) * width % LINE_ELEMENTS
-    starts = np.zeros(LINE_ELEMENTS, np.int64)
+    of_planes = (planes - _REMAINDERS + WORDS_PER_LINE - 1) // WORDS_PER_LINE
+    start = (_REMAINDERS[:, None] * height + _REMAINDERS) * width % WORDS_PER_LINE
+    starts = np.zeros(WORDS_PER_LINE, np.int64)
     np.add.at(starts, start, np.maximum(of_planes, 0)[:, None] * loads)
     return starts
 
@@ -86,7 +85,7 @@ def runs_touched(
     Returns:
         Requests of each load, ``(loads,)``, and segments by remainder of the row's start and load, ``(32, loads)``.
     """
-    step, reach = LINE_ELEMENTS * spacing, (lanes - 1) * spacing
+    step, reach = WORDS_PER_LINE * spacing, (lanes - 1) * spacing
     low = first % spacing
     high = width - 1 - (width - 1 - first) % spacing
     start = np.maximum(-((first + reach - low) // step), 0)

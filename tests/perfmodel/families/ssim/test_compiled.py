@@ -7,8 +7,8 @@ import pytest
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
-from perfmodel.families.ssim.compiled_facts import code_facts
-from perfmodel.families.ssim.design import DESIGNS
+from perfmodel.families.ssim.configuration import DESIGNS
+from perfmodel.families.ssim.registers import machine_code
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.machine_code.opcodes import SASS_CLASSES
 
@@ -37,10 +37,10 @@ def innermost_loops(version, gradients=False):
 
 def class_counts(version, loop, gradients=False):
     """Instructions of the loop's code by class, without those that never execute."""
-    found = profile(version, gradients)
-    chosen = np.isin(found.flow.block_of_instruction(), loop.blocks) & ~found.decoded.never
+    whole = profile(version, gradients)
+    chosen = np.isin(whole.flow.block_of_instruction(), loop.blocks) & ~whole.decoded.never
     return dict(
-        zip(SASS_CLASSES, np.bincount(found.decoded.class_index[chosen], minlength=len(SASS_CLASSES)), strict=True)
+        zip(SASS_CLASSES, np.bincount(whole.decoded.class_index[chosen], minlength=len(SASS_CLASSES)), strict=True)
     )
 
 
@@ -115,12 +115,12 @@ def test_each_row_has_no_more_shared_loads_than_pixels_need(version, gradients):
 
 @pytest.mark.parametrize("version", list(Version))
 @pytest.mark.parametrize("gradients", [False, True])
-def test_the_table_of_compiled_facts_is_what_the_compiler_makes(version, gradients):
-    facts = code_facts(Ssim(gradients=gradients), version)
+def test_the_table_of_machine_code_is_what_the_compiler_makes(version, gradients):
+    code = machine_code(Ssim(gradients=gradients), version)
     loop = max(innermost_loops(version, gradients), key=lambda loop: class_counts(version, loop, gradients)["fp32_fma"])
     counts = class_counts(version, loop, gradients)
     rows = counts["shared_load"] // LOADS_OF_A_ROW if DESIGNS[version].stages else 1
-    assert compiled(version, gradients).resources.registers_per_thread == pytest.approx(facts.registers, rel=0.1)
-    assert loop.code_bytes == pytest.approx(facts.loop_bytes, rel=0.05)
-    assert (counts["integer"] + counts["fp16"]) / rows == pytest.approx(facts.integer, rel=0.1)
-    assert counts["control"] / rows == pytest.approx(facts.control, rel=0.1)
+    assert compiled(version, gradients).resources.registers_per_thread == pytest.approx(code.registers, rel=0.1)
+    assert loop.code_bytes == pytest.approx(code.loop_bytes, rel=0.05)
+    assert (counts["integer"] + counts["fp16"]) / rows == pytest.approx(code.integer, rel=0.1)
+    assert counts["control"] / rows == pytest.approx(code.control, rel=0.1)
