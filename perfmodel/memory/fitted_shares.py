@@ -12,11 +12,9 @@ from importlib.resources import files
 class Shares:
     """What the cache model takes from measurements; the data file says what each number means and where it comes from."""
 
-    cold_fetches: float
-    fetch_bytes_per_cycle_per_sm: float
-    drift: float
-    crowding: float
-    uneven_walks: float
+    read_ahead_bytes: float
+    blocks_of_one_gpc: int
+    oldest_share: float
     stack_share: float
     read_ramp: float
     dirty_share: float
@@ -26,8 +24,8 @@ class Shares:
 def shares() -> Shares:
     """The shares that the package ships.
 
-    >>> shares().cold_fetches
-    1.7
+    >>> shares().stack_share
+    0.5
     """
     text = (files("perfmodel.data") / "hierarchy.toml").read_text()
     tables = tomllib.loads(text)

@@ -1,14 +1,15 @@
-"""What passes L1 and L2 in a launch: sectors and bytes, from sampled waves of blocks and the footprint of the whole grid.
+"""What passes L1 and L2 in a launch: sectors and bytes, from sampled blocks and the footprint of the whole grid.
 
-L1 is simulated for a few SMs with the loads of blocks that are resident together (`hierarchy_l1`); loads past L1 and asynchronous
-copies of 16 bytes (`copy_sectors`) pass it by and ask L2 for all that they read. DRAM traffic is the launch's distinct sectors
-(`hierarchy_footprint`), read once, plus what a row or plane of blocks loads again after L2 has lost it. L2 is cold at the begin;
-what is written and still lies in it at the end does not count as DRAM traffic.
+L1 is simulated for a few SMs with the loads of blocks that are resident together (`l1`); loads past L1 and asynchronous copies
+of 16 bytes ask L2 for all that they read. DRAM traffic is the launch's distinct sectors (`footprint`), read once, plus what a
+row or plane of blocks loads again after L2 has lost it. L2 is cold at the begin; what is written and still lies in it at the end
+does not count as DRAM traffic.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,22 +20,17 @@ from ..core.constants import SECTOR_BYTES
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
-from ..machine_code.code_profile import CodeProfile
-from ..profiles.matching.executed import ExecutedCode
-from ..profiles.matching.load_trips import load_trips
+from ..program.instruction import Space
 from ..program.kernel import Kernel
-from ..simulator.access import Action
+from ..simulator.access import Action, WarpAccess
 from ..simulator.global_memory import Segment
-from ..simulator.initialise import initialise
-from ..simulator.program import Program
 from ..simulator.simulation import Budget, Mode, simulate
-from .access_counts import AccessCounts
+from .access_counts import BLOCK_TOTALS, AccessCounts
 from .block_schedule import Schedule, position_of, residency, schedule_blocks
 from .footprint import Union, affine_shifts, nothing, random_union, union_sectors
-from .instruction_fetch import instruction_sectors
-from .l1 import L1Rates, l1_traffic, launch_rates
+from .l1 import l1_traffic, launch_rates
 from .l2_capacity import kept_bytes, shared_l2_bytes
-from .local_traffic import LocalTraffic, local_traffic
+from .local_traffic import local_traffic
 from .merging import AskedShares, asked_shares
 from .trace import WORD_BYTES, Trace
 
@@ -61,6 +57,113 @@ class Hierarchy:
     blocks_executed: int
 
 
+class CacheObserver:
+    """Watches the blocks of a launch from which the traffic of its caches follows; one run may serve other observers too.
+
+    Args:
+        launch: the launch.
+        gpu: caches and SMs.
+        resources: registers, shared memory and stack of the compiled kernel.
+        shape: the grid's extents as the kernel sees them (`LaunchCounts.shape`); the launch's own when None.
+        seed: of the SMs and blocks that are drawn.
+        also: further blocks that the run executes for other observers; they are left out here.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        gpu: Gpu,
+        resources: Resources,
+        *,
+        shape: tuple[int, ...] | None = None,
+        seed: int = 0,
+        also: Sequence[int] = (),
+    ) -> None:
+        self.launch, self.gpu, self.resources = launch, gpu, resources
+        self.resident, self.l1_bytes = residency(launch, gpu, resources)
+        axes = shape or tuple(extent for extent in launch.grid if extent > 1) or (1,)
+        self.schedule = schedule_blocks(launch, axes, gpu, self.resident, np.random.default_rng(seed))
+        own = self.schedule.all_blocks()
+        self.blocks = np.union1d(own, np.array(also, np.int64))
+        """Linear indices of the blocks to execute, in order."""
+        self._own = np.isin(self.blocks, own)
+        self._trace = Trace(self.schedule.footprint_blocks())
+        self._accesses = AccessCounts(len(self.blocks))
+
+    def access(self, access: WarpAccess) -> None:
+        """Take note of one access."""
+        self._trace.access(access)
+        self._accesses.access(access)
+
+    def hierarchy(
+        self,
+        segments: Sequence[Segment],
+        counts: Counts,
+        *,
+        trips: Mapping[int, int] | None = None,
+        instruction_read_sectors: float = 0.0,
+    ) -> Hierarchy:
+        """The traffic, after ``blocks`` have been executed.
+
+        Args:
+            segments: buffers of the run (`Simulation.segments`).
+            counts: counts of the whole launch, local memory's from the machine code.
+            trips: round trip of each global load; each has its own when None.
+            instruction_read_sectors: what instruction caches miss.
+        """
+        launch, gpu, schedule = self.launch, self.gpu, self.schedule
+        trips = trips or {}
+        past_l1 = frozenset(one.instruction for one in self._accesses.instructions() if one.uncached_sectors)
+        uncached = self._uncached_per_block() * float(launch.blocks)
+        copies = (Action.ASYNC_COPY, Space.SHARED) in self._accesses.by_block
+        lines = self._trace.lines(trips, without=past_l1)
+        ramp_up = min(self.resident * gpu.sm_count / launch.blocks, 1.0)
+        sampled = [l1_traffic(lines, run, schedule.together, self.l1_bytes, by_age=copies) for run in schedule.runs]
+        rates = launch_rates(sampled, ramp_up)
+        asked = AskedShares()
+        if schedule.gpc:
+            turns = max(min(self.resident, launch.blocks / gpu.sm_count), 1.0) if copies else 1.0
+            by_copies = self._trace.lines(trips, only=past_l1)
+            asked = asked_shares(
+                lines, by_copies, schedule.gpc, self.l1_bytes, gpu.l2_requests_merged, rates, ramp_up / turns
+            )
+        every_load = rates.asked_per_block * float(launch.blocks)
+        cached = (
+            every_load if float(counts.async_copy_requests) else max(float(counts.global_load_sectors) - uncached, 0.0)
+        )
+        missed = cached * rates.missed
+        read, written = (_grid_union(self._trace, schedule, segments, store) for store in (False, True))
+        refilled = refilled_sectors(read, written, schedule.shape, gpu, self.resident * gpu.sm_count)
+        local = local_traffic(
+            float(counts.local_load_sectors),
+            float(counts.local_store_sectors),
+            float(self.resident * launch.threads_per_block) * self.resources.stack_bytes_per_thread,
+            float(self.l1_bytes),
+            gpu.l2_bytes / gpu.sm_count,
+        )
+        kept = kept_bytes(SECTOR_BYTES * read.sectors[-1], SECTOR_BYTES * written.sectors[-1], gpu)
+        exact = read.exact and written.exact
+        loads = cached + uncached
+        return Hierarchy(
+            l1_hit_rate=1.0 - ((missed + uncached) / loads if loads else 0.0),
+            l2_read_sectors=missed * asked.missed + uncached * asked.past_l1 + local.l2_read_sectors,
+            instruction_read_sectors=instruction_read_sectors,
+            l2_write_sectors=float(counts.global_store_sectors) + local.l2_write_sectors,
+            dram_read_bytes=SECTOR_BYTES * (refilled + local.dram_read_sectors),
+            dram_write_bytes=SECTOR_BYTES * (written.sectors[-1] + local.dram_write_sectors) - float(kept),
+            relative_error=rates.relative_error,
+            exact=exact,
+            notes=() if exact else ("the grid's footprint is estimated: blocks' addresses do not just shift",),
+            blocks_executed=int(self._own.sum()),
+        )
+
+    def _uncached_per_block(self) -> float:
+        """Sectors that loads past L1 and wide copies ask of L2, of an average block."""
+        column = BLOCK_TOTALS.index("uncached_sectors")
+        tables = self._accesses.by_block.values()
+        return float(sum(table[self._own, column].sum() for table in tables)) / int(self._own.sum())
+
+
 def memory_hierarchy(
     kernel: Kernel,
     launch: Launch,
@@ -68,65 +171,21 @@ def memory_hierarchy(
     gpu: Gpu,
     counts: Counts,
     resources: Resources,
-    profile: CodeProfile | None = None,
-    code: ExecutedCode | None = None,
     *,
+    trips: Mapping[int, int] | None = None,
+    instruction_read_sectors: float = 0.0,
     shape: tuple[int, ...] | None = None,
     seed: int = 0,
     budget: Budget | None = None,
 ) -> Hierarchy:
-    """Traffic behind L1 of one launch on a GPU.
+    """Traffic behind L1 of one launch on a GPU, from a run of its own; arguments as for `CacheObserver`.
 
-    Args:
-        kernel: the kernel.
-        launch: the launch.
-        call: its arguments.
-        gpu: caches and SMs.
-        counts: counts of the whole launch, local memory's from the machine code.
-        resources: registers, shared memory and stack of the compiled kernel.
-        profile: the machine code; without it instructions are taken to fit their cache.
-        code: its executed counts.
-        shape: the grid's extents as the kernel sees them (`LaunchCounts.shape`); the launch's own when None.
-        seed: of the SMs and blocks that are drawn.
-        budget: of the simulation.
+    Raises:
+        SimulationError: the kernel cannot be executed on the CPU.
     """
-    resident, l1_bytes = residency(launch, gpu, resources)
-    axes = shape or tuple(extent for extent in launch.grid if extent > 1) or (1,)
-    schedule = schedule_blocks(launch, axes, gpu, resident, np.random.default_rng(seed))
-    trace = Trace(schedule.footprint_blocks())
-    blocks = schedule.all_blocks()
-    accesses = AccessCounts()
-    simulate(kernel, launch, call, mode=Mode.TRACE, blocks=blocks, budget=budget, observers=[trace, accesses])
-    counted = accesses.instructions()
-    past_l1 = [count for count in counted if count.uncached_sectors]
-    uncached = sum(count.uncached_sectors for count in past_l1) / len(blocks) * float(launch.blocks)
-    copying = frozenset(count.instruction for count in past_l1)
-    trips = load_trips(kernel, profile)
-    lines = trace.lines(trips, without=copying)
-    ramp_up = min(resident * gpu.sm_count / launch.blocks, 1.0)
-    copies = any(count.action is Action.ASYNC_COPY for count in counted)
-    sampled = [l1_traffic(lines, run, schedule.together, l1_bytes, by_age=copies) for run in schedule.runs]
-    rates = launch_rates(sampled, ramp_up)
-    segments = initialise(Program(kernel), call).memory.segments
-    read, written = (_grid_union(trace, schedule, segments, store) for store in (False, True))
-    threads = float(resident * launch.threads_per_block)
-    local = local_traffic(
-        float(counts.local_load_sectors),
-        float(counts.local_store_sectors),
-        threads * resources.stack_bytes_per_thread,
-        float(l1_bytes),
-        gpu.l2_bytes / gpu.sm_count,
-    )
-    fetched = 0.0
-    if profile is not None and code is not None:
-        fetched = instruction_sectors(profile, code.block_executions, counts, launch, resident, gpu)
-    refilled = refilled_sectors(read, written, axes, gpu, resident * gpu.sm_count)
-    turns = max(min(resident, launch.blocks / gpu.sm_count), 1.0) if copies else 1.0
-    asked = AskedShares()
-    if schedule.gpc:
-        by_copies = trace.lines(trips, only=copying)
-        asked = asked_shares(lines, by_copies, schedule.gpc, l1_bytes, gpu.l2_requests_merged, rates, ramp_up / turns)
-    return _joined(launch, gpu, counts, rates, asked, uncached, read, written, refilled, local, fetched, len(blocks))
+    caches = CacheObserver(launch, gpu, resources, shape=shape, seed=seed)
+    run = simulate(kernel, launch, call, mode=Mode.TRACE, blocks=caches.blocks, budget=budget, observers=[caches])
+    return caches.hierarchy(run.segments, counts, trips=trips, instruction_read_sectors=instruction_read_sectors)
 
 
 def with_hierarchy(counts: Counts, found: Hierarchy) -> Counts:
@@ -141,7 +200,7 @@ def with_hierarchy(counts: Counts, found: Hierarchy) -> Counts:
     )
 
 
-def _grid_union(trace: Trace, schedule: Schedule, segments: list[Segment], store: bool) -> Union:
+def _grid_union(trace: Trace, schedule: Schedule, segments: Sequence[Segment], store: bool) -> Union:
     """Distinct sectors that the launch reads or writes, summed over its buffers."""
 
     def words(block: int, segment: Segment) -> NDArray[np.int64]:
@@ -175,46 +234,6 @@ def _grid_union(trace: Trace, schedule: Schedule, segments: list[Segment], store
 
 def _end(segment: Segment) -> int:
     return -(-(segment.start + segment.size_bytes) // WORD_BYTES)
-
-
-def _joined(
-    launch: Launch,
-    gpu: Gpu,
-    counts: Counts,
-    rates: L1Rates,
-    asked: AskedShares,
-    uncached: float,
-    read: Union,
-    written: Union,
-    refilled: float,
-    local: LocalTraffic,
-    fetched: float,
-    blocks_executed: int,
-) -> Hierarchy:
-    every_load = rates.asked_per_block * float(launch.blocks)
-    cached = max(float(counts.global_load_sectors) - uncached, 0.0)
-    loads = cached if not float(counts.async_copy_requests) else every_load
-    behind = loads * rates.missed + uncached
-    bytes_read = SECTOR_BYTES * (refilled + local.dram_read_sectors)
-    bytes_written = SECTOR_BYTES * (written.sectors[-1] + local.dram_write_sectors)
-    kept = kept_bytes(SECTOR_BYTES * read.sectors[-1], SECTOR_BYTES * written.sectors[-1], gpu)
-    notes = (
-        ()
-        if read.exact and written.exact
-        else ("the grid's footprint is estimated: blocks' addresses do not just shift",)
-    )
-    return Hierarchy(
-        l1_hit_rate=1.0 - (behind / (loads + uncached) if loads + uncached else 0.0),
-        l2_read_sectors=loads * rates.missed * asked.missed + uncached * asked.past_l1 + local.l2_read_sectors,
-        instruction_read_sectors=fetched,
-        l2_write_sectors=float(counts.global_store_sectors) + local.l2_write_sectors,
-        dram_read_bytes=bytes_read,
-        dram_write_bytes=bytes_written - float(kept),
-        relative_error=rates.relative_error,
-        exact=not notes,
-        notes=notes,
-        blocks_executed=blocks_executed,
-    )
 
 
 def refilled_sectors(read: Union, written: Union, shape: tuple[int, ...], gpu: Gpu, together: int) -> float:

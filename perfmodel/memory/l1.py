@@ -17,14 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import LINE_BYTES
+from .fitted_shares import shares
 from .trace import SECTORS_OF_MASK, LineAccesses
 
 _SEED = 0
 _NORMAL_95 = 1.96
-OLDEST_SHARE = 0.3
-"""Of what an SM does for its blocks, what it does for the oldest, and of what is left for the next one, and so on.
-
-By the clock at each step of the blocks of ``pointwise_conv2d`` on an H100: 0.29 to 0.38 (docs/simulator.md, *Caches*)."""
 WAVES = 3
 """Waves of blocks that a sampled SM runs at least, where the grid has so many: two follow the first."""
 
@@ -164,8 +161,9 @@ def _oldest_first(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Order of the accesses of blocks that advance by age, and which are not the first one's of a place.
 
-    The block that makes its next round trip is drawn, each with `OLDEST_SHARE` of what older ones leave.
+    The block that makes its next round trip is drawn, each with the ``oldest_share`` of what older ones leave.
     """
+    oldest = shares().oldest_share
     chosen, turn, trips = _turns(accesses, run)
     made, total = [0] * len(run), trips.tolist()
     waiting = list(range(len(run)))  # by age; an SM holds the first ones
@@ -175,8 +173,8 @@ def _oldest_first(
         resident = min(together, len(waiting))
         if not resident:
             break
-        served = 1.0 - chance * (1.0 - (1.0 - OLDEST_SHARE) ** resident)
-        rank = min(int(log(served) / log(1.0 - OLDEST_SHARE)), resident - 1)
+        served = 1.0 - chance * (1.0 - (1.0 - oldest) ** resident)
+        rank = min(int(log(served) / log(1.0 - oldest)), resident - 1)
         block = waiting[rank]
         step_of[block, made[block]] = step
         made[block] += 1

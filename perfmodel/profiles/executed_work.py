@@ -22,7 +22,8 @@ from .blocks.launch_classes import LaunchCounts, count_launch
 from .facts import Facts
 from .matching.assembled import with_assembled_loads
 from .matching.executed import ExecutedCode
-from .matching.executed_code import code_of
+from .matching.executed_code import code_of, fetched_code
+from .matching.load_trips import load_trips
 
 _OF_MACHINE_CODE = (
     *INSTRUCTION_CLASSES,
@@ -96,7 +97,16 @@ def with_caches(
     profile = compiled.profile()
     code = None if profile.estimated else code_of(profile, counted, launch)
     found = memory_hierarchy(
-        counted.kernel, launch, call, gpu, facts.counts, facts.resources, profile, code, shape=counted.shape, seed=seed
+        counted.kernel,
+        launch,
+        call,
+        gpu,
+        facts.counts,
+        facts.resources,
+        trips=load_trips(counted.kernel, profile),
+        instruction_read_sectors=fetched_code(profile, code, launch, gpu),
+        shape=counted.shape,
+        seed=seed,
     )
     counts = with_hierarchy(facts.counts, found)
     return replace(facts, counts=counts, hierarchy=True, notes=facts.notes + found.notes)

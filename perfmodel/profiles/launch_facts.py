@@ -15,7 +15,8 @@ from .blocks.launch_classes import LaunchCounts, count_launch
 from .executed_work import facts_of
 from .facts import Facts
 from .matching.assembled import with_assembled_loads
-from .matching.executed_code import code_of
+from .matching.executed_code import code_of, fetched_code
+from .matching.load_trips import load_trips
 from .slowest_warp import slowest_warp, with_serial
 
 
@@ -77,8 +78,8 @@ def launch_facts(
         gpu,
         counts,
         compiled.resources,
-        profile,
-        code,
+        trips=load_trips(counted.kernel, profile),
+        instruction_read_sectors=fetched_code(profile, code, launch, gpu),
         shape=counted.shape,
         seed=effort.seed,
         budget=effort.budget,

@@ -19,6 +19,7 @@ from ..program.kernel import Kernel
 from .access import Observers
 from .budget_limits import Limits
 from .faults import FATAL, Fault, FaultError
+from .global_memory import Segment
 from .initialise import Contents, initialise
 from .machine import BARRIERS, Batch, Environment
 from .program import Program, align_up
@@ -59,6 +60,7 @@ class Simulation:
         completed: False where a fatal fault ended the simulation, which then is the last of ``faults``.
         diverged: whether lanes of a warp took different ways, so that counts may depend on where they run together again; a
             run with ``Reconvergence.LATE`` shows by how much.
+        segments: where buffers and module variables lie in global memory.
         visits_by_block: visits by each block, shape ``(blocks, basic blocks)``, where asked for.
         visits_by_warp: visits by each warp, shape ``(blocks, warps of a block, basic blocks)``, where asked for.
     """
@@ -72,6 +74,7 @@ class Simulation:
     faults: tuple[Fault, ...]
     completed: bool
     diverged: bool
+    segments: tuple[Segment, ...] = field(repr=False)
     visits_by_block: NDArray[np.int64] | None = field(default=None, repr=False)
     visits_by_warp: NDArray[np.int64] | None = field(default=None, repr=False)
 
@@ -240,6 +243,7 @@ def simulate(
         faults=tuple(environment.faults),
         completed=not any(fault.kind in FATAL for fault in environment.faults),
         diverged=tally.diverged,
+        segments=tuple(contents.memory.segments),
         visits_by_block=by_block,
         visits_by_warp=by_warp,
     )

@@ -1,4 +1,4 @@
-"""How an H100 served the blocks of an SM, by the clocks that they wrote: what `OLDEST_SHARE` is taken from."""
+"""How an H100 served the blocks of an SM, by the clocks that they wrote: what ``oldest_share`` is taken from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import perfmodel.validation
-from perfmodel.memory.l1 import OLDEST_SHARE
+from perfmodel.memory.fitted_shares import shares as fitted_shares
 
 DATA = Path(perfmodel.validation.__file__).parent / "data" / "h100-block-progress.json.gz"
 
@@ -44,8 +44,8 @@ def test_the_oldest_block_of_an_sm_is_served_first() -> None:
             shares.append(float(served[0]))
             assert 0.2 < served[1] / (1.0 - served[0]) < 0.8
     assert len(shares) == 4
-    assert min(shares) == pytest.approx(OLDEST_SHARE, abs=0.05)
-    assert np.median(shares) == pytest.approx(OLDEST_SHARE, abs=0.1)
+    assert min(shares) == pytest.approx(fitted_shares().oldest_share, abs=0.05)
+    assert np.median(shares) == pytest.approx(fitted_shares().oldest_share, abs=0.1)
 
 
 def test_the_warps_of_a_block_keep_in_step_and_its_younger_neighbours_wait() -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import perfmodel.validation
 from perfmodel.core.constants import INSTRUCTION_BYTES
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.memory.instruction_fetch_merged import merged_sectors
+from perfmodel.memory.instruction_fetch import fetched_sectors
 
 DATA = Path(perfmodel.validation.__file__).parent / "data" / "h100-code-fetch.json.gz"
 FETCHED = "lts__t_sectors_srcunit_gcc_op_read.sum"
@@ -32,7 +32,7 @@ def launches(kind: str, counters: str) -> list[dict[str, Any]]:
 def errors(runs: list[dict[str, Any]]) -> NDArray[np.float64]:
     """Relative errors of the sectors told, shape (launches,)."""
     told = [
-        merged_sectors(np.array([float(run["code_bytes"])]), np.array([run.get("passes", 1.0)]), run["blocks"], GPU)
+        fetched_sectors(np.array([float(run["code_bytes"])]), np.array([run.get("passes", 1.0)]), run["blocks"], GPU)
         for run in runs
     ]
     return np.array(told) / [run["counted"][FETCHED] for run in runs] - 1.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...machine_code.code_profile import CodeProfile
+from ...memory.instruction_fetch import instruction_sectors
 from ...program.instruction import Space
 from ...simulator.access import Action
 from ..blocks.launch_classes import LaunchCounts
@@ -38,3 +40,8 @@ def code_of(profile: CodeProfile, counted: LaunchCounts, launch: Launch) -> Exec
         threads_per_block=int(launch.threads_per_block),
     )
     return executed_counts(profile, counted.kernel.blocks, execution)
+
+
+def fetched_code(profile: CodeProfile, code: ExecutedCode | None, launch: Launch, gpu: Gpu) -> float:
+    """Sectors of code that the launch fetches from L2; 0 where the machine code is not decoded."""
+    return 0.0 if code is None else instruction_sectors(profile, code.block_executions, launch, gpu)
