@@ -93,7 +93,7 @@ class WarpAccess:
 
 
 class Observer(Protocol):
-    """What is told of every access of a run, in program order."""
+    """What gets every access of a run, in program order."""
 
     def access(self, access: WarpAccess) -> Any:
         """Take note of one access."""

@@ -206,10 +206,10 @@ class Program:
 
     @cached_property
     def register_bytes_per_lane(self) -> int:
-        """Upper bound of the bytes that a lane's registers take at any time, those that live on and those of one unit."""
+        """Upper bound of the bytes that a lane's registers take at any time, those that are read later and those of one unit."""
         width = [width_bytes(held) for held in self.register_types]
-        living_on = sum(width[index] for index in set().union(*self.live_out))
-        return living_on + max((self._peak_bytes(unit, width) for unit in self.units), default=0)
+        held = sum(width[index] for index in set().union(*self.live_out))
+        return held + max((self._peak_bytes(unit, width) for unit in self.units), default=0)
 
     def _peak_bytes(self, unit: Unit, width: list[int]) -> int:
         """Largest number of bytes that are live at once within a unit."""

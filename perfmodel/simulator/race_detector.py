@@ -1,9 +1,8 @@
-"""Shadow of shared memory: who wrote and read each byte since when, to find races and reads of what nobody wrote.
+"""Races and uninitialised reads of shared memory: who wrote and read each byte, and when.
 
-Every warp has a time, and knows of every other warp's time what the last barrier between them told it (vector clocks). Two
-accesses of different threads to one byte, one of them a plain write, race unless the later one's warp knows of the earlier
-one's time; within a warp, unless an instruction that synchronises the warp lies between (PTX ISA 8.9). Atomics do not race
-with one another.
+Every warp has a time, and knows every other warp's time as of the last barrier between them (vector clocks). Two accesses of
+different threads to one byte, one of them a plain write, race unless the later one's warp knows of the earlier one's time;
+within a warp, unless an instruction that synchronises the warp lies between (PTX ISA 8.9). Atomics do not race with one another.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from .plan import Mask, Plan, rows_and_warps
 _NOBODY = -1
 _MANY = -2
 BYTES_PER_SHARED_BYTE = 16
-"""Memory of the shadow for each shared byte, besides `BYTES_PER_SHARED_BYTE_AND_WARP` for each warp of the block."""
+"""Memory of the detector for each shared byte, besides `BYTES_PER_SHARED_BYTE_AND_WARP` for each warp of the block."""
 BYTES_PER_SHARED_BYTE_AND_WARP = 8
 
 
@@ -41,7 +40,7 @@ class Lanes(Protocol):
 
 
 class RaceDetector:
-    """Shadow of the shared memory of a batch; arrays have one element per byte and are indexed like its bytes."""
+    """Watches the shared memory of a batch; arrays have one element per byte and are indexed like its bytes."""
 
     def __init__(self, rows: int, threads: int, stride: int, barriers: int) -> None:
         size, warps = rows * stride, threads // WARP_SIZE
@@ -77,15 +76,15 @@ class RaceDetector:
     def arrive(self, lanes: Lanes, number: int, mask: Mask | None) -> None:
         """Warps with a lane in the mask arrive at a named barrier and go on."""
         running = self._running(lanes, mask)
-        told = np.where(running[:, :, None], self.known, 0).max(axis=1)
-        self.at_barrier[:, number] = np.maximum(self.at_barrier[:, number], told)
+        times = np.where(running[:, :, None], self.known, 0).max(axis=1)
+        self.at_barrier[:, number] = np.maximum(self.at_barrier[:, number], times)
         self._tick(running)
 
-    def meet(self, lanes: Lanes, number: int, mask: Mask | None) -> None:
+    def complete(self, lanes: Lanes, number: int, mask: Mask | None) -> None:
         """Warps with a lane in the mask complete a barrier: they know of one another, and of those that arrived before."""
         running = self._running(lanes, mask)
-        told = np.maximum(np.where(running[:, :, None], self.known, 0).max(axis=1), self.at_barrier[:, number])
-        self.known = np.where(running[:, :, None], np.maximum(self.known, told[:, None, :]), self.known)
+        times = np.maximum(np.where(running[:, :, None], self.known, 0).max(axis=1), self.at_barrier[:, number])
+        self.known = np.where(running[:, :, None], np.maximum(self.known, times[:, None, :]), self.known)
         self._tick(running)
 
     # ---- accesses

@@ -1,7 +1,7 @@
 """Execution of a batch: which lanes run what next.
 
 Every lane has its own place. Of the places where lanes stand, the one that comes first in the code's layout runs, with
-all lanes that stand there, so that lanes that a branch parted run together again at the first place in layout order
+all lanes that stand there, so that lanes that diverged at a branch run together again at the first place in layout order
 that they share, which is where the compiler places reconvergence. An instruction that synchronises a warp waits for the
 lanes that its member mask names, a barrier for the block (PTX ISA 3.2 and 9.7.13: independent thread scheduling); lanes
 that have ended are not waited for. Lanes that poll memory in a loop let the others go first from time to time, so that
@@ -10,6 +10,7 @@ locks are handed on.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
 from ..errors import SimulationError
-from .budget_limits import Limits
 from .machine import Batch, Lanes
 from .plan import Mask, rows_and_warps
 from .program import Unit
@@ -36,22 +36,40 @@ _SUBSET_FRACTION = 0.5
 
 
 class Reconvergence(Enum):
-    """Where lanes that a branch parted meet again, of the places that the ISA leaves open."""
+    """Where lanes that diverged run together again, of the places that the ISA leaves open."""
 
     EARLY = "early"
-    """The first place in layout order runs first: lanes meet as soon as the compiler lets them."""
+    """The first place in layout order runs first: lanes reconverge as soon as the compiler lets them."""
     LATE = "late"
-    """The last place in layout order runs first: lanes meet only where they must wait for one another."""
+    """The last place in layout order runs first: lanes reconverge only where they must wait for one another."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Executions of basic blocks by warps, in all, by block and by warp of a block, and whether lanes of some warp parted."""
+    """Executions of basic blocks by warps, in all, by block and by warp of a block, and whether a warp diverged."""
 
     visits: NDArray[np.int64]
     by_block: NDArray[np.int64] | None
     by_warp: NDArray[np.int64] | None = None
     diverged: bool = False
+
+
+@dataclass(slots=True)
+class Limits:
+    """Budgets of one simulation, and what has been used."""
+
+    warp_instructions: int
+    seconds: float
+    used: int = 0
+    started: float = 0.0
+
+    def spend(self, warp_instructions: int) -> None:
+        """Account for executed instructions; SimulationError when a budget is used up."""
+        self.used += warp_instructions
+        if self.used > self.warp_instructions:
+            raise SimulationError(f"more than {self.warp_instructions} warp instructions: instruction budget used up")
+        if time.monotonic() - self.started > self.seconds:
+            raise SimulationError(f"more than {self.seconds} s: time budget used up")
 
 
 class Scheduler:
@@ -93,8 +111,8 @@ class Scheduler:
                 if together is None:
                     self.pending[place] = np.ones((1, 1), np.bool_)
                 place, mask = self._choose(steps)
-                self.tally.diverged = self.tally.diverged or self._parts_a_warp(mask)
-                self._step_apart(place, mask)
+                self.tally.diverged = self.tally.diverged or self._diverges(mask)
+                self._step_masked(place, mask)
 
     # ---- one step
 
@@ -111,7 +129,7 @@ class Scheduler:
         value = self.translation.function(place, False)(self.lanes, self.registers, None)
         self._route(last, mask, value)
 
-    def _step_apart(self, place: int, mask: Mask) -> None:
+    def _step_masked(self, place: int, mask: Mask) -> None:
         """Some of the live lanes run one unit; blocks without such a lane are left out when they are many."""
         unit = self.program.units[place]
         self._spend(unit, mask, whole=False)
@@ -169,7 +187,7 @@ class Scheduler:
                 self.tally.by_warp[self.batch.positions, :, unit.block] += running
         self.limits.spend(count * length)
 
-    def _parts_a_warp(self, mask: Mask) -> bool:
+    def _diverges(self, mask: Mask) -> bool:
         """Whether a warp with lanes in a mask has lanes that stand elsewhere."""
         here = rows_and_warps(mask, self.batch.threads)
         return any(

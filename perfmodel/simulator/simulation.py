@@ -17,14 +17,13 @@ from ..errors import SimulationError
 from ..launch.launch import Buffer, KernelCall, Launch
 from ..program.kernel import Kernel
 from .access import Observers
-from .budget_limits import Limits
 from .faults import FATAL, Fault, FaultError
 from .global_memory import Segment
 from .initialise import Contents, initialise
 from .machine import BARRIERS, Batch, Environment
 from .program import Program, align_up
 from .race_detector import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, RaceDetector
-from .schedule import Reconvergence, Scheduler, Tally
+from .schedule import Limits, Reconvergence, Scheduler, Tally
 from .translate.translation import Translation
 
 

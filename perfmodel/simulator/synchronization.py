@@ -120,7 +120,7 @@ class Synchronization:
             return np.zeros((1, 1), np.bool_)
         self.arrived[rows, number] = 0
         if self.batch.race_detector is not None:
-            self.batch.race_detector.meet(self.lanes, number, here & rows[:, None])
+            self.batch.race_detector.complete(self.lanes, number, here & rows[:, None])
         for place in places:
             waiting = self.pending[place]
             assert waiting is not None
@@ -161,9 +161,9 @@ class Synchronization:
         live = np.broadcast_to(self._live(), self.shape)
         here = np.broadcast_to(waiting, self.shape)
         warps = rows_and_warps(here, self.batch.threads)
-        apart = rows_and_warps(live & ~here, self.batch.threads) & warps & rows[:, None]
-        if apart.any():
-            wrong = np.repeat(apart, WARP_SIZE, axis=1) & here
+        elsewhere = rows_and_warps(live & ~here, self.batch.threads) & warps & rows[:, None]
+        if elsewhere.any():
+            wrong = np.repeat(elsewhere, WARP_SIZE, axis=1) & here
             self.lanes.fault(
                 FaultKind.DIVERGENT_BARRIER, unit.first, wrong, "other threads of the warp are at another place"
             )

@@ -1,4 +1,7 @@
-"""Loads and stores of all state spaces: bounds and alignment, counting, the bytes themselves (PTX ISA 9.7.9)."""
+"""Loads, stores and asynchronous copies of all state spaces: bounds and alignment, observation, the bytes themselves.
+
+PTX ISA 5.4 (generic addresses), 9.7.9 (data movement), 9.7.9.25 (``cp.async``).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 from ..program.instruction import Space
 from ..program.types import ScalarType, width_bytes
 from .faults import FaultKind
-from .global_memory import GLOBAL_BASE
+from .global_memory import CONSTANT_WINDOW, GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .machine import Lanes
 from .plan import Mask, Plan, Values
 
@@ -191,3 +194,121 @@ def store(
     values = storage(lanes, space, scalar_type)
     for position, element in enumerate(elements):
         values[index + (shift // width + position)] = safe.chosen(element)
+
+
+GenericSites = tuple[int, int, int, int]
+"""Sites of a generic access as global, shared, local and other memory (the last is `UNCOUNTED`)."""
+_WINDOWS = (
+    (1, Space.SHARED, SHARED_WINDOW),
+    (2, Space.LOCAL, LOCAL_WINDOW),
+    (3, Space.CONSTANT, CONSTANT_WINDOW),
+    (3, Space.PARAMETER, PARAMETER_WINDOW),
+)
+"""Position among the sites of a generic access, space and first generic address."""
+
+
+def generic_parts(
+    lanes: Lanes, base: Values, offset: int, guard: Mask | None
+) -> list[tuple[int, Space, Values, Mask | None]]:
+    """Site position, space, address within it and guard, for each space that the lanes' generic addresses lead to."""
+    plan = lanes.plan(base, guard)
+    if plan.empty:
+        return []
+    low, high = plan.low + offset, plan.high + offset
+    if low >= SHARED_WINDOW + WINDOW_BYTES or high < PARAMETER_WINDOW:
+        return [(0, Space.GLOBAL, base, guard)]
+    for position, space, window in _WINDOWS:
+        if low >= window and high < window + WINDOW_BYTES:
+            return [(position, space, base - np.uint64(window), guard)]
+    parts: list[tuple[int, Space, Values, Mask | None]] = []
+    rest = np.ones((1, 1), np.bool_) if guard is None else guard
+    address = base + np.uint64(offset % 2**64)
+    for position, space, window in _WINDOWS:
+        here = (address >= np.uint64(window)) & (address < np.uint64(window + WINDOW_BYTES))
+        parts.append((position, space, base - np.uint64(window), rest & here))
+        rest = rest & ~here
+    return [(0, Space.GLOBAL, base, rest), *parts]
+
+
+def touch_generic(
+    lanes: Lanes, sites: GenericSites, instruction: int, base: Values, offset: int, width: int, guard: Mask | None
+) -> None:
+    """Count a generic access where each lane's address leads."""
+    for position, space, address, part in generic_parts(lanes, base, offset, guard):
+        touch(lanes, sites[position], instruction, space, address, offset, width, part)
+
+
+def load_generic(
+    lanes: Lanes,
+    sites: GenericSites,
+    instruction: int,
+    base: Values,
+    offset: int,
+    scalar_type: ScalarType,
+    count: int,
+    guard: Mask | None,
+) -> list[Values]:
+    """Values of a generic load, from the space that each lane's address leads to."""
+    found: list[Values] | None = None
+    for position, space, address, part in generic_parts(lanes, base, offset, guard):
+        values = load(lanes, sites[position], instruction, space, address, offset, scalar_type, count, part)
+        if found is None or part is None:
+            found = values
+        else:
+            found = [np.where(part, new, old) for new, old in zip(values, found, strict=True)]
+    return [np.zeros((1, 1), scalar_type)] * count if found is None else found
+
+
+def store_generic(
+    lanes: Lanes,
+    sites: GenericSites,
+    instruction: int,
+    base: Values,
+    offset: int,
+    scalar_type: ScalarType,
+    elements: tuple[Values, ...],
+    guard: Mask | None,
+) -> None:
+    """Write to the space that each lane's address leads to."""
+    for position, space, address, part in generic_parts(lanes, base, offset, guard):
+        store(lanes, sites[position], instruction, space, address, offset, scalar_type, elements, part)
+
+
+def copy_async(
+    lanes: Lanes,
+    read_site: int,
+    write_site: int,
+    instruction: int,
+    target: Values,
+    target_offset: int,
+    source: Values,
+    source_offset: int,
+    size: int,
+    source_size: NDArray[np.uint32] | None,
+    guard: Mask | None,
+    moves: bool,
+) -> None:
+    """Copy ``size`` bytes from global to shared memory; bytes from ``source_size`` on are zero and not read."""
+    count_read = guard
+    if source_size is not None:
+        some = source_size > 0
+        count_read = some if guard is None else guard & some
+    written = (lanes.plan(target, count_read), target_offset)
+    touch(lanes, read_site, instruction, Space.GLOBAL, source, source_offset, size, count_read, written)
+    if not moves:
+        touch(lanes, write_site, instruction, Space.SHARED, target, target_offset, size, guard)
+        return
+    elements = load(
+        lanes, UNCOUNTED, instruction, Space.GLOBAL, source, source_offset, np.uint32, size // 4, count_read
+    )
+    if source_size is not None:
+        valid = np.minimum(source_size, np.uint32(size))
+        elements = [_first_bytes(element, valid, 4 * k) for k, element in enumerate(elements)]
+    store(lanes, write_site, instruction, Space.SHARED, target, target_offset, np.uint32, tuple(elements), guard)
+
+
+def _first_bytes(words: Values, valid: NDArray[np.uint32], begin: int) -> Values:
+    """Words whose bytes from ``valid - begin`` on are zero."""
+    count = np.clip(valid.astype(np.int64) - begin, 0, 4).astype(np.uint64)
+    mask = ((np.uint64(1) << (count * np.uint64(8))) - np.uint64(1)).astype(np.uint32)
+    return words & mask

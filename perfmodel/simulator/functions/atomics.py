@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from ...program.instruction import Space
 from ...program.types import ScalarType, width_bytes
-from ..generic import GenericSites, generic_parts
 from ..machine import Lanes
 from ..plan import Mask
-from ..transfer import UNCOUNTED, checked, index_of, storage
+from ..transfer import UNCOUNTED, GenericSites, checked, generic_parts, index_of, storage
 from .floats import add_wide, narrow
 
 Values = NDArray[Any]

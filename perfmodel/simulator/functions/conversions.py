@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...program.types import ScalarType
-from .floats import bfloat16_to_f32, rectify, to_bfloat16
+from .floats import rectify, to_bfloat16
 
 
 def float_to_integer(values: NDArray[Any], target: ScalarType) -> NDArray[Any]:
@@ -70,14 +70,3 @@ def pack_halves(
         else:
             words.append((truncate_bfloat16(chosen) if truncate else to_bfloat16(chosen)).astype(np.uint32))
     return words[0] | (words[1] << np.uint32(16))
-
-
-__all__ = [
-    "bfloat16_to_f32",
-    "clamp_integer",
-    "convert_directed",
-    "float_to_integer",
-    "pack_halves",
-    "to_bfloat16",
-    "truncate_bfloat16",
-]

@@ -188,11 +188,11 @@ def warp_barrier(lanes: Lanes, guard: Mask | None) -> None:
 def block_barrier(lanes: Lanes, number: int) -> None:
     """Order the shared-memory accesses of all lanes, which are here together."""
     if lanes.batch.race_detector is not None:
-        lanes.batch.race_detector.meet(lanes, number, lanes.active)
+        lanes.batch.race_detector.complete(lanes, number, lanes.active)
 
 
 def reduce_block(lanes: Lanes, mode: str, predicate: Mask) -> Values:
-    """A predicate reduced over the lanes of each block that meet at a barrier."""
+    """A predicate reduced over the lanes of each block at a barrier."""
     here = np.ones((1, 1), np.bool_) if lanes.active is None else lanes.active
     shape = (max(predicate.shape[0], here.shape[0]), lanes.threads)
     holds = np.broadcast_to(predicate & here, shape)

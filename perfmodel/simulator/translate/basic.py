@@ -252,16 +252,13 @@ EMITTERS = {
     "mov": emit_mov,
     "cvta": emit_cvta,
     "isspacep": emit_isspacep,
-    "and": emit_logic,
-    "or": emit_logic,
-    "xor": emit_logic,
+    **dict.fromkeys(("and", "or", "xor"), emit_logic),
     "not": emit_not,
     "cnot": emit_cnot,
     "lop3": emit_lop3,
-    "shl": emit_shift,
-    "shr": emit_shift,
+    **dict.fromkeys(("shl", "shr"), emit_shift),
     **dict.fromkeys(
-        (
+        [
             "membar",
             "fence",
             "prefetch",
@@ -271,7 +268,7 @@ EMITTERS = {
             "nanosleep",
             "pmevent",
             "griddepcontrol",
-        ),
+        ],
         emit_nothing,
     ),
 }

@@ -193,17 +193,11 @@ def emit_testp(e: Emitter, i: Instruction) -> None:
 
 
 EMITTERS = {
-    "add": emit_binary,
-    "sub": emit_binary,
-    "mul": emit_binary,
-    "fma": emit_fma,
-    "mad": emit_fma,
+    **dict.fromkeys(("add", "sub", "mul"), emit_binary),
+    **dict.fromkeys(("fma", "mad"), emit_fma),
     "div": emit_div,
-    "min": emit_extremum,
-    "max": emit_extremum,
-    "abs": emit_sign,
-    "neg": emit_sign,
-    "copysign": emit_sign,
+    **dict.fromkeys(("min", "max"), emit_extremum),
+    **dict.fromkeys(("abs", "neg", "copysign"), emit_sign),
     "testp": emit_testp,
     **dict.fromkeys(_APPROXIMATE, emit_approximate),
 }

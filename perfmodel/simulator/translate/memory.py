@@ -159,10 +159,8 @@ def emit_cp(e: Emitter, i: Instruction) -> None:
 
 
 EMITTERS = {
-    "ld": emit_ld,
-    "ldu": emit_ld,
+    **dict.fromkeys(("ld", "ldu"), emit_ld),
     "st": emit_st,
-    "atom": emit_atom,
-    "red": emit_atom,
+    **dict.fromkeys(("atom", "red"), emit_atom),
     "cp": emit_cp,
 }

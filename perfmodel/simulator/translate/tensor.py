@@ -40,7 +40,7 @@ def emit_matrix_move(e: Emitter, i: Instruction) -> None:
     e.line(f"touch(C,{site},{e.instruction_index},Space.SHARED,{base},{offset},{ROW_BYTES},{lanes})")
 
 
-REFUSED = (
+REFUSED = [
     "movmatrix",
     "tcgen05",
     "mbarrier",
@@ -52,7 +52,7 @@ REFUSED = (
     "elect",
     "wgmma",
     "setmaxnreg",
-)
+]
 """Instructions that neither mode passes over."""
 EMITTERS = {
     "mma": emit_product,

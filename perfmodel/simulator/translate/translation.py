@@ -10,15 +10,12 @@ import numpy as np
 from ...program.instruction import Instruction, Space
 from ...program.kernel import Kernel
 from ...program.types import STORAGE_TYPES, VALUE_TYPES
-from ..async_copy import copy_async
 from ..functions import atomics, bits, conversions, floats, warp_functions
-from ..functions import video as video_functions
-from ..generic import load_generic, store_generic, touch_generic
 from ..global_memory import is_in_space
 from ..plan import Mask, Values
 from ..program import Program, SyncScope, Unit
-from ..transfer import load, store, touch
-from . import basic, conversion, floating, integer, memory, tensor, video, warp
+from ..transfer import copy_async, load, load_generic, store, store_generic, touch, touch_generic
+from . import basic, conversion, floating, integer, memory, tensor, warp
 from .emitter import Emitter, Pool
 from .slices import address_slice
 
@@ -37,7 +34,6 @@ _EMITTERS = {
     **conversion.EMITTERS,
     **memory.EMITTERS,
     **warp.EMITTERS,
-    **video.EMITTERS,
     **tensor.EMITTERS,
 }
 
@@ -92,7 +88,7 @@ def _namespace() -> dict[str, Any]:
         **floats.directed_functions(),
     }
     names.update({scalar.__name__: scalar for scalar in (*STORAGE_TYPES.values(), *VALUE_TYPES.values())})
-    for module in (bits, floats, conversions, warp_functions, atomics, video_functions):
+    for module in (bits, floats, conversions, warp_functions, atomics):
         names.update({name: value for name, value in vars(module).items() if callable(value) and name[0] != "_"})
     return names
 

@@ -111,12 +111,12 @@ def emit_barrier(e: Emitter, i: Instruction) -> None:
     elif "arrive" in parts:
         e.line(f"C.arrive({e.read(i, i.operand(0), np.uint32)},{e.read(i, i.operand(1), np.uint32)},{e.guard})")
     elif "sync" in parts:
-        _meet(e, i)
+        _complete(e, i)
     else:
         raise i.error("barrier is not supported")
 
 
-def _meet(e: Emitter, i: Instruction) -> None:
+def _complete(e: Emitter, i: Instruction) -> None:
     """Where all lanes run together the barrier is complete here; otherwise the scheduler completes it."""
     if not e.masked:
         e.line(f"block_barrier(C,{barrier_identifier(i)})")
@@ -128,7 +128,7 @@ def _emit_barrier_reduction(e: Emitter, i: Instruction) -> None:
     if mode is None:
         raise i.error("reduction is not supported")
     predicate = e.predicate(i, i.operand(len(i.operands) - 1))
-    _meet(e, i)
+    _complete(e, i)
     e.write(i, i.operand(0), f"reduce_block(C,{mode!r},{predicate})", np.uint32 if mode == "popc" else np.bool_)
 
 
@@ -164,7 +164,6 @@ EMITTERS = {
     "match": emit_match,
     "redux": emit_redux,
     "activemask": emit_activemask,
-    "bar": emit_barrier,
-    "barrier": emit_barrier,
+    **dict.fromkeys(("bar", "barrier"), emit_barrier),
     "brkpt": emit_trap,
 }

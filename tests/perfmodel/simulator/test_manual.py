@@ -67,7 +67,6 @@ MALFORMED = {
     "the space cannot be written",
     "the thread count of a barrier must be the same for all threads",
     "type .… is not supported",
-    "video instruction is not supported",
     "… bytes are not packed from … elements",
 }
 """Reasons that only PTX gets which the ISA does not allow; … stands for what the message names."""
