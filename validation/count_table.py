@@ -17,7 +17,7 @@ from perfmodel.core.counts import Counts
 from perfmodel.errors import InputError
 from perfmodel.families.base import Family
 from perfmodel.gpus.gpu import Gpu
-from perfmodel.memory.l2_capacity import shared_l2_bytes, written_by_the_end
+from perfmodel.memory.l2 import shared_l2_bytes, written_by_the_end
 from perfmodel.prediction.predicting import evaluate_scenario
 from perfmodel.prediction.prediction import Fidelity
 from perfmodel.prediction.scenario import Scenario

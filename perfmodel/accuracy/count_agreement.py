@@ -34,7 +34,7 @@ def count_agreement(
     """Agreement of every measured count; launches that were not counted are left out, counts without any too.
 
     Bytes written to DRAM are compared only where they are more than ``l2_bytes``: what a launch writes stays in L2 until
-    it is evicted, and of smaller launches that is most (`perfmodel.memory.l2_capacity.written_by_the_end`).
+    it is evicted, and of smaller launches that is most (`perfmodel.memory.l2.written_by_the_end`).
 
     >>> measured = MeasuredCount(name="barriers", count="barriers", metrics=(), launches=np.array([4.0, 8.0, np.nan]))
     >>> count_agreement(Counts(barriers=np.array([4.0, 6.0, 1.0])), [measured])[0].max_relative_error

@@ -12,7 +12,7 @@ from ..calibration.store_choice import RECORDED, stores_for
 from ..core.counts import COUNT_NAMES, Counts
 from ..errors import InputError
 from ..families.base import Family
-from ..memory.l2_capacity import shared_l2_bytes, written_by_the_end
+from ..memory.l2 import shared_l2_bytes, written_by_the_end
 from ..prediction.predicting import evaluate_scenario
 from ..prediction.prediction import Fidelity
 from ..prediction.scenario import Scenario

@@ -12,7 +12,7 @@ from ..program.instruction import SourceLine, Space
 from ..simulator.access import Action, Site, WarpAccess
 from ..simulator.plan import Plan
 from .async_copy import WIDEST_COPY_WORDS
-from .warp_patterns import WarpPatterns
+from .coalescing import WarpPatterns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

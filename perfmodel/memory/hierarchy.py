@@ -8,7 +8,6 @@ does not count as DRAM traffic.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,9 +28,8 @@ from .access_counts import BLOCK_TOTALS, AccessCounts
 from .block_schedule import Schedule, position_of, residency, schedule_blocks
 from .footprint import Union, affine_shifts, nothing, random_union, union_sectors
 from .l1 import l1_traffic, launch_rates
-from .l2_capacity import kept_bytes, shared_l2_bytes
-from .local_traffic import local_traffic
-from .merging import AskedShares, asked_shares
+from .l2 import kept_bytes, local_traffic, refilled_sectors
+from .request_coalescing import AskedShares, asked_shares
 from .trace import WORD_BYTES, Trace
 
 
@@ -234,20 +232,3 @@ def _grid_union(trace: Trace, schedule: Schedule, segments: Sequence[Segment], s
 
 def _end(segment: Segment) -> int:
     return -(-(segment.start + segment.size_bytes) // WORD_BYTES)
-
-
-def refilled_sectors(read: Union, written: Union, shape: tuple[int, ...], gpu: Gpu, together: int) -> float:
-    """Sectors read from DRAM: each once, and again what a row or plane of blocks pushes out before the next one wants it.
-
-    Rows of which blocks run ``together`` on the GPU read at a time. What SMs of both halves of an L2 want stands in both.
-    """
-    factor = 1.0
-    l2_bytes = shared_l2_bytes(gpu)
-    for axis in range(1, len(shape)):
-        inner, outer = read.sectors[axis - 1], read.sectors[axis]
-        passed = (inner + written.sectors[axis - 1]) * SECTOR_BYTES
-        lost = min(max(passed / l2_bytes - 1.0, 0.0), 1.0)
-        at_a_time = max(together // math.prod(shape[:axis]), 1)
-        passes = math.ceil(shape[axis] / at_a_time)
-        factor *= 1.0 + lost * max(passes * inner / outer - 1.0, 0.0) if outer else 1.0
-    return factor * read.sectors[-1]

@@ -1,19 +1,26 @@
 """Reads of a sector by several SMs that reach L2 as one: the request coalescer between the SMs of a GPC and L2.
 
-NVIDIA's manual of Nsight Compute says of the unit ``lrc`` that it tries to coalesce read requests before it forwards them to
-L2. The micro-benchmark ``common_read`` on an H200 tells how: SMs of one GPC that miss a sector at the same time send one request
-for every four of them, whichever four, and SMs of different GPCs send their own.
+SMs of one GPC that miss a sector at the same time send one request for every ``Gpu.l2_requests_merged`` of them; SMs of
+different GPCs send their own (Nsight Compute manual, unit ``lrc``; micro-benchmark ``common_read`` on an H200).
+
+Blocks of the first wave start together, and loads that wait keep them in step: an SM that comes late finds in L2 what the first
+one fetched from DRAM, and catches up. So the SMs' round trips of the first wave are taken one after the other in step, and SMs
+that miss the same sectors of a line in the same one share requests; later waves are in step with nobody. Where blocks of an SM
+take turns, as asynchronous copies make them, each is in step with blocks of other SMs for its share of the time.
 """
 
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import ceil_div
+from ..core.constants import SECTORS_PER_LINE, ceil_div
 from ..gpus.gpu import Gpu
+from .l1 import L1Rates, in_lock_step, missed_sectors
+from .trace import SECTORS_OF_MASK, LineAccesses
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -57,7 +64,7 @@ def requests_in_turns(across: int, down: int, resident: int, gpu: Gpu) -> tuple[
     """Requests for each read of what a row of the grid's blocks reads in common, and of what a column does.
 
     Only the first wave's blocks are in step with others. Those that share an SM, up to ``resident``, take turns, so that each
-    meets blocks of other SMs for its share of the time.
+    is in step with blocks of other SMs for its share of the time.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
     >>> h200 = load_gpu("h200")
@@ -84,3 +91,80 @@ def shares_in_turns(across: Integers, down: Integers, resident: Integers, gpu: G
     launches = zip(*(column.tolist() for column in np.broadcast_arrays(across, down, resident)), strict=True)
     of_rows, of_columns = np.array([requests_in_turns(*launch, gpu) for launch in launches]).reshape(-1, 2).T
     return of_rows, of_columns
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTraffic:
+    """Sectors that the SMs of a GPC ask for over ``blocks`` blocks, and requests for a sector that L2 sees of them."""
+
+    blocks: int
+    asked: int
+    requests: int
+
+    @property
+    def share(self) -> float:
+        """Requests for each sector that an SM asks for; 1 where nothing is asked."""
+        return self.requests / self.asked if self.asked else 1.0
+
+    def share_of_launch(self, asked_per_block: float, ramp_up: float) -> float:
+        """The same for a launch whose blocks ask for so much each, a part ``ramp_up`` of them in step like these.
+
+        >>> MergedTraffic(blocks=2, asked=4, requests=2).share_of_launch(1.0, 0.5)  # all that is asked is the first wave's
+        0.5
+        """
+        first = ramp_up * self.asked / self.blocks
+        return 1.0 - (1.0 - self.share) * (min(first / asked_per_block, 1.0) if asked_per_block else 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedShares:
+    """Requests that L2 sees for each sector of the launch: of those that miss L1, and of those that pass it by."""
+
+    missed: float = 1.0
+    past_l1: float = 1.0
+
+
+def asked_shares(
+    cached: LineAccesses,
+    past_l1: LineAccesses,
+    runs: list[NDArray[np.int64]],
+    l1_bytes: int,
+    merged: int,
+    rates: L1Rates,
+    in_step: float,
+) -> AskedShares:
+    """Shares of a launch whose misses have the given rates, a part ``in_step`` of its blocks being in step."""
+    through = merged_traffic(cached, runs, l1_bytes, merged)
+    beside = merged_traffic(past_l1, runs, 0, merged, cached=False)
+    return AskedShares(
+        missed=through.share_of_launch(rates.missed * rates.asked_per_block, in_step),
+        past_l1=1.0 - (1.0 - beside.share) * in_step,
+    )
+
+
+def merged_traffic(
+    accesses: LineAccesses, runs: list[NDArray[np.int64]], l1_bytes: int, merged: int, *, cached: bool = True
+) -> MergedTraffic:
+    """Traffic of SMs that run the given blocks, all of one SM at once; without ``cached`` no L1 keeps anything.
+
+    >>> both = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [1, 1], [7, 7], [3, 3])))
+    >>> merged_traffic(both, [np.array([0]), np.array([1])], 1024, 4)  # two SMs miss two sectors, and ask once
+    MergedTraffic(blocks=2, asked=4, requests=2)
+    """
+    keys = np.concatenate([_missed(accesses, run, l1_bytes, cached) for run in runs])
+    same, sms = np.unique(keys, return_counts=True)
+    sectors = SECTORS_OF_MASK[same & (len(SECTORS_OF_MASK) - 1)]
+    return MergedTraffic(
+        blocks=sum(len(run) for run in runs),
+        asked=int((sectors * sms).sum()),
+        requests=int((sectors * ceil_div(sms, merged)).sum()),
+    )
+
+
+def _missed(accesses: LineAccesses, run: NDArray[np.int64], l1_bytes: int, cached: bool) -> NDArray[np.int64]:
+    """Step, line and sectors of it, as one number, of all that one SM asks L2 for."""
+    order = in_lock_step(accesses, run)
+    masks = missed_sectors(accesses, order, l1_bytes) if cached else accesses.sectors[order]
+    asking = masks > 0
+    trips, lines = accesses.trip[order][asking], accesses.line[order][asking]
+    return np.asarray(trips << 48 | lines << SECTORS_PER_LINE | masks[asking], np.int64)

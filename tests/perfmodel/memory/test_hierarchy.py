@@ -16,8 +16,9 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.memory.block_schedule import position_of
 from perfmodel.memory.footprint import Union
-from perfmodel.memory.hierarchy import Hierarchy, memory_hierarchy, refilled_sectors, with_hierarchy
+from perfmodel.memory.hierarchy import Hierarchy, memory_hierarchy, with_hierarchy
 from perfmodel.memory.instruction_fetch import missed_bytes
+from perfmodel.memory.l2 import refilled_sectors
 from perfmodel.profiles.blocks.launch_classes import count_launch
 from perfmodel.ptx.parse import parse_module
 

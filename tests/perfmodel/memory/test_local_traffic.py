@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmodel.memory.local_traffic import local_traffic
+from perfmodel.memory.l2 import local_traffic
 
 
 def test_local_memory_passes_the_caches_that_it_exceeds() -> None:

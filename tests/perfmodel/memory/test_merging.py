@@ -11,7 +11,7 @@ from perfmodel.compiler.request import CompileRequest
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.memory.hierarchy import memory_hierarchy
-from perfmodel.memory.merging import MergedTraffic, merged_traffic
+from perfmodel.memory.request_coalescing import MergedTraffic, merged_traffic
 from perfmodel.memory.trace import LineAccesses
 from perfmodel.profiles.blocks.launch_classes import count_launch
 from perfmodel.ptx.parse import parse_module

@@ -16,7 +16,7 @@ from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.memory.async_copy import copy_sectors, uncached_copy_sectors
-from perfmodel.memory.warp_patterns import WarpPatterns
+from perfmodel.memory.coalescing import WarpPatterns
 from perfmodel.profiles.executed_work import executed_work
 from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from perfmodel.memory.access_counts import patterns_of
 from perfmodel.memory.bank_conflicts import load_wavefronts, store_wavefronts
-from perfmodel.memory.warp_patterns import WarpPatterns
+from perfmodel.memory.coalescing import WarpPatterns
 from perfmodel.simulator.plan import Plan
 
 Lanes = list[tuple[int, bool]]

@@ -9,7 +9,7 @@ import pytest
 
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.memory.l2_capacity import kept_bytes, shared_l2_bytes, written_by_the_end
+from perfmodel.memory.l2 import kept_bytes, shared_l2_bytes, written_by_the_end
 
 RECORDS = Path(__file__).parents[3] / "validation" / "data"
 H200 = load_gpu("h200")
