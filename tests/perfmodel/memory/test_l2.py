@@ -1,5 +1,7 @@
 """What L2 holds when a launch ends."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.memory.l2 import kept_bytes, shared_l2_bytes, written_by_the_end
+from perfmodel.memory.l2 import kept_bytes, local_traffic, shared_l2_bytes, written_by_the_end
 
 RECORDS = Path(__file__).parents[3] / "validation" / "data"
 H200 = load_gpu("h200")
@@ -38,3 +40,14 @@ def test_an_h200_keeps_about_that(name: str) -> None:
     assert len(errors) > 10
     assert np.median(errors) < 0.05
     assert max(errors) < 0.15
+
+
+def test_local_memory_passes_the_caches_that_it_exceeds() -> None:
+    fits = local_traffic(1000.0, 600.0, 10_000.0, 32_768.0, 80_000.0)
+    assert (fits.l2_read_sectors, fits.dram_read_sectors) == (0.0, 0.0)
+    assert fits.l2_write_sectors == 600.0  # written through
+    assert fits.dram_write_sectors == 600.0 * 10_000 / 40_000
+    exceeds = local_traffic(1000.0, 600.0, 320_000.0, 32_000.0, 80_000.0)
+    assert exceeds.l2_read_sectors == pytest.approx(950.0)  # half of L1 holds a twentieth of the stacks
+    assert exceeds.dram_read_sectors == pytest.approx(900.0)
+    assert exceeds.dram_write_sectors == 600.0

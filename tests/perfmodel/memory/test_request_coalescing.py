@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.compiler.request import CompileRequest
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.memory.request_coalescing import requests_in_step, requests_in_turns, sms_of_gpcs
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.memory.hierarchy import memory_hierarchy
+from perfmodel.memory.request_coalescing import (
+    MergedTraffic,
+    merged_traffic,
+    requests_in_step,
+    requests_in_turns,
+    sms_of_gpcs,
+)
+from perfmodel.memory.trace import LineAccesses
+from perfmodel.profiles.blocks.launch_classes import count_launch
+from perfmodel.ptx.parse import parse_module
 
 H200 = load_gpu("h200")
 BUFFER_SECTORS = 65_536 / 32
@@ -42,3 +57,72 @@ def test_one_wave_of_a_block_for_each_sm() -> None:
     of_rows, of_columns = requests_in_turns(66, 2, 1, H200)
     assert of_rows == pytest.approx(34 / 132, abs=2 / 132)
     assert of_columns == 1.0  # block b and block b + 66 are on different GPCs
+
+
+SAME = """
+extern "C" __global__ void same(const float *in, float *out)
+{
+    float sum = 0.0f;
+    for (int i = threadIdx.x; i < 1024; i += 128)
+        sum += in[i];
+    out[blockIdx.x * 128 + threadIdx.x] = sum;
+}
+"""
+EVERY_SM = [np.array([sm]) for sm in range(16)]
+
+
+def accesses(lines: list[list[int]], masks: list[list[int]]) -> LineAccesses:
+    """Block b loads ``lines[b]``, one after the other, of each the sectors ``masks[b]``."""
+    blocks = np.repeat(np.arange(len(lines)), [len(own) for own in lines])
+    times = np.concatenate([np.arange(len(own)) for own in lines])
+    flat: list[NDArray[np.int64]] = [np.concatenate(values).astype(np.int64) for values in (lines, masks)]
+    return LineAccesses(blocks, np.zeros_like(blocks), times, *flat)
+
+
+def test_four_sms_share_a_request() -> None:
+    same = accesses([[7, 8]] * 16, [[0b1111, 0b0001]] * 16)
+    # 5 sectors each; of 16 SMs four requests for each sector, of 5 SMs two
+    assert merged_traffic(same, EVERY_SM, 4096, 4) == MergedTraffic(16, 16 * 5, 4 * 5)
+    assert merged_traffic(same, EVERY_SM[:5], 4096, 4) == MergedTraffic(5, 5 * 5, 2 * 5)
+
+
+def test_sms_that_miss_a_sector_at_different_steps_ask_for_themselves() -> None:
+    apart = accesses([[7, 8], [8, 7]], [[0b1111, 0b1111]] * 2)
+    assert merged_traffic(apart, EVERY_SM[:2], 4096, 4) == MergedTraffic(2, 16, 16)
+
+
+def test_a_sector_at_the_border_of_two_blocks_is_asked_for_twice() -> None:
+    border = accesses([[7], [7]], [[0b0111], [0b1100]])
+    assert merged_traffic(border, EVERY_SM[:2], 4096, 4) == MergedTraffic(2, 5, 5)
+
+
+def test_blocks_of_an_sm_find_in_l1_what_one_of_them_loaded() -> None:
+    pairs = accesses([[7]] * 4, [[0b1111]] * 4)
+    runs = [np.array([0, 1]), np.array([2, 3])]
+    assert merged_traffic(pairs, runs, 4096, 4) == MergedTraffic(4, 8, 4)
+    assert merged_traffic(pairs, runs, 4096, 4, cached=False) == MergedTraffic(4, 16, 4)
+
+
+def test_only_the_first_wave_is_in_step() -> None:
+    quarter = MergedTraffic(blocks=16, asked=160, requests=40)
+    assert quarter.share_of_launch(10.0, 1.0) == 0.25
+    assert quarter.share_of_launch(10.0, 0.1) == 1.0 - 0.1 * 0.75
+    assert quarter.share_of_launch(2.5, 0.25) == 0.25  # later blocks miss nothing
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("gpu_id", "blocks", "requests"), [("h200", 132, 33), ("rtx-2080-ti", 68, 68)])
+def test_sms_that_read_one_buffer_in_step(gpu_id: str, blocks: int, requests: int) -> None:
+    gpu = load_gpu(gpu_id)
+    kernel = compile_kernel(CompileRequest(source=SAME, kernel="same", file_name="same.cu"), gpu.architecture)
+    module = parse_module(kernel.ptx)
+    call = KernelCall(
+        parameters=(
+            Buffer(name="in", array=np.zeros(1024, np.float32)),
+            Buffer(name="out", array=np.zeros(128 * blocks, np.float32), output=True),
+        )
+    )
+    launch = Launch(grid_x=blocks, block_x=128)
+    counts = count_launch(module.kernel("same"), launch, call).counts
+    found = memory_hierarchy(module.kernel("same"), launch, call, gpu, counts, kernel.resources)
+    assert found.l2_read_sectors == 1024 / 8 * requests  # each sector once for an SM, or for every four of them
