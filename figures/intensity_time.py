@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from perfmodel.families.pointwise_conv2d import PointwiseConv2d
-from perfmodel.families.pointwise_conv2d.report import LayerReport, layer_report
-from perfmodel.families.pointwise_conv2d.selection import Rule
-from perfmodel.families.registry import family_of
+from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConv2d
+from perfmodel.families.pointwise_conv2d.launch import candidates
 from perfmodel.prediction.predicting import evaluate_scenario
 from perfmodel.prediction.scenario import Scenario, scenario_of
 
@@ -24,19 +24,49 @@ LAYERS = (
     PointwiseConv2d(in_channels=512, out_channels=512, height=14, width=14),
 )
 """An early and a late layer of MobileNetV1, batch 1."""
-CHOICES = {
-    Rule.INTENSITY: ("largest M_A, then fewest blocks", "o"),
-    Rule.REGISTERS: ("fewest registers", "s"),
-    Rule.PREDICTED_TIME: ("shortest predicted time", "D"),
-}
+NEAR_TIE = 0.05
+"""M_A within this fraction of the largest counts as equal."""
+LARGEST_INTENSITY, FEWEST_REGISTERS, SHORTEST_TIME = (
+    "largest M_A, then fewest blocks",
+    "fewest registers",
+    "shortest predicted time",
+)
+CHOICE_MARKERS = {LARGEST_INTENSITY: "o", FEWEST_REGISTERS: "s", SHORTEST_TIME: "D"}
 
 
-def report_of(problem: PointwiseConv2d, scenario: Scenario) -> LayerReport:
-    """Every tuple of the layer's space with its intensity and predicted time; those that cannot run are infinite."""
-    family = family_of(problem)
-    batch = family.space(problem, scenario.gpu).batch()
-    seconds = evaluate_scenario(family, problem, batch, scenario).seconds
-    return layer_report(problem, batch, scenario.gpu, predicted_s=seconds)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerTimes:
+    """The candidates of a layer that can run, arrays of shape ``(n,)``, and the index of what each rule chooses."""
+
+    blocks_per_sm: NDArray[np.int64]
+    intensity: NDArray[np.float64]
+    predicted_s: NDArray[np.float64]
+    chosen: Mapping[str, int]
+
+
+def times_of(problem: PointwiseConv2d, scenario: Scenario) -> LayerTimes:
+    """Intensity and predicted time of every candidate of a layer that can run.
+
+    M_A, the multiplications of a thread for each word that it fetches, is the harmonic mean of the warp tile's extents.
+    """
+    batch = FAMILY.space(problem, scenario.gpu).batch()
+    seconds = evaluate_scenario(FAMILY, problem, batch, scenario).seconds
+    runs = np.isfinite(seconds)
+    derived = candidates(problem, batch, scenario.gpu)
+    height, width = derived.tile.warp_height, derived.tile.thread_width * derived.tile.element_lanes
+    intensity = (2 * height * width / (height + width))[runs]
+    near = np.flatnonzero(intensity >= intensity.max() * (1 - NEAR_TIE))
+    blocks = derived.tile.blocks(problem)[runs]
+    return LayerTimes(
+        blocks_per_sm=derived.tile.blocks_per_sm[runs],
+        intensity=intensity,
+        predicted_s=seconds[runs],
+        chosen={
+            LARGEST_INTENSITY: int(near[np.lexsort((-intensity[near], blocks[near]))[0]]),
+            FEWEST_REGISTERS: int(derived.registers[runs].argmin()),
+            SHORTEST_TIME: int(seconds[runs].argmin()),
+        },
+    )
 
 
 def draw(request: Request) -> tuple[Path, Path]:
@@ -50,7 +80,7 @@ def draw_intensity_time(
     """One panel for each layer; large open marks show what each of three rules chooses."""
     with figure(PAGE_INCHES, 3.3, ncols=len(layers), squeeze=False) as (drawn, axes):
         for axis, problem in zip(axes[0], layers, strict=True):
-            _panel(axis, report_of(problem, scenario))
+            _panel(axis, times_of(problem, scenario))
             axis.set_title(
                 f"{problem.in_channels} → {problem.out_channels} channels, {problem.height}×{problem.width}, "
                 f"{short_name(scenario.gpu)}"
@@ -61,31 +91,16 @@ def draw_intensity_time(
         return save(drawn, folder, name)
 
 
-def _panel(axis: Any, report: LayerReport) -> None:
-    runs = [
-        entry
-        for entry in report.tuples
-        if entry.rejection is None and entry.predicted_s is not None and np.isfinite(entry.predicted_s)
-    ]
-    for index, resident in enumerate(sorted({entry.configuration.blocks_per_sm for entry in runs})):
-        some = [entry for entry in runs if entry.configuration.blocks_per_sm == resident]
-        times = [(entry.predicted_s or 0.0) * 1e6 for entry in some]
+def _panel(axis: Any, layer: LayerTimes) -> None:
+    microseconds = layer.predicted_s * 1e6
+    for index, resident in enumerate(np.unique(layer.blocks_per_sm)):
+        some = layer.blocks_per_sm == resident
         label = f"planned for {resident} blocks per SM"
-        axis.plot(
-            [entry.intensity for entry in some],
-            times,
-            MARKERS[index + 2],
-            color=CYCLE[index],
-            ms=3.5,
-            mew=0,
-            label=label,
-        )
-    for rule, (label, marker) in CHOICES.items():
-        place = report.chosen[rule]
-        if place is not None:
-            entry = report.tuples[place]
-            time = (entry.predicted_s or 0.0) * 1e6
-            axis.plot(entry.intensity, time, marker, mfc="none", mec="black", ms=9, mew=1.2, ls="none", label=label)
+        style = {"color": CYCLE[index], "ms": 3.5, "mew": 0, "label": label}
+        axis.plot(layer.intensity[some], microseconds[some], MARKERS[index + 2], **style)
+    for rule, place in layer.chosen.items():
+        style = {"mfc": "none", "mec": "black", "ms": 9, "mew": 1.2, "ls": "none", "label": rule}
+        axis.plot(layer.intensity[place], microseconds[place], CHOICE_MARKERS[rule], **style)
     axis.set(xscale="log", yscale="log", xlabel="arithmetic intensity M_A, multiplications per word")
     number_ticks(axis.xaxis, round_numbers(*axis.get_xlim()))
     number_ticks(axis.yaxis, round_numbers(*axis.get_ylim()))

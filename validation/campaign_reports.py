@@ -33,7 +33,6 @@ def register(app: typer.Typer) -> None:
     app.command()(facts)
     app.command("ratios")(library_ratios)
     app.command()(agreement)
-    app.command()(rules)
     app.command()(counters)
     app.command()(unseen_kernels)
 
@@ -99,20 +98,6 @@ def agreement(
     with progress_bar("executed, micro-benchmarks", None) as advance:
         told += told_of_benchmarks(read_records(records), scenario.gpu, advance)
     typer.echo(count_table(compared(told, scenario.gpu)), nl=False)
-
-
-def rules(
-    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")],
-    records: RecordsOption,
-    at_least: Annotated[
-        int, typer.Option("--at-least", min=2, help="Leave out layers with fewer measured configurations.")
-    ] = 2,
-) -> None:
-    """Print, as Markdown, how the three selection rules of the pointwise kernel fare; needs no GPU."""
-    from .rule_regret import regret_table, rule_regrets
-
-    found = rule_regrets(read_measurements(records, family("pointwise_conv2d")), scenario_of(gpu))
-    typer.echo(regret_table([one for one in found if one.measured >= at_least]), nl=False)
 
 
 def counters(

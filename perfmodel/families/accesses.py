@@ -8,7 +8,7 @@ begin at a line. Words are of 4 bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import gcd
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import FLOAT_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE, ceil_div
-from .lanes import wavefronts
+from .lanes import distinct_rows, wavefronts
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -43,11 +43,17 @@ class _Additive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalAccesses(_Additive):
-    """Warp-level requests of a launch, the 32-byte sectors and the 128-byte lines that they touch."""
+    """Warp-level requests of a launch, the 32-byte sectors and the 128-byte lines that they touch.
+
+    Of asynchronous copies alone: ``read_wavefronts``, passes through the data pipe of L1 by copies that go through it;
+    ``uncached_sectors``, what copies that pass it by ask of L2.
+    """
 
     requests: int = 0
     sectors: float = 0
     lines: float = 0
+    read_wavefronts: float = field(default=0, repr=False)
+    uncached_sectors: float = field(default=0, repr=False)
 
     @classmethod
     def of_one_word(cls, requests: int) -> Self:
@@ -113,6 +119,24 @@ def combined(first: Starts, second: Starts) -> Starts:
     return starts
 
 
+def classes_of(base: Integers, *shape: Integers, weight: NDArray[Any] | None = None) -> Classes:
+    """Starts by shape of accesses whose base lies ``base`` words from a line's start; ``weight``: how often each occurs.
+
+    >>> classes = classes_of(np.array([0, 32, 5]), np.array([7, 7, 8]))
+    >>> {shape: starts.nonzero()[0].tolist() for shape, starts in classes.items()}
+    {(7,): [0], (8,): [5]}
+    """
+    first, inverse = distinct_rows(*shape)
+    places = inverse * WORDS_PER_LINE + base % WORDS_PER_LINE
+    starts = np.bincount(places, weight, len(first) * WORDS_PER_LINE).reshape(-1, WORDS_PER_LINE)
+    return dict(zip(zip(*(column[first].tolist() for column in shape), strict=True), starts, strict=True))
+
+
+def paired(first: Classes, second: Classes) -> Classes:
+    """Every access of the one at every place of the other; shapes are joined."""
+    return {(*a, *b): combined(starts, others) for a, starts in first.items() for b, others in second.items()}
+
+
 def global_accesses(words: Integers, active: Flags, starts: Starts) -> GlobalAccesses:
     """Requests whose lanes access the given words, arrays of shape ``(requests, 32)``, from each of the starts.
 
@@ -127,7 +151,7 @@ def global_accesses(words: Integers, active: Flags, starts: Starts) -> GlobalAcc
     used = np.flatnonzero(starts)
     placed = words + used[:, None, None]
     sectors, lines = (_distinct(placed // unit, active) @ starts[used] for unit in (WORDS_PER_SECTOR, WORDS_PER_LINE))
-    return GlobalAccesses(requests=round(len(words) * float(starts.sum())), sectors=sectors.item(), lines=lines.item())
+    return GlobalAccesses(requests=len(words) * round(float(starts.sum())), sectors=sectors.item(), lines=lines.item())
 
 
 def _distinct(units: Integers, active: Flags) -> Integers:

@@ -13,13 +13,12 @@ from perfmodel.accuracy.metrics import accuracy, regret
 from perfmodel.accuracy.studies.ablation import ablation
 from perfmodel.families.direct_conv2d import Reuse
 from perfmodel.families.pointwise_conv2d import PointwiseConv2d
-from perfmodel.families.pointwise_conv2d.selection import Rule
 from perfmodel.families.registry import family, family_names
 from perfmodel.families.ssim import Version
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.figures.ablation import draw_ablation, label, told_apart
 from perfmodel.figures.error_by_limiter import errors_by_limiter
-from perfmodel.figures.intensity_time import report_of
+from perfmodel.figures.intensity_time import LARGEST_INTENSITY, SHORTEST_TIME, times_of
 from perfmodel.figures.predicted_measured import in_words_of
 from perfmodel.figures.predicted_measured_own import own_comparisons
 from perfmodel.figures.published import FILES, all_compared, compared, unspilled_runs
@@ -158,12 +157,10 @@ def test_extremes_are_the_ends_of_the_ranking() -> None:
     assert len({bar.label for bar in [*fastest, *slowest]}) == 6
 
 
-def test_rule_by_time_is_the_lowest_point_of_the_figure() -> None:
-    found = report_of(PointwiseConv2d(in_channels=32, out_channels=64, height=28, width=28), scenario_of("h200"))
-    runs = [entry.predicted_s for entry in found.tuples if entry.rejection is None and entry.predicted_s is not None]
-    place = found.chosen[Rule.PREDICTED_TIME]
-    assert place is not None
-    assert found.tuples[place].predicted_s == min(runs)
+def test_each_rule_chooses_the_extreme_of_the_figure() -> None:
+    layer = times_of(PointwiseConv2d(in_channels=32, out_channels=64, height=28, width=28), scenario_of("h200"))
+    assert layer.predicted_s[layer.chosen[SHORTEST_TIME]] == layer.predicted_s.min()
+    assert layer.intensity[layer.chosen[LARGEST_INTENSITY]] >= 0.95 * layer.intensity.max()
 
 
 @given(st.floats(1e-6, 1e6), st.floats(1.0, 1e4))

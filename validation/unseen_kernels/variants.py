@@ -12,7 +12,7 @@ import numpy as np
 
 from perfmodel.errors import InputError
 from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConfiguration, PointwiseConv2d
-from perfmodel.families.pointwise_conv2d.blocking import THREADS_PER_BLOCK
+from perfmodel.families.pointwise_conv2d.blocking.tiles import THREADS_PER_BLOCK
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.launch.launch import Launch

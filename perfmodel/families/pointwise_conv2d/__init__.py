@@ -1,4 +1,4 @@
-"""Pointwise convolution by four-level dynamic blocking (SPEC section 2)."""
+"""Pointwise convolution by dynamic blocking on four levels."""
 
 from .configuration import Layout, PointwiseConfiguration
 from .family import FAMILY

@@ -4,65 +4,299 @@ Per block: S slabs, each fetched once and published once (one barrier), or copie
 asynchronous copy and neither as a load nor as a store; ⌈C / C_num⌉ groups of channels, each read once by
 each of the four warps, which then issue Warp_H·T_num FMA. The reduction sends half of a lane's sums to its partner in each
 of log2(C_num) steps.
+
+A global access depends on the block and the slab in four ways: how many of its filters, positions and channels exist, where its
+run of positions passes from one image to the next, and where its base lies within a 128-byte line. All blocks and slabs fall
+into few such classes; each is enumerated lane by lane.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...core.constants import FLOAT_BYTES, ceil_div
+from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
-from .accesses import Geometry, filter_loads, input_loads, output_stores
-from .blocking import WARPS_PER_BLOCK, Floats, Integers, Tiles, grid
-from .candidates import Candidates
-from .classes import Touched
-from .fetch import Fetch
-from .hierarchy import l2_read_sectors
-from .kernel_constants import SharedLayout, operand_of, shared_layout
+from ...memory.async_copy import WIDEST_COPY_WORDS, copy_passes, copy_sectors, uncached_copy_sectors
+from ..accesses import (
+    WORDS_PER_LINE,
+    WORDS_PER_SECTOR,
+    Classes,
+    GlobalAccesses,
+    SharedAccesses,
+    Starts,
+    classes_of,
+    global_accesses,
+    paired,
+)
+from ..lanes import distinct_rows
+from ..register_model import instruction_coefficients
+from .blocking.shared_layout import Operand, interleaved, layout_of, pitches_of, reads_of, stores_of
+from .blocking.tiles import THREADS_PER_BLOCK, WARP_COLUMNS, WARPS_PER_BLOCK, Flags, Floats, Integers, Tiles
+from .launch import Candidates, KernelConstants, constants_of, operand_of
 from .problem import PointwiseConv2d
-from .shared_layout import read_wavefronts, store_accesses
+from .traffic import l2_read_sectors
 
-PROLOGUE_INTEGER = 60
-"""Integer and move instructions of a warp beside those below; all of these are means over 60 compiled kernels."""
-CLEARED_SUM = 0.7
-SLAB_INTEGER = 17
-FETCH_INTEGER = 1.25
-"""… for each fetch of a slab, and more where channels or filters end within one."""
-CHANNEL_TAIL_INTEGER = 4.7
-FILTER_TAIL_INTEGER = 3.3
-STORE_INTEGER = 2.4
-STORE_DIVISION_INTEGER = 26
-"""… for each store where the position must be split into image and place."""
-STORE_DIVISION_CONTROL = 5
-STORE_DIVISION_CONVERSION = 2
-PROLOGUE_CONTROL = 6
+MAX_RUNS = 512
+"""Runs of positions that are enumerated for each number of existing positions; more of them are sampled evenly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
-    """Shared-memory accesses of one configuration's whole launch; copies are the asynchronous ones."""
+class MemoryAccesses:
+    """All memory accesses of one configuration's launch."""
 
-    load_requests: float
-    load_wavefronts: float
-    store_requests: float
-    store_wavefronts: float
-    copy_requests: float
-    copy_wavefronts: float
-    conflicts: float
-
-
-def slabs(problem: PointwiseConv2d, fetched: Fetch) -> Integers:
-    """S: channel slabs that a block walks through."""
-    count: Integers = ceil_div(problem.in_channels, fetched.slab_channels)
-    return count
+    filters: GlobalAccesses = field(default_factory=GlobalAccesses)
+    inputs: GlobalAccesses = field(default_factory=GlobalAccesses)
+    outputs: GlobalAccesses = field(default_factory=GlobalAccesses)
+    shared_loads: SharedAccesses = field(default_factory=SharedAccesses)
+    shared_stores: SharedAccesses = field(default_factory=SharedAccesses)
+    copies: SharedAccesses = field(default_factory=SharedAccesses)
 
 
-def groups(problem: PointwiseConv2d, tile: Tiles) -> Integers:
-    """Groups of C_num channels that a warp walks through."""
-    count: Integers = ceil_div(problem.in_channels, tile.channel_lanes)
+def memory_accesses(problem: PointwiseConv2d, chosen: Candidates) -> list[MemoryAccesses]:
+    """Memory accesses of every candidate that the plan allows, none for the others; equal kernels are counted once."""
+    entries = []
+    for index in range(len(chosen.planned)):
+        if not chosen.planned[index]:
+            entries.append(MemoryAccesses())
+            continue
+        operands = (operand_of(chosen.tile, chosen.fetched, index, filters=filters) for filters in (True, False))
+        entries.append(_memory(problem, constants_of(problem, chosen, index), *operands))
+    return entries
+
+
+@lru_cache(maxsize=4096)
+def _memory(problem: PointwiseConv2d, kernel: KernelConstants, filters: Operand, inputs: Operand) -> MemoryAccesses:
+    across = ceil_div(problem.positions, kernel.position_tile)
+    down = ceil_div(problem.out_channels, kernel.filter_tile)
+    loads, stores, copies = _shared(problem, kernel, (filters, inputs))
+    return MemoryAccesses(
+        filters=_filter_loads(problem, kernel) * across,
+        inputs=_input_loads(problem, kernel) * down,
+        outputs=_output_stores(problem, kernel),
+        shared_loads=loads * (across * down),
+        shared_stores=stores * (across * down),
+        copies=copies * (across * down),
+    )
+
+
+def _shared(
+    problem: PointwiseConv2d, kernel: KernelConstants, operands: tuple[Operand, ...]
+) -> tuple[SharedAccesses, SharedAccesses, SharedAccesses]:
+    """Loads, stores and asynchronous copies of one block; the last group and the last slab may have fewer channels."""
+    groups = ceil_div(problem.in_channels, kernel.channel_lanes)
+    slabs = ceil_div(problem.in_channels, kernel.slab_channels)
+    of_last_group = problem.in_channels - (groups - 1) * kernel.channel_lanes
+    of_last_slab = problem.in_channels - (slabs - 1) * kernel.slab_channels
+    loads = stores = copies = SharedAccesses()
+    for operand in operands:
+        pitches = pitches_of(operand)
+        layout = layout_of(pitches)
+        last_reads = reads_of(operand, pitches.accesses, layout, of_last_group)
+        loads += (pitches.reads * (groups - 1) + last_reads) * WARPS_PER_BLOCK
+        if operand.asynchronous:
+            copies += pitches.stores * (slabs - 1) + stores_of(operand, pitches.accesses, layout, of_last_slab)
+        else:
+            stores += pitches.stores * slabs
+    return loads, stores, copies
+
+
+def _copied(words: Integers, active: Flags, starts: Starts, vector: int, target: Integers | None) -> GlobalAccesses:
+    """What asynchronous copies of ``vector`` words a lane read; ``target``: the words that those past L1 write.
+
+    Words and targets have shape ``(requests, 32)`` and count from a whole sector.
+    """
+    accesses = global_accesses(words, active, starts)
+    if target is None:
+        passes = copy_passes(words, active, vector).sum() * starts.sum()
+        return replace(accesses, read_wavefronts=float(passes))
+    used = active.any(axis=1)
+    places = np.flatnonzero(starts)
+    shape = (len(places), int(used.sum()), WARP_SIZE)
+    source = (words[used] + places[:, None, None]).reshape(-1, WARP_SIZE)
+    to = np.broadcast_to(target[used], shape).reshape(-1, WARP_SIZE)
+    lanes = np.broadcast_to(active[used], shape).reshape(-1, WARP_SIZE)
+    counted, uncached = (
+        float(each.reshape(shape[:2]).sum(axis=1) @ starts[places])
+        for each in (copy_sectors(source, to, lanes, vector), uncached_copy_sectors(source, to, lanes))
+    )
+    return replace(accesses, sectors=counted, uncached_sectors=uncached)
+
+
+def _filter_tiles(problem: PointwiseConv2d, kernel: KernelConstants, filter_words: int) -> Classes:
+    """Classes of filter tiles: existing filters; a filter has ``filter_words`` words."""
+    first = np.arange(0, problem.out_channels, kernel.filter_tile)
+    return classes_of(first * filter_words, np.minimum(problem.out_channels - first, kernel.filter_tile))
+
+
+def _slabs(problem: PointwiseConv2d, kernel: KernelConstants, channel_words: int) -> Classes:
+    """Classes of slabs: existing channels; a channel has ``channel_words`` words."""
+    first = np.arange(0, problem.in_channels, kernel.slab_channels)
+    return classes_of(first * channel_words, np.minimum(problem.in_channels - first, kernel.slab_channels))
+
+
+def _position_tiles(problem: PointwiseConv2d, kernel: KernelConstants, channels: int, unit: int) -> Classes:
+    """Classes of position tiles: existing positions, and positions up to the next image; bases modulo ``unit`` words.
+
+    Of many classes with the same number of existing positions ``MAX_RUNS`` stand for all.
+    """
+    tile, image = kernel.position_tile, problem.image_positions
+    first = np.arange(0, problem.positions, tile)
+    within = first % image
+    rows = (
+        np.minimum(problem.positions - first, tile),
+        np.minimum(image - within, tile),
+        (first // image * channels * image + within) % unit,
+    )
+    distinct, inverse = distinct_rows(*rows)
+    left, until, base = (column[distinct] for column in rows)
+    weight = np.bincount(inverse).astype(np.float64)
+    for existing in np.unique(left):
+        (same,) = np.nonzero(left == existing)
+        if len(same) > MAX_RUNS:
+            sampled = same[np.linspace(0, len(same) - 1, MAX_RUNS).astype(np.int64)]
+            scaled = weight[sampled] * weight[same].sum() / weight[sampled].sum()
+            weight[same] = 0.0
+            weight[sampled] = scaled
+    used = weight > 0
+    return classes_of(base[used], left[used], until[used], weight=weight[used])
+
+
+def _words_of_run(
+    problem: PointwiseConv2d, kernel: KernelConstants, channels: int, position: Integers, until: int
+) -> Integers:
+    """Words from a tile's first position to the given ones, whose image ends after ``until`` positions."""
+    image = problem.image_positions
+    if until >= kernel.position_tile:
+        return position
+    at = image - until + position
+    return at // image * channels * image + at % image - (image - until)
+
+
+def _copied_words(problem: PointwiseConv2d, first: int, position: Integers, vector: int) -> Integers:
+    """Words from the last tile's first position to what is copied for the given ones, those beyond the image included.
+
+    A vector beyond the last position is replaced by one whole warps' widths before it, on the same banks, if there is one.
+    """
+    last, wanted, image = problem.positions - vector, first + position, problem.image_positions
+    back = ceil_div(np.maximum(wanted - last, 0), WARP_SIZE) * WARP_SIZE
+    at = np.where(back <= wanted, wanted - back, last)
+    start = first // image * problem.in_channels * image + first % image
+    words: Integers = at // image * problem.in_channels * image + at % image - start
+    return words
+
+
+def _filter_loads(problem: PointwiseConv2d, kernel: KernelConstants) -> GlobalAccesses:
+    """Loads of the filters by one column of blocks of the grid; copies of filters that do not exist read the last one."""
+    vector = kernel.filter_vector
+    lanes = kernel.slab_channels // vector
+    step = THREADS_PER_BLOCK // lanes
+    thread = np.arange(THREADS_PER_BLOCK)
+    down = np.arange(0, kernel.filter_tile, step)[:, None]
+    row = (interleaved(thread // lanes, step, kernel.filter_interleave) + down).reshape(-1, WARP_SIZE)
+    channel = np.broadcast_to(thread % lanes * vector, (len(down), THREADS_PER_BLOCK)).reshape(-1, WARP_SIZE)
+    past_l1 = vector == WIDEST_COPY_WORDS and not kernel.filter_cached
+    target = row * kernel.filter_row + channel if past_l1 else None
+    total = GlobalAccesses()
+    for (filters, channels), starts in paired(
+        _filter_tiles(problem, kernel, problem.in_channels), _slabs(problem, kernel, 1)
+    ).items():
+        active = (row < kernel.filter_tile) & (channel < channels)
+        if kernel.async_copy:
+            words = np.minimum(row, filters - 1) * problem.in_channels + channel
+            total += _copied(words, active, starts, vector, target)
+        else:
+            total += global_accesses(row * problem.in_channels + channel, active & (row < filters), starts)
+    return total
+
+
+def _input_loads(problem: PointwiseConv2d, kernel: KernelConstants) -> GlobalAccesses:
+    """Loads of the input by one row of blocks of the grid; copies of positions that do not exist read others."""
+    thread = np.arange(THREADS_PER_BLOCK)
+    lanes, vector = kernel.position_lanes, kernel.input_vector
+    step = THREADS_PER_BLOCK // lanes
+    down = np.arange(0, kernel.slab_channels, step)[:, None, None]
+    across = np.arange(0, kernel.position_tile, THREADS_PER_BLOCK * vector)[:, None]
+    shape = (len(down), len(across), THREADS_PER_BLOCK)
+    group = interleaved(thread // lanes, min(kernel.slab_channels, step), kernel.input_interleave)
+    channel = np.broadcast_to(group + down, shape).reshape(-1, WARP_SIZE)
+    position = np.broadcast_to(thread % lanes * vector + across, shape).reshape(-1, WARP_SIZE)
+    target = channel * kernel.input_pitch + channel // kernel.input_pad_every * kernel.input_pad + position
+    runs = _position_tiles(problem, kernel, problem.in_channels, WORDS_PER_LINE)
+    total = GlobalAccesses()
+    for (positions, until, channels), starts in paired(runs, _slabs(problem, kernel, problem.image_positions)).items():
+        active = (position < kernel.position_tile) & (channel < channels)
+        if kernel.async_copy and positions < kernel.position_tile:
+            run = _copied_words(problem, problem.positions - positions, position, vector)
+        else:
+            run = _words_of_run(problem, kernel, problem.in_channels, position, until)
+            active &= position < positions
+        words = run + channel * problem.image_positions
+        if kernel.async_copy:
+            total += _copied(words, active, starts, vector, target if vector == WIDEST_COPY_WORDS else None)
+        else:
+            total += global_accesses(words, active, starts)
+    return total
+
+
+def _output_stores(problem: PointwiseConv2d, kernel: KernelConstants) -> GlobalAccesses:
+    """Stores of all blocks, after the sums of an output have been added over its lanes; their lines are not counted."""
+    filter_, position, within = _stored_outputs(kernel)
+    runs = _position_tiles(problem, kernel, problem.out_channels, WORDS_PER_SECTOR)
+    total = GlobalAccesses()
+    for (positions, until, filters), starts in paired(
+        runs, _filter_tiles(problem, kernel, problem.image_positions)
+    ).items():
+        run = _words_of_run(problem, kernel, problem.out_channels, position, until)
+        active = within & (position < positions) & (filter_ < filters)
+        of_sector = np.zeros_like(starts)
+        of_sector[:WORDS_PER_SECTOR] = starts.reshape(-1, WORDS_PER_SECTOR).sum(axis=0)
+        total += global_accesses(run + filter_ * problem.image_positions, active, of_sector)
+    return total
+
+
+def _stored_outputs(kernel: KernelConstants) -> tuple[Integers, Integers, Flags]:
+    """Filter and position within the block tile, and whether it is an output of the lane, shapes ``(requests, 32)``."""
+    lanes, elements, vector = kernel.channel_lanes, kernel.element_lanes, kernel.column_vector
+    outputs = kernel.warp_h * kernel.thread_w
+    lane, warp = np.arange(WARP_SIZE), np.arange(WARPS_PER_BLOCK)[:, None, None]
+    index = np.arange(ceil_div(outputs, lanes))[:, None] * lanes + lane // elements
+    along, down = np.divmod(index, kernel.warp_h) if kernel.layout == 1 else np.divmod(index, kernel.thread_w)[::-1]
+    column = (along // vector * elements + lane % elements) * vector + along % vector
+    column = column + warp % WARP_COLUMNS * kernel.thread_w * elements
+    row = down + warp // WARP_COLUMNS * kernel.warp_h
+    column, row, within = (each.reshape(-1, WARP_SIZE) for each in np.broadcast_arrays(column, row, index < outputs))
+    return (column, row, within) if kernel.layout == 1 else (row, column, within)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionCoefficients:
+    """Fitted numbers; the data file says what each one means."""
+
+    prologue_integer: float
+    integer_per_sum: float
+    integer_per_slab: float
+    integer_per_fetch: float
+    integer_per_fetch_with_channel_tail: float
+    integer_per_filter_pass_with_tail: float
+    integer_per_store: float
+    integer_per_divided_store: float
+    prologue_control: float
+    control_per_divided_store: float
+    conversion_per_divided_store: float
+
+
+def _fit() -> InstructionCoefficients:
+    return instruction_coefficients("pointwise_conv2d", InstructionCoefficients)
+
+
+def slabs_of(problem: PointwiseConv2d, chosen: Candidates) -> Integers:
+    """Channel slabs that a block walks through."""
+    count: Integers = ceil_div(problem.in_channels, chosen.fetched.slab_channels)
     return count
 
 
@@ -71,202 +305,100 @@ def shuffle_steps(tile: Tiles) -> Integers:
 
     Where C_num divides the thread tile these are R_o·(1 − 1/C_num), against R_o·log2(C_num) without the halving.
     """
-    live = np.asarray(tile.accumulators, np.int64).copy()
-    total = np.zeros_like(live)
-    step = 1
-    while step < 32:
-        halved = ceil_div(live, 2)
-        going = step < tile.channel_lanes
-        total += np.where(going, halved, 0)
-        live = np.where(going, halved, live)
-        step *= 2
+    live, total = tile.accumulators, np.zeros_like(tile.accumulators)
+    for step in (1, 2, 4, 8, 16):
+        live = np.where(step < tile.channel_lanes, ceil_div(live, 2), live)
+        total += np.where(step < tile.channel_lanes, live, 0)
     return total
 
 
-def _shared(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch, index: int, blocks: int) -> Shared:
-    layout = shared_layout(tile, fetched, index)
-    lanes, slab_channels = int(tile.channel_lanes[index]), int(fetched.slab_channels[index])
-    slab_count = -(-problem.in_channels // slab_channels)
-    count = -(-problem.in_channels // lanes)
-    left = problem.in_channels - (count - 1) * lanes
-    load_requests = load_wavefronts = store_requests = store_wavefronts = conflicts = 0
-    copy_requests = copy_wavefronts = 0
-    for found, filters in ((layout.filters, True), (layout.inputs, False)):
-        operand = operand_of(tile, fetched, index, filters=filters)
-        last, last_ideal = read_wavefronts(operand, found, left)
-        load_requests += WARPS_PER_BLOCK * count * found.read_requests
-        load_wavefronts += WARPS_PER_BLOCK * ((count - 1) * found.read_wavefronts + last)
-        conflicts += WARPS_PER_BLOCK * ((count - 1) * found.read_conflicts + last - last_ideal)
-        if fetched.asynchronous:
-            cut = store_accesses(operand, found, problem.in_channels - (slab_count - 1) * slab_channels)
-            copy_requests += (slab_count - 1) * found.store_requests + cut[0]
-            copy_wavefronts += (slab_count - 1) * found.store_wavefronts + cut[1]
-        else:
-            store_requests += slab_count * found.store_requests
-            store_wavefronts += slab_count * found.store_wavefronts
-            conflicts += slab_count * found.store_conflicts
-    return Shared(
-        load_requests=float(blocks * load_requests),
-        load_wavefronts=float(blocks * load_wavefronts),
-        store_requests=float(blocks * store_requests),
-        store_wavefronts=float(blocks * store_wavefronts),
-        copy_requests=float(blocks * copy_requests),
-        copy_wavefronts=float(blocks * copy_wavefronts),
-        conflicts=float(blocks * conflicts),
-    )
-
-
-def _geometry(tile: Tiles, fetched: Fetch, layout: SharedLayout, index: int) -> Geometry:
-    filters_along_width = bool(tile.filters_along_width[index])
-    return Geometry(
-        asynchronous=fetched.asynchronous,
-        filters_along_width=filters_along_width,
-        channel_lanes=int(tile.channel_lanes[index]),
-        slab_channels=int(fetched.slab_channels[index]),
-        thread_width=int(tile.thread_width[index]),
-        warp_height=int(tile.warp_height[index]),
-        filter_tile=int(tile.filter_tile[index]),
-        position_tile=int(tile.position_tile[index]),
-        column_vector=1 if filters_along_width else layout.inputs.accesses.read_vector,
-        filter_vector=int(fetched.filter_vector[index]),
-        filter_cached=bool(fetched.filter_cached[index]),
-        filter_interleave=layout.filters.accesses.interleave,
-        input_vector=int(fetched.input_vector[index]),
-        position_lanes=int(fetched.position_lanes[index]),
-        input_interleave=layout.inputs.accesses.interleave,
-        filter_pitch=layout.filters.pitch,
-        input_pitch=layout.inputs.pitch,
-        input_pad=layout.inputs.pad,
-        input_pad_every=layout.inputs.pad_every,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """All memory accesses of one configuration's launch."""
-
-    filters: Touched
-    inputs: Touched
-    outputs: Touched
-    shared: Shared
-
-
-_NOTHING = Touched(requests=0, sectors=0.0, lines=0.0)
-_UNCOUNTED = Memory(
-    filters=_NOTHING,
-    inputs=_NOTHING,
-    outputs=_NOTHING,
-    shared=Shared(
-        load_requests=0.0,
-        load_wavefronts=0.0,
-        store_requests=0.0,
-        store_wavefronts=0.0,
-        copy_requests=0.0,
-        copy_wavefronts=0.0,
-        conflicts=0.0,
-    ),
-)
-
-
-def memory(problem: PointwiseConv2d, found: Candidates) -> list[Memory]:
-    """Memory accesses of every candidate that the plan allows, none for the others; equal tiles are enumerated once."""
-    tile, fetched = found.tile, found.fetched
-    across, down = grid(problem, tile)
-    known: dict[tuple[Geometry, SharedLayout], Memory] = {}
-    entries = []
-    for index in range(len(tile.channel_lanes)):
-        if not found.planned[index]:
-            entries.append(_UNCOUNTED)
-            continue
-        layout = shared_layout(tile, fetched, index)
-        geometry = _geometry(tile, fetched, layout, index)
-        key = (geometry, layout)
-        if key not in known:
-            known[key] = Memory(
-                filters=filter_loads(problem, geometry),
-                inputs=input_loads(problem, geometry),
-                outputs=output_stores(problem, geometry),
-                shared=_shared(problem, tile, fetched, index, int(across[index] * down[index])),
-            )
-        entries.append(known[key])
-    return entries
-
-
-def _slab_integer(problem: PointwiseConv2d, found: Candidates) -> Floats:
+def _integer_of_slab(problem: PointwiseConv2d, chosen: Candidates) -> Floats:
     """Integer instructions of a warp in each slab: addresses, guards, the loop."""
-    fetched = found.fetched
-    loads = fetched.instructions
+    fit, fetched = _fit(), chosen.fetched
     channel_tail = problem.in_channels % fetched.slab_channels != 0
-    filter_tail = problem.out_channels % found.tile.filter_tile != 0
-    each: Floats = (FETCH_INTEGER + CHANNEL_TAIL_INTEGER * channel_tail) * loads
-    total: Floats = SLAB_INTEGER + each + FILTER_TAIL_INTEGER * filter_tail * fetched.filter_passes
+    filter_tail = problem.out_channels % chosen.tile.filter_tile != 0
+    total: Floats = (
+        fit.integer_per_slab
+        + (fit.integer_per_fetch + fit.integer_per_fetch_with_channel_tail * channel_tail) * fetched.instructions
+        + fit.integer_per_filter_pass_with_tail * filter_tail * fetched.filter_passes
+    )
     return total
 
 
-def slab_instructions(problem: PointwiseConv2d, found: Candidates) -> Floats:
+def instructions_of_slab(problem: PointwiseConv2d, chosen: Candidates) -> Floats:
     """Estimate of the instructions of the loop's body, one slab: reads, FMA, loads, stores and their addresses."""
-    tile, fetched = found.tile, found.fetched
+    tile, fetched = chosen.tile, chosen.fetched
     reads = tile.thread_filters + tile.thread_positions // fetched.read_vector
-    loads = fetched.instructions
-    body: Floats = fetched.slab_groups * (tile.accumulators + reads) + loads + fetched.words
-    return body + _slab_integer(problem, found) + 2
+    body = fetched.slab_groups * (tile.accumulators + reads) + fetched.instructions + fetched.words
+    return body + _integer_of_slab(problem, chosen) + 2
 
 
-def _classes(problem: PointwiseConv2d, found: Candidates) -> dict[str, Floats]:
+def _instruction_mix(problem: PointwiseConv2d, chosen: Candidates) -> dict[str, Floats]:
     """Executed warp instructions that are not memory requests, by class."""
-    tile, fetched = found.tile, found.fetched
-    across, down = grid(problem, tile)
-    warps = (across * down * WARPS_PER_BLOCK).astype(np.float64)
-    slab = slabs(problem, fetched)
-    shuffles = shuffle_steps(tile)
+    fit, tile = _fit(), chosen.tile
+    warps = (tile.blocks(problem) * WARPS_PER_BLOCK).astype(np.float64)
+    slabs, shuffles = slabs_of(problem, chosen), shuffle_steps(tile)
     stores = ceil_div(tile.accumulators, tile.channel_lanes)
     divided = stores * (problem.batch > 1)
-    integer = PROLOGUE_INTEGER + CLEARED_SUM * tile.accumulators + slab * _slab_integer(problem, found)
+    integer = fit.prologue_integer + fit.integer_per_sum * tile.accumulators + slabs * _integer_of_slab(problem, chosen)
     return {
-        "fp32_fma": warps * groups(problem, tile) * tile.accumulators,
+        "fp32_fma": warps * ceil_div(problem.in_channels, tile.channel_lanes) * tile.accumulators,
         "fp32_other": warps * 3 * shuffles,
         "shuffles": warps * shuffles,
-        "barriers": warps * slab,
-        "integer": warps * (integer + STORE_INTEGER * stores + STORE_DIVISION_INTEGER * divided),
-        "control": warps * (PROLOGUE_CONTROL + slab + STORE_DIVISION_CONTROL * divided),
-        "conversion": warps * STORE_DIVISION_CONVERSION * divided,
+        "barriers": warps * slabs,
+        "integer": warps * (integer + fit.integer_per_store * stores + fit.integer_per_divided_store * divided),
+        "control": warps * (fit.prologue_control + slabs + fit.control_per_divided_store * divided),
+        "conversion": warps * fit.conversion_per_divided_store * divided,
     }
 
 
-def closed_form(problem: PointwiseConv2d, found: Candidates, gpu: Gpu) -> Counts:
+def _column(values: list[float]) -> NDArray[np.float64]:
+    return np.array(values, np.float64)
+
+
+def closed_form(problem: PointwiseConv2d, chosen: Candidates, gpu: Gpu) -> Counts:
     """Counts of every candidate's launch, arrays of shape ``(n,)``."""
-    entries = memory(problem, found)
-    loaded = 0.0 if found.fetched.asynchronous else 1.0
-    classes = _classes(problem, found)
+    entries, asynchronous = memory_accesses(problem, chosen), chosen.fetched.asynchronous
+    mix = _instruction_mix(problem, chosen)
+    fetched = [entry.filters + entry.inputs for entry in entries]
+    shared = [entry.shared_loads + entry.shared_stores for entry in entries]
+    copies = _column([entry.copies.requests for entry in entries])
     requests = {
-        "global_load_requests": loaded * np.array([e.filters.requests + e.inputs.requests for e in entries]),
-        "global_store_requests": np.array([e.outputs.requests for e in entries], np.float64),
-        "shared_load_requests": np.array([e.shared.load_requests for e in entries]),
-        "shared_store_requests": np.array([e.shared.store_requests for e in entries]),
-        "async_copy_requests": np.array([e.shared.copy_requests for e in entries]),
+        "global_store_requests": _column([entry.outputs.requests for entry in entries]),
+        "shared_load_requests": _column([entry.shared_loads.requests for entry in entries]),
+        "shared_store_requests": _column([entry.shared_stores.requests for entry in entries]),
+        "async_copy_requests": copies,
     }
-    across, down = grid(problem, found.tile)
-    issued = across * down * slabs(problem, found.fetched) * WARPS_PER_BLOCK * found.fetched.instructions
-    stored_sectors = np.array([e.outputs.sectors for e in entries])
-    read = problem.positions * problem.in_channels + problem.out_channels * problem.in_channels
+    read = {
+        "requests": _column([each.requests for each in fetched]),
+        "sectors": _column([each.sectors for each in fetched]),
+    }
+    others: dict[str, Floats] = {}
+    if asynchronous:
+        issued = chosen.tile.blocks(problem) * slabs_of(problem, chosen) * WARPS_PER_BLOCK * chosen.fetched.instructions
+        others = {f"async_copy_read_{name}": values for name, values in read.items()}
+        others["async_copy_read_wavefronts"] = _column([each.read_wavefronts for each in fetched])
+        others["async_copy_predicated_off"] = np.where(chosen.planned, issued - copies, 0.0)
+    else:
+        requests["global_load_requests"] = read["requests"]
+        others["global_load_sectors"] = read["sectors"]
+        others["global_load_lines"] = _column([each.lines for each in fetched])
+    stored_sectors = _column([entry.outputs.sectors for entry in entries])
+    read_words = (problem.positions + problem.out_channels) * problem.in_channels
     return Counts(
         **requests,
-        **classes,
-        global_load_sectors=loaded * np.array([e.filters.sectors + e.inputs.sectors for e in entries]),
-        global_load_lines=loaded * np.array([e.filters.lines + e.inputs.lines for e in entries]),
+        **mix,
+        **others,
         global_store_sectors=stored_sectors,
-        shared_load_wavefronts=np.array([e.shared.load_wavefronts for e in entries]),
-        shared_store_wavefronts=np.array([e.shared.store_wavefronts for e in entries]),
-        async_copy_read_requests=(1 - loaded) * np.array([e.filters.requests + e.inputs.requests for e in entries]),
-        async_copy_read_sectors=(1 - loaded) * np.array([e.filters.sectors + e.inputs.sectors for e in entries]),
-        async_copy_read_wavefronts=(1 - loaded)
-        * np.array([e.filters.wavefronts + e.inputs.wavefronts for e in entries]),
-        async_copy_wavefronts=np.array([e.shared.copy_wavefronts for e in entries]),
-        async_copy_predicated_off=np.where(found.planned, (1 - loaded) * issued - requests["async_copy_requests"], 0.0),
-        shared_bank_conflicts=np.array([e.shared.conflicts for e in entries]),
-        warp_instructions=sum(requests.values()) + sum(classes.values()),
-        l2_read_sectors=l2_read_sectors(problem, found, gpu, [e.filters for e in entries], [e.inputs for e in entries]),
+        shared_load_wavefronts=_column([entry.shared_loads.wavefronts for entry in entries]),
+        shared_store_wavefronts=_column([entry.shared_stores.wavefronts for entry in entries]),
+        async_copy_wavefronts=_column([entry.copies.wavefronts for entry in entries]),
+        shared_bank_conflicts=_column([each.wavefronts - each.ideal for each in shared]),
+        warp_instructions=sum(requests.values()) + sum(mix.values()),
+        l2_read_sectors=l2_read_sectors(
+            problem, chosen, gpu, [entry.filters for entry in entries], [entry.inputs for entry in entries]
+        ),
         l2_write_sectors=stored_sectors,
-        dram_read_bytes=np.full(len(entries), float(FLOAT_BYTES * read)),
+        dram_read_bytes=np.full(len(entries), float(FLOAT_BYTES * read_words)),
         dram_write_bytes=np.full(len(entries), float(FLOAT_BYTES * problem.outputs)),
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 from typing import ClassVar
 
 import numpy as np
@@ -13,30 +11,17 @@ from numpy.typing import NDArray
 from ...compiler.request import CompileRequest
 from ...core.constants import INSTRUCTION_BYTES, MAX_GRID_YZ
 from ...gpus.gpu import Gpu
-from ...launch.launch import Buffer, KernelCall, Launch
+from ...launch.launch import KernelCall, Launch
 from ...profiles.work import Work
 from ..base import Batch, Check, Family, Space
-from .blocking import THREADS_PER_BLOCK, grid
-from .candidates import Candidates, candidates
-from .configuration import PointwiseConfiguration
-from .counts import closed_form, slab_instructions, slabs
-from .fetch import copies_asynchronously
-from .kernel_constants import defines
-from .plan import SOURCE_CONSTANT, planned_registers
+from . import reference
+from .blocking.fetch import copies_asynchronously
+from .blocking.tiles import planned_registers
+from .configuration import PointwiseConfiguration, pointwise_space
+from .counts import closed_form, instructions_of_slab, slabs_of
+from .launch import candidates, compile_request, launch_of
 from .problem import PointwiseConv2d
-from .reference import convolve
-from .registers import resident_blocks
-from .spaces import full_space
-
-Floats32 = NDArray[np.float32]
-
-KERNEL = "pointwise_conv2d"
-
-
-@cache
-def kernel_source() -> str:
-    """Text of the kernel's source file."""
-    return resources.files("perfmodel.kernels").joinpath(f"{KERNEL}.cu").read_text(encoding="utf-8")
+from .reference import Floats32
 
 
 class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
@@ -52,47 +37,44 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         return PointwiseConv2d()
 
     def space(self, problem: PointwiseConv2d, gpu: Gpu) -> Space[PointwiseConfiguration]:
-        """Every distinct tile of the source's choices with finer filter splits."""
-        return full_space(problem)
+        """Every distinct tile."""
+        return pointwise_space(problem)
 
     def checks(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """The plan must leave room for ``blocks_per_sm`` blocks, in registers and in shared memory."""
-        found = candidates(problem, batch, gpu)
-        planned = planned_registers(found.tile, SOURCE_CONSTANT).astype(np.int64)
-        _, down = grid(problem, found.tile)
+        chosen = candidates(problem, batch, gpu)
+        planned, limit = planned_registers(chosen.tile), chosen.limit
+        _, down = chosen.tile.grid(problem)
         return (
             Check(
                 reason="planned registers per thread",
-                rejected=planned > found.limit.registers_per_thread,
+                rejected=planned > limit.registers_per_thread,
                 value=planned,
-                limit=found.limit.registers_per_thread,
+                limit=limit.registers_per_thread,
             ),
             Check(
                 reason="shared memory per block of the plan",
-                rejected=found.shared_bytes > found.limit.shared_bytes_per_block,
-                value=found.shared_bytes,
-                limit=found.limit.shared_bytes_per_block,
+                rejected=chosen.shared_bytes > limit.shared_bytes_per_block,
+                value=chosen.shared_bytes,
+                limit=limit.shared_bytes_per_block,
             ),
             Check(reason="grid height", rejected=down > MAX_GRID_YZ, value=down, limit=MAX_GRID_YZ),
         )
 
     def launch(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Launch:
         """128 threads for each block tile; x over positions, y over filters."""
-        return self._launch(problem, candidates(problem, batch, gpu))
-
-    def _launch(self, problem: PointwiseConv2d, found: Candidates) -> Launch:
-        across, down = grid(problem, found.tile)
-        return Launch(grid_x=across, grid_y=down, block_x=THREADS_PER_BLOCK, dynamic_shared_bytes=found.shared_bytes)
+        return launch_of(problem, candidates(problem, batch, gpu))
 
     def work(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Work:
         """Counts and serial structure; memory accesses of candidates that break the plan are not enumerated and stay 0."""
-        found = candidates(problem, batch, gpu)
+        chosen = candidates(problem, batch, gpu)
+        slabs_in_flight = chosen.stages - 1
         return Work(
-            launch=self._launch(problem, found),
-            counts=closed_form(problem, found, gpu),
-            global_round_trips=np.ceil(slabs(problem, found.fetched) / found.slabs_in_flight),
-            independent_chains=np.asarray(found.tile.accumulators, np.float64),
-            loop_code_bytes=INSTRUCTION_BYTES * slab_instructions(problem, found),
+            launch=launch_of(problem, chosen),
+            counts=closed_form(problem, chosen, gpu),
+            global_round_trips=np.ceil(slabs_of(problem, chosen) / slabs_in_flight),
+            independent_chains=np.asarray(chosen.tile.accumulators, np.float64),
+            loop_code_bytes=INSTRUCTION_BYTES * instructions_of_slab(problem, chosen),
             read_only_share=0.0 if copies_asynchronously(gpu) else 1.0,
         )
 
@@ -103,27 +85,12 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     def compile_request(
         self, problem: PointwiseConv2d, configuration: PointwiseConfiguration, gpu: Gpu
     ) -> CompileRequest:
-        """The kernel with its tile as compile-time constants; sizes are parameters, so layers with the same tile share it."""
-        found = candidates(problem, Batch.of([configuration]), gpu)
-        resident = resident_blocks(problem, found.tile, found.fetched, gpu)
-        return CompileRequest(
-            source=kernel_source(),
-            kernel=KERNEL,
-            file_name=f"{KERNEL}.cu",
-            defines=(
-                *defines(problem, found.tile, found.fetched, found.stages, 0),
-                ("RESIDENT_BLOCKS", int(resident[0])),
-            ),
-            architecture_specific=found.fetched.asynchronous,
-        )
+        """The kernel with its tile as compile-time constants."""
+        return compile_request(problem, configuration, gpu)
 
     def inputs(self, problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Floats32]:
         """Images and filters, uniform in [−1, 1)."""
-        image = (problem.batch, problem.in_channels, problem.height, problem.width)
-        return {
-            "input": rng.uniform(-1, 1, image).astype(np.float32),
-            "filter": rng.uniform(-1, 1, (problem.out_channels, problem.in_channels)).astype(np.float32),
-        }
+        return reference.inputs(problem, rng)
 
     def call(
         self,
@@ -132,21 +99,12 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         gpu: Gpu,
         inputs: Mapping[str, Floats32],
     ) -> KernelCall:
-        """Parameters ``(output, input, filter, batch, in_channels, out_channels, positions)``."""
-        shape = (problem.batch, problem.out_channels, problem.height, problem.width)
-        sizes = (problem.batch, problem.in_channels, problem.out_channels, problem.image_positions)
-        return KernelCall(
-            parameters=(
-                Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True),
-                Buffer(name="input", array=inputs["input"]),
-                Buffer(name="filter", array=inputs["filter"]),
-                *(np.uint32(size) for size in sizes),
-            )
-        )
+        """Poisoned output, images, filters and sizes."""
+        return reference.call(problem, inputs)
 
     def reference(self, problem: PointwiseConv2d, inputs: Mapping[str, Floats32]) -> Mapping[str, NDArray[np.float64]]:
         """The exact output."""
-        return {"output": convolve(problem, inputs["input"], inputs["filter"])}
+        return {"output": reference.convolve(problem, inputs["input"], inputs["filter"])}
 
     def tolerance(self, problem: PointwiseConv2d) -> float:
         """1e-5 of the largest output: rounding errors of C terms grow like √C · 2⁻²⁴, below that up to 10⁴ channels."""

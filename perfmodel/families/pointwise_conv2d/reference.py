@@ -1,14 +1,42 @@
-"""The exact result of a pointwise convolution, in float64."""
+"""Random inputs of the pointwise convolution, the kernel's arguments, and the exact result in float64."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...launch.launch import Buffer, KernelCall
 from .problem import PointwiseConv2d
 
+Floats32 = NDArray[np.float32]
 
-def convolve(problem: PointwiseConv2d, image: NDArray[np.float32], filters: NDArray[np.float32]) -> NDArray[np.float64]:
+
+def inputs(problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Floats32]:
+    """Images and filters, uniform in [−1, 1)."""
+    image = (problem.batch, problem.in_channels, problem.height, problem.width)
+    return {
+        "input": rng.uniform(-1, 1, image).astype(np.float32),
+        "filter": rng.uniform(-1, 1, (problem.out_channels, problem.in_channels)).astype(np.float32),
+    }
+
+
+def call(problem: PointwiseConv2d, arrays: Mapping[str, Floats32]) -> KernelCall:
+    """Parameters ``(output, input, filter, batch, in_channels, out_channels, positions)``, the output poisoned."""
+    shape = (problem.batch, problem.out_channels, problem.height, problem.width)
+    sizes = (problem.batch, problem.in_channels, problem.out_channels, problem.image_positions)
+    return KernelCall(
+        parameters=(
+            Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True),
+            Buffer(name="input", array=arrays["input"]),
+            Buffer(name="filter", array=arrays["filter"]),
+            *(np.uint32(size) for size in sizes),
+        )
+    )
+
+
+def convolve(problem: PointwiseConv2d, image: Floats32, filters: Floats32) -> NDArray[np.float64]:
     """Σ over C of filter[k, c] · input[n, c, h, w], shape N×K×H×W.
 
     >>> problem = PointwiseConv2d(in_channels=2, out_channels=1, height=1, width=2)

@@ -11,7 +11,7 @@ from perfmodel.compiler.pool import compile_many
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY as CONV1D
 from perfmodel.families.pointwise_conv2d import FAMILY as POINTWISE
-from perfmodel.families.pointwise_conv2d.plan import limits
+from perfmodel.families.pointwise_conv2d.blocking.tiles import limits
 from perfmodel.families.registry import family_of
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.networks.library import load_network

@@ -1,8 +1,12 @@
+"""Problem, configuration, space, reference and launch."""
+
+import numpy as np
 import pytest
 
 from perfmodel.errors import InputError
-from perfmodel.families.pointwise_conv2d import Layout, PointwiseConfiguration, PointwiseConv2d
-from perfmodel.families.pointwise_conv2d.spaces import filter_splits, full_space, source_tuples
+from perfmodel.families.base import Batch
+from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d
+from perfmodel.gpus.catalogue import load_gpu
 
 
 @pytest.mark.parametrize("field", ["batch", "in_channels", "out_channels", "height", "width"])
@@ -24,7 +28,6 @@ def test_a_tensor_beyond_32_bit_indices_is_refused():
         ("filter_split", 0, "a power of two"),
         ("block_width_split", 4, "1, 2"),
         ("blocks_per_sm", 8, "2, 4, 6"),
-        ("channel_lanes", 64, "1, 2, 4, 8, 16, 32"),
         ("channel_lanes", True, "1, 2, 4, 8, 16, 32"),
     ],
 )
@@ -35,28 +38,51 @@ def test_configuration_errors_name_the_value_and_what_is_accepted(field, value, 
     assert accepted in str(error.value)
 
 
-def test_the_source_has_144_tuples_and_96_in_the_restricted_set():
-    assert (
-        len(source_tuples()) == 2 * 2 * 2 * 3 * 6
-    )  # layouts, filter extents, block widths, blocks per SM, channel lanes
-    assert len(source_tuples((2, 4))) == 2 * 2 * 2 * 2 * 6
-
-
-def test_finer_splits_end_at_16_filters():
-    assert filter_splits(PointwiseConv2d(out_channels=1024)) == (1, 2, 4, 8, 16, 32, 64)  # 1024 / 64 = 16
-    assert filter_splits(PointwiseConv2d(out_channels=3)) == (1, 2)
-
-
 def test_no_tile_stands_twice_in_the_space():
     problem = PointwiseConv2d(out_channels=256)
-    seen = set()
-    for batch in full_space(problem).chunks():
-        for index in range(len(batch)):
-            chosen = batch.configuration(index)
-            splits = (chosen.filter_split, chosen.block_width_split)
-            along_width = chosen.layout is Layout.L1
-            shape = splits[0] * splits[1] if along_width else splits[0] / splits[1]
-            seen.add((chosen.layout, shape, chosen.blocks_per_sm, chosen.channel_lanes))
-    assert (
-        len(seen) == len(full_space(problem)) == 2 * (1 + 5) * 3 * 6
-    )  # layouts · block widths (K … K/16, and one halved)
+    batch, tiles = FAMILY.space(problem, load_gpu("h200")).batch(), set()
+    for chosen in map(batch.configuration, range(len(batch))):
+        splits = (chosen.filter_split, chosen.block_width_split)
+        width = splits[0] * splits[1] if chosen.layout is Layout.L1 else splits[0] / splits[1]
+        tiles.add((chosen.layout, width, chosen.blocks_per_sm, chosen.channel_lanes))
+    # layouts · block widths (K … K/16, and one halved)
+    assert len(tiles) == len(batch) == 2 * (1 + 5) * 3 * 6
+
+
+def test_reference_and_call():
+    problem = PointwiseConv2d(batch=2, in_channels=5, out_channels=3, height=4, width=6)
+    inputs = FAMILY.inputs(problem, np.random.default_rng(1))
+    output = FAMILY.reference(problem, inputs)["output"]
+    assert output.dtype == np.float64
+    for n, k, h, w in ((0, 0, 0, 0), (1, 2, 3, 5), (1, 0, 2, 4)):
+        by_hand = sum(float(inputs["input"][n, c, h, w]) * float(inputs["filter"][k, c]) for c in range(5))
+        assert abs(output[n, k, h, w] - by_hand) < 1e-12
+    poisoned, image, filters, *sizes = FAMILY.call(problem, PointwiseConfiguration(), load_gpu("t4"), inputs).parameters
+    assert (poisoned.name, image.name, filters.name) == ("output", "input", "filter")
+    assert poisoned.output
+    assert np.isnan(poisoned.array).all()
+    assert [int(size) for size in sizes] == [2, 5, 3, 24]
+
+
+def test_launch_covers_the_output():
+    problem = PointwiseConv2d(batch=3, in_channels=64, out_channels=100, height=9, width=11)
+    launch = FAMILY.launch(problem, Batch.of([PointwiseConfiguration(channel_lanes=32)]), load_gpu("h200"))
+    # K wide: 100 / 2 = 50 columns of one element, two warps: 100 filters; 3·99·100 / 132 / 2 / 100 / 2 = 0.56 → 1 row
+    assert (int(launch.grid_x[0]), int(launch.grid_y[0])) == (149, 1)  # 297 positions, two rows of a position a block
+
+
+def test_layers_with_the_same_tile_share_a_compiled_kernel():
+    gpu, configuration = load_gpu("h200"), PointwiseConfiguration()
+    first, second, tail = (
+        FAMILY.compile_request(PointwiseConv2d(in_channels=channels), configuration, gpu)
+        for channels in (256, 512, 257)
+    )
+    assert first == second != tail
+
+
+def test_only_gpus_that_can_are_asked_to_copy_asynchronously():
+    for gpu_id, able in (("v100-sxm2-32gb", 0), ("rtx-2080-ti", 0), ("a100-sxm-80gb", 1), ("h200", 1)):
+        request = FAMILY.compile_request(PointwiseConv2d(), PointwiseConfiguration(), load_gpu(gpu_id))
+        defines = dict(request.defines)
+        assert defines["ASYNC_COPY"] == able
+        assert defines["STAGES"] > 2 if able else defines["STAGES"] == 2

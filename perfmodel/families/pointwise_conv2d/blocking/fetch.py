@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...core.constants import WARP_SIZE, ceil_div
-from ...gpus.gpu import Gpu
-from .blocking import THREADS_PER_BLOCK, Integers, Tiles
-from .problem import PointwiseConv2d
+from ....core.constants import WARP_SIZE, ceil_div
+from ....gpus.gpu import Gpu
+from ..problem import PointwiseConv2d
+from .tiles import THREADS_PER_BLOCK, Flags, Integers, Tiles
 
 MAX_VECTOR_WORDS = 4
 
@@ -27,7 +26,8 @@ class Fetch:
     A slab has ``slab_groups`` groups of C_num channels. ``asynchronous``: it is copied to shared memory past the registers.
 
     Filters: ``row_vectors`` neighbouring threads take the slab's channels of one filter, ``filter_step`` filters a pass.
-    ``filter_cached``: through L1, where copies of 16 bytes could pass it by.
+    ``filter_cached``: through L1, where copies of 16 bytes could pass it by, because a filter tile has more blocks than the
+    GPU has SMs, so that an SM reads it again.
     Input: ``position_lanes`` neighbouring threads take the positions of one channel in ``position_passes``,
     ``channel_step`` channels a pass. ``read_vector``: widest reads of the input that the thread tile allows.
     """
@@ -36,7 +36,7 @@ class Fetch:
     slab_groups: Integers
     slab_channels: Integers
     filter_vector: Integers
-    filter_cached: NDArray[np.bool_]
+    filter_cached: Flags
     row_vectors: Integers
     filter_step: Integers
     filter_passes: Integers
@@ -76,15 +76,6 @@ def _filter_vector(problem: PointwiseConv2d, tile: Tiles, channels: Integers) ->
     return np.where(tile.filters_along_width, np.minimum(vector, tile.channel_lanes), vector)
 
 
-def _shared_by_blocks_of_an_sm(problem: PointwiseConv2d, tile: Tiles, sm_count: int) -> NDArray[np.bool_]:
-    """Whether a filter tile has more blocks than the GPU has SMs, so that an SM meets it again.
-
-    Through L1, copies on an H200 then took 0.96 of the time (132 to 264 blocks a tile) down to 0.53 (over 2,112); with fewer
-    blocks they took 1.01.
-    """
-    return np.asarray(ceil_div(problem.positions, tile.position_tile) > sm_count)
-
-
 def _input_vector(problem: PointwiseConv2d, tile: Tiles, read_vector: Integers) -> Integers:
     """Positions of a channel that a thread takes at once.
 
@@ -99,10 +90,9 @@ def _input_vector(problem: PointwiseConv2d, tile: Tiles, read_vector: Integers) 
 def fetch(problem: PointwiseConv2d, tile: Tiles, slab_groups: Integers, sm_count: int, *, asynchronous: bool) -> Fetch:
     """How the slabs of each configuration are fetched: vectors as wide as channel count, image and tile allow.
 
-    >>> import numpy as np
-    >>> from ..base import Batch
-    >>> from .blocking import tiles
-    >>> from .configuration import PointwiseConfiguration
+    >>> from perfmodel.families.base import Batch
+    >>> from perfmodel.families.pointwise_conv2d import PointwiseConfiguration
+    >>> from perfmodel.families.pointwise_conv2d.blocking.tiles import tiles
     >>> problem = PointwiseConv2d(in_channels=256, out_channels=256, height=28, width=28)
     >>> tile = tiles(problem, Batch.of([PointwiseConfiguration(block_width_split=2)]), 132)
     >>> plan = fetch(problem, tile, np.array([1]), 132, asynchronous=True)
@@ -110,6 +100,7 @@ def fetch(problem: PointwiseConv2d, tile: Tiles, slab_groups: Integers, sm_count
     (4, 2)
     """
     channels = slab_groups * tile.channel_lanes
+    across, _ = tile.grid(problem)
     filter_vector = _filter_vector(problem, tile, channels)
     row_vectors = channels // filter_vector
     filter_step = np.maximum(THREADS_PER_BLOCK // row_vectors, 1)
@@ -125,7 +116,7 @@ def fetch(problem: PointwiseConv2d, tile: Tiles, slab_groups: Integers, sm_count
         slab_groups=slab_groups,
         slab_channels=channels,
         filter_vector=filter_vector,
-        filter_cached=(filter_vector == MAX_VECTOR_WORDS) & _shared_by_blocks_of_an_sm(problem, tile, sm_count),
+        filter_cached=(filter_vector == MAX_VECTOR_WORDS) & (across > sm_count),
         row_vectors=row_vectors,
         filter_step=filter_step,
         filter_passes=ceil_div(tile.filter_tile, filter_step),

@@ -1,5 +1,7 @@
 """The kernel executed on the CPU: right, free of races, and counted exactly by the closed forms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,13 +10,14 @@ from hypothesis import strategies as st
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d
-from perfmodel.families.pointwise_conv2d import candidates as search
-from perfmodel.families.pointwise_conv2d.candidates import candidates
+from perfmodel.families.pointwise_conv2d import launch as search
 from perfmodel.families.pointwise_conv2d.configuration import BLOCK_WIDTH_SPLITS, BLOCKS_PER_SM, CHANNEL_LANES
-from perfmodel.families.pointwise_conv2d.spaces import source_tuples
+from perfmodel.families.pointwise_conv2d.launch import candidates
 from perfmodel.gpus.catalogue import load_gpu
-
-from .simulated import gpu_with, run
+from perfmodel.gpus.occupancy import occupancy
+from perfmodel.profiles.facts import take_launch
+from perfmodel.profiles.totals import counted_run
+from perfmodel.ptx.parse import parse_module
 
 pytestmark = pytest.mark.compiler
 
@@ -52,10 +55,21 @@ SIZES = [
 ]
 
 
-def check(problem, configuration, gpu, seed=0):
-    done, error = run(problem, configuration, gpu, seed)
+def gpu_with(sm_count, gpu_id="h200"):
+    """A GPU with another number of SMs, so that small problems get large tiles."""
+    return replace(load_gpu(gpu_id), sm_count=sm_count)
+
+
+def check(problem, configuration, gpu):
+    """The result is right and every exact count is that of the closed form."""
+    kernel = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture)
+    launch = take_launch(FAMILY.launch(problem, Batch.of([configuration]), gpu), 0)
+    inputs = FAMILY.inputs(problem, np.random.default_rng(0))
+    call = FAMILY.call(problem, configuration, gpu, inputs)
+    done = counted_run(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, check=True)
     assert done.faults == ()
-    assert error < 1e-5  # NaN where an output was not written
+    exact = FAMILY.reference(problem, inputs)["output"]
+    assert np.abs(done.outputs["output"] - exact).max() < 1e-5 * np.abs(exact).max()  # NaN where not written
     executed, closed = done.counts, FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
     for name in EXACT:
         assert getattr(closed, name) == getattr(executed, name), name
@@ -144,32 +158,24 @@ def test_any_number_of_stages_gives_the_same_result(stages, monkeypatch):
 def test_registers_blocks_and_spills_of_compiled_candidates(gpu_id):
     gpu, rng = load_gpu(gpu_id), np.random.default_rng(4)
     errors, same = [], []
-    for sizes in ((32, 64, 112), (128, 256, 28), (1024, 1024, 7)):
-        problem = PointwiseConv2d(in_channels=sizes[0], out_channels=sizes[1], height=sizes[2], width=sizes[2])
-        found = candidates(problem, source_tuples(), gpu)
-        fitting = np.flatnonzero(found.planned & (found.shared_bytes <= found.limit.shared_bytes_per_block))
-        for index in rng.choice(fitting, 5, replace=False):
-            configuration = source_tuples().configuration(int(index))
-            resources = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture).resources
+    for channels, filters, size in ((32, 64, 112), (128, 256, 28), (1024, 1024, 7)):
+        problem = PointwiseConv2d(in_channels=channels, out_channels=filters, height=size, width=size)
+        batch = FAMILY.space(problem, gpu).batch()
+        chosen = candidates(problem, batch, gpu)
+        fitting = np.flatnonzero(chosen.planned & (chosen.shared_bytes <= chosen.limit.shared_bytes_per_block))
+        for index in rng.choice(fitting, 5, replace=False).tolist():
+            request = FAMILY.compile_request(problem, batch.configuration(index), gpu)
+            resources = compile_kernel(request, gpu.architecture).resources
+            estimate, actual = int(chosen.registers[index]), resources.registers_per_thread
             assert resources.spill_load_bytes == resources.stack_bytes_per_thread == 0
-            assert resources.registers_per_thread <= found.limit.registers_per_thread[index]
-            errors.append(abs(int(found.registers[index]) - resources.registers_per_thread))
-            same.append(
-                _blocks(gpu, found, index, found.registers[index])
-                == _blocks(gpu, found, index, resources.registers_per_thread)
-            )
+            assert actual <= chosen.limit.registers_per_thread[index]
+            resident = occupancy(
+                gpu,
+                threads_per_block=128,
+                registers_per_thread=[estimate, actual],
+                shared_bytes_per_block=int(chosen.shared_bytes[index]),
+            ).blocks_per_sm
+            errors.append(abs(estimate - actual))
+            same.append(resident[0] == resident[1])
     assert np.median(errors) <= 5  # with room to spare the compiler reads more or fewer operands early
     assert np.mean(same) >= 0.85
-
-
-def _blocks(gpu, found, index, registers):
-    from perfmodel.gpus.occupancy import occupancy
-
-    return int(
-        occupancy(
-            gpu,
-            threads_per_block=128,
-            registers_per_thread=int(registers),
-            shared_bytes_per_block=int(found.shared_bytes[index]),
-        ).blocks_per_sm
-    )
