@@ -24,7 +24,7 @@ def simulator_rows() -> list[tuple[str, str, str]]:
     chosen = DirectConv2dConfiguration(
         reuse=Reuse.NONE, exchange=None, accumulators=None, rows_per_thread=1, block_x=32, block_y=8
     )
-    kernel = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture)
+    kernel = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
     launch = take_launch(FAMILY.launch(problem, Batch.of([chosen]), gpu), 0)
     call = FAMILY.call(problem, chosen, gpu, FAMILY.inputs(problem, np.random.default_rng(0)))
     module, blocks = parse_module(kernel.ptx), np.arange(BLOCKS)

@@ -91,7 +91,7 @@ from perfmodel.simulator.simulation import Mode, simulate
 
 problem, chosen, gpu = Stencil1d(length=1000), Stencil1dConfiguration(block_x=64, per_thread=2), pm.load_gpu("h200")
 assert pm.rank(problem, gpu=gpu, fidelity="analytic").kernel == "stencil1d"
-kernel = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture)
+kernel = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
 inputs = FAMILY.inputs(problem, np.random.default_rng(1))
 launch = take_launch(FAMILY.launch(problem, Batch.of([chosen]), gpu), 0)
 call = FAMILY.call(problem, chosen, gpu, inputs)

@@ -68,9 +68,9 @@ def measure(
         require_writable("--kernel-tuner-cache", kernel_tuner_cache, [records])
     device = require_device()
     scenario = scenario_of(device.gpu_id if gpu == "auto" else gpu)
-    if scenario.gpu.architecture != device.architecture:
+    if scenario.gpu.architecture.name != device.architecture:
         raise InputError(
-            f"--gpu {gpu}: is {scenario.gpu.architecture}, the GPU of this machine is {device.architecture}"
+            f"--gpu {gpu}: is {scenario.gpu.architecture.name}, the GPU of this machine is {device.architecture}"
         )
     request = MeasureRequest(
         problem=problem,

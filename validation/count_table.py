@@ -143,7 +143,7 @@ def _executed(record: Record, gpu: Gpu) -> Counts | None:
         benchmark = find_benchmark(gpu, record.name, record.configuration)
     except InputError:
         return None
-    compiled = compile_kernel(benchmark.compile_request(), gpu.architecture)
+    compiled = compile_kernel(benchmark.compile_request(), gpu.architecture.name)
     call = benchmark.make_call(np.random.default_rng(0)).call
     return executed_work(compiled, benchmark.launch, call, gpu).counts
 

@@ -67,7 +67,7 @@ def prepare_choices(
     requests: list[tuple[CompileRequest, str]] = []
     for choice in choices:
         family = family_of_name(choice.family)
-        requests += [(family.compile_request(choice.problem, c, gpu), gpu.architecture) for c in choice.configurations]
+        requests += [(family.compile_request(choice.problem, c, gpu), gpu.architecture.name) for c in choice.configurations]
     compiled = iter(compile_many(requests, workers=workers, time_limit_s=compile_limit_s, advance=advance))
     prepared: list[PreparedKernel] = []
     for choice in choices:
@@ -104,7 +104,7 @@ def prepare_benchmarks(
     advance: Advance = no_progress,
 ) -> list[PreparedKernel]:
     """Compile micro-benchmarks and keep their code in the folder; some are counted as well, some only counted."""
-    requests = [(benchmark.compile_request(), gpu.architecture) for benchmark in benchmarks]
+    requests = [(benchmark.compile_request(), gpu.architecture.name) for benchmark in benchmarks]
     compiled = compile_many(requests, advance=advance)
     return [
         _prepared(
@@ -158,7 +158,7 @@ def _prepared(
         configuration=fields.configuration,
         purposes=fields.purposes,
         gpu=gpu.id,
-        architecture=gpu.architecture,
+        architecture=gpu.architecture.name,
         compiler_version=compiler_version(),
         commit=commit_id(),
         kernel_name=kernel_name,

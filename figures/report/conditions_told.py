@@ -27,7 +27,7 @@ def condition_pairs(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     """GPU, clock, state of the L2, and what backs the coefficients."""
     gpu = scenario.gpu
     return (
-        ("GPU", f"{gpu.name} ({gpu.id}, {gpu.architecture}, {gpu.sm_count} SMs)"),
+        ("GPU", f"{gpu.name} ({gpu.id}, {gpu.architecture.name}, {gpu.sm_count} SMs)"),
         ("SM clock", f"{gpu.boost_clock_hz / 1e6:,.0f} MHz"),
         ("L2 when the kernel starts", scenario.l2.value),
         ("calibration_status", scenario.calibration.calibration_status.value),

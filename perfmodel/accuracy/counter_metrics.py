@@ -75,16 +75,8 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
         "smsp__inst_executed_op_shared_st.sum",
         also=("shared_store_predicated_off",),
     ),
-    _metric(
-        "shared_load_wavefronts",
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-        also=("shared_load_contention",),
-    ),
-    _metric(
-        "shared_store_wavefronts",
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-        also=("shared_store_contention",),
-    ),
+    _metric("shared_load_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
+    _metric("shared_store_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"),
     _metric(
         "async_copy_requests",
         "smsp__inst_executed_op_ldgsts.sum",

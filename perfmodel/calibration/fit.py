@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.documents import to_builtins
 from ..errors import InputError
 from ..profiles.facts import Advance, no_progress
-from ..time_model.calibration import OTHER_KERNEL, CalibrationStatus
-from ..time_model.coefficients import COEFFICIENT_NAMES, Coefficients
+from ..time_model.calibration import (
+    CalibrationFile,
+    CalibrationStatus,
+    ChosenCoefficients,
+    Coefficient,
+    DataSet,
+    Intervals,
+    OwnCoefficients,
+    SharedCoefficients,
+)
+from ..time_model.coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES, Coefficients
 from ..time_model.combine import launch_seconds
-from .fitting import PRIOR, Fit, FitSet, fit
+from .fitting import Fit, FitSet, fit
 from .measured_runs import MeasuredRuns, held_by_problem, shape_groups, taken_runs
 
 FOLDS = 5
@@ -87,13 +97,13 @@ def out_of_fold(
     folds: int = FOLDS,
     seed: int = 0,
     without: Collection[str] = (),
-    prior: Coefficients = PRIOR,
+    start: Coefficients | None = None,
     near: Fit | None = None,
     advance: Advance = no_progress,
 ) -> list[Floats]:
     """log(measured / predicted) of every run by a fit that saw neither it nor any run of its launch geometry or problem.
 
-    ``without`` leaves terms of the model out, ``prior`` has what is not ``free``, ``near`` is where each search begins. NaN
+    ``without`` leaves terms of the model out, ``start`` has what is not ``free``, ``near`` is where each search begins. NaN
     where a fold holds all runs of a data set: nothing is known of its scale.
     """
     fold_of = fold_of_runs(data, folds, seed)
@@ -103,7 +113,7 @@ def out_of_fold(
         kept = [taken_runs(one.runs, of != fold) for one, of in zip(data, fold_of, strict=True) if (of != fold).any()]
         if not kept:
             continue
-        trained = fit(kept, free, prior, without=without, near=near)
+        trained = fit(kept, free, start, without=without, near=near)
         for one, of, ratios in zip(data, fold_of, found, strict=True):
             held = of == fold
             if held.any() and not held.all():
@@ -218,57 +228,69 @@ def calibration_text(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES)
     """
     import tomli_w
 
-    return tomli_w.dumps(_document(found, free))
+    return tomli_w.dumps(to_builtins(calibration_file(found, free)))
 
 
-def _document(found: Calibrated, free: Sequence[str]) -> dict[str, Any]:
+def calibration_file(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES) -> Any:
+    """The calibration as the record that its file holds (`perfmodel.time_model.calibration.CalibrationFile`)."""
     done = found.fit
     unseen = {calibration_status: conformal_quantile(errors) for calibration_status, errors in found.unseen.items()}
     if CalibrationStatus.DATA_SHEET in unseen:
         unseen.setdefault(CalibrationStatus.ARCHITECTURE, unseen[CalibrationStatus.DATA_SHEET])
-    intervals = {CalibrationStatus.CALIBRATED: found.log_error_90, **unseen}
-    widths = {calibration_status.name.lower(): width for calibration_status, width in intervals.items()}
+    widths = {
+        status.name.lower(): width
+        for status, width in (unseen | {CalibrationStatus.CALIBRATED: found.log_error_90}).items()
+    }
     if len(found.other_kernel):
-        widths[OTHER_KERNEL] = conformal_quantile(found.other_kernel)
-    told = {one.runs.name: _source(one) | _told_interval(found.told_errors[one.runs.name]) for one in found.told}
-    return {
-        "coefficients": {
-            name: _entry(getattr(done.coefficients, name), done.log_standard_errors.get(name) if name in free else None)
-            for name in COEFFICIENT_NAMES
-        },
-        "architectures": {
-            architecture: {
-                name: _entry(value, done.architecture_log_standard_errors[architecture][name])
-                for name, value in own.items()
+        widths["other_kernel"] = conformal_quantile(found.other_kernel)
+    return CalibrationFile(
+        coefficients=SharedCoefficients(
+            **{
+                name: _entry(
+                    getattr(done.coefficients, name), done.log_standard_errors.get(name) if name in free else None
+                )
+                for name in COEFFICIENT_NAMES
             }
+        ),
+        chosen=ChosenCoefficients(**{name: getattr(done.coefficients, name) for name in CHOSEN_NAMES}),
+        architectures={
+            architecture: OwnCoefficients(
+                **{
+                    name: _entry(value, done.architecture_log_standard_errors[architecture][name])
+                    for name, value in own.items()
+                }
+            )
             for architecture, own in done.architectures.items()
         },
-        "datasets": {one.runs.name: _dataset(one, found) for one in found.data},
-        **({"held_out": told} if told else {}),
-        "intervals": {name: _rounded(width, 4) for name, width in widths.items()},
-    }
+        datasets={one.runs.name: _dataset(one, found) for one in found.data},
+        held_out={
+            one.runs.name: _source(one, log_error_90=_width(found.told_errors[one.runs.name])) for one in found.told
+        },
+        intervals=Intervals(**{name: _rounded(width, 4) for name, width in widths.items()}),
+    )
 
 
-def _entry(value: float, log_standard_error: float | None) -> dict[str, float]:
-    entry = {"value": _rounded(value, 6)}
-    return entry if log_standard_error is None else entry | {"log_standard_error": _rounded(log_standard_error, 3)}
+def _entry(value: float, log_standard_error: float | None) -> Coefficient:
+    error = None if log_standard_error is None else _rounded(log_standard_error, 3)
+    return Coefficient(value=_rounded(value, 6), log_standard_error=error)
 
 
-def _source(one: MeasuredRuns) -> dict[str, Any]:
-    return {"gpu": one.runs.gpu.id, "kernel": one.kernel, "runs": len(one), "sha256": one.sha256}
+def _source(one: MeasuredRuns, **errors: float | None) -> DataSet:
+    return DataSet(gpu=one.runs.gpu.id, kernel=one.kernel, runs=len(one), sha256=one.sha256, **errors)
 
 
-def _told_interval(errors: Floats) -> dict[str, float]:
-    return {"log_error_90": _rounded(conformal_quantile(errors), 4)}
+def _width(errors: Floats) -> float | None:
+    return _rounded(conformal_quantile(errors), 4) if len(errors) else None
 
 
-def _dataset(one: MeasuredRuns, found: Calibrated) -> dict[str, Any]:
-    errors = found.held_out[one.runs.name]
-    return _source(one) | {
-        "scale": _rounded(found.fit.scales.get(one.runs.name, 1.0), 6),
-        "median_log_error": _rounded(float(np.median(np.abs(found.fit.log_residuals[one.runs.name]))), 4),
-        **(_told_interval(errors) if len(errors) else {}),
-    }
+def _dataset(one: MeasuredRuns, found: Calibrated) -> DataSet:
+    name = one.runs.name
+    return _source(
+        one,
+        scale=_rounded(found.fit.scales.get(name, 1.0), 6),
+        median_log_error=_rounded(float(np.median(np.abs(found.fit.log_residuals[name]))), 4),
+        log_error_90=_width(found.held_out[name]),
+    )
 
 
 def _rounded(value: float, digits: int) -> float:

@@ -13,77 +13,10 @@ from ..gpus.gpu import Gpu
 from ..profiles.work import Work
 from ..time_model.coefficients import Coefficients
 from ..time_model.combine import launch_seconds
+from .prior import prior
 
 Floats = NDArray[np.float64]
 
-PRIOR = Coefficients(
-    round_trip_latencies=1.0,
-    read_only_latency=1.0,
-    first_block_latencies=2.5,
-    first_wave_exposure=0.5,
-    block_start_cycles=300.0,
-    release_cycles_per_warp=75.0,
-    trip_warp_cycles=25.0,
-    fma_issue_intervals=2.8,
-    compute_share=0.5,
-    sector_cycles=1.0,
-    demand_norm=1.5,
-    latency_norm=1.0,
-    latency_norm_growth=0.4,
-    contention=0.3,
-    memory_norm=2.0,
-    memory_efficiency=0.8,
-    l2_ramp_latencies=4.0,
-    local_load_latencies=0.5,
-    fetch_cycles_per_instruction=4.9,
-    async_copy_cycles=1.0,
-    constant_miss_cycles=18.0,
-    barrier_latencies=3.0,
-)
-"""Where the fit starts and what it is drawn to: published latencies and the findings of earlier fits."""
-
-PRIOR_LOG_WIDTH = 0.7
-"""Standard deviation of the logarithm of a coefficient before any data."""
-PHYSICAL_LOG_WIDTH = 0.1
-"""The same for a coefficient that corrects a known rate or latency of the hardware, or that other kernels must identify."""
-PHYSICAL = frozenset(
-    {
-        "async_copy_cycles",
-        "barrier_latencies",
-        "block_start_cycles",
-        "fetch_cycles_per_instruction",
-        "first_block_latencies",
-        "first_wave_exposure",
-        "local_load_latencies",
-        "memory_efficiency",
-        "memory_norm",
-        "release_cycles_per_warp",
-        "sector_cycles",
-    }
-)
-ARCHITECTURAL = frozenset(
-    {
-        "async_copy_cycles",
-        "barrier_latencies",
-        "block_start_cycles",
-        "compute_share",
-        "contention",
-        "demand_norm",
-        "fma_issue_intervals",
-        "latency_norm",
-        "latency_norm_growth",
-        "read_only_latency",
-        "round_trip_latencies",
-        "sector_cycles",
-    }
-)
-"""Coefficients that an architecture may have for its own: how its pipes overlap and how long its latencies are."""
-ARCHITECTURE_LOG_WIDTH = 0.3
-"""Standard deviation of the logarithm of an architecture's own coefficient around the one that all share."""
-UNSHARED = frozenset({"read_only_latency"})
-"""Those of them whose shared value stays at the prior: architectures differ in the sign, so one says nothing of another."""
-UNSHARED_LOG_WIDTH = 0.05
-"""Standard deviation of the logarithm of an architecture's own one of these around the prior."""
 RESIDUAL_LOG_WIDTH = 0.05
 """Expected error of the model itself, on the same scale; sets how fast data overrule the prior."""
 OUTLIER_LOG = 0.1
@@ -128,7 +61,7 @@ class Fit:
 
     def coefficients_for(self, gpu: Gpu) -> Coefficients:
         """The coefficients of the GPU's architecture, the shared ones where it has none of its own."""
-        return replace(self.coefficients, **self.architectures.get(gpu.architecture, {}))
+        return replace(self.coefficients, **self.architectures.get(gpu.architecture.name, {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +72,7 @@ class _Layout:
     own: tuple[str, ...]
     architectures: tuple[str, ...]
     scaled: tuple[str, ...]
+    unshared: tuple[str, ...]
     fixed: Mapping[str, float]
     without: tuple[str, ...]
 
@@ -188,34 +122,38 @@ class _Layout:
 def fit(
     sets: Sequence[FitSet],
     free: Sequence[str],
-    prior: Coefficients = PRIOR,
-    architectural: Collection[str] = ARCHITECTURAL,
+    start: Coefficients | None = None,
+    architectural: Collection[str] | None = None,
     without: Collection[str] = (),
     near: Fit | None = None,
 ) -> Fit:
-    """Fit the named coefficients to all sets together; the others stay at the prior.
+    """Fit the named coefficients to all sets together; the others stay as in ``start`` (the prior where None).
 
-    Each architecture has its own value of those of them that are ``architectural``, drawn to the shared one.
-    ``without`` leaves terms of the model out. The search begins where ``near`` ended, which saves most of it where the data
-    are nearly the same, else at the prior. Deterministic: no random start. Raises nothing on poor data; look at the residuals.
+    Each architecture has its own value, drawn to the shared one, of those of them that are ``architectural`` (as the prior has
+    it where None). ``without`` leaves terms of the model out. The search begins where ``near`` ended, which saves most of it
+    where the data are nearly the same, else at ``start``. Deterministic: no random start. Raises nothing on poor data; look at
+    the residuals.
     """
     from scipy.optimize import least_squares
 
+    expected = prior().expected
+    architectural = prior().architectural if architectural is None else architectural
     layout = _Layout(
         free=tuple(free),
         own=tuple(name for name in free if name in architectural),
-        architectures=tuple(dict.fromkeys(one.gpu.architecture for one in sets)),
+        architectures=tuple(dict.fromkeys(one.gpu.architecture.name for one in sets)),
         scaled=tuple(one.name for one in sets if one.free_scale),
-        fixed=asdict(prior),
+        fixed=asdict(start or prior().coefficients),
+        unshared=tuple(name for name in free if not expected[name].shared),
         without=tuple(without),
     )
-    start = np.concatenate([np.log([layout.fixed[name] for name in free]), np.zeros(layout.size - len(layout.free))])
-    own_widths = [UNSHARED_LOG_WIDTH if name in UNSHARED else ARCHITECTURE_LOG_WIDTH for name in layout.own]
-    widths = np.array([_prior_log_width(name) for name in free] + own_widths * len(layout.architectures))
+    begin = np.concatenate([np.log([layout.fixed[name] for name in free]), np.zeros(layout.size - len(layout.free))])
+    own_widths = [expected[name].own_log_width for name in layout.own]
+    widths = np.array([expected[name].log_width for name in free] + own_widths * len(layout.architectures), float)
 
     def residuals(z: Floats) -> Floats:
         parts = [_log_residual(z, one, layout) * _weight(one) for one in sets]
-        return np.concatenate([*parts, (z - start)[: len(widths)] / widths])
+        return np.concatenate([*parts, (z - begin)[: len(widths)] / widths])
 
     def jacobian(z: Floats) -> Floats:
         parts = [_derivatives(z, one, layout) * _weight(one) for one in sets]
@@ -223,7 +161,7 @@ def fit(
 
     solved = least_squares(
         residuals,
-        start if near is None else layout.vector(near, start),
+        begin if near is None else layout.vector(near, begin),
         jac=jacobian,
         x_scale="jac",
         tr_solver="lsmr",  # the exact solver decomposes all rows by singular values, ten times slower
@@ -233,12 +171,6 @@ def fit(
         xtol=SOLVER_TOLERANCE,
     )
     return _result(np.asarray(solved.x), np.asarray(solved.jac, np.float64), sets, layout)
-
-
-def _prior_log_width(name: str) -> float:
-    if name in UNSHARED:
-        return UNSHARED_LOG_WIDTH
-    return PHYSICAL_LOG_WIDTH if name in PHYSICAL else PRIOR_LOG_WIDTH
 
 
 def _weight(one: FitSet) -> float:
@@ -253,21 +185,21 @@ def _log_seconds(coefficients: Coefficients, one: FitSet, layout: _Layout) -> Fl
 def _log_residual(z: Floats, one: FitSet, layout: _Layout) -> Floats:
     place = layout.scale(one.name)
     scale = 0.0 if place is None else z[place]
-    coefficients = layout.coefficients(layout.logs(z, one.gpu.architecture))
+    coefficients = layout.coefficients(layout.logs(z, one.gpu.architecture.name))
     return np.asarray(np.log(one.seconds) - _log_seconds(coefficients, one, layout) - scale)
 
 
 def _derivatives(z: Floats, one: FitSet, layout: _Layout) -> Floats:
     """Of a set's log residuals: one step of each coefficient, however many architectures there are, all at once."""
-    stepped = layout.stepped_coefficients(layout.logs(z, one.gpu.architecture))
+    stepped = layout.stepped_coefficients(layout.logs(z, one.gpu.architecture.name))
     logs = _log_seconds(stepped, one, layout)
     columns = (logs[0] - logs[1:]) / LOG_STEP
     found = np.zeros((len(one.seconds), layout.size))
     for index, (name, column) in enumerate(zip(layout.free, columns, strict=True)):
-        if name not in UNSHARED or name not in layout.own:
+        if name not in layout.unshared:
             found[:, index] = column
         if name in layout.own:
-            found[:, layout.deviation(one.gpu.architecture, name)] = column
+            found[:, layout.deviation(one.gpu.architecture.name, name)] = column
     place = layout.scale(one.name)
     if place is not None:
         found[:, place] = -1.0
@@ -282,7 +214,7 @@ def _result(z: Floats, jacobian: Floats, sets: Sequence[FitSet], layout: _Layout
         logs = layout.logs(z, architecture)
         own[architecture] = {name: float(np.exp(logs[layout.free.index(name)])) for name in layout.own}
         places = {
-            name: [layout.deviation(architecture, name)] + [layout.free.index(name)] * (name not in UNSHARED)
+            name: [layout.deviation(architecture, name)] + [layout.free.index(name)] * (name not in layout.unshared)
             for name in layout.own
         }
         errors[architecture] = {

@@ -77,7 +77,7 @@ def _keys(row: Row, compiler: str) -> list[str]:
     """The row's key in the store for each of its GPUs."""
     chosen = family(row.family_name)
     request = chosen.compile_request(row.problem, row.configuration, load_gpu(row.gpu_ids[0]))
-    return [store_key(request, row.problem, load_gpu(gpu_id).architecture, compiler) for gpu_id in row.gpu_ids]
+    return [store_key(request, row.problem, load_gpu(gpu_id).architecture.name, compiler) for gpu_id in row.gpu_ids]
 
 
 def _pending(rows: Sequence[Row], store: CountsStore, again: bool) -> list[tuple[list[str], Row]]:

@@ -37,7 +37,7 @@ def gpus(
     rows = [
         (
             gpu.id,
-            gpu.architecture,
+            gpu.architecture.name,
             gpu.sm_count,
             f"{gpu.boost_clock_hz / 1e6:.0f}",
             f"{2 * gpu.fp32_lanes_per_sm * gpu.sm_count * gpu.boost_clock_hz / 1e12:.1f}",

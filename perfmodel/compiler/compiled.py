@@ -7,10 +7,11 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from ..gpus.catalogue import load_architecture
 from . import disk_cache
 from .assembler import Assembled, assemble
 from .front_end import Ptx, compile_to_ptx
-from .request import CompileRequest, architecture_number
+from .request import CompileRequest
 from .resources import Resources, code_section, read_resources
 from .toolchain import compiler_version
 
@@ -92,7 +93,7 @@ def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel
     >>> compile_kernel(request, "sm_80").resources.stack_bytes_per_thread
     0
     """
-    architecture_number(architecture)
+    load_architecture(architecture)  # refuses what is none
     ptx = _ptx(request, request.virtual_architecture(architecture))
     key = content_key(request, architecture)
     assembled = _assembled(ptx, key, request, architecture)

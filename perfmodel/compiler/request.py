@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
+from ..gpus.catalogue import load_architecture
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
@@ -51,31 +52,18 @@ class CompileRequest:
     def virtual_architecture(self, architecture: str) -> str:
         """The PTX target that the front end compiles for when ``architecture`` (``sm_86``) is asked about.
 
-        A source that looks at neither ``__CUDA_ARCH__`` nor a CUDA header gives the same PTX from compute_60 to
-        compute_90 (checked on the tiled kernel), so one front-end run serves all of these targets; from 10.0 on the PTX
-        differs.
+        A source that looks at neither ``__CUDA_ARCH__`` nor a CUDA header gives the same PTX for many targets, so that one
+        front-end run serves them (`Architecture.ptx_target`).
 
         >>> CompileRequest(source="", kernel="k", file_name="k.cu").virtual_architecture("sm_86")
         'compute_60'
         """
-        number = architecture_number(architecture)
+        target = load_architecture(architecture)
         texts = (self.source, *self.included_sources())
         specific = self.architecture_specific or any("__CUDA_ARCH__" in t or "#include <" in t for t in texts)
         if specific:
-            return f"compute_{number}"
-        return "compute_60" if number < 100 else "compute_100"
-
-
-def architecture_number(architecture: str) -> int:
-    """The number in a target's name.
-
-    >>> architecture_number("sm_90")
-    90
-    """
-    match = re.fullmatch(r"sm_(\d{2,3})[af]?", architecture)
-    if match is None:
-        raise InputError(f"architecture {architecture!r} is not of the form sm_NN (sm_60 … sm_120)")
-    return int(match[1])
+            return "compute_{}{}".format(*target.compute_capability)
+        return target.ptx_target
 
 
 def _read(path: Path) -> str:

@@ -11,13 +11,11 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 
 from ..errors import InputError
-from .request import architecture_number
+from ..gpus.catalogue import load_architecture
 
 _REGISTER_COUNT = 0x2F
 _FRAME_SIZE = 0x11
 _FORMAT_SIZED_VALUE = 4
-_RESERVED_SHARED_FROM = 90
-_RESERVED_SHARED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +73,7 @@ def _log_number(pattern: str, log: str) -> int:
 def read_resources(cubin: bytes, kernel_name: str, architecture: str, log: str) -> Resources:
     """Resources from the cubin's attributes; spills, which no attribute names, from the assembler's log.
 
-    From sm_90 on the shared section holds 1,024 bytes that the driver reserves; they are not the kernel's and left out.
+    Bytes of the shared section that the driver reserves are not the kernel's and left out.
     """
     elf = ELFFile(io.BytesIO(cubin))
     registers = _per_kernel(elf, kernel_name, _REGISTER_COUNT)
@@ -83,8 +81,7 @@ def read_resources(cubin: bytes, kernel_name: str, architecture: str, log: str) 
         raise InputError(f"the cubin names no register count for kernel {kernel_name!r}")
     shared = elf.get_section_by_name(f".nv.shared.{kernel_name}")
     shared_bytes = 0 if shared is None else int(shared["sh_size"])
-    if shared_bytes and architecture_number(architecture) >= _RESERVED_SHARED_FROM:
-        shared_bytes = max(0, shared_bytes - _RESERVED_SHARED_BYTES)
+    shared_bytes = max(0, shared_bytes - load_architecture(architecture).shared_bytes_reserved_in_cubin)
     part = log[max(0, log.find(f"'{kernel_name}'")) :]
     return Resources(
         registers_per_thread=registers,

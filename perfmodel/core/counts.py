@@ -23,7 +23,6 @@ class Counts:
     copies issued with all lanes predicated off, which some counters include, stand in ``control`` and beside it in
     ``…_predicated_off``.
     ``l2_read_sectors`` is what L1 misses; what instruction caches miss is in ``l2_instruction_sectors``.
-    ``shared_…_contention`` are wavefronts that are repeated where L1 is at the same memory, known with what is resident.
     ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
     without them.
 
@@ -72,8 +71,6 @@ class Counts:
     shared_load_predicated_off: Any = 0.0
     shared_store_predicated_off: Any = 0.0
     async_copy_predicated_off: Any = 0.0
-    shared_load_contention: Any = 0.0
-    shared_store_contention: Any = 0.0
 
     def at(self, index: int) -> Counts:
         """The counts of one candidate; scalars stay as they are."""
@@ -85,19 +82,6 @@ class Counts:
 
 
 COUNT_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Counts))
-
-AUXILIARY_COUNTS: tuple[str, ...] = (
-    "l2_instruction_sectors",
-    "async_copy_read_requests",
-    "async_copy_read_sectors",
-    "async_copy_read_wavefronts",
-    "shared_load_predicated_off",
-    "shared_store_predicated_off",
-    "async_copy_predicated_off",
-    "shared_load_contention",
-    "shared_store_contention",
-)
-"""Counts that with others make up what some hardware counters hold; of these only what asynchronous copies read takes time."""
 
 INSTRUCTION_CLASSES: tuple[str, ...] = (
     "fp32_fma",

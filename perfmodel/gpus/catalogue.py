@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 import subprocess
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..core.documents import nearest
 from ..core.value_types import require_type
 from ..errors import InputError
-from .sheet import FIELD_TYPES, Sheet, gpu_from_sheet, nearest, read_sheet
+from .sheet import FIELD_TYPES, Sheet, architecture_from_sheet, gpu_from_sheet, read_sheet
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+    from .architecture import Architecture
     from .gpu import Gpu
 
 _GPUS = files("perfmodel.data") / "gpus"
@@ -50,6 +53,24 @@ def load_gpu(id_or_path: str) -> Gpu:
     if id_or_path.endswith(".toml"):
         return gpu_from_sheet(Path(id_or_path).stem, _sheet(id_or_path))
     return _shipped_gpu(_gpu_id(id_or_path))
+
+
+@functools.cache
+def load_architecture(name: str) -> Architecture:
+    """The architecture of a name such as ``sm_90``, with the sheet of the newest one that is not newer.
+
+    Raises:
+        InputError: the name is none of an architecture, or older than all sheets.
+
+    >>> load_architecture("sm_61").decodable_machine_code, load_architecture("sm_87").asynchronous_copies
+    (False, True)
+    """
+    number = re.fullmatch(r"sm_(\d{2,3})[af]?", name)
+    numbers = [int(sheet.removeprefix("sm_")) for sheet in _architectures() if sheet.startswith("sm_")]
+    earlier = [known for known in numbers if number and known <= int(number[1])]
+    if not earlier:
+        raise InputError(f"architecture {name!r} is not of the form sm_NN (sm_{min(numbers)} … sm_120)")
+    return architecture_from_sheet(name, _shipped_sheet(f"sm_{max(earlier)}"))
 
 
 def source_of(id_or_path: str, field: str) -> str:

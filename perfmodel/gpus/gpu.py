@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
+
+from msgspec import Meta
+
+from .architecture import Architecture
+
+_LARGEST = 2**62
+"""More than any fact of a GPU; sums and products of them stay within 64 bits or are floating-point."""
+Positive = Annotated[int, Meta(gt=0, le=_LARGEST)]
+NotNegative = Annotated[int, Meta(ge=0, le=_LARGEST)]
+Rate = Annotated[float, Meta(gt=0, le=float(_LARGEST))]
+Cost = Annotated[float, Meta(ge=0, le=float(_LARGEST))]
 
 
 class IntegerPorts(Enum):
@@ -23,76 +35,75 @@ class Gpu:
 
     id: str
     name: str
-    compute_capability: tuple[int, int]
+    architecture: Architecture
 
-    sm_count: int
-    gpc_count: int
-    sub_partitions_per_sm: int
-    base_clock_hz: float
-    boost_clock_hz: float
+    sm_count: Positive
+    gpc_count: Positive
+    sub_partitions_per_sm: Positive
+    base_clock_hz: Rate
+    boost_clock_hz: Rate
 
-    fp32_lanes_per_sm: int
-    int32_lanes_per_sm: int
+    fp32_lanes_per_sm: Positive
+    int32_lanes_per_sm: Positive
     integer_ports: IntegerPorts
-    fp64_lanes_per_sm: int
-    special_function_lanes_per_sm: int
-    load_store_lanes_per_sm: int
-    schedulers_per_sm: int
+    fp64_lanes_per_sm: Positive
+    special_function_lanes_per_sm: Positive
+    load_store_lanes_per_sm: Positive
+    schedulers_per_sm: Positive
 
-    max_warps_per_sm: int
-    max_blocks_per_sm: int
-    barriers_per_sm: int
-    max_threads_per_block: int
-    registers_per_sm: int
-    registers_per_block: int
-    max_registers_per_thread: int
-    register_allocation_unit: int
-    warp_allocation_granularity: int
+    max_warps_per_sm: Positive
+    max_blocks_per_sm: Positive
+    barriers_per_sm: NotNegative
+    barrier_threads_per_cycle: Positive
+    max_threads_per_block: Positive
+    registers_per_sm: Positive
+    registers_per_block: Positive
+    max_registers_per_thread: Positive
+    register_allocation_unit: Positive
+    warp_allocation_granularity: Positive
 
-    shared_bytes_per_sm: int
-    shared_bytes_per_block: int
-    shared_bytes_per_block_opt_in: int
-    shared_reserved_bytes_per_block: int
-    shared_allocation_unit_bytes: int
-    shared_carve_outs_bytes: tuple[int, ...]
-    shared_cycles_per_instruction: float
-    shared_cycles_per_wavefront: float
-    shared_bytes_apart_from_l1: int
-    shared_load_wavefronts_per_store_sector: float
-    shared_store_wavefronts_per_load_request: float
+    shared_bytes_per_sm: Positive
+    shared_bytes_per_block: Positive
+    shared_bytes_per_block_opt_in: Positive
+    shared_reserved_bytes_per_block: NotNegative
+    shared_allocation_unit_bytes: Positive
+    shared_carve_outs_bytes: tuple[NotNegative, ...]
+    shared_cycles_per_instruction: Rate
+    shared_cycles_per_wavefront: Rate
 
-    l1_bytes_per_sm: int
-    l1_reserved_bytes: int
-    l1_bytes_per_cycle_per_sm: float
-    l2_bytes: int
-    l2_read_bytes_per_s: float
-    l2_requests_merged: int
-    l2_partial_write_reads: float
-    dram_bytes: int
-    dram_bytes_per_s: float
-    dram_read_bytes_per_s: float
-    instruction_cache_l0_bytes: int
-    instruction_cache_l1_bytes: int
-    instruction_cache_l2_bytes: int
-    instruction_prefetch_bytes: int
-    instruction_supply_cycles: float
+    l1_bytes_per_sm: Positive
+    l1_reserved_bytes: NotNegative
+    l1_bytes_per_cycle_per_sm: Rate
+    l1_tags_per_cycle: Positive
+    constant_cache_bytes: Positive
+    l2_bytes: Positive
+    l2_read_bytes_per_s: Rate
+    l2_requests_merged: Positive
+    l2_partial_write_reads: Rate
+    dram_bytes: Positive
+    dram_bytes_per_s: Rate
+    dram_read_bytes_per_s: Rate
+    instruction_cache_l0_bytes: NotNegative
+    instruction_cache_l1_bytes: Positive
+    instruction_cache_l2_bytes: Positive
+    instruction_prefetch_bytes: NotNegative
+    instruction_supply_cycles: Cost
 
-    shared_latency_cycles: float
-    l1_latency_cycles: float
-    l2_latency_cycles: float
-    dram_latency_cycles: float
-    fp32_latency_cycles: float
-    launch_overhead_s: float
-    empty_kernel_s: float
-    block_dispatch_cycles: float
+    shared_latency_cycles: Rate
+    l1_latency_cycles: Rate
+    l2_latency_cycles: Rate
+    dram_latency_cycles: Rate
+    fp32_latency_cycles: Rate
+    launch_overhead_s: Cost
+    empty_kernel_s: Cost
+    block_dispatch_cycles: Cost
 
     @property
-    def architecture(self) -> str:
-        """Target name of the real architecture, as the compiler spells it.
+    def l1_holds_shared_memory(self) -> bool:
+        """Whether shared memory is carved out of L1; where not (Pascal), each has its own memory.
 
         >>> from perfmodel.gpus.catalogue import load_gpu
-        >>> load_gpu("h200").architecture
-        'sm_90'
+        >>> load_gpu("h200").l1_holds_shared_memory, load_gpu("p100-pcie-12gb").l1_holds_shared_memory
+        (True, False)
         """
-        major, minor = self.compute_capability
-        return f"sm_{major}{minor}"
+        return bool(self.shared_carve_outs_bytes)

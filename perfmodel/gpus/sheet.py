@@ -2,60 +2,56 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_type_hints
 
-from ..core.toml_text import parse_toml
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..core.documents import converted, parse_toml
 from ..errors import InputError
-from .gpu import Gpu, IntegerPorts
+from .architecture import Architecture
+from .gpu import Gpu
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+T = TypeVar("T")
+
+
+class Fact(Struct, Generic[T], frozen=True, forbid_unknown_fields=True):
+    """One value and where it comes from; a source that begins with ``derived:`` says that nobody published it."""
+
+    value: T
+    source: Annotated[str, Meta(pattern=r"\S")]
+
+
+def _types(record: type, *others: str) -> dict[str, Any]:
+    hints = get_type_hints(record, include_extras=True)
+    return {name: kind for name, kind in hints.items() if name not in others}
+
+
+_ARCHITECTURE_TYPES = _types(Architecture, "name")
 FIELD_TYPES: Mapping[str, Any] = MappingProxyType(
-    {name: kind for name, kind in get_type_hints(Gpu).items() if name not in ("id", "name")}
+    {"compute_capability": tuple[int, int], **_ARCHITECTURE_TYPES, **_types(Gpu, "id", "name", "architecture")}
 )
 """The fields that a GPU file gives as ``{ value = …, source = "…" }``, with their types."""
 
-_HEAD_KEYS = ("base", "name", "device_names")
-_LARGEST = 2**62
-"""More than any fact of a GPU; sums and products of them stay within 64 bits or are floating-point."""
-_MAY_BE_ZERO = frozenset(
-    {
-        "barriers_per_sm",
-        "block_dispatch_cycles",
-        "compute_capability",
-        "empty_kernel_s",
-        "instruction_cache_l0_bytes",
-        "instruction_prefetch_bytes",
-        "instruction_supply_cycles",
-        "launch_overhead_s",
-        "shared_bytes_apart_from_l1",
-        "l1_reserved_bytes",
-        "shared_carve_outs_bytes",
-        "shared_load_wavefronts_per_store_sector",
-        "shared_reserved_bytes_per_block",
-        "shared_store_wavefronts_per_load_request",
-    }
+GpuFile = msgspec.defstruct(
+    "GpuFile",
+    [
+        ("base", str | None, None),
+        ("name", str | None, None),
+        ("device_names", tuple[str, ...], ()),
+        *((name, Fact[kind] | UnsetType, UNSET) for name, kind in FIELD_TYPES.items()),  # type: ignore[valid-type]
+    ],
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
 )
-_ACCEPTED = {
-    int: "an integer",
-    float: "a number",
-    IntegerPorts: f"one of {', '.join(ports.value for ports in IntegerPorts)}",
-    tuple[int, int]: "a list of two integers",
-    tuple[int, ...]: "a list of integers",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """One value and where it comes from."""
-
-    value: Any
-    source: str
+"""What a GPU file may say: its base, its names, and every field with a source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,31 +61,30 @@ class Sheet:
     origin: str
     name: str | None
     device_names: tuple[str, ...]
-    facts: Mapping[str, Fact]
+    facts: Mapping[str, Fact[Any]]
 
 
 def read_sheet(path: Traversable, origin: str, base_of: Callable[[str], Sheet]) -> Sheet:
-    """The sheet in a file; ``base_of`` finds the one that it is based on.
+    """The sheet in a file; ``base_of`` gives the one that it is based on.
 
     Raises:
         InputError: the file cannot be read, is not TOML, or has a key or a value that is not accepted.
     """
-    table = _toml(path, origin)
-    name, device_names = table.get("name"), table.get("device_names", [])
-    if not (name is None or isinstance(name, str)):
-        raise InputError(f"{origin}: name = {name!r} must be a string")
-    if not (isinstance(device_names, list) and all(isinstance(item, str) for item in device_names)):
-        raise InputError(f"{origin}: device_names = {device_names!r} must be a list of strings")
-    own = {key: _fact(origin, key, entry) for key, entry in table.items() if key not in _HEAD_KEYS}
-    if "base" not in table:
-        return Sheet(origin=origin, name=name, device_names=tuple(device_names), facts=own)
-    if not isinstance(table["base"], str):
-        raise InputError(f"{origin}: base = {table['base']!r} must be a string")
+    table: Any = converted(GpuFile, _toml(path, origin), origin)
+    own = {name: getattr(table, name) for name in FIELD_TYPES if getattr(table, name) is not UNSET}
+    if table.base is None:
+        return Sheet(origin=origin, name=table.name, device_names=table.device_names, facts=own)
     try:
-        base = base_of(table["base"])
+        base = base_of(table.base)
     except InputError as error:
         raise InputError(f"{origin}: {error}") from None
-    return Sheet(origin=origin, name=name or base.name, device_names=tuple(device_names), facts={**base.facts, **own})
+    name = table.name or base.name
+    return Sheet(origin=origin, name=name, device_names=table.device_names, facts={**base.facts, **own})
+
+
+def architecture_from_sheet(name: str, sheet: Sheet) -> Architecture:
+    """The architecture that a sheet describes, under a name such as ``sm_90``."""
+    return Architecture(name=name, **{field: sheet.facts[field].value for field in _ARCHITECTURE_TYPES})
 
 
 def gpu_from_sheet(gpu_id: str, sheet: Sheet) -> Gpu:
@@ -103,23 +98,14 @@ def gpu_from_sheet(gpu_id: str, sheet: Sheet) -> Gpu:
         missing.insert(0, "name")
     if missing:
         raise InputError(f"{sheet.origin}: missing {', '.join(missing)}; give them, or a base that has them")
-    gpu = Gpu(id=gpu_id, name=str(sheet.name), **{field: sheet.facts[field].value for field in FIELD_TYPES})
+    values = {field: fact.value for field, fact in sheet.facts.items() if field not in _ARCHITECTURE_TYPES}
+    major, minor = values.pop("compute_capability")
+    architecture = architecture_from_sheet(f"sm_{major}{minor}", sheet)
+    gpu = Gpu(id=gpu_id, name=str(sheet.name), architecture=architecture, **values)
     for agrees, rule in _rules(gpu):
         if not agrees:
             raise InputError(f"{sheet.origin}: {rule}")
     return gpu
-
-
-def nearest(word: str, accepted: Iterable[str]) -> str:
-    """End of a message about an unknown word: the accepted words nearest to it, or all of them where none is near.
-
-    >>> nearest("H20", ["gh200", "h200", "t4"])
-    'nearest: h200, gh200'
-    """
-    words, wanted = list(accepted), word.lower()
-    beginning_so = [candidate for candidate in words if len(wanted) > 1 and candidate.startswith(wanted)]
-    found = dict.fromkeys([*beginning_so, *difflib.get_close_matches(wanted, words, n=3)])
-    return f"nearest: {', '.join(found)}" if found else f"accepted: {', '.join(words)}"
 
 
 def _toml(path: Traversable, origin: str) -> dict[str, Any]:
@@ -132,42 +118,6 @@ def _toml(path: Traversable, origin: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise InputError(f"{origin}: is not TOML: {error}") from error
     return parse_toml(text, f"{origin}: is not TOML")
-
-
-def _fact(origin: str, key: str, entry: object) -> Fact:
-    if key not in FIELD_TYPES:
-        raise InputError(f"{origin}: unknown key {key!r}; {nearest(key, (*_HEAD_KEYS, *FIELD_TYPES))}")
-    if not (isinstance(entry, dict) and entry.keys() == {"value", "source"}):
-        raise InputError(f'{origin}: {key} must be {{ value = …, source = "…" }}, not {entry!r}')
-    value, source = entry["value"], entry["source"]
-    if not (isinstance(source, str) and source.strip()):
-        raise InputError(f"{origin}: {key} must say its source in a string, not {source!r}")
-    if not _is_kind(value, FIELD_TYPES[key]):
-        raise InputError(f"{origin}: {key} = {value!r} must be {_ACCEPTED[FIELD_TYPES[key]]}")
-    if not _is_in_range(value, key):
-        bound = "0 or more" if key in _MAY_BE_ZERO else "more than 0"
-        raise InputError(f"{origin}: {key} = {value!r} must be {bound} and finite")
-    return Fact(value=_converted(value, FIELD_TYPES[key]), source=source)
-
-
-def _is_kind(value: object, kind: Any) -> bool:
-    if kind is int:
-        return type(value) is int
-    if kind is float:
-        return type(value) in (int, float)
-    if kind is IntegerPorts:
-        return value in [ports.value for ports in IntegerPorts]
-    is_integers = isinstance(value, list) and all(type(item) is int for item in value)
-    return is_integers and (kind != tuple[int, int] or len(value) == 2)  # type: ignore[arg-type]
-
-
-def _is_in_range(value: Any, key: str) -> bool:
-    numbers = value if isinstance(value, list) else [] if isinstance(value, str) else [value]
-    return all(number <= _LARGEST and (number > 0 or (number == 0 and key in _MAY_BE_ZERO)) for number in numbers)
-
-
-def _converted(value: Any, kind: Any) -> Any:
-    return kind(value) if kind in (int, float, IntegerPorts) else tuple(value)
 
 
 def _rules(gpu: Gpu) -> Iterable[tuple[bool, str]]:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from ..core.constants import INSTRUCTION_BYTES
 from ..errors import InputError
+from ..gpus.architecture import Architecture
+from ..gpus.catalogue import load_architecture
 from .opcodes import CLASS_OF_OPCODE, MNEMONICS, SASS_CLASSES, opcode
 
 NO_TARGET = -1
@@ -72,19 +74,7 @@ def decodes(architecture: str) -> bool:
     >>> decodes("sm_61"), decodes("sm_90")
     (False, True)
     """
-    return compute_capability(architecture) >= 70
-
-
-def compute_capability(architecture: str) -> int:
-    """Ten times the compute capability that an architecture's name ends with.
-
-    >>> compute_capability("sm_86")
-    86
-    """
-    digits = architecture.removeprefix("sm_").rstrip("af")
-    if not architecture.startswith("sm_") or not digits.isdigit():
-        raise InputError(f"unknown architecture {architecture!r}; a name like 'sm_80' would be accepted")
-    return int(digits)
+    return load_architecture(architecture).decodable_machine_code
 
 
 def decode(code: bytes, architecture: str) -> Instructions:
@@ -105,11 +95,11 @@ def decode(code: bytes, architecture: str) -> Instructions:
         words=words,
         opcode=code_index,
         class_index=class_index,
-        width_bytes=_widths(high, code_index, class_index, compute_capability(architecture)),
+        width_bytes=_widths(high, code_index, class_index, load_architecture(architecture)),
         guarded=(guard != _ALWAYS) & (guard != _NEVER),
         never=guard == _NEVER,
         conditional=(guard != _ALWAYS) | _branch_condition(low, high, code_index),
-        target=_targets(low, code_index, compute_capability(architecture)),
+        target=_targets(low, code_index, load_architecture(architecture)),
         unknown_opcodes=tuple(int(c) for c in np.unique(code_index[CLASS_OF_OPCODE[code_index] < 0])),
     )
 
@@ -129,7 +119,7 @@ def _classes(low: NDArray[np.uint64], code: NDArray[np.int16]) -> NDArray[np.int
 
 
 def _widths(
-    high: NDArray[np.uint64], code: NDArray[np.int16], classes: NDArray[np.int8], capability: int
+    high: NDArray[np.uint64], code: NDArray[np.int16], classes: NDArray[np.int8], architecture: Architecture
 ) -> NDArray[np.int16]:
     """Bytes of an access; asynchronous copies have a field of two bits of their own from sm_100 on."""
     first_memory_class = SASS_CLASSES.index("global_load")
@@ -137,7 +127,7 @@ def _widths(
     widths = np.where(classes >= first_memory_class, _ACCESS_BYTES[size], 0).astype(np.int16)
     atomic = (classes == SASS_CLASSES.index("atomics")) | (classes == SASS_CLASSES.index("global_reduction"))
     widths[atomic] = _ATOMIC_BYTES[size[atomic]]
-    if capability >= 100:
+    if architecture.narrow_copy_widths:
         copies = code == opcode("LDGSTS")
         widths[copies] = 4 << _field(high, 10, 2)[copies]
     matrices = code == opcode("LDSM")
@@ -156,10 +146,10 @@ def _branch_condition(low: NDArray[np.uint64], high: NDArray[np.uint64], code: N
     return conditional
 
 
-def _targets(low: NDArray[np.uint64], code: NDArray[np.int16], capability: int) -> NDArray[np.int64]:
+def _targets(low: NDArray[np.uint64], code: NDArray[np.int16], architecture: Architecture) -> NDArray[np.int64]:
     """Targets are relative to the next instruction, in units of 4 bytes; from sm_90 on 8 low bits lie apart."""
     units = low.astype(np.int64) >> 34
-    if capability >= 90:
+    if architecture.split_branch_targets:
         split = code != opcode("BSSY")
         units = np.where(split, (units << 8) | _field(low, 16, 8), units)
     address = np.arange(1, len(low) + 1, dtype=np.int64) * INSTRUCTION_BYTES + 4 * units

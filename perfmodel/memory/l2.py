@@ -14,9 +14,6 @@ from ..gpus.gpu import Gpu
 from .fitted_shares import shares
 from .footprint import Union
 
-PARTITIONED_L2 = ((8, 0), (9, 0))
-"""Compute capabilities whose L2 has partitions, each of which caches for the GPCs beside it (A100 and H100 white papers)."""
-L2_PARTITIONS = 2
 
 
 def shared_l2_bytes(gpu: Gpu) -> float:
@@ -27,7 +24,7 @@ def shared_l2_bytes(gpu: Gpu) -> float:
     >>> shared_l2_bytes(gpu) == gpu.l2_bytes / 2
     True
     """
-    return gpu.l2_bytes / (L2_PARTITIONS if gpu.compute_capability in PARTITIONED_L2 else 1)
+    return gpu.l2_bytes / gpu.architecture.l2_partitions
 
 
 def kept_bytes(read: Any, written: Any, gpu: Gpu) -> Any:

@@ -29,7 +29,6 @@ from ..simulator.simulation import Mode, simulate
 from ..sources.arguments import Argument, kernel_call
 from ..sources.user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
 from ..time_model.combine import LIMITER_NAMES, launch_seconds, limiters
-from ..time_model.shared_contention import with_contention
 from .listing import InstructionListing, listing
 from .prediction import Fidelity, Prediction, ResidentBlocks, TimePrediction
 from .scenario import Scenario, scenario_of
@@ -140,7 +139,7 @@ def analyze(
     user = read_user_source(source, include)
     expression, signature = user.kernel(kernel)
     request = user_request(user, expression, configuration.defines, options)
-    compiled = compile_user_kernel(request, scenario.gpu.architecture)
+    compiled = compile_user_kernel(request, scenario.gpu.architecture.name)
     executed = parse_module(plain_file_names(compiled.ptx)).kernel(compiled.kernel_name)
     rng = np.random.default_rng(effort.seed)
     call = kernel_call(executed, signature, args, constants or {}, rng)
@@ -222,7 +221,7 @@ def predicted(
             fraction=float(resident.fraction),
             limiter=", ".join(limiter.value for limiter in resident.limiters()),
         ),
-        counts=with_contention(work.counts, launch, resident, scenario.gpu),
+        counts=work.counts,
         time=TimePrediction(
             predicted_s=seconds,
             interval_s=scenario.calibration.for_kernel(None).interval_s(seconds),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from ..gpus.occupancy import Occupancy
 from ..profiles.work import Work
 from ..time_model.calibration import Calibration
 from ..time_model.combine import Terms, launch_seconds
-from ..time_model.shared_contention import with_contention
 from .feasibility import FITS, Feasibility, feasibility
 
 
@@ -68,7 +67,7 @@ def evaluate(
     seconds, terms = launch_seconds(work, np.maximum(resident.blocks_per_sm, 1), gpu, calibration.coefficients)
     return Evaluation(
         feasibility=can_run,
-        work=replace(work, counts=with_contention(work.counts, work.launch, resident, gpu)),
+        work=work,
         seconds=np.where(can_run.reason_codes == FITS, seconds, np.inf),
         terms=terms,
     )

@@ -23,7 +23,7 @@ from ..core.files import parse_json, read_text, write_text
 from ..errors import InputError
 from ..gpus.gpu import Gpu
 from ..records.schema import L2State
-from ..time_model.coefficients import COEFFICIENT_NAMES, Coefficients
+from ..time_model.coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES, Coefficients
 from .launch_features import FEATURE_NAMES, Floats, Launches, features
 from .prediction import Corrected, Fidelity
 
@@ -191,7 +191,7 @@ def _residual(content: Mapping[str, Any]) -> Residual:
     numbers = {name: _finite(name, content[name]) for name in _NUMBERS}
     if numbers["length"] <= 0 or numbers["log_error_90"] < 0 or (arrays["spread"] <= 0).any():
         raise ValueError("length, log_error_90, spread: positive numbers are needed")
-    coefficients = {name: _finite(name, content["coefficients"][name]) for name in COEFFICIENT_NAMES}
+    coefficients = {name: _finite(name, content["coefficients"][name]) for name in (*COEFFICIENT_NAMES, *CHOSEN_NAMES)}
     values: dict[str, Any] = arrays | numbers
     return Residual(origin=_origin(content["origin"]), coefficients=Coefficients(**coefficients), **values)
 

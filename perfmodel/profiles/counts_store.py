@@ -34,11 +34,7 @@ KEY_CHARACTERS = 24
 RESOURCE_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Resources))
 CLOSED_COUNTS = ("l2_instruction_sectors", *COPY_READ_COUNTS)
 """Counts that a closed form gives, or none, beside those of caches."""
-RESIDENT_COUNTS = ("shared_load_contention", "shared_store_contention")
-"""Counts that depend on what is resident on an SM."""
-STORED_COUNTS: tuple[str, ...] = tuple(
-    name for name in COUNT_NAMES if name not in (*CACHE_COUNTS, *CLOSED_COUNTS, *RESIDENT_COUNTS)
-)
+STORED_COUNTS: tuple[str, ...] = tuple(name for name in COUNT_NAMES if name not in (*CACHE_COUNTS, *CLOSED_COUNTS))
 SERIAL_NAMES: tuple[str, ...] = ("global_round_trips", "independent_chains", "warp_cycles", "longest_warp_instructions")
 """Facts about single warps, NaN where they are not known."""
 _COLUMNS = (*RESOURCE_NAMES, *STORED_COUNTS, "loop_code_bytes", *SERIAL_NAMES)

@@ -51,7 +51,7 @@ def executed_facts(family: Family[Any, Any], problem: Any, configuration: Any, g
     found = family.facts(problem, configuration, gpu)
     if found is None:
         launch, call = _launch_and_call(family, problem, configuration, gpu)
-        kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture)
+        kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture.name)
         found = executed_work(kernel, launch, call, gpu if fidelity is Fidelity.SIMULATED else None)
         if fidelity is Fidelity.SIMULATED or not family.serial_closed_forms:
             found = with_serial(found, slowest_warp(kernel, parsed(kernel), launch, call))
@@ -65,7 +65,7 @@ def executed_facts_each(family: Family[Any, Any], problem: Any, configuration: A
     from .slowest_warp import slowest_warp, with_serial
 
     request = family.compile_request(problem, configuration, gpus[0])
-    kernels = [compile_kernel(request, gpu.architecture) for gpu in gpus]
+    kernels = [compile_kernel(request, gpu.architecture.name) for gpu in gpus]
     launch, call = _launch_and_call(family, problem, configuration, gpus[0])
     found = executed_work_each(kernels, launch, call)
     if family.serial_closed_forms:

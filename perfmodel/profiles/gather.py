@@ -35,7 +35,7 @@ def stored_facts(
 
     def find(configuration: Any) -> Facts | None:
         request = family.compile_request(problem, configuration, gpu)
-        return store.find(store_key(request, problem, gpu.architecture, store.compiler))
+        return store.find(store_key(request, problem, gpu.architecture.name, store.compiler))
 
     found: list[Facts | None] = []
     for configuration in configurations:
@@ -79,7 +79,7 @@ def gather_facts(
             advance()
     missing = [i for i in range(len(batch)) if i not in outcomes]
     if stored_only:
-        absent = PerfmodelError(f"not in the counts store of {family.name} for {gpu.architecture}")
+        absent = PerfmodelError(f"not in the counts store of {family.name} for {gpu.architecture.name}")
         return [outcomes.get(i, absent) for i in range(len(batch))]
     if missing:
         nvrtc(), ptxas_path()

@@ -33,7 +33,7 @@ def counting_version() -> str:
 
 def facts_key(request: CompileRequest, gpu: Gpu, launch: tuple[Any, ...]) -> str:
     """Key of one launch: code, GPU, launch and arguments, the code that counts."""
-    parts = [content_key(request, gpu.architecture), repr(gpu), repr(launch), counting_version()]
+    parts = [content_key(request, gpu.architecture.name), repr(gpu), repr(launch), counting_version()]
     return "facts-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ..core.toml_text import parse_toml
+import msgspec
+from msgspec import Meta, Struct
+
+from ..core.documents import converted, parse_toml
 from ..errors import InputError
 from ..gpus.gpu import Gpu
-from .coefficients import COEFFICIENT_NAMES, Coefficients
+from .coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES, Coefficients
 
 
 class CalibrationStatus(Enum):
@@ -60,119 +64,112 @@ class Calibration:
         return seconds / factor, seconds * factor
 
 
-OTHER_KERNEL = "other_kernel"
-"""The interval of a kernel that was not measured on a GPU of which others were."""
-_TABLES = {"architectures", "coefficients", "fit", "intervals", "datasets", "held_out"}
+Ratio = Annotated[float, Meta(ge=0, le=1e12)]
 
 
-def _table(document: dict[str, Any], name: str, origin: str) -> dict[str, Any]:
-    value = document.get(name, {})
-    if not isinstance(value, dict):
-        raise InputError(f"{origin}: {name} must be a table")
-    return value
+class Coefficient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A fitted number with the standard error of its logarithm."""
+
+    value: Ratio
+    log_standard_error: float | None = None
 
 
-def _values(entries: dict[str, Any], origin: str) -> dict[str, float]:
-    """Coefficient values, strict about names and kinds."""
-    found: dict[str, float] = {}
-    for name, entry in entries.items():
-        if name not in COEFFICIENT_NAMES:
-            raise InputError(f"{origin}: unknown coefficient {name!r} (known: {', '.join(COEFFICIENT_NAMES)})")
-        value = entry.get("value") if isinstance(entry, dict) else None
-        found[name] = _non_negative(value, f"{origin}: coefficient {name} needs a non-negative number as value")
-    return found
+class DataSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Measured runs of one kernel on one GPU: the hash of their file, and how far a fit is off on them.
+
+    ``scale`` is the factor between measured and predicted of a file that does not record the clock, ``median_log_error`` the
+    residual after it, ``log_error_90`` the 90 % quantile on runs that were held out.
+    """
+
+    gpu: str
+    kernel: str | None = None
+    runs: int | None = None
+    sha256: str | None = None
+    scale: float | None = None
+    median_log_error: float | None = None
+    log_error_90: Ratio | None = None
 
 
-def _own_values(document: dict[str, Any], origin: str) -> dict[str, dict[str, float]]:
-    """Coefficients that architectures have for themselves, by the compiler's name of the architecture."""
-    architectures = _table(document, "architectures", origin)
-    for name, entries in architectures.items():
-        if not name.startswith("sm_") or not isinstance(entries, dict):
-            raise InputError(
-                f"{origin}: architectures.{name} must be a table whose name is an architecture such as sm_86"
-            )
-    return {name: _values(entries, f"{origin}: architectures.{name}") for name, entries in architectures.items()}
+class Intervals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Half widths of the 90 % intervals, on a logarithmic scale, by what backs a prediction.
+
+    ``other_kernel``: a kernel that was not measured on a GPU of which others were.
+    """
+
+    calibrated: Ratio | None = None
+    architecture: Ratio | None = None
+    data_sheet: Ratio | None = None
+    other_kernel: Ratio | None = None
 
 
-def _non_negative(value: Any, complaint: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise InputError(f"{complaint}, not {value!r}")
-    return float(value)
+_STRICT: Any = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True}
+SharedCoefficients: Any = msgspec.defstruct(
+    "SharedCoefficients", [(name, Coefficient) for name in COEFFICIENT_NAMES], **_STRICT
+)
+OwnCoefficients: Any = msgspec.defstruct(
+    "OwnCoefficients", [(name, Coefficient | None, None) for name in COEFFICIENT_NAMES], omit_defaults=True, **_STRICT
+)
+ChosenCoefficients: Any = msgspec.defstruct("ChosenCoefficients", [(name, Ratio) for name in CHOSEN_NAMES], **_STRICT)
+CalibrationFile: Any = msgspec.defstruct(
+    "CalibrationFile",
+    [
+        ("coefficients", SharedCoefficients),
+        ("chosen", ChosenCoefficients),
+        (
+            "architectures",
+            dict[Annotated[str, Meta(pattern=r"^sm_\d+$")], OwnCoefficients],
+            msgspec.field(default_factory=dict),
+        ),
+        ("datasets", dict[str, DataSet], msgspec.field(default_factory=dict)),
+        ("held_out", dict[str, DataSet], msgspec.field(default_factory=dict)),
+        ("intervals", Intervals, Intervals()),
+    ],
+    omit_defaults=True,
+    **_STRICT,
+)
+"""A calibration as ``perfmodel fit`` writes it and ``--calibration`` reads it."""
 
 
-def _log_errors(document: dict[str, Any], origin: str) -> dict[str, float]:
-    """Half widths of the intervals by the evidence that they hold for."""
-    known = [*(calibration_status.name.lower() for calibration_status in CalibrationStatus), OTHER_KERNEL]
-    found = _table(document, "intervals", origin)
-    for name in found:
-        if name not in known:
-            raise InputError(f"{origin}: unknown interval {name!r} (known: {', '.join(known)})")
-    return {name: _non_negative(value, f"{origin}: intervals.{name} must be a number") for name, value in found.items()}
-
-
-def _fitted_gpus(datasets: dict[str, Any], origin: str) -> dict[str, float | None]:
-    """GPUs that were fitted to, each with the widest of its data sets' own intervals, None where they have none."""
-    found: dict[str, float | None] = {}
-    for name, entry in datasets.items():
-        if not isinstance(entry, dict) or not isinstance(entry.get("gpu"), str):
-            raise InputError(f"{origin}: datasets.{name} must be a table that names its gpu")
-        known = found.setdefault(entry["gpu"], None)
-        if "log_error_90" in entry:
-            width = _non_negative(entry["log_error_90"], f"{origin}: datasets.{name}.log_error_90 must be a number")
-            found[entry["gpu"]] = max(width, known or 0.0)
-    return found
-
-
-def _kernel_errors(datasets: dict[str, Any], gpu: Gpu, origin: str) -> dict[str, float]:
-    """The widest interval of each kernel that was measured on this GPU, of those data sets that name their kernel."""
-    found: dict[str, float] = {}
-    for name, entry in datasets.items():
-        kernel = entry.get("kernel")
-        if kernel is not None and not isinstance(kernel, str):
-            raise InputError(f"{origin}: datasets.{name}.kernel must be a text, not {kernel!r}")
-        if kernel is not None and entry["gpu"] == gpu.id and "log_error_90" in entry:
-            found[kernel] = max(float(entry["log_error_90"]), found.get(kernel, 0.0))
-    return found
+def _widths(datasets: Mapping[str, DataSet], name_of: Callable[[DataSet], str | None]) -> dict[str, float]:
+    """The widest interval of the data sets that have one, by what ``name_of`` says of each, without those it says None of."""
+    widths: dict[str, float] = {}
+    for entry in datasets.values():
+        name = name_of(entry)
+        if name is not None and entry.log_error_90 is not None:
+            widths[name] = max(entry.log_error_90, widths.get(name, 0.0))
+    return widths
 
 
 def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
     """A calibration from TOML text; ``InputError`` names file and key where it is not one.
 
     A GPU takes its architecture's own coefficients where the file has them, the shared ones otherwise; the interval of
-    its own data sets, else the one for its evidence.
+    its own data sets, else the one for its calibration status.
     """
-    document = parse_toml(text, origin)
-    unknown = set(document) - _TABLES
-    if unknown:
-        raise InputError(f"{origin}: unknown table {sorted(unknown)[0]!r} (known: {', '.join(sorted(_TABLES))})")
-    values = _values(_table(document, "coefficients", origin), origin)
-    missing = [name for name in COEFFICIENT_NAMES if name not in values]
-    if missing:
-        raise InputError(f"{origin}: coefficient {missing[0]} is missing")
-    own = _own_values(document, origin).get(gpu.architecture, {})
-    datasets = _table(document, "datasets", origin)
-    fitted = _fitted_gpus(datasets, origin)
-    calibration_status = _evidence(gpu, set(fitted))
-    widths = _log_errors(document, origin)
-    general = widths.get(calibration_status.name.lower())
-    measured = fitted.get(gpu.id)
+    content = converted(CalibrationFile, parse_toml(text, origin), origin)
+    values = {name: getattr(content.coefficients, name).value for name in COEFFICIENT_NAMES}
+    own = content.architectures.get(gpu.architecture.name)
+    if own is not None:
+        values |= {name: entry.value for name in COEFFICIENT_NAMES if (entry := getattr(own, name)) is not None}
+    calibration_status = _status(gpu, {entry.gpu for entry in content.datasets.values()})
+    of_gpu = _widths(content.datasets, lambda entry: entry.gpu)
     return Calibration(
-        coefficients=Coefficients(**values | own),
+        coefficients=Coefficients(**values, **{name: getattr(content.chosen, name) for name in CHOSEN_NAMES}),
         calibration_status=calibration_status,
-        fitted_on=tuple(datasets),
-        log_error_90=general if measured is None else measured,
-        kernel_errors=tuple(_kernel_errors(datasets, gpu, origin).items()),
-        other_kernel_error=widths.get(OTHER_KERNEL),
+        fitted_on=tuple(content.datasets),
+        log_error_90=of_gpu.get(gpu.id, getattr(content.intervals, calibration_status.name.lower())),
+        kernel_errors=tuple(_widths(content.datasets, lambda e: e.kernel if e.gpu == gpu.id else None).items()),
+        other_kernel_error=content.intervals.other_kernel,
     )
 
 
-def _evidence(gpu: Gpu, fitted: set[str]) -> CalibrationStatus:
+def _status(gpu: Gpu, fitted: set[str]) -> CalibrationStatus:
     from ..gpus.catalogue import gpu_ids, load_gpu
 
     if gpu.id in fitted:
         return CalibrationStatus.CALIBRATED
     known = fitted & set(gpu_ids())
-    if any(load_gpu(name).compute_capability == gpu.compute_capability for name in known):
+    if any(load_gpu(name).architecture == gpu.architecture for name in known):
         return CalibrationStatus.ARCHITECTURE
     return CalibrationStatus.DATA_SHEET
 

@@ -1,13 +1,22 @@
-"""The coefficients of the time model: few, named, physical; universal ones and those of an architecture."""
+"""The coefficients of the time model: every number in it that is neither counted nor a fact of a GPU's sheet.
+
+There are 27. Five are chosen once (`CHOSEN_NAMES`); 22 are fitted (`COEFFICIENT_NAMES`), all of them shared by all GPUs. Twelve
+of these an architecture that was measured has for its own as well: ``round_trip_latencies``, ``read_only_latency``,
+``block_start_cycles``, ``fma_issue_intervals``, ``compute_share``, ``sector_cycles``, ``demand_norm``, ``latency_norm``,
+``latency_norm_growth``, ``contention``, ``async_copy_cycles``, ``barrier_latencies``. The shipped calibration has four such
+architectures (7.5, 8.0, 8.6, 9.0), so 22 + 4 · 12 = 70 fitted numbers, and a scale for each of three data sets whose files do not
+record the clock. Their standard errors stand beside them in ``data/calibrations/universal.toml``; where a data set says nothing
+of a coefficient it stays near what ``data/calibrations/prior.toml`` expects.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficients:
-    """Everything that is fitted; what is known of the hardware stands in the GPU's file instead."""
+    """Numbers without a unit in the name are ratios; k sets of them are arrays of shape ``(k, 1)``."""
 
     round_trip_latencies: float
     """Latencies of the memory that answers which a warp waits for at each group of global loads."""
@@ -54,5 +63,19 @@ class Coefficients:
     barrier_latencies: float
     """Shared-memory latencies that a block waits at each barrier beside its warps' arrival: store, barrier, load (derived)."""
 
+    settling_waves: float
+    """Waves after which blocks no longer start and end together."""
+    lone_block_norm: float
+    """Sharpness of the maximum of what a block alone waits for: its warps' own chains and the pipes."""
+    step_warps: float
+    """Warps behind one barrier with which a further block evens an SM's pipes out half as much as one of single warps."""
+    sectors_awaited: float
+    """Sectors that the loads of a group ask for one after the other, any of which may be the one that L1 lacks."""
+    code_thrashing: float
+    """Inverse of the part of a loop beyond the instruction cache from which on the cache holds nothing of it."""
 
-COEFFICIENT_NAMES: tuple[str, ...] = tuple(Coefficients.__dataclass_fields__)
+
+CHOSEN_NAMES: tuple[str, ...] = ("settling_waves", "lone_block_norm", "step_warps", "sectors_awaited", "code_thrashing")
+"""Coefficients that no fit changes."""
+COEFFICIENT_NAMES: tuple[str, ...] = tuple(f.name for f in fields(Coefficients) if f.name not in CHOSEN_NAMES)
+"""Coefficients that a fit gives."""

@@ -60,12 +60,6 @@ TERM_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Terms))
 LIMITER_NAMES: tuple[str, ...] = TERM_NAMES[:-1]
 
 
-SETTLING_WAVES = 4.0
-"""Waves after which blocks no longer start and end together (derived from the calibration)."""
-LONE_BLOCK_NORM = 3.0
-"""Sharpness of the maximum of what a block alone waits for: its warps' own chains and the pipes."""
-STEP_WARPS = 16.0
-"""Warps behind one barrier with which a further block evens an SM's pipes out half as much as one of single warps (derived)."""
 NEGLIGIBLE_WEIGHT = 1e-3
 """Share of a time below which it is not worked out."""
 
@@ -93,7 +87,7 @@ def p_norm(exponent: Any, *values: Any) -> Floats:
     return np.asarray(np.broadcast_to(norm, shape), np.float64)
 
 
-def blocks_of_busiest_sm(blocks: Any, resident: Any, gpu: Gpu) -> tuple[Floats, Floats]:
+def blocks_of_busiest_sm(blocks: Any, resident: Any, gpu: Gpu, coefficients: Coefficients) -> tuple[Floats, Floats]:
     """Blocks that the last SM to finish has run, and how many of them were resident at once.
 
     A grid of a few waves ends with a partly filled one; over many waves the scheduler evens this out.
@@ -102,7 +96,7 @@ def blocks_of_busiest_sm(blocks: Any, resident: Any, gpu: Gpu) -> tuple[Floats, 
     whole = np.ceil(average)
     resident = np.minimum(resident, whole)
     waves = average / np.maximum(resident, 1)
-    tail = (whole - average) * np.exp(-waves / SETTLING_WAVES)
+    tail = (whole - average) * np.exp(-waves / coefficients.settling_waves)
     return average + tail, np.maximum(resident, 1)
 
 
@@ -156,7 +150,7 @@ def sm_cycles(
     each = demand / np.maximum(executed, 1.0)
 
     def together(count: Any) -> Floats:
-        independent = 1.0 + np.maximum(count - 1.0, 0.0) / (1.0 + in_step / STEP_WARPS)
+        independent = 1.0 + np.maximum(count - 1.0, 0.0) / (1.0 + in_step / coefficients.step_warps)
         sharpness = 1 + coefficients.latency_norm * independent**coefficients.latency_norm_growth
         waiting = lifetime + coefficients.contention * each * np.maximum(count - 1.0, 0.0)
         return p_norm(sharpness, each * count, waiting)
@@ -164,7 +158,7 @@ def sm_cycles(
     waves = executed / resident
     full = together(resident)
     evenly = full * waves
-    weight = np.exp(-blocks / resident / SETTLING_WAVES)
+    weight = np.exp(-blocks / resident / coefficients.settling_waves)
     weight = np.where(weight < NEGLIGIBLE_WEIGHT, 0.0, weight)
     if not np.any(weight):
         return np.asarray(evenly)
@@ -211,7 +205,7 @@ def _joined_terms(
         return np.zeros_like(value) if name in without else value
 
     counts, blocks = work.counts, np.asarray(work.launch.blocks, np.float64)
-    executed, resident = blocks_of_busiest_sm(blocks, blocks_per_sm, gpu)
+    executed, resident = blocks_of_busiest_sm(blocks, blocks_per_sm, gpu, coefficients)
     stretch = executed * gpu.sm_count / np.maximum(blocks, 1)
     arithmetic = kept("arithmetic", terms.arithmetic_cycles(counts, gpu) * stretch)
     slow = kept("sfu_fp64_fp16_pipes", terms.slow_pipe_cycles(counts, gpu) * stretch)
@@ -221,7 +215,7 @@ def _joined_terms(
     constants = terms.constant_cycles(counts, work.constant_bytes, coefficients, gpu) * stretch
     constants = kept("constant_cache", constants)
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
-    supply = terms.supply_cycles(counts, warps, work.code_bytes, work.loop_code_bytes, gpu) * stretch
+    supply = terms.supply_cycles(counts, warps, work.code_bytes, work.loop_code_bytes, gpu, coefficients) * stretch
     supply = kept("instruction_fetch", supply)
     demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue_slots + supply, shared + sectors, constants)
 
@@ -233,8 +227,8 @@ def _joined_terms(
     chain = counts.fp32_fma / warps * terms.fma_chain_cycles(gpu, coefficients)
     alone = np.where(np.isnan(work.warp_cycles), chain, work.warp_cycles)
     in_step = np.where(np.asarray(barriers) > 0, work.launch.warps_per_block, 1.0)
-    alone = alone * terms.scheduler_imbalance(in_step, gpu) ** (1.0 / LONE_BLOCK_NORM)
-    compute = p_norm(LONE_BLOCK_NORM, alone, coefficients.compute_share * demand / np.maximum(executed, 1))
+    alone = alone * terms.scheduler_imbalance(in_step, gpu) ** (1.0 / coefficients.lone_block_norm)
+    compute = p_norm(coefficients.lone_block_norm, alone, coefficients.compute_share * demand / np.maximum(executed, 1))
     longest = np.asarray(work.longest_warp_instructions, np.float64)
     walked = np.where(np.isnan(longest), counts.warp_instructions / warps, longest)
     fetch = terms.fetch_cycles(walked, work.loop_code_bytes, gpu, coefficients)

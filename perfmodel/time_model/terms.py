@@ -18,19 +18,6 @@ from .coefficients import Coefficients
 
 Floats = NDArray[np.float64]
 
-TAGS_PER_CYCLE = 4
-"""Lines that L1 looks up in a cycle for one request; scattered loads are held up by it (derived from the calibration)."""
-
-
-CODE_THRASHING = 5.0
-"""A loop that exceeds the instruction cache by this part's inverse loses all of it (derived: 128 KiB fit, of 160 KiB nothing)."""
-CONSTANT_CACHE_BYTES = 2048
-"""The constant cache of an SM: 2 KiB on compute capability 7.x (Jia et al. 2018, arXiv:1804.06826); taken for later ones too."""
-SECTORS_AWAITED = 8
-"""Sectors that the loads of a group ask for one after the other, any of which may be the one that L1 lacks (derived)."""
-BARRIER_THREADS_PER_CYCLE = 16
-"""Threads that arrive at a barrier in an SM cycle on 7.x and 8.x (CUDA C++ Programming Guide); others differ by 2 to 4."""
-
 
 def arithmetic_cycles(counts: Counts, gpu: Gpu) -> Floats:
     """FP32 and integer instructions on the ports that they share or have for themselves (``Gpu.integer_ports``)."""
@@ -69,7 +56,7 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> 
     shared = shared + np.maximum(instruction * counts.shared_store_requests, wavefront * counts.shared_store_wavefronts)
     off = counts.shared_load_predicated_off + counts.shared_store_predicated_off
     copies = counts.async_copy_requests + counts.async_copy_read_wavefronts + counts.async_copy_wavefronts
-    tags = np.maximum(counts.global_load_requests, counts.global_load_lines / TAGS_PER_CYCLE)
+    tags = np.maximum(counts.global_load_requests, counts.global_load_lines / gpu.l1_tags_per_cycle)
     writes = counts.global_store_requests + counts.global_reduction_requests
     accesses = shared + off + coefficients.async_copy_cycles * copies + tags + writes
     return np.asarray((accesses + instruction * counts.shuffles) / gpu.sm_count, np.float64)
@@ -102,7 +89,7 @@ def round_trip_cycles(counts: Counts, waves: Any, read_only_share: Any, gpu: Gpu
     first = np.where(np.asarray(counts.dram_read_bytes) > 0, 1.0 / np.maximum(waves, 1.0), 0.0)
     from_dram = fetched + (1.0 - fetched) * first
     beyond = gpu.l2_latency_cycles + from_dram * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
-    answered = (1.0 - _passing_l1(counts)) ** SECTORS_AWAITED
+    answered = (1.0 - _passing_l1(counts)) ** coefficients.sectors_awaited
     latency = beyond - answered * (beyond - gpu.l1_latency_cycles)
     path = 1.0 + np.asarray(read_only_share) * (coefficients.read_only_latency - 1.0)
     return np.asarray(coefficients.round_trip_latencies * path * latency, np.float64)
@@ -126,7 +113,7 @@ def first_block_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> 
 
 def constant_cycles(counts: Counts, constant_bytes: Any, coefficients: Coefficients, gpu: Gpu) -> Floats:
     """Indexed constants fetched from beyond the SM's constant cache, because the launch reads more of them than it holds."""
-    beyond = np.maximum(0.0, 1.0 - CONSTANT_CACHE_BYTES / np.maximum(constant_bytes, 1.0))
+    beyond = np.maximum(0.0, 1.0 - gpu.constant_cache_bytes / np.maximum(constant_bytes, 1.0))
     return np.asarray(counts.constant_load_requests * beyond * coefficients.constant_miss_cycles / gpu.sm_count)
 
 
@@ -153,7 +140,7 @@ def barrier_cycles(warps_per_block: Any, gpu: Gpu, coefficients: Coefficients) -
     Warps arrive at the published rate (CUDA C++ Programming Guide, synchronization instruction); then what the others have
     stored must come back from shared memory.
     """
-    arrival = np.asarray(warps_per_block, np.float64) * (WARP_SIZE / BARRIER_THREADS_PER_CYCLE)
+    arrival = np.asarray(warps_per_block, np.float64) * (WARP_SIZE / gpu.barrier_threads_per_cycle)
     return np.asarray(arrival + coefficients.barrier_latencies * gpu.shared_latency_cycles)
 
 
@@ -164,11 +151,13 @@ def fetch_cycles(instructions: Any, loop_code_bytes: Any, gpu: Gpu, coefficients
     for 1 to 16 warps of an SM (micro-benchmark ``code_walk``). A quarter more than the cache holds is as good as none of it.
     ``instructions``: what the warp executes.
     """
-    missed = _missed(loop_code_bytes, gpu.instruction_cache_l1_bytes)
+    missed = _missed(loop_code_bytes, gpu.instruction_cache_l1_bytes, coefficients)
     return np.asarray(missed * instructions * coefficients.fetch_cycles_per_instruction, np.float64)
 
 
-def supply_cycles(counts: Counts, warps: Any, code_bytes: Any, loop_code_bytes: Any, gpu: Gpu) -> Floats:
+def supply_cycles(
+    counts: Counts, warps: Any, code_bytes: Any, loop_code_bytes: Any, gpu: Gpu, coefficients: Coefficients
+) -> Floats:
     """Cycles in which the schedulers of an SM get no instruction, because their own caches lack it.
 
     Code that runs straight on passes a cache that it does not fit once for each warp, a loop in every iteration. What comes
@@ -180,22 +169,25 @@ def supply_cycles(counts: Counts, warps: Any, code_bytes: Any, loop_code_bytes: 
         code_bytes: all of the code.
         loop_code_bytes: its largest loop.
         gpu: the schedulers' caches, and the cycles for each instruction from beyond them.
+        coefficients: how soon a loop that does not fit is lost.
     """
     if not gpu.instruction_supply_cycles:
         return np.zeros(np.shape(warps))
     near = gpu.instruction_cache_l0_bytes
     executed = counts.warp_instructions / warps
     straight = np.minimum(np.asarray(code_bytes) / INSTRUCTION_BYTES, executed)
-    lacked = np.maximum(_missed(loop_code_bytes, near) * executed, _missed(code_bytes, near) * straight)
-    fetched = lacked * (1.0 - _missed(loop_code_bytes, gpu.instruction_cache_l1_bytes)) * warps
+    lacked = np.maximum(
+        _missed(loop_code_bytes, near, coefficients) * executed, _missed(code_bytes, near, coefficients) * straight
+    )
+    fetched = lacked * (1.0 - _missed(loop_code_bytes, gpu.instruction_cache_l1_bytes, coefficients)) * warps
     schedulers = gpu.sm_count * gpu.schedulers_per_sm
     return np.asarray(gpu.instruction_supply_cycles * fetched / schedulers, np.float64)
 
 
-def _missed(code_bytes: Any, cache_bytes: int) -> Floats:
+def _missed(code_bytes: Any, cache_bytes: int, coefficients: Coefficients) -> Floats:
     """Part of the instructions that a cache lacks; a quarter more than it holds is as good as none of it."""
     beyond = np.maximum(0.0, 1.0 - cache_bytes / np.maximum(code_bytes, 1.0))
-    return np.asarray(np.minimum(1.0, CODE_THRASHING * beyond), np.float64)
+    return np.asarray(np.minimum(1.0, coefficients.code_thrashing * beyond), np.float64)
 
 
 def l2_seconds(counts: Counts, lifetime: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:

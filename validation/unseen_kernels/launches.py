@@ -121,7 +121,7 @@ class _Executed:
         user = read_user_source(unseen_kernel.source)
         expression, _ = user.kernel(unseen_kernel.kernel)
         request = user_request(user, expression, unseen_kernel.defines)
-        compiled = compile_user_kernel(request, scenario.gpu.architecture)
+        compiled = compile_user_kernel(request, scenario.gpu.architecture.name)
         configuration = LaunchConfiguration(
             grid=unseen_kernel.launch.grid,
             block=unseen_kernel.launch.block,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...calibration.fit import out_of_fold
-from ...calibration.fitting import PRIOR
 from ...calibration.measured_runs import MeasuredRuns
+from ...calibration.prior import prior
 from ...profiles.facts import Advance, no_progress
 from ...time_model.coefficients import COEFFICIENT_NAMES
 from ...time_model.combine import LIMITER_NAMES
@@ -64,11 +64,11 @@ def ablation(data: Sequence[MeasuredRuns], seed: int = 0, advance: Advance = no_
     parts: list[tuple[Kind, str | None, Mapping[str, float], Collection[str]]] = [(Kind.WHOLE, None, {}, ())]
     parts += [(Kind.TERM, name, {}, (name,)) for name in LIMITER_NAMES]
     parts += [(Kind.MECHANISM, name, held, ()) for name, held in MECHANISMS.items()]
-    parts += [(Kind.COEFFICIENT, name, {name: getattr(PRIOR, name)}, ()) for name in COEFFICIENT_NAMES]
+    parts += [(Kind.COEFFICIENT, name, {name: getattr(prior().coefficients, name)}, ()) for name in COEFFICIENT_NAMES]
     found = []
     for kind, part, held, without in parts:
         free = [name for name in COEFFICIENT_NAMES if name not in held]
-        ratios = out_of_fold(data, free, FOLDS, seed, without, replace(PRIOR, **held))
+        ratios = out_of_fold(data, free, FOLDS, seed, without, replace(prior().coefficients, **held))
         accuracies = []
         for one, of in zip(data, ratios, strict=True):
             usable = np.isfinite(of)

@@ -158,7 +158,7 @@ def architectures_out(
     data: Sequence[MeasuredRuns], free: Sequence[str] = COEFFICIENT_NAMES, advance: Advance = no_progress
 ) -> list[HeldOut]:
     """Each architecture told by coefficients fitted to the others: nothing but its data sheets is known of it."""
-    return _left_out(data, lambda one: one.runs.gpu.architecture, "architecture", free, advance)
+    return _left_out(data, lambda one: one.runs.gpu.architecture.name, "architecture", free, advance)
 
 
 def _left_out(

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...calibration.fit import log_ratios
-from ...calibration.fitting import PRIOR, fit
+from ...calibration.fitting import fit
 from ...calibration.measured_runs import MeasuredRuns, taken, taken_runs
+from ...calibration.prior import prior
 from ...calibration.residual_learning import LEAST_RUNS, corrected_s, launches_of, learn
 from ...calibration.spreading import spread
 from ...errors import InputError
@@ -83,7 +84,7 @@ def chosen_runs(
     """
     rng = np.random.default_rng(seed)
     chosen = (
-        spread(launches_of(data), PRIOR, number, rng)
+        spread(launches_of(data), prior().coefficients, number, rng)
         if design is Design.SPREAD
         else rng.permutation(len(data))[:number]
     )

@@ -90,7 +90,7 @@ def steps(studies: Collection[Study], data: Sequence[MeasuredRuns], residual_run
     kinds = {
         Study.LOGO: fits_to_run(FOLDS),
         Study.GPU_OUT: len({one.runs.gpu.id for one in data}),
-        Study.ARCHITECTURE_OUT: len({one.runs.gpu.architecture for one in data}),
+        Study.ARCHITECTURE_OUT: len({one.runs.gpu.architecture.name for one in data}),
         Study.ABLATION: ablation.steps(),
         Study.LEARNING_CURVE: learning_curve.steps(data, residual_runs is not None),
         Study.REPEATS: 0,

@@ -22,7 +22,6 @@ class Coefficients:
     outputs_per_live_sum: int
     steps: list[int]
     largest_stepped: int
-    ampere_ceiling: int
     relaxed_per_word: float
     relaxed_constant: float
     early_per_input: float
@@ -52,7 +51,7 @@ def _wanted(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> in
     input_words, weight_words = problem.length * channels, problem.filter_width * channels
     live = input_words + weight_words + fit.addresses + problem.output_length // fit.outputs_per_live_sum
     if live <= full_occupancy:
-        ceiling = max(full_occupancy, fit.ampere_ceiling) if gpu.compute_capability[0] == 8 else full_occupancy
+        ceiling = max(full_occupancy, gpu.architecture.compiler_least_register_target)
         relaxed = round(fit.relaxed_per_word * (input_words + weight_words) + fit.relaxed_constant)
         return max(fit.fewest, min(relaxed, ceiling))
     if live <= fit.largest_stepped:

@@ -23,10 +23,8 @@ class Coefficients:
     fewest: int
     most_loads_ahead: int
     beside_loads: int
-    descriptor_from: list[int]
     widest_selection: int
     widest_selection_of_shared_rows: int
-    never_selects: list[list[int]]
     wanted: dict[str, float]
     necessary: dict[str, float]
     selecting: dict[str, float]
@@ -40,8 +38,7 @@ def coefficients() -> Coefficients:
 def in_local_memory(problem: Conv2d, sizes: Strips, gpu: Gpu) -> Flags:
     """Where the register array of ``dynamic_index`` is expected on the stack instead of selections among registers."""
     fit = coefficients()
-    first, end = (tuple(one) for one in fit.never_selects)
-    if first <= gpu.compute_capability < end:
+    if gpu.architecture.compiler_stacks_small_arrays:
         return sizes.dynamic_index & (problem.filter_width > 2)
     widest = np.where(sizes.rows, fit.widest_selection_of_shared_rows, fit.widest_selection)
     return sizes.dynamic_index & (problem.filter_width > widest)
@@ -87,7 +84,7 @@ def _necessary(fit: Coefficients, problem: Conv2d, sizes: Strips, gpu: Gpu) -> F
     exchanging, rotated = sizes.columns & sizes.unrolled, sizes.rotate & sizes.unrolled
     features = {
         "constant": 1,
-        "descriptor": gpu.compute_capability >= tuple(fit.descriptor_from),
+        "descriptor": gpu.architecture.loads_name_descriptors,
         "accumulators": sums * ~exchanging,
         "exchanging_accumulators": sums * exchanging,
         "shared_taps": problem.filter_width * (sizes.rows & ~rotated),

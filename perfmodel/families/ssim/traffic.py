@@ -95,7 +95,7 @@ def zero_stores(problem: Ssim, design: Design) -> int:
 
 def copies_asynchronously(gpu: Gpu) -> bool:
     """Whether the GPU has ``cp.async`` (PTX ISA, requirements of ``cp.async``: sm_80 or newer)."""
-    return gpu.compute_capability >= (8, 0)
+    return gpu.architecture.asynchronous_copies
 
 
 def round_trips(problem: Ssim, design: Design, gpu: Gpu) -> float:

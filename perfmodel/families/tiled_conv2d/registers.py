@@ -27,7 +27,6 @@ class Coefficients:
     tightest: int
     reordered_outputs: float
     reorders_again: int
-    keeps_taps_from: list[int]
     kept_constant: int
     one_column_taps: int
     looped: int
@@ -72,7 +71,7 @@ def estimate(problem: TiledConv2d, sizes: Geometry, gpu: Gpu) -> NDArray[np.int3
     outputs, target, most = sizes.tile_x * sizes.tile_y, full_occupancy_registers(gpu), gpu.max_registers_per_thread
     shares_rows = (sizes.block_y < problem.filter_height) & (sizes.tile_y > 1)
     looped = keeps_row_loop(problem, sizes)
-    keeps_taps = gpu.compute_capability >= tuple(fit.keeps_taps_from)
+    keeps_taps = gpu.architecture.compiler_keeps_reused_values
     registers = _reordered(fit, sizes, shares_rows, target)
     if keeps_taps:
         columns = distinct_offsets(sizes.block_x, sizes.tile_x, problem.filter_width)

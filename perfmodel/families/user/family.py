@@ -204,7 +204,7 @@ class UserFamily(Family[UserProblem, Any]):
         """Arguments and contents as the space states them, random ones always the same."""
         names = self._space.names(plain_values(configuration))
         _, signature = self._source.kernel(self._space.kernel_name(names))
-        compiled = compile_user_kernel(self.compile_request(problem, configuration, gpu), gpu.architecture)
+        compiled = compile_user_kernel(self.compile_request(problem, configuration, gpu), gpu.architecture.name)
         kernel = parse_module(compiled.ptx).kernel(compiled.kernel_name)
         contents = {name: spec.text for name, spec in self._space.contents.items()}
         texts = [spec.text for spec in self._space.arguments]
@@ -213,7 +213,7 @@ class UserFamily(Family[UserProblem, Any]):
     def facts(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> Facts:
         """Compile and execute one configuration with its caches."""
         request = self.compile_request(problem, configuration, gpu)
-        compiled = compile_user_kernel(request, gpu.architecture)
+        compiled = compile_user_kernel(request, gpu.architecture.name)
         sizes = self._resolved(configuration).sizes
         launch = Launch(
             grid_x=sizes[0],

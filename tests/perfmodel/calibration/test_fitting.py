@@ -5,14 +5,17 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from perfmodel.calibration.fitting import PRIOR, UNSHARED_LOG_WIDTH, FitSet, fit
+from perfmodel.calibration.fitting import FitSet, fit
+from perfmodel.calibration.prior import prior
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.predicting import evaluate_scenario
 from perfmodel.prediction.scenario import scenario_of
-from perfmodel.time_model.coefficients import COEFFICIENT_NAMES, Coefficients
+from perfmodel.time_model.coefficients import Coefficients
 from perfmodel.time_model.combine import launch_seconds
 from perfmodel.validation.selection import drawn
+
+PRIOR = prior().coefficients
 
 TRUE = replace(PRIOR, round_trip_latencies=1.3, fma_issue_intervals=1.8, compute_share=0.3, demand_norm=2.2)
 FREE = ("round_trip_latencies", "fma_issue_intervals", "compute_share", "demand_norm")
@@ -62,7 +65,7 @@ def test_what_is_not_free_stays_and_the_fit_is_deterministic() -> None:
     first, second = fit([runs], FREE[:1]), fit([runs], FREE[:1])
     assert first.coefficients == second.coefficients
     fixed = {name: value for name, value in asdict(first.coefficients).items() if name not in FREE[:1]}
-    assert fixed == {name: getattr(PRIOR, name) for name in COEFFICIENT_NAMES if name not in FREE[:1]}
+    assert fixed == {name: value for name, value in asdict(PRIOR).items() if name not in FREE[:1]}
 
 
 def test_a_known_clock_leaves_no_scale() -> None:
@@ -79,10 +82,10 @@ def test_each_architecture_gets_its_own_and_a_third_one_what_they_share() -> Non
     for one in sets:
         own = found.coefficients_for(one.gpu)
         assert own.demand_norm == pytest.approx(truths[one.name].demand_norm, rel=0.05)
-        assert own.demand_norm == found.architectures[one.gpu.architecture][name]
+        assert own.demand_norm == found.architectures[one.gpu.architecture.name][name]
         assert own.round_trip_latencies == found.coefficients.round_trip_latencies
         error = abs(np.log(own.demand_norm / truths[one.name].demand_norm))
-        assert error <= 3 * found.architecture_log_standard_errors[one.gpu.architecture][name]
+        assert error <= 3 * found.architecture_log_standard_errors[one.gpu.architecture.name][name]
     shared = found.coefficients_for(load_gpu("h200")).demand_norm
     assert FACTORS["rtx-2080-ti"] < shared / PRIOR.demand_norm < FACTORS["rtx-3090"]
 
@@ -95,9 +98,13 @@ def test_the_read_only_path_of_one_architecture_says_nothing_of_another() -> Non
     found = fit(sets, (*FREE, "read_only_latency"))
     for one in sets:
         own = found.coefficients_for(one.gpu).read_only_latency
-        error = found.architecture_log_standard_errors[one.gpu.architecture]["read_only_latency"]
+        error = found.architecture_log_standard_errors[one.gpu.architecture.name]["read_only_latency"]
         assert own == pytest.approx(latencies[one.name], rel=0.025)
-        assert abs(np.log(own / latencies[one.name])) <= 3 * error < 3 * UNSHARED_LOG_WIDTH
+        assert (
+            abs(np.log(own / latencies[one.name]))
+            <= 3 * error
+            < 3 * (prior().expected["read_only_latency"].own_log_width or 0)
+        )
     assert found.coefficients_for(load_gpu("h200")).read_only_latency == PRIOR.read_only_latency
     assert fit(sets[:1], (*FREE, "read_only_latency")).coefficients.read_only_latency == PRIOR.read_only_latency
 

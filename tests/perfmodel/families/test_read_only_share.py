@@ -62,7 +62,7 @@ def test_closed_forms_are_what_the_compiled_kernel_executes(
 ) -> None:
     chosen, gpu = family(name), load_gpu(gpu_id)
     batch = Batch.of([configuration])
-    kernel = compile_kernel(chosen.compile_request(problem, configuration, gpu), gpu.architecture)
+    kernel = compile_kernel(chosen.compile_request(problem, configuration, gpu), gpu.architecture.name)
     launch = take_launch(chosen.launch(problem, batch, gpu), 0)
     call = chosen.call(problem, configuration, gpu, chosen.inputs(problem, np.random.default_rng(0)))
     found = slowest_warp(kernel, parsed(kernel), launch, call)

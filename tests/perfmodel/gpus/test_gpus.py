@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,14 +11,15 @@ import pytest
 
 from perfmodel.errors import InputError
 from perfmodel.gpus.catalogue import gpu_id_of_device, gpu_ids, load_gpu, source_of, with_sm_clock
-from perfmodel.gpus.gpu import Gpu, IntegerPorts
+from perfmodel.gpus.gpu import IntegerPorts
+from perfmodel.gpus.sheet import FIELD_TYPES
 
 DATA = Path(str(files("perfmodel.data"))) / "gpus"
-FIELDS = [field.name for field in fields(Gpu) if field.name not in ("id", "name")]
+FIELDS = list(FIELD_TYPES)
 PUBLISHED = (
     *("data sheet", "product brief", "whitepaper", "CUDA C++ Programming Guide", "Tuning Guide", "cuda_occupancy.h"),
     *("deviceQuery", "cudaDeviceProp", "machine_parameters.csv", "TechPowerUp", "arXiv:", "GTC S"),
-    "micro-benchmark",
+    *("micro-benchmark", "NVRTC", "ptxas", "nvdisasm", "CUDA Binary Utilities", "PTX ISA"),
 )
 KIB = 1024
 
@@ -132,7 +132,7 @@ def test_what_holds_on_every_gpu(gpu_id: str) -> None:
     assert gpu.l1_bytes_per_sm * gpu.sm_count < gpu.dram_bytes
     assert gpu.fp32_lanes_per_sm % gpu.sub_partitions_per_sm == 0
     expected_ports = {64: IntegerPorts.SEPARATE, 128: IntegerPorts.HALF_SHARED}[gpu.fp32_lanes_per_sm]
-    if gpu.int32_lanes_per_sm == gpu.fp32_lanes_per_sm and gpu.compute_capability[0] in (6, 10):
+    if gpu.int32_lanes_per_sm == gpu.fp32_lanes_per_sm and gpu.architecture.compute_capability[0] in (6, 10):
         expected_ports = IntegerPorts.SAME
     assert gpu.integer_ports is expected_ports
 

@@ -17,7 +17,7 @@ from perfmodel.gpus.occupancy import Limiter, carve_out_bytes, l1_cache_bytes, l
 
 HERE = Path(__file__).parent
 BY_HAND = list(csv.DictReader((HERE / "occupancy_by_hand.csv").read_text().splitlines()))
-ONE_GPU_EACH = {load_gpu(row["gpu"]).compute_capability: row["gpu"] for row in BY_HAND}
+ONE_GPU_EACH = {load_gpu(row["gpu"]).architecture.compute_capability: row["gpu"] for row in BY_HAND}
 
 any_gpu = st.sampled_from([load_gpu(gpu_id) for gpu_id in ONE_GPU_EACH.values()])
 threads = st.integers(1, 1100)
@@ -33,7 +33,7 @@ def blocks(gpu: Gpu, threads: int, registers: int, shared_bytes: int) -> int:
 
 
 def test_the_hand_worked_table_covers_every_compute_capability() -> None:
-    assert set(ONE_GPU_EACH) == {load_gpu(gpu_id).compute_capability for gpu_id in gpu_ids()}
+    assert set(ONE_GPU_EACH) == {load_gpu(gpu_id).architecture.compute_capability for gpu_id in gpu_ids()}
     assert set(ONE_GPU_EACH) == {(6, 0), (6, 1), (7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0)}
     assert {name for row in BY_HAND for name in row["limiters"].split()} == {
         limiter.value for limiter in Limiter if limiter is not Limiter.BARRIERS
@@ -72,7 +72,12 @@ def test_equal_to_nvidias_header_on_random_kernels(gpu_id: str, nvidia_occupancy
     dynamic = np.where(random.random(n) < 0.5, random.integers(0, gpu.shared_bytes_per_sm + 2048, n), 0)
     barriers = random.integers(0, 17, n)
     head = (
-        *(*gpu.compute_capability, gpu.max_threads_per_block, 32 * gpu.max_warps_per_sm, gpu.registers_per_block),
+        *(
+            *gpu.architecture.compute_capability,
+            gpu.max_threads_per_block,
+            32 * gpu.max_warps_per_sm,
+            gpu.registers_per_block,
+        ),
         *(gpu.registers_per_sm, gpu.shared_bytes_per_block, gpu.shared_bytes_per_sm),
         *(gpu.shared_bytes_per_block_opt_in, gpu.shared_reserved_bytes_per_block),
     )

@@ -80,7 +80,7 @@ def floats(name: str, number: int, *, output: bool = False) -> Buffer:
 
 def hierarchy_of(source: str, gpu_id: str, launch: Launch, *arguments: np.generic | Buffer) -> Hierarchy:
     gpu = load_gpu(gpu_id)
-    kernel = compiled(source, gpu.architecture)
+    kernel = compiled(source, gpu.architecture.name)
     module, call = parse_module(kernel.ptx), KernelCall(parameters=arguments)
     counted = count_launch(module.kernel(kernel.kernel_name), launch, call)
     return memory_hierarchy(

@@ -114,7 +114,7 @@ def test_only_the_first_wave_is_in_step() -> None:
 @pytest.mark.parametrize(("gpu_id", "blocks", "requests"), [("h200", 132, 33), ("rtx-2080-ti", 68, 68)])
 def test_sms_that_read_one_buffer_in_step(gpu_id: str, blocks: int, requests: int) -> None:
     gpu = load_gpu(gpu_id)
-    kernel = compile_kernel(CompileRequest(source=SAME, kernel="same", file_name="same.cu"), gpu.architecture)
+    kernel = compile_kernel(CompileRequest(source=SAME, kernel="same", file_name="same.cu"), gpu.architecture.name)
     module = parse_module(kernel.ptx)
     call = KernelCall(
         parameters=(

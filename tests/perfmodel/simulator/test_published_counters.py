@@ -44,7 +44,7 @@ def case(request: pytest.FixtureRequest, published_data: Path) -> tuple[pd.Serie
     ]
     gpu, problem = load_gpu("rtx-2080-ti"), TiledConv2d()
     configuration = TiledConv2dConfiguration(**chosen, use_padding=0, read_only=0, use_shmem=1)
-    kernel = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture)
+    kernel = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture.name)
     launch = take_launch(FAMILY.launch(problem, Batch.of([configuration]), gpu), 0)
     inputs = FAMILY.inputs(problem, np.random.default_rng(0))
     facts = executed_work(kernel, launch, FAMILY.call(problem, configuration, gpu, inputs), gpu)

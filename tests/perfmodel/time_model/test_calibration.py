@@ -8,20 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.calibration.fitting import PRIOR
+from perfmodel.calibration.prior import prior
 from perfmodel.errors import InputError
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
 from perfmodel.time_model.calibration import CalibrationStatus, load_calibration, parse_calibration
-from perfmodel.time_model.coefficients import COEFFICIENT_NAMES
+from perfmodel.time_model.coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES
 
 GPU = load_gpu("rtx-3090")
+PRIOR = prior().coefficients
 
 
 def text(datasets: str = "", intervals: str = "", **changed: object) -> str:
     """A calibration file with the prior's coefficients, some of them changed, or left out where None."""
     values = asdict(PRIOR) | changed
+    chosen = "[chosen]\n" + "".join(f"{name} = {values.pop(name)}\n" for name in CHOSEN_NAMES)
     lines = [f"[coefficients.{name}]\nvalue = {value}\n" for name, value in values.items() if value is not None]
-    return "".join(lines) + datasets + intervals
+    return "".join(lines) + chosen + datasets + intervals
 
 
 def test_every_coefficient_is_read() -> None:
@@ -42,14 +44,17 @@ def test_every_coefficient_is_read() -> None:
         (text(contention="inf"), "inf"),
         (text() + "[coeficients]\n", "'coeficients'"),
         (text() + "[coefficients.contention\n", "own.toml"),
-        ("coefficients = 3\n", "coefficients must be a table"),
+        ("coefficients = 3\n", "coefficients = 3 must be a table"),
         ("coefficients = { contention = 3 }\n", "contention"),
         (text(datasets="[datasets]\nmine = 3\n"), "datasets.mine"),
         (text(datasets="[datasets.mine]\ngpu = 3\n"), "datasets.mine"),
         (text() + "[architectures]\nsm_86 = 3\n", "architectures.sm_86"),
-        (text() + "[architectures.ampere.contention]\nvalue = 1\n", "architectures.ampere"),
+        (text() + "[architectures.ampere.contention]\nvalue = 1\n", "architectures: keys 'ampere'"),
         (text() + "[architectures.sm_86.contentoin]\nvalue = 1\n", "'contentoin'"),
-        (text() + "[architectures.sm_86.contention]\nvalue = -1\n", "architectures.sm_86: coefficient contention"),
+        (
+            text() + "[architectures.sm_86.contention]\nvalue = -1\n",
+            "architectures.sm_86.contention.value = -1 must be a number >= 0",
+        ),
         (text(datasets='[datasets.mine]\ngpu = "t4"\nlog_error_90 = -1\n'), "datasets.mine.log_error_90"),
         (text(intervals='[intervals]\ncalibrated = "wide"\n'), "'wide'"),
         (text(intervals="[intervals]\ncalibrated = -0.1\n"), "-0.1"),

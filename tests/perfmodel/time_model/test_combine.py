@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmodel.calibration.fitting import PRIOR
+from perfmodel.calibration.prior import prior
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
 from perfmodel.launch.launch import Launch
 from perfmodel.profiles.work import Work
 from perfmodel.time_model.combine import (
     LIMITER_NAMES,
-    SETTLING_WAVES,
     TERM_NAMES,
     average_resident_blocks,
     blocks_of_busiest_sm,
@@ -29,6 +28,8 @@ from perfmodel.time_model.combine import (
 from perfmodel.time_model.terms import round_trip_cycles
 
 from .made_launches import BUSY, GPU, SMS, work
+
+PRIOR = prior().coefficients
 
 positive = st.floats(0, 1e12, allow_subnormal=False)
 
@@ -53,23 +54,23 @@ def test_the_norm_lies_between_maximum_and_sum_and_knows_no_order(values: list[f
 
 
 def test_a_full_wave_has_no_tail() -> None:
-    executed, resident = blocks_of_busiest_sm(SMS * 3, 3, GPU)
+    executed, resident = blocks_of_busiest_sm(SMS * 3, 3, GPU, PRIOR)
     assert (float(executed), float(resident)) == (3, 3)
 
 
 def test_one_block_more_than_a_wave_makes_one_sm_work_longer() -> None:
     """69 blocks, one at a time: an SM runs 69/68 on average, the busiest 2, the tail fades as exp(−waves/4)."""
-    executed, _ = blocks_of_busiest_sm(SMS + 1, 1, GPU)
+    executed, _ = blocks_of_busiest_sm(SMS + 1, 1, GPU, PRIOR)
     average = 69 / 68
     assert float(executed) == pytest.approx(average + (2 - average) * np.exp(-average / 4))
-    many, _ = blocks_of_busiest_sm(SMS * 100 + 1, 1, GPU)
+    many, _ = blocks_of_busiest_sm(SMS * 100 + 1, 1, GPU, PRIOR)
     assert float(many) == pytest.approx(100 + 1 / 68, abs=1e-6)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(1, 10**7), st.integers(1, 32))
 def test_the_busiest_sm_runs_between_the_average_and_the_next_whole_block(blocks: int, resident: int) -> None:
-    executed, together = blocks_of_busiest_sm(blocks, resident, GPU)
+    executed, together = blocks_of_busiest_sm(blocks, resident, GPU, PRIOR)
     assert blocks / SMS <= float(executed) <= -(-blocks // SMS) * (1 + 1e-12)
     assert 1 <= float(together) <= resident
 
@@ -98,7 +99,7 @@ def test_the_last_wave_takes_a_lifetime_however_few_its_blocks_are() -> None:
     alone = float(sm_cycles(4.0, 4.0, 4.0, 0.0, 1000.0, PRIOR))
     two = float(sm_cycles(5.0, 5.0, 4.0, 0.0, 1000.0, PRIOR))
     assert alone == pytest.approx(1000)
-    weight = math.exp(-5 / 4 / SETTLING_WAVES)
+    weight = math.exp(-5 / 4 / PRIOR.settling_waves)
     assert two == pytest.approx(weight * 2000 + (1 - weight) * 1250)
     assert float(sm_cycles(400.0, 400.0, 4.0, 0.0, 1000.0, PRIOR)) == pytest.approx(100_000)
 

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from perfmodel.calibration.fitting import PRIOR
+from perfmodel.calibration.prior import prior
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
 from perfmodel.profiles.work import Work
 from perfmodel.time_model.local_memory import local_seconds, local_traffic
+
+PRIOR = prior().coefficients
 
 GPU = load_gpu("h200")
 SMS, CLOCK_HZ, WARPS = GPU.sm_count, 1e9, 2

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from perfmodel.calibration.fitting import PRIOR
+from perfmodel.calibration.prior import prior
 from perfmodel.core.batched import PIECE, taken
 from perfmodel.core.counts import Counts
 from perfmodel.launch.launch import Launch
@@ -16,6 +16,8 @@ from perfmodel.time_model.coefficients import Coefficients
 from perfmodel.time_model.combine import launch_seconds
 
 from .made_launches import BUSY, GPU, SMS, work
+
+PRIOR = prior().coefficients
 
 
 def test_many_launches_at_once_take_what_each_takes_alone() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmodel.calibration.fitting import PRIOR
+from perfmodel.calibration.prior import prior
 from perfmodel.core.constants import SECTOR_BYTES
 from perfmodel.core.counts import COUNT_NAMES, Counts
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
@@ -17,6 +17,8 @@ from perfmodel.gpus.gpu import Gpu
 from perfmodel.time_model import terms
 from perfmodel.time_model.calibration import load_calibration
 from perfmodel.time_model.coefficients import Coefficients
+
+PRIOR = prior().coefficients
 
 TURING = load_gpu("rtx-2080-ti")  # 68 SMs, 64 FP32 and 64 separate integer lanes each
 AMPERE = load_gpu("rtx-3090")  # 82 SMs, 128 FP32 lanes, 64 of them for integers too
@@ -96,7 +98,7 @@ def test_schedulers_wait_for_code_from_beyond_their_own_caches() -> None:
     counts = Counts(warp_instructions=warps * 4000)
 
     def waits(code_bytes: float, loop_code_bytes: float = 0.0) -> float:
-        return float(terms.supply_cycles(counts, warps, code_bytes, loop_code_bytes, gpu))
+        return float(terms.supply_cycles(counts, warps, code_bytes, loop_code_bytes, gpu, PRIOR))
 
     assert waits(size) == 0.0
     assert waits(16 * 4000) == pytest.approx(5 * 4000 * each)  # straight on: each instruction once

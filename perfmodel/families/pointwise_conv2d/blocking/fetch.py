@@ -16,7 +16,7 @@ MAX_VECTOR_WORDS = 4
 
 def copies_asynchronously(gpu: Gpu) -> bool:
     """Whether the GPU has ``cp.async`` (PTX ISA, requirements of ``cp.async``: sm_80 or newer)."""
-    return gpu.compute_capability >= (8, 0)
+    return gpu.architecture.asynchronous_copies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

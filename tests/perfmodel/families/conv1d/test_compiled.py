@@ -28,7 +28,7 @@ CANDIDATES = [
 def test_access_widths_of_the_profiled_configuration_are_the_published_ones() -> None:
     gpu = load_gpu("a100-sxm-80gb")
     request = FAMILY.compile_request(Conv1d(), Conv1dConfiguration(channels_per_thread=4), gpu)
-    compiled = compile_kernel(request, gpu.architecture)
+    compiled = compile_kernel(request, gpu.architecture.name)
     mix = compiled.profile()
     assert mix.count("global_load", 16) == 4  # float4 of the input
     assert mix.count("global_load", 4) == 20 + 1  # weights and the bias
@@ -52,7 +52,7 @@ TILED = [
 def test_kernels_with_loops_hold_everything_in_registers(gpu_id: str) -> None:
     gpu = load_gpu(gpu_id)
     cases = [*TILED, *((problem, NAIVE) for problem, _ in TILED if problem != Conv1d(in_channels=512))]
-    compiled = compile_many([(FAMILY.compile_request(p, c, gpu), gpu.architecture) for p, c in cases])
+    compiled = compile_many([(FAMILY.compile_request(p, c, gpu), gpu.architecture.name) for p, c in cases])
     for (problem, configuration), kernel in zip(cases, compiled, strict=True):
         assert not isinstance(kernel, Exception)
         assert kernel.kernel_name == kernel_of(problem, configuration, gpu).value
@@ -68,7 +68,7 @@ def test_kernels_with_loops_hold_everything_in_registers(gpu_id: str) -> None:
 def test_code_of_the_profiled_shape_is_straight_and_without_local_memory(gpu_id: str) -> None:
     gpu = load_gpu(gpu_id)
     for configuration, registers in ((NAIVE, 30), (Conv1dConfiguration(channels_per_thread=4), 48)):
-        compiled = compile_kernel(FAMILY.compile_request(Conv1d(), configuration, gpu), gpu.architecture)
+        compiled = compile_kernel(FAMILY.compile_request(Conv1d(), configuration, gpu), gpu.architecture.name)
         assert compiled.resources.registers_per_thread == registers
         assert compiled.resources.stack_bytes_per_thread == 0
         assert compiled.profile().loops == ()
@@ -77,7 +77,7 @@ def test_code_of_the_profiled_shape_is_straight_and_without_local_memory(gpu_id:
 @pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "a100-sxm-80gb", "h200"])
 def test_register_estimate(gpu_id: str) -> None:
     gpu = load_gpu(gpu_id)
-    compiled = compile_many([(FAMILY.compile_request(p, c, gpu), gpu.architecture) for p, c in CANDIDATES])
+    compiled = compile_many([(FAMILY.compile_request(p, c, gpu), gpu.architecture.name) for p, c in CANDIDATES])
     errors, same = [], []
     for (problem, configuration), kernel in zip(CANDIDATES, compiled, strict=True):
         assert not isinstance(kernel, Exception)

@@ -137,7 +137,7 @@ def test_slabs_ahead_are_under_way_while_one_is_multiplied():
     configuration = PointwiseConfiguration(filter_split=16, block_width_split=2, channel_lanes=16)
     found = candidates(problem, Batch.of([configuration]), gpu)
     assert found.stages[0] > 3
-    ptx = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture).ptx
+    ptx = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture.name).ptx
     assert waits(ptx) == [found.stages[0] - 2, 0]
 
 

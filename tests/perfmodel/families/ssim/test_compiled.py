@@ -22,7 +22,7 @@ LOADS_OF_A_ROW = 2 * 6  # images, pairs of pixels
 def compiled(version, gradients=False, gpu_id="a100-sxm-80gb"):
     gpu = load_gpu(gpu_id)
     request = FAMILY.compile_request(Ssim(gradients=gradients), SsimConfiguration(version=version), gpu)
-    return compile_kernel(request, gpu.architecture)
+    return compile_kernel(request, gpu.architecture.name)
 
 
 @functools.cache

@@ -46,7 +46,7 @@ EXACT = (
 def module(version, gradients, gpu_id):
     gpu = load_gpu(gpu_id)
     request = FAMILY.compile_request(Ssim(gradients=gradients), SsimConfiguration(version=version), gpu)
-    compiled = compile_kernel(request, gpu.architecture)
+    compiled = compile_kernel(request, gpu.architecture.name)
     return parse_module(compiled.ptx), compiled.kernel_name
 
 
@@ -112,7 +112,7 @@ def test_without_asynchronous_copies_rows_are_loaded_and_stored(version, channel
 def test_machine_code_executes_the_multiply_adds_of_the_formula(version):
     gpu, configuration = load_gpu("a100-sxm-80gb"), SsimConfiguration(version=version)
     problem = Ssim(channels=2, height=75, width=66)
-    compiled = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture)
+    compiled = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture.name)
     call = FAMILY.call(problem, configuration, gpu, FAMILY.inputs(problem, np.random.default_rng(4)))
     facts = executed_work(compiled, launch_of(problem, configuration, gpu), call)
     design = DESIGNS[version]

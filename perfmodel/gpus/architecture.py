@@ -1,0 +1,60 @@
+"""What the GPUs of a compute capability have in common beside numbers: properties that code asks for by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+Size = Annotated[int, Meta(ge=0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """A real architecture as the compiler calls it (``name``, such as ``sm_90``), by its sheet under ``data/gpus/architectures``.
+
+    An architecture without a sheet has the properties of the newest one before it: ``sm_87`` those of ``sm_86``.
+
+    >>> from perfmodel.gpus.catalogue import load_architecture, load_gpu
+    >>> load_gpu("h200").architecture == load_architecture("sm_90")
+    True
+    >>> load_architecture("sm_90").l2_partitions, load_architecture("sm_86").l2_partitions
+    (2, 1)
+    """
+
+    name: str
+
+    ptx_target: str
+    """The oldest virtual architecture whose PTX is the same where a source does not ask for its target."""
+    decodable_machine_code: bool
+    """Instructions have 16 bytes, which `perfmodel.machine_code` decodes."""
+    split_branch_targets: bool
+    """The eight low bits of a branch's target stand apart from the others in its machine code."""
+    narrow_copy_widths: bool
+    """The machine code of an asynchronous copy has a field of two bits for its width."""
+    shared_bytes_reserved_in_cubin: Size
+    """Bytes that the driver reserves and the cubin counts among the shared memory of a kernel that uses any."""
+    asynchronous_copies: bool
+    """There is ``cp.async``."""
+    loads_name_descriptors: bool
+    """Loads from global memory name a descriptor in a register of their own."""
+    compiler_keeps_reused_values: bool
+    """The compiler keeps what later rows use again in registers instead of loading it again."""
+    compiler_stacks_small_arrays: bool
+    """The compiler puts an array of registers with a computed index on the stack even where it is small."""
+    compiler_least_register_target: Size
+    """Registers per thread that the compiler uses before it gives up speed for occupancy, if occupancy allows fewer."""
+    l2_partitions: Annotated[int, Meta(ge=1)]
+    """Parts of L2, each of which holds its own copy of what its GPCs read."""
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """Major and minor number.
+
+        >>> from perfmodel.gpus.catalogue import load_architecture
+        >>> load_architecture("sm_100").compute_capability
+        (10, 0)
+        """
+        digits = self.name.removeprefix("sm_").rstrip("af")
+        return int(digits[:-1]), int(digits[-1])
