@@ -32,7 +32,7 @@ def gpu_table() -> str:
     ]
     for name in gpu_ids():
         gpu = load_gpu(name)
-        capability = ".".join(str(part) for part in gpu.compute_capability)
+        capability = ".".join(str(part) for part in gpu.architecture.compute_capability)
         lines.append(
             f"| `{name}` | {gpu.name} | {capability} | {gpu.sm_count} | {gpu.boost_clock_hz / 1e6:.0f} "
             f"| {gpu.l2_bytes / 2**20:.0f} | {gpu.dram_bytes_per_s / 1e9:.0f} |"

@@ -67,7 +67,9 @@ def prepare_choices(
     requests: list[tuple[CompileRequest, str]] = []
     for choice in choices:
         family = family_of_name(choice.family)
-        requests += [(family.compile_request(choice.problem, c, gpu), gpu.architecture.name) for c in choice.configurations]
+        requests += [
+            (family.compile_request(choice.problem, c, gpu), gpu.architecture.name) for c in choice.configurations
+        ]
     compiled = iter(compile_many(requests, workers=workers, time_limit_s=compile_limit_s, advance=advance))
     prepared: list[PreparedKernel] = []
     for choice in choices:

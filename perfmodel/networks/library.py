@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..core.toml_text import parse_toml
+from ..core.documents import parse_toml
 from ..errors import InputError
 from ..families.registry import family
 from .covering import describe

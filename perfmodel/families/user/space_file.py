@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...core.toml_text import parse_toml
+from ...core.documents import parse_toml
 from ...errors import InputError
 from ...launch.argument_spec import ArgumentSpec, parse_argument
 from ...launch.expression import Expression, Value, parse_expression

@@ -57,7 +57,7 @@ def store(compiler: str, registers: list[int]) -> CountsStore:
         )
         counts = Counts(fp32_fma=1e6, warp_instructions=2e6, shared_load_requests=1e5, shared_load_wavefronts=1e5)
         request = FAMILY.compile_request(PROBLEM, configuration, GPU)
-        key = store_key(request, PROBLEM, GPU.architecture, compiler)
+        key = store_key(request, PROBLEM, GPU.architecture.name, compiler)
         found[key] = Facts(resources=resources, counts=counts, loop_code_bytes=0.0, exact=True)
     return with_facts(empty_store(compiler), found)
 

@@ -31,7 +31,7 @@ def chosen() -> list[tuple[Prediction, CompiledKernel]]:
     layers = (layer.problem for name in NETWORKS for layer in load_network(name).layers if layer.problem is not None)
     best = [rank_space(problem, scenario_of(GPU), Fidelity.ANALYTIC, top=1).best for problem in dict.fromkeys(layers)]
     requests = [family_of(one.problem).compile_request(one.problem, one.configuration, GPU) for one in best]
-    kernels = compile_many([(request, GPU.architecture) for request in requests])
+    kernels = compile_many([(request, GPU.architecture.name) for request in requests])
     assert len(kernels) > 30
     return [(one, kernel) for one, kernel in zip(best, kernels, strict=True) if isinstance(kernel, CompiledKernel)]
 

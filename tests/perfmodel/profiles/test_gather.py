@@ -31,7 +31,7 @@ def marked(monkeypatch: pytest.MonkeyPatch) -> Facts:
     """The facts of STORED as they stand in the store, with MARK registers."""
     facts = executed_facts(FAMILY, PROBLEM, STORED, GPU, Fidelity.COMPILED)
     facts = replace(facts, resources=replace(facts.resources, registers_per_thread=MARK))
-    key = store_key(FAMILY.compile_request(PROBLEM, STORED, GPU), PROBLEM, GPU.architecture, "any compiler")
+    key = store_key(FAMILY.compile_request(PROBLEM, STORED, GPU), PROBLEM, GPU.architecture.name, "any compiler")
     store = with_facts(empty_store("any compiler"), {key: facts})
     monkeypatch.setattr("perfmodel.profiles.gather.load_store", lambda name: store)
     return facts

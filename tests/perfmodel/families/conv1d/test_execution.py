@@ -33,7 +33,7 @@ def of(channels_per_thread: int | None) -> Conv1dConfiguration:
 
 
 def executed(problem: Conv1d, configuration: Conv1dConfiguration) -> CountedRun:
-    kernel = compile_kernel(FAMILY.compile_request(problem, configuration, GPU), GPU.architecture)
+    kernel = compile_kernel(FAMILY.compile_request(problem, configuration, GPU), GPU.architecture.name)
     launch = take_launch(FAMILY.launch(problem, Batch.of([configuration]), GPU), 0)
     inputs = FAMILY.inputs(problem, np.random.default_rng(7))
     call = FAMILY.call(problem, configuration, GPU, inputs)

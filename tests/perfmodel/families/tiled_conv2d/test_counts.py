@@ -80,7 +80,7 @@ def small_cases(draw: st.DrawFn) -> tuple[TiledConv2d, TiledConv2dConfiguration]
 def test_execution_gives_the_reference_and_the_closed_form(case: tuple[TiledConv2d, TiledConv2dConfiguration]) -> None:
     problem, chosen = case
     batch = Batch.of([chosen])
-    kernel = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), GPU.architecture)
+    kernel = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), GPU.architecture.name)
     inputs = FAMILY.inputs(problem, np.random.default_rng(1))
     call = FAMILY.call(problem, chosen, GPU, inputs)
     launch = take_launch(FAMILY.launch(problem, batch, GPU), 0)
