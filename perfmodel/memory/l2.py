@@ -15,7 +15,6 @@ from .fitted_shares import shares
 from .footprint import Union
 
 
-
 def shared_l2_bytes(gpu: Gpu) -> float:
     """Bytes of L2 for data that SMs of all its partitions use: each partition holds its own copy.
 
