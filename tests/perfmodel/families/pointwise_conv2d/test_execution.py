@@ -62,7 +62,7 @@ def gpu_with(sm_count, gpu_id="h200"):
 
 def check(problem, configuration, gpu):
     """The result is right and every exact count is that of the closed form."""
-    kernel = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture)
+    kernel = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture.name)
     launch = take_launch(FAMILY.launch(problem, Batch.of([configuration]), gpu), 0)
     inputs = FAMILY.inputs(problem, np.random.default_rng(0))
     call = FAMILY.call(problem, configuration, gpu, inputs)
@@ -165,7 +165,7 @@ def test_registers_blocks_and_spills_of_compiled_candidates(gpu_id):
         fitting = np.flatnonzero(chosen.planned & (chosen.shared_bytes <= chosen.limit.shared_bytes_per_block))
         for index in rng.choice(fitting, 5, replace=False).tolist():
             request = FAMILY.compile_request(problem, batch.configuration(index), gpu)
-            resources = compile_kernel(request, gpu.architecture).resources
+            resources = compile_kernel(request, gpu.architecture.name).resources
             estimate, actual = int(chosen.registers[index]), resources.registers_per_thread
             assert resources.spill_load_bytes == resources.stack_bytes_per_thread == 0
             assert actual <= chosen.limit.registers_per_thread[index]
