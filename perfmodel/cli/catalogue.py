@@ -24,14 +24,14 @@ def gpus(
     as_json: JsonOption = False,
 ) -> None:
     """List the GPUs, or every value of one with the source that it was taken from."""
-    from ..gpus.catalogue import gpu_ids, load_gpu
+    from ..gpus.catalogue import gpu_ids, load_gpu, values_of
 
     if name is not None:
         _one_gpu(name, as_json)
         return
     found = [load_gpu(gpu_id) for gpu_id in gpu_ids()]
     if as_json:
-        print_json({"gpus": [_gpu_json(gpu) for gpu in found]})
+        print_json({"gpus": [values_of(gpu) for gpu in found]})
         return
     columns = ("GPU", "arch", "SMs", "boost MHz", "FP32 TFLOP/s", "L2 MiB", "DRAM GB/s", "shared KiB/SM")
     rows = [
@@ -50,16 +50,11 @@ def gpus(
     print_table("GPUs", columns, rows, left=2)
 
 
-def _gpu_json(gpu: Any) -> dict[str, Any]:
-    values = {field.name: getattr(gpu, field.name) for field in fields(gpu)}
-    return {name: getattr(value, "value", value) for name, value in values.items()}
-
-
 def _one_gpu(name: str, as_json: bool) -> None:
-    from ..gpus.catalogue import load_gpu, source_of
+    from ..gpus.catalogue import load_gpu, source_of, values_of
 
     gpu = load_gpu(name)
-    values = _gpu_json(gpu)
+    values = values_of(gpu)
     sources = {field: source_of(name, field) for field in values if field not in ("id", "name")}
     if as_json:
         print_json({"gpu": values, "sources": sources})

@@ -9,9 +9,9 @@ import re
 import subprocess
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..core.documents import nearest
+from ..core.documents import nearest, to_builtins
 from ..core.value_types import require_type
 from ..errors import InputError
 from .sheet import FIELD_TYPES, Sheet, architecture_from_sheet, gpu_from_sheet, read_sheet
@@ -87,6 +87,17 @@ def source_of(id_or_path: str, field: str) -> str:
     load_gpu(id_or_path)
     sheet = _sheet(id_or_path) if id_or_path.endswith(".toml") else _shipped_sheet(_gpu_id(id_or_path))
     return sheet.facts[field].source
+
+
+def values_of(gpu: Gpu) -> dict[str, Any]:
+    """Every value of a GPU as JSON has it, by the names of its sheet's fields, ``id`` and ``name`` before them.
+
+    >>> values_of(load_gpu("h200"))["compute_capability"], values_of(load_gpu("h200"))["integer_ports"]
+    ([9, 0], 'half-shared')
+    """
+    owner = {name: gpu if hasattr(gpu, name) else gpu.architecture for name in ("id", "name", *FIELD_TYPES)}
+    values: dict[str, Any] = to_builtins({name: getattr(record, name) for name, record in owner.items()})
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def with_sm_clock(gpu: Gpu, sm_clock_hz: float) -> Gpu:
