@@ -117,7 +117,7 @@ class AccessCounts:
 
     def instructions(self) -> tuple[InstructionCount, ...]:
         """Totals of the instructions that were reached, in program order."""
-        found = [
+        counts = [
             InstructionCount(
                 instruction=site.instruction_index,
                 opcode=site.instruction.opcode,
@@ -130,7 +130,7 @@ class AccessCounts:
             )
             for site, totals in self._sites.values()
         ]
-        return tuple(sorted(found, key=lambda count: (count.instruction, count.space.value)))
+        return tuple(sorted(counts, key=lambda count: (count.instruction, count.space.value)))
 
 
 def _of_warps(site: Site, plan: Plan, offset: int, target: tuple[Plan, int] | None) -> NDArray[np.int64]:

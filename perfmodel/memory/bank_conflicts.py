@@ -69,12 +69,12 @@ def paired_lanes(addresses: Addresses, active: Mask) -> Mask:
     ([True], [False])
     """
     lanes = np.arange(WARP_SIZE)
-    found = np.zeros(len(addresses), np.bool_)
+    paired = np.zeros(len(addresses), np.bool_)
     for distance in (1, 2):
         other = lanes ^ distance
         with_partner = active & active[:, other]
-        found |= ((addresses == addresses[:, other]) | ~with_partner).all(axis=1)
-    return found
+        paired |= ((addresses == addresses[:, other]) | ~with_partner).all(axis=1)
+    return paired
 
 
 def _served(addresses: Addresses, active: Mask, width_bytes: int, phases: int) -> Wavefronts:

@@ -51,14 +51,14 @@ class Schedule:
 def residency(launch: Launch, gpu: Gpu, resources: Resources) -> tuple[int, int]:
     """Blocks that run together on an SM, and the L1 that is left beside their shared memory."""
     shared = resources.static_shared_bytes + int(launch.dynamic_shared_bytes)
-    found = occupancy(
+    resident = occupancy(
         gpu,
         threads_per_block=int(launch.threads_per_block),
         registers_per_thread=resources.registers_per_thread,
         shared_bytes_per_block=shared,
         static_shared_bytes_per_block=resources.static_shared_bytes,
     )
-    return max(1, int(found.blocks_per_sm)), int(l1_cache_bytes(gpu, found.shared_bytes_per_sm))
+    return max(1, int(resident.blocks_per_sm)), int(l1_cache_bytes(gpu, resident.shared_bytes_per_sm))
 
 
 def schedule_blocks(

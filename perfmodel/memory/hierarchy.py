@@ -186,15 +186,15 @@ def memory_hierarchy(
     return caches.hierarchy(run.segments, counts, trips=trips, instruction_read_sectors=instruction_read_sectors)
 
 
-def with_hierarchy(counts: Counts, found: Hierarchy) -> Counts:
+def with_hierarchy(counts: Counts, hierarchy: Hierarchy) -> Counts:
     """The counts with the traffic behind L1 put in."""
     return replace(
         counts,
-        l2_read_sectors=found.l2_read_sectors,
-        l2_instruction_sectors=found.instruction_read_sectors,
-        l2_write_sectors=found.l2_write_sectors,
-        dram_read_bytes=found.dram_read_bytes,
-        dram_write_bytes=found.dram_write_bytes,
+        l2_read_sectors=hierarchy.l2_read_sectors,
+        l2_instruction_sectors=hierarchy.instruction_read_sectors,
+        l2_write_sectors=hierarchy.l2_write_sectors,
+        dram_read_bytes=hierarchy.dram_read_bytes,
+        dram_write_bytes=hierarchy.dram_write_bytes,
     )
 
 

@@ -74,7 +74,7 @@ def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: i
     held: dict[int, tuple[int, int]] = {}  # place of each line, and the sectors of it that were filled
     places: list[int] = []
     used: list[int] = []
-    found = []
+    missed = []
     lines, masks = accesses.line[order].tolist(), accesses.sectors[order].tolist()
     drawn = np.random.default_rng(_SEED).integers(capacity, size=(len(order), 2)).tolist()
     for now, (line, mask, (one, other)) in enumerate(zip(lines, masks, drawn, strict=True)):
@@ -88,9 +88,9 @@ def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: i
             del held[places[place]]
             places[place] = line
         used[place] = now
-        found.append(mask & ~before)
+        missed.append(mask & ~before)
         held[line] = (place, before | mask)
-    return np.array(found, np.int64)
+    return np.array(missed, np.int64)
 
 
 def l1_traffic(

@@ -138,6 +138,6 @@ def _trips_of_warps(
     earlier = np.append(True, place[1:] <= place[:-1])
     begins = new_warp | (_changes(time[order]) & (_changes(own) | earlier))
     number = np.cumsum(begins)
-    found = np.empty_like(number)
-    found[order] = number - np.maximum.accumulate(np.where(new_warp, number, 0))
-    return found
+    trips_of_warps = np.empty_like(number)
+    trips_of_warps[order] = number - np.maximum.accumulate(np.where(new_warp, number, 0))
+    return trips_of_warps

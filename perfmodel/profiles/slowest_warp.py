@@ -92,19 +92,18 @@ def slowest_warp(
         SimulationError: the kernel cannot be executed on the CPU.
     """
     profile = compiled.profile()
-    touches = _FirstTouches()
+    touches, middle = _FirstTouches(), middle_block(launch)
     found = simulate(
         kernel,
         launch,
         call,
         mode=Mode.TRACE,
-        blocks=np.array([middle_block(launch)], np.int64),
+        blocks=np.array([middle], np.int64),
         budget=budget,
         observers=[touches],
-        visits_by_warp=True,
+        visits_by_warp=[middle],
     )
-    assert found.visits_by_warp is not None
-    visits = found.visits_by_warp[0]
+    visits = found.visits_by_warp[middle]
     missing = touches.missing_loads(len(visits))
     loads = visits @ _loading(found.kernel)
     rest = {

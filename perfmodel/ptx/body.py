@@ -41,7 +41,7 @@ class _Reader:
     variables: dict[str, Variable] = field(default_factory=dict)
     parameters: dict[str, Parameter] = field(default_factory=dict)
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    found: list[Instruction | Label] = field(default_factory=list)
+    statements: list[Instruction | Label] = field(default_factory=list)
     scopes: list[_Scope] = field(default_factory=list)
     scope_count: int = 0
     source: SourceLine | None = None
@@ -57,13 +57,13 @@ class _Reader:
                 raise SimulationError(f"PTX line {statement.line}: brace that was never opened")
             self.scopes.pop()
         elif statement.token is Token.LABEL:
-            self.found.append(Label(statement.text))
+            self.statements.append(Label(statement.text))
         elif statement.token is Token.DIRECTIVE:
             self._locate(statement)
         elif statement.text.startswith("."):
             self._declare(statement)
         else:
-            self.found.append(self._instruction(statement))
+            self.statements.append(self._instruction(statement))
 
     def _locate(self, statement: Statement) -> None:
         match = _LOCATION.match(statement.text)
@@ -87,7 +87,7 @@ class _Reader:
             parameter = parse_parameter(text, line)
             self.parameters[self._unique(parameter.name)] = parameter
         elif text.startswith(".branchtargets"):
-            previous = self.found.pop() if self.found else None
+            previous = self.statements.pop() if self.statements else None
             if not isinstance(previous, Label):
                 raise SimulationError(f"PTX line {line}: .branchtargets without a label")
             self.targets[previous.name] = split_operands(text.removeprefix(".branchtargets"))
@@ -152,5 +152,5 @@ def parse_body(text: str, start: int, stop: int, files: dict[int, str], lines: L
         variables=reader.variables,
         parameters=reader.parameters,
         branch_targets=reader.targets,
-        statements=tuple(reader.found),
+        statements=tuple(reader.statements),
     )

@@ -131,17 +131,17 @@ class _Expander:
 
     def _passes(self, instruction: Instruction, frame: _Frame) -> bool:
         """Whether the access is to a call's parameter and not to the kernel's own."""
-        found = self._variable_and_offset(instruction)
-        if found is not None and (found[0] in frame.body.parameters or found[0] in frame.parameters):
+        place = self._variable_and_offset(instruction)
+        if place is not None and (place[0] in frame.body.parameters or place[0] in frame.parameters):
             return True
         if instruction.name == "st" or frame.suffix:
             raise instruction.error("parameter access is not supported")
         return False
 
     def _pass(self, instruction: Instruction, frame: _Frame) -> None:
-        found = self._variable_and_offset(instruction)
-        assert found is not None
-        variable, offset = found
+        place = self._variable_and_offset(instruction)
+        assert place is not None
+        variable, offset = place
         variable = frame.parameters.get(variable, variable + frame.suffix)
         type_name = instruction.parts[-1]
         if type_name not in VALUE_TYPES:

@@ -24,9 +24,9 @@ class Body:
 
     def register_type(self, name: str) -> str | None:
         """PTX type of a register, or None where the name is no register of this body."""
-        found = self.registers.get(name)
-        if found is not None:
-            return found
+        declared = self.registers.get(name)
+        if declared is not None:
+            return declared
         stem = name.rstrip("0123456789")
         digits = name[len(stem) :]
         known = self.register_ranges.get(stem)

@@ -50,8 +50,8 @@ def without_comments(text: str) -> str:
     """
 
     def blank(match: re.Match[str]) -> str:
-        found = match[0]
-        return found if found.startswith('"') else "\n" * found.count("\n")
+        part = match[0]
+        return part if part.startswith('"') else "\n" * part.count("\n")
 
     return _COMMENT.sub(blank, text)
 
@@ -90,7 +90,7 @@ def split_operands(text: str) -> tuple[str, ...]:
     """
     if "{" not in text and "(" not in text and "[" not in text:
         return tuple(part.strip() for part in text.split(",")) if text.strip() else ()
-    found: list[str] = []
+    operands: list[str] = []
     depth, begin = 0, 0
     for position, character in enumerate(text):
         if character in "{[(":
@@ -98,7 +98,7 @@ def split_operands(text: str) -> tuple[str, ...]:
         elif character in "}])":
             depth -= 1
         elif character == "," and depth == 0:
-            found.append(text[begin:position].strip())
+            operands.append(text[begin:position].strip())
             begin = position + 1
     last = text[begin:].strip()
-    return (*found, last) if last else tuple(found)
+    return (*operands, last) if last else tuple(operands)

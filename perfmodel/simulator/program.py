@@ -124,12 +124,12 @@ class Program:
     @cached_property
     def counted(self) -> frozenset[int]:
         """Units from which the rest of the basic block holds a barrier that counts threads, so that all may have to wait."""
-        found: set[int] = set()
+        units: set[int] = set()
         for unit in reversed(self.units):
-            follows = not unit.ends_block and unit.index + 1 in found
+            follows = not unit.ends_block and unit.index + 1 in units
             if follows or any(_counts_threads(instruction) for instruction in unit.instructions):
-                found.add(unit.index)
-        return frozenset(found)
+                units.add(unit.index)
+        return frozenset(units)
 
     @cached_property
     def polling(self) -> frozenset[int]:
@@ -151,8 +151,8 @@ class Program:
         """Variables of a space that the instructions mention, those of the kernel before those of the module."""
         own = self.kernel.own_variables
         every = {**{n: v for n, v in self.kernel.variables.items() if n not in own}, **own}
-        found = [replace(v, name=n) for n, v in every.items() if n in self.symbols and v.space is space]
-        return sorted(found, key=lambda v: v.name not in own)
+        mentioned = [replace(v, name=n) for n, v in every.items() if n in self.symbols and v.space is space]
+        return sorted(mentioned, key=lambda v: v.name not in own)
 
     @cached_property
     def shared(self) -> Layout:

@@ -11,7 +11,8 @@ locks are handed on.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -46,11 +47,11 @@ class Reconvergence(Enum):
 
 @dataclass(slots=True)
 class Tally:
-    """Executions of basic blocks by warps, in all, by block and by warp of a block, and whether a warp diverged."""
+    """Executions of basic blocks by warps, in all, by block, by warp of some blocks, and whether a warp diverged."""
 
     visits: NDArray[np.int64]
     by_block: NDArray[np.int64] | None
-    by_warp: NDArray[np.int64] | None = None
+    by_warp: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     diverged: bool = False
 
 
@@ -92,6 +93,10 @@ class Scheduler:
         self.lanes = Lanes(batch)
         self.registers: list[Values] = list(translation.undefined)
         self.pending: dict[int, Mask | None] = {0: batch.initial_mask}
+        self.watched = [
+            (row, tally.by_warp[block]) for row, block in enumerate(batch.block_ids.tolist()) if block in tally.by_warp
+        ]
+        """Rows of the blocks whose warps' visits are counted, and where."""
         self.recent: set[int] = set()
         """Places that ran since lanes last had to yield."""
         self.synchronization = Synchronization(self.program, self.lanes, self.registers, self.pending)
@@ -183,8 +188,8 @@ class Scheduler:
             self.tally.visits[unit.block] += count
             if self.tally.by_block is not None:
                 self.tally.by_block[self.batch.positions, unit.block] += per_row
-            if self.tally.by_warp is not None:
-                self.tally.by_warp[self.batch.positions, :, unit.block] += running
+            for row, visits in self.watched:
+                visits[:, unit.block] += running if mask is None else running[min(row, len(running) - 1)]
         self.limits.spend(count * length)
 
     def _diverges(self, mask: Mask) -> bool:

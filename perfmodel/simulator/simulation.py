@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -61,7 +61,7 @@ class Simulation:
             run with ``Reconvergence.LATE`` shows by how much.
         segments: where buffers and module variables lie in global memory.
         visits_by_block: visits by each block, shape ``(blocks, basic blocks)``, where asked for.
-        visits_by_warp: visits by each warp, shape ``(blocks, warps of a block, basic blocks)``, where asked for.
+        visits_by_warp: visits by each warp of the blocks that were asked for, each of shape ``(warps, basic blocks)``.
     """
 
     kernel: Kernel
@@ -75,7 +75,7 @@ class Simulation:
     diverged: bool
     segments: tuple[Segment, ...] = field(repr=False)
     visits_by_block: NDArray[np.int64] | None = field(default=None, repr=False)
-    visits_by_warp: NDArray[np.int64] | None = field(default=None, repr=False)
+    visits_by_warp: Mapping[int, NDArray[np.int64]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def warp_instructions(self) -> int:
@@ -162,12 +162,12 @@ def _translation(kernel: Kernel, trace: bool) -> Translation:
 
 def _outputs(call: KernelCall, contents: Contents) -> dict[str, NDArray[Any]]:
     buffers = [argument for argument in call.parameters if isinstance(argument, Buffer)]
-    found: dict[str, NDArray[Any]] = {}
+    outputs: dict[str, NDArray[Any]] = {}
     for buffer in (*buffers, *call.constants):
         if buffer.output:
             data = contents.memory.contents(buffer.name).copy()
-            found[buffer.name] = data[: buffer.array.nbytes].view(buffer.array.dtype).reshape(buffer.array.shape)
-    return found
+            outputs[buffer.name] = data[: buffer.array.nbytes].view(buffer.array.dtype).reshape(buffer.array.shape)
+    return outputs
 
 
 def simulate(
@@ -181,7 +181,7 @@ def simulate(
     observers: Observers = (),
     check: bool = False,
     visits_by_block: bool = False,
-    visits_by_warp: bool = False,
+    visits_by_warp: Sequence[int] = (),
     reconvergence: Reconvergence = Reconvergence.EARLY,
 ) -> Simulation:
     """Execute thread blocks of one launch lane by lane on the CPU.
@@ -197,7 +197,7 @@ def simulate(
         check: also report races, reads of uninitialised shared memory, divergent barriers and shuffles from inactive lanes,
             and return a simulation that a fatal fault ended instead of raising the fault.
         visits_by_block: also give the visits of each block.
-        visits_by_warp: also give the visits of each warp.
+        visits_by_warp: blocks, among those executed, of whose warps the visits are given too.
         reconvergence: where lanes of a warp run together again after a branch.
 
     Raises:
@@ -226,7 +226,7 @@ def simulate(
     rows = _batch_rows(program, environment, budget)
     by_block = np.zeros((len(chosen), len(program.blocks)), np.int64) if visits_by_block else None
     warps = -(-int(launch.threads_per_block) // WARP_SIZE)
-    by_warp = np.zeros((len(chosen), warps, len(program.blocks)), np.int64) if visits_by_warp else None
+    by_warp = {block: np.zeros((warps, len(program.blocks)), np.int64) for block in visits_by_warp}
     tally = Tally(np.zeros(len(program.blocks), np.int64), by_block, by_warp)
     limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
     batches = (Batch(environment, chosen[start : start + rows], start) for start in range(0, len(chosen), rows))

@@ -27,9 +27,9 @@ def special_registers(
     values["%nwarpid"] = one * (threads // WARP_SIZE)
     values["%dynamic_smem_size"] = one * int(launch.dynamic_shared_bytes)
     values["%total_smem_size"] = values["%aggr_smem_size"] = one * shared_bytes
-    found: dict[str, NDArray[Any]] = {name: value.astype(np.uint32) for name, value in values.items()}
-    found["%gridid"] = one.astype(np.uint64)
-    return found
+    registers: dict[str, NDArray[Any]] = {name: value.astype(np.uint32) for name, value in values.items()}
+    registers["%gridid"] = one.astype(np.uint64)
+    return registers
 
 
 def _lane_registers(threads: int) -> dict[str, Any]:

@@ -249,14 +249,14 @@ def load_generic(
     guard: Mask | None,
 ) -> list[Values]:
     """Values of a generic load, from the space that each lane's address leads to."""
-    found: list[Values] | None = None
+    loaded: list[Values] | None = None
     for position, space, address, part in generic_parts(lanes, base, offset, guard):
         values = load(lanes, sites[position], instruction, space, address, offset, scalar_type, count, part)
-        if found is None or part is None:
-            found = values
+        if loaded is None or part is None:
+            loaded = values
         else:
-            found = [np.where(part, new, old) for new, old in zip(values, found, strict=True)]
-    return [np.zeros((1, 1), scalar_type)] * count if found is None else found
+            loaded = [np.where(part, new, old) for new, old in zip(values, loaded, strict=True)]
+    return [np.zeros((1, 1), scalar_type)] * count if loaded is None else loaded
 
 
 def store_generic(

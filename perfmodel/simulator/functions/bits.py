@@ -132,8 +132,10 @@ def find_leading(values: Integers) -> Words:
 
 def find_leading_shift(values: Integers) -> Words:
     """How far to shift the bit that `find_leading` finds to the top; all ones where there is none."""
-    found = find_leading(values)
-    return np.where(found == np.uint32(2**32 - 1), found, np.uint32(_bits_of(values) - 1) - found).astype(np.uint32)
+    leading = find_leading(values)
+    return np.where(leading == np.uint32(2**32 - 1), leading, np.uint32(_bits_of(values) - 1) - leading).astype(
+        np.uint32
+    )
 
 
 def reverse_bits(values: Integers) -> Integers:
@@ -206,20 +208,20 @@ def nth_set(mask: Words, base: Words, offset: NDArray[np.int32]) -> Words:
     3
     """
     mask, base, offset = np.broadcast_arrays(mask, base, offset)
-    found = np.full(mask.shape, 2**32 - 1, np.uint32)
+    nth = np.full(mask.shape, 2**32 - 1, np.uint32)
     seen_up, seen_down = np.zeros(mask.shape, np.int64), np.zeros(mask.shape, np.int64)
     for place in range(32):
         bit = (mask >> np.uint32(place)) & np.uint32(1) == 1
         seen_up += bit & (place >= base)
-        found = np.where(bit & (place >= base) & (offset > 0) & (seen_up == offset), np.uint32(place), found)
+        nth = np.where(bit & (place >= base) & (offset > 0) & (seen_up == offset), np.uint32(place), nth)
         down = 31 - place
         bit = (mask >> np.uint32(down)) & np.uint32(1) == 1
         seen_down += bit & (down <= base)
-        found = np.where(
-            bit & (down <= base) & (offset < 0) & (seen_down == -offset.astype(np.int64)), np.uint32(down), found
+        nth = np.where(
+            bit & (down <= base) & (offset < 0) & (seen_down == -offset.astype(np.int64)), np.uint32(down), nth
         )
     at_base = (mask >> np.minimum(base, np.uint32(31))) & np.uint32(1) == 1
-    return np.where((offset == 0) & at_base, base, found).astype(np.uint32)
+    return np.where((offset == 0) & at_base, base, nth).astype(np.uint32)
 
 
 def _selector_of(mode: str, selector: Words) -> list[Words]:

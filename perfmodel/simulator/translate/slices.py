@@ -15,21 +15,21 @@ _EXCHANGES = frozenset({"shfl", "vote", "match", "redux"})
 
 def _roots(instruction: Instruction) -> list[str]:
     """Names whose values an instruction needs whatever becomes of its result."""
-    found = [instruction.guard] if instruction.guard else []
+    roots = [instruction.guard] if instruction.guard else []
     name = instruction.name
     if name in _MEMORY:
         for text in instruction.operands:
             if text.startswith("["):
-                found += names(text)
+                roots += names(text)
         if name == "cp":
-            found += [n for text in instruction.operands[3:] for n in names(text)]
+            roots += [n for text in instruction.operands[3:] for n in names(text)]
     elif name == "brx":
-        found += names(instruction.operand(0))
+        roots += names(instruction.operand(0))
     elif name in ("bar", "barrier"):
-        found += [n for text in instruction.operands for n in names(text)]
+        roots += [n for text in instruction.operands for n in names(text)]
     elif name in _EXCHANGES and "sync" in instruction.parts:
-        found += names(instruction.operands[-1])
-    return found
+        roots += names(instruction.operands[-1])
+    return roots
 
 
 def _guard_matters(instruction: Instruction) -> bool:

@@ -188,11 +188,11 @@ class Translation:
     def _dying(self, indices: list[int], live_out: set[int]) -> list[set[int]]:
         """Registers that nothing reads after each instruction."""
         live = set(live_out)
-        found: list[set[int]] = []
+        dying: list[set[int]] = []
         for index in reversed(indices):
             effect = self.program.effects[index]
             touched = {self.program.register_index[name] for name in (*effect.reads, *effect.writes)}
-            found.append(touched - live)
+            dying.append(touched - live)
             live -= {self.program.register_index[name] for name in effect.writes}
             live |= {self.program.register_index[name] for name in effect.reads}
-        return found[::-1]
+        return dying[::-1]
