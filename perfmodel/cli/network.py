@@ -40,13 +40,13 @@ def network(
 
     depth = one_of(Fidelity, "--fidelity", fidelity)
     scenario = conditions_from(gpu, sm_clock_mhz, l2, calibration)
-    found = _load(name, batch, input_shape)
+    layers = _load(name, batch, input_shape)
 
-    def rank(problem: Any, *, gpu: Any, fidelity: Fidelity, top: int) -> Any:
-        return rank_space(problem, scenario, fidelity, top)
+    def rank(problem: Any) -> Any:
+        return rank_space(problem, scenario, depth, top=1)
 
-    with progress_bar("layers", len(found.layers)) as advance:
-        report = network_report(found, scenario.gpu, rank, depth, lambda _: advance())
+    with progress_bar("layers", len(layers.layers)) as advance:
+        report = network_report(layers, scenario.gpu, rank, depth, lambda _: advance())
     if as_json:
         print_json(report.to_json())
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from ..errors import InputError
 from ..families.conv1d.problem import Conv1d
 from ..families.direct_conv2d.problem import Conv2d
 from ..families.pointwise_conv2d.problem import PointwiseConv2d
-from .layer import Layer
+from .graph import Layer
 
 Sizes = tuple[int, ...]
 
@@ -39,14 +40,14 @@ class Convolution:
         """
         kind = "transposed conv" if self.transposed else "depthwise conv" if self.is_depthwise else "conv"
         extras = [
-            f"{name} {_by(values)}"
+            f"{name} {sizes_text(values)}"
             for name, values, usual in (("stride", self.stride, 1), ("dilation", self.dilation, 1))
             if any(value != usual for value in values)
         ]
         if self.groups > 1 and not self.is_depthwise:
             extras.append(f"groups {self.groups}")
         channels = f"{self.in_channels} to {self.out_channels} channels"
-        return ", ".join((f"{kind} {_by(self.kernel)}", channels, f"input {_by(self.spatial)}", *extras))
+        return ", ".join((f"{kind} {sizes_text(self.kernel)}", channels, f"input {sizes_text(self.spatial)}", *extras))
 
     @property
     def is_depthwise(self) -> bool:
@@ -56,17 +57,26 @@ class Convolution:
 
 def pointwise(batch: int, in_channels: int, out_channels: int, spatial: Sizes) -> Convolution:
     """A 1×1 convolution of stride 1, as which a fully connected layer counts too (``spatial`` all 1)."""
-    ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
+    return _even(batch, in_channels, out_channels, spatial, kernel=(1,) * len(spatial))
+
+
+def _even(
+    batch: int, in_channels: int, out_channels: int, spatial: Sizes, kernel: Sizes, *,
+    stride: int = 1, padding: int = 0, groups: int = 1,
+) -> Convolution:  # fmt: skip
+    """A convolution that is the same along all axes but for its kernel, without dilation."""
+    rank = len(spatial)
     return Convolution(
         batch=batch,
         in_channels=in_channels,
         out_channels=out_channels,
         spatial=spatial,
-        kernel=ones,
-        stride=ones,
-        padding_before=zeros,
-        padding_after=zeros,
-        dilation=ones,
+        kernel=kernel,
+        stride=(stride,) * rank,
+        padding_before=(padding,) * rank,
+        padding_after=(padding,) * rank,
+        dilation=(1,) * rank,
+        groups=groups,
     )
 
 
@@ -92,36 +102,16 @@ def describe(problem: Any) -> str:
     >>> describe(Conv1d(in_channels=2, out_channels=256, length=16))
     'conv 5, 2 to 256 channels, input 16'
     """
+    if not isinstance(problem, Conv1d | Conv2d | PointwiseConv2d):
+        return ""
+    channels = (problem.batch, problem.in_channels, problem.out_channels)
     if isinstance(problem, Conv1d):
-        return _convolution(problem, (problem.length,), (problem.filter_width,), 1, problem.padding, 1).operation
+        return _even(*channels, (problem.length,), (problem.filter_width,), padding=problem.padding).operation
+    spatial = (problem.height, problem.width)
     if isinstance(problem, PointwiseConv2d):
-        return pointwise(
-            problem.batch, problem.in_channels, problem.out_channels, (problem.height, problem.width)
-        ).operation
-    if isinstance(problem, Conv2d):
-        kernel = (problem.filter_height, problem.filter_width)
-        groups = problem.in_channels if problem.depthwise else 1
-        spatial = (problem.height, problem.width)
-        return _convolution(problem, spatial, kernel, problem.stride, problem.padding, groups).operation
-    return ""
-
-
-def _convolution(
-    problem: Conv1d | Conv2d, spatial: Sizes, kernel: Sizes, stride: int, padding: int, groups: int
-) -> Convolution:
-    rank = len(spatial)
-    return Convolution(
-        batch=problem.batch,
-        in_channels=problem.in_channels,
-        out_channels=problem.out_channels,
-        spatial=spatial,
-        kernel=kernel,
-        stride=(stride,) * rank,
-        padding_before=(padding,) * rank,
-        padding_after=(padding,) * rank,
-        dilation=(1,) * rank,
-        groups=groups,
-    )
+        return pointwise(*channels, spatial).operation
+    kernel, groups = (problem.filter_height, problem.filter_width), problem.in_channels if problem.depthwise else 1
+    return _even(*channels, spatial, kernel, stride=problem.stride, padding=problem.padding, groups=groups).operation
 
 
 def _obstacle(convolution: Convolution) -> str | None:
@@ -132,30 +122,20 @@ def _obstacle(convolution: Convolution) -> str | None:
     if convolution.transposed:
         return "transposed convolution: families compute direct ones"
     if any(value != 1 for value in convolution.dilation):
-        return f"dilation {_by(convolution.dilation)}: families cover 1"
+        return f"dilation {sizes_text(convolution.dilation)}: families cover 1"
     if convolution.padding_before != convolution.padding_after:
-        return f"padding {_by(convolution.padding_before)} before and {_by(convolution.padding_after)} after: must be equal"
-    if rank == 1:
-        return _obstacle_of_rank_1(convolution)
-    return _obstacle_of_rank_2(convolution)
-
-
-def _obstacle_of_rank_1(convolution: Convolution) -> str | None:
-    if convolution.groups != 1:
+        before, after = sizes_text(convolution.padding_before), sizes_text(convolution.padding_after)
+        return f"padding {before} before and {after} after: must be equal"
+    if rank == 1 and convolution.groups != 1:
         return f"groups {convolution.groups} with 1 spatial axis: conv1d is dense over channels"
-    if convolution.stride != (1,):
+    if rank == 1 and convolution.stride != (1,):
         return f"stride {convolution.stride[0]} with 1 spatial axis: conv1d covers 1"
-    return None
-
-
-def _obstacle_of_rank_2(convolution: Convolution) -> str | None:
     if convolution.groups != 1 and not convolution.is_depthwise:
         channels = f"{convolution.in_channels} to {convolution.out_channels} channels"
         return f"groups {convolution.groups} of {channels}: direct_conv2d covers 1, or one for each of as many outputs"
-    if len(set(convolution.stride)) != 1:
-        return f"stride {_by(convolution.stride)}: must be equal along both axes"
-    if len(set(convolution.padding_before)) != 1:
-        return f"padding {_by(convolution.padding_before)}: must be equal along both axes"
+    for name, values in (("stride", convolution.stride), ("padding", convolution.padding_before)):
+        if len(set(values)) != 1:
+            return f"{name} {sizes_text(values)}: must be equal along both axes"
     return None
 
 
@@ -184,5 +164,16 @@ def _problem(convolution: Convolution) -> Any:
     )
 
 
-def _by(values: Sizes) -> str:
-    return "x".join(str(value) for value in values)
+def sizes_text(values: Sequence[int]) -> str:
+    """Sizes as tables and messages show them.
+
+    >>> sizes_text((3, 224, 224))
+    '3x224x224'
+    """
+    return "x".join(map(str, values))
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error of a framework says, or its name where it says nothing."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InfeasibleError
 from ..gpus.gpu import Gpu
 from .floors import Floors, floors
-from .graph import Network
-from .layer import Layer
+from .graph import Layer, Network
 
 if TYPE_CHECKING:
     from ..prediction.prediction import Fidelity, Prediction
@@ -19,13 +18,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 """Called with the name of each layer once it is done."""
-
-
-class Rank(Protocol):
-    """Ranks the configurations of one problem; raises ``InfeasibleError`` where none can run."""
-
-    def __call__(self, problem: Any, *, gpu: Gpu, fidelity: Fidelity, top: int) -> Ranking:
-        """The ranking with its best ``top`` configurations."""
+Rank = Callable[[Any], "Ranking"]
+"""Ranks the configurations of one problem; raises ``InfeasibleError`` where none can run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +39,11 @@ class LayerReport:
 
     def to_json(self) -> dict[str, Any]:
         """One row of the report: times in microseconds."""
-        row: dict[str, Any] = {
+        return {
             "name": self.layer.name,
             "operation": self.layer.operation,
             "on_critical_path": self.on_critical_path,
             "uncovered": self.reason,
-        }
-        return row | {
             "dram_floor_us": None if self.floors is None else self.floors.dram_s * 1e6,
             "fp32_floor_us": None if self.floors is None else self.floors.fp32_s * 1e6,
             "prediction": None if self.best is None else self.best.to_json(),
@@ -105,27 +97,25 @@ class NetworkReport:
 def network_report(
     network: Network, gpu: Gpu, rank: Rank, fidelity: Fidelity, progress: Progress | None = None
 ) -> NetworkReport:
-    """Rank every layer of the network and add up; equal problems are ranked once.
+    """Rank every layer of the network on a GPU at a fidelity, both as ``rank`` uses them, and add up.
 
+    Equal problems are ranked once.
     A layer whose configurations all cannot run has no time and names the limit as its reason.
     """
-    known: dict[Any, Prediction | InfeasibleError] = {}
-    found: dict[str, Prediction] = {}
-    reasons: dict[str, str] = {}
+    outcomes: dict[Any, Prediction | InfeasibleError] = {}
+    best: dict[str, Prediction] = {}
+    reasons: dict[str, str | None] = {}
     for layer in network.layers:
-        if layer.problem is None:
-            reasons[layer.name] = str(layer.uncovered)
+        if layer.problem is not None and layer.problem not in outcomes:
+            outcomes[layer.problem] = _best(layer.problem, rank)
+        outcome = outcomes.get(layer.problem)
+        if outcome is None or isinstance(outcome, InfeasibleError):
+            reasons[layer.name] = layer.uncovered if outcome is None else str(outcome)
         else:
-            if layer.problem not in known:
-                known[layer.problem] = _best(layer.problem, gpu, rank, fidelity)
-            best = known[layer.problem]
-            if isinstance(best, InfeasibleError):
-                reasons[layer.name] = str(best)
-            else:
-                found[layer.name] = best
+            best[layer.name] = outcome
         if progress is not None:
             progress(layer.name)
-    path = network.critical_path({name: best.time.predicted_s for name, best in found.items()})
+    path = network.critical_path({name: one.time.predicted_s for name, one in best.items()})
     return NetworkReport(
         network=network.name,
         title=network.title,
@@ -135,7 +125,7 @@ def network_report(
         layers=tuple(
             LayerReport(
                 layer=layer,
-                best=found.get(layer.name),
+                best=best.get(layer.name),
                 floors=None if layer.problem is None else floors(layer.problem, gpu),
                 reason=reasons.get(layer.name),
                 on_critical_path=layer.name in path,
@@ -146,8 +136,8 @@ def network_report(
     )
 
 
-def _best(problem: Any, gpu: Gpu, rank: Rank, fidelity: Fidelity) -> Prediction | InfeasibleError:
+def _best(problem: Any, rank: Rank) -> Prediction | InfeasibleError:
     try:
-        return rank(problem, gpu=gpu, fidelity=fidelity, top=1).best
+        return rank(problem).best
     except InfeasibleError as error:
         return error

@@ -9,11 +9,11 @@ from ..core.constants import FLOAT_BYTES
 from ..families.conv1d.problem import Conv1d
 from ..families.direct_conv2d.problem import Conv2d
 from ..families.pointwise_conv2d.problem import PointwiseConv2d
-from ..families.ssim.problem import Ssim
+from ..families.ssim.problem import MAPS, WINDOW, Ssim
 from ..gpus.gpu import Gpu
 
-SSIM_PRODUCTS_PER_PIXEL = 5 * 2 * 11
-"""Five filtered maps, two passes of eleven taps each (SPEC section 4)."""
+SSIM_PRODUCTS_PER_PIXEL = MAPS * 2 * WINDOW
+"""Filtered maps, two passes of the window's taps each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +32,10 @@ class Floors:
     fp32_s: float
 
 
-def _meeting_taps(size: int, taps: int, stride: int, padding: int) -> int:
-    """Pairs of an output and a tap along one axis that meet an input element and not padding.
+def _inner_taps(size: int, taps: int, stride: int, padding: int) -> int:
+    """Pairs of an output and a tap along one axis that lie on an input element and not on padding.
 
-    >>> _meeting_taps(4, 5, 1, 2)  # 3 + 4 + 4 + 3
+    >>> _inner_taps(4, 5, 1, 2)  # 3 + 4 + 4 + 3
     14
     """
     outputs = (size + 2 * padding - taps) // stride + 1
@@ -60,8 +60,8 @@ def demand(problem: Any) -> Demand | None:
     elif isinstance(problem, Conv2d):
         words = problem.batch * problem.in_channels * problem.height * problem.width + problem.filter_elements
         outputs = problem.batch * problem.out_channels * problem.output_height * problem.output_width
-        rows = _meeting_taps(problem.height, problem.filter_height, problem.stride, problem.padding)
-        columns = _meeting_taps(problem.width, problem.filter_width, problem.stride, problem.padding)
+        rows = _inner_taps(problem.height, problem.filter_height, problem.stride, problem.padding)
+        columns = _inner_taps(problem.width, problem.filter_width, problem.stride, problem.padding)
         products = problem.batch * problem.out_channels * problem.filter_channels * rows * columns
     elif isinstance(problem, Ssim):
         words = 2 * problem.pixels
@@ -76,12 +76,12 @@ def floors(problem: Any, gpu: Gpu) -> Floors | None:
     """The DRAM floor by the bandwidth of the data sheet, the arithmetic floor by all FP32 lanes at the GPU's boost clock.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
-    >>> found = floors(PointwiseConv2d(in_channels=1024, out_channels=1024, height=7, width=7), load_gpu("h200"))
-    >>> 0.9e-6 < found.dram_s < 1.0e-6  # 4 * (2 * 49 * 1024 + 1024 * 1024) bytes at 4.8 TB/s
+    >>> least = floors(PointwiseConv2d(in_channels=1024, out_channels=1024, height=7, width=7), load_gpu("h200"))
+    >>> 0.9e-6 < least.dram_s < 1.0e-6  # 4 * (2 * 49 * 1024 + 1024 * 1024) bytes at 4.8 TB/s
     True
     """
-    wanted = demand(problem)
-    if wanted is None:
+    needed = demand(problem)
+    if needed is None:
         return None
     products_per_s = gpu.sm_count * gpu.fp32_lanes_per_sm * gpu.boost_clock_hz
-    return Floors(dram_s=wanted.dram_bytes / gpu.dram_bytes_per_s, fp32_s=wanted.multiply_adds / products_per_s)
+    return Floors(dram_s=needed.dram_bytes / gpu.dram_bytes_per_s, fp32_s=needed.multiply_adds / products_per_s)

@@ -1,17 +1,31 @@
-"""A network as a directed acyclic graph of layers, and the longest path through it."""
+"""Layers, networks as directed acyclic graphs of them, and the collection of layers from a framework's graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import networkx as nx
 
 from ..errors import InputError
-from .layer import Layer
 
 _END = object()
 """A node behind every layer, so that a path's length includes its last layer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """A node of a network: a frozen ``problem`` of some family, or in ``uncovered`` why no family computes the layer."""
+
+    name: str
+    operation: str
+    problem: Any | None = None
+    uncovered: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.problem is None) == (self.uncovered is None):
+            raise ValueError(f"layer {self.name!r} needs either a problem or the reason why it has none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +84,26 @@ def assemble(name: str, title: str, batch: int, layers: Iterable[tuple[Layer, It
         cycle = " → ".join(str(edge[0]) for edge in nx.find_cycle(graph))
         raise InputError(f"network {name!r}: layers {cycle} depend on one another in a cycle")
     return Network(name=name, title=title, batch=batch, graph=graph)
+
+
+@dataclass(slots=True)
+class Dataflow:
+    """Layers in a framework's order; ``origins`` maps each value to the layers that its contents come from.
+
+    Operations without work add no layer, their results come from where their inputs come from.
+    """
+
+    layers: list[tuple[Layer, tuple[str, ...]]] = field(default_factory=list)
+    origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def _of(self, values: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for value in values for name in self.origins.get(value, ())))
+
+    def pass_through(self, inputs: Iterable[str], outputs: Iterable[str]) -> None:
+        """An operation without work."""
+        self.origins.update(dict.fromkeys(outputs, self._of(inputs)))
+
+    def add(self, layer: Layer, inputs: Iterable[str], outputs: Iterable[str]) -> None:
+        """A layer that reads values and makes values."""
+        self.layers.append((layer, self._of(inputs)))
+        self.origins.update(dict.fromkeys(outputs, (layer.name,)))

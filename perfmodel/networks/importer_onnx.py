@@ -8,17 +8,15 @@ from typing import Any
 
 from ..core.constants import ceil_div
 from ..errors import InputError
-from .covering import Convolution, covered_layer, pointwise
-from .dataflow import Dataflow
-from .graph import Network
-from .layer import Layer
+from .covering import Convolution, covered_layer, first_line, pointwise, sizes_text
+from .graph import Dataflow, Layer, Network, assemble
 
 Shape = tuple[int, ...]
 
 _PAD_MODES = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-_WITHOUT_WORK = {
-    *("Constant", "ConstantOfShape", "Dropout", "Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"),
-}
+_WITHOUT_WORK = frozenset(
+    ("Constant", "ConstantOfShape", "Dropout", "Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze")
+)
 """Operators that compute nothing in inference, or only give another view of their input."""
 
 
@@ -28,13 +26,14 @@ def import_onnx(path: str | Path, batch: int | None = None) -> Network:
     Every size must be fixed; with ``batch`` a symbolic first axis of the inputs becomes that number. Raises ``InputError``
     where onnx is missing, the file is damaged, a shape is dynamic or all first axes are fixed to another batch.
     """
-    model = _checked(Path(path))
+    path = Path(path)
+    model = _checked(path)
     initializers: dict[str, Shape] = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in initializers]
     for value in inputs:
-        _fix_shape(Path(path), value, batch)
-    _require_batch(Path(path), inputs, batch)
-    shapes = {**initializers, **_inferred_shapes(Path(path), model)}
+        _fix_shape(path, value, batch)
+    _require_batch(path, inputs, batch)
+    shapes = {**initializers, **_inferred_shapes(path, model)}
     flow = Dataflow()
     for place, node in enumerate(model.graph.node):
         name = str(node.name) or f"{node.op_type}_{place}"
@@ -43,7 +42,7 @@ def import_onnx(path: str | Path, batch: int | None = None) -> Network:
         else:
             flow.add(_layer(name, node, shapes), node.input, node.output)
     first = shapes.get(inputs[0].name, ()) if inputs else ()
-    return flow.network(Path(path).stem, f"{Path(path).name}", first[0] if first else 1)
+    return assemble(path.stem, path.name, first[0] if first else 1, flow.layers)
 
 
 def _onnx() -> Any:
@@ -67,13 +66,8 @@ def _checked(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"ONNX file {path} cannot be read: {error.strerror}") from error
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
-        raise InputError(f"ONNX file {path} is damaged: {_first_line(error)}") from error
+        raise InputError(f"ONNX file {path} is damaged: {first_line(error)}") from error
     return model
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 def _fix_shape(path: Path, value: Any, batch: int | None) -> None:
@@ -104,18 +98,18 @@ def _require_batch(path: Path, inputs: Sequence[Any], batch: int | None) -> None
 
 
 def _inferred_shapes(path: Path, model: Any) -> Mapping[str, Shape]:
-    """Shapes of all values that inference finds, where every size is a number."""
+    """Shapes of all values, where inference gives every size as a number."""
     onnx = _onnx()
     try:
         inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
-        raise InputError(f"ONNX file {path}: shapes do not fit together: {_first_line(error)}") from error
-    found = {}
+        raise InputError(f"ONNX file {path}: shapes do not fit together: {first_line(error)}") from error
+    shapes = {}
     for value in (*inferred.graph.input, *inferred.graph.value_info, *inferred.graph.output):
         extents = [extent.dim_value for extent in value.type.tensor_type.shape.dim]
         if extents and all(extents):
-            found[value.name] = tuple(extents)
-    return found
+            shapes[value.name] = tuple(extents)
+    return shapes
 
 
 def _layer(name: str, node: Any, shapes: Mapping[str, Shape]) -> Layer:
@@ -177,11 +171,10 @@ def _convolution_layer(name: str, node: Any, given: Shape, weights: Shape) -> La
 def _contradiction(attributes: Mapping[str, Any], given: Shape, weights: Shape, transposed: bool) -> str | None:
     """What of a convolution's attributes, input and weights cannot be together; None where all can."""
     if not transposed and weights[1] * int(attributes.get("group", 1)) != given[1]:
-        return f"weights {'x'.join(map(str, weights))} do not fit an input of {given[1]} channels"
+        return f"weights {sizes_text(weights)} do not fit an input of {given[1]} channels"
     kernel = tuple(attributes.get("kernel_shape", weights[2:]))
     if kernel != tuple(weights[2:]):
-        shape, own = ("x".join(map(str, sizes)) for sizes in (kernel, weights[2:]))
-        return f"kernel_shape {shape} is not that of the weights, {own}"
+        return f"kernel_shape {sizes_text(kernel)} is not that of the weights, {sizes_text(weights[2:])}"
     mode = _pad_mode(attributes)
     return None if mode in _PAD_MODES else f"auto_pad {mode!r} is none of {', '.join(_PAD_MODES)}"
 

@@ -9,19 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .covering import Convolution, covered_layer, pointwise
-from .dataflow import Dataflow
-from .graph import Network
-from .layer import Layer
+from .covering import Convolution, covered_layer, first_line, pointwise, sizes_text
+from .graph import Dataflow, Layer, Network, assemble
 
-_CONVOLUTIONS = {
-    "Conv1d": 1,
-    "Conv2d": 2,
-    "Conv3d": 3,
-    "ConvTranspose1d": 1,
-    "ConvTranspose2d": 2,
-    "ConvTranspose3d": 3,
-}
+_CONVOLUTIONS = {f"Conv{kind}{rank}d": rank for kind in ("", "Transpose") for rank in (1, 2, 3)}
+"""Names of convolution modules with the number of their spatial axes."""
 _WITHOUT_WORK = {
     *("Dropout", "Dropout1d", "Dropout2d", "Flatten", "Identity", "Unflatten"),
     *("contiguous", "detach", "expand", "flatten", "getattr", "getitem", "permute", "reshape", "size", "squeeze"),
@@ -40,7 +32,7 @@ def import_torch(module: Any, input_shape: Sequence[int], name: str = "torch mod
     """
     torch = _torch()
     if not input_shape or min(input_shape) < 1:
-        raise InputError(f"{name}: input shape {_by(input_shape)} must be positive integers, the batch first")
+        raise InputError(f"{name}: input shape {sizes_text(input_shape)} must be positive integers, the batch first")
     if not isinstance(module, torch.nn.Module):
         raise InputError(f"{name} is of type {type(module).__name__}, not a torch.nn.Module")
     traced, shapes = _traced(torch, module.eval(), tuple(input_shape), name)
@@ -53,7 +45,7 @@ def import_torch(module: Any, input_shape: Sequence[int], name: str = "torch mod
         else:
             given = shapes.get(inputs[0]) if inputs else None
             flow.add(_layer(str(node.name), label, target, given), inputs, [node.name])
-    return flow.network(name, f"{name}, input {_by(input_shape)}", int(input_shape[0]))
+    return assemble(name, f"{name}, input {sizes_text(input_shape)}", int(input_shape[0]), flow.layers)
 
 
 def load_torch_module(spec: str) -> Any:
@@ -66,15 +58,15 @@ def load_torch_module(spec: str) -> Any:
     if not path_text or not attribute.isidentifier() or not path.is_file():
         raise InputError(f"torch module {spec!r} must be FILE.py:NAME with a file that exists")
     torch = _torch()
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    if found is None or found.loader is None:
+    location = importlib.util.spec_from_file_location(path.stem, path)
+    if location is None or location.loader is None:
         raise InputError(f"{path} is not a Python file")
-    python = importlib.util.module_from_spec(found)
+    python = importlib.util.module_from_spec(location)
     sys.modules.setdefault(path.stem, python)
     try:
-        found.loader.exec_module(python)
+        location.loader.exec_module(python)
     except _USER_ERRORS as error:
-        raise InputError(f"{path} cannot be executed: {_first_line(error)}") from error
+        raise InputError(f"{path} cannot be executed: {first_line(error)}") from error
     if not hasattr(python, attribute):
         raise InputError(f"{path} defines no {attribute!r}")
     value = getattr(python, attribute)
@@ -83,7 +75,7 @@ def load_torch_module(spec: str) -> Any:
     try:
         return value()
     except _USER_ERRORS as error:
-        raise InputError(f"{spec} cannot be made without arguments: {_first_line(error)}") from error
+        raise InputError(f"{spec} cannot be made without arguments: {first_line(error)}") from error
 
 
 def _torch() -> Any:
@@ -96,13 +88,13 @@ def _torch() -> Any:
 
 
 def _traced(torch: Any, module: Any, shape: tuple[int, ...], name: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    """The traced module and the shape of every tensor in it, found by running it once on zeros."""
+    """The traced module and the shape of every tensor in it, from one run on zeros."""
     try:
         traced = torch.fx.symbolic_trace(module)
     except (torch.fx.proxy.TraceError, TypeError, NotImplementedError) as error:
-        raise InputError(f"{name} cannot be traced, its control flow depends on data: {_first_line(error)}") from error
+        raise InputError(f"{name} cannot be traced, its control flow depends on data: {first_line(error)}") from error
     except _USER_ERRORS as error:
-        raise InputError(f"{name} cannot be traced, its forward raises {_first_line(error)}") from error
+        raise InputError(f"{name} cannot be traced, its forward raises {first_line(error)}") from error
     shapes: dict[str, tuple[int, ...]] = {}
 
     class Shapes(torch.fx.Interpreter):  # type: ignore[misc]
@@ -118,17 +110,8 @@ def _traced(torch: Any, module: Any, shape: tuple[int, ...], name: str) -> tuple
         with torch.no_grad():
             runner.run(torch.zeros(shape))
     except _USER_ERRORS as error:
-        raise InputError(f"{name} does not take an input of {_by(shape)}: {_first_line(error)}") from error
+        raise InputError(f"{name} does not take an input of {sizes_text(shape)}: {first_line(error)}") from error
     return traced, shapes
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def _by(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape))
 
 
 def _target(torch: Any, traced: Any, node: Any) -> tuple[str, Any]:
@@ -150,9 +133,8 @@ def _layer(name: str, label: str, module: Any, given: tuple[int, ...] | None) ->
         return _convolution_layer(name, module, given, transposed=label.startswith("ConvTranspose"))
     if module is not None and label == "Linear" and given is not None:
         if len(given) != 2:
-            return Layer(
-                name=name, operation="linear", uncovered=f"linear layer of rank {len(given)}: must get rows, rank 2"
-            )
+            reason = f"linear layer of rank {len(given)}: must get rows, rank 2"
+            return Layer(name=name, operation="linear", uncovered=reason)
         dense = pointwise(given[0], module.in_features, module.out_features, (1, 1))
         return covered_layer(name, dense, f"linear, {module.in_features} to {module.out_features}")
     if label in ("conv1d", "conv2d", "conv3d", "linear"):

@@ -17,8 +17,7 @@ from ..core.documents import parse_toml
 from ..errors import InputError
 from ..families.registry import family
 from .covering import describe
-from .graph import Network, assemble
-from .layer import Layer
+from .graph import Layer, Network, assemble
 
 _FILE_KEYS = {"title", "source", "layer"}
 _COVERED_KEYS = {"name", "after", "family", "problem"}

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmodel.errors import InputError
-from perfmodel.networks.graph import Network, assemble
-from perfmodel.networks.layer import Layer
+from perfmodel.networks.graph import Layer, Network, assemble
 
 
 def layer(name: str) -> Layer:

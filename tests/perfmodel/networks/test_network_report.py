@@ -9,22 +9,20 @@ import pytest
 from perfmodel.errors import InfeasibleError
 from perfmodel.families.conv1d import Conv1d
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.gpus.gpu import Gpu
 from perfmodel.networks.estimate import NetworkReport, network_report
-from perfmodel.networks.graph import Network, assemble
-from perfmodel.networks.layer import Layer
+from perfmodel.networks.graph import Layer, Network, assemble
 from perfmodel.networks.library import load_network
 from perfmodel.prediction.prediction import Fidelity
 from perfmodel.prediction.ranking import Ranking, rank_space
 from perfmodel.prediction.scenario import scenario_of
 
 
-def rank(problem: Any, *, gpu: Gpu, fidelity: Fidelity, top: int) -> Ranking:
-    return rank_space(problem, scenario_of(gpu), fidelity, top)
+def rank(problem: Any, gpu: str = "h200") -> Ranking:
+    return rank_space(problem, scenario_of(gpu), Fidelity.ANALYTIC, 1)
 
 
 def report(network: Network, gpu: str = "h200") -> NetworkReport:
-    return network_report(network, load_gpu(gpu), rank, Fidelity.ANALYTIC)
+    return network_report(network, load_gpu(gpu), lambda problem: rank(problem, gpu), Fidelity.ANALYTIC)
 
 
 def conv1d(name: str, **fields: int) -> Layer:
@@ -62,9 +60,9 @@ def test_equal_problems_are_ranked_once_and_progress_names_every_layer() -> None
     asked: Counter[Any] = Counter()
     done: list[str] = []
 
-    def counting(problem: Any, *, gpu: Gpu, fidelity: Fidelity, top: int) -> Ranking:
+    def counting(problem: Any) -> Ranking:
         asked[problem] += 1
-        return rank(problem, gpu=gpu, fidelity=fidelity, top=top)
+        return rank(problem)
 
     network = load_network("diffusion_policy_unet")
     network_report(network, load_gpu("h200"), counting, Fidelity.ANALYTIC, done.append)
@@ -76,10 +74,10 @@ def test_equal_problems_are_ranked_once_and_progress_names_every_layer() -> None
 def test_a_layer_that_cannot_run_names_the_limit() -> None:
     limit = "none of the 3 configurations of conv1d fits h200"
 
-    def refusing(problem: Any, *, gpu: Gpu, fidelity: Fidelity, top: int) -> Ranking:
+    def refusing(problem: Any) -> Ranking:
         if problem.length == 9000:
             raise InfeasibleError(limit)
-        return rank(problem, gpu=gpu, fidelity=fidelity, top=top)
+        return rank(problem)
 
     network = assemble("x", "x", 1, [(conv1d("endless", length=9000), ()), (conv1d("short"), ("endless",))])
     found = network_report(network, load_gpu("h200"), refusing, Fidelity.ANALYTIC)
