@@ -16,8 +16,8 @@ import typer
 from perfmodel.cli.output import note, progress_bar
 from perfmodel.errors import InputError, PerfmodelError
 from perfmodel.prediction.prediction import plain
+from perfmodel.records.own_records import append_record
 from perfmodel.records.schema import RecordKind
-from perfmodel.records.store import append_record
 
 from . import campaign_prepare, campaign_reports
 from .campaign_plan import compared_problems

@@ -12,7 +12,7 @@ from perfmodel.cli.options import EXTRA_OPTIONS, problem_from
 from perfmodel.cli.output import note, progress_bar
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.prediction.scenario import Scenario, scenario_of
-from perfmodel.records.store import read_records
+from perfmodel.records.own_records import read_records
 
 from .campaign_plan import TIMED_PROBLEMS, CampaignSizes, checked_choices, compared_choices, timed_choices
 from .counted_before import counted_benchmarks, counted_choices, only_named

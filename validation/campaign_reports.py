@@ -13,7 +13,7 @@ from perfmodel.cli.targets import require_writable, write_target
 from perfmodel.families.registry import family
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
-from perfmodel.records.store import read_records
+from perfmodel.records.own_records import read_records
 
 from .baselines.losses import loss_table, losses
 from .baselines.ratios import ratio_table, ratios, summary_table

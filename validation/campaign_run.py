@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from perfmodel.records.own_records import append_record, read_records
 from perfmodel.records.schema import Failure, Record, RunKey
-from perfmodel.records.store import append_record, read_records
 
 from .worker import Reply, Worker
 

@@ -107,10 +107,10 @@ def _chosen(
 
 def _show(family: Any, problem: Any, path: Path, as_json: bool) -> None:
     """The records of the problem, fastest first, and why others have no time."""
+    from perfmodel.core.documents import to_builtins
     from perfmodel.prediction.prediction import plain
-    from perfmodel.records.codec import to_json
+    from perfmodel.records.own_records import read_records
     from perfmodel.records.schema import L2State
-    from perfmodel.records.store import read_records
 
     wanted = plain(problem)
     found = [r for r in read_records(path) if r.name == family.name and dict(r.problem) == wanted]
@@ -118,7 +118,7 @@ def _show(family: Any, problem: Any, path: Path, as_json: bool) -> None:
     for message, times in reasons.most_common(MOST_REASONS):
         note(f"{times} of {len(found)} records have no time: {message}")
     if as_json:
-        print_json({"family": family.name, "problem": wanted, "records": [to_json(record) for record in found]})
+        print_json({"family": family.name, "problem": wanted, "records": [to_builtins(record) for record in found]})
         return
     timed = [(timing.median_s, record) for record in found if (timing := record.timing(L2State.COLD)) is not None]
     timed.sort(key=lambda pair: pair[0])

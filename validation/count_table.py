@@ -25,8 +25,8 @@ from perfmodel.profiles.executed_work import executed_work
 from perfmodel.profiles.facts import Advance, Facts, no_progress
 from perfmodel.profiles.gather import gather_facts
 from perfmodel.records.measurements import Measurements
+from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import Record, RecordKind
-from perfmodel.records.store import read_records
 
 from .micro.suite import find_benchmark
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.errors import InputError
+from perfmodel.records.own_records import append_record
 from perfmodel.records.schema import Environment, Failure, FailureKind, Record, RunKey
-from perfmodel.records.store import append_record
 
 from .campaign_run import RunSummary
 from .kernel_job import now

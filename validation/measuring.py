@@ -13,7 +13,7 @@ import numpy as np
 from perfmodel.families.registry import family_of
 from perfmodel.prediction.ranking import rank_space
 from perfmodel.prediction.scenario import Scenario
-from perfmodel.records.store import append_record
+from perfmodel.records.own_records import append_record
 
 from .campaign_run import RunSummary, recorded_keys, run_missing
 from .device import Device, environment

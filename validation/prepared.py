@@ -12,10 +12,12 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from perfmodel.compiler.compiled import CompiledKernel
+from perfmodel.core.documents import converted, to_builtins
 from perfmodel.core.files import parse_json, read_text, write_text
 from perfmodel.errors import InputError
-from perfmodel.records.codec import record_from_json, to_json
 from perfmodel.records.schema import Failure, KernelResources, RecordKind, RunKey, Scalar, run_key
 
 PLAN_NAME = "plan.jsonl"
@@ -35,8 +37,7 @@ class Purpose(Enum):
     """Empties L2 before cold samples."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedKernel:
+class PreparedKernel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One kernel of the plan: what it is, what it is for, and its code, or why there is none."""
 
     kind: RecordKind
@@ -76,7 +77,7 @@ class PreparedFolder:
         plan = self.path / PLAN_NAME
         lines = read_text(plan).splitlines()
         return tuple(
-            record_from_json(PreparedKernel, parse_json(plan, line, number), f"{plan}: line {number}")
+            converted(PreparedKernel, parse_json(plan, line, number), f"{plan}: line {number}")
             for number, line in enumerate(lines, start=1)
             if line.strip()
         )
@@ -84,7 +85,7 @@ class PreparedFolder:
     def write_plan(self, kernels: Iterable[PreparedKernel]) -> None:
         """Replace the plan."""
         self.path.mkdir(parents=True, exist_ok=True)
-        write_text(self.path / PLAN_NAME, "".join(json.dumps(to_json(kernel)) + "\n" for kernel in kernels))
+        write_text(self.path / PLAN_NAME, "".join(json.dumps(to_builtins(kernel)) + "\n" for kernel in kernels))
 
     def keep_cubin(self, cubin: bytes) -> str:
         """Store the code, once for each content; gives the hash."""

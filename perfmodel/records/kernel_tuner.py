@@ -17,8 +17,7 @@ import numpy as np
 
 from ..core.files import parse_json
 from ..errors import InputError
-from .columns import MeasurementSchema, check_columns
-from .table import RawTable, measurable
+from .columns import MeasurementSchema, RawTable, check_columns, measurable
 
 REQUIRED_KEYS = ("device_name", "problem_size", "tune_params", "cache")
 ERROR_KEY = "__error__"

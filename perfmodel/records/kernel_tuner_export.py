@@ -7,10 +7,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+from ..core.documents import to_builtins
 from ..core.files import write_text
 from ..errors import InputError
 from ..families.base import Family
-from .codec import to_json
 from .columns import MeasurementSchema, schema_of
 from .measurements import Measurements
 from .schema import FailureKind
@@ -60,7 +60,8 @@ def _entry(measurements: Measurements, schema: MeasurementSchema, row: int, para
     problem = measurements.problems[measurements.problem_index[row]]
     configuration = measurements.batch.configuration(row)
     entry = {
-        name: to_json(getattr(problem if name in schema.problem_fields else configuration, name)) for name in parameters
+        name: to_builtins(getattr(problem if name in schema.problem_fields else configuration, name))
+        for name in parameters
     }
     time_s = float(measurements.time_s[row])
     if math.isnan(time_s):

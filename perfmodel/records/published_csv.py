@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from .columns import MeasurementSchema, check_columns
-from .table import MEASURABLE_MS, RawTable, measurable, only_gpu
+from .columns import MEASURABLE_MS, MeasurementSchema, RawTable, check_columns, measurable, only_gpu
 
 TIME_COLUMN = "time_ms"
 GPU_COLUMN = "gpu"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 
 SCHEMA_VERSION = 1
 
@@ -73,8 +74,7 @@ class FailureKind(Enum):
     """A library that a baseline needs is not installed or does not offer the operation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class Environment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a run took place; an empty text or zero where it is not known."""
 
     gpu_name: str
@@ -87,8 +87,7 @@ class Environment:
     memory_clock_max_hz: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All samples of one kind, in the order taken, with what the GPU's sensors said meanwhile (zero where unknown)."""
 
     l2: L2State
@@ -111,8 +110,7 @@ class Timing:
         return float(np.median(self.samples_s))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelResources:
+class KernelResources(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the compiler gave the kernel that ran; ``cubin_sha256`` ties the record to the very code."""
 
     registers_per_thread: int
@@ -123,8 +121,7 @@ class KernelResources:
     cubin_sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Correctness:
+class Correctness(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Largest error against the float64 reference, and what was allowed; both relative to its largest magnitude."""
 
     max_relative_error: float
@@ -136,16 +133,14 @@ class Correctness:
         return self.max_relative_error <= self.tolerance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why there is no result, with the first line of the message."""
 
     kind: FailureKind
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run. ``name`` is the family, library function or micro-benchmark; ``gpu`` the id, or the device's own name.
 
     ``counters`` are Nsight Compute metrics under their own names, or what a micro-benchmark's kernel counted itself.
@@ -162,7 +157,7 @@ class Record:
     timings: tuple[Timing, ...] = ()
     resources: KernelResources | None = None
     correctness: Correctness | None = None
-    counters: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[str, float] = msgspec.field(default_factory=dict)
     failure: Failure | None = None
     schema: int = SCHEMA_VERSION
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import FailureKind
-from perfmodel.records.store import read_records
 from perfmodel.validation.campaign_run import RunSummary, recorded_keys, run_missing
 
 from .campaign_jobs import NumberedJob, work

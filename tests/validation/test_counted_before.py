@@ -7,7 +7,7 @@ import pytest
 from perfmodel.errors import InputError
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.scenario import scenario_of
-from perfmodel.records.store import read_records
+from perfmodel.records.own_records import read_records
 from perfmodel.validation.campaign import app
 from perfmodel.validation.counted_before import counted_benchmarks, counted_choices, only_named
 from perfmodel.validation.prepared import PreparedFolder, Purpose

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from perfmodel.memory.bank_conflicts import load_wavefronts, store_wavefronts
+from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import Record
-from perfmodel.records.store import read_records
 from perfmodel.validation.micro.pattern_suite import ACCESSES, INACTIVE, PatternSizes, lane_patterns
 
 RECORDS = Path(__file__).parents[2] / "validation" / "data" / "h200-micro.jsonl.gz"

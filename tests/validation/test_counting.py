@@ -8,8 +8,8 @@ import pytest
 
 from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.errors import InputError
+from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import Environment, Failure, FailureKind, RecordKind
-from perfmodel.records.store import read_records
 from perfmodel.validation.campaign_run import recorded_keys
 from perfmodel.validation.counting import CountedPlan, count_missing, kept_metrics, profiled_launches
 from perfmodel.validation.nsight_csv import ProfiledLaunch

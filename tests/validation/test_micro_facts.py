@@ -1,11 +1,11 @@
 """Facts from records of a machine whose truth is known, because the records were computed from it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.records.schema import (

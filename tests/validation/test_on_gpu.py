@@ -11,8 +11,8 @@ from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.app import run
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import L2State, TimingMethod
-from perfmodel.records.store import read_records
 from perfmodel.validation.baselines.catalogue import BASELINES
 from perfmodel.validation.baselines.job import BaselineJob, run_baseline_job
 from perfmodel.validation.campaign_plan import CHECKED_RANGES, random_check

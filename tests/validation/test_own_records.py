@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import FailureKind, Record, RecordKind
-from perfmodel.records.store import read_records
 
 DATA = Path(__file__).parents[2] / "validation" / "data"
 COUNTED_SIGN = "__"

@@ -120,7 +120,7 @@ def test_damaged_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"plan\.jsonl: cannot be read"):
         folder.kernels()
     (tmp_path / "plan.jsonl").write_text('{"kind": "kernel"}\n')
-    with pytest.raises(InputError, match=r"plan\.jsonl: line 1: key 'name' is missing"):
+    with pytest.raises(InputError, match=r"plan\.jsonl: line 1: name is missing"):
         folder.kernels()
     digest = folder.keep_cubin(b"code")
     packed = tmp_path / "cubins" / f"{digest}.gz"

@@ -11,7 +11,7 @@ import typer
 from perfmodel.cli.output import progress_bar
 from perfmodel.errors import InputError
 from perfmodel.prediction.scenario import Scenario, scenario_of
-from perfmodel.records.store import read_records
+from perfmodel.records.own_records import read_records
 
 from .benchmarks import benchmark_launches
 from .launches import LeftOut, UnseenLaunch, UnseenPrediction, predict_unseen

@@ -9,8 +9,7 @@ import pytest
 
 from perfmodel.errors import InputError
 from perfmodel.families.base import NONE_CODE
-from perfmodel.records.columns import MeasurementSchema, batch_of, problems_of
-from perfmodel.records.table import RawTable
+from perfmodel.records.columns import MeasurementSchema, RawTable, batch_of, problems_of
 
 
 class Method(Enum):

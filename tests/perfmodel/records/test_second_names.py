@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from perfmodel.cli.options import problem_from
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.measurements import read_measurements
-from perfmodel.records.store import read_records, write_records
+from perfmodel.records.own_records import read_records, write_records
 
 from .record_examples import tiled_record
 
