@@ -17,7 +17,7 @@ from .facts import Facts
 from .matching.assembled import with_assembled_loads
 from .matching.executed_code import code_of, fetched_code
 from .matching.load_trips import load_trips
-from .slowest_warp import slowest_warp, with_serial
+from .slowest_warp import watched_warp, with_serial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def launch_facts(
         seed=effort.seed,
         budget=effort.budget,
     )
-    slowest = slowest_warp(compiled, counted.kernel, launch, call, effort.budget)
+    slowest = watched_warp(compiled, counted.kernel, counted.watched)
     facts = replace(
         with_serial(base, slowest),
         global_round_trips=slowest.round_trips + slowest.copy_round_trips,

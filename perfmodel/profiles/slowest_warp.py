@@ -6,20 +6,20 @@ latency is part of the warp's own cycles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.compiled import CompiledKernel
-from ..core.constants import SECTOR_BYTES, WARP_SIZE
+from ..core.constants import WARP_SIZE
 from ..launch.launch import KernelCall, Launch
 from ..machine_code.code_profile import CodeProfile
 from ..machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
-from ..program.instruction import Instruction, Space
+from ..program.instruction import Instruction
 from ..program.kernel import Kernel
-from ..simulator.access import WarpAccess
 from ..simulator.simulation import Budget, Mode, simulate
+from .blocks.watched_block import WatchedBlock, middle_block
 from .facts import Facts
 from .matching.executed import PtxExecution, executed_counts
 
@@ -45,77 +45,49 @@ class SlowestWarp:
     """Part of the block's global loads that go by the read-only path."""
 
 
-@dataclass(slots=True)
-class _FirstTouches:
-    """The sectors that warps load, in program order, and how many of their loads pass L1 by."""
-
-    passing: list[NDArray[np.int64]] = field(default_factory=list)
-    warps: list[NDArray[np.int64]] = field(default_factory=list)
-    sectors: list[NDArray[np.uint64]] = field(default_factory=list)
-    loads: int = 0
-    numbers: list[NDArray[np.int64]] = field(default_factory=list)
-
-    def access(self, access: WarpAccess) -> None:
-        """Keep the sectors of one load of some warps; a lane that reads across sectors counts by its first."""
-        if access.writes or access.site.space is not Space.GLOBAL:
-            return
-        warps = access.of_warps
-        if access.site.instruction.loads_past_l1:
-            self.passing.append(warps.warp)
-            return
-        rows, lanes = np.nonzero(warps.active)
-        self.warps.append(warps.warp[rows])
-        self.sectors.append(warps.addresses[rows, lanes] // np.uint64(SECTOR_BYTES))
-        self.numbers.append(self.loads + rows)
-        self.loads += len(warps.warp)
-
-    def missing_loads(self, warps: int) -> NDArray[np.int64]:
-        """For each warp, how many of its loads pass L1 by or touch a sector that no load of the block touched before."""
-        passing = np.concatenate([*self.passing, np.zeros(0, np.int64)])
-        missing = np.bincount(passing, minlength=warps)
-        if not self.warps:
-            return missing
-        warp, number = np.concatenate(self.warps), np.concatenate(self.numbers)
-        _, first = np.unique(np.concatenate(self.sectors), return_index=True)
-        _, once = np.unique(number[first], return_index=True)
-        return missing + np.bincount(warp[first][once], minlength=warps)
-
-
 def slowest_warp(
     compiled: CompiledKernel, kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None = None
 ) -> SlowestWarp:
-    """Execute one block and follow each different warp through the machine code.
-
-    Before sm_70, whose machine code is not decoded, a round trip is counted for each block of PTX that loads.
+    """`watched_warp` of the block in the middle, executed alone.
 
     Raises:
         SimulationError: the kernel cannot be executed on the CPU.
     """
-    profile = compiled.profile()
-    touches, middle = _FirstTouches(), middle_block(launch)
-    found = simulate(
+    watched = WatchedBlock(middle_block(launch))
+    only = np.array([watched.block], np.int64)
+    run = simulate(
         kernel,
         launch,
         call,
         mode=Mode.TRACE,
-        blocks=np.array([middle], np.int64),
+        blocks=only,
         budget=budget,
-        observers=[touches],
-        visits_by_warp=[middle],
+        observers=[watched],
+        visits_by_warp=[watched.block],
     )
-    visits = found.visits_by_warp[middle]
-    missing = touches.missing_loads(len(visits))
-    loads = visits @ _loading(found.kernel)
+    watched.take_visits(run.visits_by_warp)
+    return watched_warp(compiled, kernel, watched)
+
+
+def watched_warp(compiled: CompiledKernel, kernel: Kernel, watched: WatchedBlock) -> SlowestWarp:
+    """Follow each different warp of an executed block through the machine code.
+
+    Before sm_70, whose machine code is not decoded, a round trip is counted for each block of PTX that loads.
+    """
+    profile = compiled.profile()
+    visits = watched.visits
+    missing = watched.missing_loads()
+    loads = visits @ _loading(kernel)
     rest = {
-        "copy_round_trips": _copy_round_trips(found.kernel, visits),
-        "read_only_share": _read_only_share(found.kernel, visits.sum(axis=0)),
+        "copy_round_trips": _copy_round_trips(kernel, visits),
+        "read_only_share": _read_only_share(kernel, visits.sum(axis=0)),
     }
     if profile.estimated:
         return SlowestWarp(cycles=None, instructions=None, round_trips=float(np.minimum(loads, missing).max()), **rest)
     code = _Schedule.of(profile)
     walked, behind_l1 = [], []
     for row in np.unique(np.column_stack([visits, missing, loads]), axis=0):
-        cycles, instructions, waits = code.walk(found.kernel, row[:-2], row[-1])
+        cycles, instructions, waits = code.walk(kernel, row[:-2], row[-1])
         behind_l1.append(min(waits, float(row[-2])))
         walked.append((cycles, instructions))
     cycles, instructions = max(walked)
@@ -151,16 +123,6 @@ class _Schedule:
         if _UNLIKE < instructions / max(expected, 1.0) < 1 / _UNLIKE:
             return float(self.cycles @ executions), instructions, float(self.round_trips @ executions)
         return expected * float(self.cycles.sum()) / float(self.instructions.sum()), expected, float(loads)
-
-
-def middle_block(launch: Launch) -> int:
-    """Linear index of the block in the middle of the grid.
-
-    >>> middle_block(Launch(grid_x=4, grid_y=3, block_x=32))
-    5
-    """
-    gx, gy, gz = launch.grid
-    return int(((gz - 1) // 2 * gy + (gy - 1) // 2) * gx + (gx - 1) // 2)
 
 
 def _executions(profile: CodeProfile, kernel: Kernel, visits: NDArray[np.int64]) -> NDArray[np.float64]:

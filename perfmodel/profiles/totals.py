@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..memory.access_counts import AccessCounts, InstructionCount
 from ..program.instruction import Instruction, Space
 from ..program.kernel import Kernel
 from ..ptx.operands import parse_address
-from ..simulator.access import Action
+from ..simulator.access import Action, Observers
 from ..simulator.schedule import Reconvergence
 from ..simulator.simulation import Budget, Mode, Simulation, simulate
 
@@ -151,7 +152,9 @@ def counted_run(
     mode: Mode = Mode.EXECUTE,
     blocks: NDArray[np.int64] | None = None,
     budget: Budget | None = None,
+    observers: Observers = (),
     check: bool = False,
+    visits_by_warp: Sequence[int] = (),
     reconvergence: Reconvergence = Reconvergence.EARLY,
 ) -> CountedRun:
     """`simulate` with an observer that counts; arguments and errors are those of `simulate`."""
@@ -163,8 +166,9 @@ def counted_run(
         mode=mode,
         blocks=blocks,
         budget=budget,
-        observers=[accesses],
+        observers=[accesses, *observers],
         check=check,
+        visits_by_warp=visits_by_warp,
         reconvergence=reconvergence,
     )
     values = {field.name: getattr(simulation, field.name) for field in fields(simulation)}

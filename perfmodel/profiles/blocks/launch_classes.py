@@ -20,6 +20,7 @@ from .launch_alignment import AlignedTotals, aligned_totals, edge_lines
 from .launch_boxes import Box, Executed, agreeing_boxes, drawn_members, edge_boxes, merged_boxes
 from .launch_rows import BlockRows, Key
 from .launch_shape import launch_shape, probed_blocks
+from .watched_block import WatchedBlock
 
 _ALL_BLOCKS_BELOW = 32
 """Grids of at most so many blocks are executed wholly."""
@@ -39,6 +40,7 @@ class LaunchCounts:
     ``shape`` the grid's extents, x first, with an axis that the kernel takes apart by division taken apart (`launch_shape`).
     ``exact`` says that all blocks were executed or that those drawn agreed; otherwise ``relative_error`` is the half width of
     the 95 % interval of the count that is known least, and ``notes`` says why.
+    ``watched`` is the block in the middle, for the critical path.
     """
 
     kernel: Kernel
@@ -51,6 +53,7 @@ class LaunchCounts:
     relative_error: float
     notes: tuple[str, ...]
     blocks_executed: int
+    watched: WatchedBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,7 @@ def _of_all(rows: BlockRows, blocks: int, instructions: bool) -> LaunchCounts:
         relative_error=0.0,
         notes=(),
         blocks_executed=blocks,
+        watched=rows.watched,
     )
 
 
@@ -225,6 +229,7 @@ def _weighed(
         relative_error=error,
         notes=tuple(notes),
         blocks_executed=len(rows.known),
+        watched=rows.watched,
     )
 
 

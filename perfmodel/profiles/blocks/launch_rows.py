@@ -14,6 +14,7 @@ from ...program.kernel import Kernel
 from ...simulator.access import Action, Observers, WarpAccess
 from ...simulator.simulation import Budget, Mode, Simulation, simulate
 from ..totals import CountedRun, counted_run
+from .watched_block import WatchedBlock, middle_block
 
 Key = tuple[Action, Space]
 _ALIGNED = ("sectors", "lines", "uncached_sectors")
@@ -47,6 +48,7 @@ class BlockRows:
         self.fields = [*[n for n in BLOCK_TOTALS if n not in _ALIGNED], *_ALIGNED]
         self.known: dict[int, NDArray[np.float64]] = {}
         self._stores = _FirstStores()
+        self.watched = WatchedBlock(middle_block(launch))
         self._all_keys = [(action, space) for action in Action for space in Space]
 
     def run(self, linear: NDArray[np.int64]) -> tuple[InstructionCount, ...]:
@@ -57,9 +59,17 @@ class BlockRows:
 
     def run_all(self) -> CountedRun:
         """Counts of all blocks."""
-        return counted_run(*self._arguments, mode=Mode.TRACE, budget=self._budget)
+        run = counted_run(
+            *self._arguments,
+            mode=Mode.TRACE,
+            budget=self._budget,
+            observers=[self.watched],
+            visits_by_warp=[self.watched.block],
+        )
+        self.watched.take_visits(run.visits_by_warp)
+        return run
 
-    def _simulate(self, linear: NDArray[np.int64], observers: Observers, by_block: bool = False) -> Simulation:
+    def _simulate(self, linear: NDArray[np.int64], observers: Observers, watch: bool = False) -> Simulation:
         kernel, launch, call = self._arguments
         return simulate(
             kernel,
@@ -68,8 +78,9 @@ class BlockRows:
             mode=Mode.TRACE,
             blocks=linear,
             budget=self._budget,
-            observers=observers,
-            visits_by_block=by_block,
+            observers=[*observers, self.watched] if watch else observers,
+            visits_by_block=True,
+            visits_by_warp=[self.watched.block] if watch else (),
         )
 
     def at(self, linear: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -85,16 +96,21 @@ class BlockRows:
         return np.array([self._stores.lowest.get(block, -1) for block in linear.tolist()], dtype=np.int64)
 
     def _execute(self, linear: NDArray[np.int64]) -> NDArray[np.float64]:
-        accesses = AccessCounts(len(linear))
-        visits = self._simulate(linear, [accesses, self._stores], by_block=True).visits_by_block
-        assert visits is not None
+        watch = not self.watched.executed
+        blocks = np.append(linear, self.watched.block) if watch and self.watched.block not in linear else linear
+        accesses = AccessCounts(len(blocks))
+        run = self._simulate(blocks, [accesses, self._stores], watch)
+        if watch:
+            self.watched.take_visits(run.visits_by_warp)
+        assert run.visits_by_block is not None
         self.widths |= {(count.action, count.space, count.width_bytes) for count in accesses.instructions()}
-        empty = np.zeros((len(linear), len(BLOCK_TOTALS)))
+        empty = np.zeros((len(blocks), len(BLOCK_TOTALS)))
         tables = [accesses.by_block.get(key, empty) for key in self._all_keys]
         columns = [BLOCK_TOTALS.index(name) for name in self.fields]
         behaviour = [table[:, columns[: -len(_ALIGNED)]] for table in tables]
         aligned = [table[:, columns[-len(_ALIGNED) :]] for table in tables]
-        return np.concatenate([visits, *behaviour, *aligned], axis=1).astype(np.float64)
+        rows = np.concatenate([run.visits_by_block, *behaviour, *aligned], axis=1).astype(np.float64)
+        return rows[: len(linear)]
 
     @property
     def grid(self) -> tuple[int, int, int]:

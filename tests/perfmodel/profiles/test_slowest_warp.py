@@ -9,8 +9,9 @@ from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
+from perfmodel.profiles.blocks.launch_classes import count_launch
 from perfmodel.profiles.executed_work import parsed
-from perfmodel.profiles.slowest_warp import SlowestWarp, slowest_warp
+from perfmodel.profiles.slowest_warp import SlowestWarp, slowest_warp, watched_warp
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Mode, simulate
 
@@ -67,6 +68,14 @@ def test_visits_of_warps_add_up_to_those_of_the_block(width: int) -> None:
     assert {visits.shape for visits in found.visits_by_warp.values()} == {(THREADS // 32, len(found.kernel.blocks))}
     assert [visits.sum(axis=0).tolist() for visits in found.visits_by_warp.values()] == found.visits_by_block.tolist()
     assert max(visits.max() for visits in found.visits_by_warp.values()) < found.visits.max()
+
+
+@pytest.mark.parametrize("blocks", [3, 1000])
+def test_the_run_that_counts_a_launch_shows_its_slowest_warp(blocks: int) -> None:
+    kernel, launch, arguments = chain(), Launch(grid_x=blocks, block_x=THREADS), call(5, 96, 1024)
+    counted = count_launch(parsed(kernel), launch, arguments)
+    alone = slowest_warp(kernel, parsed(kernel), launch, arguments)
+    assert watched_warp(kernel, counted.kernel, counted.watched) == alone
 
 
 def test_every_step_of_a_chain_of_loads_is_a_round_trip() -> None:
