@@ -24,8 +24,8 @@ from ..profiles.counts_store import CountsStore, empty_store, read_store, store_
 from ..profiles.execution import executed_facts_each
 from ..profiles.facts import Facts
 from ..records.measurements import read_measurements
+from ..records.own_records import read_records
 from ..records.schema import RecordKind
-from ..records.store import read_records
 from .store_choice import RECORDED
 
 PART = 64
