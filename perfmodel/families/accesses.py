@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import gcd
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from .lanes import distinct_rows, wavefronts
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-Starts = NDArray[Any]
+Starts = NDArray[np.int64]
 """How many accesses begin at each of the 32 words of a line, shape ``(32,)``."""
 Classes = Mapping[tuple[int, ...], Starts]
 """Starts of the accesses of each shape; what the numbers of a shape mean is the caller's."""
@@ -50,10 +50,10 @@ class GlobalAccesses(_Additive):
     """
 
     requests: int = 0
-    sectors: float = 0
-    lines: float = 0
-    read_wavefronts: float = field(default=0, repr=False)
-    uncached_sectors: float = field(default=0, repr=False)
+    sectors: int = 0
+    lines: int = 0
+    read_wavefronts: int = field(default=0, repr=False)
+    uncached_sectors: int = field(default=0, repr=False)
 
     @classmethod
     def of_one_word(cls, requests: int) -> Self:
@@ -119,8 +119,8 @@ def combined(first: Starts, second: Starts) -> Starts:
     return starts
 
 
-def classes_of(base: Integers, *shape: Integers, weight: NDArray[Any] | None = None) -> Classes:
-    """Starts by shape of accesses whose base lies ``base`` words from a line's start; ``weight``: how often each occurs.
+def classes_of(base: Integers, *shape: Integers) -> Classes:
+    """Starts by shape of accesses whose base lies ``base`` words from a line's start.
 
     >>> classes = classes_of(np.array([0, 32, 5]), np.array([7, 7, 8]))
     >>> {shape: starts.nonzero()[0].tolist() for shape, starts in classes.items()}
@@ -128,7 +128,7 @@ def classes_of(base: Integers, *shape: Integers, weight: NDArray[Any] | None = N
     """
     first, inverse = distinct_rows(*shape)
     places = inverse * WORDS_PER_LINE + base % WORDS_PER_LINE
-    starts = np.bincount(places, weight, len(first) * WORDS_PER_LINE).reshape(-1, WORDS_PER_LINE)
+    starts = np.bincount(places, minlength=len(first) * WORDS_PER_LINE).reshape(-1, WORDS_PER_LINE)
     return dict(zip(zip(*(column[first].tolist() for column in shape), strict=True), starts, strict=True))
 
 
@@ -151,7 +151,7 @@ def global_accesses(words: Integers, active: Flags, starts: Starts) -> GlobalAcc
     used = np.flatnonzero(starts)
     placed = words + used[:, None, None]
     sectors, lines = (_distinct(placed // unit, active) @ starts[used] for unit in (WORDS_PER_SECTOR, WORDS_PER_LINE))
-    return GlobalAccesses(requests=len(words) * round(float(starts.sum())), sectors=sectors.item(), lines=lines.item())
+    return GlobalAccesses(requests=len(words) * int(starts.sum()), sectors=int(sectors), lines=int(lines))
 
 
 def _distinct(units: Integers, active: Flags) -> Integers:

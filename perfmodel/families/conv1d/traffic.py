@@ -33,7 +33,7 @@ def _sectors_of_blocks(problem: Conv1d, done: Tally, kernel: Kernel, gpu: Gpu) -
     """
     of_inputs, of_weights = (done.blocks * sectors_of(words) for words in (problem.input_words, problem.weight_words))
     if kernel is Kernel.TILED:
-        return int(done.input_loads.sectors), min(int(done.weight_loads.sectors), of_weights)
+        return done.input_loads.sectors, min(done.weight_loads.sectors, of_weights)
     if kernel is Kernel.NAIVE_ROLLED:
         window = 2 * FLOAT_BYTES * problem.in_channels * len(problem.used_taps)
         blocks = max(gpu.max_warps_per_sm // int(ceil_div(naive_threads(problem), WARP_SIZE)), 1)
@@ -78,7 +78,7 @@ def traffic(
     unique_words = problem.out_channels * (problem.weight_words + 1)
     return Traffic(
         l2_read_sectors=of_weights + of_inputs + problem.out_channels,
-        l2_write_sectors=int(done.stores.sectors),
+        l2_write_sectors=done.stores.sectors,
         dram_read_bytes=FLOAT_BYTES * (unique_words + runs * problem.batch * problem.input_words),
         dram_write_bytes=FLOAT_BYTES * problem.blocks * problem.output_length,
     )

@@ -23,7 +23,6 @@ from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...memory.async_copy import WIDEST_COPY_WORDS, copy_passes, copy_sectors, uncached_copy_sectors
 from ..accesses import (
-    WORDS_PER_LINE,
     WORDS_PER_SECTOR,
     Classes,
     GlobalAccesses,
@@ -33,16 +32,12 @@ from ..accesses import (
     global_accesses,
     paired,
 )
-from ..lanes import distinct_rows
 from ..register_model import instruction_coefficients
 from .blocking.shared_layout import Operand, interleaved, layout_of, pitches_of, reads_of, stores_of
 from .blocking.tiles import THREADS_PER_BLOCK, WARP_COLUMNS, WARPS_PER_BLOCK, Flags, Floats, Integers, Tiles
 from .launch import Candidates, KernelConstants, constants_of, operand_of
 from .problem import PointwiseConv2d
 from .traffic import l2_read_sectors
-
-MAX_RUNS = 512
-"""Runs of positions that are enumerated for each number of existing positions; more of them are sampled evenly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +108,7 @@ def _copied(words: Integers, active: Flags, starts: Starts, vector: int, target:
     accesses = global_accesses(words, active, starts)
     if target is None:
         passes = copy_passes(words, active, vector).sum() * starts.sum()
-        return replace(accesses, read_wavefronts=float(passes))
+        return replace(accesses, read_wavefronts=int(passes))
     used = active.any(axis=1)
     places = np.flatnonzero(starts)
     shape = (len(places), int(used.sum()), WARP_SIZE)
@@ -121,7 +116,7 @@ def _copied(words: Integers, active: Flags, starts: Starts, vector: int, target:
     to = np.broadcast_to(target[used], shape).reshape(-1, WARP_SIZE)
     lanes = np.broadcast_to(active[used], shape).reshape(-1, WARP_SIZE)
     counted, uncached = (
-        float(each.reshape(shape[:2]).sum(axis=1) @ starts[places])
+        int(each.reshape(shape[:2]).sum(axis=1) @ starts[places])
         for each in (copy_sectors(source, to, lanes, vector), uncached_copy_sectors(source, to, lanes))
     )
     return replace(accesses, sectors=counted, uncached_sectors=uncached)
@@ -139,31 +134,13 @@ def _slabs(problem: PointwiseConv2d, kernel: KernelConstants, channel_words: int
     return classes_of(first * channel_words, np.minimum(problem.in_channels - first, kernel.slab_channels))
 
 
-def _position_tiles(problem: PointwiseConv2d, kernel: KernelConstants, channels: int, unit: int) -> Classes:
-    """Classes of position tiles: existing positions, and positions up to the next image; bases modulo ``unit`` words.
-
-    Of many classes with the same number of existing positions ``MAX_RUNS`` stand for all.
-    """
+def _position_tiles(problem: PointwiseConv2d, kernel: KernelConstants, channels: int) -> Classes:
+    """Classes of position tiles: existing positions, and positions up to the next image."""
     tile, image = kernel.position_tile, problem.image_positions
     first = np.arange(0, problem.positions, tile)
     within = first % image
-    rows = (
-        np.minimum(problem.positions - first, tile),
-        np.minimum(image - within, tile),
-        (first // image * channels * image + within) % unit,
-    )
-    distinct, inverse = distinct_rows(*rows)
-    left, until, base = (column[distinct] for column in rows)
-    weight = np.bincount(inverse).astype(np.float64)
-    for existing in np.unique(left):
-        (same,) = np.nonzero(left == existing)
-        if len(same) > MAX_RUNS:
-            sampled = same[np.linspace(0, len(same) - 1, MAX_RUNS).astype(np.int64)]
-            scaled = weight[sampled] * weight[same].sum() / weight[sampled].sum()
-            weight[same] = 0.0
-            weight[sampled] = scaled
-    used = weight > 0
-    return classes_of(base[used], left[used], until[used], weight=weight[used])
+    base = first // image * channels * image + within
+    return classes_of(base, np.minimum(problem.positions - first, tile), np.minimum(image - within, tile))
 
 
 def _words_of_run(
@@ -226,7 +203,7 @@ def _input_loads(problem: PointwiseConv2d, kernel: KernelConstants) -> GlobalAcc
     channel = np.broadcast_to(group + down, shape).reshape(-1, WARP_SIZE)
     position = np.broadcast_to(thread % lanes * vector + across, shape).reshape(-1, WARP_SIZE)
     target = channel * kernel.input_pitch + channel // kernel.input_pad_every * kernel.input_pad + position
-    runs = _position_tiles(problem, kernel, problem.in_channels, WORDS_PER_LINE)
+    runs = _position_tiles(problem, kernel, problem.in_channels)
     total = GlobalAccesses()
     for (positions, until, channels), starts in paired(runs, _slabs(problem, kernel, problem.image_positions)).items():
         active = (position < kernel.position_tile) & (channel < channels)
@@ -246,16 +223,16 @@ def _input_loads(problem: PointwiseConv2d, kernel: KernelConstants) -> GlobalAcc
 def _output_stores(problem: PointwiseConv2d, kernel: KernelConstants) -> GlobalAccesses:
     """Stores of all blocks, after the sums of an output have been added over its lanes; their lines are not counted."""
     filter_, position, within = _stored_outputs(kernel)
-    runs = _position_tiles(problem, kernel, problem.out_channels, WORDS_PER_SECTOR)
+    runs = _position_tiles(problem, kernel, problem.out_channels)
     total = GlobalAccesses()
     for (positions, until, filters), starts in paired(
         runs, _filter_tiles(problem, kernel, problem.image_positions)
     ).items():
         run = _words_of_run(problem, kernel, problem.out_channels, position, until)
         active = within & (position < positions) & (filter_ < filters)
-        of_sector = np.zeros_like(starts)
-        of_sector[:WORDS_PER_SECTOR] = starts.reshape(-1, WORDS_PER_SECTOR).sum(axis=0)
-        total += global_accesses(run + filter_ * problem.image_positions, active, of_sector)
+        in_first_sector = np.zeros_like(starts)
+        in_first_sector[:WORDS_PER_SECTOR] = starts.reshape(-1, WORDS_PER_SECTOR).sum(axis=0)
+        total += global_accesses(run + filter_ * problem.image_positions, active, in_first_sector)
     return total
 
 

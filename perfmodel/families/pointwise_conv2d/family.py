@@ -15,7 +15,6 @@ from ...launch.launch import KernelCall, Launch
 from ...profiles.work import Work
 from ..base import Batch, Check, Family, Space
 from . import reference
-from .blocking.fetch import copies_asynchronously
 from .blocking.tiles import planned_registers
 from .configuration import PointwiseConfiguration, pointwise_space
 from .counts import closed_form, instructions_of_slab, slabs_of
@@ -75,7 +74,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             global_round_trips=np.ceil(slabs_of(problem, chosen) / slabs_in_flight),
             independent_chains=np.asarray(chosen.tile.accumulators, np.float64),
             loop_code_bytes=INSTRUCTION_BYTES * instructions_of_slab(problem, chosen),
-            read_only_share=0.0 if copies_asynchronously(gpu) else 1.0,
+            read_only_share=0.0 if gpu.architecture.asynchronous_copies else 1.0,
         )
 
     def registers(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> NDArray[np.int32]:

@@ -15,7 +15,7 @@ from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...memory.async_copy import SECTOR_WORDS
 from ..base import Batch
-from .blocking.fetch import Fetch, copies_asynchronously, fetch
+from .blocking.fetch import Fetch, fetch
 from .blocking.shared_layout import Operand, pitches_of
 from .blocking.tiles import (
     STAGES,
@@ -82,12 +82,12 @@ def candidates(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], g
     tile = tiles(problem, batch, gpu.sm_count)
     limit = limits(tile.blocks_per_sm, gpu)
     planned = feasible(tile, limit)
-    if copies_asynchronously(gpu):
+    if gpu.architecture.asynchronous_copies:
         fetched, stages, stage_bytes = _asynchronous(problem, tile, limit, planned, gpu)
     else:
         room = np.asarray(limit.shared_bytes_per_block, np.float64)
         groups = _slab_groups(problem, tile, limit, planned, room, gpu)
-        fetched = fetch(problem, tile, groups, gpu.sm_count, asynchronous=False)
+        fetched = fetch(problem, tile, groups, gpu)
         stages, stage_bytes = np.full_like(tile.channel_lanes, STAGES), _stage_bytes(tile, fetched, planned)
     resident = resident_blocks(problem, tile, fetched, gpu)
     return Candidates(
@@ -106,7 +106,7 @@ def _slab_groups(
     problem: PointwiseConv2d, tile: Tiles, limit: Limits, planned: Flags, shared_limit: Floats, gpu: Gpu
 ) -> Integers:
     """Groups of channels in a slab: as many as spare registers and shared memory hold, so that more loads are in flight."""
-    asynchronous = copies_asynchronously(gpu)
+    asynchronous = gpu.architecture.asynchronous_copies
     most = MAX_ASYNC_SLAB_CHANNELS if asynchronous else MAX_SLAB_CHANNELS
     stages = WANTED_STAGES if asynchronous else STAGES
     chosen = np.ones_like(tile.channel_lanes)
@@ -115,7 +115,7 @@ def _slab_groups(
         channels = groups * tile.channel_lanes
         fits = planned & (channels <= most) & (channels < 2 * problem.in_channels)
         fits &= groups * tile.accumulators <= MAX_SLAB_FMA
-        deeper = fetch(problem, tile, np.where(fits, groups, 1), gpu.sm_count, asynchronous=asynchronous)
+        deeper = fetch(problem, tile, np.where(fits, groups, 1), gpu)
         fits &= deeper.row_vectors <= THREADS_PER_BLOCK
         if asynchronous:
             fits &= deeper.instructions <= MAX_ASYNC_SLAB_COPIES
@@ -148,13 +148,13 @@ def _asynchronous(
     SM's share of the L2's bandwidth busy for the latency of DRAM (Little's law); a block never needs more than a stage for
     each slab and one beside.
     """
-    least = fetch(problem, tile, np.ones_like(tile.channel_lanes), gpu.sm_count, asynchronous=True)
+    least = fetch(problem, tile, np.ones_like(tile.channel_lanes), gpu)
     resident = np.maximum(resident_blocks(problem, tile, least, gpu), 1)
     spread = gpu.shared_bytes_per_sm // resident - gpu.shared_reserved_bytes_per_block
     shared_limit = np.minimum(limit.shared_bytes_per_block, spread).astype(np.float64)
     groups = _slab_groups(problem, tile, limit, planned, shared_limit, gpu)
     while True:
-        fetched = fetch(problem, tile, groups, gpu.sm_count, asynchronous=True)
+        fetched = fetch(problem, tile, groups, gpu)
         stage_bytes = _stage_bytes(tile, fetched, planned)
         over = planned & (groups > 1) & (WANTED_STAGES * stage_bytes > shared_limit)
         if not over.any():
