@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from ..gpus.catalogue import load_architecture
 from . import disk_cache
 from .assembler import Assembled, assemble
 from .front_end import Ptx, compile_to_ptx
 from .request import CompileRequest
-from .resources import Resources, code_section, read_resources
+from .resources import Resources, read_resources
 from .toolchain import compiler_version
-
-if TYPE_CHECKING:
-    from ..machine_code.code_profile import CodeProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +25,6 @@ class CompiledKernel:
     ptx: str
     cubin: bytes
     resources: Resources
-
-    def profile(self) -> CodeProfile:
-        """Instruction mix, basic blocks and loops of the machine code (static: each instruction once)."""
-        from ..machine_code.code_profile import profile_code
-
-        return profile_code(code_section(self.cubin, self.kernel_name), self.architecture, self.ptx)
 
 
 def _content(request: CompileRequest) -> tuple[object, ...]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .code_profile import SASS_CLASSES, CodeProfile
+from .code_profile import CodeProfile
+from .opcodes import SASS_CLASSES
 
 _NO_REGISTER = 255
 _REGISTER_FORM = 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from ..core.constants import INSTRUCTION_BYTES
+from ..compiler.compiled import CompiledKernel
+from ..compiler.resources import code_section
 from .control_flow import ControlFlow, control_flow
 from .decode import Instructions, decode, decodes
 from .estimate import estimate_loops, estimate_mix
@@ -56,6 +58,12 @@ class CodeProfile:
     def largest_loop_bytes(self) -> int:
         """Code of the largest outermost loop, 0 without loops."""
         return max((loop.code_bytes for loop in self.loops), default=0)
+
+
+@lru_cache(maxsize=8)
+def profile_of(compiled: CompiledKernel) -> CodeProfile:
+    """Instruction mix, basic blocks and loops of a kernel's machine code (static: each instruction once)."""
+    return profile_code(code_section(compiled.cubin, compiled.kernel_name), compiled.architecture, compiled.ptx)
 
 
 def profile_code(code: bytes, architecture: str, ptx: str = "") -> CodeProfile:
@@ -113,6 +121,3 @@ def _estimated_profile(code: bytes, architecture: str, ptx: str) -> CodeProfile:
         decoded=None,
         flow=None,
     )
-
-
-__all__ = ["INSTRUCTION_BYTES", "SASS_CLASSES", "CodeProfile", "MixEntry", "profile_code"]

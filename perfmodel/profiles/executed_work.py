@@ -13,7 +13,7 @@ from ..core.counts import INSTRUCTION_CLASSES, Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
 from ..machine_code.chains import independent_chains
-from ..machine_code.code_profile import CodeProfile
+from ..machine_code.code_profile import CodeProfile, profile_of
 from ..memory.hierarchy import memory_hierarchy, with_hierarchy
 from ..program.kernel import Kernel
 from ..ptx.module import Module
@@ -94,7 +94,7 @@ def with_caches(
     seed: int = 0,
 ) -> Facts:
     """The facts with the traffic behind L1 on a GPU put in."""
-    profile = compiled.profile()
+    profile = profile_of(compiled)
     code = None if profile.estimated else code_of(profile, counted, launch)
     found = memory_hierarchy(
         counted.kernel,
@@ -130,7 +130,7 @@ def executed_work_each(kernels: Sequence[CompiledKernel], launch: Launch, call: 
 
 def facts_of(compiled: CompiledKernel, counted: LaunchCounts, launch: Launch) -> Facts:
     """Facts from the counted PTX of a launch and the machine code of one architecture."""
-    profile = compiled.profile()
+    profile = profile_of(compiled)
     code = None if profile.estimated else code_of(profile, counted, launch)
     return Facts(
         resources=replace(compiled.resources, dynamic_shared_bytes=int(launch.dynamic_shared_bytes)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from ..compiler.compiled import CompiledKernel
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
+from ..machine_code.code_profile import profile_of
 from ..memory.access_counts import InstructionCount
 from ..memory.hierarchy import memory_hierarchy, with_hierarchy
 from ..program.kernel import Kernel
@@ -67,7 +68,7 @@ def launch_facts(
         )
 
     counted = with_assembled_loads(compiled, count(kernel), launch, call, count, effort.budget)
-    profile = compiled.profile()
+    profile = profile_of(compiled)
     code = None if profile.estimated else code_of(profile, counted, launch)
     base = facts_of(compiled, counted, launch)
     counts = base.counts

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..compiler.compiled import CompiledKernel
 from ..core.constants import WARP_SIZE
 from ..launch.launch import KernelCall, Launch
-from ..machine_code.code_profile import CodeProfile
+from ..machine_code.code_profile import CodeProfile, profile_of
 from ..machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
 from ..program.instruction import Instruction
 from ..program.kernel import Kernel
@@ -74,7 +74,7 @@ def watched_warp(compiled: CompiledKernel, kernel: Kernel, watched: WatchedBlock
 
     Before sm_70, whose machine code is not decoded, a round trip is counted for each block of PTX that loads.
     """
-    profile = compiled.profile()
+    profile = profile_of(compiled)
     visits = watched.visits
     missing = watched.missing_loads()
     loads = visits @ _loading(kernel)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...compiler.compiled import CompiledKernel
 from ...launch.launch import KernelCall, Launch
+from ...machine_code.code_profile import profile_of
 from ...program.instruction import Space
 from ...program.kernel import Kernel
 from ...simulator.access import Action
@@ -61,7 +62,7 @@ def _requests(counted: LaunchCounts, width_bytes: int) -> float:
 
 def _of_loads(compiled: CompiledKernel, counted: LaunchCounts, launch: Launch) -> tuple[Disagreement, ...]:
     """Widths of global loads in which PTX and machine code disagree; none where the machine code is not decoded."""
-    profile = compiled.profile()
+    profile = profile_of(compiled)
     if profile.estimated:
         return ()
     return tuple(one for one in code_of(profile, counted, launch).disagreements if one.name == "global_load")

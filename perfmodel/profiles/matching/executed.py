@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ...core.counts import INSTRUCTION_CLASSES, Counts
 from ...errors import SimulationError
-from ...machine_code.code_profile import SASS_CLASSES, CodeProfile
+from ...machine_code.code_profile import CodeProfile
+from ...machine_code.opcodes import SASS_CLASSES
 from ...program.instruction import BasicBlock
 from .executed_graphs import (
     ACCESS_CLASSES,

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...machine_code.code_profile import SASS_CLASSES, CodeProfile
+from ...machine_code.code_profile import CodeProfile
 from ...machine_code.control_flow import ControlFlow
 from ...machine_code.decode import Instructions
 from ...machine_code.estimate import classify
+from ...machine_code.opcodes import SASS_CLASSES
 from ...program.instruction import BasicBlock, Instruction
 from .executed_regions import Graph
 

@@ -8,6 +8,7 @@ import pytest
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.machine_code.chains import chain_lengths, independent_chains
+from perfmodel.machine_code.code_profile import profile_of
 
 SOURCE = """
 extern "C" __global__ void accumulate(const float *a, float *out)
@@ -34,7 +35,7 @@ def test_accumulators_are_independent_chains(architecture: str, chains: int) -> 
     request = CompileRequest(
         source=SOURCE, kernel="accumulate", file_name="accumulate.cu", defines=(("CHAINS", chains),)
     )
-    profile = compile_kernel(request, architecture).profile()
+    profile = profile_of(compile_kernel(request, architecture))
     assert profile.flow is not None
     assert profile.count("fp32_fma") == 30 * chains
     assert chain_lengths(profile).max() == 30
@@ -44,7 +45,7 @@ def test_accumulators_are_independent_chains(architecture: str, chains: int) -> 
 @pytest.mark.compiler
 def test_code_that_is_not_decoded_or_not_executed_counts_as_one_chain() -> None:
     request = CompileRequest(source=SOURCE, kernel="accumulate", file_name="accumulate.cu", defines=(("CHAINS", 4),))
-    pascal, volta = (compile_kernel(request, architecture).profile() for architecture in ("sm_61", "sm_70"))
+    pascal, volta = (profile_of(compile_kernel(request, architecture)) for architecture in ("sm_61", "sm_70"))
     assert len(chain_lengths(pascal)) == 0
     assert independent_chains(pascal, np.ones(1)) == 1.0
     assert volta.flow is not None

@@ -6,6 +6,7 @@ import pytest
 
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
+from perfmodel.machine_code.code_profile import profile_of
 from perfmodel.machine_code.loads import loads_in_flight
 
 TOGETHER = """
@@ -54,17 +55,17 @@ def compiled(source: str, architecture: str) -> CompiledKernel:
 def test_a_load_that_waits_for_another_is_a_round_trip_of_its_own(
     source: str, trips: list[int], architecture: str
 ) -> None:
-    assert loads_in_flight(compiled(source, architecture).profile()).tolist() == trips
+    assert loads_in_flight(profile_of(compiled(source, architecture))).tolist() == trips
 
 
 @pytest.mark.compiler
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
 def test_the_rounds_of_a_loop_that_is_unrolled_share_a_round_trip(architecture: str) -> None:
-    trips = loads_in_flight(compiled(LOOP, architecture).profile()).tolist()
+    trips = loads_in_flight(profile_of(compiled(LOOP, architecture))).tolist()
     assert trips == sorted(trips)
     assert max(trips.count(trip) for trip in trips) >= 4
 
 
 @pytest.mark.compiler
 def test_code_that_is_not_decoded_tells_nothing() -> None:
-    assert len(loads_in_flight(compiled(TOGETHER, "sm_61").profile())) == 0
+    assert len(loads_in_flight(profile_of(compiled(TOGETHER, "sm_61")))) == 0

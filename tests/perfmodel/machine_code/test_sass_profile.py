@@ -12,10 +12,11 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.core.constants import INSTRUCTION_BYTES
 from perfmodel.errors import InputError
-from perfmodel.machine_code.code_profile import SASS_CLASSES, profile_code
+from perfmodel.machine_code.code_profile import profile_code, profile_of
 from perfmodel.machine_code.control_flow import ControlFlow
 from perfmodel.machine_code.estimate import classify, estimate_loops, estimate_mix
 from perfmodel.machine_code.loops import natural_loops
+from perfmodel.machine_code.opcodes import SASS_CLASSES
 
 ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
 
@@ -58,7 +59,7 @@ def request(source: str, name: str) -> CompileRequest:
 @pytest.mark.compiler
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_mix_of_a_chain(architecture: str) -> None:
-    profile = compile_kernel(request(CHAIN, "chain"), architecture).profile()
+    profile = profile_of(compile_kernel(request(CHAIN, "chain"), architecture))
     assert not profile.estimated
     assert profile.count("fp32_fma") == 40
     assert profile.count("global_load") == profile.count("global_load", 16) == 1
@@ -75,7 +76,7 @@ def test_mix_of_a_chain(architecture: str) -> None:
 @pytest.mark.compiler
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_two_nested_loops(architecture: str) -> None:
-    profile = compile_kernel(request(NESTED, "nested"), architecture).profile()
+    profile = profile_of(compile_kernel(request(NESTED, "nested"), architecture))
     outer = [loop for loop in profile.loops if loop.depth == 1]
     inner = [loop for loop in profile.loops if loop.depth == 2]
     assert len(outer) == len(inner) == 1
@@ -88,7 +89,7 @@ def test_two_nested_loops(architecture: str) -> None:
 
 @pytest.mark.compiler
 def test_before_volta_the_mix_is_estimated_from_ptx() -> None:
-    profile = compile_kernel(request(NESTED, "nested"), "sm_61").profile()
+    profile = profile_of(compile_kernel(request(NESTED, "nested"), "sm_61"))
     assert profile.estimated
     assert profile.decoded is None
     assert profile.count("fp32_fma") == 1

@@ -14,6 +14,7 @@ from perfmodel.families.pointwise_conv2d import FAMILY as POINTWISE
 from perfmodel.families.pointwise_conv2d.blocking.tiles import limits
 from perfmodel.families.registry import family_of
 from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.machine_code.code_profile import profile_of
 from perfmodel.networks.library import load_network
 from perfmodel.prediction.prediction import Fidelity, Prediction
 from perfmodel.prediction.ranking import rank_space
@@ -37,7 +38,7 @@ def chosen() -> list[tuple[Prediction, CompiledKernel]]:
 
 
 def local_accesses_in_loops(kernel: CompiledKernel) -> Iterator[str]:
-    profile = kernel.profile()
+    profile = profile_of(kernel)
     assert profile.decoded is not None
     assert profile.flow is not None
     block = profile.flow.block_of_instruction()

@@ -7,6 +7,7 @@ import pytest
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
+from perfmodel.machine_code.code_profile import profile_of
 from perfmodel.memory.trace import Trace
 from perfmodel.profiles.matching.load_trips import load_trips
 from perfmodel.program.instruction import Instruction, Space
@@ -30,14 +31,14 @@ def test_loads_of_the_ptx_have_the_round_trips_of_the_machine_code() -> None:
     request = CompileRequest(source=SOURCE, kernel="kernel", file_name="kernel.cu")
     turing, pascal = (compile_kernel(request, architecture) for architecture in ("sm_75", "sm_61"))
     kernel = parse_module(turing.ptx).kernel("kernel")
-    trips = load_trips(kernel, turing.profile())
+    trips = load_trips(kernel, profile_of(turing))
     numbered = {block.first + i: one for block in kernel.blocks for i, one in enumerate(block.instructions)}
     assert [(numbered[number].name, trip) for number, trip in sorted(trips.items())] == [
         ("ld", 0),
         ("ld", 0),
         ("ld", 1),
     ]
-    assert load_trips(kernel, pascal.profile()) == {}
+    assert load_trips(kernel, profile_of(pascal)) == {}
     assert load_trips(kernel, None) == {}
 
 

@@ -8,6 +8,7 @@ import pytest
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.machine_code.code_profile import profile_of
 from perfmodel.machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
 from perfmodel.profiles.blocks.launch_classes import count_launch
 from perfmodel.profiles.executed_work import parsed
@@ -105,7 +106,7 @@ def test_warps_that_end_at_once_do_not_shorten_the_slowest() -> None:
 
 
 def test_cycles_are_at_least_one_for_each_instruction() -> None:
-    profile = chain().profile()
+    profile = profile_of(chain())
     assert profile.flow is not None
     lengths = profile.flow.stop - profile.flow.first
     assert (lone_warp_cycles(profile) >= lengths).all()

@@ -7,7 +7,7 @@ import numpy as np
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.machine_code.code_profile import SASS_CLASSES
+from perfmodel.machine_code.opcodes import SASS_CLASSES
 from perfmodel.profiles.executed_work import executed_work
 from perfmodel.profiles.facts import Facts
 

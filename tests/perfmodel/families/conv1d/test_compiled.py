@@ -10,6 +10,7 @@ from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Varia
 from perfmodel.families.conv1d.launch import kernel_of
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.occupancy import occupancy
+from perfmodel.machine_code.code_profile import profile_of
 
 pytestmark = pytest.mark.compiler
 
@@ -29,7 +30,7 @@ def test_access_widths_of_the_profiled_configuration_are_the_published_ones() ->
     gpu = load_gpu("a100-sxm-80gb")
     request = FAMILY.compile_request(Conv1d(), Conv1dConfiguration(channels_per_thread=4), gpu)
     compiled = compile_kernel(request, gpu.architecture.name)
-    mix = compiled.profile()
+    mix = profile_of(compiled)
     assert mix.count("global_load", 16) == 4  # float4 of the input
     assert mix.count("global_load", 4) == 20 + 1  # weights and the bias
     assert mix.count("shared_load", 16) == 5  # a thread's 20 weights
@@ -71,7 +72,7 @@ def test_code_of_the_profiled_shape_is_straight_and_without_local_memory(gpu_id:
         compiled = compile_kernel(FAMILY.compile_request(Conv1d(), configuration, gpu), gpu.architecture.name)
         assert compiled.resources.registers_per_thread == registers
         assert compiled.resources.stack_bytes_per_thread == 0
-        assert compiled.profile().loops == ()
+        assert profile_of(compiled).loops == ()
 
 
 @pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "a100-sxm-80gb", "h200"])

@@ -10,6 +10,7 @@ from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
 from perfmodel.families.ssim.configuration import DESIGNS
 from perfmodel.families.ssim.registers import machine_code
 from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.machine_code.code_profile import profile_of
 from perfmodel.machine_code.opcodes import SASS_CLASSES
 
 pytestmark = pytest.mark.compiler
@@ -27,7 +28,7 @@ def compiled(version, gradients=False, gpu_id="a100-sxm-80gb"):
 
 @functools.cache
 def profile(version, gradients=False):
-    return compiled(version, gradients).profile()
+    return profile_of(compiled(version, gradients))
 
 
 def innermost_loops(version, gradients=False):
