@@ -3,7 +3,7 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 PACKAGES := perfmodel
 
-.PHONY: demo test lint docs bench figures counts fuzz clean
+.PHONY: demo test lint docs bench figures accuracy counts fuzz clean
 
 demo: .venv/demo.stamp  ## install, then rank real convolutions for real GPUs and validate; no GPU needed
 	$(BIN)/python examples/demo.py
@@ -25,6 +25,10 @@ bench: .venv/dev.stamp  ## measure the program's own speed; prints a table with 
 
 figures: .venv/dev.stamp  ## draw every figure anew
 	$(BIN)/perfmodel plot all --output docs/figures
+
+accuracy: .venv/dev.stamp  ## compute the accuracy table anew from the published measurements (PERFMODEL_DATA; minutes)
+	$(BIN)/python -m perfmodel.accuracy.table compute tests/perfmodel/accuracy/accuracy_table.json --own validation/data
+	$(BIN)/python -m perfmodel.accuracy.table show tests/perfmodel/accuracy/accuracy_table.json --page README.md --page docs/accuracy.md
 
 counts: .venv/dev.stamp  ## fill the counts store from the published configurations (hours; resumes where it stopped)
 	$(BIN)/python -m perfmodel.calibration.store_filling

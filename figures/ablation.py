@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from perfmodel.accuracy.studies.ablation import FOLDS, Ablated, Kind, ablation
+from perfmodel.accuracy.ablation import FOLDS, Ablated, ablation
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.prediction.prediction import Fidelity
 
@@ -20,32 +20,31 @@ VISIBLE = 0.01
 """A part is drawn where its absence changes the error by at least this fraction of itself on some GPU."""
 LINE_LETTERS = 150
 TICKS = (2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
-APART = 0.13
+MARK_OFFSET = 0.13
 """Rows between the marks of two GPUs, so that neither hides the other."""
-WORDS = {Kind.TERM: "without {}", Kind.MECHANISM: "without {}", Kind.COEFFICIENT: "{} not fitted"}
 
 
 def draw(request: Request) -> tuple[Path, Path]:
     """The GPUs whose files say which runs spilled."""
-    gpus, found = _study(request.require_measurements(), request.fidelity)
-    return draw_ablation(request.folder, gpus, found, request.fidelity.value)
+    gpus, ablated = _study(request.require_measurements(), request.fidelity)
+    return draw_ablation(request.folder, gpus, ablated, request.fidelity.value)
 
 
 @functools.cache
 def _study(folder: Path, fidelity: Fidelity) -> tuple[list[Gpu], list[Ablated]]:
-    """Some hundred fits, once however often they are drawn."""
+    """A fit for each fold of each part, once however often they are drawn."""
     data = [unspilled_runs(folder, gpu, fidelity) for gpu in WITH_LOCAL_BYTES]
     return [one.runs.gpu for one in data], ablation(data)
 
 
 def label(one: Ablated) -> str:
     """What was done to the model, in words."""
-    return "the whole model" if one.part is None else WORDS[one.kind].format(in_words(one.part))
+    return "the whole model" if one.part is None else f"without {in_words(one.part)}"
 
 
-def told_apart(found: Sequence[Ablated]) -> tuple[list[Ablated], list[Ablated]]:
+def by_effect(ablated: Sequence[Ablated]) -> tuple[list[Ablated], list[Ablated]]:
     """Parts whose absence is seen in some error, the dearest on the first GPU first, and the others."""
-    whole, *parts = found
+    whole, *parts = ablated
 
     def seen(one: Ablated) -> bool:
         pairs = zip(one.accuracies, whole.accuracies, strict=True)
@@ -57,21 +56,19 @@ def told_apart(found: Sequence[Ablated]) -> tuple[list[Ablated], list[Ablated]]:
 
 def _rest_text(others: Sequence[Ablated]) -> str:
     """Names of the parts that are not drawn."""
-    out = [in_words(one.part or "") for one in others if one.kind is not Kind.COEFFICIENT]
-    kept = [in_words(one.part or "") for one in others if one.kind is Kind.COEFFICIENT]
-    told = [f"without {', '.join(out)}"] * bool(out) + [f"not fitted {', '.join(kept)}"] * bool(kept)
-    return f"Changes of less than {VISIBLE:.0%} of the error: {'; '.join(told)}." if told else ""
+    names = ", ".join(in_words(one.part or "") for one in others)
+    return f"Changes of less than {VISIBLE:.0%} of the error: without {names}." if names else ""
 
 
 def draw_ablation(
-    folder: Path, gpus: Sequence[Gpu], found: Sequence[Ablated], fidelity: str, name: str = "ablation"
+    folder: Path, gpus: Sequence[Gpu], ablated: Sequence[Ablated], fidelity: str, name: str = "ablation"
 ) -> tuple[Path, Path]:
     """Error and rank correlation on held-out launches, each part taken out in turn and the rest fitted again."""
-    shown, others = told_apart(found)
+    shown, others = by_effect(ablated)
     rest = textwrap.wrap(_rest_text(others), LINE_LETTERS)
     with figure(PAGE_INCHES, 0.19 * len(shown) + 0.14 * len(rest) + 1.3, ncols=2, sharey=True) as (drawn, axes):
         for index, (gpu, colour, marker) in enumerate(zip(gpus, CYCLE, MARKERS, strict=False)):
-            _draw_gpu(axes, index, found[0], shown, label=short_name(gpu), marker=marker, color=colour)
+            _draw_gpu(axes, index, ablated[0], shown, label=short_name(gpu), marker=marker, color=colour)
         axes[0].set_yticks(range(len(shown)), [label(one) for one in shown])
         axes[0].invert_yaxis()
         axes[0].set_xscale("log")
@@ -91,7 +88,7 @@ def _draw_gpu(
 ) -> None:
     """One mark for each part, and a line where the whole model stands."""
     full = whole.accuracies[index]
-    places = [place + (2 * index - 1) * APART for place in range(len(shown))]
+    places = [place + (2 * index - 1) * MARK_OFFSET for place in range(len(shown))]
     runs = f"{label}, {full.n:,} runs"
     axes[0].plot([one.accuracies[index].mape * 100 for one in shown], places, marker, color=color, label=runs)
     axes[1].plot([one.accuracies[index].kendall_tau for one in shown], places, marker, color=color)

@@ -18,11 +18,11 @@ from .style import CYCLE, GUIDE, PAGE_INCHES, figure, in_words, save, short_name
 Floats = NDArray[np.float64]
 
 RANGE_PERCENT = (-60, 60)
-"""Ends of the axis; whiskers that reach beyond are told in figures."""
+"""Ends of the axis; whiskers that reach beyond have their end as a number."""
 WHISKERS = (5, 95)
 """Percentiles."""
 FEWEST = 5
-"""Limiters of fewer runs are left out: no quantile can be told from them."""
+"""Limiters of fewer runs are left out: too few for quantiles."""
 
 
 def draw(request: Request) -> tuple[Path, Path]:
@@ -75,12 +75,12 @@ def _panel(axis: Any, found: Comparison, groups: dict[str, Floats], rows: int, c
     axis.set_xlim(*RANGE_PERCENT)
     axis.set_xticks(range(RANGE_PERCENT[0], RANGE_PERCENT[1] + 1, 30))
     for place, values in zip(places, groups.values(), strict=True):
-        _tell_ends(axis, place, values)
+        _label_ends(axis, place, values)
     axis.set_ylim(rows + 0.6, 0.4)
     axis.set_title(short_name(found.scenario.gpu))
 
 
-def _tell_ends(axis: Any, place: int, values: Floats) -> None:
+def _label_ends(axis: Any, place: int, values: Floats) -> None:
     """Where a whisker leaves the axis, how far it reaches."""
     low, high = np.percentile(values, WHISKERS)
     for reach, end, side in ((low, RANGE_PERCENT[0], "left"), (high, RANGE_PERCENT[1], "right")):

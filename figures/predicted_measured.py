@@ -14,7 +14,7 @@ from perfmodel.accuracy.metrics import accuracy
 
 from .published import Comparison, all_compared
 from .registry import Request
-from .style import CYCLE, GUIDE, PAGE_INCHES, few_round_numbers, figure, number_ticks, save, short_name
+from .style import CYCLE, GUIDE, PAGE_INCHES, figure, log_ticks, number_ticks, save, short_name
 
 Floats = NDArray[np.float64]
 
@@ -84,7 +84,6 @@ def draw_panel(axis: Any, found: Comparison, predicted_s: Floats, colour: str, *
             measured[spilled], predicted[spilled], "x", color="black", ms=2, mew=0.4, label="spilled when measured"
         )
     axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
-    ticks = few_round_numbers(low, high)
-    number_ticks(axis.xaxis, ticks)
-    number_ticks(axis.yaxis, ticks)
+    for line_axis in (axis.xaxis, axis.yaxis):
+        number_ticks(line_axis, log_ticks(low, high, decades=True))
     axis.legend(loc="upper left", handletextpad=0.4, borderaxespad=0.1)

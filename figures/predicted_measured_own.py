@@ -30,13 +30,13 @@ def draw(request: Request) -> tuple[Path, Path]:
 @functools.cache
 def own_comparisons(path: Path, fidelity: Fidelity) -> list[Comparison]:
     """The timed launches of each family in a file of own records, in the order of the families' names."""
-    scenario, found = scenario_of(GPU), []
+    scenario, comparisons = scenario_of(GPU), []
     for name in family_names():
         chosen = family(name)
         rows = read_measurements(path, chosen, scenario.l2)
-        told = predict_rows(chosen, rows, scenario, fidelity, stored_only=True)
-        found.append(comparison(rows, told, scenario, int(rows.ran.sum())))
-    return found
+        predicted = predict_rows(chosen, rows, scenario, fidelity, stored_only=True)
+        comparisons.append(comparison(rows, predicted, scenario, int(rows.ran.sum())))
+    return comparisons
 
 
 def draw_predicted_measured_own(

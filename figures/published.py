@@ -63,7 +63,7 @@ class Comparison:
 
     @property
     def log_error_90(self) -> float | None:
-        """Half the width of this kernel's 90 % interval, on a logarithmic scale; None where nothing backs one."""
+        """Half the width of this kernel's 90 % interval, on a logarithmic scale; None where there is none."""
         kernel = family_of(self.measurements.problems[0]).name
         return self.scenario.calibration.for_kernel(kernel).log_error_90
 
@@ -100,21 +100,23 @@ class Comparison:
         return self.predicted_s * float(np.median(self.measured_s / self.predicted_s))
 
 
-def comparison(measurements: Measurements, told: PredictedRows, scenario: Scenario, rows_of_file: int) -> Comparison:
+def comparison(
+    measurements: Measurements, predicted: PredictedRows, scenario: Scenario, rows_of_file: int
+) -> Comparison:
     """The rows that ran and were predicted, in the file's order.
 
     Raises:
         InputError: fewer than two rows can be compared.
     """
-    usable = np.flatnonzero(measurements.ran & np.isfinite(told.seconds))
+    usable = np.flatnonzero(measurements.ran & np.isfinite(predicted.seconds))
     if len(usable) < 2:
         raise InputError(f"{measurements.path}: {len(usable)} rows can be compared; at least 2 are needed")
     return Comparison(
         gpu=scenario.gpu.id,
         scenario=scenario,
         measurements=measurements.take(usable),
-        predicted_s=told.seconds[usable],
-        limiters=told.limiters[usable],
+        predicted_s=predicted.seconds[usable],
+        limiters=predicted.limiters[usable],
         covered=f"{len(usable):,} of {rows_of_file:,} runs",
     )
 
@@ -132,8 +134,8 @@ def compared(folder: Path, gpu: str, fidelity: Fidelity) -> Comparison:
     """
     measurements, scenario = _published(folder, gpu), scenario_of(gpu)
     known = measurements.where(UNROLLED) if fidelity is Fidelity.ANALYTIC else measurements
-    told = predict_rows(family(FAMILY), known, scenario, fidelity, stored_only=True)
-    return comparison(known, told, scenario, len(measurements))
+    predicted = predict_rows(family(FAMILY), known, scenario, fidelity, stored_only=True)
+    return comparison(known, predicted, scenario, len(measurements))
 
 
 def all_compared(folder: Path, fidelity: Fidelity) -> list[Comparison]:

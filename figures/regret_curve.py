@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,29 +63,35 @@ def draw_regret_curve(
 ) -> tuple[Path, Path]:
     """Slowdown in percent by K; solid lines follow the prediction, dotted ones draw at random."""
     with figure(COLUMN_INCHES, 3.5) as (drawn, axes):
-        for found, colour, marker in zip(comparisons, CYCLE, MARKERS, strict=False):
-            curve = regret_curve(found.predicted_s, found.measured_s, LARGEST_K)
-            steps = np.arange(1, len(curve) + 1)
-            axes.step(
-                steps,
-                (curve - 1) * 100,
-                where="post",
-                color=colour,
-                marker=marker,
-                markevery=[step - 1 for step in STEPS if step <= len(curve)],
-                clip_on=False,
-                label=f"{short_name(found.scenario.gpu)}, {found.covered}",
-            )
-            chance = random_curve(found.measured_s, len(curve))
-            axes.plot(steps, (chance - 1) * 100, ":", color=colour, lw=1)
-        axes.plot([], [], ":", color=GUIDE, lw=1, label="as many drawn at random")
-        axes.set(
-            xscale="log", xlabel="configurations run, the predicted fastest first", ylabel="slower than the best in %"
-        )
-        axes.set_yscale("symlog", linthresh=1.0)
-        axes.set_ylim(bottom=-0.05)
-        number_ticks(axes.xaxis, STEPS)
-        number_ticks(axes.yaxis, [0, 1, 2, 5, 10, 20, 50, 100, 200])
+        draw_curves(axes, comparisons)
         axes.set_title(f"tiled_conv2d 15×15, {fidelity} counts")
         drawn.legend(loc="outside lower left")
         return save(drawn, folder, name)
+
+
+def draw_curves(axes: Any, comparisons: Sequence[Comparison]) -> None:
+    """The curves of some GPUs, with labels for a legend."""
+    longest = 2
+    for runs, colour, marker in zip(comparisons, CYCLE, MARKERS, strict=False):
+        curve = regret_curve(runs.predicted_s, runs.measured_s, LARGEST_K)
+        chance = random_curve(runs.measured_s, len(curve))
+        longest = max(longest, len(curve))
+        steps = np.arange(1, len(curve) + 1)
+        axes.step(
+            steps,
+            (curve - 1) * 100,
+            where="post",
+            color=colour,
+            marker=marker,
+            markevery=[step - 1 for step in STEPS if step <= len(curve)],
+            clip_on=False,
+            label=f"{short_name(runs.scenario.gpu)}, {runs.covered}",
+        )
+        axes.plot(steps, (chance - 1) * 100, ":", color=colour, lw=1)
+    axes.plot([], [], ":", color=GUIDE, lw=1, label="as many drawn at random, on average")
+    axes.set(xscale="log", xlabel="configurations run, the predicted fastest first", ylabel="slower than the best in %")
+    axes.set_yscale("symlog", linthresh=1.0)
+    axes.set_ylim(bottom=-0.05)
+    number_ticks(axes.xaxis, [step for step in STEPS if step <= longest])
+    top = max(axes.get_ylim()[1], 1.0)
+    number_ticks(axes.yaxis, [tick for tick in (0, 1, 2, 5, 10, 20, 50, 100, 200, 500) if tick <= top])

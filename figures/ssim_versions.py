@@ -63,12 +63,13 @@ def draw_ssim_versions(folder: Path, published: PublishedTimes, name: str = "ssi
     bars = [("published", measured)]
     titles = []
     for gradients in (False, True):
-        told = predicted_times(Ssim(**published.sizes, gradients=gradients), versions, scenario)
-        found = accuracy(told, measured)
+        predicted = predicted_times(Ssim(**published.sizes, gradients=gradients), versions, scenario)
+        agreement = accuracy(predicted, measured)
         words = "with gradients" if gradients else "without gradients"
-        bars.append((f"predicted, {words}", told))
+        bars.append((f"predicted, {words}", predicted))
         titles.append(
-            f"{words}: tau {found.kendall_tau:.2f}, error {found.mape_scaled * 100:.0f} % after factor {found.scale:.2f}"
+            f"{words}: tau {agreement.kendall_tau:.2f}, "
+            f"error {agreement.mape_scaled * 100:.0f} % after factor {agreement.scale:.2f}"
         )
     with figure(COLUMN_INCHES, 3.1) as (drawn, axes):
         places = np.arange(len(versions))

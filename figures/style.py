@@ -21,6 +21,8 @@ CYCLE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000
 """Colours that remain distinct under the common colour-vision deficiencies (Okabe and Ito 2008)."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """A shape beside each colour, so that no figure depends on colour alone."""
+FEWEST_TICKS = 2
+"""An axis with fewer numbers says nothing."""
 GUIDE = "#8c8c8c"
 """Lines that help to read a figure and are no data."""
 
@@ -86,14 +88,21 @@ def round_numbers(low: float, high: float) -> list[float]:
     return [number for number in numbers if low <= number <= high]
 
 
-def few_round_numbers(low: float, high: float) -> list[float]:
-    """The same, powers of ten alone where there are more than two of them.
+def log_ticks(low: float, high: float, *, decades: bool = False) -> list[float]:
+    """Round numbers within a logarithmic axis, with ``decades`` powers of ten alone where there are enough; else three others.
 
-    >>> few_round_numbers(0.3, 6.0), few_round_numbers(0.3, 600.0)
-    ([0.5, 1.0, 2.0, 5.0], [1.0, 10.0, 100.0])
+    >>> log_ticks(0.3, 6.0), log_ticks(0.3, 60.0, decades=True)
+    ([0.5, 1.0, 2.0, 5.0], [1.0, 10.0])
+    >>> log_ticks(1.1, 1.9)
+    [1.2, 1.45, 1.73]
     """
-    powers = [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
-    return powers if len(powers) > 2 else round_numbers(low, high)
+    numbers = round_numbers(low, high)
+    tens = [value for value in numbers if math.log10(value).is_integer()]
+    if decades and len(tens) >= FEWEST_TICKS:
+        return tens
+    if len(numbers) >= FEWEST_TICKS:
+        return numbers
+    return [float(f"{low * (high / low) ** part:.3g}") for part in (1 / 6, 1 / 2, 5 / 6)]
 
 
 def in_words(name: str) -> str:
@@ -105,7 +114,7 @@ def in_words(name: str) -> str:
     return " ".join(_SPELT.get(word, word) for word in name.split("_"))
 
 
-_SPELT = {"l2": "L2", "dram": "DRAM", "fma": "FMA"}
+_SPELT = {"l2": "L2", "dram": "DRAM", "fma": "FMA", "lsu": "LSU", "sfu": "SFU", "fp64": "FP64", "fp16": "FP16"}
 
 
 def short_name(gpu: Gpu) -> str:

@@ -19,7 +19,7 @@ from .style import CYCLE, MARKERS, PAGE_INCHES, figure, number_ticks, round_numb
 FILTER_WIDTHS = tuple(range(1, 16))
 GPU = "h200"
 ROW_SHUFFLES = 1
-"""Shuffles of a warp with column reuse that tell it its row and exchange no taps."""
+"""Shuffles of a warp with column reuse that find its row and exchange no taps."""
 FEW_REQUESTS = 50
 """Requests up to which an axis needs ticks between the powers of ten."""
 NAMES = {

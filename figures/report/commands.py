@@ -132,11 +132,11 @@ def _validated(rows: Any, scenario: Scenario, depth: Fidelity, command: str) -> 
 
     chosen = family(rows.family_name)
     with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
-        told = predict_rows(chosen, rows, scenario, depth, advance)
-    found = validation_of(rows, told, scenario, depth)
+        predicted = predict_rows(chosen, rows, scenario, depth, advance)
+    found = validation_of(rows, predicted, scenario, depth)
     for text in found.notes:
         note(text)
-    return validation_page(found, comparison(rows, told, scenario, len(rows)), command)
+    return validation_page(found, comparison(rows, predicted, scenario, len(rows)), command)
 
 
 def _command_line(context: typer.Context) -> str:

@@ -13,9 +13,8 @@ from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import Ranking
 
 from ..roofline import LEVEL_MARKERS, Level, levels, operations
-from ..style import CYCLE, MARKERS, number_ticks
+from ..style import CYCLE, MARKERS, log_ticks, number_ticks
 from ..time_terms import BARS, Bar, draw_time_terms
-from .axis_ticks import log_ticks
 from .parts import Drawing
 from .svg import canvas, markup, markup_of_file
 

@@ -13,7 +13,6 @@ from perfmodel.prediction.ranking import Ranking
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.time_model.combine import LIMITER_NAMES
 
-from .conditions_told import condition_pairs, evidence_paragraph, fields_text
 from .parts import (
     Block,
     Cell,
@@ -30,6 +29,7 @@ from .parts import (
     words,
 )
 from .ranking_drawings import occupancy_drawing, roofline_drawing, time_drawing
+from .scenario_text import fields_text, interval_paragraph, scenario_pairs
 
 TIE = 0.0005
 """Times that differ by a smaller fraction are shown as alike."""
@@ -43,7 +43,7 @@ def ranking_page(ranking: Ranking, scenario: Scenario, command: str) -> Page:
         Section(name="time", heading="Where the time goes", blocks=(*_time_blocks(ranking), time_drawing(ranking))),
         Section(
             name="roofs",
-            heading="How near the roofs",
+            heading="How near the peak rates",
             blocks=(_headroom_table(ranking.best, scenario), *(() if roofline is None else (roofline,))),
         ),
         Section(
@@ -51,15 +51,15 @@ def ranking_page(ranking: Ranking, scenario: Scenario, command: str) -> Page:
             heading="Registers and occupancy",
             blocks=(Paragraph(text=_occupancy_text(ranking.best)), occupancy_drawing(ranking, scenario.gpu)),
         ),
-        Section(name="what-if", heading="What one change would do", blocks=_what_if_blocks(ranking, scenario)),
+        Section(name="sensitivity", heading="What one change would do", blocks=_sensitivity_blocks(ranking, scenario)),
         Section(name="counts", heading="What the winner does", blocks=(_counts_table(ranking.best),)),
         Section(name="left-out", heading="What was left out, and notes", blocks=_left_out(ranking)),
-        Section(name="reading", heading="How sure this is", blocks=(evidence_paragraph(scenario, ranking.kernel),)),
+        Section(name="reading", heading="How sure this is", blocks=(interval_paragraph(scenario, ranking.kernel),)),
     )
     return Page(
         title=f"{ranking.kernel} on {scenario.gpu.name}",
         answer=_answer(ranking),
-        facts=Facts(pairs=(*_facts(ranking), *condition_pairs(scenario))),
+        facts=Facts(pairs=(*_facts(ranking), *scenario_pairs(scenario))),
         sections=sections,
         command=command,
     )
@@ -132,16 +132,16 @@ def rival_place(top: Sequence[Prediction]) -> int | None:
 
 def _why_text(ranking: Ranking, rival: int | None) -> str:
     top = ranking.top
-    told = why_first(top if rival is None else (top[0], top[rival]))
+    why = why_first(top if rival is None else (top[0], top[rival]))
     if rival == 1:
-        return f"{told[0].upper()}{told[1:]}."
+        return f"{why[0].upper()}{why[1:]}."
     alike = len(top) if rival is None else rival
     if alike == 1:
         return "There is nothing to compare it with."
     ties = f"The first {alike} of the table are predicted alike (within {TIE:.2%}); any of them will do."
     if rival is None:
         return ties
-    return f"{ties} Against #{rival + 1}, the first that is slower: {told.replace('the second', f'#{rival + 1}')}."
+    return f"{ties} Against #{rival + 1}, the first that is slower: {why.replace('the second', f'#{rival + 1}')}."
 
 
 def _time_blocks(ranking: Ranking) -> tuple[Block, ...]:
@@ -179,7 +179,7 @@ def _headroom_table(best: Prediction, scenario: Scenario) -> Table:
     return Table(
         name="headroom",
         caption="What the winner reaches of the GPU's rates",
-        columns=columns_of(("roof", "reached %", "left %"), text=("roof",)),
+        columns=columns_of(("rate", "% of peak", "left %"), text=("rate",)),
         rows=tuple((words(name), percent(part), percent(1 - part)) for name, part in pairs),
     )
 
@@ -193,7 +193,7 @@ def _occupancy_text(best: Prediction) -> str:
     )
 
 
-def _what_if_blocks(ranking: Ranking, scenario: Scenario) -> tuple[Block, ...]:
+def _sensitivity_blocks(ranking: Ranking, scenario: Scenario) -> tuple[Block, ...]:
     closed = family_of(ranking.problem).closed_forms
     changes = sensitivity(ranking.best, scenario) if closed else _executed_changes(ranking, scenario)
     if not changes:
@@ -203,7 +203,7 @@ def _what_if_blocks(ranking: Ranking, scenario: Scenario) -> tuple[Block, ...]:
     basis = "by closed forms on both sides" if closed else "both executed"
     return (
         Table(
-            name="what-if",
+            name="sensitivity",
             caption=f"One field changed, the others as in the winner, {basis}",
             columns=columns_of(titles, text=("field", "from", "to", "cannot run because")),
             rows=tuple(_change_row(now, change) for change in changes),

@@ -11,7 +11,6 @@ from perfmodel.prediction.prediction import plain
 from perfmodel.time_model.combine import LIMITER_NAMES
 
 from ..published import Comparison
-from .conditions_told import condition_pairs, evidence_paragraph, fields_text
 from .parts import (
     Block,
     Cell,
@@ -27,6 +26,7 @@ from .parts import (
     percent,
     words,
 )
+from .scenario_text import fields_text, interval_paragraph, scenario_pairs
 from .validation_drawings import limiter_drawing, measured_drawing, regret_drawing
 
 WORST_ROWS = 10
@@ -65,13 +65,13 @@ def validation_page(found: Validation, runs: Comparison, command: str) -> Page:
         Section(
             name="reading",
             heading="How sure this is, and notes",
-            blocks=(evidence_paragraph(runs.scenario, found.kernel), *(Paragraph(text=note) for note in found.notes)),
+            blocks=(interval_paragraph(runs.scenario, found.kernel), *(Paragraph(text=note) for note in found.notes)),
         ),
     ]
     return Page(
         title=f"{found.kernel} on {runs.scenario.gpu.name}: predicted and measured",
         answer=_answer(found),
-        facts=Facts(pairs=(*_facts(found, runs), *condition_pairs(runs.scenario))),
+        facts=Facts(pairs=(*_facts(found, runs), *scenario_pairs(runs.scenario))),
         sections=tuple(sections),
         command=command,
     )

@@ -16,7 +16,7 @@ DIGITS = 12
 EQUAL = 1e-9
 """Relative difference below which two predictions are one: what rounding makes of the same formula and counts."""
 LEAST_RUNS = 5
-"""Runs of a problem from which its own choice says something."""
+"""Runs of a problem from which the regret of its choice says something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def accuracy(predicted: Floats, measured: Floats) -> Accuracy:
 
 
 def regrets_by_problem(predicted: Floats, measured: Floats, problem: NDArray[np.integer], top: int) -> Floats:
-    """The regret of each problem's own choice, for problems of at least ``LEAST_RUNS`` runs; shapes ``(n,)`` to ``(p,)``.
+    """The regret of the choice for each problem, for problems of at least ``LEAST_RUNS`` runs; shapes ``(n,)`` to ``(p,)``.
 
     A pooled ranking of several problems asks which of them is the fastest; this asks which configuration each should run.
 
@@ -110,13 +110,27 @@ def regrets_by_problem(predicted: Floats, measured: Floats, problem: NDArray[np.
     return np.array([regret(predicted[rows], measured[rows], top) for rows in chosen])
 
 
-def tau_of_pairs_apart(predicted: Floats, measured: Floats, factor: float) -> float:
+def tau_without_near_ties(predicted: Floats, measured: Floats, factor: float) -> float:
     """Kendall's tau over the pairs whose measured times differ by more than the factor; NaN where there are none.
 
-    >>> tau_of_pairs_apart(np.array([2.0, 1.0, 3.0]), np.array([1.00, 1.01, 2.0]), 1.05)
+    >>> tau_without_near_ties(np.array([2.0, 1.0, 3.0]), np.array([1.00, 1.01, 2.0]), 1.05)
     1.0
     """
     first, second = np.triu_indices(len(measured), 1)
-    apart = np.abs(np.log(measured[first] / measured[second])) > math.log(factor)
+    distinct = np.abs(np.log(measured[first] / measured[second])) > math.log(factor)
     agree = np.sign(predicted[first] - predicted[second]) * np.sign(measured[first] - measured[second])
-    return round(float(agree[apart].mean()), DIGITS) if apart.any() else math.nan
+    return round(float(agree[distinct].mean()), DIGITS) if distinct.any() else math.nan
+
+
+def largest_regret(predicted: Floats, measured: Floats, top: int, within: float) -> float:
+    """The largest regret to be had where predictions that differ by less than the part ``within`` may change places.
+
+    >>> largest_regret(np.array([1.0, 1.001, 3.0]), np.array([20.0, 10.0, 30.0]), 1, 0.005)
+    2.0
+    """
+    number = min(top, len(predicted))
+    last = np.partition(predicted, number - 1)[number - 1]
+    certain = measured[predicted < last * (1.0 - within)]
+    near = np.sort(measured[(predicted >= last * (1.0 - within)) & (predicted <= last * (1.0 + within))])
+    best_of_slowest = near[len(near) - (number - len(certain))]
+    return round(float(min(best_of_slowest, certain.min(initial=math.inf)) / measured.min()), DIGITS)

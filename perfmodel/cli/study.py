@@ -12,12 +12,12 @@ from .pairs import Pair, runs_of
 
 if TYPE_CHECKING:
     from ..accuracy.metrics import Accuracy
-    from ..accuracy.studies.running import Findings
+    from ..accuracy.studies import StudyResults
     from ..families.base import Family
     from ..prediction.prediction import Fidelity
 
 STUDIES = ("logo", "leave-gpu-out", "leave-architecture-out", "ablation", "learning-curve", "repeats")
-"""Names of ``perfmodel.accuracy.studies.running.Study``, here so that ``--help`` loads nothing heavy."""
+"""Names of ``perfmodel.accuracy.studies.Study``, here so that ``--help`` loads nothing heavy."""
 BOUNDED = STUDIES[:3]
 """Studies that hold runs out."""
 
@@ -30,14 +30,14 @@ def studies_of(
     residual_runs: int | None,
     where: str | None,
     seed: int,
-) -> Findings:
-    """Run the named studies on the pairs; facts are gathered only where a study needs them."""
-    from ..accuracy.studies.running import Study, run_studies, steps
+) -> StudyResults:
+    """Run the named studies on the pairs; what each run does is worked out only where a study needs it."""
+    from ..accuracy.studies import Study, run_studies
 
     studies = [one_of(Study, "--study", name) for name in dict.fromkeys(names)]
     needed = residual_runs is not None or any(study is not Study.REPEATS for study in studies)
     data = runs_of(pairs, depth) if needed else []
-    with progress_bar("fits", steps(studies, data, residual_runs)) as advance:
+    with progress_bar("fits", None) as advance:
         return run_studies(
             studies,
             data,
@@ -51,23 +51,23 @@ def studies_of(
         )
 
 
-def markdown_of(found: Findings) -> str:
+def markdown_of(results: StudyResults) -> str:
     """The report in Markdown."""
-    from ..accuracy.studies.report import markdown
+    from ..accuracy.report import markdown
 
-    return markdown(found)
+    return markdown(results)
 
 
-def show(found: Findings, as_json: bool) -> None:
+def show(results: StudyResults, as_json: bool) -> None:
     """One JSON object, or the report as a terminal shows Markdown."""
     if as_json:
-        print_json(found.to_json())
+        print_json(results.to_json())
         return
     from rich.console import Console
     from rich.markdown import Markdown
 
     console = Console()
-    (console if console.is_terminal else Console(width=160)).print(Markdown(markdown_of(found)))
+    (console if console.is_terminal else Console(width=160)).print(Markdown(markdown_of(results)))
 
 
 def require_bounded(names: Sequence[str]) -> None:
@@ -76,8 +76,10 @@ def require_bounded(names: Sequence[str]) -> None:
         raise InputError(f"--max-mape and --min-tau hold for --study {', '.join(BOUNDED)}; none of them was given")
 
 
-def accuracies_of(found: Findings) -> list[tuple[str, Accuracy]]:
+def accuracies_of(results: StudyResults) -> list[tuple[str, Accuracy]]:
     """Study and data set with its accuracy, for every study that holds runs out."""
     return [
-        (f"{study.value} {one.data.runs.name}", one.accuracy) for study, ones in found.held_out.items() for one in ones
+        (f"{study.value} {one.data.runs.name}", one.accuracy)
+        for study, held_out in results.held_out.items()
+        for one in held_out
     ]

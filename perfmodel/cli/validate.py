@@ -147,10 +147,10 @@ def _learned(chosen: Any, scenario: Any, path: Path, depth: Any, choice: _Choice
 
 
 def _recount(chosen: Any, rows: Any, gpu: Any) -> None:
-    from ..accuracy.recounting import recount_store
+    from ..accuracy.verification import verify_store
 
     with progress_bar("recounted", len(rows)) as advance:
-        found = recount_store(chosen, rows, gpu, advance)
+        found = verify_store(chosen, rows, gpu, advance)
     if not found.compared:
         raise InputError(f"--recount: the counts store has none of these {len(rows)} rows for {gpu.id}")
     note(f"recounted {found.compared} stored configurations: {len(found.differences)} differ")

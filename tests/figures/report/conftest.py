@@ -64,8 +64,11 @@ def measured_file(made_up: Path) -> Path:
 @pytest.fixture(scope="session")
 def validated(measured_file: Path) -> Validated:
     scenario, rows = scenario_of(GPU), read_measurements(measured_file, FAMILY)
-    told = predict_rows(FAMILY, rows, scenario, Fidelity.ANALYTIC)
-    found, runs = validation_of(rows, told, scenario, Fidelity.ANALYTIC), comparison(rows, told, scenario, len(rows))
+    predicted = predict_rows(FAMILY, rows, scenario, Fidelity.ANALYTIC)
+    found, runs = (
+        validation_of(rows, predicted, scenario, Fidelity.ANALYTIC),
+        comparison(rows, predicted, scenario, len(rows)),
+    )
     return Validated(found, runs, validation_page(found, runs, "perfmodel report …"))
 
 

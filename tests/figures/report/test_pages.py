@@ -97,7 +97,7 @@ def test_the_answer_names_the_winner_and_how_sure_it_is(ranked: Ranked) -> None:
     best = ranked.ranking.best
     assert all(f"{name}={value}" in ranked.page.answer for name, value in plain(best.configuration).items())
     assert "90 % interval" in ranked.page.answer
-    assert dict(ranked.page.facts.pairs)["calibration_status"] == best.time.calibration_status == "calibrated GPU"
+    assert dict(ranked.page.facts.pairs)["calibration status"] == best.time.calibration_status == "calibrated GPU"
     width = ranked.scenario.calibration.for_kernel(ranked.ranking.kernel).log_error_90
     assert width is not None
     assert f"within a factor of {math.exp(width):.2f}" in paragraphs(ranked.page, "reading")
@@ -126,7 +126,7 @@ def with_time(found: Prediction, seconds: float) -> Prediction:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "rival", "told"),
+    ("seconds", "rival", "text"),
     [
         ((1.0, 1.1, 1.2), 1, "The first is predicted 10.0% faster than the second"),
         (
@@ -138,16 +138,16 @@ def with_time(found: Prediction, seconds: float) -> Prediction:
         ((1.0,), None, "There is nothing to compare it with."),
     ],
 )
-def test_a_tie_is_called_one(ranked: Ranked, seconds: tuple[float, ...], rival: int | None, told: str) -> None:
+def test_a_tie_is_called_one(ranked: Ranked, seconds: tuple[float, ...], rival: int | None, text: str) -> None:
     top = tuple(with_time(found, s) for found, s in zip(ranked.ranking.top, seconds, strict=False))
     assert rival_place(top) == rival
     page = ranking_page(replace(ranked.ranking, top=top), ranked.scenario, "")
-    assert told in paragraphs(page, "time")
+    assert text in paragraphs(page, "time")
 
 
 def test_every_field_can_be_changed(ranked: Ranked) -> None:
     changes = sensitivity(ranked.ranking.best, ranked.scenario)
-    table = ranked.page.table("what-if")
+    table = ranked.page.table("sensitivity")
     assert column(table, "field") == [change.field for change in changes]
     assert set(column(table, "field")) <= set(plain(ranked.ranking.best.configuration))
     shown = values(table, "time %")
@@ -160,13 +160,13 @@ def test_every_field_can_be_changed(ranked: Ranked) -> None:
             assert value == pytest.approx((change.ratio - 1) * 100)
 
 
-def test_headroom_is_what_the_roofs_leave(ranked: Ranked) -> None:
+def test_headroom_is_what_the_peak_rates_leave(ranked: Ranked) -> None:
     peaks = headroom(ranked.ranking.best, ranked.scenario.gpu)
     table = ranked.page.table("headroom")
-    assert values(table, "reached %") == pytest.approx([100 * peaks.fp32, 100 * peaks.l2, 100 * peaks.dram])
+    assert values(table, "% of peak") == pytest.approx([100 * peaks.fp32, 100 * peaks.l2, 100 * peaks.dram])
     assert all(
         a is not None and b is not None and a + b == pytest.approx(100)
-        for a, b in zip(values(table, "reached %"), values(table, "left %"), strict=True)
+        for a, b in zip(values(table, "% of peak"), values(table, "left %"), strict=True)
     )
 
 

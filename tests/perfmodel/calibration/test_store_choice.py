@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.accuracy.recounting import recount_store
 from perfmodel.accuracy.validating import validate_measurements
+from perfmodel.accuracy.verification import verify_store
 from perfmodel.calibration.measured_runs import measured_runs
 from perfmodel.calibration.store_choice import stores_for
 from perfmodel.compiler.resources import Resources
@@ -154,8 +154,8 @@ def test_recounting_without_the_compiler_names_the_extra(
     def absent(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("perfmodel.accuracy.recounting.load_stores", lambda name: stores)
+    monkeypatch.setattr("perfmodel.accuracy.verification.load_stores", lambda name: stores)
     monkeypatch.setattr(metadata, "version", absent)
     compiler_version.cache_clear()
     with pytest.raises(CompilerMissingError, match=r"no wheel nvidia-cuda-nvrtc-cu12.*perfmodel\[compile\]"):
-        recount_store(FAMILY, measured(tmp_path, [40] * 12), GPU)
+        verify_store(FAMILY, measured(tmp_path, [40] * 12), GPU)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.accuracy.recounting import recount_store
+from perfmodel.accuracy.verification import verify_store
 from perfmodel.calibration.store_filling import fill, rows_of
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
@@ -100,8 +100,8 @@ def test_recounting_finds_no_difference_and_finds_one(
     filled: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, measured = store_at(filled), read_measurements(files[0], FAMILY)
-    monkeypatch.setattr("perfmodel.accuracy.recounting.load_stores", lambda name: (store,))
-    found = recount_store(FAMILY, measured, GPU)
+    monkeypatch.setattr("perfmodel.accuracy.verification.load_stores", lambda name: (store,))
+    found = verify_store(FAMILY, measured, GPU)
     assert (found.compared, found.differences) == (3, ())
     (key,) = [key for key in store.rows if store.find(key) == stored_facts(FAMILY, PROBLEM, CHOSEN[:1], GPU, store)[0]][
         :1
@@ -111,8 +111,8 @@ def test_recounting_finds_no_difference_and_finds_one(
     registers = facts.resources.registers_per_thread
     changed = replace(facts, resources=replace(facts.resources, registers_per_thread=registers + 8))
     tampered = with_facts(store, {key: changed})
-    monkeypatch.setattr("perfmodel.accuracy.recounting.load_stores", lambda name: (tampered,))
-    found = recount_store(FAMILY, measured, GPU)
+    monkeypatch.setattr("perfmodel.accuracy.verification.load_stores", lambda name: (tampered,))
+    found = verify_store(FAMILY, measured, GPU)
     assert found.compared == 3
     assert len(found.differences) == 2  # the configuration stands twice in the file
     assert f"registers_per_thread {registers + 8} is now {registers}" in found.differences[0]

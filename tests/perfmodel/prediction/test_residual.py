@@ -20,7 +20,7 @@ from perfmodel.prediction.launch_features import CHOICES, FEATURE_NAMES, feature
 from perfmodel.prediction.residual import read_residual, write_residual
 from perfmodel.time_model.coefficients import COEFFICIENT_NAMES
 
-from ..accuracy.studies.made_runs import made_runs
+from ..accuracy.made_runs import made_runs
 
 HIDDEN = 0.15
 """What the made machine adds for each doubling of the registers, which no coefficient of the model can tell."""

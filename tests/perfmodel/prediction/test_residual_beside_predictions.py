@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import perfmodel as pm
-from perfmodel.accuracy.studies.learning_curve import chosen_runs
+from perfmodel.accuracy.learning_curve import chosen_runs
 from perfmodel.calibration.fitting import fit
 from perfmodel.calibration.measured_runs import MeasuredRuns, measured_runs, taken, taken_runs
 from perfmodel.calibration.residual_learning import corrected_s, learn
@@ -29,7 +29,7 @@ from perfmodel.profiles.gather import stored_facts
 from perfmodel.records.measurements import read_measurements
 from perfmodel.time_model.coefficients import COEFFICIENT_NAMES
 
-from ..accuracy.studies.made_runs import PROBLEM, made_runs
+from ..accuracy.made_runs import PROBLEM, made_runs
 
 GPU = "rtx-3090"
 SLOWER = 0.3

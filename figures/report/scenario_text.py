@@ -1,4 +1,4 @@
-"""Under which conditions a page's numbers hold, and how sure they are, in words."""
+"""The scenario in which a page's numbers hold, and how sure they are, in words."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def fields_text(record: Any) -> str:
     return ", ".join(f"{name}={value}" for name, value in plain(record).items())
 
 
-def condition_pairs(scenario: Scenario) -> tuple[tuple[str, str], ...]:
+def scenario_pairs(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     """GPU, clock, state of the L2, and what backs the coefficients."""
     gpu = scenario.gpu
     return (
         ("GPU", f"{gpu.name} ({gpu.id}, {gpu.architecture.name}, {gpu.sm_count} SMs)"),
         ("SM clock", f"{gpu.boost_clock_hz / 1e6:,.0f} MHz"),
         ("L2 when the kernel starts", scenario.l2.value),
-        ("calibration_status", scenario.calibration.calibration_status.value),
+        ("calibration status", scenario.calibration.calibration_status.value),
     )
 
 
-def evidence_paragraph(scenario: Scenario, kernel: str) -> Paragraph:
-    """What the evidence means and how wide the interval of this kernel is."""
+def interval_paragraph(scenario: Scenario, kernel: str) -> Paragraph:
+    """What the calibration status means and how wide the interval of this kernel is."""
     calibration = scenario.calibration.for_kernel(kernel)
-    text = f"Evidence: {calibration.calibration_status.value}, that is, {_MEANS[calibration.calibration_status]}."
+    text = f"Calibration status: {calibration.calibration_status.value}, that is, {_MEANS[calibration.calibration_status]}."
     if calibration.log_error_90 is None:
-        return Paragraph(text=f"{text} Nothing backs an interval.")
+        return Paragraph(text=f"{text} There are no held-out runs that an interval could come from.")
     factor = math.exp(calibration.log_error_90)
     return Paragraph(
-        text=f"{text} Nine of ten runs that were held out from a fit with such evidence lay within a factor of {factor:.2f} of "
+        text=f"{text} Nine of ten runs that were held out from a fit of this status lay within a factor of {factor:.2f} of "
         "their prediction; this is the 90 % interval."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.accuracy.studies.sensitivity import one_step_pairs, sign_rates
+from perfmodel.accuracy.sensitivity import one_step_pairs, pooled, sign_rates
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY as DIRECT
 from perfmodel.families.direct_conv2d import Conv2d
@@ -21,8 +21,8 @@ def alike(batch: Batch[TiledConv2dConfiguration]) -> np.ndarray:
 
 
 def pairs_of(batch: Batch[TiledConv2dConfiguration], problem: np.ndarray) -> dict[str, set[tuple[int, int]]]:
-    found = one_step_pairs(batch, problem)
-    return {name: set(zip(lower.tolist(), upper.tolist(), strict=True)) for name, (lower, upper) in found.items()}
+    pairs = one_step_pairs(batch, problem)
+    return {name: set(zip(lower.tolist(), upper.tolist(), strict=True)) for name, (lower, upper) in pairs.items()}
 
 
 def test_a_step_goes_to_the_next_value_that_was_measured() -> None:
@@ -57,17 +57,18 @@ def test_signs_are_counted_where_the_change_is_larger_than_a_twentieth() -> None
     batch = tiles((1, 1), (2, 1), (3, 1), (4, 1))
     measured = np.array([1.0, 1.1, 1.1 * 1.04, 1.1 * 1.04 * 0.5])
     predicted = np.array([1.0, 2.0, 1.0, 1.5])
-    found = sign_rates(batch, alike(batch), predicted, measured)
-    assert {name: (one.pairs, one.right) for name, one in found.fields.items()} == {"tile_size_x": (2, 1)}
-    assert (found.all.pairs, found.all.rate) == (2, 0.5)
-    assert found.to_json()["fields"]["tile_size_x"] == {"pairs": 2, "right": 1, "rate": 0.5}
+    rates = sign_rates(batch, alike(batch), predicted, measured)
+    assert {name: one.to_json() for name, one in rates.items()} == {
+        "tile_size_x": {"pairs": 2, "right": 1, "rate": 0.5}
+    }
+    assert pooled(rates) == rates["tile_size_x"]
 
 
 def test_an_equal_prediction_is_no_sign() -> None:
     batch = tiles((1, 1), (2, 1))
-    assert sign_rates(batch, alike(batch), np.ones(2), np.array([1.0, 2.0])).all.right == 0
+    assert pooled(sign_rates(batch, alike(batch), np.ones(2), np.array([1.0, 2.0]))).right == 0
 
 
 def test_without_pairs_there_is_no_rate() -> None:
     batch = tiles((1, 1))
-    assert sign_rates(batch, alike(batch), np.ones(1), np.ones(1)).all.rate is None
+    assert pooled(sign_rates(batch, alike(batch), np.ones(1), np.ones(1))).rate is None

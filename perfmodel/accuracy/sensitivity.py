@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...families.base import NONE_CODE, Batch, enum_of
+from ..families.base import NONE_CODE, Batch, enum_of
 
 LEAST_CHANGE = 0.05
 """Part by which the slower of two measured times must exceed the other, so that their order is no accident."""
@@ -20,7 +20,7 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignRate:
-    """Of the pairs of one field, or of all fields, how many there are and in how many the faster one was predicted."""
+    """Of ``pairs`` pairs of configurations, in how many the faster one was predicted to be the faster one."""
 
     pairs: int
     right: int
@@ -30,27 +30,14 @@ class SignRate:
         """The part that was right; None without pairs."""
         return self.right / self.pairs if self.pairs else None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIfRates:
-    """The sign rate of every field that has pairs, and of all of them."""
-
-    fields: Mapping[str, SignRate]
-
-    @property
-    def all(self) -> SignRate:
-        """Over the pairs of all fields."""
-        rates = self.fields.values()
-        return SignRate(pairs=sum(one.pairs for one in rates), right=sum(one.right for one in rates))
-
     def to_json(self) -> dict[str, Any]:
         """Names and numbers; ``rate`` is null without pairs."""
-        whole = {"pairs": self.all.pairs, "right": self.all.right, "rate": self.all.rate}
-        return whole | {
-            "fields": {
-                name: {"pairs": one.pairs, "right": one.right, "rate": one.rate} for name, one in self.fields.items()
-            }
-        }
+        return asdict(self) | {"rate": self.rate}
+
+
+def pooled(rates: Mapping[str, SignRate]) -> SignRate:
+    """The sign rate over the pairs of all fields."""
+    return SignRate(pairs=sum(one.pairs for one in rates.values()), right=sum(one.right for one in rates.values()))
 
 
 def one_step_pairs(batch: Batch[Any], problem_index: Rows) -> dict[str, tuple[Rows, Rows]]:
@@ -60,13 +47,13 @@ def one_step_pairs(batch: Batch[Any], problem_index: Rows) -> dict[str, tuple[Ro
     """
     names = list(batch.columns)
     columns = np.stack([np.asarray(batch.columns[name], np.int64) for name in names], axis=1)
-    found: dict[str, tuple[Rows, Rows]] = {}
+    pairs_of: dict[str, tuple[Rows, Rows]] = {}
     for place, name in enumerate(names):
         others = np.column_stack([np.delete(columns, place, axis=1), problem_index])
         pairs = _pairs(others, columns[:, place], choice=enum_of(batch.configuration_type, name) is not None)
         if len(pairs[0]):
-            found[name] = pairs
-    return found
+            pairs_of[name] = pairs
+    return pairs_of
 
 
 def _pairs(others: NDArray[np.int64], values: NDArray[np.int64], *, choice: bool) -> tuple[Rows, Rows]:
@@ -77,20 +64,18 @@ def _pairs(others: NDArray[np.int64], values: NDArray[np.int64], *, choice: bool
     order = np.asarray(np.unique(group * len(known) + rank, return_index=True)[1], np.intp)
     order = order[values[order] != NONE_CODE]
     group, rank = group[order], rank[order]
-    lower, upper = [], []
+    lower, upper = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
     for distance in range(1, len(known) if choice else 2):
         together = group[:-distance] == group[distance:]
         if not choice:
             together &= rank[distance:] - rank[:-distance] == 1
         lower.append(order[:-distance][together])
         upper.append(order[distance:][together])
-    if not lower:
-        return np.zeros(0, np.intp), np.zeros(0, np.intp)
     return np.concatenate(lower), np.concatenate(upper)
 
 
-def sign_rates(batch: Batch[Any], problem_index: Rows, predicted_s: Floats, measured_s: Floats) -> WhatIfRates:
-    """How often the predicted sign of a one-step change is the measured one, where that is larger than ``LEAST_CHANGE``."""
+def sign_rates(batch: Batch[Any], problem_index: Rows, predicted_s: Floats, measured_s: Floats) -> dict[str, SignRate]:
+    """By field, how often the predicted sign of a one-step change is the measured one, where it exceeds ``LEAST_CHANGE``."""
     rates: dict[str, SignRate] = {}
     for name, (lower, upper) in one_step_pairs(batch, problem_index).items():
         measured = np.log(measured_s[upper] / measured_s[lower])
@@ -99,4 +84,4 @@ def sign_rates(batch: Batch[Any], problem_index: Rows, predicted_s: Floats, meas
         if large.any():
             right = int((np.sign(predicted[large]) == np.sign(measured[large])).sum())
             rates[name] = SignRate(pairs=int(large.sum()), right=right)
-    return WhatIfRates(fields=rates)
+    return rates

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.accuracy.studies.repeats import repeats
+from perfmodel.accuracy.repeats import repeats
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY
 from perfmodel.records.measurements import Measurements, read_measurements
@@ -26,11 +26,11 @@ def test_only_what_both_measured_is_compared(tmp_path: Path) -> None:
     """Heights 1 and 2 are common: 10 % apart in one, equal in the other, the same order."""
     first = measured(tmp_path, "first.csv", {1: 1.1, 2: 2.0, 3: 5.0})
     second = measured(tmp_path, "second.csv", {2: 2.0, 1: 1.0, 4: 9.0})
-    (found,) = repeats([("rtx-3090", first), ("rtx-3090", second)])
-    assert (found.first, found.second, found.accuracy.n) == ("first.csv", "second.csv", 2)
-    assert found.accuracy.mape == pytest.approx((0.1 + 0.0) / 2)
-    assert found.accuracy.kendall_tau == 1
-    assert found.to_json()["n"] == 2
+    (repeat,) = repeats([("rtx-3090", first), ("rtx-3090", second)])
+    assert (repeat.first, repeat.second, repeat.accuracy.n) == ("first.csv", "second.csv", 2)
+    assert repeat.accuracy.mape == pytest.approx((0.1 + 0.0) / 2)
+    assert repeat.accuracy.kendall_tau == 1
+    assert repeat.to_json()["n"] == 2
 
 
 def test_a_configuration_measured_twice_stands_with_its_median(tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ def test_a_configuration_measured_twice_stands_with_its_median(tmp_path: Path) -
     path = tmp_path / "twice.csv"
     path.write_text("\n".join([head, *rows, rows[0].replace("1.0", "1.4")]) + "\n", encoding="utf-8")
     once, twice = (read_measurements(tmp_path / name, FAMILY) for name in ("once.csv", "twice.csv"))
-    (found,) = repeats([("rtx-3090", twice), ("rtx-3090", once)])
-    assert found.accuracy.mape == pytest.approx(0.2 / 2)  # (1.0 + 1.4) / 2 against 1.0
+    (repeat,) = repeats([("rtx-3090", twice), ("rtx-3090", once)])
+    assert repeat.accuracy.mape == pytest.approx(0.2 / 2)  # (1.0 + 1.4) / 2 against 1.0
 
 
 def test_other_gpus_and_other_configurations_are_no_repeats(tmp_path: Path) -> None:

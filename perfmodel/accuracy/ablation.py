@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from ...calibration.fit import out_of_fold
-from ...calibration.measured_runs import MeasuredRuns
-from ...calibration.prior import prior
-from ...profiles.facts import Advance, no_progress
-from ...time_model.coefficients import COEFFICIENT_NAMES
-from ...time_model.combine import LIMITER_NAMES
-from ..metrics import Accuracy, accuracy
+from ..calibration.fit import out_of_fold
+from ..calibration.fitting import fit
+from ..calibration.measured_runs import MeasuredRuns
+from ..calibration.prior import prior
+from ..profiles.facts import Advance, no_progress
+from ..time_model.coefficients import COEFFICIENT_NAMES
+from ..time_model.combine import LIMITER_NAMES
+from .metrics import Accuracy, accuracy
 
 FOLDS = 3
 """Enough to hold launches out; each part costs as many fits."""
-
 
 _HARD = 30.0
 """Exponent from which a p-norm is a maximum."""
@@ -37,7 +37,6 @@ class Kind(Enum):
     WHOLE = "whole"
     TERM = "term left out"
     MECHANISM = "mechanism taken out"
-    COEFFICIENT = "coefficient not fitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,30 +49,33 @@ class Ablated:
 
     def to_json(self, data: Sequence[MeasuredRuns]) -> dict[str, Any]:
         """The result by the name of the data set."""
-        told = {one.runs.name: found.to_json() for one, found in zip(data, self.accuracies, strict=True)}
-        return {"kind": self.kind.value, "part": self.part, "datasets": told}
+        datasets = {one.runs.name: of.to_json() for one, of in zip(data, self.accuracies, strict=True)}
+        return {"kind": self.kind.value, "part": self.part, "datasets": datasets}
 
 
-def steps() -> int:
-    """How many parts ``ablation`` takes out, the empty one included."""
-    return 1 + len(LIMITER_NAMES) + len(MECHANISMS) + len(COEFFICIENT_NAMES)
+def ablation(
+    data: Sequence[MeasuredRuns],
+    seed: int = 0,
+    advance: Advance = no_progress,
+    terms: Collection[str] = LIMITER_NAMES,
+) -> list[Ablated]:
+    """The whole model, then the model without each of the ``terms`` and without each mechanism.
 
-
-def ablation(data: Sequence[MeasuredRuns], seed: int = 0, advance: Advance = no_progress) -> list[Ablated]:
-    """The whole model; the model without each term and each mechanism; with each coefficient left at its prior."""
+    ``advance`` is called after each.
+    """
     parts: list[tuple[Kind, str | None, Mapping[str, float], Collection[str]]] = [(Kind.WHOLE, None, {}, ())]
-    parts += [(Kind.TERM, name, {}, (name,)) for name in LIMITER_NAMES]
+    parts += [(Kind.TERM, name, {}, (name,)) for name in terms]
     parts += [(Kind.MECHANISM, name, held, ()) for name, held in MECHANISMS.items()]
-    parts += [(Kind.COEFFICIENT, name, {name: getattr(prior().coefficients, name)}, ()) for name in COEFFICIENT_NAMES]
-    found = []
+    whole = fit([one.runs for one in data], COEFFICIENT_NAMES)  # where the searches begin
+    ablated = []
     for kind, part, held, without in parts:
         free = [name for name in COEFFICIENT_NAMES if name not in held]
-        ratios = out_of_fold(data, free, FOLDS, seed, without, replace(prior().coefficients, **held))
+        ratios = out_of_fold(data, free, FOLDS, seed, without, replace(prior().coefficients, **held), near=whole)
         accuracies = []
         for one, of in zip(data, ratios, strict=True):
             usable = np.isfinite(of)
             measured = one.runs.seconds[usable]
             accuracies.append(accuracy(measured * np.exp(-of[usable]), measured))
-        found.append(Ablated(kind=kind, part=part, accuracies=tuple(accuracies)))
+        ablated.append(Ablated(kind=kind, part=part, accuracies=tuple(accuracies)))
         advance()
-    return found
+    return ablated

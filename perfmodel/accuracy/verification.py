@@ -1,4 +1,4 @@
-"""The counts store checked: rows recomputed from the source, any difference reported."""
+"""The counts store verified: rows computed anew from the source, any difference reported."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ NOT_COMPARED = ("shared_load_predicated_off", "shared_store_predicated_off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recount:
-    """How many stored rows were recomputed, and one line for each that differs."""
+class Verification:
+    """How many stored rows were computed anew, and one line for each that differs."""
 
     compared: int
     differences: tuple[str, ...]
 
 
 def _differences(stored: Facts, fresh: Facts) -> list[str]:
-    found = []
+    differences = []
     for field in fields(Resources):
         before, now = getattr(stored.resources, field.name), getattr(fresh.resources, field.name)
         if before != now:
-            found.append(f"{field.name} {before} is now {now}")
+            differences.append(f"{field.name} {before} is now {now}")
     for name in STORED_COUNTS:
         if name in NOT_COMPARED:
             continue
         before, now = float(getattr(stored.counts, name)), float(getattr(fresh.counts, name))
         if before != now:
-            found.append(f"{name} {before:.0f} is now {now:.0f}")
-    return found
+            differences.append(f"{name} {before:.0f} is now {now:.0f}")
+    return differences
 
 
-def recount_store(
+def verify_store(
     family: Family[Any, Any], measurements: Measurements, gpu: Gpu, advance: Advance = no_progress
-) -> Recount:
-    """Recompute every configuration among the rows that the store of this compiler has; compare resources and counts."""
+) -> Verification:
+    """Compute every configuration among the rows that the store of this compiler has anew; compare resources and counts."""
     usual, *others = load_stores(family.name)
     store = next((store for store in others if store.compiler == compiler_version()), usual)
     compared, lines = 0, list[str]()
@@ -58,7 +58,7 @@ def recount_store(
         for i, outcome in zip(kept, fresh, strict=True):
             before = stored[i]
             assert before is not None
-            found = _differences(before, outcome) if isinstance(outcome, Facts) else [str(outcome)]
+            differences = _differences(before, outcome) if isinstance(outcome, Facts) else [str(outcome)]
             compared += 1
-            lines += [f"{plain(configurations[i])}: {text}" for text in found]
-    return Recount(compared=compared, differences=tuple(lines))
+            lines += [f"{plain(configurations[i])}: {text}" for text in differences]
+    return Verification(compared=compared, differences=tuple(lines))

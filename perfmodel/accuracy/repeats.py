@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
-from ...prediction.prediction import plain
-from ...records.measurements import Measurements
-from ..metrics import Accuracy, accuracy
+from ..errors import InputError
+from ..prediction.prediction import plain
+from ..records.measurements import Measurements
+from .metrics import Accuracy, accuracy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,27 +35,24 @@ def repeats(files: Sequence[tuple[str, Measurements]]) -> list[Repeat]:
     Raises:
         InputError: No GPU has two files with at least two configurations in common.
     """
-    found = []
+    pairs = []
     for (gpu, first), (other, second) in itertools.combinations(files, 2):
-        if gpu == other:
-            known = _times(first)
-            common = [(known[key], seconds) for key, seconds in _times(second).items() if key in known]
-            if len(common) >= 2:
-                pairs = np.array(common)
-                agreement = accuracy(pairs[:, 0], pairs[:, 1])
-                found.append(Repeat(gpu=gpu, first=first.path.name, second=second.path.name, accuracy=agreement))
-    if not found:
+        before, after = _times(first), _times(second)
+        common = [key for key in after if gpu == other and key in before]
+        if len(common) >= 2:
+            agreement = accuracy(np.array([before[key] for key in common]), np.array([after[key] for key in common]))
+            pairs.append(Repeat(gpu=gpu, first=first.path.name, second=second.path.name, accuracy=agreement))
+    if not pairs:
         named = ", ".join(f"{gpu}: {one.path.name}" for gpu, one in files)
         raise InputError(f"repeats need two --measurements of one --gpu with configurations in common, not {named}")
-    return found
+    return pairs
 
 
 def _times(measurements: Measurements) -> dict[tuple[Any, ...], float]:
     """Seconds of every configuration that ran; the median where it was measured more than once."""
-    found: dict[tuple[Any, ...], list[float]] = {}
+    times: dict[tuple[Any, ...], list[float]] = {}
     for index in np.flatnonzero(measurements.ran).tolist():
         problem = measurements.problems[int(measurements.problem_index[index])]
-        configuration = measurements.batch.configuration(index)
-        key = (*plain(problem).values(), *plain(configuration).values())
-        found.setdefault(key, []).append(float(measurements.time_s[index]))
-    return {key: float(np.median(times)) for key, times in found.items()}
+        key = (*plain(problem).values(), *plain(measurements.batch.configuration(index)).values())
+        times.setdefault(key, []).append(float(measurements.time_s[index]))
+    return {key: float(np.median(of)) for key, of in times.items()}

@@ -1,0 +1,155 @@
+"""Predictions of runs that the coefficients did not see: without their launch shape, their GPU or their architecture."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..calibration.fit import FOLDS, conformal_quantile, fold_of_runs, log_ratios
+from ..calibration.fitting import Fit, fit
+from ..calibration.measured_runs import MeasuredRuns, taken, taken_runs
+from ..errors import InputError
+from ..profiles.facts import Advance, no_progress
+from ..time_model.coefficients import COEFFICIENT_NAMES
+from .metrics import Accuracy, accuracy
+from .sensitivity import SignRate, pooled, sign_rates
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How many held-out runs lay in the 90 % interval that their training data gave, and its median width as a factor."""
+
+    n: int
+    covered: int
+    median_factor: float
+
+    @property
+    def fraction(self) -> float:
+        """The part that was covered."""
+        return self.covered / self.n
+
+    def to_json(self) -> dict[str, Any]:
+        """Names and numbers."""
+        return asdict(self) | {"fraction": self.fraction}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """Predictions of a data set by coefficients that did not see what was held out.
+
+    ``predicted_s`` (shape ``(n,)``) goes with the runs of ``data``; after the scale that other runs of the data set gave,
+    raw where all of its runs were held out. ``coverage`` is None where the training data give no interval.
+    """
+
+    data: MeasuredRuns
+    predicted_s: Floats
+    coverage: Coverage | None = None
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """Agreement over all held-out runs, in one ranking."""
+        return accuracy(self.predicted_s, self.data.runs.seconds)
+
+    @property
+    def sensitivity(self) -> dict[str, SignRate]:
+        """By field, whether one-step changes go the predicted way."""
+        return sign_rates(self.data.batch, self.data.problem_index, self.predicted_s, self.data.runs.seconds)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result for one data set; ``what_if`` is the former name of ``sensitivity``."""
+        runs, rates = self.data.runs, self.sensitivity
+        head = {"name": runs.name, "gpu": runs.gpu.id, "groups": len(np.unique(self.data.groups))}
+        signs = pooled(rates).to_json() | {"fields": {name: rate.to_json() for name, rate in rates.items()}}
+        content = head | self.accuracy.to_json() | {"sensitivity": signs, "what_if": signs}
+        return content | ({} if self.coverage is None else {"coverage_90": self.coverage.to_json()})
+
+
+def shapes_out(
+    data: Sequence[MeasuredRuns], folds: int = FOLDS, seed: int = 0, advance: Advance = no_progress
+) -> list[HeldOut]:
+    """Every run predicted by a fit that saw no run of its launch shape on any GPU, with an interval from a nested split.
+
+    The interval of a fold is the conformal quantile, data set by data set, of the errors on each of the other folds by a
+    fit that saw neither of the two: no run has a part in its own interval. ``advance`` is called after each fit.
+    """
+    fold_of = fold_of_runs(data, folds, seed)
+    fits: dict[int, Fit | None] = {}
+    errors: dict[tuple[int, ...], list[Floats]] = {}
+    for size in (1, 2):
+        for out in itertools.combinations(range(folds), size):
+            held = [np.isin(of, out) for of in fold_of]
+            kept = [taken_runs(one.runs, ~rows) for one, rows in zip(data, held, strict=True) if not rows.all()]
+            trained = fit(kept, COEFFICIENT_NAMES, near=fits.get(out[0])) if kept else None
+            fits.setdefault(out[0], trained)
+            errors[out] = [_errors(one, rows, trained) for one, rows in zip(data, held, strict=True)]
+            advance()
+    return [
+        _held_out(one, of, {out: by_set[index] for out, by_set in errors.items()}, folds)
+        for index, (one, of) in enumerate(zip(data, fold_of, strict=True))
+    ]
+
+
+def _errors(one: MeasuredRuns, held: NDArray[np.bool_], trained: Fit | None) -> Floats:
+    """log(measured / predicted) of the held-out runs, NaN elsewhere and where nothing is left to fit to."""
+    ratios = np.full(len(one), np.nan)
+    if trained is not None and held.any() and not held.all():
+        ratios[held] = log_ratios(taken_runs(one.runs, held), trained)
+    return ratios
+
+
+def _held_out(
+    one: MeasuredRuns, fold_of: NDArray[np.intp], errors: Mapping[tuple[int, ...], Floats], folds: int
+) -> HeldOut:
+    ratios, widths = np.full(len(one), np.nan), np.full(len(one), np.nan)
+    for fold in range(folds):
+        here = fold_of == fold
+        ratios[here] = errors[(fold,)][here]
+        others = [other for other in range(folds) if other != fold]
+        nested = np.concatenate([errors[min(fold, k), max(fold, k)][fold_of == k] for k in others])
+        if np.isfinite(nested).any():
+            widths[here] = conformal_quantile(np.abs(nested[np.isfinite(nested)]))
+    usable = np.isfinite(ratios)
+    if usable.sum() < 2:
+        raise InputError(f"{one.runs.name}: too few launch shapes to hold out; {len(np.unique(one.groups))} are there")
+    return HeldOut(
+        data=taken(one, usable),
+        predicted_s=one.runs.seconds[usable] * np.exp(-ratios[usable]),
+        coverage=Coverage(
+            n=int(usable.sum()),
+            covered=int((np.abs(ratios) <= widths)[usable].sum()),
+            median_factor=float(np.exp(np.median(widths[usable]))),
+        ),
+    )
+
+
+def gpus_out(data: Sequence[MeasuredRuns], advance: Advance = no_progress) -> list[HeldOut]:
+    """Each GPU predicted by coefficients fitted to the other GPUs, as a GPU that nothing was measured on."""
+    return _left_out(data, [one.runs.gpu.id for one in data], "GPU", advance)
+
+
+def architectures_out(data: Sequence[MeasuredRuns], advance: Advance = no_progress) -> list[HeldOut]:
+    """Each architecture predicted by coefficients fitted to the others: only its data sheets are known of it."""
+    return _left_out(data, [one.runs.gpu.architecture.name for one in data], "architecture", advance)
+
+
+def _left_out(data: Sequence[MeasuredRuns], kinds: Sequence[str], word: str, advance: Advance) -> list[HeldOut]:
+    if len(set(kinds)) < 2:
+        raise InputError(f"all runs are of one {word} ({kinds[0]}); at least two are needed to leave one out")
+    fits: dict[str, Fit] = {}
+    for left in dict.fromkeys(kinds):
+        fits[left] = fit([one.runs for one, kind in zip(data, kinds, strict=True) if kind != left], COEFFICIENT_NAMES)
+        advance()
+    return [HeldOut(data=one, predicted_s=raw_seconds(one, fits[kind])) for one, kind in zip(data, kinds, strict=True)]
+
+
+def raw_seconds(one: MeasuredRuns, trained: Fit) -> Floats:
+    """Predicted seconds of every run, without the scale of its data set."""
+    ratios = log_ratios(one.runs, replace(trained, scales={}))
+    return np.asarray(one.runs.seconds * np.exp(-ratios))

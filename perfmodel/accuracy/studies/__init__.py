@@ -1,1 +1,0 @@
-"""Accuracy on what was held out: ablation, learning curve, repeats, sensitivity."""
