@@ -1,4 +1,4 @@
-"""Which threads stand in which warp of a 2-D block, and what an access of such a warp costs; shared by closed forms.
+"""Which threads each warp of a 2-D block has, and what an access of such a warp costs; shared by closed forms.
 
 A block of ``block_x × rows`` threads falls into few kinds of warps: the warp that starts at thread 32·w sees the same columns as
 every other warp whose start has the same remainder modulo ``block_x``. Costs are worked out once for each distinct warp of all

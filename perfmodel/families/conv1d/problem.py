@@ -70,7 +70,7 @@ class Conv1d:
         return self._pairs_up_to(first + self.length - 1) - self._pairs_up_to(first - 1)
 
     def _pairs_up_to(self, column: int) -> int:
-        """Pairs of an output and a tap that meet at a padded column of at most ``column``.
+        """Pairs of an output and a tap that multiply a padded column of at most ``column``.
 
         Pairs of any two numbers, less those of an output or a tap beyond the last, which count twice where both are.
         """
@@ -88,7 +88,7 @@ class Conv1d:
 
     @property
     def used_taps(self) -> range:
-        """Filter taps that meet an input word in some output; the others only ever meet padding.
+        """Filter taps that multiply an input word in some output; the others only ever multiply padding.
 
         >>> Conv1d(length=1, filter_width=5, padding=2).used_taps
         range(2, 3)

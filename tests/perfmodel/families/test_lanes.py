@@ -46,16 +46,18 @@ def summed(shapes: list[tuple[int, int]], function: Callable[..., Values]) -> li
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(blocks)
-def test_every_warp_of_the_block_stands_in_one_kind(block: tuple[int, int]) -> None:
+def test_every_warp_of_the_block_is_of_one_kind(block: tuple[int, int]) -> None:
     kinds = warp_kinds(np.array([block[0]]), np.array([block[1]]))
     count = kinds.weight.shape[1]
     warps = lanes_of(np.full(count, block[0]), kinds.start[0], kinds.lanes[0])
-    found: Counter[tuple[tuple[int, int], ...]] = Counter()
+    counted: Counter[tuple[tuple[int, int], ...]] = Counter()
     for k in range(count):
         on = warps.present[k]
         if kinds.weight[0, k]:
-            found[tuple(zip(warps.x[k][on].tolist(), warps.y[k][on].tolist(), strict=True))] += int(kinds.weight[0, k])
-    assert found == Counter(tuple(warp) for warp in walked(*block))
+            counted[tuple(zip(warps.x[k][on].tolist(), warps.y[k][on].tolist(), strict=True))] += int(
+                kinds.weight[0, k]
+            )
+    assert counted == Counter(tuple(warp) for warp in walked(*block))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -77,8 +79,8 @@ def test_requests_and_wavefronts_equal_the_walk(
     assert summed(shapes, banked) == [sum(values) for values in expected]
     slowest = slowest_warp(banked, *columns_of(shapes))[0].tolist()
     assert slowest == [max(values, default=0) for values in expected]
-    asked = summed(shapes, lambda warps, block_x: (requests(warps.present & (warps.x < limit)),))
-    assert asked == [sum(any(x < limit for x, _ in warp) for warp in walked(*shape)) for shape in shapes]
+    issued = summed(shapes, lambda warps, block_x: (requests(warps.present & (warps.x < limit)),))
+    assert issued == [sum(any(x < limit for x, _ in warp) for warp in walked(*shape)) for shape in shapes]
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -124,8 +126,8 @@ def test_a_column_of_its_own_goes_with_each_block() -> None:
     def pitched(warps: Warps, block_x: np.ndarray, pitch: np.ndarray) -> Values:
         return (wavefronts(warps.y * pitch[:, None], warps.present),)
 
-    found = over_warps(pitched, np.array([1, 1]), np.array([32, 32]), np.array([32, 33]))
-    assert found[0].tolist() == [32, 1]
+    worst = over_warps(pitched, np.array([1, 1]), np.array([32, 32]), np.array([32, 33]))
+    assert worst[0].tolist() == [32, 1]
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

@@ -135,10 +135,10 @@ def test_slabs_ahead_are_under_way_while_one_is_multiplied():
     # The simulator copies at once, so only the text shows that the loop waits for the oldest slab alone and the end for all.
     problem, gpu = PointwiseConv2d(in_channels=512, out_channels=512, height=7, width=7), load_gpu("h200")
     configuration = PointwiseConfiguration(filter_split=16, block_width_split=2, channel_lanes=16)
-    found = candidates(problem, Batch.of([configuration]), gpu)
-    assert found.stages[0] > 3
+    chosen = candidates(problem, Batch.of([configuration]), gpu)
+    assert chosen.stages[0] > 3
     ptx = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture.name).ptx
-    assert waits(ptx) == [found.stages[0] - 2, 0]
+    assert waits(ptx) == [chosen.stages[0] - 2, 0]
 
 
 @pytest.mark.parametrize("stages", [2, 3, 5])
@@ -149,8 +149,8 @@ def test_any_number_of_stages_gives_the_same_result(stages, monkeypatch):
     monkeypatch.setattr(search, "MAX_ASYNC_SLAB_CHANNELS", 8)
     problem = PointwiseConv2d(batch=2, in_channels=70, out_channels=20, height=5, width=3)
     configuration = PointwiseConfiguration(layout=Layout.L2, channel_lanes=8)
-    found = candidates(problem, Batch.of([configuration]), gpu_with(1))
-    assert (found.stages[0], found.fetched.slab_channels[0]) == (stages, 8)
+    chosen = candidates(problem, Batch.of([configuration]), gpu_with(1))
+    assert (chosen.stages[0], chosen.fetched.slab_channels[0]) == (stages, 8)
     check(problem, configuration, gpu_with(1))
 
 
