@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,8 +75,6 @@ def passes_l1(site: Site) -> bool:
 class AccessCounts:
     """Adds accesses up by instruction and, for so many executed ``blocks``, by block too.
 
-    ``by_block`` has a table of shape ``(blocks, 7)`` for each action and space; its columns are `BLOCK_TOTALS`.
-
     >>> from perfmodel.program.instruction import Instruction
     >>> load = Instruction("ld.global.f32", ("%f1", "[%rd1]"), None, False, 1, None)
     >>> site = Site(0, 0, load, Action.LOAD, Space.GLOBAL, 4)
@@ -86,9 +86,8 @@ class AccessCounts:
     """
 
     def __init__(self, blocks: int | None = None) -> None:
-        self.by_block: dict[tuple[Action, Space], NDArray[np.int64]] = {}
         self._blocks = blocks
-        self._sites: dict[int, tuple[Site, NDArray[np.int64]]] = {}
+        self._tables: dict[int, tuple[Site, NDArray[np.int64]]] = {}
 
     def access(self, access: WarpAccess) -> None:
         """Count one access."""
@@ -99,38 +98,51 @@ class AccessCounts:
             target, target_offset = access.target
             plan = plan.in_rows_of(target)
             onto = (target, target_offset % SECTOR_BYTES)
-        by_block = self._blocks is not None and site.space is not Space.GENERIC
+        by_block = self._blocks is not None
         action = site.action if site.action in (Action.LOAD, Action.ASYNC_COPY) else Action.STORE
         key = (site.space, action, site.width_bytes, offset % LINE_BYTES, onto, past_l1, by_block)
         if key not in plan.cache:
             per_warp = _of_warps(site, plan, offset, onto)
-            plan.cache[key] = plan.total(per_warp), plan.per_row(per_warp) if by_block else None
-        total, per_row = plan.cache[key]
-        if site.number not in self._sites:
-            self._sites[site.number] = (site, np.zeros(_FIELDS, np.int64))
-        self._sites[site.number][1][:] += total
-        if by_block:
-            table = self.by_block.get((site.action, site.space))
-            if table is None:
-                table = self.by_block[site.action, site.space] = np.zeros((self._blocks or 0, _FIELDS), np.int64)
-            table[access.positions] += per_row
+            plan.cache[key] = plan.per_row(per_warp) if by_block else plan.total(per_warp)
+        if site.number not in self._tables:
+            self._tables[site.number] = (site, np.zeros((self._blocks or 1, _FIELDS), np.int64))
+        self._tables[site.number][1][access.positions if by_block else 0] += plan.cache[key]
+
+    def tables(self) -> tuple[tuple[Site, NDArray[np.int64]], ...]:
+        """Each instruction with its totals by block, shape ``(blocks, 7)``; the columns are `BLOCK_TOTALS`."""
+        return tuple(self._tables.values())
+
+    def by_block(self) -> dict[tuple[Action, Space], NDArray[np.int64]]:
+        """Totals by block of each action and space, shape ``(blocks, 7)``, exchanges within warps left out."""
+        sums: dict[tuple[Action, Space], NDArray[np.int64]] = {}
+        for site, table in self._tables.values():
+            if site.space is not Space.GENERIC:
+                key = (site.action, site.space)
+                sums[key] = sums[key] + table if key in sums else table
+        return sums
 
     def instructions(self) -> tuple[InstructionCount, ...]:
         """Totals of the instructions that were reached, in program order."""
-        counts = [
-            InstructionCount(
-                instruction=site.instruction_index,
-                opcode=site.instruction.opcode,
-                action=site.action,
-                space=site.space,
-                width_bytes=site.width_bytes,
-                ptx_line=site.instruction.line,
-                source=site.instruction.source,
-                **dict(zip(BLOCK_TOTALS, totals.tolist(), strict=True)),
-            )
-            for site, totals in self._sites.values()
-        ]
-        return tuple(sorted(counts, key=lambda count: (count.instruction, count.space.value)))
+        return instruction_counts((site, table.sum(axis=0)) for site, table in self._tables.values())
+
+
+def instruction_counts(totals: Iterable[tuple[Site, NDArray[Any]]]) -> tuple[InstructionCount, ...]:
+    """Records of instructions with a request, in program order, from totals of shape ``(7,)``."""
+    counts = [
+        InstructionCount(
+            instruction=site.instruction_index,
+            opcode=site.instruction.opcode,
+            action=site.action,
+            space=site.space,
+            width_bytes=site.width_bytes,
+            ptx_line=site.instruction.line,
+            source=site.instruction.source,
+            **{name: round(value) for name, value in zip(BLOCK_TOTALS, row.tolist(), strict=True)},
+        )
+        for site, row in totals
+        if row[0] > 0
+    ]
+    return tuple(sorted(counts, key=lambda count: (count.instruction, count.space.value)))
 
 
 def _of_warps(site: Site, plan: Plan, offset: int, target: tuple[Plan, int] | None) -> NDArray[np.int64]:

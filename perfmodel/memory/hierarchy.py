@@ -19,7 +19,6 @@ from ..core.constants import SECTOR_BYTES
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
-from ..program.instruction import Space
 from ..program.kernel import Kernel
 from ..simulator.access import Action, WarpAccess
 from ..simulator.global_memory import Segment
@@ -112,8 +111,11 @@ class CacheObserver:
         launch, gpu, schedule = self.launch, self.gpu, self.schedule
         trips = trips or {}
         past_l1 = frozenset(one.instruction for one in self._accesses.instructions() if one.uncached_sectors)
-        uncached = self._uncached_per_block() * float(launch.blocks)
-        copies = (Action.ASYNC_COPY, Space.SHARED) in self._accesses.by_block
+        column = BLOCK_TOTALS.index("uncached_sectors")
+        tables = self._accesses.tables()
+        uncached = sum(float(table[self._own, column].sum()) for _, table in tables)
+        uncached *= float(launch.blocks) / int(self._own.sum())
+        copies = any(site.action is Action.ASYNC_COPY for site, _ in tables)
         lines = self._trace.lines(trips, without=past_l1)
         ramp_up = min(self.resident * gpu.sm_count / launch.blocks, 1.0)
         sampled = [l1_traffic(lines, run, schedule.together, self.l1_bytes, by_age=copies) for run in schedule.runs]
@@ -154,12 +156,6 @@ class CacheObserver:
             notes=() if exact else ("the grid's footprint is estimated: blocks' addresses do not just shift",),
             blocks_executed=int(self._own.sum()),
         )
-
-    def _uncached_per_block(self) -> float:
-        """Sectors that loads past L1 and wide copies ask of L2, of an average block."""
-        column = BLOCK_TOTALS.index("uncached_sectors")
-        tables = self._accesses.by_block.values()
-        return float(sum(table[self._own, column].sum() for table in tables)) / int(self._own.sum())
 
 
 def memory_hierarchy(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...core.counts import Counts
 from ...launch.launch import KernelCall, Launch
-from ...memory.access_counts import BLOCK_TOTALS, InstructionCount
+from ...memory.access_counts import InstructionCount
 from ...program.instruction import Space
 from ...program.kernel import Kernel
 from ...simulator.access import Action
@@ -252,28 +252,9 @@ def _requests(counts: tuple[InstructionCount, ...], key: Key, width: int) -> flo
 
 
 def _instruction_totals(rows: BlockRows, strata: list[_Stratum]) -> tuple[InstructionCount, ...]:
-    """Totals by instruction: strata whose blocks behave alike are executed once and weighed together."""
-    weights: dict[bytes, tuple[NDArray[np.int64], float]] = {}
+    """Totals by instruction: each executed block stands for its part of its stratum."""
+    weights: dict[int, float] = {}
     for stratum in strata:
-        key = rows.at(stratum.blocks)[:, rows.behaviour].tobytes()
-        blocks, weight = weights.get(key, (stratum.blocks, 0.0))
-        weights[key] = (blocks, weight + stratum.population / len(stratum.blocks))
-    summed: dict[tuple[int, Action, Space, int], tuple[InstructionCount, NDArray[np.float64]]] = {}
-    for blocks, weight in weights.values():
-        for count in rows.run(blocks):
-            site = (count.instruction, count.action, count.space, count.width_bytes)
-            values = weight * np.array([getattr(count, name) for name in BLOCK_TOTALS], dtype=np.float64)
-            summed[site] = (count, summed[site][1] + values if site in summed else values)
-    return tuple(
-        InstructionCount(
-            instruction=count.instruction,
-            opcode=count.opcode,
-            action=count.action,
-            space=count.space,
-            width_bytes=count.width_bytes,
-            ptx_line=count.ptx_line,
-            source=count.source,
-            **{name: round(value) for name, value in zip(BLOCK_TOTALS, values.tolist(), strict=True)},
-        )
-        for _, (count, values) in sorted(summed.items(), key=lambda item: (item[0][0], str(item[0][2])))
-    )
+        for block in stratum.blocks.tolist():
+            weights[block] = weights.get(block, 0.0) + stratum.population / len(stratum.blocks)
+    return rows.by_instruction(weights)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...launch.launch import KernelCall, Launch
-from ...memory.access_counts import BLOCK_TOTALS, AccessCounts, InstructionCount
+from ...memory.access_counts import BLOCK_TOTALS, AccessCounts, InstructionCount, instruction_counts
 from ...program.instruction import Space
 from ...program.kernel import Kernel
-from ...simulator.access import Action, Observers, WarpAccess
-from ...simulator.simulation import Budget, Mode, Simulation, simulate
+from ...simulator.access import Action, Site, WarpAccess
+from ...simulator.simulation import Budget, Mode, simulate
 from ..totals import CountedRun, counted_run
 from .watched_block import WatchedBlock, middle_block
 
@@ -47,15 +48,10 @@ class BlockRows:
         self.widths: set[tuple[Action, Space, int]] = set()
         self.fields = [*[n for n in BLOCK_TOTALS if n not in _ALIGNED], *_ALIGNED]
         self.known: dict[int, NDArray[np.float64]] = {}
+        self._tables: list[tuple[NDArray[np.int64], tuple[tuple[Site, NDArray[np.int64]], ...]]] = []
         self._stores = _FirstStores()
         self.watched = WatchedBlock(middle_block(launch))
         self._all_keys = [(action, space) for action in Action for space in Space]
-
-    def run(self, linear: NDArray[np.int64]) -> tuple[InstructionCount, ...]:
-        """Totals by instruction of blocks by linear index."""
-        accesses = AccessCounts()
-        self._simulate(linear, [accesses])
-        return accesses.instructions()
 
     def run_all(self) -> CountedRun:
         """Counts of all blocks."""
@@ -68,20 +64,6 @@ class BlockRows:
         )
         self.watched.take_visits(run.visits_by_warp)
         return run
-
-    def _simulate(self, linear: NDArray[np.int64], observers: Observers, watch: bool = False) -> Simulation:
-        kernel, launch, call = self._arguments
-        return simulate(
-            kernel,
-            launch,
-            call,
-            mode=Mode.TRACE,
-            blocks=linear,
-            budget=self._budget,
-            observers=[*observers, self.watched] if watch else observers,
-            visits_by_block=True,
-            visits_by_warp=[self.watched.block] if watch else (),
-        )
 
     def at(self, linear: NDArray[np.int64]) -> NDArray[np.float64]:
         """Rows of blocks by linear index; those not known yet are executed in one call."""
@@ -96,21 +78,44 @@ class BlockRows:
         return np.array([self._stores.lowest.get(block, -1) for block in linear.tolist()], dtype=np.int64)
 
     def _execute(self, linear: NDArray[np.int64]) -> NDArray[np.float64]:
+        kernel, launch, call = self._arguments
         watch = not self.watched.executed
         blocks = np.append(linear, self.watched.block) if watch and self.watched.block not in linear else linear
         accesses = AccessCounts(len(blocks))
-        run = self._simulate(blocks, [accesses, self._stores], watch)
+        run = simulate(
+            kernel,
+            launch,
+            call,
+            mode=Mode.TRACE,
+            blocks=blocks,
+            budget=self._budget,
+            observers=[accesses, self._stores, *([self.watched] if watch else [])],
+            visits_by_block=True,
+            visits_by_warp=[self.watched.block] if watch else (),
+        )
         if watch:
             self.watched.take_visits(run.visits_by_warp)
         assert run.visits_by_block is not None
-        self.widths |= {(count.action, count.space, count.width_bytes) for count in accesses.instructions()}
+        self._tables.append((linear, accesses.tables()))
+        self.widths |= {(site.action, site.space, site.width_bytes) for site, _ in accesses.tables()}
+        by_block = accesses.by_block()
         empty = np.zeros((len(blocks), len(BLOCK_TOTALS)))
-        tables = [accesses.by_block.get(key, empty) for key in self._all_keys]
+        tables = [by_block.get(key, empty) for key in self._all_keys]
         columns = [BLOCK_TOTALS.index(name) for name in self.fields]
         behaviour = [table[:, columns[: -len(_ALIGNED)]] for table in tables]
         aligned = [table[:, columns[-len(_ALIGNED) :]] for table in tables]
         rows = np.concatenate([run.visits_by_block, *behaviour, *aligned], axis=1).astype(np.float64)
         return rows[: len(linear)]
+
+    def by_instruction(self, weights: Mapping[int, float]) -> tuple[InstructionCount, ...]:
+        """Totals by instruction over the blocks executed, each block with its weight."""
+        totals: dict[int, tuple[Site, NDArray[np.float64]]] = {}
+        for blocks, tables in self._tables:
+            weight = np.array([weights.get(block, 0.0) for block in blocks.tolist()])
+            for site, table in tables:
+                _, before = totals.get(site.number, (site, np.zeros(len(BLOCK_TOTALS))))
+                totals[site.number] = (site, before + weight @ table[: len(blocks)])
+        return instruction_counts(totals.values())
 
     @property
     def grid(self) -> tuple[int, int, int]:

@@ -82,7 +82,7 @@ def test_totals_of_blocks_add_up(make: object) -> None:
     whole, totals = run_by_block(case)
     assert whole.visits_by_block is not None
     assert whole.visits_by_block.sum(axis=0).tolist() == whole.visits.tolist()
-    for (action, space), table in totals.by_block.items():
+    for (action, space), table in totals.by_block().items():
         counts = [c for c in totals.instructions() if c.action is action and c.space is space]
         assert table.shape == (int(case.launch.blocks), len(BLOCK_TOTALS))
         assert table.sum(axis=0).tolist() == [sum(getattr(c, field) for c in counts) for field in BLOCK_TOTALS]
@@ -95,5 +95,5 @@ def test_blocks_in_any_order_and_number() -> None:
     whole, totals = run_by_block(case)
     key = (Action.LOAD, Space.GLOBAL)
     for part, counts in parts:
-        assert np.array_equal(counts.by_block[key], totals.by_block[key][part.blocks])
+        assert np.array_equal(counts.by_block()[key], totals.by_block()[key][part.blocks])
     assert sum(part.warp_instructions for part, _ in parts) == whole.warp_instructions
