@@ -27,7 +27,7 @@ from ..accesses import (
     shared_accesses,
     warps_of,
 )
-from ..register_model import instruction_coefficients
+from ..fitted_numbers import instruction_coefficients
 from .configuration import Conv1dConfiguration
 from .launch import (
     Kernel,

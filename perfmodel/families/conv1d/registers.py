@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...core.constants import WARP_SIZE
 from ...gpus.gpu import Gpu
-from ..register_model import register_coefficients
+from ..fitted_numbers import register_coefficients
 from .configuration import Conv1dConfiguration
 from .counts import UNROLLED_TAPS
 from .launch import Kernel, kernel_of, largest_registers, naive_threads, threads_per_block, tiling

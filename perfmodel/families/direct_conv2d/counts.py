@@ -7,7 +7,7 @@ import numpy as np
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
-from ..register_model import fit_file, weighted
+from ..fitted_numbers import fit_file, weighted
 from .exchange_plans import executed_plan
 from .launch import Strips, filter_in_constant
 from .problem import Conv2d

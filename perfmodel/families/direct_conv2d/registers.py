@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE, ceil_div
 from ...gpus.gpu import Gpu
-from ..register_model import register_coefficients, weighted
+from ..fitted_numbers import register_coefficients, weighted
 from .launch import TAPS_IN_REGISTERS_LIMIT, Flags, Integers, Strips
 from .problem import Conv2d
 

@@ -32,7 +32,7 @@ from ..accesses import (
     global_accesses,
     paired,
 )
-from ..register_model import instruction_coefficients
+from ..fitted_numbers import instruction_coefficients
 from .blocking.shared_layout import Operand, interleaved, layout_of, pitches_of, reads_of, stores_of
 from .blocking.tiles import THREADS_PER_BLOCK, WARP_COLUMNS, WARPS_PER_BLOCK, Flags, Floats, Integers, Tiles
 from .launch import Candidates, KernelConstants, constants_of, operand_of

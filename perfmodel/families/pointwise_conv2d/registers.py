@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE, ceil_div, round_up
 from ...gpus.gpu import Gpu
-from ..register_model import register_coefficients
+from ..fitted_numbers import register_coefficients
 from .blocking.fetch import Fetch
 from .blocking.tiles import THREADS_PER_BLOCK, WARPS_PER_BLOCK, Floats, Integers, Tiles
 from .problem import PointwiseConv2d

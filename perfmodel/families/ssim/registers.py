@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..register_model import fit_file
+from ..fitted_numbers import fit_file
 from .configuration import Version
 from .problem import Ssim
 

@@ -12,6 +12,7 @@ from ...core.batched import taken
 from ...core.constants import WARP_SIZE, ceil_div
 from ...core.counts import Counts
 from ..accesses import WORDS_PER_LINE, WORDS_PER_SECTOR
+from ..fitted_numbers import fit_file, weighted
 from ..lanes import (
     Floats,
     Integers,
@@ -24,7 +25,6 @@ from ..lanes import (
     segments_touched,
     wavefronts,
 )
-from ..register_model import fit_file, weighted
 from .launch import Geometry
 from .problem import TiledConv2d
 from .registers import distinct_offsets, keeps_row_loop

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
 from ...gpus.gpu import Gpu
-from ..register_model import register_coefficients
+from ..fitted_numbers import register_coefficients
 from .launch import Flags, Geometry, Integers
 from .problem import TiledConv2d
 

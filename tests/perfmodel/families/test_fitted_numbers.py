@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from perfmodel.families.register_model import Estimate, fit_file, register_coefficients
+from perfmodel.families.fitted_numbers import Estimate, fit_file, register_coefficients
 from perfmodel.families.registry import family_names
 
 ESTIMATES: tuple[Estimate, ...] = ("registers", "instructions")
