@@ -18,7 +18,7 @@ from perfmodel.cli.output import print_table
 from perfmodel.core.freed_memory import keep_freed_memory
 from perfmodel.families.base import Product, Space
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import scenario_of
 
 from .analysis import analysis_rows
@@ -56,7 +56,7 @@ def analytic_row(count: int) -> Row:
     start, done = time.process_time(), 0
     while done < count:
         for chunk in space.chunks():
-            evaluate_scenario(FAMILY, problem, chunk, scenario)
+            evaluate_batch(FAMILY, problem, chunk, scenario)
             done += len(chunk)
             if done >= count:
                 break

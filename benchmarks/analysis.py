@@ -15,7 +15,6 @@ from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfigu
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer
 from perfmodel.prediction.analyze import analyze
-from perfmodel.profiles.facts import take_launch
 
 from .timing import Row, processor_seconds_of_children, program_seconds, seconds_of
 
@@ -34,7 +33,7 @@ def _launch() -> tuple[str, tuple[int, ...], tuple[int, ...], dict[str, str | in
         reuse=Reuse.COLUMN, exchange=Exchange.SELECT, accumulators=None, rows_per_thread=1, block_x=32, block_y=8
     )
     request = FAMILY.compile_request(problem, chosen, gpu)
-    launch = take_launch(FAMILY.launch(problem, Batch.of([chosen]), gpu), 0)
+    launch = FAMILY.launch(problem, Batch.of([chosen]), gpu).at(0)
     call = FAMILY.call(problem, chosen, gpu, FAMILY.inputs(problem, np.random.default_rng(0)))
     arguments = [
         f"f32[{given.array.size}]" + ("=0" if given.output else "")

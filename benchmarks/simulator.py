@@ -10,7 +10,6 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.profiles.facts import take_launch
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Mode, simulate
 
@@ -25,7 +24,7 @@ def simulator_rows() -> list[tuple[str, str, str]]:
         reuse=Reuse.NONE, exchange=None, accumulators=None, rows_per_thread=1, block_x=32, block_y=8
     )
     kernel = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
-    launch = take_launch(FAMILY.launch(problem, Batch.of([chosen]), gpu), 0)
+    launch = FAMILY.launch(problem, Batch.of([chosen]), gpu).at(0)
     call = FAMILY.call(problem, chosen, gpu, FAMILY.inputs(problem, np.random.default_rng(0)))
     module, blocks = parse_module(kernel.ptx), np.arange(BLOCKS)
     rows = []

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import perfmodel as pm
 from perfmodel.cli.output import print_table, time_text
+from perfmodel.core.json_values import plain
 from perfmodel.networks.library import load_network
-from perfmodel.prediction.prediction import plain
 from perfmodel.prediction.scenario import scenario_of
 
 FILES = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from perfmodel.accuracy.ablation import FOLDS, Ablated, ablation
 from perfmodel.gpus.gpu import Gpu
-from perfmodel.prediction.prediction import Fidelity
+from perfmodel.profiles.kernel_profile import Fidelity
 
 from .published import WITH_LOCAL_BYTES, unspilled_runs
 from .registry import Request

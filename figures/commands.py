@@ -58,7 +58,7 @@ def plot(
         _list(as_json)
         return
     from perfmodel.core.choices import one_of
-    from perfmodel.prediction.prediction import Fidelity
+    from perfmodel.profiles.kernel_profile import Fidelity
 
     from .style import require_matplotlib
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family
-from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario, scenario_of
 
 from .registry import Request
@@ -48,4 +48,4 @@ def _evaluated(problem: Any, scenario: Scenario) -> tuple[Batch[Any], Floats]:
     """All candidates of the space and their times, infinite where they cannot run."""
     chosen = family("tiled_conv2d")
     batch = chosen.space(problem, scenario.gpu).batch()
-    return batch, evaluate_scenario(chosen, problem, batch, scenario).seconds
+    return batch, evaluate_batch(chosen, problem, batch, scenario).seconds

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.launch import candidates
-from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario, scenario_of
 
 from .registry import Request
@@ -50,7 +50,7 @@ def times_of(problem: PointwiseConv2d, scenario: Scenario) -> LayerTimes:
     M_A, the multiplications of a thread for each word that it fetches, is the harmonic mean of the warp tile's extents.
     """
     batch = FAMILY.space(problem, scenario.gpu).batch()
-    seconds = evaluate_scenario(FAMILY, problem, batch, scenario).seconds
+    seconds = evaluate_batch(FAMILY, problem, batch, scenario).seconds
     runs = np.isfinite(seconds)
     derived = candidates(problem, batch, scenario.gpu)
     height, width = derived.tile.warp_height, derived.tile.thread_width * derived.tile.element_lanes

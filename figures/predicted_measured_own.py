@@ -8,8 +8,8 @@ from pathlib import Path
 
 from perfmodel.accuracy.validating import predict_rows
 from perfmodel.families.registry import family, family_names
-from perfmodel.prediction.prediction import Fidelity
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import read_measurements
 
 from .predicted_measured import draw_panel, in_words_of

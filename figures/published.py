@@ -16,8 +16,8 @@ from perfmodel.calibration.measured_runs import MeasuredRuns, measured_runs
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family, family_of
-from perfmodel.prediction.prediction import Fidelity
 from perfmodel.prediction.scenario import Scenario, scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import Measurements, read_measurements
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from perfmodel.errors import InputError
 
 if TYPE_CHECKING:
-    from perfmodel.prediction.prediction import Fidelity
+    from perfmodel.profiles.kernel_profile import Fidelity
 
 PUBLISHED_AT = (
     "github.com/AutoTuningAssociation/benchmark_hub (RTX 2080 Ti, RTX 3090) and "

@@ -14,9 +14,10 @@ from perfmodel.core.constants import BANK_BYTES, SECTOR_BYTES, SHARED_BANKS, WAR
 from perfmodel.families.registry import family, family_names
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.gpu import Gpu
-from perfmodel.prediction.prediction import Fidelity, Prediction
+from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_space
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 
 from .registry import Request
 from .style import CYCLE, PAGE_INCHES, figure, number_ticks, round_numbers, save, short_name

@@ -15,7 +15,7 @@ from perfmodel.accuracy.metrics import accuracy
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family_of
 from perfmodel.families.ssim import Ssim, SsimConfiguration, Version
-from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario, scenario_of
 
 from .registry import Request
@@ -48,7 +48,7 @@ def published_times() -> PublishedTimes:
 def predicted_times(problem: Ssim, versions: Sequence[Version], scenario: Scenario) -> Floats:
     """Predicted seconds of each version, by closed forms and the resources of the compiled kernels."""
     batch = Batch.of([SsimConfiguration(version=version) for version in versions])
-    return evaluate_scenario(family_of(problem), problem, batch, scenario).seconds
+    return evaluate_batch(family_of(problem), problem, batch, scenario).seconds
 
 
 def draw(request: Request) -> tuple[Path, Path]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from perfmodel.core.json_values import plain
 from perfmodel.families.registry import family
-from perfmodel.prediction.predicting import evaluate_scenario
-from perfmodel.prediction.prediction import plain
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario, scenario_of
 from perfmodel.time_model.combine import LIMITER_NAMES, Terms
 
@@ -58,7 +58,7 @@ def extremes(
     """The predicted fastest configurations, fastest first, and the slowest, slowest first; each label once."""
     chosen = family(family_name)
     batch = chosen.space(problem, scenario.gpu).batch()
-    found = evaluate_scenario(chosen, problem, batch, scenario)
+    found = evaluate_batch(chosen, problem, batch, scenario)
     order = np.argsort(found.seconds, kind="stable")
     order = order[np.isfinite(found.seconds[order])]
 

@@ -62,7 +62,7 @@ def accesses(reuse: Reuse, filter_height: int, filter_width: int, rows: int) -> 
         block_x=WARP_SIZE,
         block_y=1,
     )
-    counts = family_of(problem).work(problem, Batch.of([configuration]), load_gpu(GPU)).counts.at(0)
+    counts = family_of(problem).profile(problem, Batch.of([configuration]), load_gpu(GPU)).counts.at(0)
     exchanges = counts.shuffles - ROW_SHUFFLES if reuse.columns else counts.shuffles
     return Accesses(loads=int(counts.global_load_requests), shuffles=int(exchanges))
 

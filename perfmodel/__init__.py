@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .accuracy.validating import Validation, validate
     from .errors import InfeasibleError, InputError, PerfmodelError
     from .families.conv1d import Conv1d, Conv1dConfiguration
     from .families.direct_conv2d import Conv2d, DirectConv2dConfiguration
@@ -21,40 +22,30 @@ if TYPE_CHECKING:
     from .families.user.family import user_problem
     from .gpus.catalogue import gpu_ids, load_gpu
     from .prediction.analyze import Analysis, analyze
-    from .prediction.api import frame, predict, predict_many, rank, validate
-    from .prediction.prediction import Fidelity, Prediction
-    from .prediction.ranking import Ranking
-    from .profiles.launch_facts import Effort
+    from .prediction.predicting import frame, predict, predict_many
+    from .prediction.prediction import Prediction
+    from .prediction.ranking import Ranking, rank
+    from .profiles.executed_profile import Effort
+    from .profiles.kernel_profile import Fidelity
 
-_HOMES = {
-    "Analysis": "prediction.analyze",
-    "Effort": "profiles.launch_facts",
-    "analyze": "prediction.analyze",
-    "user_problem": "families.user.family",
-    "Conv1d": "families.conv1d",
-    "Conv1dConfiguration": "families.conv1d",
-    "Conv2d": "families.direct_conv2d",
-    "DirectConv2dConfiguration": "families.direct_conv2d",
-    "Fidelity": "prediction.prediction",
-    "InfeasibleError": "errors",
-    "InputError": "errors",
-    "PerfmodelError": "errors",
-    "PointwiseConv2d": "families.pointwise_conv2d",
-    "PointwiseConfiguration": "families.pointwise_conv2d",
-    "Prediction": "prediction.prediction",
-    "Ranking": "prediction.ranking",
-    "Ssim": "families.ssim",
-    "SsimConfiguration": "families.ssim",
-    "TiledConv2d": "families.tiled_conv2d",
-    "TiledConv2dConfiguration": "families.tiled_conv2d",
-    "frame": "prediction.api",
-    "gpu_ids": "gpus.catalogue",
-    "load_gpu": "gpus.catalogue",
-    "predict": "prediction.api",
-    "predict_many": "prediction.api",
-    "rank": "prediction.api",
-    "validate": "prediction.api",
+_MODULES = {
+    "accuracy.validating": ("Validation", "validate"),
+    "errors": ("InfeasibleError", "InputError", "PerfmodelError"),
+    "families.conv1d": ("Conv1d", "Conv1dConfiguration"),
+    "families.direct_conv2d": ("Conv2d", "DirectConv2dConfiguration"),
+    "families.pointwise_conv2d": ("PointwiseConfiguration", "PointwiseConv2d"),
+    "families.ssim": ("Ssim", "SsimConfiguration"),
+    "families.tiled_conv2d": ("TiledConv2d", "TiledConv2dConfiguration"),
+    "families.user.family": ("user_problem",),
+    "gpus.catalogue": ("gpu_ids", "load_gpu"),
+    "prediction.analyze": ("Analysis", "analyze"),
+    "prediction.predicting": ("frame", "predict", "predict_many"),
+    "prediction.prediction": ("Prediction",),
+    "prediction.ranking": ("Ranking", "rank"),
+    "profiles.executed_profile": ("Effort",),
+    "profiles.kernel_profile": ("Fidelity",),
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Analysis",
@@ -75,6 +66,7 @@ __all__ = [
     "SsimConfiguration",
     "TiledConv2d",
     "TiledConv2dConfiguration",
+    "Validation",
     "analyze",
     "frame",
     "gpu_ids",

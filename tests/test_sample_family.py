@@ -84,7 +84,6 @@ import numpy as np
 from stencil1d import FAMILY, Stencil1d, Stencil1dConfiguration
 import perfmodel as pm
 from perfmodel.compiler.compiled import compile_kernel
-from perfmodel.profiles.facts import take_launch
 from perfmodel.families.base import Batch
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Mode, simulate
@@ -93,7 +92,7 @@ problem, chosen, gpu = Stencil1d(length=1000), Stencil1dConfiguration(block_x=64
 assert pm.rank(problem, gpu=gpu, fidelity="analytic").kernel == "stencil1d"
 kernel = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
 inputs = FAMILY.inputs(problem, np.random.default_rng(1))
-launch = take_launch(FAMILY.launch(problem, Batch.of([chosen]), gpu), 0)
+launch = FAMILY.launch(problem, Batch.of([chosen]), gpu).at(0)
 call = FAMILY.call(problem, chosen, gpu, inputs)
 run = simulate(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, mode=Mode.EXECUTE)
 expected = FAMILY.reference(problem, inputs)["output"]

@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from perfmodel.cli.output import note, progress_bar
+from perfmodel.core.json_values import plain
 from perfmodel.errors import InputError, PerfmodelError
-from perfmodel.prediction.prediction import plain
 from perfmodel.records.own_records import append_record
 from perfmodel.records.schema import RecordKind
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from perfmodel.core.json_values import plain
 from perfmodel.errors import InfeasibleError, InputError
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.families.registry import family_of
 from perfmodel.networks.library import load_network, network_names
-from perfmodel.prediction.prediction import plain
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.records.columns import record_of_fields
 

@@ -108,9 +108,9 @@ def _chosen(
 def _show(family: Any, problem: Any, path: Path, as_json: bool) -> None:
     """The records of the problem, fastest first, and why others have no time."""
     from perfmodel.core.documents import to_builtins
-    from perfmodel.prediction.prediction import plain
+    from perfmodel.core.json_values import plain
+    from perfmodel.launch.launch import L2State
     from perfmodel.records.own_records import read_records
-    from perfmodel.records.schema import L2State
 
     wanted = plain(problem)
     found = [r for r in read_records(path) if r.name == family.name and dict(r.problem) == wanted]

@@ -14,16 +14,16 @@ from perfmodel.accuracy.count_agreement import CountAgreement, count_agreement
 from perfmodel.accuracy.counter_metrics import MeasuredCount, counts_of_metrics, measured_counts
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.core.counts import Counts
+from perfmodel.core.progress import Advance, no_progress
 from perfmodel.errors import InputError
 from perfmodel.families.base import Family
+from perfmodel.families.profiling import gather_profiles
 from perfmodel.gpus.gpu import Gpu
-from perfmodel.memory.l2 import shared_l2_bytes, written_by_the_end
-from perfmodel.prediction.predicting import evaluate_scenario
-from perfmodel.prediction.prediction import Fidelity
+from perfmodel.memory.l2 import shared_l2_bytes
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario
-from perfmodel.profiles.executed_work import executed_work
-from perfmodel.profiles.facts import Advance, Facts, no_progress
-from perfmodel.profiles.gather import gather_facts
+from perfmodel.profiles.executed_profile import executed_profile
+from perfmodel.profiles.kernel_profile import Fidelity, KernelProfile
 from perfmodel.records.measurements import Measurements
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import Record, RecordKind
@@ -70,16 +70,13 @@ def _told_of_problem(
     if not len(rows):
         return []
     problem, batch = measurements.problems[index], measurements.batch.take(rows)
-    outcomes = gather_facts(family, problem, batch, scenario.gpu, fidelity=Fidelity.COMPILED, advance=advance)
-    known = np.array([isinstance(outcome, Facts) for outcome in outcomes])
+    outcomes = gather_profiles(family, problem, batch, scenario.gpu, fidelity=Fidelity.COMPILED, advance=advance)
+    known = np.array([isinstance(outcome, KernelProfile) for outcome in outcomes])
     rows, batch = rows[known], batch.take(known)
     if not len(rows):
         return []
-    facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
-    closed, executed = (
-        written_by_the_end(evaluate_scenario(family, problem, batch, scenario, known).work.counts, scenario.gpu)
-        for known in (None, facts)
-    )
+    facts = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
+    closed, executed = (evaluate_batch(family, problem, batch, scenario, known).counts for known in (None, facts))
     return [
         ToldCount(family=family.name, closed_form=one.predicted(closed), executed=one.predicted(executed), measured=one)
         for one in measured_counts(measurements.columns.iloc[rows])
@@ -145,7 +142,7 @@ def _executed(record: Record, gpu: Gpu) -> Counts | None:
         return None
     compiled = compile_kernel(benchmark.compile_request(), gpu.architecture.name)
     call = benchmark.make_call(np.random.default_rng(0)).call
-    return executed_work(compiled, benchmark.launch, call, gpu).counts
+    return executed_profile(compiled, benchmark.launch, call, gpu).counts
 
 
 def count_table(found: Sequence[CountComparison]) -> str:

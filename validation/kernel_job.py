@@ -17,7 +17,6 @@ from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.launch.launch import KernelCall, Launch
-from perfmodel.profiles.facts import take_launch
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.schema import (
     Correctness,
@@ -150,7 +149,7 @@ def prepare_call(kernel: PreparedKernel, seed: int) -> PreparedCall:
     gpu: Gpu = load_gpu(kernel.gpu)
     problem = record_of_fields(family.problem_type, kernel.problem)
     configuration = record_of_fields(family.configuration_type, kernel.configuration)
-    launch = take_launch(family.launch(problem, Batch.of([configuration]), gpu), 0)
+    launch = family.launch(problem, Batch.of([configuration]), gpu).at(0)
     inputs = problem_inputs(family.name, problem, seed)
     return PreparedCall(family, problem, launch, family.call(problem, configuration, gpu, inputs))
 

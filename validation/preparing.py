@@ -12,15 +12,15 @@ from perfmodel.compiler.compiled import CompiledKernel
 from perfmodel.compiler.pool import compile_many
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.compiler.toolchain import compiler_version
+from perfmodel.core.json_values import plain
+from perfmodel.core.progress import no_progress
 from perfmodel.errors import InfeasibleError
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.launch.launch import Launch
-from perfmodel.prediction.predicting import evaluate_scenario
-from perfmodel.prediction.prediction import plain
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario
-from perfmodel.profiles.facts import no_progress, take_launch
 from perfmodel.profiles.user_launch import require_fits
 from perfmodel.records.schema import Failure, FailureKind, RecordKind, Scalar
 
@@ -76,10 +76,10 @@ def prepare_choices(
         family = family_of_name(choice.family)
         batch: Batch[Any] = Batch.of(choice.configurations)
         launches = family.launch(choice.problem, batch, gpu)
-        seconds = evaluate_scenario(family, choice.problem, batch, scenario).seconds
+        seconds = evaluate_batch(family, choice.problem, batch, scenario).seconds
         for index, configuration in enumerate(choice.configurations):
             outcome = next(compiled)
-            launch = take_launch(launches, index)
+            launch = launches.at(index)
             predicted = float(seconds[index]) if np.isfinite(seconds[index]) else None
             fields = _Fields(
                 kind=RecordKind.KERNEL,

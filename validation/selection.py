@@ -9,7 +9,8 @@ import numpy as np
 from perfmodel.calibration.spreading import spread
 from perfmodel.errors import InfeasibleError
 from perfmodel.families.base import Batch, Family
-from perfmodel.prediction.predicting import evaluate_scenario, launches_of
+from perfmodel.prediction.evaluation import evaluate_batch
+from perfmodel.prediction.predicting import launches_of
 from perfmodel.prediction.scenario import Scenario
 
 CANDIDATES_PER_DRAW = 16
@@ -24,7 +25,7 @@ def predicted_best(family: Family[Any, Any], problem: Any, scenario: Scenario, c
         batch = chunk.take(np.flatnonzero(~family.redundant(problem, chunk, scenario.gpu)))
         if not len(batch):
             continue
-        seconds = np.broadcast_to(evaluate_scenario(family, problem, batch, scenario).seconds, len(batch))
+        seconds = np.broadcast_to(evaluate_batch(family, problem, batch, scenario).seconds, len(batch))
         fastest = [int(index) for index in np.argsort(seconds, kind="stable")[:count] if np.isfinite(seconds[index])]
         best += [(batch.configuration(index), float(seconds[index])) for index in fastest]
         best = sorted(best, key=lambda pair: pair[1])[:count]
@@ -72,7 +73,7 @@ def _fitting(
     batch = candidates.take(np.flatnonzero(~family.redundant(problem, candidates, scenario.gpu)))
     if not len(batch):
         return []
-    seconds = np.broadcast_to(evaluate_scenario(family, problem, batch, scenario).seconds, len(batch))
+    seconds = np.broadcast_to(evaluate_batch(family, problem, batch, scenario).seconds, len(batch))
     fits = np.flatnonzero(np.isfinite(seconds) & (seconds <= slowest_s))
     return [batch.configuration(int(index)) for index in fits]
 
@@ -87,7 +88,7 @@ def spread_out(
     candidates = drawn(family, problem, scenario, CANDIDATES_PER_DRAW * count, rng)
     if not candidates:
         return []
-    found = evaluate_scenario(family, problem, Batch.of(candidates), scenario)
+    found = evaluate_batch(family, problem, Batch.of(candidates), scenario)
     chosen = spread(launches_of(found, scenario.gpu), scenario.calibration.coefficients, count, rng)
     return [candidates[int(index)] for index in chosen]
 

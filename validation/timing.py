@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.launch.launch import KernelCall, Launch
-from perfmodel.records.schema import L2State, Mark, Timing, TimingMethod
+from perfmodel.launch.launch import KernelCall, L2State, Launch
+from perfmodel.records.schema import Mark, Timing, TimingMethod
 
 from .device import import_cupy
 from .launching import DeviceCall, DeviceKernel, duplicate, enqueue, load_kernel, upload

@@ -26,8 +26,8 @@ from perfmodel.cli.targets import require_writable, write_target
 from perfmodel.errors import InputError
 
 if TYPE_CHECKING:
-    from perfmodel.prediction.prediction import Fidelity
     from perfmodel.prediction.scenario import Scenario
+    from perfmodel.profiles.kernel_profile import Fidelity
 
     from .parts import Page
 
@@ -69,7 +69,7 @@ def report(
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
     """
     from perfmodel.core.choices import one_of
-    from perfmodel.prediction.prediction import Fidelity
+    from perfmodel.profiles.kernel_profile import Fidelity
 
     from .html import html_text, require_libraries
 

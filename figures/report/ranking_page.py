@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfmodel.cli.output import time_text
+from perfmodel.core.json_values import plain
 from perfmodel.families.registry import family_of
 from perfmodel.prediction.explanation import WhatIf, headroom, limiter_text, neighbours, sensitivity, why_first
-from perfmodel.prediction.prediction import Prediction, plain
+from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import Ranking
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.time_model.combine import LIMITER_NAMES

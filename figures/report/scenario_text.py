@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from perfmodel.prediction.prediction import plain
+from perfmodel.core.json_values import plain
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.time_model.calibration import CalibrationStatus
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfmodel.accuracy.validating import Validation
-from perfmodel.prediction.prediction import plain
+from perfmodel.core.json_values import plain
 from perfmodel.time_model.combine import LIMITER_NAMES
 
 from ..published import Comparison

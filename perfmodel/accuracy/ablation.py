@@ -13,7 +13,7 @@ from ..calibration.fit import out_of_fold
 from ..calibration.fitting import fit
 from ..calibration.measured_runs import MeasuredRuns
 from ..calibration.prior import prior
-from ..profiles.facts import Advance, no_progress
+from ..core.progress import Advance, no_progress
 from ..time_model.coefficients import COEFFICIENT_NAMES
 from ..time_model.combine import LIMITER_NAMES
 from .metrics import Accuracy, accuracy

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ..calibration.fit import FOLDS, conformal_quantile, fold_of_runs, log_ratios
 from ..calibration.fitting import Fit, fit
 from ..calibration.measured_runs import MeasuredRuns, taken, taken_runs
+from ..core.progress import Advance, no_progress
 from ..errors import InputError
-from ..profiles.facts import Advance, no_progress
 from ..time_model.coefficients import COEFFICIENT_NAMES
 from .metrics import Accuracy, accuracy
 from .sensitivity import SignRate, pooled, sign_rates

@@ -16,10 +16,10 @@ from ..calibration.measured_runs import MeasuredRuns, taken, taken_runs
 from ..calibration.prior import prior
 from ..calibration.residual_learning import LEAST_RUNS, corrected_s, launches_of, learn
 from ..calibration.spreading import spread
+from ..core.progress import Advance, no_progress
 from ..errors import InputError
 from ..prediction.launch_features import features
 from ..prediction.residual import LEAST_SIMILARITY, Residual
-from ..profiles.facts import Advance, no_progress
 from ..time_model.coefficients import COEFFICIENT_NAMES
 from .held_out import Coverage
 from .metrics import Accuracy, accuracy

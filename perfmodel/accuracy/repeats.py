@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.json_values import plain
 from ..errors import InputError
-from ..prediction.prediction import plain
 from ..records.measurements import Measurements
 from .metrics import Accuracy, accuracy
 

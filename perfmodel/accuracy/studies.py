@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..calibration.measured_runs import MeasuredRuns
-from ..profiles.facts import Advance, no_progress
+from ..core.progress import Advance, no_progress
 from ..records.measurements import Measurements
 from .ablation import Ablated, ablation
 from .held_out import HeldOut, architectures_out, gpus_out, shapes_out

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from ..calibration.fitting import fit
 from ..calibration.measured_runs import MeasuredRuns, dataset_name, measured_runs
 from ..families.registry import family
-from ..prediction.prediction import Fidelity
 from ..prediction.scenario import scenario_of
+from ..profiles.kernel_profile import Fidelity
 from ..records.measurements import read_measurements
 from ..time_model.coefficients import COEFFICIENT_NAMES
 from ..time_model.combine import launch_seconds
@@ -191,7 +191,9 @@ def _shipped(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
     by_name = {}
     for one in data:
         runs, coefficients = one.runs, scenario_of(one.runs.gpu).calibration.coefficients
-        by_name[_name(one)] = figures_of(one, launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, coefficients)[0])
+        by_name[_name(one)] = figures_of(
+            one, launch_seconds(runs.profile, runs.blocks_per_sm, runs.gpu, coefficients)[0]
+        )
     return by_name
 
 

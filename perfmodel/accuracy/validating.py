@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calibration.store_choice import RECORDED, stores_for
+from ..calibration.evaluated_rows import RECORDED, evaluated_rows, stores_for
+from ..core.choices import one_of
 from ..core.counts import COUNT_NAMES, Counts
+from ..core.progress import Advance, no_progress
+from ..core.value_types import require_type
 from ..errors import InputError
 from ..families.base import Family
-from ..memory.l2 import shared_l2_bytes, written_by_the_end
-from ..prediction.predicting import evaluate_scenario
-from ..prediction.prediction import Fidelity
-from ..prediction.scenario import Scenario
-from ..profiles.facts import Advance, Facts, no_progress
-from ..profiles.gather import gather_facts
-from ..records.measurements import Measurements
+from ..families.registry import family
+from ..gpus.gpu import Gpu
+from ..launch.launch import L2State
+from ..memory.l2 import shared_l2_bytes
+from ..prediction.scenario import Scenario, scenario_of
+from ..profiles.kernel_profile import Fidelity
+from ..records.measurements import Measurements, read_measurements
 from ..time_model.combine import limiters
 from .count_agreement import CountAgreement, count_agreement
 from .counter_metrics import measured_counts
@@ -27,7 +32,7 @@ from .metrics import Accuracy, accuracy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedRows:
-    """What the model says of every measured row: seconds (infinite where it cannot run), counts, registers, exactness.
+    """What the model predicts for every measured row: seconds (infinite where it cannot run), counts, registers, exactness.
 
     ``limiters`` are indices into ``LIMITER_NAMES``, of no meaning where a row cannot run.
     """
@@ -37,9 +42,9 @@ class PredictedRows:
     counts: Counts
     registers: NDArray[np.int32]
     known: NDArray[np.bool_]
-    """Where facts were found (always, at analytic fidelity)."""
+    """Where there is a profile (always, at analytic fidelity)."""
     approximate: NDArray[np.bool_]
-    """Where they are those of an equivalent configuration."""
+    """Where it is that of an equivalent configuration."""
     compiler: str | None = None
     """Whose stored counts were taken where the recorded registers are not the usual compiler's."""
 
@@ -64,6 +69,26 @@ class Validation:
         return result | ({"counts": counts} if counts else {}) | {"notes": list(self.notes)}
 
 
+def validate(
+    family_name: str,
+    *,
+    gpu: str | Gpu,
+    measurements: str | Path,
+    fidelity: Fidelity | str = Fidelity.COMPILED,
+    where: str | None = None,
+    l2: L2State | str = L2State.COLD,
+    sm_clock_mhz: float | None = None,
+    calibration: str | None = None,
+) -> Validation:
+    """Predictions against the measurements of a file (CSV, Kernel Tuner cache, own records), as ``perfmodel validate``."""
+    require_type((str, PathLike), "the path of a file", measurements=measurements)
+    chosen = family(family_name)
+    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
+    rows = read_measurements(Path(measurements), chosen, scenario.l2)
+    rows = rows if where is None else rows.where(where)
+    return validate_measurements(chosen, rows, scenario, one_of(Fidelity, "fidelity", fidelity))
+
+
 def predict_rows(
     family: Family[Any, Any],
     measurements: Measurements,
@@ -80,32 +105,14 @@ def predict_rows(
     known, approximate = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     columns = {name: np.zeros(count) for name in COUNT_NAMES}
     stores = stores_for(family, measurements, scenario.gpu) if fidelity is Fidelity.COMPILED else ()
-    for index, problem in enumerate(measurements.problems):
-        rows = np.flatnonzero(measurements.problem_index == index)
-        batch, facts = measurements.batch.take(rows), None
-        if fidelity is not Fidelity.ANALYTIC:
-            outcomes = gather_facts(
-                family,
-                problem,
-                batch,
-                scenario.gpu,
-                fidelity=fidelity,
-                equivalents=True,
-                stored_only=stored_only,
-                stores=stores,
-                advance=advance,
-            )
-            found = np.array([isinstance(outcome, Facts) for outcome in outcomes])
-            facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
-            rows, batch = rows[found], batch.take(found)
-            approximate[rows] = [fact.approximate for fact in facts]
-        if not len(rows):
-            continue
-        evaluation = evaluate_scenario(family, problem, batch, scenario, facts)
-        seconds[rows], registers[rows], known[rows] = evaluation.seconds, evaluation.registers, True
-        limiter[rows] = limiters(evaluation.terms)
+    for part in evaluated_rows(
+        family, measurements, scenario, fidelity, advance, stored_only=stored_only, stores=stores
+    ):
+        rows, found = part.rows, part.evaluation
+        seconds[rows], registers[rows], known[rows] = found.seconds, found.profile.registers, True
+        approximate[rows], limiter[rows] = found.profile.approximate, limiters(found.terms)
         for name, column in columns.items():
-            column[rows] = getattr(evaluation.work.counts, name)
+            column[rows] = getattr(found.counts, name)
     return PredictedRows(
         seconds=seconds,
         limiters=limiter,
@@ -131,48 +138,46 @@ def validate_measurements(
 
 
 def validation_of(
-    measurements: Measurements, told: PredictedRows, scenario: Scenario, fidelity: Fidelity
+    measurements: Measurements, predicted: PredictedRows, scenario: Scenario, fidelity: Fidelity
 ) -> Validation:
     """Set predictions against measurements; at least two rows must have run and be predictable."""
-    usable = measurements.ran & np.isfinite(told.seconds)
+    usable = measurements.ran & np.isfinite(predicted.seconds)
     if usable.sum() < 2:
         raise InputError(f"{measurements.path}: {int(usable.sum())} rows can be compared; at least 2 are needed")
-    rejected = int((measurements.ran & ~np.isfinite(told.seconds)).sum())
+    rejected = int((measurements.ran & ~np.isfinite(predicted.seconds)).sum())
     rows = np.flatnonzero(usable)
-    counted = Counts(**{name: value[rows] for name, value in told.counts.items()})
-    if fidelity is not Fidelity.SIMULATED:
-        counted = written_by_the_end(counted, scenario.gpu)
+    counted = Counts(**{name: value[rows] for name, value in predicted.counts.items()})
     return Validation(
         kernel=measurements.family_name,
         gpu=scenario.gpu.id,
         fidelity=fidelity,
         rejected=rejected,
-        accuracy=accuracy(told.seconds[rows], measurements.time_s[rows]),
+        accuracy=accuracy(predicted.seconds[rows], measurements.time_s[rows]),
         counts=count_agreement(
             counted, measured_counts(measurements.columns.iloc[rows]), shared_l2_bytes(scenario.gpu)
         ),
-        notes=_notes(told, measurements),
+        notes=_notes(predicted, measurements),
     )
 
 
-def _notes(told: PredictedRows, measurements: Measurements) -> tuple[str, ...]:
+def _notes(predicted: PredictedRows, measurements: Measurements) -> tuple[str, ...]:
     notes = []
-    lost = int((measurements.ran & ~told.known).sum())
+    lost = int((measurements.ran & ~predicted.known).sum())
     if lost:
         notes.append(f"{lost} rows left out: they do not compile within the time limit")
-    unfit = int((measurements.ran & told.known & ~np.isfinite(told.seconds)).sum())
+    unfit = int((measurements.ran & predicted.known & ~np.isfinite(predicted.seconds)).sum())
     if unfit:
         notes.append(f"{unfit} rows left out: the model says that they do not fit the GPU")
-    if told.approximate.any():
+    if predicted.approximate.any():
         notes.append(
-            f"{int(told.approximate.sum())} rows take the stored counts of an equivalent configuration "
+            f"{int(predicted.approximate.sum())} rows take the stored counts of an equivalent configuration "
             "(the same requests, instructions may differ by a few)"
         )
-    if told.compiler is not None:
+    if predicted.compiler is not None:
         notes.append(
-            f"counts stored by {told.compiler}: of all stored compilers the one whose registers are recorded most"
+            f"counts stored by {predicted.compiler}: of all stored compilers the one whose registers are recorded most"
         )
     if RECORDED in measurements.columns:
-        same = measurements.columns[RECORDED].to_numpy() == told.registers
-        notes.append(f"registers equal to the recorded ones in {same[told.known].mean():.1%} of rows")
+        same = measurements.columns[RECORDED].to_numpy() == predicted.registers
+        notes.append(f"registers equal to the recorded ones in {same[predicted.known].mean():.1%} of rows")
     return tuple(notes)

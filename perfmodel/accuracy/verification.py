@@ -7,12 +7,13 @@ from typing import Any
 
 from ..compiler.resources import Resources
 from ..compiler.toolchain import compiler_version
+from ..core.json_values import plain
+from ..core.progress import Advance, no_progress
 from ..families.base import Family
+from ..families.profiling import gather_profiles, stored_profiles
 from ..gpus.gpu import Gpu
-from ..prediction.prediction import plain
 from ..profiles.counts_store import STORED_COUNTS, load_stores
-from ..profiles.facts import Advance, Facts, no_progress
-from ..profiles.gather import gather_facts, stored_facts
+from ..profiles.kernel_profile import KernelProfile
 from ..records.measurements import Measurements
 
 NOT_COMPARED = ("shared_load_predicated_off", "shared_store_predicated_off")
@@ -27,7 +28,7 @@ class Verification:
     differences: tuple[str, ...]
 
 
-def _differences(stored: Facts, fresh: Facts) -> list[str]:
+def _differences(stored: KernelProfile, fresh: KernelProfile) -> list[str]:
     differences = []
     for field in fields(Resources):
         before, now = getattr(stored.resources, field.name), getattr(fresh.resources, field.name)
@@ -52,13 +53,15 @@ def verify_store(
     for index, problem in enumerate(measurements.problems):
         batch = measurements.batch.take(measurements.problem_index == index)
         configurations = [batch.configuration(i) for i in range(len(batch))]
-        stored = stored_facts(family, problem, configurations, gpu, store)
+        stored = stored_profiles(family, problem, configurations, gpu, store)
         kept = [i for i, facts in enumerate(stored) if facts is not None]
-        fresh = gather_facts(family, problem, batch.take(kept), gpu, use_store=False, advance=advance) if kept else []
+        fresh = (
+            gather_profiles(family, problem, batch.take(kept), gpu, use_store=False, advance=advance) if kept else []
+        )
         for i, outcome in zip(kept, fresh, strict=True):
             before = stored[i]
             assert before is not None
-            differences = _differences(before, outcome) if isinstance(outcome, Facts) else [str(outcome)]
+            differences = _differences(before, outcome) if isinstance(outcome, KernelProfile) else [str(outcome)]
             compared += 1
             lines += [f"{plain(configurations[i])}: {text}" for text in differences]
     return Verification(compared=compared, differences=tuple(lines))

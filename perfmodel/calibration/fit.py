@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.documents import to_builtins
+from ..core.progress import Advance, no_progress
 from ..errors import InputError
-from ..profiles.facts import Advance, no_progress
 from ..time_model.calibration import (
     CalibrationFile,
     CalibrationStatus,
@@ -71,7 +71,7 @@ def conformal_quantile(errors: Floats) -> float:
 def log_ratios(runs: FitSet, trained: Fit, without: Collection[str] = ()) -> Floats:
     """log(measured / predicted) by a fit, after the scale that it found for this data set (1 where it found none)."""
     own = trained.coefficients_for(runs.gpu)
-    seconds, _ = launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, own, without=without)
+    seconds, _ = launch_seconds(runs.profile, runs.blocks_per_sm, runs.gpu, own, without=without)
     return np.asarray(np.log(runs.seconds / seconds) - np.log(trained.scales.get(runs.name, 1.0)))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..gpus.gpu import Gpu
-from ..profiles.work import Work
+from ..profiles.kernel_profile import KernelProfile
 from ..time_model.coefficients import Coefficients
 from ..time_model.combine import launch_seconds
 from .prior import prior
@@ -38,7 +38,7 @@ class FitSet:
 
     name: str
     gpu: Gpu
-    work: Work
+    profile: KernelProfile
     blocks_per_sm: Any
     seconds: Floats
     free_scale: bool = True
@@ -178,7 +178,7 @@ def _weight(one: FitSet) -> float:
 
 
 def _log_seconds(coefficients: Coefficients, one: FitSet, layout: _Layout) -> Floats:
-    seconds, _ = launch_seconds(one.work, one.blocks_per_sm, one.gpu, coefficients, without=layout.without)
+    seconds, _ = launch_seconds(one.profile, one.blocks_per_sm, one.gpu, coefficients, without=layout.without)
     return np.asarray(np.log(seconds))
 
 

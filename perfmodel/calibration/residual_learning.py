@@ -28,10 +28,8 @@ def launches_of(data: MeasuredRuns) -> Launches:
     runs = data.runs
     return Launches(
         gpu=runs.gpu,
-        work=runs.work,
+        profile=runs.profile,
         blocks_per_sm=runs.blocks_per_sm,
-        registers=data.registers,
-        code_bytes=data.code_bytes,
     )
 
 

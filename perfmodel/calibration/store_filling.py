@@ -18,15 +18,15 @@ import numpy as np
 from ..cli.output import note, progress_bar
 from ..compiler.toolchain import compiler_version
 from ..errors import InputError, PerfmodelError
+from ..families.profiling import profiles_for_gpus
 from ..families.registry import family
 from ..gpus.catalogue import load_gpu
-from ..profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_facts, write_store
-from ..profiles.execution import executed_facts_each
-from ..profiles.facts import Facts
+from ..profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_profiles, write_store
+from ..profiles.kernel_profile import KernelProfile
 from ..records.measurements import read_measurements
 from ..records.own_records import read_records
 from ..records.schema import RecordKind
-from .store_choice import RECORDED
+from .evaluated_rows import RECORDED
 
 PART = 64
 """Rows between two writes of the store."""
@@ -42,11 +42,11 @@ class Row:
     gpu_ids: tuple[str, ...]
 
 
-def count_row(row: Row) -> list[Facts] | str:
+def count_row(row: Row) -> list[KernelProfile] | str:
     """Facts of one row for each of its GPUs, or why there are none; runs in a worker process."""
     gpus = [load_gpu(gpu_id) for gpu_id in row.gpu_ids]
     try:
-        return executed_facts_each(family(row.family_name), row.problem, row.configuration, gpus)
+        return profiles_for_gpus(family(row.family_name), row.problem, row.configuration, gpus)
     except PerfmodelError as error:
         return str(error)
 
@@ -109,7 +109,7 @@ def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int, *, 
         for start in range(0, len(pending), PART):
             part = pending[start : start + PART]
             futures = [pool.schedule(count_row, args=(row,), timeout=time_limit_s) for _, row in part]
-            found: dict[str, Facts] = {}
+            found: dict[str, KernelProfile] = {}
             for (keys, _), future in zip(part, futures, strict=True):
                 try:
                     outcome = future.result()
@@ -122,7 +122,7 @@ def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int, *, 
                 else:
                     found.update(zip(keys, outcome, strict=True))
                 advance()
-            store = with_facts(store, found)
+            store = with_profiles(store, found)
             write_store(store, path)
     return failures
 

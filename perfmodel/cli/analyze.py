@@ -72,10 +72,10 @@ def analyze(
     The source is compiled for the GPU's architecture and executed on the CPU. Exit status 1 where the kernel does something
     wrong (a race, uninitialised shared memory …) or is worse than the baseline.
     """
+    from ..launch.launch import L2State
     from ..prediction.analyze import analyze as analyze_launch
     from ..prediction.baseline import read_baseline, regressions
-    from ..profiles.launch_facts import Effort
-    from ..records.schema import L2State
+    from ..profiles.executed_profile import Effort
     from ..simulator.simulation import Budget
 
     earlier = None if baseline is None else read_baseline(baseline)

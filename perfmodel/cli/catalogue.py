@@ -66,9 +66,9 @@ def _one_gpu(name: str, as_json: bool) -> None:
 
 def families(as_json: JsonOption = False) -> None:
     """List the kernel families with their problem options and configuration fields."""
+    from ..core.json_values import plain
     from ..core.second_names import second_names
     from ..families.registry import family, family_names
-    from ..prediction.prediction import plain
 
     listed: list[dict[str, Any]] = []
     for name in family_names():

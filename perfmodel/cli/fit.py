@@ -53,7 +53,7 @@ def fit(
     from ..calibration.fit import calibrate, calibration_text, fits
     from ..core.choices import one_of
     from ..families.registry import family
-    from ..prediction.prediction import Fidelity
+    from ..profiles.kernel_profile import Fidelity
 
     chosen = [family(name) for name in family_name.split(",")]
     if residual is not None and len(gpu) != 1:

@@ -35,8 +35,8 @@ def network(
     layers that a family covers; the others are named with the reason.
     """
     from ..networks.estimate import network_report
-    from ..prediction.prediction import Fidelity
     from ..prediction.ranking import rank_space
+    from ..profiles.kernel_profile import Fidelity
 
     depth = one_of(Fidelity, "--fidelity", fidelity)
     scenario = conditions_from(gpu, sm_clock_mhz, l2, calibration)
@@ -77,7 +77,7 @@ def _load(name: str, batch: int | None, input_shape: str | None) -> Any:
 
 
 def _print(report: Any) -> None:
-    from ..prediction.prediction import plain
+    from ..core.json_values import plain
 
     typer.echo(f"{report.title}, batch {report.batch}, on {report.gpu} ({report.fidelity.value})")
     rows = []

@@ -61,8 +61,8 @@ def conditions_from(
     gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Path | None, residual: Path | None = None
 ) -> Scenario:
     """The conditions that the common options describe."""
+    from ..launch.launch import L2State
     from ..prediction.scenario import scenario_of
-    from ..records.schema import L2State
 
     return scenario_of(
         gpu,

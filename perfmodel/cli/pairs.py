@@ -15,8 +15,8 @@ from .output import progress_bar
 if TYPE_CHECKING:
     from ..calibration.measured_runs import MeasuredRuns
     from ..families.base import Family
-    from ..prediction.prediction import Fidelity
     from ..prediction.scenario import Scenario
+    from ..profiles.kernel_profile import Fidelity
     from ..records.measurements import Measurements
 
 GpusOption = Annotated[

@@ -52,7 +52,7 @@ def predict(
     from ..families.registry import family
     from ..prediction.explanation import sensitivity
     from ..prediction.predicting import predict_all
-    from ..prediction.prediction import Fidelity
+    from ..profiles.kernel_profile import Fidelity
 
     chosen = family(family_name)
     problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
@@ -72,8 +72,8 @@ def predict(
 
 def _base(chosen: Any, problem: Any, scenario: Any, given: dict[str, str]) -> Any:
     """The analytic best where a field is left open, so that every field has a sensible value beside those given."""
-    from ..prediction.prediction import Fidelity
     from ..prediction.ranking import best_with, rank_space
+    from ..profiles.kernel_profile import Fidelity
 
     if set(chosen.configuration_type.__dataclass_fields__) <= set(given):
         return None
@@ -96,8 +96,8 @@ def _residual_text(found: Corrected) -> str:
 
 
 def _print(prediction: Any, changes: Any, gpu: Any) -> None:
+    from ..core.json_values import plain
     from ..prediction.explanation import headroom, limiter_text
-    from ..prediction.prediction import plain
 
     problem = " ".join(f"{name}={value}" for name, value in plain(prediction.problem).items())
     chosen = " ".join(f"{name}={value}" for name, value in plain(prediction.configuration).items())

@@ -54,8 +54,8 @@ def rank(
 
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
     """
-    from ..prediction.prediction import Fidelity
     from ..prediction.ranking import Order, rank_space
+    from ..profiles.kernel_profile import Fidelity
 
     problem = source_problem(family_name, space, context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
@@ -72,7 +72,7 @@ def rank(
 
 
 def _print(ranking: Ranking) -> None:
-    from ..prediction.prediction import plain
+    from ..core.json_values import plain
 
     problem = " ".join(f"{name}={value}" for name, value in plain(ranking.problem).items())
     typer.echo(f"{ranking.kernel} on {ranking.gpu}: {problem}")

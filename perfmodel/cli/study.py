@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..accuracy.metrics import Accuracy
     from ..accuracy.studies import StudyResults
     from ..families.base import Family
-    from ..prediction.prediction import Fidelity
+    from ..profiles.kernel_profile import Fidelity
 
 STUDIES = ("logo", "leave-gpu-out", "leave-architecture-out", "ablation", "learning-curve", "repeats")
 """Names of ``perfmodel.accuracy.studies.Study``, here so that ``--help`` loads nothing heavy."""

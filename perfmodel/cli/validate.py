@@ -66,7 +66,7 @@ def validate(
     if there are, and errors are those of runs that were held out.
     """
     from ..families.registry import family
-    from ..prediction.prediction import Fidelity
+    from ..profiles.kernel_profile import Fidelity
 
     chosen = family(family_name)
     depth = one_of(Fidelity, "--fidelity", fidelity)

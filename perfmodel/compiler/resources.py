@@ -20,15 +20,18 @@ _FORMAT_SIZED_VALUE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Resources of one kernel on one architecture; bytes for each thread, block or kernel as the name says."""
+    """Resources of one kernel on one architecture; bytes for each thread, block or kernel as the name says.
 
-    registers_per_thread: int
-    static_shared_bytes: int
-    dynamic_shared_bytes: int = 0
-    stack_bytes_per_thread: int
-    spill_load_bytes: int
-    spill_store_bytes: int
-    code_bytes: int
+    Every field is an integer, or an integer array of shape ``(n,)`` for n candidates.
+    """
+
+    registers_per_thread: Any
+    static_shared_bytes: Any
+    dynamic_shared_bytes: Any = 0
+    stack_bytes_per_thread: Any
+    spill_load_bytes: Any
+    spill_store_bytes: Any
+    code_bytes: Any
 
 
 def _attributes(data: bytes) -> list[tuple[int, bytes]]:

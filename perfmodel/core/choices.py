@@ -13,9 +13,9 @@ Choice = TypeVar("Choice", bound=Enum)
 def one_of(kind: type[Choice], option: str, value: Choice | str) -> Choice:
     """The Enum member given for an option, itself or by its value; ``InputError`` lists what is accepted.
 
-    >>> from perfmodel.prediction.prediction import Fidelity
-    >>> one_of(Fidelity, "--fidelity", "compiled")
-    <Fidelity.COMPILED: 'compiled'>
+    >>> from perfmodel.launch.launch import L2State
+    >>> one_of(L2State, "--l2", "cold")
+    <L2State.COLD: 'cold'>
     """
     try:
         return kind(value)

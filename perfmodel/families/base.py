@@ -1,4 +1,4 @@
-"""What a kernel family is: problem, configurations, launch, source, reference, closed-form counts, register estimate."""
+"""What a kernel family is: problem, configurations, launch, source, reference, profile in closed form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 from ..compiler.request import CompileRequest
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
-from ..profiles.work import Work
-
-if TYPE_CHECKING:
-    from ..profiles.facts import Facts
+from ..profiles.kernel_profile import KernelProfile
 
 ProblemT = TypeVar("ProblemT")
 ConfigurationT = TypeVar("ConfigurationT")
@@ -176,9 +173,9 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     problem_type: type[ProblemT]
     configuration_type: type[ConfigurationT]
     closed_forms: ClassVar[bool] = True
-    """Whether ``work`` counts without compiling; where not, a ranking compiles and executes every candidate."""
-    serial_closed_forms: ClassVar[bool] = False
-    """Whether round trips and chains are those of ``work`` at compiled fidelity too, because coefficients were fitted to them."""
+    """Whether ``profile`` counts without compiling; where not, a ranking compiles and executes every candidate."""
+    closed_critical_path: ClassVar[bool] = False
+    """Whether the critical path is that of ``profile`` at compiled fidelity too, because coefficients were fitted to it."""
     measurement_defaults: ClassVar[Mapping[str, Any]] = {}
     """Values of fields that files of measurements may leave out, because they were measured before the field existed."""
     kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ()
@@ -201,16 +198,12 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
         """Grid, block and shared memory; this is the one home of the launch geometry."""
 
     @abstractmethod
-    def work(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> Work:
-        """Closed-form counts and serial structure.
+    def profile(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> KernelProfile:
+        """The candidates in closed form, registers as an array of shape ``(n,)``.
 
-        Memory requests, sectors and wavefronts are exact; instruction classes are estimates that ``compiled`` fidelity
-        replaces by the compiler's.
+        Memory requests, sectors and wavefronts are exact; instruction classes and registers are estimates that ``compiled``
+        fidelity replaces by the compiler's.
         """
-
-    @abstractmethod
-    def registers(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> NDArray[np.int32]:
-        """Estimate of the registers per thread that the compiler will use on this GPU's architecture."""
 
     @abstractmethod
     def compile_request(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> CompileRequest:
@@ -241,19 +234,19 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
         return np.zeros(len(batch), np.bool_)
 
     def equivalents(self, configuration: ConfigurationT) -> tuple[ConfigurationT, ...]:
-        """Configurations whose stored facts may stand in for this one's, the closest first.
+        """Configurations whose stored profiles may be taken for this one's, the closest first.
 
         They must make the same memory requests and, up to a few, the same instructions; what their shared accesses cost in
         wavefronts is taken in the proportion of the closed forms.
         """
         return ()
 
-    def facts(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> Facts | None:
-        """Facts of one configuration where this family has a way of its own to execute it; None for the general way."""
+    def executed_profile(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> KernelProfile | None:
+        """The profile of one configuration where this family has a way of its own to execute it; None for the general way."""
         return None
 
-    def facts_identity(self, problem: ProblemT, configuration: ConfigurationT) -> tuple[Any, ...]:
-        """What decides the executed counts of a launch beside code and GPU; facts are remembered under it."""
+    def profile_identity(self, problem: ProblemT, configuration: ConfigurationT) -> tuple[Any, ...]:
+        """What decides the executed counts of a launch beside code and GPU; profiles are kept under it."""
         return (problem, configuration)
 
     def notes(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> tuple[str, ...]:

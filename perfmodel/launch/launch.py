@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.batched import mapped
 from ..core.constants import WARP_SIZE, ceil_div
+
+
+class L2State(Enum):
+    """What the L2 cache holds when a launch begins."""
+
+    COLD = "cold"
+    """Other data: it was flushed, or the inputs rotate through more memory than it holds."""
+    WARM = "warm"
+    """Whatever the launch before, on the same data, left there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +49,14 @@ class Launch:
     def warps_per_block(self) -> Any:
         """Warps in a block, the last one possibly with idle lanes."""
         return ceil_div(self.threads_per_block, WARP_SIZE)
+
+    def at(self, index: int) -> Launch:
+        """The launch of one candidate, with integers.
+
+        >>> Launch(grid_x=np.array([1, 2]), block_x=32).at(1).grid_x
+        2
+        """
+        return mapped(lambda value: int(value if np.ndim(value) == 0 else value[index]), self)
 
     def corners_and_middle(self) -> list[int]:
         """Linear indices of the block in the middle of the grid and of those at its corners, each once.

@@ -13,8 +13,9 @@ from .floors import Floors, floors
 from .graph import Layer, Network
 
 if TYPE_CHECKING:
-    from ..prediction.prediction import Fidelity, Prediction
+    from ..prediction.prediction import Prediction
     from ..prediction.ranking import Ranking
+    from ..profiles.kernel_profile import Fidelity
 
 Progress = Callable[[str], None]
 """Called with the name of each layer once it is done."""

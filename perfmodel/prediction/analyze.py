@@ -13,24 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.compiled import CompiledKernel
+from ..core.counts import Counts
 from ..core.value_types import require_type
 from ..gpus.gpu import Gpu
-from ..gpus.occupancy import occupancy
-from ..launch.launch import Buffer, KernelCall, Launch
-from ..profiles.facts import Facts, or_nan
-from ..profiles.launch_facts import Effort, launch_facts
+from ..launch.launch import Buffer, KernelCall, L2State, Launch
+from ..profiles.executed_profile import Effort, execute
+from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, stacked
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
-from ..profiles.work import Work
 from ..program.kernel import Kernel
 from ..ptx.parse import parse_module
-from ..records.schema import L2State
 from ..simulator.faults import Fault, FaultError
 from ..simulator.simulation import Mode, simulate
 from ..sources.arguments import Argument, kernel_call
 from ..sources.user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
-from ..time_model.combine import LIMITER_NAMES, launch_seconds, limiters
+from .evaluation import evaluate
 from .listing import InstructionListing, listing
-from .prediction import Fidelity, Prediction, ResidentBlocks, TimePrediction
+from .predicting import prediction_at
+from .prediction import Prediction
 from .scenario import Scenario, scenario_of
 
 
@@ -146,9 +145,9 @@ def analyze(
     launch = launch_of(configuration, compiled)
     require_fits(launch, compiled, scenario.gpu)
     faults = _faults(executed, launch, call, effort)
-    found = launch_facts(compiled, executed, launch, call, scenario.gpu, effort, instructions=lines)
+    found = execute(compiled, launch, call, scenario.gpu, effort, kernel=executed, instructions=lines)
     return Analysis(
-        prediction=predicted(kernel, configuration, launch, found.facts, scenario),
+        prediction=prediction_of_launch(kernel, configuration, found.profile, scenario),
         instructions=listing(found.instructions) if lines else (),
         faults=faults,
         blocks_executed=found.blocks_executed,
@@ -178,56 +177,19 @@ def _faults(kernel: Kernel, launch: Launch, call: KernelCall, effort: Effort) ->
     return found.faults
 
 
-def work_of(launch: Launch, facts: Facts) -> Work:
-    """What the time model takes of one executed launch."""
-    return Work(
-        launch=launch,
-        counts=facts.counts,
-        global_round_trips=facts.global_round_trips or 0.0,
-        independent_chains=facts.independent_chains or 1.0,
-        loop_code_bytes=facts.loop_code_bytes,
-        code_bytes=float(facts.resources.code_bytes),
-        warp_cycles=or_nan(facts.warp_cycles),
-        longest_warp_instructions=or_nan(facts.longest_warp_instructions),
-        read_only_share=facts.read_only_share or 0.0,
-    )
-
-
-def predicted(
-    name: str, configuration: LaunchConfiguration, launch: Launch, facts: Facts, scenario: Scenario
+def prediction_of_launch(
+    name: str, configuration: LaunchConfiguration, profile: KernelProfile, scenario: Scenario
 ) -> Prediction:
-    """The prediction for one executed launch that fits the GPU."""
-    work = scenario.apply(work_of(launch, facts))
-    resident = occupancy(
-        scenario.gpu,
-        threads_per_block=int(launch.threads_per_block),
-        registers_per_thread=facts.resources.registers_per_thread,
-        shared_bytes_per_block=int(launch.static_shared_bytes + launch.dynamic_shared_bytes),
-        static_shared_bytes_per_block=int(launch.static_shared_bytes),
-    )
-    total, terms = launch_seconds(work, resident.blocks_per_sm, scenario.gpu, scenario.calibration.coefficients)
-    seconds = float(total)
-    return Prediction(
+    """The prediction for one executed launch that fits the GPU, of a kernel that belongs to no family."""
+    unknown = KernelProfile(launch=profile.launch, resources=profile.resources, counts=Counts(), global_round_trips=0.0)
+    found = evaluate(completed_by(unknown, stacked([profile])), scenario)
+    return prediction_at(
+        found,
+        0,
+        scenario,
+        Fidelity.SIMULATED,
         kernel=name,
-        gpu=scenario.gpu.id,
-        fidelity=Fidelity.SIMULATED,
-        exact=facts.exact,
+        calibrated_kernel=None,
         problem=configuration,
         configuration=configuration,
-        resources=facts.resources,
-        occupancy=ResidentBlocks(
-            blocks_per_sm=int(resident.blocks_per_sm),
-            warps_per_sm=int(resident.warps_per_sm),
-            fraction=float(resident.fraction),
-            limiter=", ".join(limiter.value for limiter in resident.limiters()),
-        ),
-        counts=work.counts,
-        time=TimePrediction(
-            predicted_s=seconds,
-            interval_s=scenario.calibration.for_kernel(None).interval_s(seconds),
-            limiter=LIMITER_NAMES[int(limiters(terms)[0])],
-            calibration_status=scenario.calibration.calibration_status.value,
-            terms=terms,
-        ),
-        notes=facts.notes,
     )

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..core.constants import SECTOR_BYTES, WARP_SIZE
+from ..core.json_values import plain
+from ..core.units import microseconds
 from ..errors import InputError
 from ..families.base import Batch, Family
 from ..families.registry import family_of
 from ..gpus.gpu import Gpu
 from ..time_model.combine import LIMITER_NAMES
-from .predicting import evaluate_scenario
-from .prediction import Prediction, plain
+from .evaluation import evaluate_batch
+from .prediction import Prediction
 from .scenario import Scenario
 
 
@@ -88,7 +90,7 @@ def sensitivity(prediction: Prediction, scenario: Scenario) -> list[WhatIf]:
     if not changes:
         return []
     batch: Batch[Any] = Batch.of([prediction.configuration, *(configuration for *_, configuration in changes)])
-    found = evaluate_scenario(family, prediction.problem, batch, scenario)
+    found = evaluate_batch(family, prediction.problem, batch, scenario)
     own = float(found.seconds[0])
     ratios = found.seconds / (
         own if np.isfinite(own) else np.nan
@@ -149,7 +151,7 @@ def why_first(top: Sequence[Prediction]) -> str:
     }
     best = max(gains, key=lambda name: gains[name])
     reason = (
-        f"it saves {gains[best] * 1e6:.3g} µs of {limiter_text(best)}"
+        f"it saves {microseconds(gains[best]):.3g} µs of {limiter_text(best)}"
         if gains[best] > 0
         else "no single term explains it"
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..families.base import Batch, Check, Family
+from ..families.base import Check
 from ..gpus.gpu import Gpu
 from ..gpus.occupancy import Limiter, Occupancy, occupancy, unfit_text
 from ..launch.launch import Launch
@@ -33,12 +32,11 @@ _NO_BLOCK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feasibility:
-    """n candidates: what is resident of them, and why the others cannot run; arrays of shape ``(n,)``.
+    """n launches: what is resident of them, and why the others cannot run; arrays of shape ``(n,)``.
 
     ``reason_codes`` is ``FITS`` or an index into ``reasons``: the family's checks, then the limits of the GPU.
     """
 
-    batch: Batch[Any]
     launch: Launch
     registers: NDArray[np.int32]
     occupancy: Occupancy
@@ -73,29 +71,24 @@ class Feasibility:
         return f"{self.reasons[code]}: {unfit_text(gpu, limiter, threads, int(self.registers[index]), shared)}"
 
 
-def feasibility(
-    family: Family[Any, Any], problem: Any, batch: Batch[Any], gpu: Gpu, launch: Launch, registers: ArrayLike
-) -> Feasibility:
-    """Test every candidate of a batch against the family's limits and the GPU's, with so many registers a thread."""
-    count = len(batch)
-    counted = np.broadcast_to(np.asarray(registers, np.int32), count)
+def feasibility(launch: Launch, registers: NDArray[np.int32], gpu: Gpu, checks: Sequence[Check] = ()) -> Feasibility:
+    """Test n launches with so many registers a thread, shape ``(n,)``, against the checks, then against the GPU's limits."""
+    count = len(registers)
     found = occupancy(
         gpu,
         threads_per_block=np.broadcast_to(launch.threads_per_block, count),
-        registers_per_thread=counted,
+        registers_per_thread=registers,
         shared_bytes_per_block=launch.static_shared_bytes + launch.dynamic_shared_bytes,
         static_shared_bytes_per_block=launch.static_shared_bytes,
     )
-    checks = family.checks(problem, batch, gpu)
     codes, reasons = _reasons(checks, found, count)
     return Feasibility(
-        batch=batch,
         launch=launch,
-        registers=counted,
+        registers=registers,
         occupancy=found,
         reason_codes=codes,
         reasons=reasons,
-        checks=checks,
+        checks=tuple(checks),
     )
 
 

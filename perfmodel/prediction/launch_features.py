@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..gpus.gpu import Gpu
-from ..profiles.work import Work
+from ..profiles.kernel_profile import KernelProfile
 from ..time_model.coefficients import Coefficients
 from ..time_model.combine import LIMITER_NAMES, launch_seconds
 
@@ -49,24 +49,22 @@ CHOICES: tuple[str, ...] = ("part of read-only loads",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launches:
-    """n launches on one GPU as the learner sees them: their work, resident blocks, registers and code; arrays ``(n,)``."""
+    """n launches on one GPU as the learner sees them: their profile and resident blocks of shape ``(n,)``."""
 
     gpu: Gpu
-    work: Work
+    profile: KernelProfile
     blocks_per_sm: Any
-    registers: NDArray[Any]
-    code_bytes: NDArray[np.int64]
 
     def seconds(self, coefficients: Coefficients) -> Floats:
         """By the physical model, shape ``(n,)``."""
-        return launch_seconds(self.work, self.blocks_per_sm, self.gpu, coefficients)[0]
+        return launch_seconds(self.profile, self.blocks_per_sm, self.gpu, coefficients)[0]
 
 
 def features(launches: Launches, coefficients: Coefficients) -> Floats:
     """Physical features of every launch, shape ``(n, len(FEATURE_NAMES))``."""
-    work, gpu, count = launches.work, launches.gpu, len(launches.registers)
-    seconds, terms = launch_seconds(work, launches.blocks_per_sm, gpu, coefficients)
-    launch, counts = work.launch, work.counts
+    profile, gpu, count = launches.profile, launches.gpu, np.size(launches.blocks_per_sm)
+    seconds, terms = launch_seconds(profile, launches.blocks_per_sm, gpu, coefficients)
+    launch, counts = profile.launch, profile.counts
     warps = np.maximum(np.asarray(launch.blocks, np.float64) * launch.warps_per_block, 1)
     columns = [np.asarray(getattr(terms, name)) / seconds for name in LIMITER_NAMES]
     columns += [np.log1p(getattr(counts, name) / warps) for name in _COUNTS]
@@ -77,14 +75,14 @@ def features(launches: Launches, coefficients: Coefficients) -> Floats:
         np.log(launch.block_x),
         np.log(np.asarray(launch.block_y) * launch.block_z),
         np.log(launch.blocks / (gpu.sm_count * resident)),
-        launches.registers / 64.0,
-        np.log1p(launches.code_bytes / 1024.0),
-        np.log(np.maximum(work.global_round_trips, 1)),
+        profile.registers / 64.0,
+        np.log1p(profile.resources.code_bytes / 1024.0),
+        np.log(np.maximum(profile.global_round_trips, 1)),
         _ratio(counts.shared_load_wavefronts, counts.shared_load_requests),
         _ratio(counts.shared_store_wavefronts, counts.shared_store_requests),
         _ratio(counts.global_load_sectors, counts.global_load_requests),
         _ratio(counts.fp32_fma, counts.warp_instructions),
-        work.read_only_share,
+        profile.read_only_share,
     ]
     return np.stack([np.broadcast_to(np.asarray(column, np.float64), count) for column in columns], axis=1)
 

@@ -1,120 +1,92 @@
-"""Predictions of single configurations, at any fidelity, out of the evaluation of arrays."""
+"""Predictions of configurations of a family, at any fidelity."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InfeasibleError, InputError
+from ..core.choices import one_of
+from ..core.json_values import plain
+from ..core.progress import Advance, no_progress
+from ..core.value_types import require_type
+from ..errors import InfeasibleError, InputError, PerfmodelError
 from ..families.base import Batch, Family
+from ..families.profiling import Outcome, gather_profiles
 from ..families.registry import family_of
 from ..gpus.gpu import Gpu
-from ..profiles.facts import Advance, Facts, estimated_resources, no_progress, refined_work
-from ..profiles.gather import Outcome, gather_facts
+from ..launch.launch import L2State
+from ..profiles.kernel_profile import Fidelity, KernelProfile
 from ..time_model.combine import LIMITER_NAMES, limiters
-from .evaluation import Evaluation, evaluate
+from .evaluation import Evaluation, evaluate_batch
 from .feasibility import FITS, Feasibility, feasibility
 from .launch_features import Launches
-from .prediction import Corrected, Fidelity, Prediction, ResidentBlocks, TimePrediction, plain
-from .scenario import Scenario
+from .prediction import Corrected, Prediction, ResidentBlocks, TimePrediction
+from .scenario import Scenario, scenario_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ESTIMATED_NOTE = "counts in closed form; instruction mix and registers are estimates (nothing was compiled)"
 
 
-def evaluate_scenario(
-    family: Family[Any, Any], problem: Any, batch: Batch[Any], scenario: Scenario, facts: Sequence[Facts] | None = None
-) -> Evaluation:
-    """Evaluate a batch under conditions, with the facts of each candidate where they are known."""
-    work = family.work(problem, batch, scenario.gpu)
-    registers = None
-    if facts is not None:
-        work, registers = refined_work(work, facts)
-    return evaluate(
-        family, problem, batch, scenario.gpu, scenario.calibration, work=scenario.apply(work), registers=registers
-    )
-
-
-def prediction_at(
-    family: Family[Any, Any],
+def predict(
     problem: Any,
-    found: Evaluation,
-    index: int,
-    scenario: Scenario,
-    fidelity: Fidelity,
-    facts: Facts | None,
-    residual: Corrected | None = None,
+    configuration: Any,
+    *,
+    gpu: str | Gpu,
+    fidelity: Fidelity | str = Fidelity.COMPILED,
+    sm_clock_mhz: float | None = None,
+    l2: L2State | str = L2State.COLD,
+    calibration: str | None = None,
+    residual: str | Path | None = None,
 ) -> Prediction:
-    """The record of one candidate of an evaluation."""
-    configuration = found.batch.configuration(index)
-    seconds = float(found.seconds[index])
-    launch = found.work.launch
-    resources = estimated_resources(launch, int(found.registers[index]), index) if facts is None else facts.resources
-    occupancy = found.occupancy.at(index)
-    terms = found.terms.at(index)
-    notes = (ESTIMATED_NOTE,) if facts is None else facts.notes
-    return Prediction(
-        kernel=family.name,
-        gpu=scenario.gpu.id,
-        fidelity=fidelity,
-        exact=facts is not None and facts.exact,
-        problem=problem,
-        configuration=configuration,
-        resources=resources,
-        occupancy=ResidentBlocks(
-            blocks_per_sm=int(occupancy.blocks_per_sm),
-            warps_per_sm=int(occupancy.warps_per_sm),
-            fraction=float(occupancy.fraction),
-            limiter=", ".join(limiter.value for limiter in found.occupancy.limiters(index)),
-        ),
-        counts=found.work.counts.at(index),
-        time=TimePrediction(
-            predicted_s=seconds,
-            interval_s=scenario.calibration.for_kernel(family.name).interval_s(seconds),
-            limiter=LIMITER_NAMES[int(limiters(terms)[0])],
-            calibration_status=scenario.calibration.calibration_status.value,
-            terms=terms,
-        ),
-        notes=(*notes, *family.notes(problem, configuration, scenario.gpu)),
-        residual=residual,
-    )
+    """One configuration predicted; arguments as for ``rank``.
 
+    Raises:
+        InfeasibleError: The configuration cannot run on the GPU; the text names the limit.
 
-def corrections(
-    found: Evaluation, scenario: Scenario, fidelity: Fidelity, facts: Sequence[Facts] | None
-) -> Sequence[Corrected | None]:
-    """What the conditions' residual makes of each candidate; None without one, or short of the fidelity it was learned at."""
-    residual = scenario.residual
-    if residual is None or residual.origin.fidelity is not fidelity:
-        return [None] * len(found)
-    return residual.corrected(launches_of(found, scenario.gpu, facts), found.seconds)
-
-
-def launches_of(found: Evaluation, gpu: Gpu, facts: Sequence[Facts] | None = None) -> Launches:
-    """The candidates of an evaluation as launches with features; no code is known without facts."""
-    code = [0] * len(found) if facts is None else [fact.resources.code_bytes for fact in facts]
-    return Launches(
+    >>> from perfmodel import TiledConv2d, TiledConv2dConfiguration
+    >>> found = predict(TiledConv2d(), TiledConv2dConfiguration(), gpu="rtx-2080-ti", fidelity="analytic")
+    >>> found.occupancy.blocks_per_sm
+    8
+    """
+    return predict_many(
+        problem,
+        [configuration],
         gpu=gpu,
-        work=found.work,
-        blocks_per_sm=np.maximum(found.occupancy.blocks_per_sm, 1),
-        registers=found.registers,
-        code_bytes=np.array(code, np.int64),
-    )
+        fidelity=fidelity,
+        sm_clock_mhz=sm_clock_mhz,
+        l2=l2,
+        calibration=calibration,
+        residual=residual,
+    )[0]
 
 
-def require_residual(kernel: str, scenario: Scenario, fidelity: Fidelity) -> None:
-    """``InputError`` where the conditions have a residual that was learned of something else."""
-    if scenario.residual is not None:
-        scenario.residual.origin.require(kernel, scenario.gpu, scenario.l2, fidelity)
+def predict_many(
+    problem: Any,
+    configurations: Sequence[Any],
+    *,
+    gpu: str | Gpu,
+    fidelity: Fidelity | str = Fidelity.COMPILED,
+    sm_clock_mhz: float | None = None,
+    l2: L2State | str = L2State.COLD,
+    calibration: str | None = None,
+    residual: str | Path | None = None,
+) -> list[Prediction]:
+    """Several configurations of one problem, in order, compiled in parallel; arguments and errors as for ``predict``."""
+    require_type(Sequence, "a list of them", configurations=configurations)
+    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
+    return predict_all(problem, configurations, scenario, one_of(Fidelity, "fidelity", fidelity))
 
 
-def facts_or_raise(outcomes: Sequence[Outcome]) -> list[Facts]:
-    """Facts of all configurations; the first failure is raised."""
-    for outcome in outcomes:
-        if not isinstance(outcome, Facts):
-            raise outcome
-    return [outcome for outcome in outcomes if isinstance(outcome, Facts)]
+def frame(predictions: Iterable[Prediction]) -> pd.DataFrame:
+    """Predictions as a pandas DataFrame, one row each: problem, configuration, resources, counts, seconds."""
+    import pandas as pd
+
+    return pd.DataFrame([prediction.to_row() for prediction in predictions])
 
 
 def predict_all(
@@ -134,23 +106,121 @@ def predict_all(
     if not configurations:
         return []
     batch: Batch[Any] = Batch.of(configurations)
-    few = 1  # before anything is counted or compiled: the compiler may find ways with fewer registers than the estimate
     gpu = scenario.gpu
-    _require_feasible(feasibility(family, problem, batch, gpu, family.launch(problem, batch, gpu), few), gpu)
-    facts = None
+    # before anything is compiled: the compiler may need fewer registers than the estimate
+    few, checks = np.ones(len(batch), np.int32), family.checks(problem, batch, gpu)
+    _require_feasible(feasibility(family.launch(problem, batch, gpu), few, gpu, checks), batch, gpu)
+    executed = None
     if fidelity is not Fidelity.ANALYTIC:
-        facts = facts_or_raise(gather_facts(family, problem, batch, gpu, fidelity=fidelity, advance=advance))
-    found = evaluate_scenario(family, problem, batch, scenario, facts)
-    _require_feasible(found.feasibility, gpu)
-    residuals = corrections(found, scenario, fidelity, facts)
-    return [
-        prediction_at(family, problem, found, i, scenario, fidelity, None if facts is None else facts[i], residuals[i])
-        for i in range(len(batch))
-    ]
+        outcomes = gather_profiles(family, problem, batch, gpu, fidelity=fidelity, advance=advance)
+        executed = profiles_or_raise(outcomes)
+    found = evaluate_batch(family, problem, batch, scenario, executed)
+    _require_feasible(found.feasibility, batch, gpu)
+    return predictions_of(family, problem, batch, found, scenario, fidelity)
 
 
-def _require_feasible(found: Feasibility, gpu: Gpu) -> None:
+def profiles_or_raise(outcomes: Sequence[Outcome]) -> list[KernelProfile]:
+    """Profiles of all configurations; the first failure is raised."""
+    for outcome in outcomes:
+        if isinstance(outcome, PerfmodelError):
+            raise outcome
+    return [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
+
+
+def _require_feasible(found: Feasibility, batch: Batch[Any], gpu: Gpu) -> None:
     for index in np.flatnonzero(found.reason_codes != FITS).tolist():
-        fields = plain(found.batch.configuration(index))
-        text = " ".join(f"{name}={value}" for name, value in fields.items())
+        text = " ".join(f"{name}={value}" for name, value in plain(batch.configuration(index)).items())
         raise InfeasibleError(f"configuration {text}: {found.rejection(index, gpu)}")
+
+
+def predictions_of(
+    family: Family[Any, Any],
+    problem: Any,
+    batch: Batch[Any],
+    found: Evaluation,
+    scenario: Scenario,
+    fidelity: Fidelity,
+    indices: Sequence[int] | None = None,
+) -> list[Prediction]:
+    """Predictions of the configurations of an evaluated batch, or of those at some indices."""
+    residuals = corrections(found, scenario, fidelity)
+    predictions = []
+    for index in range(len(batch)) if indices is None else indices:
+        configuration = batch.configuration(index)
+        prediction = prediction_at(
+            found,
+            index,
+            scenario,
+            fidelity,
+            kernel=family.name,
+            calibrated_kernel=family.name,
+            problem=problem,
+            configuration=configuration,
+            notes=family.notes(problem, configuration, scenario.gpu),
+            residual=residuals[index],
+        )
+        predictions.append(prediction)
+    return predictions
+
+
+def prediction_at(
+    found: Evaluation,
+    index: int,
+    scenario: Scenario,
+    fidelity: Fidelity,
+    *,
+    kernel: str,
+    calibrated_kernel: str | None,
+    problem: Any,
+    configuration: Any,
+    notes: Sequence[str] = (),
+    residual: Corrected | None = None,
+) -> Prediction:
+    """The record of one launch of an evaluation; ``calibrated_kernel`` names the kernel whose interval is taken."""
+    seconds = float(found.seconds[index])
+    profile, occupancy, terms = found.profile.at(index), found.occupancy.at(index), found.terms.at(index)
+    own_notes = (ESTIMATED_NOTE,) if fidelity is Fidelity.ANALYTIC else str(profile.notes).splitlines()
+    return Prediction(
+        kernel=kernel,
+        gpu=scenario.gpu.id,
+        fidelity=fidelity,
+        exact=bool(profile.exact),
+        problem=problem,
+        configuration=configuration,
+        resources=profile.resources,
+        occupancy=ResidentBlocks(
+            blocks_per_sm=int(occupancy.blocks_per_sm),
+            warps_per_sm=int(occupancy.warps_per_sm),
+            fraction=float(occupancy.fraction),
+            limiter=", ".join(limiter.value for limiter in found.occupancy.limiters(index)),
+        ),
+        counts=found.counts.at(index),
+        time=TimePrediction(
+            predicted_s=seconds,
+            interval_s=scenario.calibration.for_kernel(calibrated_kernel).interval_s(seconds),
+            limiter=LIMITER_NAMES[int(limiters(terms)[0])],
+            calibration_status=scenario.calibration.calibration_status.value,
+            terms=terms,
+        ),
+        notes=(*own_notes, *notes),
+        residual=residual,
+    )
+
+
+def corrections(found: Evaluation, scenario: Scenario, fidelity: Fidelity) -> Sequence[Corrected | None]:
+    """What the scenario's residual makes of each launch; None without one, or short of the fidelity it was learned at."""
+    residual = scenario.residual
+    if residual is None or residual.origin.fidelity is not fidelity:
+        return [None] * len(found)
+    return residual.corrected(launches_of(found, scenario.gpu), found.seconds)
+
+
+def launches_of(found: Evaluation, gpu: Gpu) -> Launches:
+    """The launches of an evaluation as they have features."""
+    return Launches(gpu=gpu, profile=found.profile, blocks_per_sm=np.maximum(found.occupancy.blocks_per_sm, 1))
+
+
+def require_residual(kernel: str, scenario: Scenario, fidelity: Fidelity) -> None:
+    """``InputError`` where the scenario has a residual that was learned of something else."""
+    if scenario.residual is not None:
+        scenario.residual.origin.require(kernel, scenario.gpu, scenario.l2, fidelity)

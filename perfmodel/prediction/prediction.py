@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from enum import Enum
+from dataclasses import asdict, dataclass
 from typing import Any
-
-import numpy as np
 
 from ..compiler.resources import Resources
 from ..core.counts import Counts
+from ..core.json_values import number, plain
+from ..core.units import interval_us, microseconds
+from ..profiles.kernel_profile import Fidelity
 from ..time_model.combine import Terms
-
-
-class Fidelity(Enum):
-    """Where counts and registers come from; see the manual."""
-
-    ANALYTIC = "analytic"
-    COMPILED = "compiled"
-    SIMULATED = "simulated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +50,10 @@ class Corrected:
 
     def to_json(self) -> dict[str, Any]:
         """Names and numbers, microseconds where the name says so."""
-        interval = self.interval_s
         return {
             "factor": self.factor,
-            "corrected_us": self.corrected_s * 1e6,
-            "interval_us": None if interval is None else [bound * 1e6 for bound in interval],
+            "corrected_us": microseconds(self.corrected_s),
+            "interval_us": interval_us(self.interval_s),
             "similarity": self.similarity,
             "calibration_status": self.calibration_status,
         }
@@ -92,8 +83,7 @@ class Prediction:
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract: fractions, bytes, microseconds where the name says so."""
-        interval = self.time.interval_s
-        told = {
+        found = {
             "kernel": self.kernel,
             "gpu": self.gpu,
             "fidelity": self.fidelity.value,
@@ -102,36 +92,22 @@ class Prediction:
             "config": plain(self.configuration),
             "resources": asdict(self.resources),
             "occupancy": asdict(self.occupancy),
-            "counts": {name: _number(value) for name, value in self.counts.items()},
+            "counts": {name: number(value) for name, value in self.counts.items()},
             "time": {
-                "predicted_us": self.time.predicted_s * 1e6,
-                "interval_us": None if interval is None else [bound * 1e6 for bound in interval],
+                "predicted_us": microseconds(self.time.predicted_s),
+                "interval_us": interval_us(self.time.interval_s),
                 "limiter": self.time.limiter,
                 "calibration_status": self.time.calibration_status,
-                "terms_us": {name: float(value) * 1e6 for name, value in self.time.terms.items()},
+                "terms_us": {name: microseconds(value) for name, value in self.time.terms.items()},
             },
             "notes": list(self.notes),
         }
-        return told if self.residual is None else told | {"residual": self.residual.to_json()}
+        return found if self.residual is None else found | {"residual": self.residual.to_json()}
 
     def to_row(self) -> dict[str, Any]:
         """One flat row, for a pandas DataFrame: ``pd.DataFrame(p.to_row() for p in predictions)``."""
         row: dict[str, Any] = {"kernel": self.kernel, "gpu": self.gpu, "fidelity": self.fidelity.value}
         row |= plain(self.problem) | plain(self.configuration) | asdict(self.resources) | asdict(self.occupancy)
-        row |= {name: _number(value) for name, value in self.counts.items()}
+        row |= {name: number(value) for name, value in self.counts.items()}
         row |= {"predicted_s": self.time.predicted_s, "time_limiter": self.time.limiter}
         return row if self.residual is None else row | {"corrected_s": self.residual.corrected_s}
-
-
-def plain(record: Any) -> dict[str, Any]:
-    """A problem or configuration as names and JSON values; Enum members by value, no effect as ``"none"``."""
-    values = {field.name: getattr(record, field.name) for field in fields(record)}
-    return {
-        name: "none" if value is None else value.value if isinstance(value, Enum) else value
-        for name, value in values.items()
-    }
-
-
-def _number(value: Any) -> int | float:
-    number = float(np.asarray(value))
-    return int(number) if number.is_integer() else number

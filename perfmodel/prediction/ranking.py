@@ -7,23 +7,29 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.choices import one_of
 from ..core.freed_memory import keep_freed_memory
+from ..core.json_values import plain
+from ..core.progress import Advance, no_progress
 from ..core.value_types import require_type
 from ..errors import InfeasibleError, InputError
 from ..families.base import Batch, Family, Space, encode
+from ..families.profiling import gather_profiles
 from ..families.registry import family_of
-from ..profiles.facts import Advance, Facts, no_progress
-from ..profiles.gather import gather_facts
-from .evaluation import Evaluation
+from ..gpus.gpu import Gpu
+from ..launch.launch import L2State
+from ..profiles.kernel_profile import Fidelity, KernelProfile
+from .evaluation import Evaluation, evaluate_batch
 from .feasibility import FITS
-from .predicting import corrections, evaluate_scenario, prediction_at, require_residual
-from .prediction import Fidelity, Prediction, plain
-from .scenario import Scenario
+from .predicting import predictions_of, require_residual
+from .prediction import Prediction
+from .scenario import Scenario, scenario_of
 
 REFINED_CANDIDATES = 24
 """How many of the analytic best are compiled."""
@@ -60,7 +66,7 @@ class Ranking:
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract; ``order`` stands in it where a residual was asked for."""
-        told = {
+        found = {
             "kernel": self.kernel,
             "gpu": self.gpu,
             "problem": plain(self.problem),
@@ -70,7 +76,7 @@ class Ranking:
             "top": [prediction.to_json() for prediction in self.top],
             "notes": list(self.notes),
         }
-        return told if self.best.residual is None else told | {"order": self.order.value}
+        return found if self.best.residual is None else found | {"order": self.order.value}
 
 
 @dataclass(slots=True)
@@ -104,7 +110,7 @@ def survey(family: Family[Any, Any], problem: Any, scenario: Scenario, keep: int
             chunk = every.take(~family.redundant(problem, every, scenario.gpu))
             if not len(chunk):
                 continue
-            evaluation = evaluate_scenario(family, problem, chunk, scenario)
+            evaluation = evaluate_batch(family, problem, chunk, scenario)
             found.candidates += len(chunk)
             can_run = evaluation.feasibility
             found.rejected.update(can_run.rejected())
@@ -129,6 +135,46 @@ def shortlist(found: _Survey, size: int) -> Batch[Any]:
     in_turn = np.lexsort((seconds, place))
     chosen = list(dict.fromkeys([*order[: (size + 1) // 2].tolist(), *in_turn.tolist()]))[:size]
     return merged.take(np.array(chosen))
+
+
+def rank(
+    problem: Any,
+    *,
+    gpu: str | Gpu,
+    fidelity: Fidelity | str = Fidelity.COMPILED,
+    top: int = 10,
+    refine: int = REFINED_CANDIDATES,
+    sm_clock_mhz: float | None = None,
+    l2: L2State | str = L2State.COLD,
+    calibration: str | None = None,
+    residual: str | Path | None = None,
+    order: Order | str = Order.PREDICTED,
+) -> Ranking:
+    """The ``top`` configurations of the problem's family on a GPU, fastest first.
+
+    Args:
+        problem: A problem such as ``Conv2d`` or ``TiledConv2d``.
+        gpu: An id of ``gpu_ids()``, the path of a TOML file, ``"auto"``, or a ``Gpu``.
+        fidelity: How deep to look: ``analytic``, ``compiled`` (needs the extra ``compile``) or ``simulated``.
+        top: How many predictions to return.
+        refine: How many of the analytic best are compiled (at least ``top``).
+        sm_clock_mhz: SM clock; the boost clock by default.
+        l2: ``cold`` or ``warm``, what the L2 holds when the kernel starts.
+        calibration: A calibration file of your own, made by ``perfmodel fit``.
+        residual: What ``perfmodel fit --residual`` learned; stands beside each prediction (``Prediction.residual``).
+        order: ``predicted``, or ``corrected`` to sort by what the residual makes of the times.
+
+    Raises:
+        InputError: A value is wrong; the text names it.
+        InfeasibleError: No configuration fits the GPU.
+
+    >>> from perfmodel import TiledConv2d
+    >>> rank(TiledConv2d(height=256, width=256), gpu="h200", fidelity="analytic", top=3).top[0].kernel
+    'tiled_conv2d'
+    """
+    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
+    depth, chosen = one_of(Fidelity, "fidelity", fidelity), one_of(Order, "order", order)
+    return rank_space(problem, scenario, depth, top, refine=refine, order=chosen)
 
 
 def rank_space(
@@ -167,8 +213,8 @@ def rank_space(
     notes: list[str] = []
     if fidelity is Fidelity.ANALYTIC:
         best, _ = _fastest(*_joined(found.best), top if order is Order.PREDICTED else size)
-        evaluation = evaluate_scenario(family, problem, best, scenario)
-        predictions = _predictions(family, problem, evaluation, scenario, fidelity, None)
+        evaluation = evaluate_batch(family, problem, best, scenario)
+        predictions = _fastest_first(family, problem, best, evaluation, scenario, fidelity)
     else:
         depth = Fidelity.COMPILED if family.closed_forms else fidelity
         predictions = _refined(family, problem, shortlist(found, size), scenario, depth, advance, notes)
@@ -208,10 +254,11 @@ def best_with(problem: Any, fields: Mapping[str, Any], scenario: Scenario) -> An
         having = np.logical_and.reduce([batch[name] == code for name, code in codes.items()])
         if not np.any(having):
             continue
-        found = evaluate_scenario(family, problem, batch.take(np.broadcast_to(having, len(batch))), scenario)
+        batch = batch.take(np.broadcast_to(having, len(batch)))
+        found = evaluate_batch(family, problem, batch, scenario)
         index = int(np.argmin(found.seconds))
         if found.seconds[index] < least:
-            best, least = found.batch.configuration(index), float(found.seconds[index])
+            best, least = batch.configuration(index), float(found.seconds[index])
     return best
 
 
@@ -228,39 +275,35 @@ def _refined(
     advance: Advance,
     notes: list[str],
 ) -> list[Prediction]:
-    """Predictions with facts, fastest first; those without facts or that do not fit are left out and noted."""
-    outcomes = gather_facts(family, problem, batch, scenario.gpu, fidelity=fidelity, equivalents=True, advance=advance)
-    kept = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Facts)]
+    """Predictions from executed profiles, fastest first; what has none or does not fit is left out and noted."""
+    gpu = scenario.gpu
+    outcomes = gather_profiles(family, problem, batch, gpu, fidelity=fidelity, equivalents=True, advance=advance)
+    kept = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, KernelProfile)]
     notes += [
         f"{plain(batch.configuration(i))} left out: {outcome}"
         for i, outcome in enumerate(outcomes)
-        if not isinstance(outcome, Facts)
+        if not isinstance(outcome, KernelProfile)
     ]
     if not kept:
         return []
-    facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
-    evaluation = evaluate_scenario(family, problem, batch.take(kept), scenario, facts)
+    batch = batch.take(kept)
+    executed = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
+    found = evaluate_batch(family, problem, batch, scenario, executed)
     notes += [
-        f"{plain(evaluation.batch.configuration(i))} left out: {evaluation.feasibility.rejection(i, scenario.gpu)}"
-        for i in np.flatnonzero(np.isinf(evaluation.seconds)).tolist()
+        f"{plain(batch.configuration(i))} left out: {found.feasibility.rejection(i, gpu)}"
+        for i in np.flatnonzero(np.isinf(found.seconds)).tolist()
     ]
-    return _predictions(family, problem, evaluation, scenario, fidelity, facts)
+    return _fastest_first(family, problem, batch, found, scenario, fidelity)
 
 
-def _predictions(
+def _fastest_first(
     family: Family[Any, Any],
     problem: Any,
-    evaluation: Evaluation,
+    batch: Batch[Any],
+    found: Evaluation,
     scenario: Scenario,
     fidelity: Fidelity,
-    facts: list[Facts] | None,
 ) -> list[Prediction]:
-    order = np.argsort(evaluation.seconds, kind="stable")
-    residuals = corrections(evaluation, scenario, fidelity, facts)
-    return [
-        prediction_at(
-            family, problem, evaluation, i, scenario, fidelity, None if facts is None else facts[i], residuals[i]
-        )
-        for i in order.tolist()
-        if np.isfinite(evaluation.seconds[i])
-    ]
+    order = np.argsort(found.seconds, kind="stable")
+    order = order[np.isfinite(found.seconds[order])]
+    return predictions_of(family, problem, batch, found, scenario, fidelity, order.tolist())

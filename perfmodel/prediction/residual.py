@@ -22,10 +22,11 @@ import numpy as np
 from ..core.files import parse_json, read_text, write_text
 from ..errors import InputError
 from ..gpus.gpu import Gpu
-from ..records.schema import L2State
+from ..launch.launch import L2State
+from ..profiles.kernel_profile import Fidelity
 from ..time_model.coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES, Coefficients
 from .launch_features import FEATURE_NAMES, Floats, Launches, features
-from .prediction import Corrected, Fidelity
+from .prediction import Corrected
 
 SCHEMA = "perfmodel residual 2"
 LEAST_SIMILARITY = 0.5
@@ -34,7 +35,7 @@ LEAST_SIMILARITY = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What was learned from: so many runs of one kernel on one GPU under one condition, told at one fidelity.
+    """What was learned from: so many runs of one kernel on one GPU in one scenario, predicted at one fidelity.
 
     ``model`` is ``model_version`` of that day, ``sha256`` the hash of the file of the runs.
     """
@@ -115,10 +116,10 @@ class Residual:
         return np.asarray(self._correlations(features).max(axis=1))
 
     def corrected(self, launches: Launches, predicted_s: Floats) -> list[Corrected]:
-        """What is told beside each prediction, which may come from other coefficients."""
-        told = features(launches, self.coefficients)
-        corrected = launches.seconds(self.coefficients) * np.exp(self.log_correction(told))
-        rows = zip(corrected.tolist(), predicted_s.tolist(), self.similarity(told).tolist(), strict=True)
+        """What stands beside each prediction, which may come from other coefficients."""
+        rows = features(launches, self.coefficients)
+        corrected = launches.seconds(self.coefficients) * np.exp(self.log_correction(rows))
+        results = zip(corrected.tolist(), predicted_s.tolist(), self.similarity(rows).tolist(), strict=True)
         width = math.exp(self.log_error_90)
         return [
             Corrected(
@@ -128,7 +129,7 @@ class Residual:
                 similarity=similarity,
                 calibration_status=f"{self.origin.runs} runs on {self.origin.gpu}",
             )
-            for seconds, predicted, similarity in rows
+            for seconds, predicted, similarity in results
         ]
 
 

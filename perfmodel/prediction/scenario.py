@@ -15,8 +15,8 @@ from ..core.counts import Counts
 from ..core.value_types import require_type
 from ..gpus.catalogue import load_gpu, with_sm_clock
 from ..gpus.gpu import Gpu
-from ..profiles.work import Work
-from ..records.schema import L2State
+from ..launch.launch import L2State
+from ..profiles.kernel_profile import KernelProfile
 from ..time_model.calibration import Calibration, load_calibration
 from .residual import Residual, read_residual
 
@@ -33,9 +33,9 @@ class Scenario:
     l2: L2State = L2State.COLD
     residual: Residual | None = None
 
-    def apply(self, work: Work) -> Work:
-        """The work as it meets this L2: what is warm and fits needs no DRAM reads."""
-        return work if self.l2 is L2State.COLD else replace(work, counts=_warm(work.counts, self.gpu))
+    def apply(self, profile: KernelProfile) -> KernelProfile:
+        """The profile with this L2: what is warm and fits needs no DRAM reads."""
+        return profile if self.l2 is L2State.COLD else replace(profile, counts=_warm(profile.counts, self.gpu))
 
 
 def _warm(counts: Counts, gpu: Gpu) -> Counts:

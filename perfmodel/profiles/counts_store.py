@@ -14,7 +14,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,18 +26,23 @@ from ..compiler.compiled import content_key
 from ..compiler.request import CompileRequest
 from ..compiler.resources import Resources
 from ..core.counts import COUNT_NAMES, Counts
+from ..core.json_values import plain
 from ..errors import InputError
-from ..prediction.prediction import plain
-from .facts import CACHE_COUNTS, COPY_READ_COUNTS, Facts
+from ..launch.launch import Launch
+from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 
 KEY_CHARACTERS = 24
 RESOURCE_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Resources))
-CLOSED_COUNTS = ("l2_instruction_sectors", *COPY_READ_COUNTS)
-"""Counts that a closed form gives, or none, beside those of caches."""
-STORED_COUNTS: tuple[str, ...] = tuple(name for name in COUNT_NAMES if name not in (*CACHE_COUNTS, *CLOSED_COUNTS))
-SERIAL_NAMES: tuple[str, ...] = ("global_round_trips", "independent_chains", "warp_cycles", "longest_warp_instructions")
-"""Facts about single warps, NaN where they are not known."""
-_COLUMNS = (*RESOURCE_NAMES, *STORED_COUNTS, "loop_code_bytes", *SERIAL_NAMES)
+COPY_READ_COUNTS = ("async_copy_read_requests", "async_copy_read_sectors", "async_copy_read_wavefronts")
+"""What asynchronous copies read; closed forms are exact there."""
+UNKNOWN_COUNTS = (*TRAFFIC_COUNTS, *COPY_READ_COUNTS)
+"""Counts that a store leaves to closed forms."""
+STORED_COUNTS: tuple[str, ...] = tuple(
+    name for name in COUNT_NAMES if name not in (*UNKNOWN_COUNTS, "l2_instruction_sectors")
+)
+CRITICAL_PATH_NAMES: tuple[str, ...] = ("global_round_trips", "warp_cycles", "longest_warp_instructions")
+"""Critical path of a warp, NaN where it is not known."""
+_COLUMNS = (*RESOURCE_NAMES, *STORED_COUNTS, "loop_code_bytes", *CRITICAL_PATH_NAMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,22 +57,23 @@ class CountsStore:
     def __len__(self) -> int:
         return len(self.exact)
 
-    def find(self, key: str) -> Facts | None:
-        """The facts stored under a key, None where there are none."""
+    def find(self, key: str, launch: Launch) -> KernelProfile | None:
+        """The profile stored under a key for a launch, None where there is none."""
         row = self.rows.get(key)
         if row is None:
             return None
         values = dict(zip(_COLUMNS, self.values[row].tolist(), strict=True))
-        serial = {name: None if math.isnan(values[name]) else values[name] for name in SERIAL_NAMES}
-        return Facts(
-            resources=Resources(**{name: int(values[name]) for name in RESOURCE_NAMES}),
-            counts=Counts(**{name: values[name] for name in STORED_COUNTS}),
+        resources = Resources(**{name: int(values[name]) for name in RESOURCE_NAMES})
+        counts = {name: values[name] for name in STORED_COUNTS} | dict.fromkeys(UNKNOWN_COUNTS, math.nan)
+        return KernelProfile(
+            launch=replace(launch, static_shared_bytes=resources.static_shared_bytes),
+            resources=resources,
+            counts=Counts(**counts),
             loop_code_bytes=values["loop_code_bytes"],
+            constant_bytes=math.nan,
+            read_only_share=math.nan,
             exact=bool(self.exact[row]),
-            global_round_trips=serial["global_round_trips"],
-            independent_chains=serial["independent_chains"],
-            warp_cycles=serial["warp_cycles"],
-            longest_warp_instructions=serial["longest_warp_instructions"],
+            **{name: values[name] for name in CRITICAL_PATH_NAMES},
         )
 
 
@@ -83,21 +89,20 @@ def empty_store(compiler: str) -> CountsStore:
     return CountsStore(compiler=compiler, rows={}, values=np.zeros((0, len(_COLUMNS))), exact=np.zeros(0, np.bool_))
 
 
-def with_facts(store: CountsStore, found: Mapping[str, Facts]) -> CountsStore:
+def with_profiles(store: CountsStore, found: Mapping[str, KernelProfile]) -> CountsStore:
     """The store with further rows; a key that it has already gets the new row."""
     kept = [key for key in store.rows if key not in found]
     old = np.array([store.rows[key] for key in kept], np.int64)
     new = [
-        [float(getattr(fact.resources, name)) for name in RESOURCE_NAMES]
-        + [float(getattr(fact.counts, name)) for name in STORED_COUNTS]
-        + [fact.loop_code_bytes]
-        + [math.nan if getattr(fact, name) is None else getattr(fact, name) for name in SERIAL_NAMES]
-        for fact in found.values()
+        [float(getattr(profile.resources, name)) for name in RESOURCE_NAMES]
+        + [float(getattr(profile.counts, name)) for name in STORED_COUNTS]
+        + [float(getattr(profile, name)) for name in ("loop_code_bytes", *CRITICAL_PATH_NAMES)]
+        for profile in found.values()
     ]
     keys = [*kept, *found]
     order = sorted(range(len(keys)), key=keys.__getitem__)
     values = np.concatenate([store.values[old], np.array(new, np.float64).reshape(-1, len(_COLUMNS))])[order]
-    exact = np.concatenate([store.exact[old], np.array([fact.exact for fact in found.values()], np.bool_)])[order]
+    exact = np.concatenate([store.exact[old], np.array([one.exact for one in found.values()], np.bool_)])[order]
     rows = {keys[i]: position for position, i in enumerate(order)}
     return CountsStore(compiler=store.compiler, rows=rows, values=values, exact=exact)
 

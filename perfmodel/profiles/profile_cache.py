@@ -16,12 +16,13 @@ from ..compiler.request import CompileRequest
 from ..compiler.resources import Resources
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
-from .facts import Facts
+from ..launch.launch import Launch
+from .kernel_profile import KernelProfile
 
 
 @functools.cache
 def counting_version() -> str:
-    """Hash of the code that counts and its fitted shares: facts of an older simulator are never taken for those of this one."""
+    """Hash of the code that counts and its fitted shares, so that profiles by an older simulator are never taken."""
     digest = hashlib.sha256()
     root = Path(str(files("perfmodel")))
     digest.update((root / "data" / "hierarchy.toml").read_bytes())
@@ -31,25 +32,25 @@ def counting_version() -> str:
     return digest.hexdigest()
 
 
-def facts_key(request: CompileRequest, gpu: Gpu, launch: tuple[Any, ...]) -> str:
+def profile_key(request: CompileRequest, gpu: Gpu, launch: tuple[Any, ...]) -> str:
     """Key of one launch: code, GPU, launch and arguments, the code that counts."""
     parts = [content_key(request, gpu.architecture.name), repr(gpu), repr(launch), counting_version()]
-    return "facts-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    return "profile-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def fetch_facts(key: str) -> Facts | None:
-    """The facts kept under a key, None where there are none that can be read."""
+def fetch_profile(key: str) -> KernelProfile | None:
+    """The profile kept under a key, None where there is none that can be read."""
     stored = disk_cache.fetch(key)
     if stored is None:
         return None
     try:
         values = json.loads(stored)
-        resources, counts = Resources(**values.pop("resources")), Counts(**values.pop("counts"))
-        return Facts(resources=resources, counts=counts, notes=tuple(values.pop("notes")), **values)
+        parts = {"launch": Launch, "resources": Resources, "counts": Counts}
+        return KernelProfile(**values | {name: kind(**values[name]) for name, kind in parts.items()})
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def keep_facts(key: str, facts: Facts) -> None:
-    """Keep facts under a key."""
-    disk_cache.keep(key, json.dumps(asdict(facts), default=float).encode())
+def keep_profile(key: str, profile: KernelProfile) -> None:
+    """Keep the profile of a single launch under a key."""
+    disk_cache.keep(key, json.dumps(asdict(profile), default=lambda value: value.item()).encode())

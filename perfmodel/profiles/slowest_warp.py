@@ -6,7 +6,7 @@ latency is part of the warp's own cycles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from ..program.instruction import Instruction
 from ..program.kernel import Kernel
 from ..simulator.simulation import Budget, Mode, simulate
 from .blocks.watched_block import WatchedBlock, middle_block
-from .facts import Facts
 from .matching.executed import PtxExecution, executed_counts
 
 _UNLIKE = 0.4
@@ -34,13 +33,13 @@ class SlowestWarp:
     ``instructions`` are those that the warp with the most cycles executes.
     """
 
-    cycles: float | None
-    """None where the machine code is not decoded."""
-    instructions: float | None
+    cycles: float
+    """NaN where the machine code is not decoded."""
+    instructions: float
     """Likewise."""
     round_trips: float
     copy_round_trips: float = 0.0
-    """Likewise, of asynchronous copies: each wait lets some groups of copies run on, over which a latency is spread."""
+    """Of asynchronous copies: each wait lets some groups of copies run on, over which a latency is spread."""
     read_only_share: float = 0.0
     """Part of the block's global loads that go by the read-only path."""
 
@@ -83,7 +82,9 @@ def watched_warp(compiled: CompiledKernel, kernel: Kernel, watched: WatchedBlock
         "read_only_share": _read_only_share(kernel, visits.sum(axis=0)),
     }
     if profile.estimated:
-        return SlowestWarp(cycles=None, instructions=None, round_trips=float(np.minimum(loads, missing).max()), **rest)
+        return SlowestWarp(
+            cycles=np.nan, instructions=np.nan, round_trips=float(np.minimum(loads, missing).max()), **rest
+        )
     code = _Schedule.of(profile)
     walked, behind_l1 = [], []
     for row in np.unique(np.column_stack([visits, missing, loads]), axis=0):
@@ -172,20 +173,3 @@ def _groups_left(instruction: Instruction) -> int | None:
     if kind == "wait_all":
         return 0
     return int(instruction.operand(0), 0) if kind == "wait_group" else None
-
-
-def with_serial(facts: Facts, slowest: SlowestWarp) -> Facts:
-    """The facts with the serial structure of a warp put in.
-
-    How far asynchronous copies run ahead of their use does not show in the scoreboards: then a closed form has to say how
-    often a warp waits.
-    """
-    ahead = float(np.asarray(facts.counts.async_copy_requests)) > 0
-    trips = facts.global_round_trips if ahead else slowest.round_trips
-    return replace(
-        facts,
-        warp_cycles=slowest.cycles,
-        longest_warp_instructions=slowest.instructions,
-        global_round_trips=trips,
-        read_only_share=slowest.read_only_share,
-    )

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from ..core.files import read_text
 from ..errors import InputError
 from ..families.base import Batch, Family
+from ..launch.launch import L2State
 from .columns import RawTable, batch_of, problems_of, schema_of, with_both_names
 from .kernel_tuner import parse_kernel_tuner_cache
 from .own_records import parse_own_records
 from .published_csv import parse_csv
 from .row_query import flags_of
-from .schema import L2State
 
 if TYPE_CHECKING:
     import pandas as pd

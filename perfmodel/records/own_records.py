@@ -20,8 +20,9 @@ from ..core.files import parse_json, read_text, write_text
 from ..core.second_names import by_field
 from ..errors import InputError
 from ..families.registry import family, family_names
+from ..launch.launch import L2State
 from .columns import MeasurementSchema, RawTable, check_columns, only_gpu
-from .schema import SCHEMA_VERSION, L2State, Record, RecordKind, RunKey
+from .schema import SCHEMA_VERSION, Record, RecordKind, RunKey
 
 NEW_LINE = b"\n"
 MS_PER_SECOND = 1e3

@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from ..launch.launch import L2State
+
 SCHEMA_VERSION = 1
 
 Scalar = bool | int | float | str | None
@@ -26,15 +28,6 @@ class RecordKind(Enum):
     """A kernel that measures one property of the GPU."""
     SANITIZER = "sanitizer"
     """A tool of compute-sanitizer over many kernels; ``counters`` say over how many."""
-
-
-class L2State(Enum):
-    """What the L2 cache held when a timed launch began."""
-
-    COLD = "cold"
-    """Other data: it was flushed, or the inputs rotate through more memory than it holds."""
-    WARM = "warm"
-    """Whatever the launch before, on the same data, left there."""
 
 
 class TimingMethod(Enum):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..core.batched import PIECE, joined, pieces, taken
 from ..gpus.gpu import Gpu
-from ..profiles.work import Work
+from ..profiles.kernel_profile import KernelProfile
 from . import terms
 from .coefficients import Coefficients
 from .local_memory import local_seconds, local_traffic
@@ -101,7 +101,7 @@ def blocks_of_busiest_sm(blocks: Any, resident: Any, gpu: Gpu, coefficients: Coe
 
 
 def average_resident_blocks(
-    work: Work, executed: Any, resident: Any, lifetime: Any, gpu: Gpu, coefficients: Coefficients
+    work: KernelProfile, executed: Any, resident: Any, lifetime: Any, gpu: Gpu, coefficients: Coefficients
 ) -> Floats:
     """Blocks that share an SM on average where some warps of each end early: their places go to further blocks.
 
@@ -170,7 +170,7 @@ def sm_cycles(
 
 
 def launch_seconds(
-    work: Work,
+    work: KernelProfile,
     blocks_per_sm: Any,
     gpu: Gpu,
     coefficients: Coefficients,
@@ -199,7 +199,12 @@ def launch_seconds(
 
 
 def _joined_terms(
-    work: Work, blocks_per_sm: Any, gpu: Gpu, coefficients: Coefficients, clock: float, without: Collection[str]
+    work: KernelProfile,
+    blocks_per_sm: Any,
+    gpu: Gpu,
+    coefficients: Coefficients,
+    clock: float,
+    without: Collection[str],
 ) -> tuple[Floats, Terms]:
     def kept(name: str, value: Any) -> Any:
         return np.zeros_like(value) if name in without else value
@@ -215,7 +220,9 @@ def _joined_terms(
     constants = terms.constant_cycles(counts, work.constant_bytes, coefficients, gpu) * stretch
     constants = kept("constant_cache", constants)
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
-    supply = terms.supply_cycles(counts, warps, work.code_bytes, work.loop_code_bytes, gpu, coefficients) * stretch
+    supply = (
+        terms.supply_cycles(counts, warps, work.resources.code_bytes, work.loop_code_bytes, gpu, coefficients) * stretch
+    )
     supply = kept("instruction_fetch", supply)
     demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue_slots + supply, shared + sectors, constants)
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.constants import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
-from ..profiles.work import Work
+from ..profiles.kernel_profile import KernelProfile
 from . import terms
 from .coefficients import Coefficients
 
@@ -17,7 +17,7 @@ REQUEST_SECTORS = WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
 """Sectors of a local access of a whole warp, whose words lie side by side."""
 
 
-def local_traffic(work: Work, resident: Any, gpu: Gpu) -> Counts:
+def local_traffic(work: KernelProfile, resident: Any, gpu: Gpu) -> Counts:
     """Traffic of the local accesses alone: what passes L1 as L2 sectors, what passes L2 as DRAM bytes.
 
     The resident threads' local memory competes for each cache as a whole: a cache serves the part of the accesses that it
@@ -42,7 +42,7 @@ def local_traffic(work: Work, resident: Any, gpu: Gpu) -> Counts:
 
 
 def local_seconds(
-    work: Work, traffic: Counts, waves: Any, gpu: Gpu, coefficients: Coefficients, clock_hz: float
+    work: KernelProfile, traffic: Counts, waves: Any, gpu: Gpu, coefficients: Coefficients, clock_hz: float
 ) -> Any:
     """Time of the local accesses beside everything else: the longest of passing L2, passing DRAM and being waited for.
 

@@ -14,7 +14,7 @@ from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguratio
 from perfmodel.families.tiled_conv2d.family import FAMILY
 from perfmodel.figures.published import FILES
 from perfmodel.figures.registry import OWN_RECORDS
-from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import scenario_of
 
 RECORDS = 12
@@ -57,7 +57,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / FAMILY.name).mkdir()
     chosen, rng = configurations(), np.random.default_rng(1)
     for gpu, file_name in FILES.items():
-        seconds = evaluate_scenario(FAMILY, PROBLEM, Batch.of(chosen), scenario_of(gpu)).seconds
+        seconds = evaluate_batch(FAMILY, PROBLEM, Batch.of(chosen), scenario_of(gpu)).seconds
         measured = seconds * FACTOR * np.exp(rng.normal(0.0, 0.02, len(chosen)))
         lines = [
             f"{gpu},1024,1024,7,7,{c.block_size_x},{c.block_size_y},{c.tile_size_x},{c.tile_size_y},0,0,{s * 1e3!r},{spill}"

@@ -8,7 +8,7 @@ import pytest
 import perfmodel.figures
 from perfmodel.figures.registry import FIGURES, Request, figure_entry
 from perfmodel.figures.style import COLUMN_INCHES, PAGE_INCHES
-from perfmodel.prediction.prediction import Fidelity
+from perfmodel.profiles.kernel_profile import Fidelity
 
 NOT_FIGURES = {"commands", "published", "registry", "report", "shape_maps", "style"}
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"

@@ -30,8 +30,8 @@ from perfmodel.figures.time_terms import extremes
 from perfmodel.figures.transactions import accesses
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.predicting import predict_all
-from perfmodel.prediction.prediction import Fidelity
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 
 FACTOR = 1.25
 TIMES = st.lists(st.floats(1.0, 100.0), min_size=2, max_size=7)

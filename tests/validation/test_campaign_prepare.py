@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perfmodel.core.json_values import plain
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
-from perfmodel.prediction.prediction import plain
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.validation.campaign import app
 from perfmodel.validation.prepared import PreparedFolder, Purpose

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from perfmodel.accuracy.counter_metrics import MeasuredCount
+from perfmodel.core.json_values import plain
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.prediction.predicting import predict_all
-from perfmodel.prediction.prediction import Fidelity, plain
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import read_measurements
 from perfmodel.records.schema import Environment, Record, RecordKind
 from perfmodel.validation.campaign import app

@@ -10,9 +10,10 @@ from perfmodel.accuracy.count_agreement import count_agreement
 from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.app import run
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
+from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.own_records import read_records
-from perfmodel.records.schema import L2State, TimingMethod
+from perfmodel.records.schema import TimingMethod
 from perfmodel.validation.baselines.catalogue import BASELINES
 from perfmodel.validation.baselines.job import BaselineJob, run_baseline_job
 from perfmodel.validation.campaign_plan import CHECKED_RANGES, random_check
@@ -94,7 +95,7 @@ def test_counters_agree_with_closed_forms(tmp_path: Path) -> None:
     assert record.failure is None
     problem = TiledConv2d(height=512, width=512, filter_height=5, filter_width=5)
     configuration = TiledConv2dConfiguration(block_size_x=32, block_size_y=8, tile_size_x=2, tile_size_y=2)
-    work = FAMILY.work(problem, Batch.of([configuration]), scenario_of(require_device().gpu_id).gpu)
+    work = FAMILY.profile(problem, Batch.of([configuration]), scenario_of(require_device().gpu_id).gpu)
     exact = {"global_load_requests", "global_load_sectors", "global_store_requests", "shared_load_requests"}
     agreement = {entry.count: entry for entry in count_agreement(work.counts, counts_of_metrics(record.counters))}
     assert {name: agreement[name].max_relative_error for name in exact} == dict.fromkeys(exact, 0.0)

@@ -2,12 +2,12 @@
 
 from collections import Counter
 
+from perfmodel.launch.launch import L2State
 from perfmodel.records.schema import (
     Correctness,
     Environment,
     Failure,
     FailureKind,
-    L2State,
     Mark,
     Record,
     RecordKind,

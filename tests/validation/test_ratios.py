@@ -5,16 +5,17 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
+from perfmodel.core.json_values import plain
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
+from perfmodel.launch.launch import L2State
 from perfmodel.prediction.predicting import predict_all
-from perfmodel.prediction.prediction import Fidelity, plain
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.schema import (
     Correctness,
     Environment,
     Failure,
     FailureKind,
-    L2State,
     Record,
     RecordKind,
     Scalar,

@@ -7,8 +7,8 @@ from perfmodel.families.conv1d import FAMILY as CONV1D
 from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.prediction.predicting import predict_all
-from perfmodel.prediction.prediction import Fidelity
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.validation.campaign_plan import (
     CHECKED_RANGES,
     TIMED_PROBLEMS,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from perfmodel.accuracy.counter_metrics import measured_counts
+from perfmodel.families.profiling import gather_profiles
 from perfmodel.families.registry import family
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import scenario_of
-from perfmodel.profiles.facts import Facts
-from perfmodel.profiles.gather import gather_facts
+from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.records.measurements import read_measurements
 
 DATA = Path(__file__).parents[2] / "validation" / "data"
@@ -51,11 +51,11 @@ def test_accesses_of_stored_launches_are_what_an_h200_counted(name: str, launche
     for index, problem in enumerate(measurements.problems):
         rows = np.flatnonzero((measurements.problem_index == index) & counted)
         batch = measurements.batch.take(rows)
-        outcomes = gather_facts(chosen, problem, batch, load_gpu("h200"), stored_only=True)
-        stored = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Facts)]
-        facts = [outcome for outcome in outcomes if isinstance(outcome, Facts)]
+        outcomes = gather_profiles(chosen, problem, batch, load_gpu("h200"), stored_only=True)
+        stored = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, KernelProfile)]
+        facts = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
         if facts:
-            counts = evaluate_scenario(chosen, problem, batch.take(stored), scenario, facts).work.counts
+            counts = evaluate_batch(chosen, problem, batch.take(stored), scenario, facts).counts
             for one in measured_counts(measurements.columns.iloc[rows[stored]]):
                 if one.name in ACCESSES:
                     off = np.abs(one.predicted(counts) - one.launches)

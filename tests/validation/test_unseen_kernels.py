@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.errors import InputError
+from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.own_records import read_records
-from perfmodel.records.schema import L2State
 from perfmodel.validation.campaign import app
 from perfmodel.validation.unseen_kernels.benchmarks import SHORT_EVENTS_S, benchmark_launches
 from perfmodel.validation.unseen_kernels.launches import (

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfmodel.families.registry import family as family_of_name
+from perfmodel.launch.launch import L2State
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.schema import (
     Correctness,
     Environment,
     Failure,
     FailureKind,
-    L2State,
     Record,
     RecordKind,
     RunKey,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from perfmodel.core.progress import no_progress
 from perfmodel.families.registry import family
 from perfmodel.prediction.predicting import predict_all
-from perfmodel.prediction.prediction import Fidelity, Prediction
+from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.scenario import scenario_of
-from perfmodel.profiles.facts import no_progress
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.columns import record_of_fields
 from perfmodel.time_model.combine import LIMITER_NAMES
 

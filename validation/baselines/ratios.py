@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmodel.records.schema import L2State, Record, RecordKind, Scalar, Timing, TimingMethod
+from perfmodel.launch.launch import L2State
+from perfmodel.records.schema import Record, RecordKind, Scalar, Timing, TimingMethod
 
 METHODS = {
     L2State.COLD: (TimingMethod.EVENTS,),

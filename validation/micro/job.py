@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.launch.launch import KernelCall
+from perfmodel.launch.launch import KernelCall, L2State
 from perfmodel.records.schema import (
     Correctness,
     Environment,
     Failure,
     FailureKind,
-    L2State,
     Record,
     RunKey,
     Timing,

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from perfmodel.gpus.gpu import Gpu
-from perfmodel.launch.launch import KernelCall
-from perfmodel.records.schema import L2State, Record, RecordKind, RunKey, TimingMethod, run_key
+from perfmodel.launch.launch import KernelCall, L2State
+from perfmodel.records.schema import Record, RecordKind, RunKey, TimingMethod, run_key
 
 from ..micro.benchmark import Clock, MicroBenchmark
 from ..micro.compute_suite import ComputeSizes

@@ -8,16 +8,15 @@ from typing import Any
 
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.errors import PerfmodelError
-from perfmodel.launch.launch import KernelCall, Launch
-from perfmodel.prediction.analyze import predicted
+from perfmodel.launch.launch import KernelCall, L2State, Launch
+from perfmodel.prediction.analyze import prediction_of_launch
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.scenario import Scenario
-from perfmodel.profiles.facts import Facts
-from perfmodel.profiles.launch_facts import Effort, launch_facts
-from perfmodel.profiles.profile_cache import facts_key, fetch_facts, keep_facts
+from perfmodel.profiles.executed_profile import Effort, execute
+from perfmodel.profiles.kernel_profile import KernelProfile
+from perfmodel.profiles.profile_cache import fetch_profile, keep_profile, profile_key
 from perfmodel.profiles.user_launch import LaunchConfiguration, launch_of, require_fits
 from perfmodel.ptx.parse import parse_module
-from perfmodel.records.schema import L2State
 from perfmodel.simulator.simulation import Budget
 from perfmodel.sources.user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
 
@@ -110,8 +109,7 @@ class _Executed:
     """A launch as the compiler and the simulator know it."""
 
     configuration: LaunchConfiguration
-    launch: Launch
-    facts: Facts
+    profile: KernelProfile
 
     @classmethod
     def of(
@@ -131,16 +129,16 @@ class _Executed:
         launch = launch_of(configuration, compiled)
         require_fits(launch, compiled, scenario.gpu)
         key = _key(unseen_kernel, request, part, scenario)
-        facts = fetch_facts(key)
-        if facts is None:
+        profile = fetch_profile(key)
+        if profile is None:
             executed = parse_module(plain_file_names(compiled.ptx)).kernel(compiled.kernel_name)
-            facts = launch_facts(compiled, executed, launch, make_call(), scenario.gpu, effort).facts
-            keep_facts(key, facts)
-        return cls(configuration, launch, facts)
+            profile = execute(compiled, launch, make_call(), scenario.gpu, effort, kernel=executed).profile
+            keep_profile(key, profile)
+        return cls(configuration, profile)
 
     def predicted(self, unseen_kernel: UnseenLaunch, scenario: Scenario) -> Prediction:
         """The prediction under a state of the L2."""
-        return predicted(unseen_kernel.kernel, self.configuration, self.launch, self.facts, scenario)
+        return prediction_of_launch(unseen_kernel.kernel, self.configuration, self.profile, scenario)
 
 
 def _key(unseen_kernel: UnseenLaunch, request: CompileRequest, part: str, scenario: Scenario) -> str:
@@ -151,4 +149,4 @@ def _key(unseen_kernel: UnseenLaunch, request: CompileRequest, part: str, scenar
         unseen_kernel.setting,
         repr(unseen_kernel.launch),
     )
-    return facts_key(request, scenario.gpu, (*identity, part))
+    return profile_key(request, scenario.gpu, (*identity, part))

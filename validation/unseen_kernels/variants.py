@@ -15,9 +15,8 @@ from perfmodel.families.pointwise_conv2d import FAMILY, PointwiseConfiguration, 
 from perfmodel.families.pointwise_conv2d.blocking.tiles import THREADS_PER_BLOCK
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.gpu import Gpu
-from perfmodel.launch.launch import Launch
+from perfmodel.launch.launch import L2State, Launch
 from perfmodel.records.columns import record_of_fields
-from perfmodel.records.schema import L2State
 
 from .launches import MakeCall, MeasuredTime, UnseenLaunch
 

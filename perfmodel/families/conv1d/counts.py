@@ -75,7 +75,7 @@ def _fit() -> InstructionCoefficients:
 class Tally:
     """What one candidate executes: global accesses of the launch, shared accesses and instructions of one block.
 
-    ``instructions`` by the names of ``Counts``; ``round_trips``, ``chains`` and ``loop_instructions`` are those of a warp.
+    ``instructions`` by the names of ``Counts``; ``round_trips`` and ``loop_instructions`` are those of a warp.
     """
 
     blocks: int
@@ -87,7 +87,6 @@ class Tally:
     shared_stores: SharedAccesses
     instructions: Mapping[str, int]
     round_trips: int
-    chains: int
     loop_instructions: float
 
 
@@ -204,7 +203,6 @@ def _naive(problem: Conv1d, rolled: bool) -> Tally:
         shared_stores=stores,
         instructions=instructions,
         round_trips=int(outputs * (trips + 1)) if rolled else 2,
-        chains=1,
         loop_instructions=fit.rolled_loop if rolled else _straight(instructions, loads, stores, warps),
     )
 
@@ -338,7 +336,6 @@ def _optimized(problem: Conv1d, channels: int) -> Tally:
         shared_stores=stores,
         instructions=instructions,
         round_trips=1,
-        chains=outputs,
         loop_instructions=_straight(instructions, loads, stores, warps),
     )
 
@@ -447,6 +444,5 @@ def _tiled(problem: Conv1d, cut: Tiling) -> Tally:
             "control": stores // 2 + 2 * adding * steps + 4 * cut.warps * (rounds + 1),
         },
         round_trips=rounds,
-        chains=cut.tile,
         loop_instructions=cut.tile * cut.taps + 3 * (cut.tile + 2 * cut.taps) + fit.tiled_loop,
     )

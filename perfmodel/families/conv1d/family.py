@@ -15,7 +15,7 @@ from ...core.counts import COUNT_NAMES, Counts
 from ...gpus.gpu import Gpu
 from ...gpus.occupancy import occupancy
 from ...launch.launch import KernelCall, Launch
-from ...profiles.work import Work
+from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..base import Batch, Check, Family, Space
 from . import reference
 from .configuration import Conv1dConfiguration, Variant, conv1d_space
@@ -59,9 +59,10 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         """One block for each output row, or for each of its tiles; all but the naive kernels stage in dynamic shared memory."""
         return conv1d_launch(problem, batch, gpu)
 
-    def work(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> Work:
-        """Closed-form counts and serial structure."""
-        launch, registers = conv1d_launch(problem, batch, gpu), self.registers(problem, batch, gpu)
+    def profile(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> KernelProfile:
+        """Closed-form counts, registers and critical path."""
+        launch, configurations = conv1d_launch(problem, batch, gpu), [batch.configuration(i) for i in range(len(batch))]
+        registers = np.array([estimated_registers(problem, c, gpu) for c in configurations], np.int32)
         shared_bytes = np.asarray(launch.static_shared_bytes) + np.asarray(launch.dynamic_shared_bytes)
         resident = occupancy(
             gpu,
@@ -70,26 +71,20 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
             shared_bytes_per_block=shared_bytes,
         ).blocks_per_sm
         tallies, counts = [], []
-        for index in range(len(batch)):
-            configuration = batch.configuration(index)
+        for index, configuration in enumerate(configurations):
             done = tally(problem, configuration, gpu)
             blocks, bytes_of_block = max(1, int(resident[index])), int(shared_bytes[index])
             outer = traffic(problem, configuration, gpu, done, resident_blocks=blocks, shared_bytes=bytes_of_block)
             tallies.append(done)
             counts.append(_counts(done, outer))
-        return Work(
+        return KernelProfile(
             launch=launch,
+            resources=estimated_resources(launch, registers),
             counts=Counts(**{name: np.array([getattr(c, name) for c in counts], np.float64) for name in COUNT_NAMES}),
             global_round_trips=np.array([float(done.round_trips) for done in tallies]),
-            independent_chains=np.array([float(done.chains) for done in tallies]),
             loop_code_bytes=INSTRUCTION_BYTES * np.array([done.loop_instructions for done in tallies]),
             read_only_share=1.0,
         )
-
-    def registers(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> NDArray[np.int32]:
-        """Estimate of registers per thread, see ``registers``."""
-        configurations = (batch.configuration(i) for i in range(len(batch)))
-        return np.array([estimated_registers(problem, c, gpu) for c in configurations], np.int32)
 
     def compile_request(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel with every size a compile-time constant."""

@@ -13,7 +13,7 @@ from ...core.batched import taken
 from ...core.constants import FLOAT_BYTES, MAX_GRID_YZ, WARP_SIZE
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
-from ...profiles.work import Work
+from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..base import Batch, Check, Family, Space
 from ..lanes import distinct_rows
 from . import configuration, launch, reference, registers, traffic
@@ -80,24 +80,21 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         """One block for each tile of an output plane."""
         return launch.launch(problem, batch)
 
-    def work(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Work:
-        """Counts and critical path, worked out once for configurations that are equal."""
+    def profile(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
+        """Counts, registers and critical path, worked out once for configurations that are equal."""
         first, inverse = distinct_rows(*(column.astype(np.int64) + 1 for column in batch.columns.values()))
         batch = batch.take(first)
         sizes, geometry = launch.strips(problem, batch), launch.launch(problem, batch)
-        work = Work(
+        profile = KernelProfile(
             launch=geometry,
+            resources=estimated_resources(geometry, registers.estimate(problem, sizes, gpu)),
             counts=closed_form(problem, sizes, geometry, gpu),
             global_round_trips=traffic.round_trips(problem, sizes, gpu),
             loop_code_bytes=traffic.loop_code_bytes(problem, sizes),
             constant_bytes=float(FLOAT_BYTES * problem.filter_elements),
             read_only_share=1.0,
         )
-        return taken(work, inverse)
-
-    def registers(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> NDArray[np.int32]:
-        """An estimate."""
-        return registers.estimate(problem, launch.strips(problem, batch), gpu)
+        return taken(profile, inverse)
 
     def compile_request(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel; one compile serves all image sizes and batches."""

@@ -12,7 +12,7 @@ from ...compiler.request import CompileRequest
 from ...core.constants import INSTRUCTION_BYTES, MAX_GRID_YZ
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
-from ...profiles.work import Work
+from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..base import Batch, Check, Family, Space
 from . import reference
 from .blocking.tiles import planned_registers
@@ -64,22 +64,19 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         """128 threads for each block tile; x over positions, y over filters."""
         return launch_of(problem, candidates(problem, batch, gpu))
 
-    def work(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Work:
-        """Counts and serial structure; memory accesses of candidates that break the plan are not enumerated and stay 0."""
+    def profile(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> KernelProfile:
+        """Counts, registers, critical path; memory accesses of candidates that break the plan are not enumerated and stay 0."""
         chosen = candidates(problem, batch, gpu)
         slabs_in_flight = chosen.stages - 1
-        return Work(
-            launch=launch_of(problem, chosen),
+        launch = launch_of(problem, chosen)
+        return KernelProfile(
+            launch=launch,
+            resources=estimated_resources(launch, chosen.registers),
             counts=closed_form(problem, chosen, gpu),
             global_round_trips=np.ceil(slabs_of(problem, chosen) / slabs_in_flight),
-            independent_chains=np.asarray(chosen.tile.accumulators, np.float64),
             loop_code_bytes=INSTRUCTION_BYTES * instructions_of_slab(problem, chosen),
             read_only_share=0.0 if gpu.architecture.asynchronous_copies else 1.0,
         )
-
-    def registers(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> NDArray[np.int32]:
-        """Estimate from the thread tile and the slab, see ``registers``."""
-        return candidates(problem, batch, gpu).registers
 
     def compile_request(
         self, problem: PointwiseConv2d, configuration: PointwiseConfiguration, gpu: Gpu

@@ -14,7 +14,7 @@ from ...core.constants import MAX_GRID_YZ
 from ...core.counts import COUNT_NAMES, Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
-from ...profiles.work import Work
+from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..base import Batch, Check, Family, Product, Space
 from . import launch, reference, traffic
 from .configuration import DESIGNS, SsimConfiguration, Version
@@ -59,23 +59,22 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
         """One block for each tile and image of the batch; it walks through the channels."""
         return taken(launch.launch(problem, ALL_DESIGNS), batch["version"])
 
-    def work(self, problem: Ssim, batch: Batch[SsimConfiguration], gpu: Gpu) -> Work:
-        """Counts in closed form, and how often a warp waits for global memory."""
+    def profile(self, problem: Ssim, batch: Batch[SsimConfiguration], gpu: Gpu) -> KernelProfile:
+        """Counts in closed form, registers as on sm_80, and how often a warp waits for global memory."""
         codes = [machine_code(problem, version) for version in VERSIONS]
         counts = [closed_form(problem, DESIGNS[v], code, gpu) for v, code in zip(VERSIONS, codes, strict=True)]
-        work = Work(
-            launch=launch.launch(problem, ALL_DESIGNS),
+        geometry = launch.launch(problem, ALL_DESIGNS)
+        registers = np.array([code.registers for code in codes], np.int32)
+        stack_bytes = np.array([design.stack_bytes for design in ALL_DESIGNS])
+        profile = KernelProfile(
+            launch=geometry,
+            resources=estimated_resources(geometry, registers, stack_bytes=stack_bytes),
             counts=Counts(**{name: np.array([getattr(one, name) for one in counts]) for name in COUNT_NAMES}),
             global_round_trips=np.array([traffic.round_trips(problem, design, gpu) for design in ALL_DESIGNS]),
             loop_code_bytes=np.array([float(code.loop_bytes) for code in codes]),
-            local_bytes_per_thread=np.array([float(design.stack_bytes) for design in ALL_DESIGNS]),
             read_only_share=np.array([traffic.read_only_share(design, gpu) for design in ALL_DESIGNS]),
         )
-        return taken(work, batch["version"])
-
-    def registers(self, problem: Ssim, batch: Batch[SsimConfiguration], gpu: Gpu) -> NDArray[np.int32]:
-        """Registers that the compiler uses on sm_80."""
-        return np.array([machine_code(problem, version).registers for version in VERSIONS], np.int32)[batch["version"]]
+        return taken(profile, batch["version"])
 
     def compile_request(self, problem: Ssim, configuration: SsimConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel of the version."""

@@ -13,7 +13,7 @@ from ...compiler.request import CompileRequest
 from ...core.constants import INSTRUCTION_BYTES, WARP_SIZE
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
-from ...profiles.work import Work
+from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..base import Batch, Check, Family, Space
 from . import configuration, counts, launch, reference, registers, traffic
 from .configuration import TiledConv2dConfiguration
@@ -29,7 +29,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
     summary: ClassVar[str] = "2-D convolution of one padded image through a shared-memory patch; sizes of the output"
     problem_type = TiledConv2d
     configuration_type = TiledConv2dConfiguration
-    serial_closed_forms: ClassVar[bool] = True
+    closed_critical_path: ClassVar[bool] = True
     measurement_defaults: ClassVar[Mapping[str, Any]] = {"use_shmem": 1}
     kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ("width", "height")
 
@@ -51,23 +51,21 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
         """One block for each tile of outputs."""
         return launch.launch(launch.geometry(problem, batch))
 
-    def work(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> Work:
-        """Counts of the load phase and the compute phase."""
+    def profile(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> KernelProfile:
+        """Counts of the load phase and the compute phase, registers, critical path."""
         sizes = launch.geometry(problem, batch)
         taps, looped = counts.tap_loads(problem, sizes), registers.keeps_row_loop(problem, sizes)
         straight = sizes.tile_x * sizes.tile_y * problem.filter_height * problem.filter_width + taps
-        return Work(
-            launch=launch.launch(sizes),
+        geometry, estimated = launch.launch(sizes), registers.estimate(problem, sizes, gpu)
+        code_bytes = np.where(looped, 0, INSTRUCTION_BYTES * straight)
+        return KernelProfile(
+            launch=geometry,
+            resources=estimated_resources(geometry, estimated, code_bytes=code_bytes),
             counts=counts.closed_form(problem, sizes),
             global_round_trips=traffic.round_trips(sizes, taps),
             loop_code_bytes=np.where(looped, INSTRUCTION_BYTES * straight / problem.filter_height, 0.0),
-            code_bytes=np.where(looped, 0.0, INSTRUCTION_BYTES * straight),
             read_only_share=batch["read_only"].astype(np.float64),
         )
-
-    def registers(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> NDArray[np.int32]:
-        """An estimate."""
-        return registers.estimate(problem, launch.geometry(problem, batch), gpu)
 
     def compile_request(
         self, problem: TiledConv2d, configuration: TiledConv2dConfiguration, gpu: Gpu

@@ -19,9 +19,8 @@ from ...errors import InputError
 from ...gpus.gpu import Gpu
 from ...launch.expression import Value
 from ...launch.launch import KernelCall, Launch
-from ...profiles.facts import Facts
-from ...profiles.launch_facts import Effort, launch_facts
-from ...profiles.work import Work
+from ...profiles.executed_profile import execute
+from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ...ptx.parse import parse_module
 from ...sources.arguments import kernel_call
 from ...sources.user_source import UserSource, compile_user_kernel, plain_file_names, read_user_source, user_request
@@ -171,13 +170,11 @@ class UserFamily(Family[UserProblem, Any]):
             dynamic_shared_bytes=sizes[6],
         )
 
-    def work(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> Work:
-        """The launch alone: nothing is known of a user's kernel before it is executed."""
-        return Work(launch=self.launch(problem, batch, gpu), counts=Counts())
-
-    def registers(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> NDArray[np.int32]:
-        """The least that any kernel needs, so that nothing is rejected before the compiler has spoken."""
-        return np.full(len(batch), _LEAST_REGISTERS, np.int32)
+    def profile(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> KernelProfile:
+        """The launch, and the least registers that any kernel needs: more is not known before the compiler has spoken."""
+        launch = self.launch(problem, batch, gpu)
+        least = np.full(len(batch), _LEAST_REGISTERS, np.int32)
+        return KernelProfile(launch=launch, resources=estimated_resources(launch, least), counts=Counts())
 
     def redundant(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> NDArray[np.bool_]:
         """Configurations that give the same kernel, macros, launch and arguments as an earlier one."""
@@ -210,7 +207,7 @@ class UserFamily(Family[UserProblem, Any]):
         texts = [spec.text for spec in self._space.arguments]
         return kernel_call(kernel, signature, texts, contents, np.random.default_rng(0), names)
 
-    def facts(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> Facts:
+    def executed_profile(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> KernelProfile:
         """Compile and execute one configuration with its caches."""
         request = self.compile_request(problem, configuration, gpu)
         compiled = compile_user_kernel(request, gpu.architecture.name)
@@ -227,9 +224,9 @@ class UserFamily(Family[UserProblem, Any]):
         )
         call = self.call(problem, configuration, gpu, {})
         kernel = parse_module(plain_file_names(compiled.ptx)).kernel(compiled.kernel_name)
-        return launch_facts(compiled, kernel, launch, call, gpu, Effort()).facts
+        return execute(compiled, launch, call, gpu, kernel=kernel).profile
 
-    def facts_identity(self, problem: UserProblem, configuration: Any) -> tuple[Any, ...]:
+    def profile_identity(self, problem: UserProblem, configuration: Any) -> tuple[Any, ...]:
         """Launch and arguments as the space works them out: what its file is called says nothing of what it holds."""
         contents = tuple((name, spec.text) for name, spec in self._space.contents.items())
         return (*self._resolved(configuration).program, contents)

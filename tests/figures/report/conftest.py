@@ -20,9 +20,9 @@ from perfmodel.figures.published import Comparison, comparison
 from perfmodel.figures.report.parts import Page
 from perfmodel.figures.report.ranking_page import ranking_page
 from perfmodel.figures.report.validation_page import validation_page
-from perfmodel.prediction.prediction import Fidelity
 from perfmodel.prediction.ranking import Ranking, rank_space
 from perfmodel.prediction.scenario import Scenario, scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import read_measurements
 
 PROGRAM = Path(__file__).parent / "browser.py"

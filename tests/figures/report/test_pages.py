@@ -11,15 +11,17 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from perfmodel.core.json_values import plain
 from perfmodel.families.direct_conv2d.problem import Conv2d
 from perfmodel.figures.report.html import html_text
 from perfmodel.figures.report.parts import Page, Paragraph, Table
 from perfmodel.figures.report.ranking_drawings import resident_warps
 from perfmodel.figures.report.ranking_page import TIE, ranking_page, rival_place
 from perfmodel.prediction.explanation import headroom, sensitivity
-from perfmodel.prediction.prediction import Fidelity, Prediction, plain
+from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_space
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 
 from .conftest import GPU, Ranked, Validated
 

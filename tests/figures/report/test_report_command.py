@@ -15,7 +15,7 @@ from perfmodel.accuracy import validating
 from perfmodel.cli.app import run
 from perfmodel.figures import published
 from perfmodel.figures.report import html
-from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.evaluation import evaluate_batch
 
 SMALL = ("--height", "256", "--width", "256", "--fidelity", "analytic")
 RANKING = ("report", "tiled_conv2d", "--gpu", "rtx-3090", *SMALL)
@@ -82,10 +82,10 @@ def test_every_row_is_predicted_once(measured_file: Path, tmp_path: Path, monkey
 
     def counted(family: Any, problem: Any, batch: Any, *others: Any) -> Any:
         predicted.append(len(batch))
-        return evaluate_scenario(family, problem, batch, *others)
+        return evaluate_batch(family, problem, batch, *others)
 
     for module in (validating, published):
-        monkeypatch.setattr(module, "evaluate_scenario", counted, raising=False)
+        monkeypatch.setattr(module, "evaluate_batch", counted, raising=False)
     options = ["--measurements", str(measured_file), "--fidelity", "analytic", "--output", str(tmp_path / "page.html")]
     assert run(["report", "tiled_conv2d", "--gpu", "rtx-3090", *options]) == 0
     assert predicted == [24]

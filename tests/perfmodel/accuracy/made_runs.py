@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from perfmodel.calibration.measured_runs import MeasuredRuns, measured_runs
+from perfmodel.core.json_values import plain
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.prediction.predicting import predict_all
-from perfmodel.prediction.prediction import Fidelity, plain
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import read_measurements
 from perfmodel.validation.selection import drawn
 

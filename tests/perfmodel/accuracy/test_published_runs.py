@@ -9,10 +9,10 @@ import pytest
 
 from perfmodel.accuracy.table import PUBLISHED
 from perfmodel.accuracy.verification import verify_store
+from perfmodel.families.profiling import stored_profiles
 from perfmodel.families.registry import family
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.profiles.counts_store import load_store
-from perfmodel.profiles.gather import stored_facts
 from perfmodel.records.measurements import read_measurements
 
 
@@ -22,7 +22,7 @@ def test_stored_registers_are_those_of_the_run(published_data: Path) -> None:
     chosen, gpu = family("tiled_conv2d"), load_gpu("rtx-2080-ti")
     rows = read_measurements(published_data / PUBLISHED[gpu.id], chosen).take(np.arange(0, 2640, 4))
     configurations = [rows.batch.configuration(i) for i in range(len(rows))]
-    facts = stored_facts(chosen, rows.problems[0], configurations, gpu, load_store("tiled_conv2d"), equivalents=True)
+    facts = stored_profiles(chosen, rows.problems[0], configurations, gpu, load_store("tiled_conv2d"), equivalents=True)
     stored = np.array([fact.resources.registers_per_thread for fact in facts if fact is not None])
     assert (stored == rows.columns["registers_per_thread"].to_numpy()).mean() >= 0.93
 

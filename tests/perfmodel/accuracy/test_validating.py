@@ -13,11 +13,12 @@ import pytest
 import perfmodel as pm
 from perfmodel.accuracy.validating import Validation, validate_measurements
 from perfmodel.cli.app import run
+from perfmodel.core.json_values import plain
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.prediction.predicting import predict_all
-from perfmodel.prediction.prediction import Fidelity, plain
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import read_measurements
 
 UNDER = scenario_of("rtx-2080-ti")

@@ -21,11 +21,12 @@ from perfmodel.calibration.fitting import Fit
 from perfmodel.calibration.measured_runs import measured_runs, taken
 from perfmodel.cli.app import run
 from perfmodel.core.batched import joined
+from perfmodel.core.json_values import plain
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.prediction.predicting import predict_all
-from perfmodel.prediction.prediction import Fidelity, plain
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import read_measurements
 from perfmodel.time_model.calibration import CalibrationStatus, load_calibration, parse_calibration
 from perfmodel.time_model.combine import launch_seconds
@@ -72,7 +73,7 @@ def test_scale_error_and_evidence_of_a_made_machine(made_file: Path) -> None:
 def test_groups_keep_launches_of_one_geometry_together(made_file: Path) -> None:
     measurements = read_measurements(made_file, FAMILY)
     data = measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC)
-    launch = data.runs.work.launch
+    launch = data.runs.profile.launch
     geometry = list(zip(launch.grid_x, launch.grid_y, launch.block_x, launch.block_y, strict=True))
     by_group: dict[int, set[object]] = {}
     for group, shape in zip(data.groups.tolist(), geometry, strict=True):
@@ -103,7 +104,7 @@ def test_a_run_held_out_does_not_decide_what_is_said_of_it(made_file: Path) -> N
 
 def test_joined_work_holds_both(made_file: Path) -> None:
     measurements = read_measurements(made_file, FAMILY)
-    work = measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC).runs.work
+    work = measured_runs("made", FAMILY, measurements, UNDER, Fidelity.ANALYTIC).runs.profile
     twice = joined(work, work)
     assert twice.counts.fp32_fma.tolist() == 2 * work.counts.fp32_fma.tolist()
     assert twice.launch.grid_x.tolist() == 2 * work.launch.grid_x.tolist()
@@ -144,7 +145,7 @@ def test_a_gpu_held_out_sets_the_interval_of_its_relatives_and_no_coefficient(ma
     alone, found = calibrate([known]), calibrate([known, told], held_out=["rtx-2080-ti"])
     assert found.fit.coefficients == alone.fit.coefficients
     seconds, _ = launch_seconds(
-        told.runs.work, told.runs.blocks_per_sm, relative.gpu, found.fit.coefficients_for(relative.gpu)
+        told.runs.profile, told.runs.blocks_per_sm, relative.gpu, found.fit.coefficients_for(relative.gpu)
     )
     errors = np.abs(np.log(told.runs.seconds / seconds))
     calibration = parse_calibration(calibration_text(found), "made.toml", relative.gpu)

@@ -9,7 +9,7 @@ from perfmodel.calibration.fitting import FitSet, fit
 from perfmodel.calibration.prior import prior
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.prediction.predicting import evaluate_scenario
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.time_model.coefficients import Coefficients
 from perfmodel.time_model.combine import launch_seconds
@@ -32,11 +32,15 @@ def made_runs(truth: Coefficients, count: int, scale: float, seed: int, gpu: str
     from perfmodel.families.base import Batch
 
     batch = Batch.of(drawn(FAMILY, problem, scenario, count, rng))
-    found = evaluate_scenario(FAMILY, problem, batch, scenario)
-    seconds, _ = launch_seconds(found.work, found.occupancy.blocks_per_sm, scenario.gpu, truth)
+    found = evaluate_batch(FAMILY, problem, batch, scenario)
+    seconds, _ = launch_seconds(found.profile, found.occupancy.blocks_per_sm, scenario.gpu, truth)
     measured = scale * seconds * np.exp(rng.normal(0.0, NOISE, len(batch)))
     return FitSet(
-        name="made", gpu=scenario.gpu, work=found.work, blocks_per_sm=found.occupancy.blocks_per_sm, seconds=measured
+        name="made",
+        gpu=scenario.gpu,
+        profile=found.profile,
+        blocks_per_sm=found.occupancy.blocks_per_sm,
+        seconds=measured,
     )
 
 
@@ -55,7 +59,9 @@ def test_outliers_hardly_matter() -> None:
     spoilt = runs.seconds.copy()
     spoilt[::20] *= 3.0
     clean, dirty = fit([runs], FREE), fit([replace(runs, seconds=spoilt)], FREE)
-    predicted = [launch_seconds(runs.work, runs.blocks_per_sm, runs.gpu, one.coefficients)[0] for one in (clean, dirty)]
+    predicted = [
+        launch_seconds(runs.profile, runs.blocks_per_sm, runs.gpu, one.coefficients)[0] for one in (clean, dirty)
+    ]
     moved = np.abs(np.log(predicted[1] * dirty.scales["made"] / (predicted[0] * clean.scales["made"])))
     assert np.quantile(moved, 0.9) < 0.05  # a twentieth of the runs is three times too slow
 

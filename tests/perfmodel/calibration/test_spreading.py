@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from perfmodel.calibration.spreading import farthest_first, spread
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.launch_features import features, scales
-from perfmodel.prediction.predicting import evaluate_scenario, launches_of
+from perfmodel.prediction.predicting import launches_of
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.validation.selection import drawn, spread_out
 
@@ -46,7 +47,7 @@ def configurations() -> list[object]:
 
 
 def test_spread_launches_leave_none_as_far_away_as_drawn_ones_do(configurations: list[object]) -> None:
-    launches = launches_of(evaluate_scenario(FAMILY, PROBLEM, Batch.of(configurations), UNDER), UNDER.gpu)
+    launches = launches_of(evaluate_batch(FAMILY, PROBLEM, Batch.of(configurations), UNDER), UNDER.gpu)
     coefficients = UNDER.calibration.coefficients
     chosen = spread(launches, coefficients, 40, np.random.default_rng(0))
     found = features(launches, coefficients)
@@ -59,6 +60,6 @@ def test_spread_launches_leave_none_as_far_away_as_drawn_ones_do(configurations:
 def test_what_is_measured_spread_out_fits_is_distinct_and_depends_on_the_seed_alone() -> None:
     first = spread_out(FAMILY, PROBLEM, UNDER, 25, np.random.default_rng(1))
     assert len(set(first)) == 25
-    assert np.isfinite(evaluate_scenario(FAMILY, PROBLEM, Batch.of(first), UNDER).seconds).all()
+    assert np.isfinite(evaluate_batch(FAMILY, PROBLEM, Batch.of(first), UNDER).seconds).all()
     assert first == spread_out(FAMILY, PROBLEM, UNDER, 25, np.random.default_rng(1))
     assert first != spread_out(FAMILY, PROBLEM, UNDER, 25, np.random.default_rng(2))

@@ -10,12 +10,13 @@ import pytest
 
 from perfmodel.accuracy.verification import verify_store
 from perfmodel.calibration.store_filling import fill, rows_of
+from perfmodel.core.json_values import plain
+from perfmodel.families.profiling import configuration_profile, stored_profiles
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.prediction.prediction import Fidelity, plain
-from perfmodel.profiles.counts_store import CountsStore, empty_store, read_store, with_facts, write_store
-from perfmodel.profiles.execution import executed_facts
-from perfmodel.profiles.gather import stored_facts
+from perfmodel.launch.launch import Launch
+from perfmodel.profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_profiles, write_store
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import read_measurements
 
 pytestmark = pytest.mark.compiler
@@ -41,6 +42,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return paths
 
 
+LAUNCH = Launch(grid_x=1, block_x=32)
+
+
 @pytest.fixture(scope="module")
 def filled(files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("counts") / "tiled_conv2d.npz"
@@ -49,8 +53,8 @@ def filled(files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def without(store: CountsStore, keys: list[str]) -> CountsStore:
-    facts = {key: found for key in store.rows if key not in keys and (found := store.find(key)) is not None}
-    return with_facts(empty_store(store.compiler), facts)
+    facts = {key: found for key in store.rows if key not in keys and (found := store.find(key, LAUNCH)) is not None}
+    return with_profiles(empty_store(store.compiler), facts)
 
 
 def store_at(path: Path) -> CountsStore:
@@ -68,8 +72,8 @@ def test_what_is_filled_in_is_what_execution_gives(filled: Path) -> None:
     assert len(store) == len(CHOSEN) * len(GPUS)
     for name in GPUS:
         gpu = load_gpu(name)
-        for chosen, facts in zip(CHOSEN, stored_facts(FAMILY, PROBLEM, CHOSEN, gpu, store), strict=True):
-            fresh = executed_facts(FAMILY, PROBLEM, chosen, gpu, Fidelity.COMPILED)
+        for chosen, facts in zip(CHOSEN, stored_profiles(FAMILY, PROBLEM, CHOSEN, gpu, store), strict=True):
+            fresh = configuration_profile(FAMILY, PROBLEM, chosen, gpu, Fidelity.COMPILED)
             assert facts is not None
             assert facts.resources == fresh.resources
             assert facts.exact == fresh.exact
@@ -86,14 +90,16 @@ def test_filling_again_adds_what_is_missing_and_counts_nothing_twice(filled: Pat
 def test_what_the_store_has_can_be_counted_again(filled: Path, files: list[Path], tmp_path: Path) -> None:
     store = store_at(filled)
     kept, lost = sorted(store.rows)[:1], sorted(store.rows)[1:]
-    wrong = {key: replace(found, exact=not found.exact) for key in kept if (found := store.find(key)) is not None}
+    wrong = {
+        key: replace(found, exact=not found.exact) for key in kept if (found := store.find(key, LAUNCH)) is not None
+    }
     path = tmp_path / filled.name
-    write_store(with_facts(without(store, lost), wrong), path)
+    write_store(with_profiles(without(store, lost), wrong), path)
     rows = [replace(row, gpu_ids=(gpu,)) for row in rows_of("tiled_conv2d", files) for gpu in row.gpu_ids]
     assert fill(path, rows, time_limit_s=120, workers=1, again=True) == []
     again = store_at(path)
     assert list(again.rows) == kept
-    assert again.find(kept[0]) == store.find(kept[0])
+    assert again.find(kept[0], LAUNCH) == store.find(kept[0], LAUNCH)
 
 
 def test_recounting_finds_no_difference_and_finds_one(
@@ -103,14 +109,13 @@ def test_recounting_finds_no_difference_and_finds_one(
     monkeypatch.setattr("perfmodel.accuracy.verification.load_stores", lambda name: (store,))
     found = verify_store(FAMILY, measured, GPU)
     assert (found.compared, found.differences) == (3, ())
-    (key,) = [key for key in store.rows if store.find(key) == stored_facts(FAMILY, PROBLEM, CHOSEN[:1], GPU, store)[0]][
-        :1
-    ]
-    facts = store.find(key)
+    request = FAMILY.compile_request(PROBLEM, CHOSEN[0], GPU)
+    key = store_key(request, PROBLEM, GPU.architecture, store.compiler)
+    facts = store.find(key, LAUNCH)
     assert facts is not None
     registers = facts.resources.registers_per_thread
     changed = replace(facts, resources=replace(facts.resources, registers_per_thread=registers + 8))
-    tampered = with_facts(store, {key: changed})
+    tampered = with_profiles(store, {key: changed})
     monkeypatch.setattr("perfmodel.accuracy.verification.load_stores", lambda name: (tampered,))
     found = verify_store(FAMILY, measured, GPU)
     assert found.compared == 3

@@ -6,9 +6,13 @@ import pytest
 from perfmodel.core.batched import PIECE, joined, mapped, pieces, taken
 from perfmodel.core.counts import Counts
 from perfmodel.launch.launch import Launch
-from perfmodel.profiles.work import Work
+from perfmodel.profiles.kernel_profile import KernelProfile, estimated_resources
 
-WORK = Work(launch=Launch(grid_x=np.array([1, 2, 3]), block_x=64), counts=Counts(fp32_fma=np.array([10.0, 20.0, 30.0])))
+WORK = KernelProfile(
+    launch=Launch(grid_x=np.array([1, 2, 3]), block_x=64),
+    resources=estimated_resources(Launch(grid_x=1, block_x=64), 32),
+    counts=Counts(fp32_fma=np.array([10.0, 20.0, 30.0])),
+)
 
 
 def test_records_within_records_are_taken_with_them() -> None:
@@ -39,9 +43,9 @@ def test_a_number_in_one_piece_and_an_array_in_another_is_an_error() -> None:
 
 
 def test_mapped_gives_the_same_field_of_all() -> None:
-    found = mapped(lambda one, other: one - other, WORK, WORK)
-    assert found.counts.fp32_fma.tolist() == [0.0, 0.0, 0.0]
-    assert found.launch.block_x == 0
+    found = mapped(lambda one, other: one - other, WORK.launch, WORK.launch)
+    assert found.grid_x.tolist() == [0, 0, 0]
+    assert found.block_x == 0
 
 
 @pytest.mark.parametrize("count", [0, 1, PIECE, PIECE + 1, 3 * PIECE])

@@ -16,8 +16,7 @@ from perfmodel.families.registry import family
 from perfmodel.families.ssim import Ssim, SsimConfiguration, Version
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.profiles.executed_work import parsed
-from perfmodel.profiles.facts import take_launch
+from perfmodel.profiles.executed_profile import parsed
 from perfmodel.profiles.slowest_warp import slowest_warp
 
 SMALL_TILED = TiledConv2d(width=96, height=64, filter_width=5, filter_height=5)
@@ -63,8 +62,8 @@ def test_closed_forms_are_what_the_compiled_kernel_executes(
     chosen, gpu = family(name), load_gpu(gpu_id)
     batch = Batch.of([configuration])
     kernel = compile_kernel(chosen.compile_request(problem, configuration, gpu), gpu.architecture.name)
-    launch = take_launch(chosen.launch(problem, batch, gpu), 0)
+    launch = chosen.launch(problem, batch, gpu).at(0)
     call = chosen.call(problem, configuration, gpu, chosen.inputs(problem, np.random.default_rng(0)))
     found = slowest_warp(kernel, parsed(kernel), launch, call)
-    closed = np.broadcast_to(chosen.work(problem, batch, gpu).read_only_share, 1)
+    closed = np.broadcast_to(chosen.profile(problem, batch, gpu).read_only_share, 1)
     assert found.read_only_share == closed[0]

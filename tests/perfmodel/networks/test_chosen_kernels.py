@@ -16,9 +16,10 @@ from perfmodel.families.registry import family_of
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.machine_code.code_profile import profile_of
 from perfmodel.networks.library import load_network
-from perfmodel.prediction.prediction import Fidelity, Prediction
+from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_space
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 
 pytestmark = pytest.mark.compiler
 
@@ -78,7 +79,7 @@ def test_registers_are_near_those_that_were_planned_for(chosen: list[tuple[Any, 
         if family_of(one.problem) is POINTWISE:
             actual, batch = kernel.resources.registers_per_thread, Batch.of([one.configuration])
             assert actual <= int(limits(batch["blocks_per_sm"], GPU).registers_per_thread[0])
-            ratios.append(actual / int(POINTWISE.registers(one.problem, batch, GPU)[0]))
+            ratios.append(actual / int(POINTWISE.profile(one.problem, batch, GPU).registers[0]))
     assert len(ratios) >= 10
     assert 0.9 <= np.median(ratios) <= 1.1
     assert min(ratios) >= 0.7  # fewer than planned for cost nothing

@@ -12,9 +12,9 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.networks.estimate import NetworkReport, network_report
 from perfmodel.networks.graph import Layer, Network, assemble
 from perfmodel.networks.library import load_network
-from perfmodel.prediction.prediction import Fidelity
 from perfmodel.prediction.ranking import Ranking, rank_space
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 
 
 def rank(problem: Any, gpu: str = "h200") -> Ranking:

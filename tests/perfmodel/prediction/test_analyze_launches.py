@@ -9,7 +9,7 @@ import pytest
 import perfmodel
 from perfmodel.errors import InfeasibleError, InputError, SimulationError
 from perfmodel.prediction.analyze import Analysis, analyze
-from perfmodel.profiles.launch_facts import Effort
+from perfmodel.profiles.executed_profile import Effort
 from perfmodel.simulator.faults import FaultError
 from perfmodel.simulator.simulation import Budget
 from perfmodel.sources.arguments import Argument

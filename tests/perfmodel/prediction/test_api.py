@@ -8,7 +8,7 @@ import pytest
 
 import perfmodel as pm
 from perfmodel.core.counts import COUNT_NAMES
-from perfmodel.records.schema import L2State
+from perfmodel.launch.launch import L2State
 
 SMALL = pm.TiledConv2d(height=128, width=128, filter_height=5, filter_width=5)
 

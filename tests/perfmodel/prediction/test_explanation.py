@@ -11,9 +11,10 @@ from perfmodel.families.direct_conv2d import Conv2d
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.prediction.explanation import headroom, limiter_text, neighbours, sensitivity, why_first
 from perfmodel.prediction.predicting import predict_all
-from perfmodel.prediction.prediction import Fidelity, Prediction
+from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_space
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.time_model.combine import LIMITER_NAMES
 
 UNDER = scenario_of("rtx-2080-ti")

@@ -11,26 +11,21 @@ from perfmodel.compiler.resources import Resources
 from perfmodel.errors import CompileError, InfeasibleError
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.explanation import sensitivity
-from perfmodel.prediction.predicting import (
-    ESTIMATED_NOTE,
-    evaluate_scenario,
-    facts_or_raise,
-    predict_all,
-    prediction_at,
-)
-from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.predicting import ESTIMATED_NOTE, predict_all, predictions_of, profiles_or_raise
 from perfmodel.prediction.scenario import scenario_of
-from perfmodel.profiles.facts import Facts
+from perfmodel.profiles.kernel_profile import TRAFFIC_COUNTS, Fidelity, KernelProfile
 
 UNDER = scenario_of("rtx-2080-ti")
 PROBLEM = TiledConv2d(height=256, width=256, filter_height=5, filter_width=5)
 SMALL = TiledConv2dConfiguration(block_size_x=32, block_size_y=4, tile_size_x=1, tile_size_y=1)
 
 
-def facts(**changed: object) -> Facts:
-    """Facts that agree with the closed forms of SMALL but for what is changed."""
-    counts = FAMILY.work(PROBLEM, Batch.of([SMALL]), UNDER.gpu).counts.at(0)
+def executed(**changed: object) -> KernelProfile:
+    """A profile that agrees with the closed forms of SMALL but for what is changed; traffic behind L1 is unknown."""
+    closed = FAMILY.profile(PROBLEM, Batch.of([SMALL]), UNDER.gpu).at(0)
+    counts = replace(closed.counts, **dict.fromkeys(TRAFFIC_COUNTS, np.nan))
     resources = Resources(
         registers_per_thread=40,
         static_shared_bytes=4 * 8 * 36,
@@ -39,7 +34,8 @@ def facts(**changed: object) -> Facts:
         spill_store_bytes=0,
         code_bytes=4096,
     )
-    return replace(Facts(resources=resources, counts=counts, loop_code_bytes=0.0, exact=True), **changed)  # type: ignore[arg-type]
+    profile = replace(closed, resources=resources, counts=counts, global_round_trips=np.nan, exact=True)
+    return replace(profile, **changed)  # type: ignore[arg-type]
 
 
 def test_an_analytic_prediction_says_where_its_numbers_come_from() -> None:
@@ -69,14 +65,14 @@ def test_several_configurations_keep_their_order() -> None:
         assert alone.time.predicted_s == pytest.approx(one.time.predicted_s, rel=1e-12)
 
 
-def test_facts_replace_estimates_and_caches_stay_closed_forms() -> None:
+def test_execution_replaces_estimates_and_caches_stay_closed_forms() -> None:
     """Executed 1,000 requests and 120 registers; DRAM bytes are not executed, so the closed form's remain."""
-    known = facts()
-    executed = replace(known.counts, global_load_requests=1000.0, dram_read_bytes=0.0)
-    known = replace(known, counts=executed, resources=replace(known.resources, registers_per_thread=120))
+    known = executed()
+    counts = replace(known.counts, global_load_requests=1000.0)
+    known = replace(known, counts=counts, resources=replace(known.resources, registers_per_thread=120))
     batch = Batch.of([SMALL])
-    evaluation = evaluate_scenario(FAMILY, PROBLEM, batch, UNDER, [known])
-    found = prediction_at(FAMILY, PROBLEM, evaluation, 0, UNDER, Fidelity.COMPILED, known)
+    evaluation = evaluate_batch(FAMILY, PROBLEM, batch, UNDER, [known])
+    (found,) = predictions_of(FAMILY, PROBLEM, batch, evaluation, UNDER, Fidelity.COMPILED)
     assert found.exact
     assert found.counts.global_load_requests == 1000
     assert found.counts.dram_read_bytes == 4 * (256 + 4) ** 2
@@ -86,17 +82,17 @@ def test_facts_replace_estimates_and_caches_stay_closed_forms() -> None:
 
 
 def test_simulated_caches_are_taken_as_they_are() -> None:
-    known = facts(hierarchy=True)
+    known = executed(caches_simulated=True)
     known = replace(known, counts=replace(known.counts, dram_read_bytes=12345.0))
-    evaluation = evaluate_scenario(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [known])
-    assert evaluation.work.counts.dram_read_bytes[0] == 12345
+    evaluation = evaluate_batch(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [known])
+    assert evaluation.profile.counts.dram_read_bytes[0] == 12345
 
 
 def test_round_trips_of_the_machine_code_stand_for_the_closed_form() -> None:
-    closed = evaluate_scenario(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [facts()]).work.global_round_trips
-    assert closed[0] == np.broadcast_to(FAMILY.work(PROBLEM, Batch.of([SMALL]), UNDER.gpu).global_round_trips, 1)[0]
-    own = evaluate_scenario(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [facts(global_round_trips=9.0)])
-    assert own.work.global_round_trips[0] == 9
+    closed = evaluate_batch(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [executed()]).profile.global_round_trips
+    assert closed[0] == np.broadcast_to(FAMILY.profile(PROBLEM, Batch.of([SMALL]), UNDER.gpu).global_round_trips, 1)[0]
+    own = evaluate_batch(FAMILY, PROBLEM, Batch.of([SMALL]), UNDER, [executed(global_round_trips=9.0)])
+    assert own.profile.global_round_trips[0] == 9
 
 
 def test_what_cannot_run_is_named_with_value_and_limit() -> None:
@@ -108,7 +104,7 @@ def test_what_cannot_run_is_named_with_value_and_limit() -> None:
 
 def test_what_no_block_can_hold_is_refused_before_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counting a tile of a million columns takes a minute; shared memory refuses it at once, and registers are no matter."""
-    monkeypatch.setattr(type(FAMILY), "work", lambda *_: pytest.fail("counted"))
+    monkeypatch.setattr(type(FAMILY), "profile", lambda *_: pytest.fail("counted"))
     with pytest.raises(InfeasibleError, match=r"tile_size_x=1000000 .* \d+ bytes of shared memory") as refused:
         predict_all(PROBLEM, [replace(SMALL, tile_size_x=1_000_000)], UNDER, Fidelity.ANALYTIC)
     assert "registers" not in str(refused.value)
@@ -117,8 +113,9 @@ def test_what_no_block_can_hold_is_refused_before_it_is_counted(monkeypatch: pyt
 def test_compiled_registers_may_make_a_configuration_infeasible() -> None:
     """1,024 threads of 80 registers need 81,920; an SM has 65,536."""
     wide = replace(SMALL, block_size_x=128, block_size_y=8)
-    known = replace(facts(), resources=replace(facts().resources, registers_per_thread=80))
-    evaluation = evaluate_scenario(FAMILY, PROBLEM, Batch.of([wide]), UNDER, [known])
+    launch = FAMILY.launch(PROBLEM, Batch.of([wide]), UNDER.gpu).at(0)
+    known = replace(executed(launch=launch), resources=replace(executed().resources, registers_per_thread=80))
+    evaluation = evaluate_batch(FAMILY, PROBLEM, Batch.of([wide]), UNDER, [known])
     assert np.isinf(evaluation.seconds[0])
     message = evaluation.feasibility.rejection(0, UNDER.gpu)
     assert message is not None
@@ -127,7 +124,7 @@ def test_compiled_registers_may_make_a_configuration_infeasible() -> None:
 
 def test_the_first_failure_is_raised() -> None:
     with pytest.raises(CompileError, match="first"):
-        facts_or_raise([facts(), CompileError("first"), CompileError("second")])
+        profiles_or_raise([executed(), CompileError("first"), CompileError("second")])
 
 
 @pytest.mark.compiler

@@ -12,17 +12,18 @@ import pytest
 
 from perfmodel.compiler.resources import Resources
 from perfmodel.core.counts import Counts
+from perfmodel.core.json_values import plain
 from perfmodel.errors import CompileError, InfeasibleError, InputError
 from perfmodel.families.base import Batch, Space
 from perfmodel.families.direct_conv2d import Conv2d
+from perfmodel.families.profiling import Outcome
 from perfmodel.families.registry import family, family_names, family_of
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
-from perfmodel.prediction.predicting import evaluate_scenario
-from perfmodel.prediction.prediction import Fidelity, plain
+from perfmodel.launch.launch import Launch
+from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.ranking import REFINED_CANDIDATES, rank_space, shortlist, survey
 from perfmodel.prediction.scenario import scenario_of
-from perfmodel.profiles.facts import Facts
-from perfmodel.profiles.gather import Outcome
+from perfmodel.profiles.kernel_profile import Fidelity, KernelProfile
 
 UNDER = scenario_of("rtx-2080-ti")
 PROBLEM = TiledConv2d(height=256, width=256, filter_height=5, filter_width=5)
@@ -33,7 +34,7 @@ def every_time(problem: Any) -> tuple[Batch[Any], np.ndarray, Counter[str]]:
     kind = family_of(problem)
     batch = kind.space(problem, UNDER.gpu).batch()
     batch = batch.take(~kind.redundant(problem, batch, UNDER.gpu))
-    found = evaluate_scenario(kind, problem, batch, UNDER)
+    found = evaluate_batch(kind, problem, batch, UNDER)
     return batch, found.seconds, Counter(found.feasibility.rejected())
 
 
@@ -83,7 +84,7 @@ def test_the_shortlist_sees_every_product_of_the_space() -> None:
     assert len(found.best) == len(products) == 2
     for product in products:
         part = np.concatenate(
-            [evaluate_scenario(kind, PROBLEM, chunk, UNDER).seconds for chunk in Space((product,)).chunks()]
+            [evaluate_batch(kind, PROBLEM, chunk, UNDER).seconds for chunk in Space((product,)).chunks()]
         )
         best = product.batch(0, len(product)).configuration(int(part.argmin()))
         assert str(best) in names
@@ -102,7 +103,7 @@ def test_rejected_counts_and_reasons_are_those_of_single_predictions() -> None:
     ranking = rank_space(PROBLEM, UNDER, Fidelity.ANALYTIC, top=1)
     assert ranking.rejected["threads per block"] > 0
     assert list(ranking.rejected.values()) == sorted(ranking.rejected.values(), reverse=True)
-    found = evaluate_scenario(
+    found = evaluate_batch(
         family_of(PROBLEM), PROBLEM, Batch.of([TiledConv2dConfiguration(block_size_x=128, block_size_y=32)]), UNDER
     )
     assert found.feasibility.rejected() == {"threads per block": 1}
@@ -150,7 +151,7 @@ def test_the_compiled_ranking_looks_at_its_shortlist_only() -> None:
     assert times == sorted(times)
 
 
-def known(registers: int) -> Facts:
+def known(registers: int) -> KernelProfile:
     resources = Resources(
         registers_per_thread=registers,
         static_shared_bytes=0,
@@ -159,7 +160,9 @@ def known(registers: int) -> Facts:
         spill_store_bytes=0,
         code_bytes=64,
     )
-    return Facts(resources=resources, counts=Counts(fp32_fma=1e6), loop_code_bytes=0.0, exact=True)
+    return KernelProfile(
+        launch=Launch(grid_x=64, block_x=64), resources=resources, counts=Counts(fp32_fma=1e6), exact=True
+    )
 
 
 def given(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[int], Outcome]) -> None:
@@ -168,7 +171,7 @@ def given(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[int], Outcome]) ->
     def gathered(family: Any, problem: Any, batch: Batch[Any], gpu: Any, **rest: Any) -> list[Outcome]:
         return [outcome(i) for i in range(len(batch))]
 
-    monkeypatch.setattr("perfmodel.prediction.ranking.gather_facts", gathered)
+    monkeypatch.setattr("perfmodel.prediction.ranking.gather_profiles", gathered)
 
 
 def test_what_does_not_compile_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ HIDDEN = 0.15
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> MeasuredRuns:
     plain = made_runs(tmp_path_factory.mktemp("made"), "rtx-3090", scale=1.3, noise=0.0, count=200)
-    slower = plain.runs.seconds * np.exp(HIDDEN * np.log2(plain.registers / 32))
+    slower = plain.runs.seconds * np.exp(HIDDEN * np.log2(plain.runs.profile.registers / 32))
     return replace(plain, runs=replace(plain.runs, seconds=slower))
 
 
@@ -65,13 +65,17 @@ def test_twins_that_differ_in_read_only_loads_alone_are_told_apart(data: Measure
     place = FEATURE_NAMES.index(CHOICES[0])
     flags = np.arange(200) % 2.0
     slower = np.where(flags == 0, 1.1, 1.0)
-    runs = replace(data.runs, work=replace(data.runs.work, read_only_share=flags), seconds=data.runs.seconds * slower)
+    runs = replace(
+        data.runs, profile=replace(data.runs.profile, read_only_share=flags), seconds=data.runs.seconds * slower
+    )
     flagged = replace(data, runs=runs)
     found = learn(taken(flagged, np.arange(0, 200, 3)), trained)
     assert (found.centre[place], found.spread[place]) == (pytest.approx(0.5, abs=0.02), 1.0)
     plain, read_only = (
         found.log_correction(
-            features(replace(launches_of(flagged), work=replace(runs.work, read_only_share=flag)), found.coefficients)
+            features(
+                replace(launches_of(flagged), profile=replace(runs.profile, read_only_share=flag)), found.coefficients
+            )
         )
         for flag in (np.zeros(200), np.ones(200))
     )

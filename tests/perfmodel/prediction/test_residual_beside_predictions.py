@@ -18,14 +18,15 @@ from perfmodel.calibration.measured_runs import MeasuredRuns, measured_runs, tak
 from perfmodel.calibration.residual_learning import corrected_s, learn
 from perfmodel.cli.app import run
 from perfmodel.errors import InputError
+from perfmodel.families.profiling import stored_profiles
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2dConfiguration
-from perfmodel.prediction.predicting import evaluate_scenario, predict_all
-from perfmodel.prediction.prediction import Fidelity
+from perfmodel.prediction.evaluation import evaluate_batch
+from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.ranking import Order, Ranking, rank_space
 from perfmodel.prediction.residual import LEAST_SIMILARITY, Residual, read_residual, write_residual
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.counts_store import load_store
-from perfmodel.profiles.gather import stored_facts
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import read_measurements
 from perfmodel.time_model.coefficients import COEFFICIENT_NAMES
 
@@ -43,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A residual learned at analytic fidelity from a machine whose deviation is known."""
     folder = tmp_path_factory.mktemp("made")
     data = made_runs(folder, GPU, noise=0.0, count=200)
-    slower = data.runs.seconds * np.exp(SLOWER * np.log2(data.registers / 32))
+    slower = data.runs.seconds * np.exp(SLOWER * np.log2(data.runs.profile.registers / 32))
     data = replace(data, runs=replace(data.runs, seconds=slower))
     path = folder / "mine.json"
     write_residual(learn(data, fit([data.runs], COEFFICIENT_NAMES)), path)
@@ -239,8 +240,8 @@ def test_published_runs_are_told_better_than_by_the_model_alone(
     some, (problem,) = taken(unseen, drawn), unseen.problems
     scenario, store = scenario_of(gpu), load_store(FAMILY.name)
     configurations = [some.batch.configuration(index) for index in range(len(some))]
-    fits = np.isfinite(evaluate_scenario(FAMILY, problem, some.batch, scenario).seconds)
-    stored = stored_facts(FAMILY, problem, configurations, scenario.gpu, store)  # the others would be compiled
+    fits = np.isfinite(evaluate_batch(FAMILY, problem, some.batch, scenario).seconds)
+    stored = stored_profiles(FAMILY, problem, configurations, scenario.gpu, store)  # the others would be compiled
     some = taken(some, fits & np.array([facts is not None for facts in stored]))
     assert len(some) >= 80
     configurations = [some.batch.configuration(index) for index in range(len(some))]

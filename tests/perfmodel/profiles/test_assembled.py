@@ -9,8 +9,8 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.profiles.executed_work import executed_work, parsed
-from perfmodel.profiles.facts import Facts
+from perfmodel.profiles.executed_profile import executed_profile, parsed
+from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.profiles.matching.invariant_loads import with_invariant_loads_outside
 from perfmodel.profiles.matching.repeated_loads import without_repeated_loads
 from perfmodel.profiles.totals import counted_run
@@ -122,7 +122,7 @@ def call_of(n: int) -> KernelCall:
     )
 
 
-def facts_of(source: str, architecture: str, n: int) -> Facts:
+def facts_of(source: str, architecture: str, n: int) -> KernelProfile:
     return work_of(source, architecture, Launch(grid_x=BLOCKS, block_x=64), *call_of(n).parameters)
 
 
@@ -175,7 +175,7 @@ def test_kernels_without_repeated_loads_compute_the_same(source: str) -> None:
 @pytest.mark.compiler
 def test_l1_is_asked_only_for_loads_that_are_executed() -> None:
     kernel = compile_kernel(CompileRequest(source=STENCIL, kernel="stencil", file_name="k.cu"), "sm_90")
-    facts = executed_work(kernel, Launch(grid_x=BLOCKS, block_x=64), call_of(BLOCKS), load_gpu("h200"))
+    facts = executed_profile(kernel, Launch(grid_x=BLOCKS, block_x=64), call_of(BLOCKS), load_gpu("h200"))
     rows = 4 * BLOCKS + 2
     assert facts.counts.dram_read_bytes == rows * 64 * 4
     assert facts.counts.l2_read_sectors <= facts.counts.global_load_sectors == WARPS * 6 * 4

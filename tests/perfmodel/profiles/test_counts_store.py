@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +15,29 @@ from perfmodel.compiler.request import CompileRequest
 from perfmodel.compiler.resources import Resources
 from perfmodel.core.counts import Counts
 from perfmodel.errors import InputError
+from perfmodel.families.profiling import stored_profiles
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import Launch
 from perfmodel.profiles.counts_store import (
-    SERIAL_NAMES,
+    CRITICAL_PATH_NAMES,
+    UNKNOWN_COUNTS,
     CountsStore,
     empty_store,
     load_store,
     read_store,
     store_key,
-    with_facts,
+    with_profiles,
     write_store,
 )
-from perfmodel.profiles.facts import Facts
-from perfmodel.profiles.gather import stored_facts
+from perfmodel.profiles.kernel_profile import KernelProfile
 
 COMPILER = "nvrtc-12.9 ptxas-12.9"
+LAUNCH = Launch(grid_x=5, block_x=64, static_shared_bytes=4096)
 KEYS = ("a" * 24, "b" * 24, "c" * 24)
 
 
-def facts(registers: int, **changed: Any) -> Facts:
+def facts(registers: int, **changed: Any) -> KernelProfile:
     resources = Resources(
         registers_per_thread=registers,
         static_shared_bytes=4096,
@@ -43,12 +47,24 @@ def facts(registers: int, **changed: Any) -> Facts:
         spill_store_bytes=2,
         code_bytes=6400,
     )
-    counts = Counts(global_load_requests=2.0**40 + 1, fp32_fma=7.0, shared_load_wavefronts=0.5)
-    return replace(Facts(resources=resources, counts=counts, loop_code_bytes=320.0, exact=True), **changed)
+    counts = Counts(
+        global_load_requests=2.0**40 + 1, fp32_fma=7.0, shared_load_wavefronts=0.5, **dict.fromkeys(UNKNOWN_COUNTS, nan)
+    )
+    profile = KernelProfile(
+        launch=LAUNCH,
+        resources=resources,
+        counts=counts,
+        loop_code_bytes=320.0,
+        constant_bytes=nan,
+        read_only_share=nan,
+        exact=True,
+        **dict.fromkeys(CRITICAL_PATH_NAMES, 3.0),
+    )
+    return replace(profile, **changed)
 
 
-def store_of(found: Mapping[str, Facts]) -> CountsStore:
-    return with_facts(empty_store(COMPILER), found)
+def store_of(found: Mapping[str, KernelProfile]) -> CountsStore:
+    return with_profiles(empty_store(COMPILER), found)
 
 
 def written(store: CountsStore, folder: Path) -> bytes:
@@ -63,15 +79,15 @@ def test_a_round_trip_keeps_every_value(tmp_path: Path) -> None:
     store = read_store(written(store_of({KEYS[1]: second, KEYS[0]: first}), tmp_path), "counts.npz")
     assert len(store) == 2
     assert store.compiler == COMPILER
-    assert store.find(KEYS[0]) == first
-    assert store.find(KEYS[1]) == second
-    assert store.find(KEYS[2]) is None
+    assert store.find(KEYS[0], LAUNCH) == first
+    assert store.find(KEYS[1], LAUNCH) == second
+    assert store.find(KEYS[2], LAUNCH) is None
 
 
 def test_an_empty_store_can_be_kept(tmp_path: Path) -> None:
     store = read_store(written(empty_store(COMPILER), tmp_path), "counts.npz")
     assert len(store) == 0
-    assert store.find(KEYS[0]) is None
+    assert store.find(KEYS[0], LAUNCH) is None
 
 
 def test_the_bytes_depend_on_the_content_and_not_on_the_order(tmp_path: Path) -> None:
@@ -79,14 +95,14 @@ def test_the_bytes_depend_on_the_content_and_not_on_the_order(tmp_path: Path) ->
     forward = written(store_of(rows), tmp_path)
     one_by_one = empty_store(COMPILER)
     for key in reversed(KEYS):
-        one_by_one = with_facts(one_by_one, {key: rows[key]})
+        one_by_one = with_profiles(one_by_one, {key: rows[key]})
     assert written(one_by_one, tmp_path) == forward
 
 
 def test_a_key_that_is_there_gets_the_new_row() -> None:
-    store = with_facts(store_of({key: facts(32) for key in KEYS}), {KEYS[1]: facts(99)})
+    store = with_profiles(store_of({key: facts(32) for key in KEYS}), {KEYS[1]: facts(99)})
     assert len(store) == 3
-    assert [store.find(key).resources.registers_per_thread for key in KEYS] == [32, 99, 32]  # type: ignore[union-attr]
+    assert [store.find(key, LAUNCH).resources.registers_per_thread for key in KEYS] == [32, 99, 32]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("damage", ["cut short", "bit flipped", "empty", "another file", "other columns"])
@@ -142,9 +158,9 @@ def test_stored_facts_are_found_by_configuration_and_architecture() -> None:
     key = store_key(FAMILY.compile_request(problem, chosen, turing), problem, "sm_75", COMPILER)
     store = store_of({key: facts(40)})
     other = replace(chosen, tile_size_x=3)
-    found = stored_facts(FAMILY, problem, [other, chosen], turing, store)
+    found = stored_profiles(FAMILY, problem, [other, chosen], turing, store)
     assert [None if f is None else f.resources.registers_per_thread for f in found] == [None, 40]
-    assert stored_facts(FAMILY, problem, [chosen], ampere, store) == [None]
+    assert stored_profiles(FAMILY, problem, [chosen], ampere, store) == [None]
 
 
 def test_a_stand_in_is_marked() -> None:
@@ -153,18 +169,18 @@ def test_a_stand_in_is_marked() -> None:
     (other, *_) = FAMILY.equivalents(chosen)
     key = store_key(FAMILY.compile_request(problem, other, gpu), problem, "sm_75", COMPILER)
     store = store_of({key: facts(40)})
-    assert stored_facts(FAMILY, problem, [chosen], gpu, store) == [None]
-    (found,) = stored_facts(FAMILY, problem, [chosen], gpu, store, equivalents=True)
+    assert stored_profiles(FAMILY, problem, [chosen], gpu, store) == [None]
+    (found,) = stored_profiles(FAMILY, problem, [chosen], gpu, store, equivalents=True)
     assert found is not None
     assert (found.approximate, found.exact) == (True, False)
-    assert "equivalent" in found.notes[0]
+    assert "equivalent" in found.notes
 
 
 def test_the_shipped_store_can_be_read() -> None:
     store = load_store("tiled_conv2d")
     assert len(store) > 0
     assert list(store.rows) == sorted(store.rows)
-    known = store.values[:, : -len(SERIAL_NAMES)]
+    known = store.values[:, : -len(CRITICAL_PATH_NAMES)]
     assert np.isfinite(known).all()
     assert (known >= 0).all()
     assert (np.isnan(store.values) | (store.values >= 0)).all()

@@ -1,10 +1,10 @@
 """A record with every field filled, for tests of writing and reading."""
 
+from perfmodel.launch.launch import L2State
 from perfmodel.records.schema import (
     Correctness,
     Environment,
     KernelResources,
-    L2State,
     Mark,
     Record,
     RecordKind,

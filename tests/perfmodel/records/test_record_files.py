@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY
+from perfmodel.launch.launch import L2State
 from perfmodel.records.measurements import read_measurements
 from perfmodel.records.own_records import append_record, read_records, record_line, write_records
-from perfmodel.records.schema import Failure, FailureKind, L2State
+from perfmodel.records.schema import Failure, FailureKind
 
 from .record_examples import tiled_record
 

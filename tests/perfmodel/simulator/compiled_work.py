@@ -8,8 +8,8 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code.opcodes import SASS_CLASSES
-from perfmodel.profiles.executed_work import executed_work
-from perfmodel.profiles.facts import Facts
+from perfmodel.profiles.executed_profile import executed_profile
+from perfmodel.profiles.kernel_profile import KernelProfile
 
 ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100")
 
@@ -52,17 +52,17 @@ extern "C" __global__ void unrolled(const float *a, float *out, int n)
 """
 
 
-def work_of(source: str, architecture: str, launch: Launch, *arguments: np.generic | Buffer) -> Facts:
+def work_of(source: str, architecture: str, launch: Launch, *arguments: np.generic | Buffer) -> KernelProfile:
     name = source.split("__global__ void ")[1].split("(")[0]
     kernel = compile_kernel(CompileRequest(source=source, kernel=name, file_name=f"{name}.cu"), architecture)
-    return executed_work(kernel, launch, KernelCall(parameters=arguments))
+    return executed_profile(kernel, launch, KernelCall(parameters=arguments))
 
 
 def floats(name: str, number: int, *, output: bool = False) -> Buffer:
     return Buffer(name=name, array=np.zeros(number, np.float32), output=output)
 
 
-def classes_sum_to_all(facts: Facts) -> bool:
+def classes_sum_to_all(facts: KernelProfile) -> bool:
     names = [name for name in SASS_CLASSES if hasattr(facts.counts, name)]
     requests = sum(float(getattr(facts.counts, name)) for name in MEMORY_REQUESTS)
     classes = sum(float(getattr(facts.counts, name)) for name in names)

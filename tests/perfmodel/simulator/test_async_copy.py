@@ -17,7 +17,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.memory.async_copy import copy_sectors, uncached_copy_sectors
 from perfmodel.memory.coalescing import WarpPatterns
-from perfmodel.profiles.executed_work import executed_work
+from perfmodel.profiles.executed_profile import executed_profile
 from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Mode
@@ -99,7 +99,7 @@ def test_lanes_that_take_no_part_have_no_sectors() -> None:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 def test_copies_without_an_active_lane_are_no_requests_but_executed(architecture: str) -> None:
     launch = Launch(grid_x=BLOCKS, block_x=32 * WARPS)
-    counts = executed_work(compiled("cg", architecture), launch, call(begins=(0, 0, 0, 0), lanes=32)).counts
+    counts = executed_profile(compiled("cg", architecture), launch, call(begins=(0, 0, 0, 0), lanes=32)).counts
     assert (counts.async_copy_requests, counts.async_copy_read_requests) == (BLOCKS, BLOCKS)
     assert counts.async_copy_predicated_off == BLOCKS  # the second warp of each block
 
@@ -112,7 +112,7 @@ def test_copies_of_16_bytes_ask_l2_for_all_that_they_read(first: int, sectors: i
     arguments = call(begins=(first, 0, 0, 0), lanes=64)
     for merged, asked in ((1, BLOCKS), (4, 1)):
         gpu = replace(load_gpu("h200"), l2_requests_merged=merged)
-        counts = executed_work(compiled("cg"), launch, arguments, gpu).counts
+        counts = executed_profile(compiled("cg"), launch, arguments, gpu).counts
         assert counts.l2_read_sectors == pytest.approx(asked * WARPS * sectors)
 
 

@@ -12,8 +12,7 @@ from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.profiles.executed_work import executed_work
-from perfmodel.profiles.facts import take_launch
+from perfmodel.profiles.executed_profile import executed_profile
 
 COUNTERS = {
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
@@ -45,9 +44,9 @@ def case(request: pytest.FixtureRequest, published_data: Path) -> tuple[pd.Serie
     gpu, problem = load_gpu("rtx-2080-ti"), TiledConv2d()
     configuration = TiledConv2dConfiguration(**chosen, use_padding=0, read_only=0, use_shmem=1)
     kernel = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture.name)
-    launch = take_launch(FAMILY.launch(problem, Batch.of([configuration]), gpu), 0)
+    launch = FAMILY.launch(problem, Batch.of([configuration]), gpu).at(0)
     inputs = FAMILY.inputs(problem, np.random.default_rng(0))
-    facts = executed_work(kernel, launch, FAMILY.call(problem, configuration, gpu, inputs), gpu)
+    facts = executed_profile(kernel, launch, FAMILY.call(problem, configuration, gpu, inputs), gpu)
     assert facts.exact, facts.notes
     found = {counter: float(getattr(facts.counts, name)) for name, counter in COUNTERS.items()}
     found["lts__t_sectors_op_read.sum"] += float(facts.counts.l2_instruction_sectors)

@@ -7,14 +7,19 @@ from typing import Any
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
-from perfmodel.profiles.work import Work
+from perfmodel.profiles.kernel_profile import KernelProfile, estimated_resources
 
 GPU = load_gpu("rtx-2080-ti")
 SMS = 68
 
 
-def work(blocks: int = SMS * 4, threads: int = 256, **counts: Any) -> Work:
-    return Work(launch=Launch(grid_x=blocks, block_x=threads), counts=Counts(**counts))
+def work(blocks: int = SMS * 4, threads: int = 256, **counts: Any) -> KernelProfile:
+    return profile_of(Launch(grid_x=blocks, block_x=threads), Counts(**counts))
+
+
+def profile_of(launch: Launch, counts: Counts, stack_bytes: Any = 0, **path: Any) -> KernelProfile:
+    resources = estimated_resources(launch, 32, stack_bytes=stack_bytes)
+    return KernelProfile(launch=launch, resources=resources, counts=counts, **path)
 
 
 BUSY = {

@@ -14,7 +14,7 @@ from perfmodel.calibration.prior import prior
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
 from perfmodel.launch.launch import Launch
-from perfmodel.profiles.work import Work
+from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.time_model.combine import (
     LIMITER_NAMES,
     TERM_NAMES,
@@ -27,14 +27,14 @@ from perfmodel.time_model.combine import (
 )
 from perfmodel.time_model.terms import round_trip_cycles
 
-from .made_launches import BUSY, GPU, SMS, work
+from .made_launches import BUSY, GPU, SMS, profile_of, work
 
 PRIOR = prior().coefficients
 
 positive = st.floats(0, 1e12, allow_subnormal=False)
 
 
-def seconds(of: Work, resident: int = 2, clock_hz: float | None = None) -> float:
+def seconds(of: KernelProfile, resident: int = 2, clock_hz: float | None = None) -> float:
     return float(launch_seconds(of, resident, GPU, PRIOR, clock_hz)[0])
 
 
@@ -121,7 +121,7 @@ def test_places_of_warps_that_end_early_go_to_further_blocks() -> None:
     blocks = SMS * 400
     launch = Launch(grid_x=blocks, block_x=512)
     counts = Counts(warp_instructions=blocks * 1000.0)
-    one_works = Work(launch=launch, counts=counts, longest_warp_instructions=1000.0)
+    one_works = profile_of(launch, counts, longest_warp_instructions=1000.0)
     held = PRIOR.release_cycles_per_warp * 16
     settled = min(2 * 16 * lifetime / (16 * held + (lifetime - held)), GPU.max_blocks_per_sm)
     found = float(average_resident_blocks(one_works, 400.0, 2.0, lifetime, GPU, PRIOR))
@@ -189,9 +189,8 @@ def test_a_term_left_out_is_zero_and_makes_nothing_slower(name: str) -> None:
     """All terms are busy here: code and constants beyond their caches, spills beyond L1, every pipe."""
     more = {"local_load_sectors": 4e6, "local_store_sectors": 4e6, "constant_load_requests": 1e5}
     of = replace(
-        work(**BUSY | more),
+        profile_of(Launch(grid_x=SMS * 4, block_x=256), Counts(**BUSY | more), stack_bytes=4096),
         loop_code_bytes=4.0 * GPU.instruction_cache_l1_bytes,
-        local_bytes_per_thread=4096.0,
         constant_bytes=65536.0,
     )
     whole, terms = launch_seconds(of, 4, GPU, PRIOR)

@@ -7,8 +7,10 @@ from perfmodel.calibration.prior import prior
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
-from perfmodel.profiles.work import Work
+from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.time_model.local_memory import local_seconds, local_traffic
+
+from .made_launches import profile_of
 
 PRIOR = prior().coefficients
 
@@ -18,17 +20,15 @@ LOADS = 1000.0
 """Local loads of each warp, and as many stores."""
 
 
-def spilling(local_bytes_per_thread: int, blocks: int = SMS) -> Work:
+def spilling(local_bytes_per_thread: int, blocks: int = SMS) -> KernelProfile:
     """Blocks of two warps that load and store 1,000 times each."""
     sectors = np.array([4.0 * LOADS * WARPS * blocks])
-    return Work(
-        launch=Launch(grid_x=np.array([blocks]), block_x=32 * WARPS),
-        counts=Counts(local_load_sectors=sectors, local_store_sectors=sectors),
-        local_bytes_per_thread=np.array([local_bytes_per_thread]),
-    )
+    launch = Launch(grid_x=np.array([blocks]), block_x=32 * WARPS)
+    counts = Counts(local_load_sectors=sectors, local_store_sectors=sectors)
+    return profile_of(launch, counts, stack_bytes=np.array([local_bytes_per_thread]))
 
 
-def seconds(work: Work, resident: int, waves: float) -> float:
+def seconds(work: KernelProfile, resident: int, waves: float) -> float:
     traffic = local_traffic(work, resident, GPU)
     return float(local_seconds(work, traffic, waves, GPU, PRIOR, CLOCK_HZ)[0])
 

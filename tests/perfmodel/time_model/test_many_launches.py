@@ -11,11 +11,11 @@ from perfmodel.calibration.prior import prior
 from perfmodel.core.batched import PIECE, taken
 from perfmodel.core.counts import Counts
 from perfmodel.launch.launch import Launch
-from perfmodel.profiles.work import Work
+from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.time_model.coefficients import Coefficients
 from perfmodel.time_model.combine import launch_seconds
 
-from .made_launches import BUSY, GPU, SMS, work
+from .made_launches import BUSY, GPU, SMS, profile_of
 
 PRIOR = prior().coefficients
 
@@ -23,10 +23,10 @@ PRIOR = prior().coefficients
 def test_many_launches_at_once_take_what_each_takes_alone() -> None:
     blocks, resident = np.array([1, 68, 500]), np.array([1, 2, 8])
     counts = {name: value * np.array([0.01, 1.0, 7.0]) for name, value in BUSY.items()}
-    many = Work(launch=Launch(grid_x=blocks, block_x=np.array([32, 64, 256])), counts=Counts(**counts))
+    many = profile_of(Launch(grid_x=blocks, block_x=np.array([32, 64, 256])), Counts(**counts))
     total, terms = launch_seconds(many, resident, GPU, PRIOR)
     for i in range(3):
-        one = Work(launch=Launch(grid_x=int(blocks[i]), block_x=(32, 64, 256)[i]), counts=many.counts.at(i))
+        one = profile_of(Launch(grid_x=int(blocks[i]), block_x=(32, 64, 256)[i]), many.counts.at(i))
         alone, parts = launch_seconds(one, int(resident[i]), GPU, PRIOR)
         assert float(total[i]) == pytest.approx(float(alone), rel=1e-12)
         assert float(terms.at(i).exposed_memory_latency) == pytest.approx(
@@ -38,12 +38,14 @@ SPILLING = np.arange(3 * PIECE // 2)
 """More candidates than are worked out at once; the last ones spill, the first piece has none that do."""
 
 
-def many_launches() -> Work:
+def many_launches() -> KernelProfile:
     size = 1.0 + SPILLING / len(SPILLING)
     spilled = np.where(SPILLING > PIECE + 5, 4096.0, 0.0)
-    return replace(
-        work(**{name: value * size for name, value in (BUSY | {"local_load_sectors": 1e5}).items()}),
-        local_bytes_per_thread=spilled,
+    counts = {name: value * size for name, value in (BUSY | {"local_load_sectors": 1e5}).items()}
+    return profile_of(
+        Launch(grid_x=SMS * 4, block_x=256),
+        Counts(**counts),
+        stack_bytes=spilled,
         loop_code_bytes=np.where(SPILLING % 2, 4.0 * GPU.instruction_cache_l1_bytes, 0.0),
     )
 
@@ -77,7 +79,7 @@ def test_sets_of_coefficients_at_once_give_what_each_gives() -> None:
 def test_time_does_not_depend_on_what_else_is_asked_about() -> None:
     """Few waves beside many: whether the last wave is worth working out is a matter of each launch."""
     blocks, resident = np.array([30 * SMS, SMS + 1]), np.array([1, 1])
-    of = Work(launch=Launch(grid_x=blocks, block_x=256), counts=Counts(fp32_fma=np.array([1e8, 1e6])))
+    of = profile_of(Launch(grid_x=blocks, block_x=256), Counts(fp32_fma=np.array([1e8, 1e6])))
     together, _ = launch_seconds(of, resident, GPU, PRIOR)
     alone = [float(launch_seconds(taken(of, slice(i, i + 1)), resident[i : i + 1], GPU, PRIOR)[0][0]) for i in (0, 1)]
     assert together.tolist() == alone

@@ -17,7 +17,7 @@ from perfmodel.families.base import Batch, Check, Family, Product, Space
 from perfmodel.families.sizes import require_integers
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.profiles.work import Work
+from perfmodel.profiles.kernel_profile import KernelProfile, estimated_resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Stencil1dFamily(Family[Stencil1d, Stencil1dConfiguration]):
         block_x = batch["block_x"].astype(np.int64)
         return Launch(grid_x=ceil_div(problem.length, block_x * batch["per_thread"]), block_x=block_x)
 
-    def work(self, problem: Stencil1d, batch: Batch[Stencil1dConfiguration], gpu: Gpu) -> Work:
+    def profile(self, problem: Stencil1d, batch: Batch[Stencil1dConfiguration], gpu: Gpu) -> KernelProfile:
         """Every full warp of outputs reads 32 words for each tap, shifted by the tap: 4 sectors, or 5 where it straddles."""
         launch = self.launch(problem, batch, gpu)
         active_warps = ceil_div(problem.length, WARP_SIZE)
@@ -95,11 +95,8 @@ class Stencil1dFamily(Family[Stencil1d, Stencil1dConfiguration]):
             dram_read_bytes=FLOAT_BYTES * (problem.length + 2 * problem.radius),
             dram_write_bytes=FLOAT_BYTES * problem.length,
         )
-        return Work(launch=launch, counts=counts, independent_chains=batch["per_thread"].astype(np.float64))
-
-    def registers(self, problem: Stencil1d, batch: Batch[Stencil1dConfiguration], gpu: Gpu) -> NDArray[np.int32]:
-        """Addresses, the sums and a few loads on their way."""
-        return (12 + batch["per_thread"] + min(problem.taps, 8)).astype(np.int32)
+        registers = (12 + batch["per_thread"] + min(problem.taps, 8)).astype(np.int32)
+        return KernelProfile(launch=launch, resources=estimated_resources(launch, registers), counts=counts)
 
     def compile_request(self, problem: Stencil1d, configuration: Stencil1dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel with every size a constant."""

@@ -11,9 +11,9 @@ import pytest
 
 from perfmodel.families.conv1d import Conv1d
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.prediction.prediction import Fidelity
 from perfmodel.prediction.ranking import rank_space
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles.kernel_profile import Fidelity
 
 ROOT = Path(__file__).parents[4]
 Shape = tuple[int, int, int]

@@ -61,7 +61,7 @@ def test_kernels_with_loops_hold_everything_in_registers(gpu_id: str) -> None:
         assert (kernel.resources.stack_bytes_per_thread, kernel.resources.spill_store_bytes) == (0, 0)
         launch = FAMILY.launch(problem, Batch.of([configuration]), gpu)
         assert kernel.resources.static_shared_bytes == launch.static_shared_bytes[0]
-        estimate = int(FAMILY.registers(problem, Batch.of([configuration]), gpu)[0])
+        estimate = int(FAMILY.profile(problem, Batch.of([configuration]), gpu).registers[0])
         assert abs(estimate - kernel.resources.registers_per_thread) <= 16
 
 
@@ -84,7 +84,7 @@ def test_register_estimate(gpu_id: str) -> None:
         assert not isinstance(kernel, Exception)
         assert kernel.resources.spill_store_bytes == 0
         batch = Batch.of([configuration])
-        estimate, actual = int(FAMILY.registers(problem, batch, gpu)[0]), kernel.resources.registers_per_thread
+        estimate, actual = int(FAMILY.profile(problem, batch, gpu).registers[0]), kernel.resources.registers_per_thread
         launch = FAMILY.launch(problem, batch, gpu)
         assert kernel.resources.static_shared_bytes == launch.static_shared_bytes[0]
         resident = occupancy(

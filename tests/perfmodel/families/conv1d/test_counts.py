@@ -15,7 +15,7 @@ BLOCKS = 1024
 @pytest.fixture(scope="module")
 def counts() -> Counts:
     batch = Batch.of([Conv1dConfiguration(channels_per_thread=4)])
-    return FAMILY.work(Conv1d(), batch, load_gpu("rtx-3090")).counts.at(0)
+    return FAMILY.profile(Conv1d(), batch, load_gpu("rtx-3090")).counts.at(0)
 
 
 def test_global_loads_differ_from_the_profile_by_the_bias_alone(counts: Counts) -> None:
@@ -53,7 +53,7 @@ def test_dram_traffic_is_the_profiles_within_a_percent(counts: Counts) -> None:
 
 def test_classes_and_requests_sum_to_all_instructions() -> None:
     problem, gpu = Conv1d(in_channels=48, out_channels=3, length=7), load_gpu("h200")
-    done = FAMILY.work(problem, FAMILY.space(problem, gpu).batch(), gpu).counts
+    done = FAMILY.profile(problem, FAMILY.space(problem, gpu).batch(), gpu).counts
     classes = done.fp32_fma + done.fp32_other + done.integer + done.control + done.shuffles + done.barriers
     of_global = done.global_load_requests + done.global_store_requests
     of_shared = done.shared_load_requests + done.shared_store_requests

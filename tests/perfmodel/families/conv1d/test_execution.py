@@ -10,7 +10,6 @@ from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
 from perfmodel.families.conv1d.launch import Kernel, kernel_of
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.profiles.facts import take_launch
 from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.ptx.parse import parse_module
 
@@ -34,7 +33,7 @@ def of(channels_per_thread: int | None) -> Conv1dConfiguration:
 
 def executed(problem: Conv1d, configuration: Conv1dConfiguration) -> CountedRun:
     kernel = compile_kernel(FAMILY.compile_request(problem, configuration, GPU), GPU.architecture.name)
-    launch = take_launch(FAMILY.launch(problem, Batch.of([configuration]), GPU), 0)
+    launch = FAMILY.launch(problem, Batch.of([configuration]), GPU).at(0)
     inputs = FAMILY.inputs(problem, np.random.default_rng(7))
     call = FAMILY.call(problem, configuration, GPU, inputs)
     simulation = counted_run(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, check=True)
@@ -51,7 +50,7 @@ def check(problem: Conv1d, channels_per_thread: int | None, kernel: Kernel) -> N
     configuration = of(channels_per_thread)
     assert kernel_of(problem, configuration, GPU) is kernel
     counts = executed(problem, configuration).counts
-    closed = FAMILY.work(problem, Batch.of([configuration]), GPU).counts.at(0)
+    closed = FAMILY.profile(problem, Batch.of([configuration]), GPU).counts.at(0)
     assert {name: float(getattr(counts, name)) for name in EXACT} == {
         name: float(getattr(closed, name)) for name in EXACT
     }

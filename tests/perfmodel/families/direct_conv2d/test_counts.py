@@ -37,7 +37,7 @@ def configuration(
 
 
 def counted(problem: Conv2d, chosen: DirectConv2dConfiguration) -> dict[str, float]:
-    counts = FAMILY.work(problem, Batch.of([chosen]), GPU).counts.at(0)
+    counts = FAMILY.profile(problem, Batch.of([chosen]), GPU).counts.at(0)
     return {name: float(value) for name, value in counts.items()}
 
 
@@ -193,9 +193,9 @@ def test_closed_form_equals_walking_through_all_lanes(problem: Conv2d, data: st.
 @settings(max_examples=60, deadline=None)
 def test_a_batch_counts_like_each_of_its_configurations(problem: Conv2d, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(configurations(), min_size=2, max_size=6))
-    together = FAMILY.work(problem, Batch.of(chosen), GPU)
+    together = FAMILY.profile(problem, Batch.of(chosen), GPU)
     for index, one in enumerate(chosen):
-        alone = FAMILY.work(problem, Batch.of([one]), GPU)
+        alone = FAMILY.profile(problem, Batch.of([one]), GPU)
         for name, value in together.counts.at(index).items():
             assert float(value) == float(getattr(alone.counts.at(0), name)), name
         assert together.global_round_trips[index] == alone.global_round_trips[0]
@@ -225,7 +225,7 @@ def test_classes_and_memory_requests_sum_to_the_instructions(
 )
 def test_dynamic_index_in_local_memory(gpu: str, load_sectors: int, store_sectors: int) -> None:
     batch = Batch.of([configuration(Reuse.COLUMN, exchange=Exchange.DYNAMIC_INDEX)])
-    counts = FAMILY.work(FIVE_BY_FIVE, batch, load_gpu(gpu)).counts.at(0)
+    counts = FAMILY.profile(FIVE_BY_FIVE, batch, load_gpu(gpu)).counts.at(0)
     assert (counts.local_load_sectors, counts.local_store_sectors) == (load_sectors, store_sectors)
 
 
@@ -267,6 +267,6 @@ def test_batches_are_counted_without_loss_of_order() -> None:
     problem = Conv2d(height=40, width=70, filter_height=3, filter_width=3, padding=1)
     space = FAMILY.space(problem, GPU)
     batch = next(space.chunks())
-    requests = FAMILY.work(problem, batch, GPU).counts.global_load_requests
+    requests = FAMILY.profile(problem, batch, GPU).counts.global_load_requests
     for index in np.random.default_rng(3).integers(0, len(batch), 5):
         assert requests[index] == counted(problem, batch.configuration(int(index)))["global_load_requests"]

@@ -81,7 +81,7 @@ def assert_right_and_counted(problem: Conv2d, chosen: DirectConv2dConfiguration,
     exact = FAMILY.reference(problem, inputs)["output"]
     error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
     assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
-    closed, executed = FAMILY.work(problem, Batch.of([chosen]), GPU).counts.at(0), done.counts
+    closed, executed = FAMILY.profile(problem, Batch.of([chosen]), GPU).counts.at(0), done.counts
     left_out = problem.filter_width == 1 and chosen.accumulators is Accumulators.ROLLING  # see multiply_adds
     names = [name for name in EXACT if not (left_out and name == "fp32_fma")]
     assert {n: float(getattr(closed, n)) for n in names} == {n: float(getattr(executed, n)) for n in names}

@@ -48,6 +48,6 @@ def test_patch_sectors_are_those_of_the_windows(
         reuse=Reuse.ROW, exchange=None, accumulators=Accumulators.UNROLLED, rows_per_thread=rows_per_thread,
         block_x=block_x, block_y=block_y,
     )  # fmt: skip
-    counts = FAMILY.work(problem, Batch.of([configuration]), GPU).counts.at(0)
+    counts = FAMILY.profile(problem, Batch.of([configuration]), GPU).counts.at(0)
     times = 1 if depthwise else problem.out_channels
     assert counts.l2_read_sectors == times * walked(problem, block_y * rows_per_thread, block_x)

@@ -51,7 +51,7 @@ def test_estimate_is_close_and_gives_the_same_blocks_per_sm(architecture: str) -
     estimated = np.empty(len(rows), np.int64)
     for _, group in rows.assign(position=np.arange(len(rows))).groupby(PROBLEM_FIELDS):
         batch = Batch.of([configuration_of(row) for _, row in group.iterrows()])
-        estimated[group["position"]] = FAMILY.registers(problem_of(group.iloc[0]), batch, gpu)
+        estimated[group["position"]] = FAMILY.profile(problem_of(group.iloc[0]), batch, gpu).registers
     compiled = rows["registers_per_thread"].to_numpy()
     assert np.median(np.abs(estimated - compiled)) <= 4
     threads = (rows["block_x"] * rows["block_y"]).to_numpy()

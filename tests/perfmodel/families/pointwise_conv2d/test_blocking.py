@@ -74,7 +74,7 @@ def test_round_trips_are_slabs_those_under_way_together_as_one():
         slabs = -(-100 // int(chosen.fetched.slab_channels[0]))
         under_way = int(chosen.stages[0]) - 1
         assert under_way == 1 or chosen.fetched.asynchronous
-        assert FAMILY.work(problem, batch, gpu).global_round_trips.tolist() == [-(-slabs // under_way)]
+        assert FAMILY.profile(problem, batch, gpu).global_round_trips.tolist() == [-(-slabs // under_way)]
 
 
 def test_stages_hold_both_operands_and_vectors_stay_aligned():
@@ -175,6 +175,6 @@ def test_few_candidates_have_bank_conflicts(gpu_id):
     for sizes in ((32, 64, 112), (128, 256, 28), (1024, 1024, 7)):
         batch = FAMILY.space(layer(*sizes), gpu).batch()
         rejected = np.any([check.rejected for check in FAMILY.checks(layer(*sizes), batch, gpu)], axis=0)
-        free += (FAMILY.work(layer(*sizes), batch, gpu).counts.shared_bank_conflicts == 0)[~rejected].tolist()
+        free += (FAMILY.profile(layer(*sizes), batch, gpu).counts.shared_bank_conflicts == 0)[~rejected].tolist()
     # only one lane for each output, and on a GPU whose threads store their words one by one
     assert np.mean(free) > (0.9 if gpu_id == "rtx-2080-ti" else 0.999)

@@ -20,7 +20,7 @@ def gpu():
 
 
 def counts_of(problem, configuration, gpu):
-    return FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
+    return FAMILY.profile(problem, Batch.of([configuration]), gpu).counts.at(0)
 
 
 def test_one_layer_by_hand(gpu):
@@ -58,7 +58,7 @@ def test_one_layer_by_hand(gpu):
 def test_classes_of_instructions_and_requests_sum_to_all(gpu_id):
     gpu = load_gpu(gpu_id)
     problem = PointwiseConv2d(batch=3, in_channels=70, out_channels=40, height=9, width=7)
-    done = FAMILY.work(problem, FAMILY.space(problem, gpu).batch(), gpu).counts
+    done = FAMILY.profile(problem, FAMILY.space(problem, gpu).batch(), gpu).counts
     loads = ("global_load_requests", "shared_load_requests", "async_copy_requests")
     requests = (*loads, "global_store_requests", "shared_store_requests")
     classes = ("fp32_fma", "fp32_other", "shuffles", "barriers", "integer", "control", "conversion")
@@ -81,7 +81,7 @@ def test_classes_of_instructions_and_requests_sum_to_all(gpu_id):
 def test_every_word_is_fetched_and_stored_at_least_once(problem, gpu_id):
     gpu = load_gpu(gpu_id)
     batch = FAMILY.space(problem, gpu).batch()
-    chosen, done = candidates(problem, batch, gpu), FAMILY.work(problem, batch, gpu).counts
+    chosen, done = candidates(problem, batch, gpu), FAMILY.profile(problem, batch, gpu).counts
     across, down = chosen.tile.grid(problem)
     reads = across * problem.out_channels * problem.in_channels + down * problem.positions * problem.in_channels
     # an asynchronous copy is no load, but its sectors come from L2
@@ -106,7 +106,7 @@ def test_candidates_that_break_the_plan_are_not_enumerated(gpu):
     batch = FAMILY.space(problem, gpu).batch()
     planned, copies = (
         candidates(problem, batch, gpu).planned,
-        FAMILY.work(problem, batch, gpu).counts.async_copy_requests,
+        FAMILY.profile(problem, batch, gpu).counts.async_copy_requests,
     )
     assert 0 < (~planned).sum() < len(batch)
     assert (copies[~planned] == 0).all()

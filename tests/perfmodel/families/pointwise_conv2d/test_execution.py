@@ -15,7 +15,6 @@ from perfmodel.families.pointwise_conv2d.configuration import BLOCK_WIDTH_SPLITS
 from perfmodel.families.pointwise_conv2d.launch import candidates
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.occupancy import occupancy
-from perfmodel.profiles.facts import take_launch
 from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module
 
@@ -63,14 +62,14 @@ def gpu_with(sm_count, gpu_id="h200"):
 def check(problem, configuration, gpu):
     """The result is right and every exact count is that of the closed form."""
     kernel = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture.name)
-    launch = take_launch(FAMILY.launch(problem, Batch.of([configuration]), gpu), 0)
+    launch = FAMILY.launch(problem, Batch.of([configuration]), gpu).at(0)
     inputs = FAMILY.inputs(problem, np.random.default_rng(0))
     call = FAMILY.call(problem, configuration, gpu, inputs)
     done = counted_run(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, check=True)
     assert done.faults == ()
     exact = FAMILY.reference(problem, inputs)["output"]
     assert np.abs(done.outputs["output"] - exact).max() < 1e-5 * np.abs(exact).max()  # NaN where not written
-    executed, closed = done.counts, FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
+    executed, closed = done.counts, FAMILY.profile(problem, Batch.of([configuration]), gpu).counts.at(0)
     for name in EXACT:
         assert getattr(closed, name) == getattr(executed, name), name
 

@@ -12,7 +12,7 @@ from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
 from perfmodel.families.ssim.configuration import DESIGNS
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
-from perfmodel.profiles.executed_work import executed_work
+from perfmodel.profiles.executed_profile import executed_profile
 from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module
 
@@ -75,7 +75,7 @@ def run(version, problem, gpu_id, seed, check=False):
     for name, exact in reference.items():
         error = np.abs(simulation.outputs[name] - exact).max() / np.abs(exact).max()
         assert error < FAMILY.tolerance(problem), name
-    return simulation.counts, FAMILY.work(problem, Batch.of([configuration]), gpu).counts.at(0)
+    return simulation.counts, FAMILY.profile(problem, Batch.of([configuration]), gpu).counts.at(0)
 
 
 def assert_counts_agree(simulated, expected):
@@ -114,7 +114,7 @@ def test_machine_code_executes_the_multiply_adds_of_the_formula(version):
     problem = Ssim(channels=2, height=75, width=66)
     compiled = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture.name)
     call = FAMILY.call(problem, configuration, gpu, FAMILY.inputs(problem, np.random.default_rng(4)))
-    facts = executed_work(compiled, launch_of(problem, configuration, gpu), call)
+    facts = executed_profile(compiled, launch_of(problem, configuration, gpu), call)
     design = DESIGNS[version]
     blocks = math.ceil(75 / design.tile_height) * math.ceil(66 / design.tile_width)
     assert facts.exact

@@ -15,7 +15,7 @@ BATCH = FAMILY.space(Ssim(), GPU).batch()
 
 
 def counts_of(problem):
-    return FAMILY.work(problem, BATCH, GPU).counts
+    return FAMILY.profile(problem, BATCH, GPU).counts
 
 
 def test_the_space_is_the_nine_versions():

@@ -14,7 +14,6 @@ from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.families.tiled_conv2d.launch import geometry
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.profiles.facts import take_launch
 from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module
 from perfmodel.records.measurements import read_measurements
@@ -29,7 +28,7 @@ def configuration(**fields: int | None) -> TiledConv2dConfiguration:
 
 def test_one_warp_of_a_row_loads_its_row_and_the_rest() -> None:
     """32 × 1 threads, 3 × 3 taps: the patch is 3 rows of 34 = 32 + 2 columns, two requests a row."""
-    counts = FAMILY.work(
+    counts = FAMILY.profile(
         TiledConv2d(height=1, width=32, filter_height=3, filter_width=3),
         Batch.of([configuration(block_size_x=32, block_size_y=1, tile_size_x=1, tile_size_y=1)]),
         GPU,
@@ -46,7 +45,7 @@ def test_a_row_of_patch_of_16_columns_conflicts_without_padding() -> None:
     fields = {"block_size_x": 16, "block_size_y": 4, "tile_size_x": 1, "tile_size_y": 1}
     batch = Batch.of([configuration(**fields, use_padding=0), configuration(**fields, use_padding=1)])
     assert geometry(problem, batch).row_length.tolist() == [30, 30 + (32 - 14)]
-    counts = FAMILY.work(problem, batch, GPU).counts
+    counts = FAMILY.profile(problem, batch, GPU).counts
     assert counts.shared_load_wavefronts[0] == 2 * counts.shared_load_requests[0]
     assert counts.shared_load_wavefronts[1] == counts.shared_load_requests[1]
 
@@ -83,12 +82,12 @@ def test_execution_gives_the_reference_and_the_closed_form(case: tuple[TiledConv
     kernel = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), GPU.architecture.name)
     inputs = FAMILY.inputs(problem, np.random.default_rng(1))
     call = FAMILY.call(problem, chosen, GPU, inputs)
-    launch = take_launch(FAMILY.launch(problem, batch, GPU), 0)
+    launch = FAMILY.launch(problem, batch, GPU).at(0)
     run = counted_run(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, mode=Mode.EXECUTE)
     expected = FAMILY.reference(problem, inputs)["output"]
     error = np.abs(run.outputs["output"] - expected).max() / np.abs(expected).max()
     assert error <= FAMILY.tolerance(problem)
-    closed, executed = FAMILY.work(problem, batch, GPU).counts, run.counts
+    closed, executed = FAMILY.profile(problem, batch, GPU).counts, run.counts
     exact = ["global_load_requests", "global_store_requests", "fp32_fma", "barriers"]
     exact += ["shared_load_requests", "shared_store_requests", "shared_load_wavefronts", "shared_store_wavefronts"]
     for name in exact:
@@ -111,7 +110,7 @@ def test_shared_memory_is_what_the_compiler_allocates() -> None:
 def test_counts_equal_the_counters_of_a_2080_ti(published_data: Path) -> None:
     rows = read_measurements(published_data / "tiled_conv2d" / "rtx-2080-ti.counters.csv", FAMILY)
     columns = rows.columns
-    work = FAMILY.work(rows.problems[0], rows.batch, GPU)
+    work = FAMILY.profile(rows.problems[0], rows.batch, GPU)
     assert (work.launch.static_shared_bytes == columns["shared_bytes_per_block"]).all()
     loads = columns["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"].to_numpy()
     assert (work.counts.global_load_requests == loads).all()

@@ -21,14 +21,14 @@ def test_the_target_is_a_full_sm() -> None:
     batch = Batch.of(
         [TiledConv2dConfiguration(block_size_x=32, block_size_y=16, tile_size_x=1, tile_size_y=t) for t in (1, 8)]
     )
-    assert FAMILY.registers(PROBLEM, batch, load_gpu("a100-pcie-40gb")).tolist() == [32, 32]
-    assert FAMILY.registers(PROBLEM, batch, load_gpu("rtx-2080-ti")).tolist() == [32, 48]
+    assert FAMILY.profile(PROBLEM, batch, load_gpu("a100-pcie-40gb")).registers.tolist() == [32, 32]
+    assert FAMILY.profile(PROBLEM, batch, load_gpu("rtx-2080-ti")).registers.tolist() == [32, 48]
 
 
 @pytest.mark.parametrize("architecture", sorted(GPUS))
 def test_the_estimate_gives_the_compilers_occupancy(architecture: str) -> None:
     """Every stored configuration: median error at most 4 registers, the same blocks per SM in at least 85 %."""
-    from perfmodel.profiles.gather import stored_facts
+    from perfmodel.families.profiling import stored_profiles
 
     gpu, store = load_gpu(GPUS[architecture]), load_store("tiled_conv2d")
     rng = np.random.default_rng(7)
@@ -36,12 +36,12 @@ def test_the_estimate_gives_the_compilers_occupancy(architecture: str) -> None:
     drawn = rng.choice(len(space), size=3000, replace=False)
     candidates = [space.batch(int(i), int(i) + 1).configuration(0) for i in drawn]
     candidates = [c for c in candidates if c.read_only == 0 and c.use_padding == 0]
-    facts = stored_facts(FAMILY, PROBLEM, candidates, gpu, store)
+    facts = stored_profiles(FAMILY, PROBLEM, candidates, gpu, store)
     known = [(c, f.resources) for c, f in zip(candidates, facts, strict=True) if f is not None]
     assert len(known) > 100
     batch = Batch.of([c for c, _ in known])
     compiled = np.array([r.registers_per_thread for _, r in known])
-    estimate = FAMILY.registers(PROBLEM, batch, gpu)
+    estimate = FAMILY.profile(PROBLEM, batch, gpu).registers
     launch = FAMILY.launch(PROBLEM, batch, gpu)
     blocks = [
         occupancy(
@@ -62,7 +62,7 @@ def test_on_hopper_taps_of_shared_rows_stay_in_registers() -> None:
     gpu = load_gpu("h200")
     few = TiledConv2dConfiguration(block_size_x=32, block_size_y=4, tile_size_x=1, tile_size_y=2)
     none = TiledConv2dConfiguration(block_size_x=32, block_size_y=16, tile_size_x=1, tile_size_y=2)
-    estimate = FAMILY.registers(PROBLEM, Batch.of([few, none]), gpu)
+    estimate = FAMILY.profile(PROBLEM, Batch.of([few, none]), gpu).registers
     assert estimate.tolist() == [4 * 15 + 4, 32]
     for chosen, expected in zip((few, none), estimate.tolist(), strict=True):
         kernel = compile_kernel(FAMILY.compile_request(PROBLEM, chosen, gpu), "sm_90")

@@ -7,13 +7,14 @@ import pytest
 
 import perfmodel
 from perfmodel.compiler import disk_cache
+from perfmodel.core.json_values import plain
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
+from perfmodel.families.profiling import configuration_profile, remembered_profile
 from perfmodel.families.user.family import UserProblem, user_family, user_problem
-from perfmodel.prediction.prediction import Fidelity, plain
 from perfmodel.prediction.ranking import Ranking, rank_space
 from perfmodel.prediction.scenario import scenario_of
-from perfmodel.profiles.execution import executed_facts, remembered_facts
+from perfmodel.profiles.kernel_profile import Fidelity
 
 pytestmark = pytest.mark.compiler
 
@@ -105,10 +106,10 @@ def test_what_was_executed_is_not_executed_again(tmp_path: Path, monkeypatch: py
     family = problem.family
     gpu = scenario_of("rtx-3090").gpu
     configuration = family.space(problem, gpu).products[0].batch(0, 1).configuration(0)
-    first = executed_facts(family, problem, configuration, gpu, Fidelity.SIMULATED)
+    first = configuration_profile(family, problem, configuration, gpu, Fidelity.SIMULATED)
     kept = [key for key in disk_cache._store(tmp_path / "cache").iterkeys() if str(key).startswith("facts-")]
     assert len(kept) == 1
-    assert remembered_facts(family, problem, configuration, gpu, Fidelity.SIMULATED) == first
+    assert remembered_profile(family, problem, configuration, gpu, Fidelity.SIMULATED) == first
     again = disk_cache.fetch(str(kept[0]))
     assert again is not None
     assert b"global_load_requests" in again

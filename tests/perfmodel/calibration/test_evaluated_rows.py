@@ -12,16 +12,18 @@ import pytest
 
 from perfmodel.accuracy.validating import validate_measurements
 from perfmodel.accuracy.verification import verify_store
+from perfmodel.calibration.evaluated_rows import stores_for
 from perfmodel.calibration.measured_runs import measured_runs
-from perfmodel.calibration.store_choice import stores_for
 from perfmodel.compiler.resources import Resources
 from perfmodel.compiler.toolchain import compiler_version
 from perfmodel.core.counts import Counts
+from perfmodel.core.json_values import plain
 from perfmodel.errors import CompilerMissingError
 from perfmodel.families.base import Batch
+from perfmodel.families.profiling import gather_profiles
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.prediction.prediction import Fidelity, plain
+from perfmodel.launch.launch import Launch
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.counts_store import (
     CountsStore,
@@ -29,11 +31,10 @@ from perfmodel.profiles.counts_store import (
     load_stores,
     read_store,
     store_key,
-    with_facts,
+    with_profiles,
     write_store,
 )
-from perfmodel.profiles.facts import Facts
-from perfmodel.profiles.gather import gather_facts
+from perfmodel.profiles.kernel_profile import Fidelity, KernelProfile
 from perfmodel.records.measurements import Measurements, read_measurements
 
 GPU = load_gpu("rtx-3090")
@@ -58,15 +59,15 @@ def store(compiler: str, registers: list[int]) -> CountsStore:
         counts = Counts(fp32_fma=1e6, warp_instructions=2e6, shared_load_requests=1e5, shared_load_wavefronts=1e5)
         request = FAMILY.compile_request(PROBLEM, configuration, GPU)
         key = store_key(request, PROBLEM, GPU.architecture.name, compiler)
-        found[key] = Facts(resources=resources, counts=counts, loop_code_bytes=0.0, exact=True)
-    return with_facts(empty_store(compiler), found)
+        found[key] = KernelProfile(launch=Launch(grid_x=1, block_x=32), resources=resources, counts=counts, exact=True)
+    return with_profiles(empty_store(compiler), found)
 
 
 @pytest.fixture
 def stores(monkeypatch: pytest.MonkeyPatch) -> tuple[CountsStore, CountsStore]:
     """The usual store, which has all configurations with 40 registers, and one of eleven with 254."""
     pair = store(USUAL, [40] * len(CHOSEN)), store(OLDER, [254] * (len(CHOSEN) - 1))
-    monkeypatch.setattr("perfmodel.calibration.store_choice.load_stores", lambda name: pair)
+    monkeypatch.setattr("perfmodel.calibration.evaluated_rows.load_stores", lambda name: pair)
     return pair
 
 
@@ -105,8 +106,8 @@ def test_recorded_registers_choose_the_store(
 
 def test_what_the_chosen_store_lacks_is_the_usual_ones(stores: tuple[CountsStore, CountsStore]) -> None:
     usual, older = stores
-    found = gather_facts(FAMILY, PROBLEM, Batch.of(CHOSEN), GPU, stores=(older, usual), stored_only=True)
-    assert [one.resources.registers_per_thread for one in found if isinstance(one, Facts)] == [254] * 11 + [40]
+    found = gather_profiles(FAMILY, PROBLEM, Batch.of(CHOSEN), GPU, stores=(older, usual), stored_only=True)
+    assert [one.resources.registers_per_thread for one in found if isinstance(one, KernelProfile)] == [254] * 11 + [40]
 
 
 def test_fits_and_validations_take_the_program_that_was_measured(
@@ -116,7 +117,7 @@ def test_fits_and_validations_take_the_program_that_was_measured(
     older, usual = (measured(tmp_path, [count] * 12) for count in (254, 40))
     for rows, count in ((older, 254), (usual, 40)):
         runs = measured_runs("made", FAMILY, rows, scenario, Fidelity.COMPILED, stored_only=True)
-        assert runs.registers.tolist()[:-1] == [count] * 11
+        assert runs.runs.profile.registers.tolist()[:-1] == [count] * 11
     told = validate_measurements(FAMILY, older, scenario)
     assert any(OLDER in note for note in told.notes)
     assert any("equal to the recorded ones in 91.7%" in note for note in told.notes)
@@ -145,7 +146,7 @@ def test_the_published_runs_were_built_by_an_older_compiler(published_data: Path
     assert second is usual
     data = measured_runs(gpu, FAMILY, rows, scenario_of(gpu), Fidelity.COMPILED, stored_only=True)
     recorded = rows.columns["registers_per_thread"].to_numpy()
-    assert np.mean(data.registers == recorded) >= 0.96
+    assert np.mean(data.runs.profile.registers == recorded) >= 0.96
 
 
 def test_recounting_without_the_compiler_names_the_extra(

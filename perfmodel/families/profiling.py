@@ -1,0 +1,177 @@
+"""Profiles of a family's configurations: stored, kept on disk, or compiled and executed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..compiler.compiled import compile_kernel
+from ..compiler.pool import run_many
+from ..compiler.toolchain import nvrtc, ptxas_path
+from ..core.json_values import plain
+from ..core.progress import Advance, no_progress
+from ..errors import PerfmodelError
+from ..gpus.gpu import Gpu
+from ..launch.launch import KernelCall, Launch
+from ..profiles.counts_store import CountsStore, load_store, store_key
+from ..profiles.kernel_profile import Fidelity, KernelProfile
+from ..profiles.profile_cache import fetch_profile, keep_profile, profile_key
+from .base import Batch, Family
+
+Outcome = KernelProfile | PerfmodelError
+"""Profile of a configuration, or why there is none."""
+
+APPROXIMATE_NOTE = "counts of an equivalent configuration: the same requests, instructions may differ by a few"
+
+
+@functools.lru_cache(maxsize=2)
+def _inputs(family: Family[Any, Any], problem: Any) -> Mapping[str, Any]:
+    """The problem's inputs; counts hardly ever depend on their values, and then the same ones must be used each time."""
+    return family.inputs(problem, np.random.default_rng(0))
+
+
+def _launch_and_call(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu) -> tuple[Launch, KernelCall]:
+    launch = family.launch(problem, Batch.of([configuration]), gpu).at(0)
+    return launch, family.call(problem, configuration, gpu, _inputs(family, problem))
+
+
+def _key(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity) -> str:
+    request = family.compile_request(problem, configuration, gpu)
+    return profile_key(request, gpu, (*family.profile_identity(problem, configuration), fidelity))
+
+
+def remembered_profile(
+    family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity
+) -> KernelProfile | None:
+    """The profile of an earlier execution by the same code, None where the disk cache has none."""
+    return fetch_profile(_key(family, problem, configuration, gpu, fidelity))
+
+
+def configuration_profile(
+    family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity
+) -> KernelProfile:
+    """The executed profile of one configuration, kept on disk; at simulated fidelity with simulated caches.
+
+    Raises ``CompileError`` or ``SimulationError`` where it cannot be compiled or executed.
+    """
+    from ..profiles.executed_profile import executed_profile
+
+    found = family.executed_profile(problem, configuration, gpu)
+    if found is None:
+        launch, call = _launch_and_call(family, problem, configuration, gpu)
+        kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture.name)
+        simulated = fidelity is Fidelity.SIMULATED
+        critical_path = simulated or not family.closed_critical_path
+        cached_gpu = gpu if simulated else None
+        found = executed_profile(kernel, launch, call, cached_gpu, critical_path=critical_path)
+        found = _with_closed_copies(found)
+    keep_profile(_key(family, problem, configuration, gpu, fidelity), found)
+    return found
+
+
+def profiles_for_gpus(
+    family: Family[Any, Any], problem: Any, configuration: Any, gpus: Sequence[Gpu]
+) -> list[KernelProfile]:
+    """The same, compiled fidelity, for several GPUs whose launch is the same; what they share is executed once."""
+    from ..profiles.blocks.launch_classes import LaunchCounts
+    from ..profiles.executed_profile import execute
+
+    request = family.compile_request(problem, configuration, gpus[0])
+    kernels = [compile_kernel(request, gpu.architecture.name) for gpu in gpus]
+    launch, call = _launch_and_call(family, problem, configuration, gpus[0])
+    counted: dict[str, LaunchCounts] = {}
+    path = not family.closed_critical_path
+    executed = [execute(kernel, launch, call, critical_path=path, counted=counted) for kernel in kernels]
+    return [_with_closed_copies(one.profile) for one in executed]
+
+
+def _with_closed_copies(profile: KernelProfile) -> KernelProfile:
+    """How far asynchronous copies run ahead of their use does not show in the scoreboards: a closed form has to say it."""
+    return replace(profile, global_round_trips=np.nan) if profile.counts.async_copy_requests > 0 else profile
+
+
+def stored_profiles(
+    family: Family[Any, Any],
+    problem: Any,
+    configurations: Sequence[Any],
+    gpu: Gpu,
+    store: CountsStore,
+    *,
+    equivalents: bool = False,
+) -> list[KernelProfile | None]:
+    """What the store has of each configuration; with ``equivalents`` also by ``Family.equivalents``, then not exact."""
+    if not len(store) or not configurations:
+        return [None] * len(configurations)
+    launches = family.launch(problem, Batch.of(configurations), gpu)
+
+    def find(configuration: Any, launch: Launch) -> KernelProfile | None:
+        request = family.compile_request(problem, configuration, gpu)
+        return store.find(store_key(request, problem, gpu.architecture.name, store.compiler), launch)
+
+    found: list[KernelProfile | None] = []
+    for index, configuration in enumerate(configurations):
+        launch = launches.at(index)
+        profile = find(configuration, launch)
+        for other in family.equivalents(configuration) if profile is None and equivalents else ():
+            known = find(other, launch)
+            if known is not None:
+                profile = replace(known, launch=launch, exact=False, approximate=True, notes=APPROXIMATE_NOTE)
+                break
+        found.append(profile)
+    return found
+
+
+def gather_profiles(
+    family: Family[Any, Any],
+    problem: Any,
+    batch: Batch[Any],
+    gpu: Gpu,
+    *,
+    fidelity: Fidelity = Fidelity.COMPILED,
+    use_store: bool = True,
+    equivalents: bool = False,
+    stored_only: bool = False,
+    stores: Sequence[CountsStore] | None = None,
+    advance: Advance = no_progress,
+) -> list[Outcome]:
+    """Profiles of every configuration of the batch, in order; ``advance`` is called once for each.
+
+    The stores are asked first (compiled fidelity only; the family's own where None are given), one after the other, then the
+    disk cache; what all lack is compiled and executed in parallel. Without ``use_store`` everything is compiled and executed
+    anew; with ``stored_only`` nothing is.
+    """
+    configurations = [batch.configuration(i) for i in range(len(batch))]
+    outcomes: dict[int, Outcome] = {}
+    if use_store and fidelity is Fidelity.COMPILED:
+        for store in (load_store(family.name),) if stores is None else stores:
+            lacking = [i for i in range(len(batch)) if i not in outcomes]
+            asked = [configurations[i] for i in lacking]
+            stored = stored_profiles(family, problem, asked, gpu, store, equivalents=equivalents)
+            outcomes |= {i: profile for i, profile in zip(lacking, stored, strict=True) if profile is not None}
+        for _ in outcomes:
+            advance()
+    missing = [i for i in range(len(batch)) if i not in outcomes]
+    if stored_only:
+        absent = PerfmodelError(f"not in the counts store of {family.name} for {gpu.architecture.name}")
+        return [outcomes.get(i, absent) for i in range(len(batch))]
+    if missing:
+        nvrtc(), ptxas_path()
+    if use_store:
+        for i in missing:
+            known = remembered_profile(family, problem, configurations[i], gpu, fidelity)
+            if known is not None:
+                outcomes[i] = known
+                advance()
+        missing = [i for i in missing if i not in outcomes]
+    jobs = [(family, problem, configurations[i], gpu, fidelity) for i in missing]
+    fresh = run_many(configuration_profile, jobs, describe=_described, advance=advance)
+    outcomes |= dict(zip(missing, fresh, strict=True))
+    return [outcomes[i] for i in range(len(batch))]
+
+
+def _described(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity) -> str:
+    return f"{family.name} {plain(configuration)} for {gpu.id}"
