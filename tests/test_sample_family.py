@@ -39,8 +39,8 @@ def run(installed: Path, *arguments: str, status: int = 0) -> subprocess.Complet
 
 def ranked(installed: Path, *options: str) -> dict[str, Any]:
     arguments = ("-m", "perfmodel", "rank", "stencil1d", "--gpu", "h200", *PROBLEM, "--json", *options)
-    found: dict[str, Any] = json.loads(run(installed, *arguments).stdout)
-    return found
+    ranking: dict[str, Any] = json.loads(run(installed, *arguments).stdout)
+    return ranking
 
 
 def test_it_is_listed_with_its_options(installed: Path) -> None:
@@ -53,22 +53,22 @@ def test_it_is_listed_with_its_options(installed: Path) -> None:
 
 def test_it_is_ranked_without_a_compiler(installed: Path) -> None:
     """7 block sizes and 4 numbers of outputs; blocks of 2,048 threads do not fit."""
-    found = ranked(installed, "--fidelity", "analytic", "--top", "3")
-    assert found["kernel"] == "stencil1d"
-    assert found["problem"] == {"length": 10000, "radius": 2}
-    assert found["candidates"] == 7 * 4
-    assert found["rejected"] == {"threads per block": 4}
-    assert len(found["top"]) == 3
+    ranking = ranked(installed, "--fidelity", "analytic", "--top", "3")
+    assert ranking["kernel"] == "stencil1d"
+    assert ranking["problem"] == {"length": 10000, "radius": 2}
+    assert ranking["candidates"] == 7 * 4
+    assert ranking["rejected"] == {"threads per block": 4}
+    assert len(ranking["top"]) == 3
 
 
 @pytest.mark.compiler
 def test_its_closed_forms_are_what_is_executed(installed: Path) -> None:
     """10,000 outputs are 312.5 warps: 313 requests for each of 5 taps and for the store."""
-    found = ranked(installed, "--top", "4")
+    ranking = ranked(installed, "--top", "4")
     analytic = ranked(installed, "--fidelity", "analytic", "--top", "24")["top"]
     closed = {json.dumps(entry["config"]): entry["counts"] for entry in analytic}
-    assert len(found["top"]) == 4
-    for entry in found["top"]:
+    assert len(ranking["top"]) == 4
+    for entry in ranking["top"]:
         assert entry["fidelity"] == "compiled"
         assert entry["counts"]["global_load_requests"] == 313 * 5
         assert entry["counts"]["global_store_sectors"] == 10000 / 8
@@ -109,7 +109,7 @@ def test_its_wrong_values_are_refused_like_those_of_the_own_families(installed: 
     assert "Traceback" not in error
 
 
-def test_what_is_no_family_is_told(tmp_path: Path) -> None:
+def test_what_is_no_family_is_named(tmp_path: Path) -> None:
     """An entry point that leads to something else."""
     info = tmp_path / "other-1.0.dist-info"
     info.mkdir()
