@@ -133,4 +133,4 @@ def _list(as_json: bool) -> None:
         return
     rows = [(entry.name, entry.shows, _needs(entry)) for entry in FIGURES]
     print_table("figures", ("figure", "shows", "needs"), rows, left=3)
-    note(f"the published measurements stand at {PUBLISHED_AT}")
+    note(f"the published measurements are at {PUBLISHED_AT}")

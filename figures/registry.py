@@ -23,7 +23,7 @@ MEASUREMENTS_HINT = (
 )
 OWN_RECORDS = Path(__file__).resolve().parents[1] / "validation" / "data" / "h200.jsonl.gz"
 """The project's own measurements, in every clone; an installed package has none."""
-RECORDS_HINT = "they stand in validation/data of the project's repository, which an installed package does not hold"
+RECORDS_HINT = "they are in validation/data of the project's repository, which an installed package does not hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

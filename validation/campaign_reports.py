@@ -1,4 +1,4 @@
-"""What a campaign's records say, told without a GPU: facts of the machine, ratios to libraries, agreement of counts."""
+"""What a campaign's records say, worked out without a GPU: the machine's rates, ratios to libraries, agreement of counts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from perfmodel.records.own_records import read_records
 
 from .baselines.losses import loss_table, losses
 from .baselines.ratios import ratio_table, ratios, summary_table
-from .count_table import ToldCount, compared, count_table, families_in, told_counts, told_of_benchmarks
-from .micro.facts import measured_facts
-from .micro.report import compare_facts, gpu_file
+from .count_table import PredictedCount, benchmark_counts, compared, count_table, families_in, family_counts
+from .micro.facts import compare_facts, gpu_file, measured_facts
 from .outcomes import outcome_tables
 from .tools import import_counters
 from .unseen_kernels.command import unseen_kernels
@@ -90,14 +89,14 @@ def agreement(
 ) -> None:
     """Print, as Markdown, closed form and execution against the hardware's counters; needs the compiler and no GPU."""
     scenario = scenario_of(gpu)
-    told: list[ToldCount] = []
+    counts: list[PredictedCount] = []
     for name in families_in(records):
         chosen = family(name)
         with progress_bar(f"executed, {name}", None) as advance:
-            told += told_counts(chosen, read_measurements(records, chosen), scenario, advance)
+            counts += family_counts(chosen, read_measurements(records, chosen), scenario, advance)
     with progress_bar("executed, micro-benchmarks", None) as advance:
-        told += told_of_benchmarks(read_records(records), scenario.gpu, advance)
-    typer.echo(count_table(compared(told, scenario.gpu)), nl=False)
+        counts += benchmark_counts(read_records(records), scenario.gpu, advance)
+    typer.echo(count_table(compared(counts, scenario.gpu)), nl=False)
 
 
 def counters(

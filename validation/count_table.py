@@ -46,8 +46,8 @@ class CountComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldCount:
-    """One count of n launches of a family or micro-benchmark: as told, shapes ``(n,)``, and as measured."""
+class PredictedCount:
+    """One count of n launches of a family or micro-benchmark: predicted twice, shapes ``(n,)``, and measured."""
 
     family: str
     closed_form: Floats | None
@@ -55,17 +55,17 @@ class ToldCount:
     measured: MeasuredCount
 
 
-def told_counts(
+def family_counts(
     family: Family[Any, Any], measurements: Measurements, scenario: Scenario, advance: Advance = no_progress
-) -> list[ToldCount]:
+) -> list[PredictedCount]:
     """Counts of all rows that have counters and that compile, problem by problem; none where no row has."""
     problems = range(len(measurements.problems))
-    return [one for index in problems for one in _told_of_problem(family, measurements, index, scenario, advance)]
+    return [one for index in problems for one in _problem_counts(family, measurements, index, scenario, advance)]
 
 
-def _told_of_problem(
+def _problem_counts(
     family: Family[Any, Any], measurements: Measurements, index: int, scenario: Scenario, advance: Advance
-) -> list[ToldCount]:
+) -> list[PredictedCount]:
     rows = np.flatnonzero((measurements.problem_index == index) & _counted(measurements))
     if not len(rows):
         return []
@@ -78,7 +78,9 @@ def _told_of_problem(
     facts = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
     closed, executed = (evaluate_batch(family, problem, batch, scenario, known).counts for known in (None, facts))
     return [
-        ToldCount(family=family.name, closed_form=one.predicted(closed), executed=one.predicted(executed), measured=one)
+        PredictedCount(
+            family=family.name, closed_form=one.predicted(closed), executed=one.predicted(executed), measured=one
+        )
         for one in measured_counts(measurements.columns.iloc[rows])
     ]
 
@@ -90,36 +92,36 @@ def _counted(measurements: Measurements) -> Any:
     return np.any([np.isfinite(one.launches) for one in counts], axis=0)
 
 
-def told_of_benchmarks(records: Sequence[Record], gpu: Gpu, advance: Advance = no_progress) -> list[ToldCount]:
+def benchmark_counts(records: Sequence[Record], gpu: Gpu, advance: Advance = no_progress) -> list[PredictedCount]:
     """The same for the micro-benchmarks that were counted; one whose kernel or setting is no more is passed over."""
-    found: list[ToldCount] = []
+    counts: list[PredictedCount] = []
     for record in records:
         measured = counts_of_metrics(record.counters)
         if record.kind is RecordKind.MICRO_BENCHMARK and measured:
             executed = _executed(record, gpu)
             if executed is not None:
-                found += [
-                    ToldCount(family=record.name, closed_form=None, executed=one.predicted(executed), measured=one)
+                counts += [
+                    PredictedCount(family=record.name, closed_form=None, executed=one.predicted(executed), measured=one)
                     for one in measured
                 ]
             advance()
-    return found
+    return counts
 
 
-def compared(told: Sequence[ToldCount], gpu: Gpu) -> tuple[CountComparison, ...]:
+def compared(counts: Sequence[PredictedCount], gpu: Gpu) -> tuple[CountComparison, ...]:
     """Each count of each family over all its launches, and of several families with closed forms over all of theirs."""
-    parts: dict[tuple[str, str], list[ToldCount]] = {}
-    for one in told:
+    parts: dict[tuple[str, str], list[PredictedCount]] = {}
+    for one in counts:
         parts.setdefault((one.family, one.measured.name), []).append(one)
-    of_families = [one for one in told if one.closed_form is not None]
+    of_families = [one for one in counts if one.closed_form is not None]
     if len({one.family for one in of_families}) > 1:
         for one in of_families:
             parts.setdefault((ALL_FAMILIES, one.measured.name), []).append(one)
-    found = [_comparison(family, pooled, gpu) for (family, _), pooled in parts.items()]
-    return tuple(one for one in found if one is not None)
+    comparisons = [_comparison(family, pooled, gpu) for (family, _), pooled in parts.items()]
+    return tuple(one for one in comparisons if one is not None)
 
 
-def _comparison(family: str, parts: Sequence[ToldCount], gpu: Gpu) -> CountComparison | None:
+def _comparison(family: str, parts: Sequence[PredictedCount], gpu: Gpu) -> CountComparison | None:
     first = parts[0].measured
     measured = replace(first, launches=np.concatenate([one.measured.launches for one in parts]), also=())
 
@@ -167,5 +169,5 @@ def _cells(one: CountAgreement | None) -> str:
 
 
 def families_in(path: Path) -> list[str]:
-    """Families whose kernels stand in a file of records."""
+    """Families with kernels in a file of records."""
     return sorted({record.name for record in read_records(path) if record.kind is RecordKind.KERNEL})

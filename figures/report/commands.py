@@ -85,7 +85,7 @@ def report(
     else:
         _refuse({"--space": space, "--top": top}, "belongs to a ranking, not to --measurements")
         if context.args:
-            raise InputError(f"unexpected argument {context.args[0]!r}: the problems stand in {measurements}")
+            raise InputError(f"unexpected argument {context.args[0]!r}: the problems are those of {measurements}")
         rows = _rows(family_name, measurements, scenario, where, sample, seed or 0)
         page = _validated(rows, scenario, depth, command)
     write_target("--output", output, html_text(page))

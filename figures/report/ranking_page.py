@@ -213,7 +213,7 @@ def _sensitivity_blocks(ranking: Ranking, scenario: Scenario) -> tuple[Block, ..
 
 
 def _executed_changes(ranking: Ranking, scenario: Scenario) -> list[WhatIf]:
-    """What a change does where only execution can tell: that of a neighbour of the winner that stands in the ranking."""
+    """What a change does where only execution shows it: that of a neighbour of the winner that is in the ranking."""
     best = ranking.best
     seconds = {found.configuration: found.time.predicted_s for found in ranking.top}
     changes = neighbours(family_of(ranking.problem), ranking.problem, best.configuration, scenario.gpu)

@@ -146,7 +146,7 @@ def _agreement_blocks(found: Validation) -> tuple[Block, ...]:
 
 
 def _fields(runs: Comparison) -> list[tuple[str, list[Cell]]]:
-    """What tells the rows apart: the problem's fields where they differ, and the configuration's; a cell for each row."""
+    """What distinguishes the rows: the problem's fields where they differ, and the configuration's; a cell for each row."""
     measurements = runs.measurements
     problems = [{name: words(value) for name, value in plain(problem).items()} for problem in measurements.problems]
     differing = [name for name in problems[0] if len({problem[name] for problem in problems}) > 1]

@@ -18,11 +18,11 @@ from perfmodel.records.schema import Environment, Record, RecordKind
 from perfmodel.validation.campaign import app
 from perfmodel.validation.count_table import (
     ALL_FAMILIES,
-    ToldCount,
+    PredictedCount,
+    benchmark_counts,
     compared,
     count_table,
-    told_counts,
-    told_of_benchmarks,
+    family_counts,
 )
 
 UNDER = scenario_of("h200")
@@ -50,8 +50,8 @@ def test_hardware_that_counts_one_request_more_is_found_out(tmp_path: Path) -> N
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    told = told_counts(FAMILY, read_measurements(path, FAMILY), UNDER)
-    found = {one.executed.count: one for one in compared(told, UNDER.gpu)}
+    counts = family_counts(FAMILY, read_measurements(path, FAMILY), UNDER)
+    found = {one.executed.count: one for one in compared(counts, UNDER.gpu)}
     requests = float(predictions[1].counts.global_load_requests)
     assert found["global_load_requests"].executed.n == 2
     assert found["global_load_requests"].executed.exact_fraction == 0.5
@@ -85,7 +85,7 @@ def test_micro_benchmarks_are_executed_beside_their_counters() -> None:
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 2 * 65_536 / 32 + 4,
     }
     records = [counted_benchmark(setting, counters), counted_benchmark(setting | {"blocks": 3}, counters)]
-    found = {one.executed.count: one for one in compared(told_of_benchmarks(records, UNDER.gpu), UNDER.gpu)}
+    found = {one.executed.count: one for one in compared(benchmark_counts(records, UNDER.gpu), UNDER.gpu)}
     assert found["global_load_requests"].executed.n == 1  # there is no such benchmark with three blocks
     assert found["global_load_requests"].executed.exact_fraction == 1.0
     assert found["global_load_sectors"].executed.max_relative_error == pytest.approx(4 / 4100)
@@ -96,26 +96,26 @@ def test_file_without_counters_gives_nothing(tmp_path: Path) -> None:
     path = tmp_path / "times.csv"
     row = {**plain(PROBLEM), **plain(CONFIGURATIONS[0]), "time_ms": 1.0}
     path.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
-    assert told_counts(FAMILY, read_measurements(path, FAMILY), UNDER) == []
+    assert family_counts(FAMILY, read_measurements(path, FAMILY), UNDER) == []
 
 
 def test_several_families_are_compared_together_too() -> None:
-    def told(family: str, closed: float | None, executed: float) -> ToldCount:
+    def count(family: str, closed: float | None, executed: float) -> PredictedCount:
         measured = MeasuredCount(name="barriers", count="barriers", metrics=(), launches=np.array([100.0]))
-        return ToldCount(
+        return PredictedCount(
             family=family,
             closed_form=None if closed is None else np.array([closed]),
             executed=np.array([executed]),
             measured=measured,
         )
 
-    found = {one.family: one for one in compared([told("a", 90, 100), told("b", 80, 98)], UNDER.gpu)}
+    found = {one.family: one for one in compared([count("a", 90, 100), count("b", 80, 98)], UNDER.gpu)}
     assert list(found) == ["a", "b", ALL_FAMILIES]
     pooled = found[ALL_FAMILIES]
     assert pooled.closed_form is not None
     assert pooled.closed_form.median_relative_error == pytest.approx(0.15)
     assert (pooled.executed.n, pooled.executed.exact_fraction) == (2, 0.5)
-    alone = compared([told("a", 90, 100), told("a micro-benchmark", None, 100)], UNDER.gpu)
+    alone = compared([count("a", 90, 100), count("a micro-benchmark", None, 100)], UNDER.gpu)
     assert [one.family for one in alone] == ["a", "a micro-benchmark"]
 
 

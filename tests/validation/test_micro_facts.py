@@ -10,8 +10,14 @@ from msgspec.structs import replace
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import L2State
 from perfmodel.records.schema import Environment, Failure, FailureKind, Record, RecordKind, Scalar, Timing, TimingMethod
-from perfmodel.validation.micro.facts import MeasuredFact, cache_ends, measured_facts, shared_cycles
-from perfmodel.validation.micro.report import compare_facts, gpu_file
+from perfmodel.validation.micro.facts import (
+    MeasuredFact,
+    cache_ends,
+    compare_facts,
+    gpu_file,
+    measured_facts,
+    shared_cycles,
+)
 from perfmodel.validation.micro.suite import find_benchmark, micro_suite
 
 GPU = load_gpu("h200")

@@ -40,7 +40,7 @@ class MicroCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBenchmark:
-    """One micro-benchmark. ``setting`` tells it from others of the same kernel and stands in its record.
+    """One micro-benchmark. ``setting`` distinguishes it from others of the same kernel and is kept in its record.
 
     ``amount`` is what one launch does in the unit that the fact is about: bytes of the whole launch, or warp instructions,
     steps or bytes of one block where the kernel counts cycles.

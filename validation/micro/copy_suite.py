@@ -1,7 +1,7 @@
 """Micro-benchmarks of asynchronous copies, one for each way in which lanes may read and write.
 
 What a copy from global to shared memory costs the data pipe is not documented, and Nsight Compute's metric of its shared
-wavefronts is 0 on an H200: the total of the data pipe tells it. Each pattern is one launch of one warp.
+wavefronts is 0 on an H200: the total of the data pipe shows it. Each pattern is one launch of one warp.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _rows() -> Iterator[CopyPattern]:
 
 
 def _wide() -> Iterator[CopyPattern]:
-    """Copies of 16 bytes that put the halves of a sector where they were, exchanged, apart, or into it from several places."""
+    """Copies of 16 bytes that put the halves of a sector where they were, exchanged, away from each other, or together."""
 
     def linear(lane: int) -> int:
         return WIDE * lane

@@ -1,19 +1,23 @@
-"""From the records of micro-benchmarks to facts of the GPU, in the names and units of its file; pure."""
+"""From the records of micro-benchmarks to facts of the GPU, in the names and units of its file, and to a file of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.core.constants import INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
+from perfmodel.gpus.gpu import Gpu
 from perfmodel.memory.async_copy import SECTOR_WORDS
 from perfmodel.records.schema import Record, RecordKind, Scalar, Timing, TimingMethod
 
 CACHE_STEP = 1.05
 """By how much cycles per instruction must rise from one code size to the next to count as the end of a cache."""
+GPU_FIELDS = frozenset(field.name for field in fields(Gpu))
+WHOLE_NUMBER_FIELDS = frozenset({"fp32_lanes_per_sm", "int32_lanes_per_sm"})
+"""Fields that a data sheet gives exactly: measured to be compared, never to be replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,7 @@ def measured_facts(records: Sequence[Record]) -> tuple[MeasuredFact, ...]:
     return (
         *_bandwidths(micro),
         *_sector_writes(micro),
-        *_shared_pipe(micro),
+        *_data_pipe(micro),
         *_latencies(micro),
         *_arithmetic_rates(micro),
         *_synchronisation(micro),
@@ -119,7 +123,7 @@ def _sector_writes(micro: MicroRecords) -> list[MeasuredFact]:
     return facts
 
 
-def _shared_pipe(micro: MicroRecords) -> list[MeasuredFact]:
+def _data_pipe(micro: MicroRecords) -> list[MeasuredFact]:
     """Cycles of a shared load with conflict degree c are max(per instruction, c · per wavefront)."""
     found = micro.matching("shared_read", width=1)
     by_degree = {int(str(r.configuration["stride"])): _cycles_each(r)[0] for r in found}
@@ -255,3 +259,33 @@ def _spread(timing: Timing) -> float:
     """Half the width of the interval of the median, relative."""
     low, high = timing.interval_s or (timing.median_s, timing.median_s)
     return 0.5 * (high - low) / timing.median_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactComparison:
+    """A measured fact beside the value that the GPU's file has; ``file_value`` is None where it has none."""
+
+    fact: MeasuredFact
+    file_value: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured over the file's value."""
+        return self.fact.value / self.file_value if self.file_value else None
+
+
+def compare_facts(facts: Sequence[MeasuredFact], gpu: Gpu) -> tuple[FactComparison, ...]:
+    """Each fact with the value of the GPU's file."""
+    return tuple(
+        FactComparison(fact=fact, file_value=float(getattr(gpu, fact.name)) if fact.name in GPU_FIELDS else None)
+        for fact in facts
+    )
+
+
+def gpu_file(gpu: Gpu, facts: Sequence[MeasuredFact]) -> str:
+    """The text of a GPU file that takes everything from this GPU and replaces what was measured, with its source."""
+    lines = [f'base = "{gpu.id}"', f'name = "{gpu.name}"', ""]
+    for fact in facts:
+        if fact.name in GPU_FIELDS and fact.name not in WHOLE_NUMBER_FIELDS:
+            lines.append(f'{fact.name} = {{ value = {fact.value:.6g}, source = "micro-benchmark: {fact.source}" }}')
+    return "\n".join(lines) + "\n"

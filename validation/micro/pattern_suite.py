@@ -21,7 +21,7 @@ WIDTHS = (2, 4)
 ACCESSES = 16
 INACTIVE = -1
 SEED = 2026
-"""Of the drawn patterns; another seed makes other patterns, which records would not tell apart."""
+"""Of the drawn patterns; another seed makes other patterns, which records would not distinguish."""
 
 
 STORED = frozenset({

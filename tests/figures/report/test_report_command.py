@@ -175,7 +175,7 @@ def test_a_users_own_file_is_ranked(tmp_path: Path) -> None:
         (("tiled_conv2d", "--gpu", "h200", "--measurements", "a.csv", "--top", "3"), "--top 3 belongs to a ranking"),
         (
             ("tiled_conv2d", "--gpu", "h200", "--measurements", "a.csv", "--width", "9"),
-            "unexpected argument '--width': the problems stand in a.csv",
+            "unexpected argument '--width': the problems are those of a.csv",
         ),
         (("own.cu", "--gpu", "h200"), "own.cu needs --space SPACE.toml"),
         (("own.cu", "--gpu", "h200", "--space", "s.toml", "--height", "9"), "unexpected argument '--height'"),
