@@ -189,6 +189,34 @@ def test_closed_form_equals_walking_through_all_lanes(problem: Conv2d, data: st.
     assert {name: counts[name] for name in expected} == expected
 
 
+def patches_walked(problem: Conv2d, tile_rows: int, tile_columns: int) -> int:
+    """Distinct sectors of every block, summed, by the words that its outputs' windows hold."""
+    words = np.arange(problem.batch * problem.in_channels * problem.height * problem.width)
+    image = words.reshape(-1, problem.height, problem.width)
+    total = 0
+    for y in range(0, problem.output_height, tile_rows):
+        for x in range(0, problem.output_width, tile_columns):
+            rows = range(y, min(y + tile_rows, problem.output_height))
+            columns = range(x, min(x + tile_columns, problem.output_width))
+            low = max(rows[0] * problem.stride - problem.padding, 0)
+            high = rows[-1] * problem.stride - problem.padding + problem.filter_height
+            left = max(columns[0] * problem.stride - problem.padding, 0)
+            right = columns[-1] * problem.stride - problem.padding + problem.filter_width
+            for plane in image:
+                total += len(np.unique(plane[low : max(high, 0), left : max(right, 0)] // 8))
+    return total
+
+
+@given(problems(), configurations((Reuse.ROW,)))
+def test_patch_sectors_are_those_of_the_windows(problem: Conv2d, chosen: DirectConv2dConfiguration) -> None:
+    """Where no pixel between windows is left out, on a GPU whose SMs share no requests."""
+    assume(problem.stride <= min(problem.filter_height, problem.filter_width) and problem.padding < 2)
+    counts = FAMILY.profile(problem, Batch.of([chosen]), load_gpu("rtx-2080-ti")).counts.at(0)
+    times = 1 if problem.depthwise else problem.out_channels
+    tile_rows = chosen.block_y * chosen.rows_per_thread
+    assert counts.l2_read_sectors == times * patches_walked(problem, tile_rows, chosen.block_x)
+
+
 @given(problems(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_a_batch_counts_like_each_of_its_configurations(problem: Conv2d, data: st.DataObject) -> None:

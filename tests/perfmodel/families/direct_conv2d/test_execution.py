@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.launch.launch import Launch
 from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.ptx.parse import parse_module
 
@@ -54,8 +52,9 @@ PROBLEMS = {
     "filter_in_global_memory": Conv2d(
         in_channels=12, out_channels=200, height=4, width=9, filter_height=3, filter_width=3
     ),
-}  # fmt: skip
-STRIDED = {
+    "large_filter_fetched_at_each_use": Conv2d(
+        in_channels=8, out_channels=33, height=8, width=33, filter_height=8, filter_width=9
+    ),
     "strided": Conv2d(height=12, width=70, filter_height=3, filter_width=5, stride=2, padding=2),
     "strided_over_rows": Conv2d(in_channels=2, height=9, width=33, filter_height=1, filter_width=1, stride=2),
     "strided_depthwise": Conv2d(
@@ -68,8 +67,7 @@ def execute(
     problem: Conv2d, chosen: DirectConv2dConfiguration, inputs: dict[str, Any], architecture: str = "sm_90"
 ) -> CountedRun:
     compiled = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), architecture)
-    geometry = FAMILY.launch(problem, Batch.of([chosen]), GPU)
-    launch = Launch(**{f.name: int(np.asarray(getattr(geometry, f.name)).reshape(-1)[0]) for f in fields(Launch)})
+    launch = FAMILY.launch(problem, Batch.of([chosen]), GPU).at(0)
     call = FAMILY.call(problem, chosen, GPU, inputs)
     return counted_run(parse_module(compiled.ptx).kernel(compiled.kernel_name), launch, call, check=True)
 
@@ -87,35 +85,20 @@ def assert_right_and_counted(problem: Conv2d, chosen: DirectConv2dConfiguration,
     assert {n: float(getattr(closed, n)) for n in names} == {n: float(getattr(executed, n)) for n in names}
 
 
-@pytest.mark.parametrize(("reuse", "exchange", "accumulators"), MODES)
-@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS.keys())
+CASES = [
+    pytest.param(problem, *mode, id="-".join([name, *(part.value for part in mode if part is not None)]))
+    for name, problem in PROBLEMS.items()
+    for mode in MODES
+    if problem.stride == 1 or not mode[0].columns
+]
+
+
+@pytest.mark.parametrize(("problem", "reuse", "exchange", "accumulators"), CASES)
 def test_every_mode(
     problem: Conv2d, reuse: Reuse, exchange: Exchange | None, accumulators: Accumulators | None
 ) -> None:
     chosen = DirectConv2dConfiguration(
         reuse=reuse, exchange=exchange, accumulators=accumulators, rows_per_thread=3, block_x=32, block_y=2
-    )
-    assert_right_and_counted(problem, chosen)
-
-
-@pytest.mark.parametrize("rows_per_thread", [1, 2, 5])
-@pytest.mark.parametrize(("reuse", "exchange", "accumulators"), [mode for mode in MODES if not mode[0].columns])
-@pytest.mark.parametrize("problem", STRIDED.values(), ids=STRIDED.keys())
-def test_stride_two(
-    problem: Conv2d, reuse: Reuse, exchange: None, accumulators: Accumulators | None, rows_per_thread: int
-) -> None:
-    chosen = DirectConv2dConfiguration(
-        reuse=reuse, exchange=exchange, accumulators=accumulators, rows_per_thread=rows_per_thread, block_x=64, block_y=2
-    )  # fmt: skip
-    assert_right_and_counted(problem, chosen)
-
-
-@pytest.mark.parametrize("filter_width", [33, 9])
-def test_large_filter_in_global_memory_is_fetched_at_each_use(filter_width: int) -> None:
-    problem = Conv2d(in_channels=8, out_channels=33, height=8, width=33, filter_height=8, filter_width=filter_width)
-    assert problem.filter_elements * 4 > 65_536
-    chosen = DirectConv2dConfiguration(
-        reuse=Reuse.NONE, exchange=None, accumulators=None, rows_per_thread=1, block_x=32, block_y=1
     )
     assert_right_and_counted(problem, chosen)
 
@@ -143,7 +126,7 @@ def problems(draw: st.DrawFn) -> Conv2d:
 
 
 @given(problems(), st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_random_problems_and_configurations(problem: Conv2d, data: st.DataObject) -> None:
     reuse, exchange, accumulators = data.draw(
         st.sampled_from([mode for mode in MODES if problem.stride == 1 or not mode[0].columns])
