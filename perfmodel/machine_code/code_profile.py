@@ -18,7 +18,7 @@ from .opcodes import SASS_CLASSES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixEntry:
-    """How many instructions of one class and width stand in the code; width 0 for classes that do not access memory."""
+    """How many instructions of one class and width the code has; width 0 for classes that do not access memory."""
 
     name: str
     width_bytes: int

@@ -53,14 +53,14 @@ class Instructions:
 
     def is_class(self, name: str) -> NDArray[np.bool_]:
         """Where the class is ``name`` and the instruction can execute at all."""
-        found: NDArray[np.bool_] = (self.class_index == SASS_CLASSES.index(name)) & ~self.never
-        return found
+        of_class: NDArray[np.bool_] = (self.class_index == SASS_CLASSES.index(name)) & ~self.never
+        return of_class
 
     def is_mnemonic(self, *names: str) -> NDArray[np.bool_]:
         """Where the mnemonic is one of ``names`` and the instruction can execute at all."""
         wanted = [code for code, name in enumerate(MNEMONICS) if name in names]
-        found: NDArray[np.bool_] = np.isin(self.opcode, wanted) & ~self.never
-        return found
+        of_opcode: NDArray[np.bool_] = np.isin(self.opcode, wanted) & ~self.never
+        return of_opcode
 
     def mnemonic(self, index: int) -> str:
         """Mnemonic of one instruction without modifiers; its opcode in hexadecimal where it is not known."""

@@ -39,12 +39,12 @@ def estimate_mix(ptx: str) -> tuple[tuple[str, int, int], ...]:
     >>> estimate_mix("ld.global.v4.f32 {%f1,%f2,%f3,%f4}, [%rd1];" + chr(10) + "fma.rn.f32 %f5, %f1, %f2, %f3;")
     (('fp32_fma', 0, 1), ('global_load', 16, 1))
     """
-    found: Counter[tuple[str, int]] = Counter()
+    mix: Counter[tuple[str, int]] = Counter()
     for match in _STATEMENT.finditer(ptx):
         name = match[1]
         if not name.startswith(_FREE):
-            found[classify(name)] += 1
-    return tuple(sorted((name, width, number) for (name, width), number in found.items()))
+            mix[classify(name)] += 1
+    return tuple(sorted((name, width, number) for (name, width), number in mix.items()))
 
 
 def classify(name: str) -> tuple[str, int]:

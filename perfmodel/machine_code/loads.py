@@ -25,13 +25,13 @@ def loads_in_flight(profile: CodeProfile) -> NDArray[np.int64]:
     here = np.arange(len(decoded)) * INSTRUCTION_BYTES
     back = decoded.is_mnemonic("BRA", "JMP") & (decoded.target >= 0) & (decoded.target <= here)
     ends = (back | decoded.is_mnemonic("BAR")).tolist()
-    trip, awaited, found = 0, 0, []
+    trip, awaited, trips = 0, 0, []
     for load, release, waited, end in zip(loads, releases, waits, ends, strict=True):
         if awaited & waited:
             trip, awaited = trip + 1, 0
         if load:
-            found.append(trip)
+            trips.append(trip)
             awaited |= 1 << release if release < BARRIERS else 0
         if end and awaited:
             trip, awaited = trip + 1, 0
-    return np.array(found, np.int64)
+    return np.array(trips, np.int64)

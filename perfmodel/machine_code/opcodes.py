@@ -91,6 +91,6 @@ def opcode(mnemonic: str) -> int:
     >>> hex(opcode("BRA"))
     '0x147'
     """
-    found = [code for code, name in enumerate(MNEMONICS) if name == mnemonic]
-    (code,) = found
+    codes = [code for code, name in enumerate(MNEMONICS) if name == mnemonic]
+    (code,) = codes
     return code

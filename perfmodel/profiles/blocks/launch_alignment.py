@@ -1,4 +1,4 @@
-"""Periods of block indices: how far apart along each axis blocks lie alike relative to sectors and lines of memory.
+"""Periods of block indices: after how many blocks along each axis addresses lie alike relative to sectors and lines of memory.
 
 Blocks that execute the same accesses touch different numbers of sectors when their addresses differ modulo a line. The difference
 repeats along each axis of the grid with a period that divides 32 (a line is 32 words), or, where a block's work may begin in one
@@ -77,10 +77,10 @@ def aligned_totals(
     checked = [box.draw(max(_FEWEST_CHECKS, -(-_CHECKS * box.size // blocks)), rng) for box in boxes]
     corners = (_offsets(period) + box.low for period, box in zip(periods, boxes, strict=True))
     executed.at(np.concatenate([*corners, *checked]))
-    found = [_sums(*each, executed, columns) for each in zip(boxes, periods, checked, strict=True)]
+    by_powers = [_sums(*each, executed, columns) for each in zip(boxes, periods, checked, strict=True)]
     return [
         totals if totals.exact else _of_any_period(box, check, executed, columns)
-        for box, check, totals in zip(boxes, checked, found, strict=True)
+        for box, check, totals in zip(boxes, checked, by_powers, strict=True)
     ]
 
 

@@ -74,8 +74,8 @@ class Executed:
         wanted = [tuple(position) for position in positions.tolist()]
         missing = [position for position in dict.fromkeys(wanted) if position not in self.rows]
         if missing:
-            found = self.execute(np.array(missing, dtype=np.int64))
-            self.rows.update(zip(missing, found, strict=True))
+            executed_rows = self.execute(np.array(missing, dtype=np.int64))
+            self.rows.update(zip(missing, executed_rows, strict=True))
         return np.array([self.rows[position] for position in wanted])
 
     def inside(self, box: Box) -> NDArray[np.int64]:
@@ -187,7 +187,7 @@ def _cut_between(
         inner = np.unique(np.linspace(low, high, min(_PROBES, high - low + 1)).astype(np.int64))
         line = np.repeat(corners[axis][None, :], len(inner), axis=0)
         line[:, axis] = inner
-        found = executed.at(line)[:, compared]
-        change = int(np.flatnonzero((found[1:] != found[:-1]).any(axis=1))[0])
+        rows = executed.at(line)[:, compared]
+        change = int(np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1))[0])
         low, high = int(inner[change]), int(inner[change + 1])
     return box.cut(axis, low)

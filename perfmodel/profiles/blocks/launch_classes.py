@@ -37,7 +37,7 @@ class LaunchCounts:
 
     ``counts`` has the classes of PTX instructions; ``visits`` how many warps entered each basic block; ``requests`` memory
     requests by action, space and width in bytes; ``instructions`` totals of each PTX instruction, where they were asked for;
-    ``shape`` the grid's extents, x first, with an axis that the kernel takes apart by division taken apart (`launch_shape`).
+    ``shape`` the grid's extents, x first, with an axis that the kernel splits by division split (`launch_shape`).
     ``exact`` says that all blocks were executed or that those drawn agreed; otherwise ``relative_error`` is the half width of
     the 95 % interval of the count that is known least, and ``notes`` says why.
     ``watched`` is the block in the middle, for the critical path.
@@ -113,10 +113,10 @@ def _of_classes(rows: BlockRows, shape: tuple[int, ...], rng: np.random.Generato
     variance = np.zeros(len(rows.headline(total[None])[0]))
     for box in disagreed:
         drawn = box.draw(_SAMPLED_BLOCKS, rng)
-        found = executed.at(drawn)
-        total += box.size * found.mean(axis=0)
+        drawn_rows = executed.at(drawn)
+        total += box.size * drawn_rows.mean(axis=0)
         if len(drawn) < box.size:
-            variance += box.size**2 * rows.headline(found).var(axis=0, ddof=1) / len(drawn)
+            variance += box.size**2 * rows.headline(drawn_rows).var(axis=0, ddof=1) / len(drawn)
         strata.append(_Stratum(_linear(drawn, shape), box.size))
     misaligned = sum(not aligned.exact for aligned in alignments)
     return _weighed(rows, shape, total, variance, strata, bool(disagreed), misaligned, instructions)
@@ -200,7 +200,7 @@ def _weighed(
     for action, space, width in sorted(rows.widths, key=str):
         widths.setdefault((action, space), []).append(width)
     by_instruction: tuple[InstructionCount, ...] = ()
-    if instructions or any(len(found) > 1 for found in widths.values()):
+    if instructions or any(len(of_key) > 1 for of_key in widths.values()):
         by_instruction = _instruction_totals(rows, strata)
     requests = {
         (*key, width): values["requests"] if len(widths[key]) == 1 else _requests(by_instruction, key, width)

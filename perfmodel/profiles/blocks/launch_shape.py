@@ -1,8 +1,8 @@
-"""The axes that a kernel gives to its grid: block indices that it takes apart again by division are axes of their own.
+"""The axes that a kernel gives to its grid: block indices that it splits by division are axes of their own.
 
-A kernel may number its tiles along one axis and compute the tile's row and column by division. Where it stores tells: the first
-address that a block writes moves by a fixed distance from block to block until a row of tiles ends. The number of blocks until
-then is the extent of an inner axis; the rest is looked at in the same way.
+A kernel may number its tiles along one axis and compute the tile's row and column by division. It shows in where it stores:
+the first address that a block writes moves by a fixed distance from block to block until a row of tiles ends. The number of
+blocks until then is the extent of an inner axis; the rest is looked at in the same way.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ FirstStores = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 
 def launch_shape(grid: tuple[int, int, int], first_stores: FirstStores, rng: np.random.Generator) -> tuple[int, ...]:
-    """Extents of the grid's axes, x first, with a flattened axis taken apart; axes of one block are left out.
+    """Extents of the grid's axes, x first, with a flattened axis split; axes of one block are left out.
 
     Args:
         grid: blocks along x, y, z.
         first_stores: where blocks store first.
-        rng: draws the blocks that the found axes are checked on; where they do not hold the grid stays as it is.
+        rng: draws the blocks that the axes are checked on; where they do not hold the grid stays as it is.
 
     >>> rows_of_five = lambda blocks: blocks % 5 * 128 + blocks // 5 * 4000
     >>> launch_shape((50, 1, 1), rows_of_five, np.random.default_rng(0))
@@ -35,7 +35,7 @@ def launch_shape(grid: tuple[int, int, int], first_stores: FirstStores, rng: np.
     shape: list[int] = []
     stride = 1
     for extent in grid:
-        shape += _taken_apart(extent, stride, first_stores, rng) if extent >= _LONG else [extent]
+        shape += _split_axis(extent, stride, first_stores, rng) if extent >= _LONG else [extent]
         stride *= extent
     return tuple(extent for extent in shape if extent > 1) or (1,)
 
@@ -55,7 +55,7 @@ def _doubling(extent: int) -> NDArray[np.int64]:
     return np.unique(np.minimum(2 ** np.arange(1, max(extent - 1, 2).bit_length() + 1), extent - 1))
 
 
-def _taken_apart(extent: int, stride: int, first_stores: FirstStores, rng: np.random.Generator) -> list[int]:
+def _split_axis(extent: int, stride: int, first_stores: FirstStores, rng: np.random.Generator) -> list[int]:
     """Extents that one axis is made of; ``stride`` is the linear distance of its neighbours."""
     inner: list[int] = []
     rest, step = extent, stride
@@ -65,8 +65,8 @@ def _taken_apart(extent: int, stride: int, first_stores: FirstStores, rng: np.ra
             break
         inner.append(period)
         rest, step = rest // period, step * period
-    found = [*inner, rest]
-    return found if len(found) > 1 and _holds(found, extent, stride, first_stores, rng) else [extent]
+    axes = [*inner, rest]
+    return axes if len(axes) > 1 and _holds(axes, extent, stride, first_stores, rng) else [extent]
 
 
 def _first_break(extent: int, step: int, first_stores: FirstStores) -> int:
