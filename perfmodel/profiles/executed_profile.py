@@ -24,7 +24,7 @@ from .matching.assembled import with_assembled_loads
 from .matching.executed import ExecutedCode
 from .matching.executed_code import code_of, fetched_code
 from .matching.load_trips import load_trips
-from .slowest_warp import watched_warp
+from .slowest_warp import slowest_warp
 
 _OF_MACHINE_CODE = (
     *INSTRUCTION_CLASSES,
@@ -165,7 +165,7 @@ def execute(
         profile = replace(profile, counts=with_hierarchy(profile.counts, caches), caches_simulated=True)
         profile = profile.with_notes(*caches.notes)
     if critical_path:
-        slowest = watched_warp(compiled, found.kernel, found.watched)
+        slowest = slowest_warp(compiled, found.kernel, found.watched)
         profile = replace(
             profile,
             warp_cycles=slowest.cycles,

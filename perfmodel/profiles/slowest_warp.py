@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 
 from ..compiler.compiled import CompiledKernel
 from ..core.constants import WARP_SIZE
-from ..launch.launch import KernelCall, Launch
 from ..machine_code.code_profile import CodeProfile, profile_of
 from ..machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
 from ..program.instruction import Instruction
 from ..program.kernel import Kernel
-from ..simulator.simulation import Budget, Mode, simulate
-from .blocks.watched_block import WatchedBlock, middle_block
+from .blocks.watched_block import WatchedBlock
 from .matching.executed import PtxExecution, executed_counts
 
 _UNLIKE = 0.4
@@ -44,34 +42,15 @@ class SlowestWarp:
     """Part of the block's global loads that go by the read-only path."""
 
 
-def slowest_warp(
-    compiled: CompiledKernel, kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None = None
-) -> SlowestWarp:
-    """`watched_warp` of the block in the middle, executed alone.
-
-    Raises:
-        SimulationError: the kernel cannot be executed on the CPU.
-    """
-    watched = WatchedBlock(middle_block(launch))
-    only = np.array([watched.block], np.int64)
-    run = simulate(
-        kernel,
-        launch,
-        call,
-        mode=Mode.TRACE,
-        blocks=only,
-        budget=budget,
-        observers=[watched],
-        visits_by_warp=[watched.block],
-    )
-    watched.take_visits(run.visits_by_warp)
-    return watched_warp(compiled, kernel, watched)
-
-
-def watched_warp(compiled: CompiledKernel, kernel: Kernel, watched: WatchedBlock) -> SlowestWarp:
+def slowest_warp(compiled: CompiledKernel, kernel: Kernel, watched: WatchedBlock) -> SlowestWarp:
     """Follow each different warp of an executed block through the machine code.
 
     Before sm_70, whose machine code is not decoded, a round trip is counted for each block of PTX that loads.
+
+    Args:
+        compiled: the kernel.
+        kernel: the version of it that was executed.
+        watched: its block (`LaunchCounts.watched`).
     """
     profile = profile_of(compiled)
     visits = watched.visits

@@ -16,6 +16,7 @@ from perfmodel.families.registry import family
 from perfmodel.families.ssim import Ssim, SsimConfiguration, Version
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.profiles.blocks.launch_classes import count_launch
 from perfmodel.profiles.executed_profile import parsed
 from perfmodel.profiles.slowest_warp import slowest_warp
 
@@ -64,6 +65,7 @@ def test_closed_forms_are_what_the_compiled_kernel_executes(
     kernel = compile_kernel(chosen.compile_request(problem, configuration, gpu), gpu.architecture.name)
     launch = chosen.launch(problem, batch, gpu).at(0)
     call = chosen.call(problem, configuration, gpu, chosen.inputs(problem, np.random.default_rng(0)))
-    found = slowest_warp(kernel, parsed(kernel), launch, call)
+    counted = count_launch(parsed(kernel), launch, call)
+    found = slowest_warp(kernel, counted.kernel, counted.watched)
     closed = np.broadcast_to(chosen.profile(problem, batch, gpu).read_only_share, 1)
     assert found.read_only_share == closed[0]
