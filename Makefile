@@ -31,7 +31,7 @@ accuracy: .venv/dev.stamp  ## compute the accuracy table anew from the published
 	$(BIN)/python -m perfmodel.accuracy.table show tests/perfmodel/accuracy/accuracy_table.json --page README.md --page docs/accuracy.md
 
 counts: .venv/dev.stamp  ## fill the counts store from the published configurations (hours; resumes where it stopped)
-	$(BIN)/python -m perfmodel.calibration.store_filling
+	$(BIN)/python -m perfmodel.cli.store_filling
 
 fuzz: .venv/dev.stamp  ## mutate PTX 20,000 times
 	$(BIN)/python -m tests.perfmodel.simulator.fuzz

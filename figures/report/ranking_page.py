@@ -8,7 +8,7 @@ from typing import Any
 from perfmodel.cli.output import time_text
 from perfmodel.core.json_values import plain
 from perfmodel.families.registry import family_of
-from perfmodel.prediction.explanation import WhatIf, headroom, limiter_text, neighbours, sensitivity, why_first
+from perfmodel.prediction.explanation import Change, limiter_text, neighbours, peak_shares, sensitivity, why_first
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import Ranking
 from perfmodel.prediction.scenario import Scenario
@@ -175,7 +175,7 @@ def _time_blocks(ranking: Ranking) -> tuple[Block, ...]:
 
 
 def _headroom_table(best: Prediction, scenario: Scenario) -> Table:
-    peaks = headroom(best, scenario.gpu)
+    peaks = peak_shares(best, scenario.gpu)
     pairs = (("FP32 multiply-adds", peaks.fp32), ("L2 bandwidth", peaks.l2), ("DRAM bandwidth", peaks.dram))
     return Table(
         name="headroom",
@@ -212,13 +212,13 @@ def _sensitivity_blocks(ranking: Ranking, scenario: Scenario) -> tuple[Block, ..
     )
 
 
-def _executed_changes(ranking: Ranking, scenario: Scenario) -> list[WhatIf]:
+def _executed_changes(ranking: Ranking, scenario: Scenario) -> list[Change]:
     """What a change does where only execution shows it: that of a neighbour of the winner that is in the ranking."""
     best = ranking.best
     seconds = {found.configuration: found.time.predicted_s for found in ranking.top}
     changes = neighbours(family_of(ranking.problem), ranking.problem, best.configuration, scenario.gpu)
     return [
-        WhatIf(
+        Change(
             field=name,
             value=value,
             ratio=seconds[configuration] / best.time.predicted_s,
@@ -230,7 +230,7 @@ def _executed_changes(ranking: Ranking, scenario: Scenario) -> list[WhatIf]:
     ]
 
 
-def _change_row(now: dict[str, Any], change: WhatIf) -> tuple[Cell, ...]:
+def _change_row(now: dict[str, Any], change: Change) -> tuple[Cell, ...]:
     moved = percent(None if change.ratio is None else change.ratio - 1, signed=True)
     return words(change.field), words(now[change.field]), words(change.value), moved, words(change.rejection or "")
 

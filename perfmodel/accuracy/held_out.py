@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..calibration.fit import FOLDS, conformal_quantile, fold_of_runs, log_ratios
 from ..calibration.fitting import Fit, fit
 from ..calibration.measured_runs import MeasuredRuns, taken, taken_runs
+from ..core.json_aliases import with_former_names
 from ..core.progress import Advance, no_progress
 from ..errors import InputError
 from ..time_model.coefficients import COEFFICIENT_NAMES
@@ -63,11 +64,11 @@ class HeldOut:
         return sign_rates(self.data.batch, self.data.problem_index, self.predicted_s, self.data.runs.seconds)
 
     def to_json(self) -> dict[str, Any]:
-        """The result for one data set; ``what_if`` is the former name of ``sensitivity``."""
+        """The result for one data set."""
         runs, rates = self.data.runs, self.sensitivity
         head = {"name": runs.name, "gpu": runs.gpu.id, "groups": len(np.unique(self.data.groups))}
         signs = pooled(rates).to_json() | {"fields": {name: rate.to_json() for name, rate in rates.items()}}
-        content = head | self.accuracy.to_json() | {"sensitivity": signs, "what_if": signs}
+        content = head | self.accuracy.to_json() | with_former_names({"sensitivity": signs})
         return content | ({} if self.coverage is None else {"coverage_90": self.coverage.to_json()})
 
 

@@ -1,13 +1,11 @@
-"""Filling the counts store from files of measurements: ``python -m perfmodel.calibration.store_filling`` (``make counts``).
+"""Filling the counts store from files of measurements (``make counts``).
 
 Takes hours where nothing is in the compile cache; can be interrupted, because every finished part is written.
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ..cli.output import note, progress_bar
 from ..compiler.toolchain import compiler_version
-from ..errors import InputError, PerfmodelError
+from ..core.progress import Advance, no_progress
+from ..errors import PerfmodelError
 from ..families.profiling import profiles_for_gpus
 from ..families.registry import family
 from ..gpus.catalogue import load_gpu
 from ..profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_profiles, write_store
 from ..profiles.kernel_profile import KernelProfile
 from ..records.measurements import read_measurements
-from ..records.own_records import read_records
-from ..records.schema import RecordKind
 from .evaluated_rows import RECORDED
 
 PART = 64
@@ -43,7 +39,7 @@ class Row:
 
 
 def count_row(row: Row) -> list[KernelProfile] | str:
-    """Facts of one row for each of its GPUs, or why there are none; runs in a worker process."""
+    """Profiles of one row for each of its GPUs, or why there are none; runs in a worker process."""
     gpus = [load_gpu(gpu_id) for gpu_id in row.gpu_ids]
     try:
         return profiles_for_gpus(family(row.family_name), row.problem, row.configuration, gpus)
@@ -91,21 +87,28 @@ def _pending(rows: Sequence[Row], store: CountsStore, again: bool) -> list[tuple
     return found
 
 
-def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int, *, again: bool = False) -> list[str]:
+def fill(
+    path: Path,
+    rows: Sequence[Row],
+    time_limit_s: float,
+    workers: int,
+    advance: Advance = no_progress,
+    *,
+    again: bool = False,
+) -> list[str]:
     """Count all rows that the store at ``path`` lacks and write it part by part; gives the reason of each failure.
 
-    ``again``: count those that it has instead, and put what is found in their place.
+    A store of another compiler is filled anew. ``again``: count the rows that it has instead, and replace them.
     """
     from pebble import ProcessExpired, ProcessPool
 
     version = compiler_version()
     store = read_store(path.read_bytes(), path.name) if path.is_file() else empty_store(version)
     if store.compiler != version:
-        note(f"{path.name} was filled with {store.compiler}; filling it anew with {version}")
         store = empty_store(version)
     pending, failures = _pending(rows, store, again), list[str]()
     context = multiprocessing.get_context("spawn")
-    with ProcessPool(max_workers=workers, context=context) as pool, progress_bar("counted", len(pending)) as advance:
+    with ProcessPool(max_workers=workers, context=context) as pool:
         for start in range(0, len(pending), PART):
             part = pending[start : start + PART]
             futures = [pool.schedule(count_row, args=(row,), timeout=time_limit_s) for _, row in part]
@@ -125,48 +128,3 @@ def fill(path: Path, rows: Sequence[Row], time_limit_s: float, workers: int, *, 
             store = with_profiles(store, found)
             write_store(store, path)
     return failures
-
-
-def main() -> None:
-    """Fill the shipped stores from own records, or from every CSV below ``PERFMODEL_DATA`` (the folder is the family)."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--time-limit", type=float, default=120.0, metavar="SECONDS", help="for each configuration")
-    parser.add_argument("--with-equivalents", action="store_true", help="also those that an equivalent stands in for")
-    parser.add_argument("--records", type=Path, metavar="FILE", help="own records instead of published measurements")
-    parser.add_argument("--family", metavar="NAME", help="only this one")
-    parser.add_argument(
-        "--beside",
-        action="store_true",
-        help="write what this compiler gives beside the stores of the usual one, from files that record registers",
-    )
-    parser.add_argument("--again", action="store_true", help="what the stores have instead of what they lack")
-    chosen = parser.parse_args()
-    for family_name, paths in _sources(chosen.records).items():
-        if chosen.family not in (None, family_name):
-            continue
-        rows = rows_of(family_name, paths, recorded=chosen.beside)
-        if not chosen.with_equivalents:
-            rows = [row for row in rows if not family(row.family_name).equivalents(row.configuration)]
-        ending = f".{compiler_version().replace(' ', '-')}.npz" if chosen.beside else ".npz"
-        target = Path(__file__).parent / "data" / "counts" / f"{family_name}{ending}"
-        target.parent.mkdir(exist_ok=True)
-        failures = fill(target, rows, chosen.time_limit, chosen.workers, again=chosen.again)
-        for text, times in zip(*np.unique(failures, return_counts=True), strict=True):
-            note(f"{times} configurations not counted: {text}")
-
-
-def _sources(records: Path | None) -> dict[str, list[Path]]:
-    """Files of measurements by family: the given records, else every CSV below ``PERFMODEL_DATA``."""
-    if records is not None:
-        kinds = {record.name for record in read_records(records) if record.kind is RecordKind.KERNEL and record.timings}
-        return {name: [records] for name in sorted(kinds)}
-    data = os.environ.get("PERFMODEL_DATA")
-    if not data:
-        raise InputError("PERFMODEL_DATA must name the folder with the published measurements")
-    folders = sorted(path for path in Path(data).iterdir() if path.is_dir())
-    return {folder.name: sorted(folder.glob("*.csv")) for folder in folders}
-
-
-if __name__ == "__main__":
-    main()

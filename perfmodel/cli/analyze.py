@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..core.choices import one_of
 from ..errors import InputError
 from .options import CalibrationOption, ClockOption, GpuOption, JsonOption, L2Option, SeedOption
-from .output import count_text, note, print_json, print_table, time_text
+from .output import count_text, note, print_json, print_prediction, print_table
+
+if TYPE_CHECKING:
+    from ..prediction.analyze import Analysis
+    from ..prediction.listing import InstructionListing
 
 CHECK_FAILED_STATUS = 1
 _SHOWN_INSTRUCTIONS = 40
@@ -51,7 +56,8 @@ def analyze(
         list[str] | None, typer.Option("--compiler-option", metavar="OPTION", help="Handed to the compiler.")
     ] = None,
     source: Annotated[
-        bool, typer.Option("--source", help="List the memory instructions by source line, the most wasteful first.")
+        bool,
+        typer.Option("--source", help="List the memory instructions by source line, those with most excess first."),
     ] = False,
     all_blocks: Annotated[bool, typer.Option("--all-blocks", help="Execute and check every block.")] = False,
     baseline: Annotated[
@@ -136,44 +142,19 @@ def _defines(texts: list[str]) -> dict[str, str | int]:
     return found
 
 
-def _print(found: Any) -> None:
-    from ..prediction.explanation import limiter_text
-
-    prediction = found.prediction
-    time, resources, resident = prediction.time, prediction.resources, prediction.occupancy
-    shape = found.configuration
+def _print(found: Analysis) -> None:
+    prediction, shape = found.prediction, found.configuration
     typer.echo(
         f"{prediction.kernel} on {prediction.gpu}: grid {'x'.join(map(str, shape.grid))}, "
         f"block {'x'.join(map(str, shape.block))}, counts {'exact' if prediction.exact else 'estimated'} from "
         f"{found.blocks_executed:,} executed blocks"
     )
-    bounds = (
-        ""
-        if time.interval_s is None
-        else f", 90 % within {time_text(time.interval_s[0])} … {time_text(time.interval_s[1])}"
-    )
-    typer.echo(
-        f"predicted {time_text(time.predicted_s)}{bounds} ({time.calibration_status}), limited by {limiter_text(time.limiter)}"
-    )
-    typer.echo(
-        f"{resources.registers_per_thread} registers, {resources.static_shared_bytes + resources.dynamic_shared_bytes:,} bytes "
-        f"of shared memory, {resources.stack_bytes_per_thread} bytes of stack, {resources.spill_store_bytes} spilled; "
-        f"{resident.blocks_per_sm} blocks and {resident.warps_per_sm} warps per SM ({resident.fraction:.0%}), "
-        f"limited by {resident.limiter}; L1 hit rate {found.l1_hit_rate:.0%}"
-    )
-    for text in prediction.notes:
-        typer.echo(f"note: {text}")
-    terms = [
-        (n, time_text(float(v)), f"{float(v) / time.predicted_s:.0%}") for n, v in time.terms.items() if float(v) > 0
-    ]
-    print_table("time of each resource if it were alone", ("term", "time", "of total"), terms)
-    counts = [(n, count_text(float(v))) for n, v in prediction.counts.items() if float(v)]
-    print_table("counts of the whole launch", ("count", "value"), counts)
+    print_prediction(prediction, usage_note=f"; L1 hit rate {found.l1_hit_rate:.0%}")
     if found.instructions:
         _print_instructions(found.instructions)
 
 
-def _print_instructions(rows: Any) -> None:
+def _print_instructions(rows: Sequence[InstructionListing]) -> None:
     from ..prediction.listing import by_line
 
     lines = by_line(rows)
@@ -189,7 +170,7 @@ def _print_instructions(rows: Any) -> None:
         )
         for row in lines[:_SHOWN_INSTRUCTIONS]
     ]
-    columns = ("line", "instruction", "requests", "sectors/request", "wavefronts", "efficiency", "wasted")
-    print_table("memory instructions, the most wasteful lines first", columns, cells, 2)
+    columns = ("line", "instruction", "requests", "sectors/request", "wavefronts", "efficiency", "excess")
+    print_table("memory instructions, those with most excess lines first", columns, cells, 2)
     if len(lines) > _SHOWN_INSTRUCTIONS:
         typer.echo(f"… and {len(lines) - _SHOWN_INSTRUCTIONS} more; --json lists all")

@@ -11,7 +11,7 @@ import typer
 from ..errors import InputError
 from .options import FidelityOption, JsonOption, SeedOption
 from .output import print_json, print_table, progress_bar
-from .pairs import FilesOption, GpusOption, WheresOption, read_pairs, runs_of
+from .pairs import FilesOption, FiltersOption, GpusOption, read_pairs, runs_of
 from .targets import require_writable, write_target
 
 
@@ -33,7 +33,7 @@ def fit(
         typer.Option(metavar="FILE.json", help="Also learn what the model leaves on one GPU; needs the extra `learn`."),
     ] = None,
     fidelity: FidelityOption = "compiled",
-    where: WheresOption = None,
+    where: FiltersOption = None,
     held_out: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,7 +47,7 @@ def fit(
 ) -> None:
     """Fit the time model to measurements and write a calibration for `--calibration`.
 
-    Each --gpu goes with the --measurements at the same place, and with the family and the --where there if several are given.
+    Each --gpu goes with the --measurements at the same place, and with the family and the --filter there if several are given.
     Errors are those of groups of launches that were held out.
     """
     from ..calibration.fit import calibrate, calibration_text, fits

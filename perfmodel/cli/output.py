@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ..prediction.prediction import Prediction
 
 
 def print_json(value: Any) -> None:
@@ -67,6 +70,33 @@ def count_text(value: float) -> str:
         if abs(value) >= 10 * factor or (abs(value) >= factor and unit != "k"):
             return f"{value / factor:.3g} {unit}"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def print_prediction(
+    prediction: Prediction, time_note: str = "", usage_note: str = "", between: Sequence[str] = ()
+) -> None:
+    """Time, limiter, resources, occupancy, notes, terms and counts of a prediction; ``between`` stands after the time."""
+    from ..prediction.explanation import limiter_text
+
+    time, resources, resident = prediction.time, prediction.resources, prediction.occupancy
+    within = "" if time.interval_s is None else f", 90 % within {interval_text(time.interval_s)}"
+    typer.echo(f"predicted {time_text(time.predicted_s)}{within} ({time.calibration_status}{time_note})")
+    for text in between:
+        typer.echo(text)
+    typer.echo(f"limited by {limiter_text(time.limiter)}")
+    typer.echo(
+        f"{resources.registers_per_thread} registers, {resources.static_shared_bytes + resources.dynamic_shared_bytes:,} bytes "
+        f"of shared memory, {resources.stack_bytes_per_thread} bytes of stack, {resources.spill_store_bytes} spilled; "
+        f"{resident.blocks_per_sm} blocks and {resident.warps_per_sm} warps per SM ({resident.fraction:.0%}), "
+        f"limited by {resident.limiter}{usage_note}"
+    )
+    for text in prediction.notes:
+        typer.echo(f"note: {text}")
+    terms = [(n, time_text(s), f"{s / time.predicted_s:.0%}") for n, v in time.terms.items() if (s := float(v)) > 0]
+    print_table("time of each resource if it were alone", ("term", "time", "of total"), terms)
+    counts = [(name, count_text(float(value))) for name, value in prediction.counts.items() if float(value)]
+    title = "counts of the whole launch" if prediction.exact else "counts of the whole launch (estimated)"
+    print_table(title, ("count", "value"), counts)
 
 
 @contextmanager

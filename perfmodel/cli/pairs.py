@@ -26,15 +26,19 @@ FilesOption = Annotated[
     list[Path],
     typer.Option("--measurements", metavar="FILE", help="CSV, Kernel Tuner cache or own records; once for each --gpu."),
 ]
-WhereOption = Annotated[
+FilterOption = Annotated[
     str | None,
     typer.Option(
-        "--where", metavar="EXPR", help="Rows to take: comparisons and arithmetic of columns, as pandas queries."
+        "--filter",
+        "--where",
+        metavar="EXPR",
+        help="Rows to take: comparisons and arithmetic of columns, as pandas queries.",
     ),
 ]
-WheresOption = Annotated[
+FiltersOption = Annotated[
     list[str] | None,
     typer.Option(
+        "--filter",
         "--where",
         metavar="EXPR",
         help="Rows to take: comparisons and arithmetic of columns, as pandas queries; once, or for each --gpu (or '').",
@@ -54,7 +58,7 @@ class Pair:
 def for_each(option: str, given: Sequence[str], count: int) -> list[str]:
     """What was given once or once for each pair, for each pair.
 
-    >>> for_each("--where", ["a > 1"], 2)
+    >>> for_each("--filter", ["a > 1"], 2)
     ['a > 1', 'a > 1']
     """
     if len(given) not in (1, count):
@@ -66,7 +70,7 @@ def read_pairs(
     families: Sequence[Family[Any, Any]],
     gpus: Sequence[str],
     files: Sequence[Path],
-    where: Sequence[str],
+    filters: Sequence[str],
     sample: int | None,
     seed: int,
     l2: str = "cold",
@@ -80,7 +84,7 @@ def read_pairs(
     chosen = list(families) * (len(gpus) if len(families) == 1 else 1)
     if len(chosen) != len(gpus):
         raise InputError(f"{len(families)} families for {len(gpus)} times --gpu: one, or one for each is needed")
-    queries = for_each("--where", list(where) or [""], len(gpus))
+    queries = for_each("--filter", list(filters) or [""], len(gpus))
     pairs = []
     for family, name, path, query in zip(chosen, gpus, files, queries, strict=True):
         scenario = scenario_of(name, l2=l2)
@@ -90,13 +94,13 @@ def read_pairs(
 
 
 def runs_of(pairs: Sequence[Pair], depth: Fidelity) -> list[MeasuredRuns]:
-    """The data sets with the facts of every run."""
+    """The data sets with the profile of every run."""
     from ..calibration.measured_runs import dataset_name, measured_runs
 
     data = []
     for number, pair in enumerate(pairs, start=1):
         gpu = pair.scenario.gpu
-        with progress_bar(f"{depth.value} facts, {gpu.id}", len(pair.rows)) as advance:
+        with progress_bar(f"{depth.value} profiles, {gpu.id}", len(pair.rows)) as advance:
             name = dataset_name(gpu, number)
             data.append(measured_runs(name, pair.family, pair.rows, pair.scenario, depth, advance))
     return data

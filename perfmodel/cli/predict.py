@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..core.choices import one_of
+from ..core.json_aliases import with_former_names
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
@@ -23,10 +25,12 @@ from .options import (
     problem_from,
     settings,
 )
-from .output import count_text, interval_text, print_json, print_table, progress_bar, time_text
+from .output import interval_text, print_json, print_prediction, print_table, progress_bar, time_text
 
 if TYPE_CHECKING:
-    from ..prediction.prediction import Corrected
+    from ..gpus.gpu import Gpu
+    from ..prediction.explanation import Change
+    from ..prediction.prediction import Corrected, Prediction
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +69,9 @@ def predict(
         prediction = predict_all(problem, [configuration], scenario, depth, advance)[0]
     changes = sensitivity(prediction, scenario)
     if as_json:
-        print_json(prediction.to_json() | {"what_if": [_change_json(change) for change in changes]})
+        print_json(
+            prediction.to_json() | with_former_names({"sensitivity": [_change_json(change) for change in changes]})
+        )
         return
     _print(prediction, changes, scenario.gpu)
 
@@ -82,7 +88,7 @@ def _base(chosen: Any, problem: Any, scenario: Any, given: dict[str, str]) -> An
     return best_with(problem, fields, own) or rank_space(problem, own, Fidelity.ANALYTIC, 1).best.configuration
 
 
-def _change_json(change: Any) -> dict[str, Any]:
+def _change_json(change: Change) -> dict[str, Any]:
     value = getattr(change.value, "value", change.value)
     return {"field": change.field, "value": value, "time_ratio": change.ratio, "rejected": change.rejection}
 
@@ -95,50 +101,24 @@ def _residual_text(found: Corrected) -> str:
     )
 
 
-def _print(prediction: Any, changes: Any, gpu: Any) -> None:
+def _print(prediction: Prediction, changes: Sequence[Change], gpu: Gpu) -> None:
     from ..core.json_values import plain
-    from ..prediction.explanation import headroom, limiter_text
+    from ..prediction.explanation import peak_shares
 
-    problem = " ".join(f"{name}={value}" for name, value in plain(prediction.problem).items())
-    chosen = " ".join(f"{name}={value}" for name, value in plain(prediction.configuration).items())
-    time, resources, resident = prediction.time, prediction.resources, prediction.occupancy
-    typer.echo(f"{prediction.kernel} on {prediction.gpu}: {problem}")
-    typer.echo(f"configuration: {chosen}")
-    bounds = (
-        ""
-        if time.interval_s is None
-        else f", 90 % within {time_text(time.interval_s[0])} … {time_text(time.interval_s[1])}"
-    )
-    typer.echo(
-        f"predicted {time_text(time.predicted_s)}{bounds} ({time.calibration_status}; {prediction.fidelity.value})"
-    )
-    if prediction.residual is not None:
-        typer.echo(_residual_text(prediction.residual))
-    typer.echo(f"limited by {limiter_text(time.limiter)}")
-    peaks = headroom(prediction, gpu)
-    typer.echo(f"of the roofs: FP32 {peaks.fp32:.0%}, L2 {peaks.l2:.0%}, DRAM {peaks.dram:.0%}")
-    typer.echo(
-        f"{resources.registers_per_thread} registers, {resources.static_shared_bytes + resources.dynamic_shared_bytes:,} bytes "
-        f"of shared memory, {resources.stack_bytes_per_thread} bytes of stack, {resources.spill_store_bytes} spilled; "
-        f"{resident.blocks_per_sm} blocks and {resident.warps_per_sm} warps per SM ({resident.fraction:.0%}), "
-        f"limited by {resident.limiter}"
-    )
-    for text in prediction.notes:
-        typer.echo(f"note: {text}")
-    terms = [
-        (n, time_text(float(v)), f"{float(v) / time.predicted_s:.0%}") for n, v in time.terms.items() if float(v) > 0
-    ]
-    print_table("time of each resource if it were alone", ("term", "time", "of total"), terms)
-    counts = [(n, count_text(float(v))) for n, v in prediction.counts.items() if float(v)]
-    title = "counts of the whole launch" if prediction.exact else "counts of the whole launch (estimated)"
-    print_table(title, ("count", "value"), counts)
+    for title, record in ((f"{prediction.kernel} on {gpu.id}", prediction.problem), ("configuration", None)):
+        values = plain(prediction.configuration if record is None else record)
+        typer.echo(f"{title}: {' '.join(f'{name}={value}' for name, value in values.items())}")
+    peaks = peak_shares(prediction, gpu)
+    lines = [] if prediction.residual is None else [_residual_text(prediction.residual)]
+    lines.append(f"of peak: FP32 {peaks.fp32:.0%}, L2 {peaks.l2:.0%}, DRAM {peaks.dram:.0%}")
+    print_prediction(prediction, time_note=f"; {prediction.fidelity.value}", between=lines)
     rows = [
         (
-            c.field,
-            getattr(c.value, "value", c.value),
-            "–" if c.ratio is None else f"{c.ratio - 1:+.1%}",
-            c.rejection or "",
+            change.field,
+            getattr(change.value, "value", change.value),
+            "–" if change.ratio is None else f"{change.ratio - 1:+.1%}",
+            change.rejection or "",
         )
-        for c in changes
+        for change in changes
     ]
     print_table("what a change of one field would do", ("field", "to", "time", "cannot run because"), rows, 2)

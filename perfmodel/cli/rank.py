@@ -82,7 +82,7 @@ def _print(ranking: Ranking) -> None:
     fields = list(plain(ranking.best.configuration))
     residual = ("corrected", "its 90 % interval") if ranking.best.residual is not None else ()
     times = ("predicted", "90 % interval", *residual)
-    columns = ("#", *fields, "regs", "blocks/SM", "occupancy", *times, "limiter", "counts")
+    columns = ("#", *fields, "registers/thread", "blocks/SM", "occupancy", *times, "limiter", "counts")
     rows = []
     for place, found in enumerate(ranking.top, 1):
         rows.append(

@@ -12,7 +12,7 @@ from ..core.choices import one_of
 from ..errors import InputError
 from .options import CalibrationOption, ClockOption, FidelityOption, JsonOption, L2Option, SeedOption, conditions_from
 from .output import note, print_json, print_table, progress_bar
-from .pairs import FilesOption, GpusOption, WhereOption, read_pairs
+from .pairs import FilesOption, FilterOption, GpusOption, read_pairs
 from .study import STUDIES, accuracies_of, markdown_of, require_bounded, show, studies_of
 from .targets import require_writable, write_target
 
@@ -29,7 +29,7 @@ def validate(
     gpu: GpusOption,
     measurements: FilesOption,
     fidelity: FidelityOption = "compiled",
-    where: WhereOption = None,
+    row_filter: FilterOption = None,
     sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of each file.")] = None,
     seed: SeedOption = 0,
     max_mape: Annotated[
@@ -52,8 +52,8 @@ def validate(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.md", help="Write what the studies found as Markdown.")
     ] = None,
-    recount: Annotated[
-        bool, typer.Option("--recount", help="Compile and execute anew; exit 1 if the store differs.")
+    verify: Annotated[
+        bool, typer.Option("--verify", "--recount", help="Compile and execute anew; exit 1 if the store differs.")
     ] = False,
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
@@ -72,13 +72,13 @@ def validate(
     depth = one_of(Fidelity, "--fidelity", fidelity)
     if study or residual_runs is not None:
         unused = {"--calibration": calibration, "--sm-clock-mhz": sm_clock_mhz, "--residual": residual}
-        _refuse("a study fits its own coefficients to the runs", unused | {"--recount": recount or None})
+        _refuse("a study fits its own coefficients to the runs", unused | {"--verify": verify or None})
         if max_mape is not None or min_tau is not None:
             require_bounded(study or [])
         if report is not None:
             require_writable("--report", report, measurements)
-        pairs = read_pairs([chosen], gpu, measurements, [where] if where else [], sample, seed, l2)
-        found = studies_of(chosen, pairs, depth, study or [], residual_runs, where, seed)
+        pairs = read_pairs([chosen], gpu, measurements, [row_filter] if row_filter else [], sample, seed, l2)
+        found = studies_of(chosen, pairs, depth, study or [], residual_runs, row_filter, seed)
         if report is not None:
             write_target("--report", report, markdown_of(found))
         show(found, as_json)
@@ -92,13 +92,13 @@ def validate(
             f"{len(gpu)} times --gpu and {len(measurements)} times --measurements: without --study one each"
         )
     scenario = conditions_from(gpu[0], sm_clock_mhz, l2, calibration)
-    result = _validated(chosen, scenario, measurements[0], depth, (where, sample, seed), recount)
+    result = _validated(chosen, scenario, measurements[0], depth, (row_filter, sample, seed), verify)
     for text in result.notes:
         note(text)
     learned = (
         None
         if residual is None
-        else _learned(chosen, scenario, measurements[0], depth, (where, sample, seed), residual)
+        else _learned(chosen, scenario, measurements[0], depth, (row_filter, sample, seed), residual)
     )
     if as_json:
         print_json(result.to_json() | ({} if learned is None else {"residual": learned.to_json()}))
@@ -120,13 +120,13 @@ _Choice = tuple[str | None, int | None, int]
 """Query, number of rows to draw, seed."""
 
 
-def _validated(chosen: Any, scenario: Any, path: Path, depth: Any, choice: _Choice, recount: bool) -> Any:
+def _validated(chosen: Any, scenario: Any, path: Path, depth: Any, choice: _Choice, verify: bool) -> Any:
     from ..accuracy.validating import validate_measurements
     from ..records.measurements import read_measurements
 
     rows = read_measurements(path, chosen, scenario.l2).drawn(*choice)
-    if recount:
-        _recount(chosen, rows, scenario.gpu)
+    if verify:
+        _verify(chosen, rows, scenario.gpu)
     with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
         return validate_measurements(chosen, rows, scenario, depth, advance)
 
@@ -146,14 +146,14 @@ def _learned(chosen: Any, scenario: Any, path: Path, depth: Any, choice: _Choice
     return accuracy(corrected_s(data, known), data.runs.seconds)
 
 
-def _recount(chosen: Any, rows: Any, gpu: Any) -> None:
+def _verify(chosen: Any, rows: Any, gpu: Any) -> None:
     from ..accuracy.verification import verify_store
 
-    with progress_bar("recounted", len(rows)) as advance:
+    with progress_bar("verified", len(rows)) as advance:
         found = verify_store(chosen, rows, gpu, advance)
     if not found.compared:
-        raise InputError(f"--recount: the counts store has none of these {len(rows)} rows for {gpu.id}")
-    note(f"recounted {found.compared} stored configurations: {len(found.differences)} differ")
+        raise InputError(f"--verify: the counts store has none of these {len(rows)} rows for {gpu.id}")
+    note(f"verified {found.compared} stored configurations: {len(found.differences)} differ")
     for text in found.differences:
         note(text)
     if found.differences:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..core.units import microseconds
 from ..errors import InfeasibleError
 from ..gpus.gpu import Gpu
 from .floors import Floors, floors
@@ -45,8 +46,8 @@ class LayerReport:
             "operation": self.layer.operation,
             "on_critical_path": self.on_critical_path,
             "uncovered": self.reason,
-            "dram_floor_us": None if self.floors is None else self.floors.dram_s * 1e6,
-            "fp32_floor_us": None if self.floors is None else self.floors.fp32_s * 1e6,
+            "dram_floor_us": None if self.floors is None else microseconds(self.floors.dram_s),
+            "fp32_floor_us": None if self.floors is None else microseconds(self.floors.fp32_s),
             "prediction": None if self.best is None else self.best.to_json(),
         }
 
@@ -90,8 +91,8 @@ class NetworkReport:
             "covered": sum(report.best is not None for report in self.layers),
             "uncovered": dict(self.uncovered),
             "critical_path": list(self.critical_path),
-            "critical_path_us": self.critical_path_s * 1e6,
-            "total_us": self.total_s * 1e6,
+            "critical_path_us": microseconds(self.critical_path_s),
+            "total_us": microseconds(self.total_s),
         }
 
 

@@ -22,7 +22,7 @@ from .scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIf:
+class Change:
     """One field changed to another value: the predicted time relative to now (below 1 is faster), or why it cannot run."""
 
     field: str
@@ -33,21 +33,21 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Headroom:
-    """Achieved rates over the roofs of the GPU, as fractions."""
+class PeakShares:
+    """Achieved rates over the peaks of the GPU, as fractions."""
 
     fp32: float
     l2: float
     dram: float
 
 
-def headroom(prediction: Prediction, gpu: Gpu) -> Headroom:
-    """How close the predicted launch comes to the GPU's FP32, L2 and DRAM rates."""
+def peak_shares(prediction: Prediction, gpu: Gpu) -> PeakShares:
+    """How close the predicted launch comes to the GPU's FP32, L2 and DRAM rates (speed of light)."""
     counts, seconds = prediction.counts, prediction.time.predicted_s
     peak = gpu.fp32_lanes_per_sm * gpu.sm_count * gpu.boost_clock_hz
     moved = counts.dram_read_bytes + counts.dram_write_bytes
     sectors = counts.l2_read_sectors + counts.l2_write_sectors
-    return Headroom(
+    return PeakShares(
         fp32=float(counts.fp32_fma * WARP_SIZE / seconds / peak),
         l2=float(sectors * SECTOR_BYTES / seconds / gpu.l2_read_bytes_per_s),
         dram=float(moved / seconds / gpu.dram_bytes_per_s),
@@ -83,7 +83,7 @@ def neighbours(family: Family[Any, Any], problem: Any, configuration: Any, gpu: 
     return found
 
 
-def sensitivity(prediction: Prediction, scenario: Scenario) -> list[WhatIf]:
+def sensitivity(prediction: Prediction, scenario: Scenario) -> list[Change]:
     """What each field's change would do, by the analytic model on both sides (so that estimates cancel)."""
     family = family_of(prediction.problem)
     changes = neighbours(family, prediction.problem, prediction.configuration, scenario.gpu)
@@ -96,7 +96,7 @@ def sensitivity(prediction: Prediction, scenario: Scenario) -> list[WhatIf]:
         own if np.isfinite(own) else np.nan
     )  # by estimates it may not run, then nothing is compared
     return [
-        WhatIf(
+        Change(
             field=name,
             value=value,
             ratio=float(ratios[i]) if np.isfinite(ratios[i]) else None,
@@ -121,7 +121,7 @@ _MEANING = {
     "exposed_memory_latency": "latency of loads that the resident blocks do not hide",
     "exposed_dependency_latency": "latency of the dependent instructions that the resident blocks do not hide",
     "block_launch_rate": "starting the blocks one after the other",
-    "ramp_up": "what the first blocks find nowhere near: code, constants and all their data at once",
+    "ramp_up": "ramp-up: the first blocks wait for code, constants and all their data at once",
     "fixed_launch_cost": "the start and end of a kernel, whatever it does",
 }
 

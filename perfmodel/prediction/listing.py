@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ..core.constants import SECTOR_BYTES
+from ..core.json_aliases import with_former_names
 from ..memory.access_counts import InstructionCount
 from ..program.instruction import Space
 
@@ -41,7 +42,7 @@ class InstructionListing:
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "places"}
+        return with_former_names({name: getattr(self, name) for name in self.__dataclass_fields__ if name != "places"})
 
 
 def listing(counts: Sequence[InstructionCount]) -> tuple[InstructionListing, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..compiler.resources import Resources
 from ..core.counts import Counts
+from ..core.json_aliases import with_former_names
 from ..core.json_values import number, plain
 from ..core.units import interval_us, microseconds
 from ..profiles.kernel_profile import Fidelity
@@ -102,7 +103,9 @@ class Prediction:
             },
             "notes": list(self.notes),
         }
-        return found if self.residual is None else found | {"residual": self.residual.to_json()}
+        if self.residual is not None:
+            found["residual"] = self.residual.to_json()
+        return with_former_names(found)
 
     def to_row(self) -> dict[str, Any]:
         """One flat row, for a pandas DataFrame: ``pd.DataFrame(p.to_row() for p in predictions)``."""

@@ -47,12 +47,12 @@ def flags_of(columns: pd.DataFrame, query: str) -> NDArray[np.bool_]:
         mask = columns.eval(query, engine="python", local_dict={}, global_dict={})
     except NameError as error:
         known = ", ".join(map(str, columns.columns))
-        raise InputError(f"--where {_short(query)!r}: {error}; columns: {known}") from error
+        raise InputError(f"--filter {_short(query)!r}: {error}; columns: {known}") from error
     except _REFUSED_BY_PANDAS as error:
-        raise InputError(f"--where {query!r}: {' '.join(str(error).split())}") from error
+        raise InputError(f"--filter {query!r}: {' '.join(str(error).split())}") from error
     flags = np.asarray(mask)
     if flags.dtype != np.bool_ or flags.shape != (len(columns),):
-        raise InputError(f"--where {query!r}: is not true or false for each row")
+        raise InputError(f"--filter {query!r}: is not true or false for each row")
     return flags
 
 
@@ -67,16 +67,18 @@ def require_plain(query: str) -> None:
     >>> require_plain("tile_size_x * `tile size y` < 14 and read_only == 0")
     >>> require_plain("x.sum() > 3")
     Traceback (most recent call last):
-    perfmodel.errors.InputError: --where 'x.sum() > 3': has a Call; accepted: columns, numbers, arithmetic, comparisons
+    perfmodel.errors.InputError: --filter 'x.sum() > 3': has a Call; accepted: columns, numbers, arithmetic, comparisons
     """
     try:
         tree = ast.parse(_QUOTED.sub("quoted", query).strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InputError(f"--where {_short(query)!r}: is no expression of columns, such as 'tile_size_x < 4'") from None
+        raise InputError(
+            f"--filter {_short(query)!r}: is no expression of columns, such as 'tile_size_x < 4'"
+        ) from None
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
             accepted = "accepted: columns, numbers, arithmetic, comparisons"
-            raise InputError(f"--where {_short(query)!r}: has a {type(node).__name__}; {accepted}")
+            raise InputError(f"--filter {_short(query)!r}: has a {type(node).__name__}; {accepted}")
 
 
 def _short(query: str) -> str:

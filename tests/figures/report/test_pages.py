@@ -17,7 +17,7 @@ from perfmodel.figures.report.html import html_text
 from perfmodel.figures.report.parts import Page, Paragraph, Table
 from perfmodel.figures.report.ranking_drawings import resident_warps
 from perfmodel.figures.report.ranking_page import TIE, ranking_page, rival_place
-from perfmodel.prediction.explanation import headroom, sensitivity
+from perfmodel.prediction.explanation import peak_shares, sensitivity
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_space
 from perfmodel.prediction.scenario import scenario_of
@@ -163,7 +163,7 @@ def test_every_field_can_be_changed(ranked: Ranked) -> None:
 
 
 def test_headroom_is_what_the_peak_rates_leave(ranked: Ranked) -> None:
-    peaks = headroom(ranked.ranking.best, ranked.scenario.gpu)
+    peaks = peak_shares(ranked.ranking.best, ranked.scenario.gpu)
     table = ranked.page.table("headroom")
     assert values(table, "% of peak") == pytest.approx([100 * peaks.fp32, 100 * peaks.l2, 100 * peaks.dram])
     assert all(

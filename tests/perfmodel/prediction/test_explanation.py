@@ -9,7 +9,7 @@ import pytest
 from perfmodel.families.direct_conv2d import FAMILY as DIRECT
 from perfmodel.families.direct_conv2d import Conv2d
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.prediction.explanation import headroom, limiter_text, neighbours, sensitivity, why_first
+from perfmodel.prediction.explanation import limiter_text, neighbours, peak_shares, sensitivity, why_first
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_space
@@ -71,20 +71,20 @@ def test_what_if_says_why_a_step_cannot_be_taken() -> None:
     assert "2048 threads" in str(refused["block_size_y", 32])
 
 
-def test_headroom_is_work_over_time_over_roof() -> None:
+def test_shares_of_peak_are_work_over_time_over_peak() -> None:
     found = predicted(MIDDLE)
     gpu, seconds = UNDER.gpu, found.time.predicted_s
-    peaks = headroom(found, gpu)
+    peaks = peak_shares(found, gpu)
     fma = 512 * 512 * 25  # one multiply-add of a lane for each output and tap
     assert peaks.fp32 == pytest.approx(fma / seconds / (68 * 64 * gpu.boost_clock_hz))
-    moved = 4 * (516 * 516 + 512 * 512)  # the padded image read, the output written
+    moved = 4 * 516 * 516  # the padded image is read; the output fits L2 and stays there
     assert peaks.dram == pytest.approx(moved / seconds / gpu.dram_bytes_per_s)
     assert 0 < peaks.l2 <= 1
 
 
 def test_no_prediction_of_a_ranking_is_above_a_roof() -> None:
     for prediction in rank_space(PROBLEM, UNDER, Fidelity.ANALYTIC, top=50).top:
-        peaks = headroom(prediction, UNDER.gpu)
+        peaks = peak_shares(prediction, UNDER.gpu)
         assert max(peaks.fp32, peaks.l2, peaks.dram) <= 1
 
 

@@ -84,7 +84,7 @@ def test_query_keeps_the_rows_it_holds_for_and_only_their_problems(tmp_path: Pat
 )
 def test_bad_query_is_named(tmp_path: Path, query: str) -> None:
     measured = read_measurements(write(tmp_path, HEADER, *ROWS), FAMILY)
-    with pytest.raises(InputError, match="--where") as raised:
+    with pytest.raises(InputError, match="--filter") as raised:
         measured.where(query)
     assert query in str(raised.value)
     assert "\n" not in str(raised.value)
