@@ -27,7 +27,9 @@ def register(app: typer.Typer) -> None:
 
 
 def analyze(
-    file: Annotated[Path, typer.Argument(metavar="FILE.cu", help="CUDA C++ source; host code in it is left out.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CUDA C++ file, PTX, or a program or library that holds PTX.")
+    ],
     kernel: Annotated[
         str, typer.Option("--kernel", metavar="NAME", help="The kernel: a name, or a template such as 'conv<5,2>'.")
     ],
@@ -40,14 +42,16 @@ def analyze(
             "--arg",
             metavar="SPEC",
             help="Once for each parameter: f32[1048576] (random), f32[64]=0, i32[64]=arange, i32[1000]=0..999, "
-            "f32[64]=@file.npy, i32=512, f32=0.5.",
+            "f32[64]=@file.npy, i32=512, f32=0.5, 512 (of the parameter's type), null, struct=@file.npy.",
         ),
     ] = None,
     constants: Annotated[
         list[str] | None,
         typer.Option("--constant", metavar="NAME=SPEC", help="Contents of a __constant__ or __device__ array."),
     ] = None,
-    shared: Annotated[int, typer.Option("--shared", min=0, metavar="BYTES", help="Dynamic shared memory.")] = 0,
+    shared: Annotated[
+        int | None, typer.Option("--shared", min=0, metavar="BYTES", help="Dynamic shared memory.")
+    ] = None,
     defines: Annotated[list[str] | None, typer.Option("--define", "-D", metavar="N=V", help="A macro.")] = None,
     include: Annotated[
         list[Path] | None, typer.Option("--include", "-I", metavar="DIR", help="Folder of your headers.")
@@ -73,7 +77,7 @@ def analyze(
     max_instructions: Annotated[int, typer.Option(min=1, help="Most warp instructions of a simulation.")] = 10**11,
     as_json: JsonOption = False,
 ) -> None:
-    """Analyse one launch of a kernel of FILE.cu: counts, registers, occupancy, caches, time; faults are reported.
+    """Analyse one launch of a kernel of FILE: counts, registers, occupancy, caches, time; faults are reported.
 
     The source is compiled for the GPU's architecture and executed on the CPU. Exit status 1 where the kernel does something
     wrong (a race, uninitialised shared memory …) or is worse than the baseline.

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import CompileError
+from ..gpus.catalogue import load_architecture
 from .front_end import ASSEMBLER_OPTIONS
 from .toolchain import ptxas_path
+
+PTX_VERSION_12_9 = (8, 8)
+"""The newest PTX that CUDA 12.9 reads."""
+_VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+_FORWARDED = ("-Xptxas=", "--ptxas-options=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +32,23 @@ def assemble(
 ) -> Assembled:
     """Assemble PTX for a real architecture such as ``sm_90``; ``CompileError`` carries ptxas' message.
 
-    ``options`` are those of the request; the ones meant for the assembler are picked out.
+    ``options`` are those of the request; the ones meant for the assembler are picked out. PTX that CUDA 12.9 does not read
+    goes to the newest assembler, where that serves the architecture.
     """
     own = [option for option in options if option.startswith(ASSEMBLER_OPTIONS)]
+    own += [option.partition("=")[2] for option in options if option.startswith(_FORWARDED)]
     own += ["-lineinfo"] if "-lineinfo" in options else []
     with tempfile.TemporaryDirectory(prefix="perfmodel-") as folder:
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
-        command = [str(ptxas_path()), "--verbose", f"--gpu-name={architecture}", *own, str(source), "--output-file"]
+        command = [
+            str(_ptxas_for(ptx, architecture)),
+            "--verbose",
+            f"--gpu-name={architecture}",
+            *own,
+            str(source),
+            "--output-file",
+        ]
         try:
             run = subprocess.run(
                 [*command, str(target)], capture_output=True, text=True, timeout=time_limit_s, check=False
@@ -40,5 +56,11 @@ def assemble(
         except subprocess.TimeoutExpired as error:
             raise CompileError(f"ptxas needed more than {time_limit_s:g} s for {architecture}") from error
         if run.returncode != 0:
-            raise CompileError(f"ptxas refuses the PTX for {architecture}: {run.stderr.strip()}")
+            raise CompileError(f"ptxas refuses the PTX for {architecture}: {' '.join(run.stderr.split())}")
         return Assembled(cubin=target.read_bytes(), log=run.stderr)
+
+
+def _ptxas_for(ptx: str, architecture: str) -> Path:
+    version = _VERSION.search(ptx)
+    is_newer = version is not None and (int(version[1]), int(version[2])) > PTX_VERSION_12_9
+    return ptxas_path(newest=is_newer and load_architecture(architecture).compiled_by_cuda_13)

@@ -6,18 +6,22 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 
+from ..errors import InputError
 from ..gpus.catalogue import load_architecture
+from ..sources.kernel_source import SourceKind
 from . import disk_cache
 from .assembler import Assembled, assemble
 from .front_end import Ptx, compile_to_ptx
+from .kernel_names import find_kernel, kernels_of, listed
+from .nvcc import compile_file, plain_file_names
 from .request import CompileRequest
 from .resources import Resources, read_resources
-from .toolchain import compiler_version
+from .toolchain import compiler_version, nvcc_available, nvcc_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledKernel:
-    """PTX, cubin, resources and the content hash that names them together."""
+    """PTX, cubin, resources and the content hash that names them together; ``note`` is what users should know, or empty."""
 
     kernel_name: str
     architecture: str
@@ -25,11 +29,12 @@ class CompiledKernel:
     ptx: str
     cubin: bytes
     resources: Resources
+    note: str = ""
 
 
 def _content(request: CompileRequest) -> tuple[object, ...]:
     """What of a request decides the code (the include directories' names do not, their files do)."""
-    return (
+    decisive = (
         request.source,
         request.included_sources(),
         request.kernel,
@@ -37,6 +42,19 @@ def _content(request: CompileRequest) -> tuple[object, ...]:
         request.defines,
         request.options,
     )
+    return decisive if request.kind is SourceKind.DEVICE_CODE else (*decisive, request.kind.value)
+
+
+def _compiler(request: CompileRequest) -> str:
+    """Version of what compiles a request."""
+    if request.kind is SourceKind.PTX or uses_nvcc(request):
+        return nvcc_version()
+    return compiler_version()
+
+
+def uses_nvcc(request: CompileRequest) -> bool:
+    """Whether a request is compiled by nvcc: whole files, where a C++ compiler is installed."""
+    return request.kind is SourceKind.CUDA_FILE and nvcc_available()
 
 
 def _digest(*parts: object) -> str:
@@ -49,17 +67,29 @@ def content_key(request: CompileRequest, architecture: str, compiler: str | None
     ``compiler`` is the version to name where another than the installed one is meant (or none is installed).
     """
     virtual = request.virtual_architecture(architecture)
-    return _digest(*_content(request), virtual, compiler or compiler_version(), architecture)
+    return _digest(*_content(request), virtual, compiler or _compiler(request), architecture)
 
 
 def _ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
-    key = "ptx-" + _digest(*_content(request), virtual_architecture, compiler_version())
+    if request.kind is SourceKind.PTX:
+        return _chosen(request)
+    key = "ptx-" + _digest(*_content(request), virtual_architecture, _compiler(request))
     stored = disk_cache.fetch(key)
     if stored is not None:
         return Ptx(**json.loads(stored))
-    ptx = compile_to_ptx(request, virtual_architecture)
+    compiled = compile_file if uses_nvcc(request) else compile_to_ptx
+    ptx = compiled(request, virtual_architecture)
     disk_cache.keep(key, json.dumps(asdict(ptx)).encode())
     return ptx
+
+
+def _chosen(request: CompileRequest) -> Ptx:
+    """A user's PTX with the name of the kernel asked about."""
+    kernels = kernels_of(request.source)
+    name = find_kernel(kernels, request.kernel, request.file_name)
+    if name is None:
+        raise InputError(f"{request.file_name} has no kernel {request.kernel!r}; its kernels: {listed(kernels)}")
+    return Ptx(text=plain_file_names(request.source), kernel_name=name, log="")
 
 
 def _assembled(ptx: Ptx, key: str, request: CompileRequest, architecture: str) -> Assembled:
@@ -94,4 +124,5 @@ def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel
         ptx=ptx.text,
         cubin=assembled.cubin,
         resources=read_resources(assembled.cubin, ptx.kernel_name, architecture, assembled.log),
+        note=ptx.note,
     )

@@ -6,20 +6,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CompileError, InputError
+from ..sources.kernel_source import SourceKind
+from .messages import one_line
 from .request import CompileRequest
 from .toolchain import header_directories, nvrtc
 
+_NAME_FILE = "__nv_name_map"
+"""What NVRTC calls the place where it resolves the kernel's name."""
 ASSEMBLER_OPTIONS = ("--maxrregcount", "-maxrregcount")
 """Options that belong to the assembler and not to the front end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ptx:
-    """PTX text, the kernel's name in it (mangled for templates), and the compiler's warnings."""
+    """PTX text, the kernel's name in it (mangled for templates), the compiler's warnings, and what users should know."""
 
     text: str
     kernel_name: str
     log: str
+    note: str = ""
 
 
 def _checked(result: tuple[Any, ...]) -> Any:
@@ -41,6 +46,8 @@ def front_end_options(request: CompileRequest, virtual_architecture: str) -> lis
     options = [f"-arch={virtual_architecture}"]
     options += [f"-D{name}={value}" for name, value in request.defines]
     options += [f"-I{directory}" for directory in request.include_directories]
+    if request.path is not None:
+        options += [f"-I{request.path.parent}"]
     if "#include" in request.source:
         options += [f"-I{directory}" for directory in header_directories()]
     options += [option for option in request.options if not option.startswith(ASSEMBLER_OPTIONS)]
@@ -66,9 +73,19 @@ def compile_to_ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
             reason = api.nvrtcGetErrorString(outcome[0])[1].decode()
             if int(outcome[0]) == int(api.nvrtcResult.NVRTC_ERROR_INVALID_OPTION):
                 raise InputError(f"the compiler refuses an option: {log or reason}")
+            if request.kind is SourceKind.CUDA_FILE:
+                raise _refused_file(request, log or reason)
             raise CompileError(f"{request.file_name} does not compile for {virtual_architecture}: {log or reason}")
         lowered = _checked(api.nvrtcGetLoweredName(program, expression)).decode()
         text = _text(api.nvrtcGetPTXSize, api.nvrtcGetPTX, program)
     finally:
         api.nvrtcDestroyProgram(program)
     return Ptx(text=text, kernel_name=lowered, log=log)
+
+
+def _refused_file(request: CompileRequest, log: str) -> CompileError | InputError:
+    """The error of a user's file, which NVRTC gets where nvcc cannot run."""
+    message = one_line(log)
+    if message.startswith(_NAME_FILE):
+        return InputError(f"kernel {request.kernel!r}: {message.partition(': ')[2]}")
+    return CompileError(f"{message} (NVRTC compiles device code only; install g++ for files with host code)")

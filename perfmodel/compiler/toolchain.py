@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 from ..errors import CompilerMissingError
+
+_CUDA13 = "cu13"
+"""The folder that all component wheels of CUDA 13 share."""
 
 _MESSAGE = (
     "the CUDA compiler is not installed (no {what}): install the extra with `pip install 'perfmodel[compile]'`, "
@@ -44,23 +49,43 @@ def nvrtc() -> ModuleType:
 
 @cache
 def wheel_directory(package: str) -> Path:
-    """Directory of one of NVIDIA's component wheels, such as ``cuda_nvcc``."""
+    """Directory of one of NVIDIA's component wheels of CUDA 12, such as ``cuda_nvcc``, or ``cu13`` of all those of CUDA 13."""
     try:
         spec = importlib.util.find_spec(f"nvidia.{package}")
     except ModuleNotFoundError:
         spec = None
     if spec is None or not spec.submodule_search_locations:
-        raise CompilerMissingError(_MESSAGE.format(what=f"wheel nvidia-{package.replace('_', '-')}-cu12"))
+        wheel = "nvidia-cuda-nvcc" if package == _CUDA13 else f"nvidia-{package.replace('_', '-')}-cu12"
+        raise CompilerMissingError(_MESSAGE.format(what=f"wheel {wheel}"))
     return Path(next(iter(spec.submodule_search_locations)))
 
 
 @cache
-def ptxas_path() -> Path:
-    """The assembler's executable."""
+def cuda13_program(name: str) -> Path:
+    """A program of the CUDA 13 wheels: ``nvcc``, ``ptxas`` or ``cuobjdump``."""
+    path = wheel_directory(_CUDA13) / "bin" / name
+    if not path.is_file():
+        raise CompilerMissingError(_MESSAGE.format(what=name))
+    return path
+
+
+@cache
+def ptxas_path(*, newest: bool = False) -> Path:
+    """The assembler of CUDA 12.9, which serves every architecture, or the newest one, for PTX that 12.9 does not read."""
+    if newest:
+        return cuda13_program("ptxas")
     path = wheel_directory("cuda_nvcc") / "bin" / "ptxas"
     if not path.is_file():
         raise CompilerMissingError(_MESSAGE.format(what="ptxas"))
     return path
+
+
+def nvcc_available() -> bool:
+    """Whether whole C++ files can be compiled: nvcc is installed and finds a C++ compiler for the host's part.
+
+    ``NVCC_CCBIN`` names the C++ compiler, as for nvcc itself; else it is the ``g++`` of the path.
+    """
+    return _has_cuda13() and shutil.which(os.environ.get("NVCC_CCBIN") or "g++") is not None
 
 
 @cache
@@ -79,6 +104,20 @@ def compiler_version() -> str:
     True
     """
     return f"nvrtc-{_wheel_version('nvrtc')} ptxas-{_wheel_version('nvcc')}"
+
+
+@cache
+def nvcc_version() -> str:
+    """Versions of nvcc and of the assemblers, part of the cache keys of whole files and PTX."""
+    newest = metadata.version("nvidia-cuda-nvcc") if _has_cuda13() else "none"
+    return f"nvcc-{newest} ptxas-{_wheel_version('nvcc')}"
+
+
+def _has_cuda13() -> bool:
+    try:
+        return cuda13_program("nvcc").is_file()
+    except CompilerMissingError:
+        return False
 
 
 def _wheel_version(part: str) -> str:

@@ -27,6 +27,8 @@ class Architecture:
 
     ptx_target: str
     """The oldest virtual architecture whose PTX is the same where a source does not ask for its target."""
+    compiled_by_cuda_13: bool
+    """CUDA 13 compiles for it; older architectures are left to CUDA 12.9."""
     decodable_machine_code: bool
     """Instructions have 16 bytes, which `perfmodel.machine_code` decodes."""
     split_branch_targets: bool

@@ -1,4 +1,4 @@
-"""Kernel arguments as texts: ``f32[1048576]``, ``i32[1000]=0..999``, ``f32[64]=@weights.npy``, ``i32=512``."""
+"""Kernel arguments as texts: ``f32[1048576]``, ``i32[1000]=0..999``, ``f32[64]=@weights.npy``, ``i32=512``, ``512``, ``null``."""
 
 from __future__ import annotations
 
@@ -23,14 +23,20 @@ RANDOM_PERIOD = 1_048_583
 """Random contents repeat after so many elements (a prime, so that no row length divides it): drawing more only costs time."""
 RANDOM_INTEGERS = (0, 127)
 """Bounds of random integers without bounds of their own: every type holds them."""
-_FORMS = "f32[1048576], f32[64]=0, i32[64]=arange, i32[1000]=0..999, f32[64]=@file.npy, i32=512, f32=0.5"
-_SPEC = re.compile(r"\s*(\w+)\s*(?:\[(.*?)\])?\s*(?:=(.*))?", re.DOTALL)
+_FORMS = (
+    "f32[1048576], f32[64]=0, i32[64]=arange, i32[1000]=0..999, f32[64]=@file.npy, i32=512, f32=0.5, 512, null, "
+    "struct=@file.npy"
+)
+_SPEC = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[(.*?)\])?\s*(?:=(?!=)(.*))?", re.DOTALL)
+_NULL = "null"
+_STRUCTURE = "struct"
 
 
 class ElementType(Enum):
     """Types of elements and scalars, by the names of the command line."""
 
     F16 = "f16"
+    BF16 = "bf16"
     F32 = "f32"
     F64 = "f64"
     I8 = "i8"
@@ -43,18 +49,50 @@ class ElementType(Enum):
     U64 = "u64"
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """NumPy's type.
+    def is_float(self) -> bool:
+        """Whether values may have fractions."""
+        return self.value.startswith(("f", "b"))
 
-        >>> ElementType.F16.dtype
-        dtype('float16')
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's type of what memory holds; NumPy has no bfloat16, whose bits are held as ``uint16``.
+
+        >>> ElementType.F16.dtype, ElementType.BF16.dtype
+        (dtype('float16'), dtype('uint16'))
         """
-        kind, bits = self.value[0], int(self.value[1:])
-        return np.dtype(f"{kind}{bits // 8}")
+        if self is ElementType.BF16:
+            return np.dtype(np.uint16)
+        return np.dtype(f"{self.value[0]}{int(self.value[1:]) // 8}")
+
+    @property
+    def number_dtype(self) -> np.dtype[Any]:
+        """NumPy's type to compute values in before `encoded`."""
+        return np.dtype(np.float32) if self is ElementType.BF16 else self.dtype
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Lowest and highest finite value."""
+        if self is ElementType.BF16:
+            highest = 2.0**128 - 2.0**120  # 8 bits of mantissa
+            return -highest, highest
+        limits: Any = np.finfo(self.dtype) if self.is_float else np.iinfo(self.dtype)
+        return (float(limits.min), float(limits.max)) if self.is_float else (int(limits.min), int(limits.max))
+
+    def encoded(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Values of `number_dtype` as memory holds them.
+
+        >>> [hex(bits) for bits in ElementType.BF16.encoded(np.float32([1.0, -2.5]))]
+        ['0x3f80', '0xc020']
+        """
+        if self is not ElementType.BF16:
+            return numbers
+        bits = np.atleast_1d(numbers).view(np.uint32).astype(np.uint64)
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # to nearest, ties to even
+        return np.where(np.isnan(numbers), 0x7FC0, rounded).astype(np.uint16).reshape(numbers.shape)
 
     def scalar(self, value: float) -> np.generic:
         """A value as NumPy scalar of this type."""
-        found: np.generic = self.dtype.type(value)
+        found: np.generic = self.encoded(np.array([value], self.number_dtype))[0]
         return found
 
 
@@ -90,14 +128,29 @@ class BufferSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarSpec:
-    """A scalar: its type and value."""
+    """A scalar: its type, None for that of the parameter, and value."""
 
     text: str
-    element: ElementType
+    element: ElementType | None
     value: Expression
 
 
-ArgumentSpec = BufferSpec | ScalarSpec
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NullSpec:
+    """A null pointer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructureSpec:
+    """A structure handed over by value: a file whose bytes are the structure's."""
+
+    text: str
+    path: Path
+
+
+ArgumentSpec = BufferSpec | ScalarSpec | NullSpec | StructureSpec
 
 
 def parse_argument(text: str) -> ArgumentSpec:
@@ -110,9 +163,18 @@ def parse_argument(text: str) -> ArgumentSpec:
     """
     match = _SPEC.fullmatch(text)
     known = {kind.value: kind for kind in ElementType}
+    if text.strip() == _NULL:
+        return NullSpec(text=text)
+    if match is not None and match[1] == _STRUCTURE and match[2] is None:
+        if match[3] is None or not re.match(r"\s*@.", match[3]):
+            raise InputError(f"argument {text!r}: a structure is given by its bytes, as struct=@file.npy")
+        return StructureSpec(text=text, path=Path(match[3].strip()[1:]))
     if match is None or match[1] not in known:
-        problem = "" if match is None else f": unknown type {match[1]!r} (types: {' '.join(known)})"
-        raise InputError(f"argument {text!r} is not understood{problem}; accepted are {_FORMS}")
+        if match is None or (match[2] is None and match[3] is None):
+            return ScalarSpec(text=text, element=None, value=_expression(text, text))
+        raise InputError(
+            f"argument {text!r} is not understood: unknown type {match[1]!r} (types: {' '.join(known)}); accepted are {_FORMS}"
+        )
     element, count, rest = known[match[1]], match[2], match[3]
     if count is None:
         if rest is None or not rest.strip():
@@ -156,19 +218,19 @@ def _number(text: str, element: ElementType, part: str) -> float:
         value = float(part)
     except ValueError:
         raise InputError(f"argument {text!r}: {part!r} is no number, arange, LOW..HIGH or @FILE.npy") from None
-    if element.value[0] != "f" and not value.is_integer():
+    if not element.is_float and not value.is_integer():
         raise InputError(f"argument {text!r}: {part!r} is no integer, and the elements are {element.value}")
     _require_fits(text, element, value)
     return value
 
 
 def _require_fits(text: str, element: ElementType, value: float) -> None:
-    if element.value[0] != "f":
-        limits = np.iinfo(element.dtype)
-        if not limits.min <= value <= limits.max:
+    lowest, highest = element.limits
+    if not element.is_float:
+        if not lowest <= value <= highest:
             raise InputError(f"argument {text!r}: {value:.0f} does not fit {element.value}")
-    elif math.isfinite(value) and abs(value) > (largest := float(np.finfo(element.dtype).max)):
-        raise InputError(f"argument {text!r}: {value:g} is beyond {largest:g}, the largest {element.value}")
+    elif math.isfinite(value) and abs(value) > highest:
+        raise InputError(f"argument {text!r}: {value:g} is beyond {highest:g}, the largest {element.value}")
 
 
 def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[str, Value]) -> NDArray[Any]:
@@ -181,18 +243,20 @@ def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[s
         return _from_file(spec, names)
     assert spec.count is not None
     count = spec.count.integer(names)
-    dtype = spec.element.dtype
-    if count < 1 or count * dtype.itemsize > MAX_BUFFER_BYTES:
-        raise InputError(f"argument {spec.text!r}: {count} elements; at least 1 and at most 4 GiB are accepted")
-    return _filled(spec.fill, dtype, count, rng)
+    if count < 1 or count * spec.element.dtype.itemsize > MAX_BUFFER_BYTES:
+        raise InputError(
+            f"argument {spec.text!r}: {count} elements; at least 1 and at most 4 GiB are accepted (null is a pointer to nothing)"
+        )
+    return _filled(spec.fill, spec.element, count, rng)
 
 
-def _filled(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
+def _filled(fill: Fill, element: ElementType, count: int, rng: np.random.Generator) -> NDArray[Any]:
+    dtype = element.number_dtype
     if fill.kind in (FillKind.RANDOM, FillKind.BOUNDED):
-        return _repeated(_drawn(fill, dtype, min(count, RANDOM_PERIOD), rng), count)
+        return _repeated(element.encoded(_drawn(fill, dtype, min(count, RANDOM_PERIOD), rng)), count)
     if fill.kind is FillKind.CONSTANT:
-        return _alike(dtype.type(fill.low), count)
-    return np.arange(count, dtype=np.int64).astype(dtype)
+        return _alike(element.scalar(fill.low), count)
+    return element.encoded(np.arange(count, dtype=np.int64).astype(dtype))
 
 
 def _alike(element: Any, count: int) -> NDArray[Any]:
@@ -222,33 +286,46 @@ def _drawn(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generato
     return rng.integers(int(low), int(high), count, dtype=dtype, endpoint=True)
 
 
-def _from_file(spec: BufferSpec, names: Mapping[str, Value]) -> NDArray[Any]:
-    assert spec.fill.path is not None
+def _loaded(text: str, path: Path) -> NDArray[Any]:
     try:
-        with spec.fill.path.open("rb") as stream:
+        with path.open("rb") as stream:
             array = np.load(stream, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError, BadZipFile, TokenError) as error:
-        raise InputError(f"argument {spec.text!r}: {spec.fill.path} cannot be read: {error}") from error
-    if not isinstance(array, np.ndarray) or array.dtype != spec.element.dtype:
-        found = array.dtype if isinstance(array, np.ndarray) else "no single array"
-        raise InputError(f"argument {spec.text!r}: {spec.fill.path} holds {found}, not {spec.element.dtype}")
+        raise InputError(f"argument {text!r}: {path} cannot be read: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"argument {text!r}: {path} holds several arrays; one is needed")
+    return array
+
+
+def _from_file(spec: BufferSpec, names: Mapping[str, Value]) -> NDArray[Any]:
+    assert spec.fill.path is not None
+    array = _loaded(spec.text, spec.fill.path)
+    if array.dtype != spec.element.dtype:
+        raise InputError(f"argument {spec.text!r}: {spec.fill.path} holds {array.dtype}, not {spec.element.dtype}")
     if spec.count is not None and array.size != spec.count.integer(names):
         wanted = spec.count.integer(names)
         raise InputError(f"argument {spec.text!r}: {spec.fill.path} holds {array.size} elements, not {wanted}")
     return array
 
 
-def scalar_value(spec: ScalarSpec, names: Mapping[str, Value]) -> np.generic:
-    """The scalar as NumPy value of its type.
+def structure_value(spec: StructureSpec) -> np.generic:
+    """The bytes of the file's array as one structured scalar."""
+    array = np.ascontiguousarray(_loaded(spec.text, spec.path))
+    found: np.generic = np.frombuffer(array.tobytes(), dtype=np.dtype((np.void, array.nbytes)))[0]
+    return found
 
-    >>> scalar_value(parse_argument("u8=2 * N"), {"N": 100})
+
+def scalar_value(spec: ScalarSpec, element: ElementType, names: Mapping[str, Value]) -> np.generic:
+    """The scalar as NumPy value of a type: its own, or for one without a type that of its parameter.
+
+    >>> scalar_value(parse_argument("2 * N"), ElementType.U8, {"N": 100})
     np.uint8(200)
     """
-    if spec.element.value[0] == "f":
+    if element.is_float:
         number = spec.value.value(names)
         if isinstance(number, str):
             raise InputError(f"argument {spec.text!r}: {number!r} is no number")
-        return spec.element.scalar(number)
+        return element.scalar(number)
     whole = spec.value.integer(names)
-    _require_fits(spec.text, spec.element, whole)
-    return spec.element.scalar(whole)
+    _require_fits(spec.text, element, whole)
+    return element.scalar(whole)

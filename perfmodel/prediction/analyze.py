@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiler.compiled import CompiledKernel
+from ..compiler.compiled import CompiledKernel, compile_kernel
+from ..compiler.user_kernel import described_signature, dynamic_shared_array, user_request
 from ..core.counts import Counts
 from ..core.value_types import require_type
+from ..errors import InputError
 from ..gpus.gpu import Gpu
+from ..launch.arguments import Argument, kernel_call
 from ..launch.launch import Buffer, KernelCall, L2State, Launch
 from ..profiles.executed_profile import Effort, execute
 from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, stacked
@@ -24,8 +27,7 @@ from ..program.kernel import Kernel
 from ..ptx.parse import parse_module
 from ..simulator.faults import Fault, FaultError
 from ..simulator.simulation import Mode, simulate
-from ..sources.arguments import Argument, kernel_call
-from ..sources.user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
+from ..sources.kernel_source import read_kernel_source
 from .evaluation import evaluate
 from .listing import InstructionListing, listing
 from .predicting import prediction_at
@@ -85,7 +87,7 @@ def analyze(
     block: int | Sequence[int],
     args: Sequence[Argument],
     gpu: str | Gpu,
-    shared_bytes: int = 0,
+    shared_bytes: int | None = None,
     defines: Mapping[str, str | int] | None = None,
     include: Sequence[str | Path] = (),
     constants: Mapping[str, Argument] | None = None,
@@ -99,13 +101,13 @@ def analyze(
     """Analyse one launch of a kernel of a user's file; no GPU is needed.
 
     Args:
-        source: path of the ``.cu`` file, or the source itself.
-        kernel: plain name, or an instantiated template such as ``conv<5,2>``.
+        source: path of a CUDA C++ file, a PTX file or a binary that holds PTX; or the source itself.
+        kernel: plain name, an instantiated template such as ``conv<5,2>``, or the mangled name.
         grid: blocks along x, y, z; what is left out is 1.
         block: threads along x, y, z; likewise.
-        args: one for each parameter in order: a spec (``"f32[1024]"``), an array, a NumPy scalar or a number.
+        args: one for each parameter in order: a spec (``"f32[1024]"``), an array, a NumPy scalar, a number, or None for null.
         gpu: id, file or record of the GPU.
-        shared_bytes: dynamic shared memory.
+        shared_bytes: dynamic shared memory; needed where the kernel has an ``extern __shared__`` array.
         defines: macros.
         include: folders of the user's headers.
         constants: contents of module-scope arrays by name.
@@ -132,22 +134,26 @@ def analyze(
     require_type(Sequence, "a list, one for each parameter", args=args)
     effort = effort or Effort()
     configuration = LaunchConfiguration(
-        grid=index3("grid", grid), block=index3("block", block), shared=shared_bytes, defines=dict(defines or {})
+        grid=index3("grid", grid), block=index3("block", block), shared=shared_bytes or 0, defines=dict(defines or {})
     )
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
-    user = read_user_source(source, include)
-    expression, signature = user.kernel(kernel)
-    request = user_request(user, expression, configuration.defines, options)
-    compiled = compile_user_kernel(request, scenario.gpu.architecture.name)
-    executed = parse_module(plain_file_names(compiled.ptx)).kernel(compiled.kernel_name)
+    request = user_request(read_kernel_source(source, include), kernel, configuration.defines, options)
+    compiled = compile_kernel(request, scenario.gpu.architecture.name)
+    executed = parse_module(compiled.ptx).kernel(compiled.kernel_name)
     rng = np.random.default_rng(effort.seed)
-    call = kernel_call(executed, signature, args, constants or {}, rng)
+    call = kernel_call(described_signature(compiled, request), args, constants or {}, rng)
+    array = dynamic_shared_array(compiled)
+    if shared_bytes is None and array is not None:
+        raise InputError(
+            f"kernel {kernel} uses the extern __shared__ array {array}; give its bytes by --shared (shared_bytes in Python)"
+        )
     launch = launch_of(configuration, compiled)
     require_fits(launch, compiled, scenario.gpu)
     faults = _faults(executed, launch, call, effort)
     found = execute(compiled, launch, call, scenario.gpu, effort, kernel=executed, instructions=lines)
+    prediction = prediction_of_launch(kernel, configuration, found.profile, scenario)
     return Analysis(
-        prediction=prediction_of_launch(kernel, configuration, found.profile, scenario),
+        prediction=replace(prediction, notes=(*prediction.notes, compiled.note)) if compiled.note else prediction,
         instructions=listing(found.instructions) if lines else (),
         faults=faults,
         blocks_executed=found.blocks_executed,

@@ -1,1 +1,1 @@
-"""What a user brings: CUDA C++ files, their kernels and signatures."""
+"""What a user brings: CUDA C++, PTX, or a binary that holds PTX."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.errors import PerfmodelError
 from perfmodel.launch.launch import KernelCall, L2State, Launch
@@ -18,7 +19,6 @@ from perfmodel.profiles.profile_cache import fetch_profile, keep_profile, profil
 from perfmodel.profiles.user_launch import LaunchConfiguration, launch_of, require_fits
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Budget
-from perfmodel.sources.user_source import compile_user_kernel, plain_file_names, read_user_source, user_request
 
 MAKE_CALL_BYTES = 2**32
 """Buffers of a launch above which it is left out: making and executing them takes minutes."""
@@ -116,10 +116,15 @@ class _Executed:
         cls, unseen_kernel: UnseenLaunch, make_call: MakeCall, part: str, scenario: Scenario, effort: Effort
     ) -> _Executed:
         """Compile and execute it, unless the same has been kept."""
-        user = read_user_source(unseen_kernel.source)
-        expression, _ = user.kernel(unseen_kernel.kernel)
-        request = user_request(user, expression, unseen_kernel.defines)
-        compiled = compile_user_kernel(request, scenario.gpu.architecture.name)
+        request = CompileRequest(
+            source=unseen_kernel.source,
+            kernel=unseen_kernel.kernel,
+            file_name=f"{unseen_kernel.kernel}.cu",
+            defines=tuple(unseen_kernel.defines.items()),
+            options=("-lineinfo",),
+            architecture_specific=True,
+        )
+        compiled = compile_kernel(request, scenario.gpu.architecture.name)
         configuration = LaunchConfiguration(
             grid=unseen_kernel.launch.grid,
             block=unseen_kernel.launch.block,
@@ -131,7 +136,7 @@ class _Executed:
         key = _key(unseen_kernel, request, part, scenario)
         profile = fetch_profile(key)
         if profile is None:
-            executed = parse_module(plain_file_names(compiled.ptx)).kernel(compiled.kernel_name)
+            executed = parse_module(compiled.ptx).kernel(compiled.kernel_name)
             profile = execute(compiled, launch, make_call(), scenario.gpu, effort, kernel=executed).profile
             keep_profile(key, profile)
         return cls(configuration, profile)

@@ -12,18 +12,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...compiler.compiled import compile_kernel
 from ...compiler.request import CompileRequest
+from ...compiler.user_kernel import signature_of, user_request
 from ...core.constants import MAX_GRID_X, MAX_GRID_YZ
 from ...core.counts import Counts
 from ...errors import InputError
 from ...gpus.gpu import Gpu
+from ...launch.arguments import kernel_call
 from ...launch.expression import Value
 from ...launch.launch import KernelCall, Launch
 from ...profiles.executed_profile import execute
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ...ptx.parse import parse_module
-from ...sources.arguments import kernel_call
-from ...sources.user_source import UserSource, compile_user_kernel, plain_file_names, read_user_source, user_request
+from ...sources.kernel_source import KernelSource, read_kernel_source
 from ..base import Batch, Check, Family, Product, Space
 from .configuration import configuration_type, member, plain_values, with_values
 from .space_file import SpaceFile, read_space_file
@@ -68,9 +70,9 @@ class UserFamily(Family[UserProblem, Any]):
     closed_forms: ClassVar[bool] = False
     problem_type = UserProblem
 
-    def __init__(self, problem: UserProblem, source: UserSource, space: SpaceFile) -> None:
+    def __init__(self, problem: UserProblem, source: KernelSource, space: SpaceFile) -> None:
         self._problem, self._source, self._space = problem, source, space
-        words = set(re.findall(r"[A-Za-z_]\w*", source.text))
+        words = {word for text in source.texts() for word in re.findall(r"[A-Za-z_]\w*", text)}
         words -= set(re.findall(r"\{(\w+)\}", space.kernel))
         self._macros = [name for name in (*space.sizes, *space.tune, *space.macros) if name in words]
         self._known: dict[Any, _Resolved] = {}
@@ -188,8 +190,9 @@ class UserFamily(Family[UserProblem, Any]):
     def compile_request(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> CompileRequest:
         """The user's source under the macros of a configuration."""
         names = self._space.names(plain_values(configuration))
-        expression, _ = self._source.kernel(self._space.kernel_name(names))
-        return user_request(self._source, expression, dict(self._defines(names)), self._space.options)
+        return user_request(
+            self._source, self._space.kernel_name(names), dict(self._defines(names)), self._space.options
+        )
 
     def inputs(self, problem: UserProblem, rng: np.random.Generator) -> Mapping[str, NDArray[np.float32]]:
         """None by name: the arguments of the space say what buffers hold."""
@@ -200,17 +203,15 @@ class UserFamily(Family[UserProblem, Any]):
     ) -> KernelCall:
         """Arguments and contents as the space states them, random ones always the same."""
         names = self._space.names(plain_values(configuration))
-        _, signature = self._source.kernel(self._space.kernel_name(names))
-        compiled = compile_user_kernel(self.compile_request(problem, configuration, gpu), gpu.architecture.name)
-        kernel = parse_module(compiled.ptx).kernel(compiled.kernel_name)
+        compiled = compile_kernel(self.compile_request(problem, configuration, gpu), gpu.architecture.name)
         contents = {name: spec.text for name, spec in self._space.contents.items()}
         texts = [spec.text for spec in self._space.arguments]
-        return kernel_call(kernel, signature, texts, contents, np.random.default_rng(0), names)
+        return kernel_call(signature_of(compiled), texts, contents, np.random.default_rng(0), names)
 
     def executed_profile(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> KernelProfile:
         """Compile and execute one configuration with its caches."""
         request = self.compile_request(problem, configuration, gpu)
-        compiled = compile_user_kernel(request, gpu.architecture.name)
+        compiled = compile_kernel(request, gpu.architecture.name)
         sizes = self._resolved(configuration).sizes
         launch = Launch(
             grid_x=sizes[0],
@@ -223,7 +224,7 @@ class UserFamily(Family[UserProblem, Any]):
             dynamic_shared_bytes=sizes[6],
         )
         call = self.call(problem, configuration, gpu, {})
-        kernel = parse_module(plain_file_names(compiled.ptx)).kernel(compiled.kernel_name)
+        kernel = parse_module(compiled.ptx).kernel(compiled.kernel_name)
         return execute(compiled, launch, call, gpu, kernel=kernel).profile
 
     def profile_identity(self, problem: UserProblem, configuration: Any) -> tuple[Any, ...]:
@@ -270,7 +271,7 @@ def _stamp(path: str) -> tuple[int, int]:
 @cache
 def _family(file: str, space: str, file_stamp: tuple[int, int], space_stamp: tuple[int, int]) -> UserFamily:
     described = read_space_file(Path(space))
-    source = read_user_source(Path(file), described.include)
+    source = read_kernel_source(Path(file), described.include)
     name = Path(file).stem
     kind: type[UserFamily] = type(
         "UserFamily",

@@ -107,8 +107,8 @@ def test_a_fault_is_reported_with_status_1(source: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("gather<2>", "scatter", "no kernel 'scatter'; its kernels: gather<…>(const float *in"),
-        ("gather<2>", "gather", "is a template"),
+        ("gather<2>", "scatter", "no kernel 'scatter'; its kernels: "),
+        ("gather<2>", "gather<x>", '(identifier "x" is undefined'),
         ("f32=0.5", "i32=5", "argument 3 (float by) takes a floating-point number"),
         ("f32=0.5", "f33=5", "'f33=5'"),
         ("f32[1024]=0", "f32[1000]=0", "past the end of 'out'"),
@@ -116,7 +116,7 @@ def test_a_fault_is_reported_with_status_1(source: Path, capsys: pytest.CaptureF
         ("64,1", "64,17", "1088 threads"),
         ("64,1", "0", "block 0,1,1"),
         ("BIAS=2", "2", "--define '2=1'"),
-        ("BIAS=2", "BIAS=y", 'own.cu(6): error: identifier "y" is undefined'),
+        ("BIAS=2", "BIAS=y", 'own.cu:6: identifier "y" is undefined'),
         ("h200", "h2000", "h2000"),
     ],
 )

@@ -24,14 +24,15 @@ def contents(text: str, seed: int = 0) -> np.ndarray:
 def scalar(text: str) -> np.generic:
     spec = parse_argument(text)
     assert isinstance(spec, ScalarSpec)
-    return scalar_value(spec, {})
+    assert spec.element is not None
+    return scalar_value(spec, spec.element, {})
 
 
 @pytest.mark.parametrize("element", list(ElementType))
 def test_every_type_makes_buffers_and_scalars_of_its_own_width(element: ElementType) -> None:
     assert contents(f"{element.value}[7]").dtype == element.dtype
     assert contents(f"{element.value}[7]").shape == (7,)
-    assert contents(f"{element.value}[7]").nbytes == 7 * int(element.value[1:]) // 8
+    assert contents(f"{element.value}[7]").nbytes == 7 * int(element.value.strip("bfiu")) // 8
     assert scalar(f"{element.value}=3").dtype == element.dtype
 
 
@@ -88,7 +89,7 @@ def test_a_file_is_read_and_checked(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         contents(f"f32[6]=@{tmp_path / 'none.npy'}")
     np.savez(tmp_path / "two.npz", a=np.zeros(2))
-    with pytest.raises(InputError, match="no single array"):
+    with pytest.raises(InputError, match="holds several arrays"):
         contents(f"f32[2]=@{tmp_path / 'two.npz'}")
 
 

@@ -1,0 +1,63 @@
+"""Host code that does not compile, left out: a kernel needs neither cuBLAS nor the Python bindings that its file also holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+_DEVICE = re.compile(rb"__(?:global|device|constant|shared|managed|host)__")
+_SCOPES = frozenset(
+    {"translation_unit", "namespace_definition", "declaration_list", "linkage_specification", "ERROR"}
+    | {"preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef"}
+)
+"""What holds declarations; an ``ERROR`` is a place that the parser does not understand."""
+_CLASSES = frozenset({"class_specifier", "struct_specifier", "field_declaration_list"})
+_KEPT = frozenset({"comment", "preproc_include", "preproc_def", "preproc_function_def"})
+
+
+def without_host_code(text: str, lines: Collection[int]) -> str:
+    """The text without the declarations at these lines (from 1) that are not for the device.
+
+    What goes is replaced by blanks, so that every line keeps its number. A function with ``__global__``, ``__device__``,
+    ``__constant__`` or ``__shared__`` in it stays; of a class goes the member at the line.
+
+    >>> source = "__global__ void k() { }" + chr(10) + "int main() { return undeclared; }"
+    >>> without_host_code(source, {2}).split()
+    ['__global__', 'void', 'k()', '{', '}']
+    >>> without_host_code(source, {1}) == source
+    True
+    """
+    if not lines:
+        return text
+    import tree_sitter
+    import tree_sitter_cuda
+
+    source = text.encode()
+    root = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language())).parse(source).root_node
+    spans = {span for line in lines if (span := _host_declaration(root, line - 1, source)) is not None}
+    kept = bytearray(source)
+    for start, stop in spans:
+        kept[start:stop] = re.sub(rb"[^\r\n]", b" ", source[start:stop])
+    return kept.decode()
+
+
+def _host_declaration(node: Any, row: int, source: bytes) -> tuple[int, int] | None:
+    """Bytes of the smallest declaration at a row that is not for the device."""
+    for child in node.named_children:
+        if not child.start_point.row <= row <= child.end_point.row or child.type in _KEPT:
+            continue
+        if child.type in _SCOPES or child.type in _CLASSES or _holds_class(child):
+            inner = _host_declaration(child, row, source)
+            if inner is not None or child.type in _SCOPES | {"field_declaration_list"}:
+                return inner
+        if not _DEVICE.search(source, child.start_byte, child.end_byte):
+            return child.start_byte, child.end_byte
+    return None
+
+
+def _holds_class(node: Any) -> bool:
+    """Whether a declaration, possibly of a template, defines a class."""
+    return node.type in ("declaration", "template_declaration", "type_definition") and any(
+        child.type in _CLASSES or _holds_class(child) for child in node.named_children
+    )

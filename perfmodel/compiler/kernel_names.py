@@ -1,0 +1,131 @@
+"""Names of kernels in compiled code: mangled ones made readable, and the one that a user means found among them."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from ..errors import InputError
+
+_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
+_ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|_GLOBAL__N_\w*)::")
+
+
+def kernels_of(ptx: str) -> tuple[str, ...]:
+    """The kernels of a PTX text by their names in it, in order.
+
+    >>> kernels_of(".visible .entry _Z1kPf(.param .u64 p) { ret; }")
+    ('_Z1kPf',)
+    """
+    return tuple(dict.fromkeys(_ENTRY.findall(ptx)))
+
+
+@cache
+def _demangler() -> Any:
+    """``__cxa_demangle`` of the C++ library, which SciPy and every C++ compiler bring; None where there is none."""
+    try:
+        function = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    except (OSError, AttributeError):
+        return None
+    function.restype = ctypes.c_void_p
+    return function
+
+
+def demangled(name: str) -> str:
+    """A name as C++ writes it; as it stands where it is not mangled.
+
+    >>> demangled("_ZN2ns4convILi5EfEEvPKT0_i")
+    'void ns::conv<5, float>(float const*, int)'
+    """
+    function = _demangler()
+    if function is None or not name.startswith("_Z"):
+        return name
+    status = ctypes.c_int()
+    address = function(name.encode(), None, None, ctypes.byref(status))
+    if not address:
+        return name
+    text = ctypes.string_at(address).decode()
+    ctypes.CDLL(None).free(ctypes.c_void_p(address))
+    return text
+
+
+def split_name(name: str) -> tuple[str, tuple[str, ...] | None]:
+    """The qualified name and the parameter types of a mangled name; no types where the name states none.
+
+    >>> split_name("_ZN2ns4convILi5EfEEvPKT0_i")
+    ('ns::conv<5, float>', ('float const*', 'int'))
+    >>> split_name("plain")
+    ('plain', None)
+    """
+    text = _ANONYMOUS.sub("", demangled(name))
+    if not text.endswith(")"):
+        return text, None
+    depth, start = 0, len(text)
+    while start:
+        start -= 1
+        depth += (text[start] == ")") - (text[start] == "(")
+        if depth == 0:
+            break
+    types = tuple(_split(text[start + 1 : -1]))
+    return text[:start].removeprefix("void "), () if types == ("void",) else types
+
+
+def _split(text: str) -> Iterable[str]:
+    """The parts between commas that stand in no bracket."""
+    depth, begin = 0, 0
+    for position, character in enumerate(text):
+        depth += (character in "<([{") - (character in ">)]}")
+        if character == "," and depth == 0:
+            yield text[begin:position].strip()
+            begin = position + 1
+    if text[begin:].strip():
+        yield text[begin:].strip()
+
+
+def listed(names: Iterable[str]) -> str:
+    """Kernels as a message lists them."""
+    texts = []
+    for name in names:
+        qualified, types = split_name(name)
+        texts.append(qualified if types is None else f"{qualified}({', '.join(types)})")
+    return "; ".join(texts) or "none"
+
+
+def find_kernel(names: tuple[str, ...], wanted: str, origin: str) -> str | None:
+    """The kernel that a user means, None where there is no such one.
+
+    Accepted are the mangled name, the qualified name, one without its namespaces or template arguments where only one kernel
+    fits, and the first two with parameter types.
+
+    Raises:
+        InputError: several kernels fit; the message lists them.
+
+    >>> find_kernel(("_ZN2ns4convILi5EEEvPf", "other"), "conv", "k.cu")
+    '_ZN2ns4convILi5EEEvPf'
+    """
+    if wanted in names:
+        return wanted
+    plain = _plain(wanted).removeprefix("::")
+    fitting: list[list[str]] = [[], [], [], []]
+    for name in names:
+        qualified, types = split_name(name)
+        text = _plain(qualified)
+        base = re.sub(r"<.*>$", "", text)
+        signed = f"{text}({_plain(','.join(types or ()))})"
+        forms = ((text, signed), (base,))
+        for rank, alternatives in enumerate(forms):
+            if plain in alternatives:
+                fitting[2 * rank].append(name)
+            elif any(form.endswith(f"::{plain}") for form in alternatives):
+                fitting[2 * rank + 1].append(name)
+    best = next((found for found in fitting if found), [])
+    if len(best) > 1:
+        raise InputError(f"{origin} has several kernels {wanted!r}: {listed(best)}")
+    return best[0] if best else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\s+", "", name)

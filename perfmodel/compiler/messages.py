@@ -1,0 +1,72 @@
+"""What a compiler prints, brought to one line: the first error with its file and line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_ERRORS = (
+    re.compile(
+        r"^(?P<file>[^\n:]*?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.*)$", re.MULTILINE
+    ),
+    re.compile(r"^(?P<file>[^\n]*?):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)$", re.MULTILINE),
+)
+_MISSING = re.compile(r'^(?P<header>.+?): No such file or directory$|^cannot open source file "(?P<other>[^"]+)"')
+_WHEELS = (
+    (r"cublas|cublasLt|cublasXt|nvblas", "nvidia-cublas"),
+    (r"curand|curand_\w+", "nvidia-curand"),
+    (r"cufft\w*", "nvidia-cufft"),
+    (r"cusparse\w*", "nvidia-cusparse"),
+    (r"cusolver\w*", "nvidia-cusolver"),
+    (r"cudnn\w*", "nvidia-cudnn-cu13"),
+    (r"nccl\w*", "nvidia-nccl-cu13"),
+    (r"nvrtc|nvJitLink|nvml|cupti", "NVIDIA's wheel of that library"),
+    (r"nvToolsExt|nvtx3/.*", "nvidia-nvtx"),
+    (r"cuda_profiler_api|cudaProfiler", "nvidia-cuda-profiler-api"),
+)
+"""Headers by the wheel that brings them."""
+
+
+def missing_header(output: str) -> str | None:
+    """The header that the compiler did not find, None where that is not its first complaint.
+
+    >>> missing_header("k.cu:1:10: fatal error: cublas_v2.h: No such file or directory")
+    'cublas_v2.h'
+    """
+    errors = errors_of(output)
+    match = _MISSING.match(errors[0][2]) if errors else None
+    return None if match is None else match["header"] or match["other"]
+
+
+def one_line(output: str, folders: Sequence[str] = ()) -> str:
+    """The first error of a compiler's output, with the number of those that follow.
+
+    ``folders`` are cut from the names of files.
+
+    >>> one_line('/tmp/k.cu(1): error: identifier "x" is undefined' + chr(10) + "/tmp/k.cu(2): error: and y", ["/tmp"])
+    'k.cu:1: identifier "x" is undefined (and 1 more error)'
+    """
+    errors = errors_of(output)
+    if not errors:
+        return " ".join(output.split())
+    file, line, text = errors[0]
+    for folder in folders:
+        file = file.removeprefix(f"{folder.rstrip('/')}/")
+    header = missing_header(output)
+    if header is not None:
+        text = f"the header {header} is not installed; {_remedy(header)}"
+    more = len(errors) - 1 if header is None else 0
+    return f"{file}:{line}: {text}" + (f" (and {more} more error{'s' if more > 1 else ''})" if more else "")
+
+
+def errors_of(output: str) -> list[tuple[str, int, str]]:
+    """File, line and text of every error, in order."""
+    found = {match.start(): match for pattern in _ERRORS for match in pattern.finditer(output)}
+    return [(m["file"].strip(), int(m["line"]), m["text"].strip()) for _, m in sorted(found.items())]
+
+
+def _remedy(header: str) -> str:
+    stem = header.removesuffix(".h").removesuffix(".hpp")
+    wheel = next((name for pattern, name in _WHEELS if re.fullmatch(pattern, stem.removesuffix("_v2"))), None)
+    named = "name its folder with --include DIR"
+    return named if wheel is None else f"install {wheel} with pip, or {named}"

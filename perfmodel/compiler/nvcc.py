@@ -1,0 +1,274 @@
+"""A whole CUDA C++ file to PTX with NVIDIA's nvcc: unmodified, with its host code and every header its author uses."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ..errors import CompileError, InputError
+from ..gpus.catalogue import load_architecture
+from .assembler import PTX_VERSION_12_9
+from .front_end import ASSEMBLER_OPTIONS, Ptx
+from .host_code import without_host_code
+from .kernel_names import find_kernel, kernels_of, listed
+from .messages import errors_of, missing_header, one_line
+from .request import CompileRequest
+from .toolchain import cuda13_program
+
+TIME_LIMIT_S = 600.0
+_OPTIONS = ("-w", "--expt-relaxed-constexpr", "--extended-lambda", "--allow-unsupported-compiler")
+"""No warnings; what many projects set; whatever g++ there is."""
+_WRAPPER = "whole_file.cu"
+_ADDRESS = "perfmodel_kernel_address"
+_ADDRESS_LINE = re.compile(rf"^.*\b{_ADDRESS} = ([\w$]+);\n", re.MULTILINE)
+_OLDEST_TARGET = "compute_75"
+"""The oldest target of CUDA 13; its PTX is assembled by CUDA 12.9 for older architectures."""
+_USUAL_HEADERS = (
+    "algorithm",
+    "cassert",
+    "cfloat",
+    "climits",
+    "cmath",
+    "cstdint",
+    "cstdio",
+    "cuda_bf16.h",
+    "cuda_fp16.h",
+)
+"""What a file that is itself included by others may expect."""
+_PLACEHOLDER = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
+"""A header that is not installed: those of CUDA that its libraries' headers include."""
+_MAX_ROUNDS = 20
+_DECLARED_ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry [\w$]+\s*\([^{;]*\)\s*;\n", re.MULTILINE)
+_ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry ([\w$]+)\(.*?^\}\n", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r'(\.file\s+\d+\s+)"(?:[^"\n]*[/\\])?([^"/\\\n]+)"')
+
+
+def compile_file(request: CompileRequest, virtual_architecture: str, time_limit_s: float = TIME_LIMIT_S) -> Ptx:
+    """PTX of one kernel of a file.
+
+    The name of a template is instantiated by taking its address, so that the file itself need not use it. Where the file does
+    not compile, host code with errors is left out, which `Ptx.note` says: a library that only it needs may not be installed.
+
+    Raises:
+        CompileError: the compiler's first error in one line, or that it took too long.
+        InputError: the file has no such kernel; the message lists those it has. An option is refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfmodel-") as name:
+        run = _Run(request, virtual_architecture, Path(name), time_limit_s)
+        try:
+            return run.kernel()
+        except (CompileError, InputError) as error:
+            if not isinstance(error, CompileError) and not isinstance(error.__cause__, CompileError):
+                raise
+            try:
+                run.use(_device_part(request, virtual_architecture, time_limit_s))
+                return run.kernel()
+            except (CompileError, InputError):
+                raise error from None
+
+
+def compile_with_debug_information(request: CompileRequest, virtual_architecture: str) -> str:
+    """PTX of the whole file that carries the names and types of every kernel's parameters; not optimised."""
+    expression = request.kernel if "<" in request.kernel else ""
+    with tempfile.TemporaryDirectory(prefix="perfmodel-") as name:
+        run = _Run(request, virtual_architecture, Path(name), TIME_LIMIT_S)
+        try:
+            return run.ptx(expression, "-G")
+        except CompileError:
+            run.use(_device_part(request, virtual_architecture, TIME_LIMIT_S))
+            return run.ptx(expression, "-G")
+
+
+@dataclass(frozen=True, slots=True)
+class _DevicePart:
+    """A source and the user's headers without host code that does not compile, and headers that are not installed."""
+
+    texts: Mapping[Path, str]
+    missing: tuple[str, ...]
+
+
+@lru_cache(maxsize=16)
+def _device_part(request: CompileRequest, virtual_architecture: str, time_limit_s: float) -> _DevicePart:
+    """What is left of a source when host code with errors has gone.
+
+    Raises:
+        CompileError: errors remain that are none of host code.
+    """
+    expression = request.kernel if "<" in request.kernel else ""
+    with tempfile.TemporaryDirectory(prefix="perfmodel-") as name:
+        run = _Run(request, virtual_architecture, Path(name), time_limit_s)
+        part = _DevicePart({run.source: request.source} | request.included_files(), ())
+        for _ in range(_MAX_ROUNDS):
+            run.use(part)
+            try:
+                run.ptx(expression)
+                break
+            except _RefusedError as error:
+                header = missing_header(error.output)
+                if header is not None and header not in part.missing:
+                    part = _DevicePart(part.texts, (*part.missing, header))
+                    continue
+                texts = run.without_refused_host_code(error.output, part.texts)
+                if texts == part.texts:
+                    raise
+                part = _DevicePart(texts, part.missing)
+        if request.path is None:
+            return _DevicePart({Path(request.file_name): part.texts[run.source]}, part.missing)
+        return part
+
+
+class _RefusedError(CompileError):
+    """The compiler refuses a file; ``output`` is all that it printed."""
+
+    def __init__(self, message: str, output: str) -> None:
+        super().__init__(message)
+        self.output = output
+
+    def __reduce__(self) -> tuple[type[CompileError], tuple[str]]:
+        return CompileError, (str(self),)
+
+
+class _Run:
+    """nvcc at work in a temporary folder; ``overlay`` holds files that are compiled in the place of the user's."""
+
+    def __init__(self, request: CompileRequest, virtual_architecture: str, folder: Path, time_limit_s: float) -> None:
+        self.request, self.folder, self.time_limit_s = request, folder, time_limit_s
+        number = virtual_architecture.removeprefix("compute_")
+        supported = load_architecture(f"sm_{number}").compiled_by_cuda_13
+        self.target = virtual_architecture if supported else _OLDEST_TARGET
+        self.assembled_for = None if supported else f"sm_{number}"
+        self.source = request.path or folder / request.file_name
+        self.overlay: Path | None = None
+        self.missing: tuple[str, ...] = ()
+        if request.path is None:
+            self.source.write_text(request.source, encoding="utf-8")
+
+    def kernel(self) -> Ptx:
+        """The kernel that the request names."""
+        reason = "a template that the file does not use is named with its arguments, as in 'conv<5,2>'"
+        failed: CompileError | None = None
+        if "<" in self.request.kernel:
+            try:
+                text = self.ptx(self.request.kernel)
+                match = _ADDRESS_LINE.search(text)
+                assert match is not None
+                return self.result(text, match[1])
+            except CompileError as error:
+                failed, reason = error, re.sub(rf"^{_WRAPPER}:\d+: ", "", str(error))
+        text = self.ptx("")
+        kernels = kernels_of(text)
+        name = self.request.file_name
+        found = find_kernel(kernels, self.request.kernel, name)
+        if found is not None:
+            return self.result(text, found)
+        message = f"{name} has no kernel {self.request.kernel!r}; its kernels: {listed(kernels)} ({reason})"
+        raise InputError(message) from failed
+
+    def result(self, text: str, kernel_name: str) -> Ptx:
+        """PTX without the other kernels, with plain file names."""
+        text = _DECLARED_ENTRY.sub("", _ADDRESS_LINE.sub("", text))
+        text = _ENTRY.sub(lambda match: match[0] if match[1] == kernel_name else "", text)
+        if self.assembled_for is not None:
+            version = ".".join(map(str, PTX_VERSION_12_9))
+            text = re.sub(r"^\.version .*$", f".version {version}", text, count=1, flags=re.MULTILINE)
+            text = re.sub(r"^\.target .*$", f".target {self.assembled_for}", text, count=1, flags=re.MULTILINE)
+        note = "" if self.overlay is None else "host code that does not compile is left out"
+        if self.missing:
+            note += f" (not installed: {', '.join(self.missing)})"
+        return Ptx(text=plain_file_names(text), kernel_name=kernel_name, log="", note=note)
+
+    def use(self, part: _DevicePart) -> None:
+        """Compile these texts from now on, with nearly empty headers for those that are not installed."""
+        self.overlay, self.missing = self.folder / "overlay", part.missing
+        for path, text in part.texts.items():
+            _write(self._overlaid(self.folder / path), text)
+        for header in part.missing:
+            _write(self.folder / "missing" / header, _PLACEHOLDER)
+
+    def without_refused_host_code(self, output: str, texts: Mapping[Path, str]) -> dict[Path, str]:
+        """The texts without host code at places of errors."""
+        lines: dict[Path, set[int]] = {}
+        for file, line, _ in errors_of(output):
+            lines.setdefault(Path(os.path.normpath(file)), set()).add(line)
+        return {path: without_host_code(text, lines.get(self._overlaid(path), ())) for path, text in texts.items()}
+
+    def _overlaid(self, path: Path) -> Path:
+        """Where the overlay holds a file."""
+        assert self.overlay is not None
+        return self.overlay / os.path.normpath(path).lstrip("/")
+
+    def ptx(self, expression: str, *more: str) -> str:
+        """PTX of the file and of the kernel that an expression instantiates."""
+        wrapper, target = self.folder / _WRAPPER, self.folder / "whole_file.ptx"
+        source = self.source if self.overlay is None else self._overlaid(self.source)
+        lines = [f'#include "{source}"']
+        if self.overlay is not None:
+            lines = [*(f"#include <{header}>" for header in _USUAL_HEADERS), *lines]
+        if expression:
+            lines.append(f"__device__ const void *const {_ADDRESS} = (const void *){expression};")
+        _write(wrapper, "\n".join(lines) + "\n")
+        command = [str(cuda13_program("nvcc")), "-ptx", *self._options(), *more, str(wrapper), "-o", str(target)]
+        status, output = self._ended(command)
+        if status == 0:
+            return target.read_text(encoding="utf-8", errors="replace")
+        refused = re.search(r"nvcc fatal\s*: (.*)", output)
+        if refused:
+            raise InputError(f"the compiler refuses an option: {refused[1]}")
+        message = one_line(output, [str(self.source.parent), str(self.folder)]) or f"nvcc ended with {status}"
+        raise _RefusedError(message, output)
+
+    def _options(self) -> list[str]:
+        options = [f"-arch={self.target}", *_OPTIONS]
+        if self.assembled_for is not None:  # the source asks for its own target
+            options += [
+                f"-Xcompiler=-U__CUDA_ARCH__,-D__CUDA_ARCH__={10 * int(self.assembled_for.removeprefix('sm_'))}"
+            ]
+        options += [f"-D{name}={value}" for name, value in self.request.defines]
+        folders = [Path(folder) for folder in self.request.include_directories]
+        if self.overlay is not None:
+            folders = [*map(self._overlaid, folders), *folders, self.source.parent, self.folder / "missing"]
+        options += [f"-I{folder}" for folder in folders]
+        return options + [option for option in self.request.options if not option.startswith(ASSEMBLER_OPTIONS)]
+
+    def _ended(self, command: list[str]) -> tuple[int, str]:
+        """Exit status and messages; nvcc and all that it started are ended when time is up."""
+        environment = {**os.environ, "TMPDIR": str(self.folder), "LC_ALL": "C"}
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=self.time_limit_s)
+        except subprocess.TimeoutExpired as error:
+            raise CompileError(f"{self.request.file_name}: not compiled within {self.time_limit_s:g} s") from error
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        return process.returncode, output
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def plain_file_names(ptx: str) -> str:
+    """PTX whose line information names files without their folders.
+
+    >>> plain_file_names('.file 1 "/home/user/k.cu"')
+    '.file 1 "k.cu"'
+    """
+    return _FILE.sub(r'\1"\2"', ptx)

@@ -1,0 +1,163 @@
+"""A kernel of a user's source: what is compiled for it, and what its compiled code says of its parameters."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from elftools.dwarf.die import DIE
+from elftools.elf.elffile import ELFFile
+
+from ..errors import CompileError, CompilerMissingError, InputError
+from ..launch.signature import KernelParameter, Signature
+from ..sources.kernel_source import KernelSource, SourceKind
+from . import disk_cache
+from .assembler import assemble
+from .binaries import ptx_with_kernel
+from .compiled import CompiledKernel, uses_nvcc
+from .kernel_names import split_name
+from .nvcc import compile_with_debug_information
+from .request import CompileRequest
+
+_PARAMETER = re.compile(
+    r"\.param\s+(?:\.align\s+\d+\s+)?\.(?P<type>\w+)\s+(?:\.ptr\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?[\w$%]+(?:\[(?P<size>\d+)\])?"
+)
+_DYNAMIC_SHARED = re.compile(r"\.extern\s+\.shared\s[^;]*?([\w$]+)\[\]\s*;")
+
+
+def user_request(
+    source: KernelSource, kernel: str, defines: Mapping[str, str | int], options: Sequence[str] = ()
+) -> CompileRequest:
+    """What is compiled for one kernel under macros, with line information.
+
+    >>> from perfmodel.sources.kernel_source import read_kernel_source
+    >>> user_request(read_kernel_source("__global__ void k() { }"), "k", {"N": 4}).defines
+    (('N', 4),)
+    """
+    kind, text = source.kind, source.text
+    if kind is SourceKind.BINARY:
+        assert source.path is not None
+        kind, text = SourceKind.PTX, ptx_with_kernel(source.path, kernel)
+    return CompileRequest(
+        source=text,
+        kernel=kernel.strip(),
+        file_name=source.file_name,
+        defines=tuple(defines.items()),
+        options=("-lineinfo", *options),
+        include_directories=tuple(str(folder) for folder in source.include),
+        kind=kind,
+        path=source.path if kind is SourceKind.CUDA_FILE else None,
+    )
+
+
+def signature_of(compiled: CompiledKernel) -> Signature:
+    """Parameters of a kernel: sizes from its PTX, types from its mangled name; their names are ``arg0``, ``arg1``.
+
+    A kernel that is declared ``extern "C"`` has no types in its name.
+    """
+    match = re.search(rf"\.entry\s+{re.escape(compiled.kernel_name)}\s*(?:\(([^)]*)\))?", compiled.ptx)
+    if match is None:
+        raise InputError(f"kernel {compiled.kernel_name!r} is not in the PTX")
+    stated = [_PARAMETER.search(part) for part in (match[1] or "").split(",") if part.strip()]
+    qualified, types = split_name(compiled.kernel_name)
+    if types is None or len(types) != len(stated):
+        types = ("",) * len(stated)
+    parameters = tuple(
+        KernelParameter(
+            name=f"arg{position}",
+            ptx_type=one["type"],
+            size_bytes=max(1, int(re.sub(r"\D", "", one["type"])) // 8) * int(one["size"] or 1),
+            cpp_type=cpp_type,
+        )
+        for position, (one, cpp_type) in enumerate(zip(stated, types, strict=True))
+        if one is not None
+    )
+    return Signature(name=qualified, parameters=parameters)
+
+
+def described_signature(compiled: CompiledKernel, request: CompileRequest) -> Signature:
+    """The signature with the names that the source gives its parameters, and types for ``extern "C"`` kernels too.
+
+    They come from the debug information of a compilation of its own; where there is none, as for PTX, the signature is that of
+    `signature_of`.
+    """
+    plain = signature_of(compiled)
+    if not plain.parameters or not uses_nvcc(request):
+        return plain
+    key = f"parameters-{compiled.key}"
+    stored = disk_cache.fetch(key)
+    if stored is None:
+        stored = json.dumps(_declared(compiled, request)).encode()
+        disk_cache.keep(key, stored)
+    declared = json.loads(stored)
+    if len(declared) != len(plain.parameters):
+        return plain
+    parameters = tuple(
+        KernelParameter(
+            name=name or stated.name, ptx_type=stated.ptx_type, size_bytes=stated.size_bytes, cpp_type=cpp_type
+        )
+        for stated, (name, cpp_type) in zip(plain.parameters, declared, strict=True)
+    )
+    return Signature(name=plain.name, parameters=parameters)
+
+
+def _declared(compiled: CompiledKernel, request: CompileRequest) -> list[tuple[str, str]]:
+    """Names and C++ types of the parameters in the debug information; none where that cannot be had."""
+    try:
+        ptx = compile_with_debug_information(request, request.virtual_architecture(compiled.architecture))
+        cubin = assemble(ptx, _debug_target(ptx), ("-g",)).cubin
+    except (CompileError, CompilerMissingError):
+        return []
+    information = ELFFile(io.BytesIO(cubin)).get_dwarf_info(relocate_dwarf_sections=False)
+    wanted = _stable(compiled.kernel_name)
+    for unit in information.iter_CUs():
+        for die in unit.get_top_DIE().iter_children():
+            linkage = die.attributes.get("DW_AT_MIPS_linkage_name") or die.attributes.get("DW_AT_linkage_name")
+            if die.tag == "DW_TAG_subprogram" and linkage is not None and _stable(linkage.value.decode()) == wanted:
+                children = [child for child in die.iter_children() if child.tag == "DW_TAG_formal_parameter"]
+                return [(_name(child), _type_text(child)) for child in children]
+    return []
+
+
+def _stable(name: str) -> str:
+    """A mangled name without the number of its file's anonymous namespace, which the compiler's options change."""
+    return re.sub(r"_GLOBAL__N__[0-9a-f]{8}", "_GLOBAL__N_", name)
+
+
+def _debug_target(ptx: str) -> str:
+    match = re.search(r"^\.target\s+(\w+)", ptx, re.MULTILINE)
+    assert match is not None
+    return match[1]
+
+
+def _name(die: DIE) -> str:
+    attribute = die.attributes.get("DW_AT_name")
+    return "" if attribute is None else attribute.value.decode(errors="replace")
+
+
+def _type_text(die: DIE) -> str:
+    """The C++ type of what an entry describes.
+
+    Typedefs are looked through, so that ``floatX`` reads as what it stands for.
+    """
+    if "DW_AT_type" not in die.attributes:
+        return "void"
+    kind: Any = die.get_DIE_from_attribute("DW_AT_type")
+    inner = {"DW_TAG_pointer_type": "{}*", "DW_TAG_const_type": "{} const", "DW_TAG_volatile_type": "{} volatile"}
+    if kind.tag in inner:
+        return inner[kind.tag].format(_type_text(kind))
+    if kind.tag in ("DW_TAG_typedef", "DW_TAG_restrict_type"):
+        return _type_text(kind)
+    return _name(kind)
+
+
+def dynamic_shared_array(compiled: CompiledKernel) -> str | None:
+    """Name of the array of dynamic shared memory that a kernel uses, None where it uses none."""
+    body = compiled.ptx.partition(f".entry {compiled.kernel_name}")[2]
+    for match in _DYNAMIC_SHARED.finditer(compiled.ptx):
+        if re.search(rf"(?<![\w$]){re.escape(match[1])}(?![\w$])", body):
+            return split_name(match[1])[0]
+    return None

@@ -1,0 +1,194 @@
+"""Arguments of a call checked against the kernel's parameters, whether they come as texts, NumPy values or numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from .argument_spec import (
+    BufferSpec,
+    ElementType,
+    NullSpec,
+    StructureSpec,
+    buffer_contents,
+    parse_argument,
+    scalar_value,
+    structure_value,
+)
+from .expression import Value
+from .launch import Buffer, KernelCall
+from .signature import POINTER_BYTES, KernelParameter, Signature
+
+Argument = str | NDArray[Any] | np.generic | int | float | None
+"""A spec such as ``f32[1024]``, an array (a buffer, copied), a NumPy scalar, a number that takes the parameter's type, None
+(a null pointer)."""
+
+_PTX_FLOATS = frozenset({"f16", "f32", "f64"})
+_VECTOR = re.compile(r"(\w+?)[1-4](?:_\w+)?")
+_ELEMENTS: Mapping[str, frozenset[ElementType]] = {
+    names: frozenset(ElementType(kind) for kind in kinds.split())
+    for names_, kinds in (
+        ("float", "f32 u32"),
+        ("double", "f64 u64"),
+        ("__half half", "f16 u16"),
+        ("__half2 half2", "f16 u16"),
+        ("__nv_bfloat16 nv_bfloat16 __nv_bfloat162 nv_bfloat162", "bf16 u16"),
+        ("bool char uchar", "i8 u8"),
+        ("signed_char unsigned_char", "i8 u8"),
+        ("short ushort unsigned_short", "i16 u16"),
+        ("int uint unsigned_int", "i32 u32"),
+        ("long ulong unsigned_long longlong ulonglong long_long unsigned_long_long", "i64 u64"),
+    )
+    for names in names_.split()
+}
+"""Element types that a buffer may have for a C++ type; unsigned integers of its size are a floating-point number's bits."""
+
+
+def kernel_call(
+    signature: Signature,
+    arguments: Sequence[Argument],
+    constants: Mapping[str, Argument],
+    rng: np.random.Generator,
+    names: Mapping[str, Value] | None = None,
+) -> KernelCall:
+    """The call that the arguments describe, one for each parameter in order.
+
+    Pointers that are not ``const`` become outputs. ``constants`` are contents of module-scope arrays by name; ``names`` are the
+    values that sizes and values of specs may use.
+
+    Raises:
+        InputError: the number of arguments or the kind of one is wrong; the message lists the parameters.
+    """
+    names = names or {}
+    if len(arguments) != len(signature.parameters):
+        listed = ", ".join(parameter.text for parameter in signature.parameters) or "none"
+        raise InputError(
+            f"{len(arguments)} arguments given, the kernel has {len(signature.parameters)} parameters: {listed}"
+        )
+    parameters: list[Buffer | np.generic] = []
+    for position, (argument, parameter) in enumerate(zip(arguments, signature.parameters, strict=True), 1):
+        value = _Argument(argument, parameter, f"argument {position} ({parameter.text})").value(rng, names)
+        if isinstance(value, np.ndarray):
+            parameters.append(Buffer(name=parameter.name, array=value, output=parameter.is_written))
+        else:
+            parameters.append(value)
+    return KernelCall(parameters=tuple(parameters), constants=_constants(constants, rng, names))
+
+
+def _constants(
+    given: Mapping[str, Argument], rng: np.random.Generator, names: Mapping[str, Value]
+) -> tuple[Buffer, ...]:
+    buffers = []
+    for name, argument in given.items():
+        spec = parse_argument(argument) if isinstance(argument, str) else argument
+        value = buffer_contents(spec, rng, names) if isinstance(spec, BufferSpec) else spec
+        if not isinstance(value, np.ndarray):
+            raise InputError(f"constant {name}={argument!r} must be an array or a buffer such as f32[25]")
+        buffers.append(Buffer(name=name, array=value))
+    return tuple(buffers)
+
+
+class _Argument:
+    """One argument, its parameter, and how a message begins that is about both."""
+
+    def __init__(self, argument: Argument, parameter: KernelParameter, subject: str) -> None:
+        self.argument, self.parameter, self.subject = argument, parameter, subject
+
+    def value(self, rng: np.random.Generator, names: Mapping[str, Value]) -> NDArray[Any] | np.generic:
+        argument = self.argument
+        if argument is None:
+            return self._null()
+        if isinstance(argument, np.ndarray):
+            return self._buffer(argument, {e for e in ElementType if e.dtype == argument.dtype}, str(argument.dtype))
+        if isinstance(argument, np.generic):
+            return self._scalar(argument)
+        if isinstance(argument, int | float):
+            return self._number(argument)
+        if not isinstance(argument, str):
+            raise InputError(f"argument {argument!r} of type {type(argument).__name__} is no array, number or spec")
+        spec = parse_argument(argument)
+        if isinstance(spec, NullSpec):
+            return self._null()
+        if isinstance(spec, StructureSpec):
+            return self._scalar(structure_value(spec))
+        if isinstance(spec, BufferSpec):
+            return self._buffer(buffer_contents(spec, rng, names), {spec.element}, spec.element.value)
+        if spec.element is not None:
+            return self._scalar(scalar_value(spec, spec.element, names))
+        number = spec.value.value(names)
+        if isinstance(number, str):
+            raise InputError(f"argument {spec.text!r}: {number!r} is no number")
+        return self._number(number)
+
+    @property
+    def _shown(self) -> str:
+        return repr(self.argument) if isinstance(self.argument, str | int | float) else f"of type {self._type_name}"
+
+    @property
+    def _type_name(self) -> str:
+        return str(self.argument.dtype) if isinstance(self.argument, np.ndarray | np.generic) else "None"
+
+    def _null(self) -> np.generic:
+        if self.parameter.is_pointer is False:
+            raise InputError(f"{self.subject} is no pointer and takes a scalar, not null")
+        return np.uint64(0)
+
+    def _buffer(self, array: NDArray[Any], kinds: set[ElementType], given: str) -> NDArray[Any]:
+        if self.parameter.is_pointer is False:
+            raise InputError(f"{self.subject} is no pointer and takes a scalar, not the buffer {self._shown}")
+        accepted = _elements_of(self.parameter.pointed_type or "")
+        if kinds and accepted and kinds.isdisjoint(accepted):
+            wanted = " or ".join(kind.value for kind in ElementType if kind in accepted)
+            raise InputError(f"{self.subject} takes a buffer of {wanted}, not of {given}")
+        return array
+
+    def _require_no_pointer(self) -> None:
+        if self.parameter.is_pointer:
+            raise InputError(
+                f"{self.subject} is a pointer and takes a buffer such as f32[1024] or null, not the scalar {self._shown}"
+            )
+
+    def _scalar(self, value: np.generic) -> np.generic:
+        self._require_no_pointer()
+        parameter = self.parameter
+        if value.dtype.itemsize != parameter.size_bytes:
+            raise InputError(
+                f"{self.subject} has {parameter.size_bytes} bytes, the scalar {self._shown} has {value.dtype.itemsize}"
+            )
+        floating = parameter.ptx_type in _PTX_FLOATS
+        if parameter.ptx_type[0] in "usf" and floating != (value.dtype.kind == "f") and value.dtype.kind != "V":
+            wanted = "a floating-point number" if floating else "an integer"
+            raise InputError(f"{self.subject} takes {wanted}, not the scalar {self._shown}")
+        return value
+
+    def _number(self, value: int | float) -> np.generic:
+        """A number in the parameter's own type."""
+        self._require_no_pointer()
+        parameter = self.parameter
+        floats = {kind for kind in _elements_of(parameter.cpp_type) if kind.is_float}
+        if parameter.ptx_type in _PTX_FLOATS:
+            floats = {ElementType(parameter.ptx_type)}
+        bits = 8 * parameter.size_bytes
+        if not floats and parameter.size_bytes not in (1, 2, 4, POINTER_BYTES):
+            raise InputError(
+                f"{self.subject} is a structure of {parameter.size_bytes} bytes; give it as struct=@file.npy"
+            )
+        if not floats and value != int(value):
+            raise InputError(f"{self.subject} takes an integer, not {value!r}")
+        element = floats.pop() if floats else ElementType(f"{'i' if value < 0 else 'u'}{bits}")
+        lowest, highest = element.limits
+        if not element.is_float and not lowest <= value <= highest:
+            raise InputError(f"{self.subject} has {parameter.size_bytes} bytes; {value!r} does not fit")
+        return element.scalar(value)
+
+
+def _elements_of(cpp_type: str) -> frozenset[ElementType]:
+    """Element types that fit a C++ type; none where nothing is known of it."""
+    name = "_".join(cpp_type.replace("const", " ").split())
+    vector = _VECTOR.fullmatch(name)
+    return _ELEMENTS.get(name) or (_ELEMENTS.get(vector[1], frozenset()) if vector else frozenset())

@@ -1,0 +1,64 @@
+"""What a kernel takes: its parameters as the compiled code states them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_CONSTANT_POINTER = re.compile(r"\bconst\b[^*]*\*(?!.*\*)")
+POINTER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelParameter:
+    """One parameter: its name, PTX type (``u64``; ``b8`` for a structure), size, and C++ type, empty where nothing states it.
+
+    >>> KernelParameter(name="x", ptx_type="u64", size_bytes=8, cpp_type="float const*").pointed_type
+    'float'
+    """
+
+    name: str
+    ptx_type: str
+    size_bytes: int
+    cpp_type: str = ""
+
+    @property
+    def text(self) -> str:
+        """How a message shows it.
+
+        >>> KernelParameter(name="x", ptx_type="u64", size_bytes=8, cpp_type="float const*").text
+        'const float *x'
+        """
+        usual = re.sub(r"^([^*]+) const\*", r"const \1*", self.cpp_type or f".{self.ptx_type}")
+        return f"{usual[: -len(stars)]} {stars}{self.name}" if (stars := _stars(usual)) else f"{usual} {self.name}"
+
+    @property
+    def is_pointer(self) -> bool | None:
+        """Whether it is a pointer; None where only the size is known."""
+        if self.size_bytes != POINTER_BYTES or self.ptx_type not in ("u64", "b64", "s64"):
+            return False
+        return self.cpp_type.rstrip().endswith("*") if self.cpp_type else None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the kernel may write what it points to."""
+        return not _CONSTANT_POINTER.search(self.cpp_type)
+
+    @property
+    def pointed_type(self) -> str | None:
+        """The C++ type of the elements of a pointer, without qualifiers; None where it is unknown."""
+        if not self.is_pointer:
+            return None
+        return " ".join(re.sub(r"\b(?:const|volatile)\b", " ", self.cpp_type.rstrip()[:-1]).split())
+
+
+def _stars(cpp_type: str) -> str:
+    return cpp_type[len(cpp_type.rstrip("*")) :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """A kernel's parameters in order, under the name that messages show."""
+
+    name: str
+    parameters: tuple[KernelParameter, ...]

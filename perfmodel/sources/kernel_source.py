@@ -1,0 +1,88 @@
+"""What a user brings: a CUDA C++ file or text, PTX, or a binary that holds PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from ..errors import InputError
+from .includes import included_files, read_text
+
+_ELF = b"\x7fELF"
+_TEXT_NAMES = {False: "source.cu", True: "source.ptx"}
+
+
+class SourceKind(Enum):
+    """Which compiler a source needs.
+
+    ``DEVICE_CODE`` is CUDA C++ without host code and without a file, as the kernels of this package are; ``CUDA_FILE`` may hold
+    host code and includes whatever its author's compiler finds; ``BINARY`` is a cubin, an object, a library or a program.
+    """
+
+    DEVICE_CODE = "device code"
+    CUDA_FILE = "CUDA C++ file"
+    PTX = "PTX"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSource:
+    """A source before it is known which of its kernels is asked about.
+
+    ``file_name`` is what messages call it; ``path`` is None for a text without a file; ``include`` are folders of headers;
+    ``text`` is empty for a binary.
+    """
+
+    kind: SourceKind
+    file_name: str
+    text: str
+    path: Path | None = None
+    include: tuple[Path, ...] = ()
+
+    def texts(self) -> tuple[str, ...]:
+        """The text and those of the user's headers that it includes."""
+        folder = None if self.path is None else self.path.parent
+        return (self.text, *included_files(self.text, folder, self.include).values())
+
+
+def read_kernel_source(source: str | Path, include: Sequence[str | Path] = ()) -> KernelSource:
+    """The source that a user names.
+
+    Args:
+        source: path of a CUDA C++ file, a PTX file or a binary; a string with a line break or the word ``__global__`` is the
+            source itself.
+        include: folders of the user's headers.
+
+    Raises:
+        InputError: a file or folder cannot be read.
+
+    >>> read_kernel_source("__global__ void k(float *x) { x[0] = 1.0f; }").kind
+    <SourceKind.CUDA_FILE: 'CUDA C++ file'>
+    """
+    folders = tuple(Path(folder).absolute() for folder in include)
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"include folder {folder} does not exist")
+    if isinstance(source, str) and ("\n" in source or "__global__" in source):
+        kind = _kind(source)
+        return KernelSource(kind=kind, file_name=_TEXT_NAMES[kind is SourceKind.PTX], text=source, include=folders)
+    path = Path(source).absolute()
+    try:
+        with path.open("rb") as stream:
+            binary = stream.read(len(_ELF)) == _ELF
+    except OSError as error:
+        raise InputError(f"source {source}: {error}") from error
+    if binary:
+        return KernelSource(kind=SourceKind.BINARY, file_name=path.name, text="", path=path)
+    text = read_text(path)
+    return KernelSource(kind=_kind(text), file_name=path.name, text=text, path=path, include=folders)
+
+
+def _kind(text: str) -> SourceKind:
+    """PTX begins with its version, after comments at most."""
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith("//"):
+            return SourceKind.PTX if line.lstrip().startswith(".version") else SourceKind.CUDA_FILE
+    return SourceKind.CUDA_FILE

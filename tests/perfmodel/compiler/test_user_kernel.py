@@ -1,0 +1,289 @@
+"""Sources as people write them compile: host code beside kernels, templates, the headers of CUDA and of the C++ library."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from perfmodel.compiler import compiled as compiling
+from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
+from perfmodel.compiler.toolchain import cuda13_program
+from perfmodel.compiler.user_kernel import described_signature, dynamic_shared_array, signature_of, user_request
+from perfmodel.errors import CompileError, InputError, PerfmodelError
+from perfmodel.sources.kernel_source import SourceKind, read_kernel_source
+
+pytestmark = pytest.mark.compiler
+
+HOST_AND_DEVICE = r"""
+#include <cuda_bf16.h>
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+#include <cuda_runtime.h>
+#define CHECK(call) \
+    do { cudaError_t e = (call); if (e != cudaSuccess) { printf("%s", cudaGetErrorString(e)); exit(1); } } while (0)
+
+namespace filters {
+struct Matrix {
+    int width;
+    float *data;
+    Matrix(int w) : width(w) { CHECK(cudaMalloc(&data, w * sizeof(float))); }
+    __device__ float at(int i) const { return data[i]; }
+    std::vector<float> copy() const { return std::vector<float>(width); }
+};
+constexpr int taps(int r) { return 2 * r + 1; }
+Matrix &operator+=(Matrix &a, const Matrix &b) { a.width += b.width; return a; }
+template <typename T, uint N> __global__ void unused(T *x, std::size_t n) { if (n < N) x[n] = std::max(x[0], T(M_PI)); }
+static __global__ void bits(const __nv_bfloat16 *in, unsigned char *out, bool inverted)
+#if __CUDA_ARCH__ >= 800
+{
+    out[0] = __bfloat162float(in[0]) > FLT_MAX != inverted;
+#else
+{
+#endif
+}
+extern "C" __global__ void plain(const float *__restrict__ in, int *out, unsigned int n)
+{
+    extern __shared__ float dynamic[];
+    dynamic[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = dynamic[n];
+}
+template <int R> __global__ void blur(Matrix in, float *out)
+{
+    float sum = 0;
+    for (int i = 0; i < taps(R); ++i)
+        sum += in.at(blockIdx.x * blockDim.x + threadIdx.x + i);
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum == 0 ? -INFINITY : sum;
+}
+}
+
+static void run(const std::vector<float> &data) { filters::blur<2><<<1, 32>>>(filters::Matrix(36), nullptr); }
+
+int main(int argc, char **argv)
+{
+    std::vector<float> data(36);
+    std::sort(data.begin(), data.end(), [](float a, float b) { return a < b; });
+    run(data);
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("user") / "whole.cu"
+    path.write_text(HOST_AND_DEVICE)
+    return path
+
+
+def compiled(source: str | Path, kernel: str, architecture: str = "sm_80", **defines: str | int) -> CompiledKernel:
+    return compile_kernel(user_request(read_kernel_source(source), kernel, defines), architecture)
+
+
+def test_a_file_with_host_code_compiles_and_names_its_own_lines(file: Path) -> None:
+    kernel = compiled(file, "blur<2>")
+    line = next(i for i, text in enumerate(HOST_AND_DEVICE.split("\n"), 1) if "sum == 0" in text)
+    assert f".loc\t1 {line} " in kernel.ptx
+    assert '"whole.cu"' in kernel.ptx
+    assert kernel.ptx.count(".entry") == 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "mangled"),
+    [
+        ("blur<2>", "_ZN7filters4blurILi2EEEvNS_6MatrixEPf"),
+        ("filters::blur<2>", "_ZN7filters4blurILi2EEEvNS_6MatrixEPf"),
+        ("blur", "_ZN7filters4blurILi2EEEvNS_6MatrixEPf"),
+        ("_ZN7filters4blurILi2EEEvNS_6MatrixEPf", "_ZN7filters4blurILi2EEEvNS_6MatrixEPf"),
+        ("plain", "plain"),
+        ("filters::unused<double, 4>", "_ZN7filters6unusedIdLj4EEEvPT_m"),  # nothing in the file instantiates it
+        ("filters::bits", "_ZN7filters4bitsEPK13__nv_bfloat16Phb"),  # static, and nothing refers to it
+    ],
+)
+def test_a_kernel_is_named_as_people_name_it(file: Path, kernel: str, mangled: str) -> None:
+    assert compiled(file, kernel).kernel_name == mangled
+
+
+def test_an_unknown_kernel_lists_those_that_there_are(file: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"no kernel 'blurr'; its kernels: .*filters::blur<2>\(filters::Matrix, float\*\)"
+    ):
+        compiled(file, "blurr")
+    with pytest.raises(InputError, match=r'no kernel .filters::blur<x>.; its kernels: .*\(identifier "x" is undefined'):
+        compiled(file, "filters::blur<x>")
+    ambiguous = "namespace a { __global__ void k() { } }\nnamespace b { __global__ void k() { } }\n"
+    with pytest.raises(InputError, match=r"several kernels 'k': a::k\(\); b::k\(\)"):
+        compiled(ambiguous, "k")
+    assert compiled(ambiguous, "a::k").kernel_name == "_ZN1a1kEv"
+
+
+def test_parameters_have_the_names_and_types_of_the_source(file: Path) -> None:
+    request = user_request(read_kernel_source(file), "plain", {})
+    kernel = compile_kernel(request, "sm_80")
+    named = [parameter.text for parameter in described_signature(kernel, request).parameters]
+    assert named == ["const float *in", "int *out", "unsigned int n"]
+    assert [p.text for p in signature_of(kernel).parameters] == [".u64 arg0", ".u64 arg1", ".u32 arg2"]
+    (matrix, out) = signature_of(compiled(file, "blur<2>")).parameters
+    assert (matrix.cpp_type, matrix.size_bytes) == ("filters::Matrix", 16)  # an int, padding and a pointer
+    assert (out.text, out.is_pointer, out.is_written) == ("float *arg1", True, True)
+
+
+def test_dynamic_shared_memory_is_known(file: Path) -> None:
+    assert dynamic_shared_array(compiled(file, "plain")) == "dynamic"
+    assert dynamic_shared_array(compiled(file, "blur<2>")) is None
+
+
+@pytest.mark.parametrize("architecture", ["sm_60", "sm_70", "sm_75", "sm_90", "sm_120"])
+def test_the_source_sees_the_architecture_that_is_asked_about(architecture: str) -> None:
+    source = "#include <vector>\n__global__ void k(int *x) { *x = __CUDA_ARCH__; }\n"
+    kernel = compiled(source, "k", architecture)
+    assert f", {10 * int(architecture[3:])};" in kernel.ptx
+    assert f".target {architecture}" in kernel.ptx
+
+
+def test_macros_and_headers_beside_the_file_are_used_and_part_of_the_key(tmp_path: Path) -> None:
+    header, source = tmp_path / "value.cuh", tmp_path / "k.cu"
+    source.write_text('#include "value.cuh"\n__global__ void k(float *x) { x[0] = VALUE + MORE; }\n')
+    header.write_text("#define VALUE 6\n")
+    first = compiled(source, "k", MORE=1)
+    assert str(0x40E00000) in first.ptx  # the bits of 7.0f
+    header.write_text("#define VALUE 5\n")
+    second = compiled(source, "k", MORE=1)
+    assert str(0x40C00000) in second.ptx  # 6.0f
+    assert first.key != second.key
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            "__global__ void k(float *x) {\n    x[0] = y;\n    x[1] = z;\n}\n",
+            'source.cu:2: identifier "y" is undefined (and 1 more error)',
+        ),
+        (
+            "#include <vector>\n#include <curand_kernel.h>\n__global__ void k(curandState *x) { }\n",
+            "source.cu:2: the header curand_kernel.h is not installed; install nvidia-curand with pip, or name its folder with "
+            "--include DIR",
+        ),
+        (
+            '#include "mine.h"\n__global__ void k(float *x) { x[0] = MINE; }\n',
+            "source.cu:1: the header mine.h is not installed; name its folder with --include DIR",
+        ),
+    ],
+)
+def test_an_error_of_the_source_is_one_line_with_file_and_line(source: str, message: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        compiled(source, "k")
+    assert str(caught.value) == message
+
+
+def test_options_are_the_compilers() -> None:
+    source = "__global__ void k(float *x) { x[0] = x[0] / x[1]; }"
+    request = user_request(read_kernel_source(source), "k", {}, ["--use_fast_math", "-Xptxas=-O1", "--maxrregcount=16"])
+    assert "div.approx" in compile_kernel(request, "sm_80").ptx
+    with pytest.raises(InputError, match=r"refuses an option: .*no-such"):
+        compile_kernel(user_request(read_kernel_source(source), "k", {}, ["--no-such"]), "sm_80")
+
+
+def test_without_a_host_compiler_device_code_goes_to_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "nvcc_available", lambda: False)
+    source = "#include <cuda_fp16.h>\ntemplate <int N> __global__ void k(half *x) { x[0] = N; }\n"
+    kernel = compiled(source, "k<3>")
+    assert ".loc" in kernel.ptx
+    assert signature_of(kernel).parameters[0].text == "__half *arg0"
+    with pytest.raises(PerfmodelError, match=r"source.cu:1: the header vector is not installed.*install g\+\+"):
+        compiled("#include <vector>\n__global__ void k() { }", "k")
+
+
+PTX = """
+.version {version}
+.target {target}
+.address_size 64
+.visible .entry _Z5scalePff(.param .u64 x, .param .f32 by)
+{{
+    ret;
+}}
+"""
+
+
+def test_ptx_is_taken_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.ptx"
+    path.write_text("// made by hand" + PTX.format(version="8.0", target="sm_75"))
+    assert read_kernel_source(path).kind is SourceKind.PTX
+    kernel = compiled(path, "scale")
+    assert [p.text for p in signature_of(kernel).parameters] == ["float *arg0", "float arg1"]
+    assert compiled(PTX.format(version="9.2", target="sm_75"), "scale").cubin  # newer than 12.9
+    with pytest.raises(InputError, match=r"kernel.ptx has no kernel 'other'; its kernels: scale\(float\*, float\)"):
+        compiled(path, "other")
+    with pytest.raises(CompileError, match="ptxas refuses the PTX for sm_80"):
+        compiled(PTX.format(version="8.0", target="sm_90"), "scale")
+
+
+def test_binaries_give_the_ptx_that_they_hold(tmp_path: Path) -> None:
+    source, program = tmp_path / "k.cu", tmp_path / "program"
+    source.write_text("__global__ void k(float *x) { x[threadIdx.x] = 1; }\nint main() { k<<<1, 32>>>(nullptr); }\n")
+    nvcc = [str(cuda13_program("nvcc")), "-arch=compute_80", str(source), "-o", str(program)]
+    subprocess.run([*nvcc, "-cudart", "none", "-c"], check=True)
+    assert signature_of(compiled(program, "k", "sm_90")).parameters[0].text == "float *arg0"
+    with pytest.raises(InputError, match=r"program has no kernel 'other' in PTX; its kernels: k\(float\*\)"):
+        compiled(program, "other")
+    cubin = tmp_path / "k.cubin"
+    cubin.write_bytes(compiled(source, "k").cubin)
+    with pytest.raises(InputError, match=r"k.cubin holds machine code without PTX"):
+        compiled(cubin, "k")
+
+
+def test_files_and_folders_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.cu"):
+        read_kernel_source(tmp_path / "none.cu")
+    with pytest.raises(InputError, match="include folder"):
+        read_kernel_source("__global__ void k() { }", [tmp_path / "none"])
+
+
+def test_thrust_and_cub_come_with_the_compiler() -> None:
+    source = """
+#include <cub/block/block_reduce.cuh>
+#include <thrust/pair.h>
+__global__ void k(float *x)
+{
+    __shared__ typename cub::BlockReduce<float, 64>::TempStorage storage;
+    x[0] = cub::BlockReduce<float, 64>(storage).Sum(thrust::make_pair(x[1], x[2]).first);
+}
+"""
+    assert compiled(source, "k").ptx.count(".entry") == 1
+
+
+def test_host_code_that_does_not_compile_is_left_out(tmp_path: Path) -> None:
+    """Neither library is installed; the header of the program's own uses one, too."""
+    (tmp_path / "common.h").write_text(
+        "#pragma once\n#include <cublas_v2.h>\nvoid check(cublasStatus_t status) { }\ntypedef __nv_bfloat16 value_t;\n"
+        "template <typename T> struct Pair {\n    T a, b;\n    void print(std::ostream &to) { to << nothing; }\n};\n"
+    )
+    source = tmp_path / "program.cu"
+    source.write_text(
+        """#include <torch/extension.h>
+#include "common.h"
+cublasHandle_t handle;
+torch::Tensor run(torch::Tensor x) { return x; }
+template <int N> __global__ void k(value_t *x, Pair<float> by)
+{
+    x[threadIdx.x] = N * by.b;
+}
+int main()
+{
+    check(cublasCreate(&handle));
+    k<2><<<1, 32>>>(nullptr, {});
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }
+"""
+    )
+    request = user_request(read_kernel_source(source), "k<3>", {})
+    kernel = compile_kernel(request, "sm_80")
+    assert kernel.note == "host code that does not compile is left out (not installed: torch/extension.h, cublas_v2.h)"
+    assert ".loc\t1 7 " in kernel.ptx
+    named = [parameter.text for parameter in described_signature(kernel, request).parameters]
+    assert named == ["__nv_bfloat16 *x", "Pair<float> by"]
