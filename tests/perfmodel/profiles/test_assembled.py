@@ -15,7 +15,7 @@ from perfmodel.profiles.matching.invariant_loads import with_invariant_loads_out
 from perfmodel.profiles.matching.repeated_loads import without_repeated_loads
 from perfmodel.profiles.totals import counted_run
 
-from ..simulator.compiled_work import work_of
+from .compiled_work import work_of
 
 TWICE = """
 extern "C" __global__ void twice(const float *a, float *out, int n)

@@ -14,7 +14,7 @@ from perfmodel.profiles.executed_profile import execute, executed_profile
 from perfmodel.profiles.matching.executed_match import Match, align
 from perfmodel.profiles.matching.executed_regions import Graph, region_tree
 
-from ..simulator.compiled_work import ARCHITECTURES, LOOPS, UNROLLED, classes_sum_to_all, floats, work_of
+from .compiled_work import ARCHITECTURES, LOOPS, UNROLLED, classes_sum_to_all, floats, work_of
 
 BRANCHES = """
 extern "C" __global__ void branches(const float *a, float *out, int n)

@@ -7,7 +7,7 @@ import pytest
 
 from perfmodel.launch.launch import Buffer, Launch
 
-from ..simulator.compiled_work import ARCHITECTURES, LOOPS, UNROLLED, classes_sum_to_all, floats, work_of
+from .compiled_work import ARCHITECTURES, LOOPS, UNROLLED, classes_sum_to_all, floats, work_of
 
 POLYNOMIAL = """
 extern "C" __global__ void polynomial(float *out, int n)
