@@ -27,6 +27,8 @@ Classes = Mapping[tuple[int, ...], Starts]
 
 WORDS_PER_SECTOR = SECTOR_BYTES // FLOAT_BYTES
 WORDS_PER_LINE = LINE_BYTES // FLOAT_BYTES
+_DIFFERENCES = (np.arange(WORDS_PER_LINE)[:, None] - np.arange(WORDS_PER_LINE)) % WORDS_PER_LINE
+_NOWHERE = np.iinfo(np.int64).min
 
 
 class _Additive:
@@ -114,8 +116,7 @@ def combined(first: Starts, second: Starts) -> Starts:
     >>> int(combined(progression(0, 1, 3), progression(31, 0, 2))[0])  # 1 + 31, twice
     2
     """
-    turned = (np.arange(WORDS_PER_LINE)[:, None] - np.arange(WORDS_PER_LINE)) % WORDS_PER_LINE
-    starts: Starts = first[turned] @ second
+    starts: Starts = first[_DIFFERENCES] @ second
     return starts
 
 
@@ -156,10 +157,11 @@ def global_accesses(words: Integers, active: Flags, starts: Starts) -> GlobalAcc
 
 def _distinct(units: Integers, active: Flags) -> Integers:
     """Distinct units of the active lanes summed over the requests, for each start: ``(starts, requests, 32)`` in."""
-    nowhere = np.iinfo(np.int64).min
-    units = np.where(active, units, nowhere)
+    units = np.where(active, units, _NOWHERE)
     units.sort(axis=2)
-    distinct: Integers = (units[:, :, 1:] != units[:, :, :-1]).sum(axis=(1, 2)) + (units[:, :, 0] > nowhere).sum(axis=1)
+    distinct: Integers = (units[:, :, 1:] != units[:, :, :-1]).sum(axis=(1, 2)) + (units[:, :, 0] > _NOWHERE).sum(
+        axis=1
+    )
     return distinct
 
 

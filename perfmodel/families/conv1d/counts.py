@@ -260,9 +260,10 @@ def _row_reads(
         accesses = row_accesses(begin, end, vector)
         for width in (1, 2, 4):
             words = [word for word, w in accesses if w == width and (w > 1 or word % words_per_channel in read)]
-            place = (threads * pitch + np.array(words, np.int64)[:, None, None]).reshape(-1, WARP_SIZE)
-            everywhere = np.tile(active, (len(words), 1))
-            total += shared_accesses(place + place // SHARED_BANKS if pad else place, everywhere, width)
+            if words:
+                place = (threads * pitch + np.array(words, np.int64)[:, None, None]).reshape(-1, WARP_SIZE)
+                everywhere = np.concatenate([active] * len(words))
+                total += shared_accesses(place + place // SHARED_BANKS if pad else place, everywhere, width)
     return total
 
 
