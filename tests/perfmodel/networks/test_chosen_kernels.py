@@ -48,16 +48,16 @@ def local_accesses_in_loops(kernel: CompiledKernel) -> Iterator[str]:
             yield f"{kernel.kernel_name}: {profile.decoded.mnemonic(index)} at {index}"
 
 
-def test_pointwise_kernels_meet_no_bank_conflict(chosen: list[tuple[Any, Any]]) -> None:
-    found = {one.problem: one.counts for one, _ in chosen if family_of(one.problem) is POINTWISE}
-    assert all(float(counts.shared_load_wavefronts) > 0 for counts in found.values())
-    assert dict.fromkeys(found, 0.0) == {  # exact closed forms: the families' tests hold them to the simulator
-        problem: float(counts.shared_bank_conflicts) for problem, counts in found.items()
+def test_pointwise_kernels_have_no_bank_conflict(chosen: list[tuple[Any, Any]]) -> None:
+    counts_of = {one.problem: one.counts for one, _ in chosen if family_of(one.problem) is POINTWISE}
+    assert all(float(counts.shared_load_wavefronts) > 0 for counts in counts_of.values())
+    assert dict.fromkeys(counts_of, 0.0) == {  # exact closed forms: the families' tests hold them to the simulator
+        problem: float(counts.shared_bank_conflicts) for problem, counts in counts_of.items()
     }
 
 
-def test_conv1d_meets_at_most_the_conflicts_of_the_published_padding(chosen: list[tuple[Any, Any]]) -> None:
-    """A pad behind each thread's row: where a thread has more than 32 inputs, or eight channels' weights, lanes meet in pairs."""
+def test_conv1d_has_at_most_the_conflicts_of_the_published_padding(chosen: list[tuple[Any, Any]]) -> None:
+    """A pad behind each thread's row: where a thread has more than 32 inputs, or eight channels' weights, lanes share banks."""
     for one, _ in chosen:
         if family_of(one.problem) is CONV1D:
             channels = one.configuration.channels_per_thread

@@ -23,14 +23,14 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_json_is_one_object_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["network", "ssim_4k_video", "--gpu", "a100-sxm-80gb", "--batch", "2", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["network"], found["gpu"], found["batch"], found["covered"]) == (
+    document = json.loads(capsys.readouterr().out)
+    assert (document["network"], document["gpu"], document["batch"], document["covered"]) == (
         "ssim_4k_video",
         "a100-sxm-80gb",
         2,
         1,
     )
-    assert found["total_us"] == found["critical_path_us"] > found["layers"][0]["dram_floor_us"] > 0
+    assert document["total_us"] == document["critical_path_us"] > document["layers"][0]["dram_floor_us"] > 0
 
 
 def test_a_module_with_layers_that_no_family_covers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_the_longer_branch_decides() -> None:
 
 def test_layers_come_behind_what_they_depend_on_and_else_as_given() -> None:
     given_order = network(("c", ("a",)), ("a", ()), ("b", ()))
-    assert [found.name for found in given_order.layers] == ["a", "c", "b"]
+    assert [layer.name for layer in given_order.layers] == ["a", "c", "b"]
 
 
 @given(st.integers(1, 7), st.data())
@@ -45,9 +45,9 @@ def test_critical_path_equals_the_longest_of_all_paths(size: int, data: st.DataO
     def longest_to(name: str) -> float:
         return times[name] + max((longest_to(before) for before in after[name]), default=0.0)
 
-    found = network(*((name, tuple(after[name])) for name in names)).critical_path(times)
-    assert sum(times[name] for name in found) == max(longest_to(name) for name in names)
-    assert all(first in after[second] for first, second in itertools.pairwise(found))
+    path = network(*((name, tuple(after[name])) for name in names)).critical_path(times)
+    assert sum(times[name] for name in path) == max(longest_to(name) for name in names)
+    assert all(first in after[second] for first, second in itertools.pairwise(path))
 
 
 @pytest.mark.parametrize(

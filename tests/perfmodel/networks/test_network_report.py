@@ -35,7 +35,7 @@ def unet() -> NetworkReport:
 
 
 def test_totals_are_sums_over_layers(unet: NetworkReport) -> None:
-    times = {found.layer.name: found.seconds for found in unet.layers}
+    times = {row.layer.name: row.seconds for row in unet.layers}
     assert unet.total_s == pytest.approx(sum(times.values()))
     assert unet.critical_path_s == pytest.approx(sum(times[name] for name in unet.critical_path))
     assert 0 < unet.critical_path_s < unet.total_s  # shortcuts run beside the main branch
@@ -45,7 +45,7 @@ def test_the_main_branch_is_critical_and_the_shortcuts_are_not(unet: NetworkRepo
     assert unet.critical_path[0] == "down1.block1.conv1"
     assert unet.critical_path[-1] == "final.projection"
     assert not any(name.endswith("shortcut") for name in unet.critical_path)
-    assert {found.layer.name for found in unet.layers if found.on_critical_path} == set(unet.critical_path)
+    assert {row.layer.name for row in unet.layers if row.on_critical_path} == set(unet.critical_path)
 
 
 def test_uncovered_layers_are_counted_by_reason_and_have_no_time(unet: NetworkReport) -> None:
@@ -53,7 +53,7 @@ def test_uncovered_layers_are_counted_by_reason_and_have_no_time(unet: NetworkRe
         "stride 2 with 1 spatial axis: conv1d covers 1": 2,
         "transposed convolution: families compute direct ones": 2,
     }
-    assert all(found.seconds == 0 for found in unet.layers if found.reason is not None)
+    assert all(row.seconds == 0 for row in unet.layers if row.reason is not None)
 
 
 def test_equal_problems_are_ranked_once_and_progress_names_every_layer() -> None:
@@ -80,10 +80,10 @@ def test_a_layer_that_cannot_run_names_the_limit() -> None:
         return rank(problem)
 
     network = assemble("x", "x", 1, [(conv1d("endless", length=9000), ()), (conv1d("short"), ("endless",))])
-    found = network_report(network, load_gpu("h200"), refusing, Fidelity.ANALYTIC)
-    assert found.layers[0].best is None
-    assert found.layers[0].reason == limit
-    assert found.total_s == found.layers[1].seconds > 0
+    estimate = network_report(network, load_gpu("h200"), refusing, Fidelity.ANALYTIC)
+    assert estimate.layers[0].best is None
+    assert estimate.layers[0].reason == limit
+    assert estimate.total_s == estimate.layers[1].seconds > 0
 
 
 GPUS = ("h200", "a100-sxm-80gb", "rtx-2080-ti")
@@ -100,8 +100,8 @@ def test_no_layer_is_faster_than_its_floors(name: str, gpu: str) -> None:
     assert_above_floors(report(load_network(name), gpu))
 
 
-def assert_above_floors(found: NetworkReport) -> None:
-    covered = [layer for layer in found.layers if layer.best is not None]
+def assert_above_floors(report: NetworkReport) -> None:
+    covered = [layer for layer in report.layers if layer.best is not None]
     assert covered
     for layer in covered:
         assert layer.floors is not None
@@ -109,18 +109,18 @@ def assert_above_floors(found: NetworkReport) -> None:
 
 
 def test_json_is_plain_and_complete(unet: NetworkReport) -> None:
-    found = json.loads(json.dumps(unet.to_json()))
-    assert {name: found[name] for name in ("network", "gpu", "batch", "fidelity", "covered")} == {
+    document = json.loads(json.dumps(unet.to_json()))
+    assert {name: document[name] for name in ("network", "gpu", "batch", "fidelity", "covered")} == {
         "network": "diffusion_policy_unet",
         "gpu": "h200",
         "batch": 1,
         "fidelity": "analytic",
         "covered": len(unet.layers) - 4,
     }
-    assert found["total_us"] == pytest.approx(unet.total_s * 1e6)
-    first = found["layers"][0]
+    assert document["total_us"] == pytest.approx(unet.total_s * 1e6)
+    first = document["layers"][0]
     assert first["prediction"]["config"].keys() == {"variant", "channels_per_thread"}
     assert first["prediction"]["time"]["predicted_us"] >= first["dram_floor_us"] > 0
-    strided = next(row for row in found["layers"] if row["name"] == "down1.downsample")
+    strided = next(row for row in document["layers"] if row["name"] == "down1.downsample")
     assert strided["prediction"] is None
     assert strided["uncovered"].startswith("stride 2")
