@@ -75,8 +75,8 @@ def _problem_counts(
     rows, batch = rows[known], batch.take(known)
     if not len(rows):
         return []
-    facts = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
-    closed, executed = (evaluate_batch(family, problem, batch, scenario, known).counts for known in (None, facts))
+    profile = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
+    closed, executed = (evaluate_batch(family, problem, batch, scenario, known).counts for known in (None, profile))
     return [
         PredictedCount(
             family=family.name, closed_form=one.predicted(closed), executed=one.predicted(executed), measured=one

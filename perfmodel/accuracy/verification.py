@@ -54,7 +54,7 @@ def verify_store(
         batch = measurements.batch.take(measurements.problem_index == index)
         configurations = [batch.configuration(i) for i in range(len(batch))]
         stored = stored_profiles(family, problem, configurations, gpu, store)
-        kept = [i for i, facts in enumerate(stored) if facts is not None]
+        kept = [i for i, profile in enumerate(stored) if profile is not None]
         fresh = (
             gather_profiles(family, problem, batch.take(kept), gpu, use_store=False, advance=advance) if kept else []
         )

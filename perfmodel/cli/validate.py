@@ -39,7 +39,7 @@ def validate(
     study: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="|".join(STUDIES), help="Fit to these runs, tell those that were held out; may be repeated."
+            metavar="|".join(STUDIES), help="Fit to these runs, predict those that were held out; may be repeated."
         ),
     ] = None,
     residual: Annotated[

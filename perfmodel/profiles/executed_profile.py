@@ -185,7 +185,7 @@ def joined_counts(counted: LaunchCounts, code: ExecutedCode | None) -> Counts:
     """Accesses as executed in PTX; instructions and local memory as executed by the hardware.
 
     Where the assembler joined shared accesses to wider ones, one of those has the wavefronts of one of the narrow ones: as
-    many lanes share words, and where lanes stand apart by what each of them reads, the narrow ones conflicted.
+    many lanes share words, and where each lane reads several words in a row, the narrow ones conflicted.
     """
     if code is None:
         return counted.counts

@@ -1,4 +1,4 @@
-"""Facts of executed launches kept in the disk cache, so that a ranking that was interrupted goes on where it stopped."""
+"""Profiles of executed launches kept in the disk cache, so that a ranking that was interrupted goes on where it stopped."""
 
 from __future__ import annotations
 

@@ -53,14 +53,14 @@ def test_accesses_of_stored_launches_are_what_an_h200_counted(name: str, launche
         batch = measurements.batch.take(rows)
         outcomes = gather_profiles(chosen, problem, batch, load_gpu("h200"), stored_only=True)
         stored = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, KernelProfile)]
-        facts = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
-        if facts:
-            counts = evaluate_batch(chosen, problem, batch.take(stored), scenario, facts).counts
+        profile = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
+        if profile:
+            counts = evaluate_batch(chosen, problem, batch.take(stored), scenario, profile).counts
             for one in measured_counts(measurements.columns.iloc[rows[stored]]):
                 if one.name in ACCESSES:
                     off = np.abs(one.predicted(counts) - one.launches)
                     assert off.sum() == (TOO_MANY if one.name == "local_load_sectors" and off.any() else 0), one.name
                     different += int(off.any())
-        compared += len(facts)
+        compared += len(profile)
     assert compared == launches
     assert different == (1 if name == "tiled_conv2d" else 0)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from numpy.testing import assert_equal
 
 from perfmodel.accuracy.verification import verify_store
 from perfmodel.calibration.store_filling import fill, rows_of
@@ -53,8 +54,8 @@ def filled(files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def without(store: CountsStore, keys: list[str]) -> CountsStore:
-    facts = {key: found for key in store.rows if key not in keys and (found := store.find(key, LAUNCH)) is not None}
-    return with_profiles(empty_store(store.compiler), facts)
+    profile = {key: found for key in store.rows if key not in keys and (found := store.find(key, LAUNCH)) is not None}
+    return with_profiles(empty_store(store.compiler), profile)
 
 
 def store_at(path: Path) -> CountsStore:
@@ -72,13 +73,13 @@ def test_what_is_filled_in_is_what_execution_gives(filled: Path) -> None:
     assert len(store) == len(CHOSEN) * len(GPUS)
     for name in GPUS:
         gpu = load_gpu(name)
-        for chosen, facts in zip(CHOSEN, stored_profiles(FAMILY, PROBLEM, CHOSEN, gpu, store), strict=True):
+        for chosen, profile in zip(CHOSEN, stored_profiles(FAMILY, PROBLEM, CHOSEN, gpu, store), strict=True):
             fresh = configuration_profile(FAMILY, PROBLEM, chosen, gpu, Fidelity.COMPILED)
-            assert facts is not None
-            assert facts.resources == fresh.resources
-            assert facts.exact == fresh.exact
-            assert facts.counts.global_load_requests == float(fresh.counts.global_load_requests)
-            assert facts.counts.warp_instructions == float(fresh.counts.warp_instructions)
+            assert profile is not None
+            assert profile.resources == fresh.resources
+            assert profile.exact == fresh.exact
+            assert profile.counts.global_load_requests == float(fresh.counts.global_load_requests)
+            assert profile.counts.warp_instructions == float(fresh.counts.warp_instructions)
 
 
 def test_filling_again_adds_what_is_missing_and_counts_nothing_twice(filled: Path, files: list[Path]) -> None:
@@ -99,7 +100,10 @@ def test_what_the_store_has_can_be_counted_again(filled: Path, files: list[Path]
     assert fill(path, rows, time_limit_s=120, workers=1, again=True) == []
     again = store_at(path)
     assert list(again.rows) == kept
-    assert again.find(kept[0], LAUNCH) == store.find(kept[0], LAUNCH)
+    counted, before = again.find(kept[0], LAUNCH), store.find(kept[0], LAUNCH)
+    assert counted is not None
+    assert before is not None
+    assert_equal(asdict(counted), asdict(before))
 
 
 def test_recounting_finds_no_difference_and_finds_one(
@@ -110,11 +114,11 @@ def test_recounting_finds_no_difference_and_finds_one(
     found = verify_store(FAMILY, measured, GPU)
     assert (found.compared, found.differences) == (3, ())
     request = FAMILY.compile_request(PROBLEM, CHOSEN[0], GPU)
-    key = store_key(request, PROBLEM, GPU.architecture, store.compiler)
-    facts = store.find(key, LAUNCH)
-    assert facts is not None
-    registers = facts.resources.registers_per_thread
-    changed = replace(facts, resources=replace(facts.resources, registers_per_thread=registers + 8))
+    key = store_key(request, PROBLEM, GPU.architecture.name, store.compiler)
+    profile = store.find(key, LAUNCH)
+    assert profile is not None
+    registers = profile.resources.registers_per_thread
+    changed = replace(profile, resources=replace(profile.resources, registers_per_thread=registers + 8))
     tampered = with_profiles(store, {key: changed})
     monkeypatch.setattr("perfmodel.accuracy.verification.load_stores", lambda name: (tampered,))
     found = verify_store(FAMILY, measured, GPU)

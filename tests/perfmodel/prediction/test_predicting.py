@@ -1,4 +1,4 @@
-"""Predictions of single configurations: what they are made of, facts put in, what cannot run."""
+"""Predictions of single configurations: what they are made of, executed profiles put in, what cannot run."""
 
 from __future__ import annotations
 

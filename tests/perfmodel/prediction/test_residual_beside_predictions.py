@@ -242,7 +242,7 @@ def test_published_runs_are_told_better_than_by_the_model_alone(
     configurations = [some.batch.configuration(index) for index in range(len(some))]
     fits = np.isfinite(evaluate_batch(FAMILY, problem, some.batch, scenario).seconds)
     stored = stored_profiles(FAMILY, problem, configurations, scenario.gpu, store)  # the others would be compiled
-    some = taken(some, fits & np.array([facts is not None for facts in stored]))
+    some = taken(some, fits & np.array([profile is not None for profile in stored]))
     assert len(some) >= 80
     configurations = [some.batch.configuration(index) for index in range(len(some))]
     predictions = pm.predict_many(problem, configurations, gpu=gpu, residual=path)

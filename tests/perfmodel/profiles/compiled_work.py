@@ -62,8 +62,8 @@ def floats(name: str, number: int, *, output: bool = False) -> Buffer:
     return Buffer(name=name, array=np.zeros(number, np.float32), output=output)
 
 
-def classes_sum_to_all(facts: KernelProfile) -> bool:
-    names = [name for name in SASS_CLASSES if hasattr(facts.counts, name)]
-    requests = sum(float(getattr(facts.counts, name)) for name in MEMORY_REQUESTS)
-    classes = sum(float(getattr(facts.counts, name)) for name in names)
-    return float(facts.counts.warp_instructions) == classes + requests + float(facts.counts.constant_load_requests)
+def classes_sum_to_all(profile: KernelProfile) -> bool:
+    names = [name for name in SASS_CLASSES if hasattr(profile.counts, name)]
+    requests = sum(float(getattr(profile.counts, name)) for name in MEMORY_REQUESTS)
+    classes = sum(float(getattr(profile.counts, name)) for name in names)
+    return float(profile.counts.warp_instructions) == classes + requests + float(profile.counts.constant_load_requests)

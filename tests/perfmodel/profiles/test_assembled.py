@@ -122,7 +122,7 @@ def call_of(n: int) -> KernelCall:
     )
 
 
-def facts_of(source: str, architecture: str, n: int) -> KernelProfile:
+def profile_of_source(source: str, architecture: str, n: int) -> KernelProfile:
     return work_of(source, architecture, Launch(grid_x=BLOCKS, block_x=64), *call_of(n).parameters)
 
 
@@ -141,11 +141,11 @@ def facts_of(source: str, architecture: str, n: int) -> KernelProfile:
 def test_loads_that_repeat_an_address_are_those_of_the_machine_code(
     source: str, n: int, in_ptx: int, executed: int, architecture: str
 ) -> None:
-    facts = facts_of(source, architecture, n)
-    assert facts.counts.global_load_requests == WARPS * executed
-    assert facts.counts.global_load_sectors == WARPS * executed * 4  # 32 floats in a row
-    assert f"{WARPS * in_ptx} global loads of 4 bytes in PTX" in facts.notes
-    assert "disagree" not in facts.notes
+    profile = profile_of_source(source, architecture, n)
+    assert profile.counts.global_load_requests == WARPS * executed
+    assert profile.counts.global_load_sectors == WARPS * executed * 4  # 32 floats in a row
+    assert f"{WARPS * in_ptx} global loads of 4 bytes in PTX" in profile.notes
+    assert "disagree" not in profile.notes
 
 
 @pytest.mark.compiler
@@ -155,9 +155,9 @@ def test_loads_that_repeat_an_address_are_those_of_the_machine_code(
     [(TWICE_VOLATILE, 0, 2), (CHANGING, 10, 10), (STORED_BETWEEN, 0, 2)],
 )
 def test_loads_that_must_read_again_stay(source: str, n: int, executed: int, architecture: str) -> None:
-    facts = facts_of(source, architecture, n)
-    assert facts.counts.global_load_requests == WARPS * executed
-    assert facts.notes == ""
+    profile = profile_of_source(source, architecture, n)
+    assert profile.counts.global_load_requests == WARPS * executed
+    assert profile.notes == ""
 
 
 @pytest.mark.compiler
@@ -175,7 +175,7 @@ def test_kernels_without_repeated_loads_compute_the_same(source: str) -> None:
 @pytest.mark.compiler
 def test_l1_is_asked_only_for_loads_that_are_executed() -> None:
     kernel = compile_kernel(CompileRequest(source=STENCIL, kernel="stencil", file_name="k.cu"), "sm_90")
-    facts = executed_profile(kernel, Launch(grid_x=BLOCKS, block_x=64), call_of(BLOCKS), load_gpu("h200"))
+    profile = executed_profile(kernel, Launch(grid_x=BLOCKS, block_x=64), call_of(BLOCKS), load_gpu("h200"))
     rows = 4 * BLOCKS + 2
-    assert facts.counts.dram_read_bytes == rows * 64 * 4
-    assert facts.counts.l2_read_sectors <= facts.counts.global_load_sectors == WARPS * 6 * 4
+    assert profile.counts.dram_read_bytes == rows * 64 * 4
+    assert profile.counts.l2_read_sectors <= profile.counts.global_load_sectors == WARPS * 6 * 4

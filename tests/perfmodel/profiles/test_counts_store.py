@@ -37,7 +37,7 @@ LAUNCH = Launch(grid_x=5, block_x=64, static_shared_bytes=4096)
 KEYS = ("a" * 24, "b" * 24, "c" * 24)
 
 
-def facts(registers: int, **changed: Any) -> KernelProfile:
+def executed(registers: int, **changed: Any) -> KernelProfile:
     resources = Resources(
         registers_per_thread=registers,
         static_shared_bytes=4096,
@@ -75,7 +75,7 @@ def written(store: CountsStore, folder: Path) -> bytes:
 
 
 def test_a_round_trip_keeps_every_value(tmp_path: Path) -> None:
-    first, second = facts(32), facts(64, exact=False)
+    first, second = executed(32), executed(64, exact=False)
     store = read_store(written(store_of({KEYS[1]: second, KEYS[0]: first}), tmp_path), "counts.npz")
     assert len(store) == 2
     assert store.compiler == COMPILER
@@ -91,7 +91,7 @@ def test_an_empty_store_can_be_kept(tmp_path: Path) -> None:
 
 
 def test_the_bytes_depend_on_the_content_and_not_on_the_order(tmp_path: Path) -> None:
-    rows = {key: facts(32 + i) for i, key in enumerate(KEYS)}
+    rows = {key: executed(32 + i) for i, key in enumerate(KEYS)}
     forward = written(store_of(rows), tmp_path)
     one_by_one = empty_store(COMPILER)
     for key in reversed(KEYS):
@@ -100,14 +100,14 @@ def test_the_bytes_depend_on_the_content_and_not_on_the_order(tmp_path: Path) ->
 
 
 def test_a_key_that_is_there_gets_the_new_row() -> None:
-    store = with_profiles(store_of({key: facts(32) for key in KEYS}), {KEYS[1]: facts(99)})
+    store = with_profiles(store_of({key: executed(32) for key in KEYS}), {KEYS[1]: executed(99)})
     assert len(store) == 3
     assert [store.find(key, LAUNCH).resources.registers_per_thread for key in KEYS] == [32, 99, 32]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("damage", ["cut short", "bit flipped", "empty", "another file", "other columns"])
 def test_a_damaged_file_is_told_by_name(damage: str, tmp_path: Path) -> None:
-    data = written(store_of({key: facts(32) for key in KEYS}), tmp_path)
+    data = written(store_of({key: executed(32) for key in KEYS}), tmp_path)
     if damage == "cut short":
         data = data[: len(data) // 2]
     elif damage == "bit flipped":
@@ -156,7 +156,7 @@ def test_stored_facts_are_found_by_configuration_and_architecture() -> None:
     problem, chosen = TiledConv2d(height=64), TiledConv2dConfiguration()
     turing, ampere = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
     key = store_key(FAMILY.compile_request(problem, chosen, turing), problem, "sm_75", COMPILER)
-    store = store_of({key: facts(40)})
+    store = store_of({key: executed(40)})
     other = replace(chosen, tile_size_x=3)
     found = stored_profiles(FAMILY, problem, [other, chosen], turing, store)
     assert [None if f is None else f.resources.registers_per_thread for f in found] == [None, 40]
@@ -168,7 +168,7 @@ def test_a_stand_in_is_marked() -> None:
     gpu = load_gpu("rtx-2080-ti")
     (other, *_) = FAMILY.equivalents(chosen)
     key = store_key(FAMILY.compile_request(problem, other, gpu), problem, "sm_75", COMPILER)
-    store = store_of({key: facts(40)})
+    store = store_of({key: executed(40)})
     assert stored_profiles(FAMILY, problem, [chosen], gpu, store) == [None]
     (found,) = stored_profiles(FAMILY, problem, [chosen], gpu, store, equivalents=True)
     assert found is not None

@@ -96,12 +96,12 @@ extern "C" __global__ void copied(const float *a, float *out, int n)
 def test_branches_count_for_the_warps_that_take_them(architecture: str) -> None:
     n = 64 * 10 + 40
     launch = Launch(grid_x=12, block_x=64)
-    facts = work_of(BRANCHES, architecture, launch, floats("a", n), floats("out", n, output=True), np.int32(n))
-    assert facts.counts.fp32_fma == 50 * 11  # the first warps of eleven blocks; the second ones branch around
+    profile = work_of(BRANCHES, architecture, launch, floats("a", n), floats("out", n, output=True), np.int32(n))
+    assert profile.counts.fp32_fma == 50 * 11  # the first warps of eleven blocks; the second ones branch around
     assert (
-        facts.counts.global_load_requests == facts.counts.global_store_requests == 10 * 2 + 2
+        profile.counts.global_load_requests == profile.counts.global_store_requests == 10 * 2 + 2
     )  # 40 threads: two warps
-    assert facts.exact, facts.notes
+    assert profile.exact, profile.notes
 
 
 @pytest.mark.compiler
@@ -109,20 +109,20 @@ def test_branches_count_for_the_warps_that_take_them(architecture: str) -> None:
 def test_local_array_with_an_index_of_each_lane_has_the_sectors_of_its_addresses(architecture: str) -> None:
     index = np.tile(np.arange(32, dtype=np.int32), 5)
     launch = Launch(grid_x=1, block_x=32)
-    facts = work_of(
+    profile = work_of(
         ARRAY, architecture, launch, Buffer(name="index", array=index), floats("out", 512, output=True), np.int32(5)
     )
-    assert facts.resources.stack_bytes_per_thread == 16 * 4
+    assert profile.resources.stack_bytes_per_thread == 16 * 4
     # A word's 32 lanes fill four sectors. Lane k reads word k mod 16, so that no two lanes find theirs in the same sector.
-    assert facts.counts.local_load_sectors == 5 * 32
-    assert facts.counts.local_store_sectors == 16 * 4 + 5 * 32
+    assert profile.counts.local_load_sectors == 5 * 32
+    assert profile.counts.local_store_sectors == 16 * 4 + 5 * 32
 
 
 @pytest.mark.compiler
 def test_vector_that_only_the_assembler_makes_is_a_disagreement() -> None:
-    facts = work_of(WIDE, "sm_90", Launch(grid_x=1, block_x=32), floats("a", 128), floats("out", 32, output=True))
-    named = [note for note in facts.notes.splitlines() if "disagree" in note]
-    assert facts.exact == (not named)
+    profile = work_of(WIDE, "sm_90", Launch(grid_x=1, block_x=32), floats("a", 128), floats("out", 32, output=True))
+    named = [note for note in profile.notes.splitlines() if "disagree" in note]
+    assert profile.exact == (not named)
     assert all("shared load" in note for note in named)
 
 
@@ -147,10 +147,10 @@ def test_caches_are_simulated_for_a_gpu() -> None:
     request = CompileRequest(source=UNROLLED, kernel="unrolled", file_name="unrolled.cu")
     kernel = compile_kernel(request, "sm_75")
     call = KernelCall(parameters=(floats("a", 64 * 8), floats("out", 64 * 640, output=True), np.int32(8)))
-    facts = executed_profile(kernel, Launch(grid_x=640, block_x=64), call, load_gpu("rtx-2080-ti"))
-    assert facts.caches_simulated
-    assert facts.counts.dram_read_bytes == 64 * 8 * 4  # every block reads the same eight rows
-    assert facts.counts.l2_write_sectors == 640 * 64 * 4 / 32
+    profile = executed_profile(kernel, Launch(grid_x=640, block_x=64), call, load_gpu("rtx-2080-ti"))
+    assert profile.caches_simulated
+    assert profile.counts.dram_read_bytes == 64 * 8 * 4  # every block reads the same eight rows
+    assert profile.counts.l2_write_sectors == 640 * 64 * 4 / 32
 
 
 def features(*rows: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
@@ -202,11 +202,11 @@ def test_hundreds_of_branches_that_all_became_predicates_are_aligned() -> None:
 def test_shared_stores_without_an_active_lane_are_no_requests_but_executed(architecture: str) -> None:
     launch = Launch(grid_x=3, block_x=64)
     arguments = (floats("a", 64), floats("out", 192, output=True), np.int32(32))
-    facts = work_of(PREDICATED, architecture, launch, *arguments)
-    assert facts.counts.shared_store_requests == 3 * (2 + 1)  # the second warp stores 0 only
-    assert facts.counts.shared_store_predicated_off == 3
-    assert facts.counts.shared_load_predicated_off == 0
-    assert classes_sum_to_all(facts)
+    profile = work_of(PREDICATED, architecture, launch, *arguments)
+    assert profile.counts.shared_store_requests == 3 * (2 + 1)  # the second warp stores 0 only
+    assert profile.counts.shared_store_predicated_off == 3
+    assert profile.counts.shared_load_predicated_off == 0
+    assert classes_sum_to_all(profile)
 
 
 @pytest.mark.compiler
@@ -214,10 +214,10 @@ def test_shared_stores_without_an_active_lane_are_no_requests_but_executed(archi
 def test_asynchronous_copies_that_only_fill_read_nothing(architecture: str, beside: int) -> None:
     launch = Launch(grid_x=3, block_x=64)
     arguments = (floats("a", 64), floats("out", 192, output=True), np.int32(9))
-    facts = work_of(COPIED, architecture, launch, *arguments)
-    assert facts.counts.async_copy_requests == 3 * 2
-    assert facts.counts.async_copy_read_requests == 3
-    assert facts.counts.async_copy_read_sectors == 3 * 2  # 9 floats are 36 bytes
-    assert facts.counts.global_load_requests == 0
-    assert facts.counts.shared_load_predicated_off == 3 * 2 * beside  # @!PT LDS before a copy from sm_90 on
-    assert classes_sum_to_all(facts)
+    profile = work_of(COPIED, architecture, launch, *arguments)
+    assert profile.counts.async_copy_requests == 3 * 2
+    assert profile.counts.async_copy_read_requests == 3
+    assert profile.counts.async_copy_read_sectors == 3 * 2  # 9 floats are 36 bytes
+    assert profile.counts.global_load_requests == 0
+    assert profile.counts.shared_load_predicated_off == 3 * 2 * beside  # @!PT LDS before a copy from sm_90 on
+    assert classes_sum_to_all(profile)

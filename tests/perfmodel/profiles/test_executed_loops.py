@@ -101,16 +101,16 @@ extern "C" __global__ void remainders(const int *a, float *out, const int *lengt
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_nested_loops_run_as_often_as_their_bounds_say(architecture: str) -> None:
     launch = Launch(grid_x=5, block_x=64)
-    facts = work_of(
+    profile = work_of(
         LOOPS, architecture, launch, floats("a", 64), floats("out", 320, output=True), np.int32(3), np.int32(7)
     )
     warps = 5 * 2
-    assert facts.exact, facts.notes
-    assert facts.counts.fp32_fma == warps * 3 * 7
-    assert facts.counts.barriers == warps * 3 * 2
-    assert facts.counts.shared_load_requests == facts.counts.shared_store_requests == warps * 3
-    assert facts.counts.global_store_requests == warps
-    assert classes_sum_to_all(facts)
+    assert profile.exact, profile.notes
+    assert profile.counts.fp32_fma == warps * 3 * 7
+    assert profile.counts.barriers == warps * 3 * 2
+    assert profile.counts.shared_load_requests == profile.counts.shared_store_requests == warps * 3
+    assert profile.counts.global_store_requests == warps
+    assert classes_sum_to_all(profile)
 
 
 @pytest.mark.compiler
@@ -118,13 +118,13 @@ def test_nested_loops_run_as_often_as_their_bounds_say(architecture: str) -> Non
 @pytest.mark.parametrize("trips", [1, 3, 4, 23, 64])
 def test_a_loop_that_the_compiler_unrolls_does_all_its_work(architecture: str, trips: int) -> None:
     launch = Launch(grid_x=40, block_x=64)
-    facts = work_of(
+    profile = work_of(
         UNROLLED, architecture, launch, floats("a", 64 * trips), floats("out", 40 * 64, output=True), np.int32(trips)
     )
     warps = 40 * 2
-    assert not any("disagree" in note for note in facts.notes), facts.notes
-    assert facts.counts.fp32_fma == warps * trips
-    assert facts.counts.global_load_requests == warps * trips
+    assert "disagree" not in profile.notes
+    assert profile.counts.fp32_fma == warps * trips
+    assert profile.counts.global_load_requests == warps * trips
 
 
 @pytest.mark.compiler
@@ -133,10 +133,10 @@ def test_a_loop_that_the_compiler_unrolls_does_all_its_work(architecture: str, t
 def test_copies_of_a_loop_behind_guards_of_the_assembler_do_all_its_work(architecture: str, trips: int) -> None:
     """A loop of 16 at once, code of 8, a loop of 4 and one over the rest, with guards around and between them."""
     launch = Launch(grid_x=40, block_x=64)
-    facts = work_of(POLYNOMIAL, architecture, launch, floats("out", 40 * 64, output=True), np.int32(trips))
+    profile = work_of(POLYNOMIAL, architecture, launch, floats("out", 40 * 64, output=True), np.int32(trips))
     warps = 40 * 2
-    assert facts.counts.fp32_fma == warps * trips
-    assert warps * trips <= float(facts.counts.warp_instructions) <= warps * (2 * trips + 60)
+    assert profile.counts.fp32_fma == warps * trips
+    assert warps * trips <= float(profile.counts.warp_instructions) <= warps * (2 * trips + 60)
 
 
 @pytest.mark.compiler
@@ -146,14 +146,16 @@ def test_copies_whose_shared_loads_the_assembler_joins_are_told_by_their_bytes(a
     n = 16 * steps
     launch = Launch(grid_x=10, block_x=256)
     buffers = (floats("a", 16 * n), floats("b", 16 * n), floats("out", 2560, output=True))
-    facts = work_of(PRODUCT, architecture, launch, *buffers, np.int32(n))
+    profile = work_of(PRODUCT, architecture, launch, *buffers, np.int32(n))
     warps = 10 * 8
-    assert facts.counts.fp32_fma == warps * n
-    assert facts.counts.barriers == warps * 2 * steps
-    assert facts.counts.global_load_requests == warps * 2 * steps
+    assert profile.counts.fp32_fma == warps * n
+    assert profile.counts.barriers == warps * 2 * steps
+    assert profile.counts.global_load_requests == warps * 2 * steps
     rows, columns = 16 // 4, 16  # four words of a row of `left` at once, which lanes share; one of each row of `right`
-    assert facts.counts.shared_load_requests == facts.counts.shared_load_wavefronts == warps * steps * (rows + columns)
-    assert not any("global" in note for note in facts.notes), facts.notes
+    assert (
+        profile.counts.shared_load_requests == profile.counts.shared_load_wavefronts == warps * steps * (rows + columns)
+    )
+    assert "global" not in profile.notes
 
 
 @pytest.mark.compiler
@@ -162,10 +164,10 @@ def test_slow_paths_that_the_assembler_adds_do_not_hide_the_loop_around_them(arc
     n = 640 * 15
     launch = Launch(grid_x=10, block_x=64)
     buffers = (floats("a", n), floats("out", n, output=True))
-    facts = work_of(SLOW_PATHS, architecture, launch, *buffers, np.int32(n))
-    assert facts.counts.global_load_requests == facts.counts.global_store_requests == n / 32
-    assert not any("disagree" in note for note in facts.notes), facts.notes
-    assert 50 <= float(facts.counts.warp_instructions) / (20 * 15) <= 200
+    profile = work_of(SLOW_PATHS, architecture, launch, *buffers, np.int32(n))
+    assert profile.counts.global_load_requests == profile.counts.global_store_requests == n / 32
+    assert "disagree" not in profile.notes
+    assert 50 <= float(profile.counts.warp_instructions) / (20 * 15) <= 200
 
 
 @pytest.mark.compiler
@@ -174,10 +176,10 @@ def test_slow_paths_that_the_assembler_adds_do_not_hide_the_loop_around_them(arc
 def test_copies_of_an_inner_loop_do_not_hide_the_loop_around_them(architecture: str, size: int) -> None:
     launch = Launch(grid_x=10, block_x=64)
     buffers = (floats("a", 640 * size), floats("b", 12 * size), floats("out", 640, output=True))
-    facts = work_of(NEAREST, architecture, launch, *buffers, np.int32(12), np.int32(size))
-    assert not any("disagree" in note for note in facts.notes), facts.notes
-    assert facts.counts.global_load_requests == 20 * 12 * 2 * size
-    assert 20 * 12 * 4 * size <= float(facts.counts.warp_instructions) <= 20 * (100 + 12 * (60 + 16 * size))
+    profile = work_of(NEAREST, architecture, launch, *buffers, np.int32(12), np.int32(size))
+    assert "disagree" not in profile.notes
+    assert profile.counts.global_load_requests == 20 * 12 * 2 * size
+    assert 20 * 12 * 4 * size <= float(profile.counts.warp_instructions) <= 20 * (100 + 12 * (60 + 16 * size))
 
 
 @pytest.mark.compiler
@@ -205,7 +207,7 @@ def test_reciprocals_of_integer_divisions_do_not_hide_which_loop_is_which(archit
         Buffer(name="lengths", array=np.full(64, steps, np.int32)),
         np.int32(elements),
     )
-    facts = work_of(REMAINDERS, architecture, Launch(grid_x=3, block_x=64), *arguments)
-    assert facts.counts.global_load_requests == 3 * 2 * (steps + 1)
-    assert not any("disagree" in note for note in facts.notes)
-    assert facts.counts.warp_instructions > 3 * 2 * steps * 8  # at least load, add, step and a remainder each time
+    profile = work_of(REMAINDERS, architecture, Launch(grid_x=3, block_x=64), *arguments)
+    assert profile.counts.global_load_requests == 3 * 2 * (steps + 1)
+    assert "disagree" not in profile.notes
+    assert profile.counts.warp_instructions > 3 * 2 * steps * 8  # at least load, add, step and a remainder each time

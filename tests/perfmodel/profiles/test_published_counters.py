@@ -46,12 +46,12 @@ def case(request: pytest.FixtureRequest, published_data: Path) -> tuple[pd.Serie
     kernel = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture.name)
     launch = FAMILY.launch(problem, Batch.of([configuration]), gpu).at(0)
     inputs = FAMILY.inputs(problem, np.random.default_rng(0))
-    facts = executed_profile(kernel, launch, FAMILY.call(problem, configuration, gpu, inputs), gpu)
-    assert facts.exact, facts.notes
-    found = {counter: float(getattr(facts.counts, name)) for name, counter in COUNTERS.items()}
-    found["lts__t_sectors_op_read.sum"] += float(facts.counts.l2_instruction_sectors)
-    found["dram__sectors_read.sum"] = float(facts.counts.dram_read_bytes) / BYTES_PER_DRAM_SECTOR
-    found["dram__sectors_write.sum"] = float(facts.counts.dram_write_bytes) / BYTES_PER_DRAM_SECTOR
+    profile = executed_profile(kernel, launch, FAMILY.call(problem, configuration, gpu, inputs), gpu)
+    assert profile.exact, profile.notes
+    found = {counter: float(getattr(profile.counts, name)) for name, counter in COUNTERS.items()}
+    found["lts__t_sectors_op_read.sum"] += float(profile.counts.l2_instruction_sectors)
+    found["dram__sectors_read.sum"] = float(profile.counts.dram_read_bytes) / BYTES_PER_DRAM_SECTOR
+    found["dram__sectors_write.sum"] = float(profile.counts.dram_write_bytes) / BYTES_PER_DRAM_SECTOR
     return row, kernel, pd.Series(found)
 
 
