@@ -100,16 +100,17 @@ def figures_of_case(case: Case, published: Path, own: Path) -> dict[str, Figures
 
 @functools.cache
 def _runs(published: Path, own: Path, name: str, where: str | None) -> MeasuredRuns:
-    """A data set with the work of every run; ``where`` chooses among published runs alone."""
+    """A data set with stored counts of every run, nothing is compiled; ``where`` chooses among published runs alone."""
     gpu, _, family_name = name.partition(", ")
     scenario = scenario_of(gpu)
     if family_name:
         chosen = family(family_name)
-        return measured_runs(name, chosen, read_measurements(own / OWN[gpu], chosen), scenario, Fidelity.COMPILED)
+        rows = read_measurements(own / OWN[gpu], chosen)
+        return measured_runs(name, chosen, rows, scenario, Fidelity.COMPILED, stored_only=True)
     path = published / PUBLISHED[gpu]
     chosen = family(path.parent.name)
     rows = read_measurements(path, chosen).drawn(where, None, 0)
-    return measured_runs(dataset_name(scenario.gpu, 1), chosen, rows, scenario, Fidelity.COMPILED)
+    return measured_runs(dataset_name(scenario.gpu, 1), chosen, rows, scenario, Fidelity.COMPILED, stored_only=True)
 
 
 def _name(data: MeasuredRuns) -> str:
