@@ -132,7 +132,7 @@ def test_roofline_levels_by_hand() -> None:
     (found,) = predict_all(problem, [TiledConv2dConfiguration()], scenario_of(gpu), Fidelity.ANALYTIC)
     assert operations(found) >= 64 * 64 * 9 * 2  # outputs · taps · multiply and add
     pipe, _, dram = levels(found, gpu)
-    assert dram.moved_bytes == 4 * (66 * 66 + 64 * 64)  # input once, output once
+    assert dram.moved_bytes == 4 * 66 * 66  # input once; the output is in L2 when the launch ends
     assert dram.roof_bytes_per_s == gpu.dram_read_bytes_per_s
     assert pipe.roof_bytes_per_s == 128 * 132 * gpu.boost_clock_hz  # a wavefront of 128 bytes a cycle from each SM
     wavefronts = found.counts.shared_load_wavefronts + found.counts.shared_store_wavefronts
