@@ -46,8 +46,10 @@ def front_end_options(request: CompileRequest, virtual_architecture: str) -> lis
     options = [f"-arch={virtual_architecture}"]
     options += [f"-D{name}={value}" for name, value in request.defines]
     options += [f"-I{directory}" for directory in request.include_directories]
+    if request.kind is SourceKind.CUDA_FILE:
+        options.append("--device-as-default-execution-space")
     if request.path is not None:
-        options += [f"-I{request.path.parent}"]
+        options.append(f"-I{request.path.parent}")
     if "#include" in request.source:
         options += [f"-I{directory}" for directory in header_directories()]
     options += [option for option in request.options if not option.startswith(ASSEMBLER_OPTIONS)]

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -45,6 +45,10 @@ _USUAL_HEADERS = (
 _PLACEHOLDER = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
 """A header that is not installed: those of CUDA that its libraries' headers include."""
 _MAX_ROUNDS = 20
+_UNROLL = re.compile(r"^([ \t]*)#[ \t]*pragma[ \t]+unroll[ \t]+([^\s/].*?)[ \t]*(?://.*)?$", re.MULTILINE)
+_UNROLL_MACRO = "PERFMODEL_UNROLL"
+_UNROLL_MACROS = ("#define PERFMODEL_PRAGMA(x) _Pragma(#x)", f"#define {_UNROLL_MACRO}(n) PERFMODEL_PRAGMA(unroll n)")
+"""``#pragma unroll N`` with a macro for N: g++, which preprocesses for nvcc, leaves macros in pragmas as they are."""
 _DECLARED_ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry [\w$]+\s*\([^{;]*\)\s*;\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry ([\w$]+)\(.*?^\}\n", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r'(\.file\s+\d+\s+)"(?:[^"\n]*[/\\])?([^"/\\\n]+)"')
@@ -88,10 +92,23 @@ def compile_with_debug_information(request: CompileRequest, virtual_architecture
 
 @dataclass(frozen=True, slots=True)
 class _DevicePart:
-    """A source and the user's headers without host code that does not compile, and headers that are not installed."""
+    """A source and the user's headers without host code that does not compile, and headers that are not installed.
+
+    ``ptx`` is what it compiles to, ``shortened`` whether host code has gone.
+    """
 
     texts: Mapping[Path, str]
-    missing: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    shortened: bool = False
+    ptx: str = ""
+
+    @property
+    def note(self) -> str:
+        """What users should know."""
+        absent = f"not installed: {', '.join(self.missing)}" if self.missing else ""
+        if not self.shortened:
+            return absent
+        return "host code that does not compile is left out" + (f" ({absent})" if absent else "")
 
 
 @lru_cache(maxsize=16)
@@ -104,24 +121,26 @@ def _device_part(request: CompileRequest, virtual_architecture: str, time_limit_
     expression = request.kernel if "<" in request.kernel else ""
     with tempfile.TemporaryDirectory(prefix="perfmodel-") as name:
         run = _Run(request, virtual_architecture, Path(name), time_limit_s)
-        part = _DevicePart({run.source: request.source} | request.included_files(), ())
+        texts = {run.source: request.source} | request.included_files()
+        part = _DevicePart({path: _UNROLL.sub(rf"\1{_UNROLL_MACRO}(\2)", text) for path, text in texts.items()})
         for _ in range(_MAX_ROUNDS):
             run.use(part)
             try:
-                run.ptx(expression)
+                ptx = run.ptx(expression)
                 break
             except _RefusedError as error:
                 header = missing_header(error.output)
                 if header is not None and header not in part.missing:
-                    part = _DevicePart(part.texts, (*part.missing, header))
+                    part = replace(part, missing=(*part.missing, header))
                     continue
-                texts = run.without_refused_host_code(error.output, part.texts)
-                if texts == part.texts:
+                shorter = run.without_refused_host_code(error.output, part.texts)
+                if shorter == part.texts:
                     raise
-                part = _DevicePart(texts, part.missing)
-        if request.path is None:
-            return _DevicePart({Path(request.file_name): part.texts[run.source]}, part.missing)
-        return part
+                part = replace(part, texts=shorter, shortened=True)
+        else:
+            raise CompileError(f"{request.file_name}: errors remain after {_MAX_ROUNDS} compilations")
+        named = {Path(request.file_name) if path == run.source else path: text for path, text in part.texts.items()}
+        return replace(part, texts=part.texts if request.path else named, ptx=ptx)
 
 
 class _RefusedError(CompileError):
@@ -146,7 +165,7 @@ class _Run:
         self.assembled_for = None if supported else f"sm_{number}"
         self.source = request.path or folder / request.file_name
         self.overlay: Path | None = None
-        self.missing: tuple[str, ...] = ()
+        self.part: _DevicePart | None = None
         if request.path is None:
             self.source.write_text(request.source, encoding="utf-8")
 
@@ -179,14 +198,12 @@ class _Run:
             version = ".".join(map(str, PTX_VERSION_12_9))
             text = re.sub(r"^\.version .*$", f".version {version}", text, count=1, flags=re.MULTILINE)
             text = re.sub(r"^\.target .*$", f".target {self.assembled_for}", text, count=1, flags=re.MULTILINE)
-        note = "" if self.overlay is None else "host code that does not compile is left out"
-        if self.missing:
-            note += f" (not installed: {', '.join(self.missing)})"
+        note = "" if self.part is None else self.part.note
         return Ptx(text=plain_file_names(text), kernel_name=kernel_name, log="", note=note)
 
     def use(self, part: _DevicePart) -> None:
         """Compile these texts from now on, with nearly empty headers for those that are not installed."""
-        self.overlay, self.missing = self.folder / "overlay", part.missing
+        self.overlay, self.part = self.folder / "overlay", part
         for path, text in part.texts.items():
             _write(self._overlaid(self.folder / path), text)
         for header in part.missing:
@@ -206,11 +223,13 @@ class _Run:
 
     def ptx(self, expression: str, *more: str) -> str:
         """PTX of the file and of the kernel that an expression instantiates."""
+        if self.part is not None and self.part.ptx and not more and (expression or "<" not in self.request.kernel):
+            return self.part.ptx
         wrapper, target = self.folder / _WRAPPER, self.folder / "whole_file.ptx"
         source = self.source if self.overlay is None else self._overlaid(self.source)
         lines = [f'#include "{source}"']
         if self.overlay is not None:
-            lines = [*(f"#include <{header}>" for header in _USUAL_HEADERS), *lines]
+            lines = [*(f"#include <{header}>" for header in _USUAL_HEADERS), *_UNROLL_MACROS, *lines]
         if expression:
             lines.append(f"__device__ const void *const {_ADDRESS} = (const void *){expression};")
         _write(wrapper, "\n".join(lines) + "\n")

@@ -25,6 +25,7 @@ from .request import CompileRequest
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+\d+\s+)?\.(?P<type>\w+)\s+(?:\.ptr\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?[\w$%]+(?:\[(?P<size>\d+)\])?"
 )
+_FUNCTIONS = re.compile(r"^(?:\.\w+ )*\.(?:entry\s+(?P<kernel>[\w$]+)|func)[^{;]*\{.*?^\}", re.MULTILINE | re.DOTALL)
 _DYNAMIC_SHARED = re.compile(r"\.extern\s+\.shared\s[^;]*?([\w$]+)\[\]\s*;")
 
 
@@ -155,9 +156,13 @@ def _type_text(die: DIE) -> str:
 
 
 def dynamic_shared_array(compiled: CompiledKernel) -> str | None:
-    """Name of the array of dynamic shared memory that a kernel uses, None where it uses none."""
-    body = compiled.ptx.partition(f".entry {compiled.kernel_name}")[2]
+    """Name of the array of dynamic shared memory that a kernel or a device function names, None where there is none."""
+    bodies = "".join(
+        match[0]
+        for match in _FUNCTIONS.finditer(compiled.ptx)
+        if match["kernel"] is None or match["kernel"] == compiled.kernel_name
+    )
     for match in _DYNAMIC_SHARED.finditer(compiled.ptx):
-        if re.search(rf"(?<![\w$]){re.escape(match[1])}(?![\w$])", body):
+        if re.search(rf"(?<![.\w$]){re.escape(match[1])}(?![\w$])", bodies):
             return split_name(match[1])[0]
     return None

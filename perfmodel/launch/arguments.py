@@ -154,6 +154,8 @@ class _Argument:
             )
 
     def _scalar(self, value: np.generic) -> np.generic:
+        if self.parameter.is_pointer and value.dtype.kind in "iu" and not value:
+            return self._null()
         self._require_no_pointer()
         parameter = self.parameter
         if value.dtype.itemsize != parameter.size_bytes:
@@ -168,6 +170,8 @@ class _Argument:
 
     def _number(self, value: int | float) -> np.generic:
         """A number in the parameter's own type."""
+        if self.parameter.is_pointer and value == 0:
+            return self._null()
         self._require_no_pointer()
         parameter = self.parameter
         floats = {kind for kind in _elements_of(parameter.cpp_type) if kind.is_float}

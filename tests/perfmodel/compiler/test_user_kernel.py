@@ -135,6 +135,10 @@ def test_parameters_have_the_names_and_types_of_the_source(file: Path) -> None:
 def test_dynamic_shared_memory_is_known(file: Path) -> None:
     assert dynamic_shared_array(compiled(file, "plain")) == "dynamic"
     assert dynamic_shared_array(compiled(file, "blur<2>")) is None
+    named = "extern __shared__ float shared[]; __global__ void a(float *x) { *x = shared[0]; }\n"
+    own = "__global__ void b(float *x) { __shared__ float y[32]; y[threadIdx.x] = *x; __syncthreads(); *x = y[0]; }\n"
+    assert dynamic_shared_array(compiled(named + own, "b")) is None
+    assert dynamic_shared_array(compiled(named + own, "a")) == "shared"
 
 
 @pytest.mark.parametrize("architecture", ["sm_60", "sm_70", "sm_75", "sm_90", "sm_120"])
@@ -179,6 +183,15 @@ def test_an_error_of_the_source_is_one_line_with_file_and_line(source: str, mess
     with pytest.raises(CompileError) as caught:
         compiled(source, "k")
     assert str(caught.value) == message
+
+
+def test_a_macro_may_say_how_far_a_loop_is_unrolled() -> None:
+    """The preprocessor leaves macros in pragmas as they are, and nvcc then knows no such name."""
+    loop = "#pragma unroll N // four\nfor (int i = 0; i < n; ++i) x[i] = i;"
+    source = f"#define N 4\n__global__ void k(float *x, int n) {{\n{loop}\n}}"
+    kernel = compiled(source, "k")
+    assert kernel.ptx.count("st.global") >= 4
+    assert kernel.note == ""
 
 
 def test_options_are_the_compilers() -> None:

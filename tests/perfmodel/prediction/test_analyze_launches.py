@@ -290,3 +290,49 @@ def test_a_kernel_of_the_package_gives_its_familys_counts(tmp_path: Path) -> Non
     for name in ("global_load_requests", "shared_load_wavefronts", "shared_store_requests", "fp32_fma", "barriers"):
         assert getattr(found.counts, name) == getattr(expected.counts, name), name
     assert found.resources.registers_per_thread == expected.resources.registers_per_thread
+
+
+def test_arguments_that_people_have(tmp_path: Path) -> None:
+    """bfloat16, a null pointer, a structure from a file and a number of the parameter's own type; 2 * 1.5 + 4 = 7."""
+    source = """
+#include <cuda_bf16.h>
+struct Scale { int offset; float by; };
+extern "C" __global__ void k(const __nv_bfloat16 *in, float *out, const float *bias, Scale scale, unsigned char n)
+{
+    if (threadIdx.x < n)
+        out[threadIdx.x] = float(in[threadIdx.x]) * scale.by + scale.offset + (bias ? bias[threadIdx.x] : 0.0f);
+}
+"""
+    path = tmp_path / "scale.npy"
+    np.save(path, np.array([(4, 1.5)], dtype=[("offset", np.int32), ("by", np.float32)]))
+    for null in ("null", None, 0):
+        arguments: list[Argument] = ["bf16[32]=2", "f32[32]=0", null, f"struct=@{path}", "30 + 1"]
+        found = analyze(source, kernel="k", grid=1, block=32, args=arguments, gpu="h200")
+        assert found.outputs["out"].tolist() == [7.0] * 31 + [0.0]
+
+
+def test_dynamic_shared_memory_must_be_given() -> None:
+    with pytest.raises(InputError, match=r"uses the extern __shared__ array .*; give its bytes by --shared"):
+        analyze(SOURCE, kernel="dynamic", grid=1, block=64, args=["f32[64]"], gpu="h200")
+
+
+def test_ptx_is_analysed() -> None:
+    source = """
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry fill(.param .u64 out)
+{
+    .reg .b64 %rd<5>;
+    .reg .b32 %r<3>;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd2, %r1, 4;
+    cvta.to.global.u64 %rd3, %rd1;
+    add.s64 %rd4, %rd3, %rd2;
+    st.global.u32 [%rd4], %r1;
+    ret;
+}
+"""
+    found = analyze(source, kernel="fill", grid=1, block=64, args=["i32[64]=0"], gpu="rtx-3090")
+    assert found.outputs["arg0"].tolist() == list(range(64))
