@@ -103,6 +103,11 @@ class Instruction:
         return self.name == "ld" and not _PAST_L1.isdisjoint(self.parts)
 
     @property
+    def copies_past_l1(self) -> bool:
+        """Whether it is an asynchronous copy that leaves L1 out (``cp.async.cg``)."""
+        return self.name == "cp" and "cg" in self.parts
+
+    @property
     def text(self) -> str:
         """The instruction as one line of PTX, cut where it is longer than anybody reads."""
         guard = f"@{'!' if self.negated else ''}{self.guard} " if self.guard else ""

@@ -42,7 +42,7 @@ class Site:
         if self.action is Action.LOAD:
             return self.space is Space.GLOBAL and self.instruction.loads_past_l1
         copied = self.action is Action.ASYNC_COPY and self.width_bytes == WIDEST_COPY_WORDS * BANK_BYTES
-        return copied and self.space is Space.GLOBAL and "cg" in self.instruction.parts
+        return copied and self.space is Space.GLOBAL and self.instruction.copies_past_l1
 
 
 Target = tuple[Plan, int]

@@ -57,13 +57,15 @@ class Tally:
 class Scheduler:
     """Runs one batch of blocks to its end."""
 
+    meetings_type: type[Meetings] = Meetings
+
     def __init__(
         self,
         translation: Translation,
         batch: Batch,
         limits: Limits,
         tally: Tally,
-        reconvergence: Reconvergence,
+        reconvergence: Reconvergence = Reconvergence.EARLY,
     ) -> None:
         self.translation = translation
         self.program = translation.program
@@ -76,7 +78,7 @@ class Scheduler:
         self.pending: dict[int, Mask | None] = {0: batch.initial_mask}
         self.recent: set[int] = set()
         """Places that ran since lanes last had to yield."""
-        self.meetings = Meetings(self.program, self.lanes, self.registers, self.pending)
+        self.meetings = self.meetings_type(self.program, self.lanes, self.registers, self.pending)
 
     def run(self) -> None:
         """Execute until no lane is left."""
@@ -86,7 +88,7 @@ class Scheduler:
         while self.pending:
             steps += 1
             (place, together), *others = self.pending.items()
-            if not others and place not in self.program.counted:
+            if not others and self._runs_together(place, together):
                 self.pending.clear()
                 self._step_together(place, together)
             else:
@@ -97,6 +99,10 @@ class Scheduler:
                 self._step_apart(place, mask)
 
     # ---- one step
+
+    def _runs_together(self, place: int, mask: Mask | None) -> bool:
+        """Whether the lanes at a place, which are all that live, need not be told apart."""
+        return place not in self.program.counted
 
     def _step_together(self, place: int, mask: Mask | None) -> None:
         """All live lanes run from a place to the end of its basic block."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from .faults import FATAL, Fault, FaultError
 from .initialise import Contents, initialise
 from .limits import Limits
 from .machine import BARRIERS, Batch, Environment
+from .memory import GlobalMemory
 from .module import Kernel, Module, Space
 from .program import Program, align_up
 from .recorder import AccessObserver, Action, InstructionCount, Recorder
@@ -121,11 +122,11 @@ def _environment(
     )
 
 
-def _batch_rows(program: Program, environment: Environment, budget: Budget) -> int:
+def _batch_rows(register_bytes_per_lane: int, environment: Environment, budget: Budget) -> int:
     """Blocks that run together within the memory budget."""
     threads: int = round_up(int(np.prod(environment.launch.block)), WARP_SIZE)
     arena, shared_bytes = environment.memory.size_bytes, environment.shared_bytes
-    held = program.register_bytes_per_lane + align_up(program.local.size_bytes, 16)
+    held = register_bytes_per_lane + align_up(environment.local_bytes, 16)
     per_block = (held + _WORKING_BYTES_PER_LANE) * threads
     shadow = BYTES_PER_SHARED_BYTE + BYTES_PER_SHARED_BYTE_AND_WARP * threads // WARP_SIZE
     per_block += shared_bytes * (1 + (shadow if environment.check else 0))
@@ -136,13 +137,15 @@ def _batch_rows(program: Program, environment: Environment, budget: Budget) -> i
     return rows
 
 
-def _check_launch(launch: Launch) -> None:
+def check_launch(launch: Launch) -> None:
+    """Raise a SimulationError where a launch cannot be."""
     threads = int(np.prod(launch.block))
     if not 0 < threads <= MAX_THREADS_PER_BLOCK or min(launch.block) < 1 or min(launch.grid) < 1:
         raise SimulationError(f"grid {launch.grid} and block {launch.block} cannot be launched")
 
 
-def _block_ids(launch: Launch, blocks: NDArray[np.int64] | None) -> NDArray[np.int64]:
+def block_ids(launch: Launch, blocks: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Linear indices of the blocks to run: those that are asked for, or all."""
     total = int(np.prod(launch.grid, dtype=np.int64))
     if blocks is None and total > MAX_BLOCKS:
         raise SimulationError(
@@ -165,12 +168,13 @@ def _translation(kernel: Kernel, trace: bool) -> Translation:
     return kernel.translations[trace]
 
 
-def _outputs(call: KernelCall, contents: Contents) -> dict[str, NDArray[Any]]:
+def outputs_of(call: KernelCall, memory: GlobalMemory) -> dict[str, NDArray[Any]]:
+    """Output buffers of a call as they are now."""
     buffers = [argument for argument in call.parameters if isinstance(argument, Buffer)]
     found: dict[str, NDArray[Any]] = {}
     for buffer in (*buffers, *call.constants):
         if buffer.output:
-            data = contents.memory.contents(buffer.name).copy()
+            data = memory.contents(buffer.name).copy()
             found[buffer.name] = data[: buffer.array.nbytes].view(buffer.array.dtype).reshape(buffer.array.shape)
     return found
 
@@ -213,22 +217,23 @@ def simulate(
         simulation.
     """
     budget = budget or Budget()
-    _check_launch(launch)
+    check_launch(launch)
     translation = _translation(module.kernel(kernel), mode is Mode.TRACE)
     program = translation.program
     contents = initialise(program, call)
-    chosen = _block_ids(launch, blocks)
+    chosen = block_ids(launch, blocks)
     recorder = Recorder(translation.pool.sites, observer, len(chosen), per_block)
     environment = _environment(program, launch, contents, recorder, budget.faults, check)
-    rows = _batch_rows(program, environment, budget)
-    by_block = np.zeros((len(chosen), len(program.blocks)), np.int64) if per_block else None
-    warps = -(-int(launch.threads_per_block) // WARP_SIZE)
-    by_warp = np.zeros((len(chosen), warps, len(program.blocks)), np.int64) if per_warp else None
-    tally = Tally(np.zeros(len(program.blocks), np.int64), by_block, by_warp)
-    limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
-    batches = (Batch(environment, chosen[start : start + rows], start) for start in range(0, len(chosen), rows))
-    with np.errstate(all="ignore"):
-        all(_run_batch(Scheduler(translation, batch, limits, tally, reconvergence)) for batch in batches)
+    tally = run_blocks(
+        partial(Scheduler, translation, reconvergence=reconvergence),
+        environment,
+        chosen,
+        budget,
+        program.register_bytes_per_lane,
+        len(program.blocks),
+        per_block=per_block,
+        per_warp=per_warp,
+    )
     return Simulation(
         kernel=program.kernel,
         launch=launch,
@@ -236,13 +241,53 @@ def simulate(
         blocks=chosen,
         instructions=recorder.instruction_counts(),
         visits=tally.visits,
-        outputs=_outputs(call, contents) if mode is Mode.EXECUTE else {},
+        outputs=outputs_of(call, contents.memory) if mode is Mode.EXECUTE else {},
         faults=tuple(environment.faults),
         completed=not any(fault.kind in FATAL for fault in environment.faults),
         diverged=tally.diverged,
-        per_block=None if by_block is None else BlockTotals(accesses=recorder.by_block or {}, visits=by_block),
-        per_warp=by_warp,
+        per_block=block_totals(recorder, tally),
+        per_warp=tally.by_warp,
     )
+
+
+def block_totals(recorder: Recorder, tally: Tally) -> BlockTotals | None:
+    """Totals of each block, where they were asked for."""
+    return None if tally.by_block is None else BlockTotals(accesses=recorder.by_block or {}, visits=tally.by_block)
+
+
+def run_blocks(
+    scheduler: Callable[[Batch, Limits, Tally], Scheduler],
+    environment: Environment,
+    blocks: NDArray[np.int64],
+    budget: Budget,
+    register_bytes_per_lane: int,
+    places: int,
+    *,
+    per_block: bool,
+    per_warp: bool,
+) -> Tally:
+    """Run thread blocks, as many at once as the memory budget allows.
+
+    Args:
+        scheduler: makes what runs one batch.
+        environment: what all batches share.
+        blocks: linear indices of the blocks.
+        budget: instructions, seconds and bytes.
+        register_bytes_per_lane: of the program, at most.
+        places: pieces of code whose visits are counted.
+        per_block: also count visits by block.
+        per_warp: also count those of each warp.
+    """
+    rows = _batch_rows(register_bytes_per_lane, environment, budget)
+    by_block = np.zeros((len(blocks), places), np.int64) if per_block else None
+    warps = -(-int(environment.launch.threads_per_block) // WARP_SIZE)
+    by_warp = np.zeros((len(blocks), warps, places), np.int64) if per_warp else None
+    tally = Tally(np.zeros(places, np.int64), by_block, by_warp)
+    limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
+    batches = (Batch(environment, blocks[start : start + rows], start) for start in range(0, len(blocks), rows))
+    with np.errstate(all="ignore"):
+        all(_run_batch(scheduler(batch, limits, tally)) for batch in batches)
+    return tally
 
 
 def _run_batch(scheduler: Scheduler) -> bool:

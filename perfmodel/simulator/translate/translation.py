@@ -65,7 +65,8 @@ def emit_instruction(e: Emitter, i: Instruction) -> None:
         raise i.error("instruction is not supported")
 
 
-def _namespace() -> dict[str, Any]:
+def engine_names() -> dict[str, Any]:
+    """What generated code may call."""
     names: dict[str, Any] = {
         "where": np.where,
         "chosen": chosen,
@@ -115,7 +116,7 @@ class Translation:
         self.program = Program(kernel)
         self.pool = Pool(self.program, trace)
         self.undefined = [np.zeros((1, 1), held) for held in self.program.register_types]
-        self.pool.namespace.update(_namespace(), UNDEFINED=self.undefined)
+        self.pool.namespace.update(engine_names(), UNDEFINED=self.undefined)
         if trace:
             self.pool.kept, self.pool.wanted = address_slice(self.program)
         self._functions: dict[tuple[int, bool], UnitFunction] = {}
