@@ -83,6 +83,8 @@ class Batch:
         self.local: NDArray[np.uint8] | None = None
         self.special = special_registers(launch, block_ids, self.threads, environment.shared_bytes)
         self.shadow: Shadow | None = None
+        self.live: Mask | None = None
+        """Lanes that have not ended, while lanes run apart and an instruction asks for them."""
 
     @property
     def initial_mask(self) -> Mask | None:

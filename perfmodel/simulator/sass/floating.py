@@ -168,6 +168,13 @@ def emit_dsetp(e: Emitter, i: MachineInstruction) -> None:
     """``DSETP``."""
     a, b = e.pair(i, i.operand(2), "f64"), e.pair(i, i.operand(3), "f64")
     others, _ = split_predicates(i.operands, 4)
+    if i.has("MAX", "MIN"):
+        # the first predicate chooses an operand, the second says that the result is no number
+        chosen = e.temporary(comparison(i, a, b))
+        neither = e.temporary(f"(isnan({a})&isnan({b}))")
+        e.write_predicate(i, i.operand(0), chosen)
+        e.write_predicate(i, i.operand(1), neither)
+        return
     write_comparison(e, i, comparison(i, a, b), others)
 
 

@@ -86,9 +86,16 @@ def any_of_warp(lanes: Lanes, predicate: Mask) -> Mask:
 
 
 def parted(lanes: Lanes, members: NDArray[np.uint32]) -> Mask:
-    """Whether some lane that a mask names does not run here together with the others (``BRA.DIV``)."""
-    apart: Mask = (members & ~active_mask(lanes)) != 0
-    return apart
+    """Whether some lane that a mask names, and that has not ended, does not run here (``BRA.DIV``)."""
+    live = lanes.batch.live
+    if live is None or lanes.active is None:
+        return np.zeros((1, 1), np.bool_)
+    elsewhere = np.broadcast_to(live, (lanes.batch.rows, lanes.threads))[lanes.row_index] & ~lanes.active
+    by_warp = elsewhere.reshape(lanes.rows, -1, WARP_SIZE)
+    bits = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
+    apart = np.repeat((by_warp * bits).sum(axis=2, dtype=np.uint64).astype(np.uint32), WARP_SIZE, axis=1)
+    found: Mask = (members & apart) != 0
+    return found
 
 
 def without_lanes(lanes: Lanes, members: NDArray[np.uint32], leaving: Mask | None) -> NDArray[np.uint32]:
@@ -240,11 +247,6 @@ def wide_sum(*terms: Values) -> NDArray[np.uint64]:
 def negated_for_sum(value: NDArray[np.uint32]) -> NDArray[np.uint64]:
     """What subtracting adds, so that the carry out says that there is no borrow: 2**32 less the value."""
     return np.uint64(2**32) - value.astype(np.uint64)
-
-
-def product_upper(a: Values, b: Values, c: NDArray[np.uint64], signed: bool) -> NDArray[np.uint32]:
-    """Upper half of ``a * b + c`` in 64 bits."""
-    return upper_half(product_wide(a, b, c, signed))
 
 
 def product_wide(a: Values, b: Values, c: NDArray[np.uint64] | None, signed: bool) -> NDArray[np.uint64]:

@@ -133,13 +133,15 @@ def emit_imad(e: Emitter, i: MachineInstruction) -> None:
         _emit_imad_wide(e, i, carries, (a, b, c), carrying)
         return
     if i.has("HI"):
-        text = f"product_upper({e.read(i, a)},{e.read(i, b)},{e.pair(i, c)},{_is_signed(i)})"
-        e.write(i, i.operand(0), text)
+        third = e.pair(i, c)
+        total = e.temporary(f"product_wide({e.read(i, a)},{e.read(i, b)},{third},{_is_signed(i)})")
+        wanted = [p for p in carries if isinstance(p, Register) and p.index is not None]
+        carry = e.temporary(f"({total}<{third})") if wanted else ""
+        e.write(i, i.operand(0), f"upper_half({total})")
+        if wanted:
+            e.write_predicate(i, wanted[0], carry)
         return
-    if i.has("X") and isinstance(c, Register) and c.inverted:
-        text = _product_and_sum(e, i, a, b, c)
-    else:
-        text = _product_and_sum(e, i, a, b, c)
+    text = _product_and_sum(e, i, a, b, c)
     for predicate in carrying:
         text += f"+{e.predicate(i, predicate)}.astype(uint32)"
     e.write(i, i.operand(0), text)
@@ -680,6 +682,7 @@ EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
             "ACQBULK",
             "PMTRIG",
             "ENDCOLLECTIVE",
+            "CGAERRBAR",
             "UCGABAR_ARV",
             "UCGABAR_WAIT",
         ),

@@ -196,7 +196,7 @@ def _value(words: list[str], scalar: str) -> str:
 def emit_copy(e: Emitter, i: MachineInstruction) -> None:
     """``LDGSTS``: copies that count as done at once, which is one of the orders that waiting allows.
 
-    With ``.ZFILL`` the bytes are zero, and nothing is read, where the predicate at the end does not hold.
+    The bytes are zero, and nothing is read, where the predicate at the end does not hold.
     """
     size = 16 if i.has("128") else 8 if i.has("64") else 4
     addresses = [o for o in i.operands if isinstance(o, Address)]
@@ -211,11 +211,7 @@ def emit_copy(e: Emitter, i: MachineInstruction) -> None:
     source_size = "None"
     if predicates and not is_true(predicates[-1]):
         holds = e.root_predicate(i, predicates[-1])
-        if i.has("ZFILL"):
-            full, none = e.constant(size), e.constant(0)
-            source_size = f"where({holds},{full},{none})"
-        else:
-            e.guard = e.temporary(holds if e.guard == "None" else f"{e.guard}&{holds}")
+        source_size = f"where({holds},{e.constant(size)},{e.constant(0)})"
     e.note_copy()
     moves = e.pool.moves(Space.SHARED)
     e.line(

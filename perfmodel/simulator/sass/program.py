@@ -240,6 +240,11 @@ class MachineProgram:
         return i.has("ARV") or len(values) > 1
 
     @cached_property
+    def asks_who_lives(self) -> bool:
+        """Whether an instruction depends on which lanes of a warp run elsewhere."""
+        return any(i.name == "BRA" and i.has("DIV", "CONV") for i in self.instructions)
+
+    @cached_property
     def polling(self) -> frozenset[int]:
         """Units that read what other threads may be about to write."""
         return frozenset(

@@ -105,6 +105,13 @@ class MachineScheduler(Scheduler):
             return bool((self.meetings.ready(place) == mask).all())
         return True
 
+    def _step_apart(self, place: int, mask: Mask) -> None:
+        if self.program.asks_who_lives:
+            others = self.meetings._live() if self.pending or self.held else np.zeros((1, 1), np.bool_)
+            self.batch.live = mask | others
+        super()._step_apart(place, mask)
+        self.batch.live = None
+
     def _spend(self, unit: Unit, mask: Mask | None, whole: bool) -> None:
         warps = self.batch.threads // WARP_SIZE
         if mask is None:

@@ -208,14 +208,14 @@ def emit_bar(e: Emitter, i: MachineInstruction) -> None:
     if not i.has("SYNC", "RED"):
         raise i.error("the barrier is not supported")
     number = barrier_number(i)
-    if i.guard is not None and i.guard.index is not None:
-        raise i.error("guarded barriers are not supported")
     if i.has("RED"):
         predicate = next((o for o in reversed(i.operands) if isinstance(o, Register) and o.is_predicate), None)
         text = e.array(np.ones((1, 1), np.bool_)) if predicate is None else e.predicate(i, predicate)
         e.write_register(BARRIER_PREDICATE, text, "bool")
     if not e.masked:
-        e.line(f"block_barrier(C,{number})")
+        # a guard is the same for all threads of a block, or the others would wait for ever
+        condition = "" if e.guard == "None" else f"if {e.guard}.any(): "
+        e.line(f"{condition}block_barrier(C,{number})")
 
 
 def emit_b2r(e: Emitter, i: MachineInstruction) -> None:
@@ -289,8 +289,9 @@ def _branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | 
         e.line(f"call_outside(C,{e.index},{target},{guard},FUNCTIONS)")
         return None
     if i.has("DIV"):
-        members = next(o for o in i.operands if isinstance(o, Register))
-        text = f"parted(C,{e.read(i, members)})"
+        members = next((o for o in i.operands if isinstance(o, Register) and o.index is not None), None)
+        named = e.constant(2**32 - 1) if members is None else e.read(i, members)
+        text = f"parted(C,{named})"
         return text if guard is None else f"({guard}&{text})"
     if i.has("CONV"):
         text = f"(~parted(C,{e.constant(2**32 - 1)}))"
