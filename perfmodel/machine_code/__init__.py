@@ -3,7 +3,7 @@
 `read_machine_code` disassembles the kernel of a cubin; `perfmodel.simulator.sass` executes what it gives.
 """
 
-from .instruction import MachineInstruction, SourceLine
+from .instruction import MachineInstruction
 from .operands import Address, Constant, Immediate, Operand, Register, Word
 from .program import CodeBlock, MachineCode, Transfer, read_machine_code
 
@@ -16,7 +16,6 @@ __all__ = [
     "MachineInstruction",
     "Operand",
     "Register",
-    "SourceLine",
     "Transfer",
     "Word",
     "read_machine_code",

@@ -1,4 +1,4 @@
-"""What a cubin says beside its instructions: parameters, constant banks, variables, stack, shared memory, labels, source lines."""
+"""What a cubin says beside its instructions: parameters, constant banks, variables, memories, labels, source lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from ..compiler.resources import read_attributes
 from ..errors import InputError, SimulationError
-from .instruction import SourceLine
+from ..source_line import SourceLine
 
 _PARAMETER_BANK, _PARAMETER, _FRAME_SIZE, _STACK_SIZE = 0x0A, 0x17, 0x11, 0x12
 _FUNCTION_ADDRESSES = 16

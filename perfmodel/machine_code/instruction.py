@@ -6,16 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import SimulationError
+from ..source_line import SourceLine
 from .operands import Immediate, Operand, Register, parse_operand, split_operands
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """A place in the CUDA source, from the compiler's line information."""
-
-    file: str
-    line: int
-
 
 _PAST_L1 = frozenset({"STRONG", "MMIO"})
 _BLOCK_SCOPE = frozenset({"CTA", "SM"})

@@ -1,4 +1,4 @@
-"""Operands of machine instructions as nvdisasm prints them, parsed to records (CUDA Binary Utilities, instruction set reference)."""
+"""Operands of machine instructions as nvdisasm prints them, parsed to records (CUDA Binary Utilities)."""
 
 from __future__ import annotations
 

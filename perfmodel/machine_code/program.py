@@ -13,9 +13,10 @@ from ..compiler.sass_decode import compute_capability, decode
 from ..compiler.sass_opcodes import SASS_CLASSES
 from ..definitions import INSTRUCTION_BYTES
 from ..errors import SimulationError
+from ..source_line import SourceLine
 from .cubin import Cubin, read_cubin
 from .disassembly import PrintedInstruction, disassembly
-from .instruction import MachineInstruction, SourceLine
+from .instruction import MachineInstruction
 from .operands import Register, parse_operand
 
 FIRST_CAPABILITY = 75
@@ -200,7 +201,7 @@ def _blocks(instructions: tuple[MachineInstruction, ...], cubin: Cubin) -> tuple
         transfer = transfer_of(last)
         if transfer is Transfer.BRANCH or transfer is Transfer.CALL:
             assert last.target is not None
-            going = (block_at[last.target // INSTRUCTION_BYTES],)
+            going: tuple[int, ...] = (block_at[last.target // INSTRUCTION_BYTES],)
         elif transfer is Transfer.INDIRECT:
             going = tuple(block_at[address // INSTRUCTION_BYTES] for address in tables)
         elif transfer is Transfer.RETURN:

@@ -3,8 +3,9 @@
 `parse_module` reads the compiler's PTX, `simulate` runs thread blocks of one launch and gives a `Simulation`.
 """
 
+from ..source_line import SourceLine
 from .faults import Fault, FaultError, FaultKind
-from .module import BasicBlock, Instruction, Kernel, Module, SourceLine, Space
+from .module import BasicBlock, Instruction, Kernel, Module, Space
 from .parse import parse_module
 from .recorder import BLOCK_TOTALS, AccessObserver, Action, InstructionCount
 from .schedule import Reconvergence

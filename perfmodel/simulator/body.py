@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 from ..errors import SimulationError
-from .module import Body, Instruction, Label, Parameter, SourceLine, Variable
+from ..source_line import SourceLine
+from .module import Body, Instruction, Label, Parameter, Variable
 from .text import LineTable, Statement, Token, split_operands, statements
 from .types import STORAGE_TYPES
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..launch import Launch
 from .access import Mask, rows_and_warps
 from .faults import FATAL, Fault, FaultError, FaultKind
 from .memory import GlobalMemory
-from .module import Instruction
+from .module import ExecutedInstruction
 from .plan import Plan, both
 from .recorder import Recorder
 from .shadow import Shadow
@@ -33,7 +34,7 @@ class Environment:
     """What all batches of a launch share."""
 
     launch: Launch
-    instructions: tuple[Instruction, ...]
+    instructions: Sequence[ExecutedInstruction]
     memory: GlobalMemory
     constant_bank: NDArray[np.uint8]
     parameter_bank: NDArray[np.uint8]

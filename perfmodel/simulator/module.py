@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..errors import SimulationError
+from ..source_line import SourceLine
 
 if TYPE_CHECKING:
     from .expand import Expanded
@@ -28,14 +29,6 @@ class Space(Enum):
     LOCAL = "local"
     CONSTANT = "const"
     PARAMETER = "param"
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """A place in the CUDA source, from the compiler's line information."""
-
-    file: str
-    line: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +56,37 @@ class Parameter:
     type_name: str
     alignment_bytes: int
     size_bytes: int
+
+
+class ExecutedInstruction(Protocol):
+    """What counting and messages need to know of an instruction, be it of PTX or of machine code."""
+
+    @property
+    def opcode(self) -> str:
+        """Opcode with its modifiers."""
+
+    @property
+    def line(self) -> int:
+        """Line of the PTX, or address in the machine code."""
+
+    @property
+    def source(self) -> SourceLine | None:
+        """Line of the CUDA source, where it is known."""
+
+    @property
+    def text(self) -> str:
+        """The instruction as one line."""
+
+    @property
+    def loads_past_l1(self) -> bool:
+        """Whether it reads L2 whatever L1 holds."""
+
+    @property
+    def copies_past_l1(self) -> bool:
+        """Whether it is an asynchronous copy that leaves L1 out."""
+
+    def error(self, reason: str) -> SimulationError:
+        """The error that names this instruction and the reason."""
 
 
 _PAST_L1 = frozenset({"cg", "cv", "volatile"})

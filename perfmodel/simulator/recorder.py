@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..copy_sectors import WIDEST_COPY_WORDS
 from ..definitions import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
-from .module import Instruction, SourceLine, Space
+from ..source_line import SourceLine
+from .module import ExecutedInstruction, Space
 from .plan import Plan
 
 
@@ -31,7 +32,7 @@ class Site:
     """One instruction as it accesses one space."""
 
     instruction_index: int
-    instruction: Instruction
+    instruction: ExecutedInstruction
     action: Action
     space: Space
     width_bytes: int

@@ -169,7 +169,7 @@ def make_environment(
     reserved = RESERVED_SHARED_BYTES if kernel.capability >= _FIRST_RESERVING else 0
     return MachineEnvironment(
         launch=launch,
-        instructions=kernel.instructions,  # type: ignore[arg-type]
+        instructions=kernel.instructions,
         memory=memory,
         constant_bank=_joined(banks),
         parameter_bank=banks[0],

@@ -258,9 +258,7 @@ def emit_half_minmax(e: Emitter, i: MachineInstruction) -> None:
 def _half_comparisons(e: Emitter, i: MachineInstruction, operands: tuple[Operand, ...]) -> list[str]:
     texts = [e.temporary(_half(e, i, operand)) for operand in operands]
     kind = _half_kind(i)
-    return [
-        comparison(i, *(f"half_as_double({text},{half},{kind!r})" for text in texts)) for half in (0, 1)
-    ]
+    return [comparison(i, *(f"half_as_double({text},{half},{kind!r})" for text in texts)) for half in (0, 1)]
 
 
 def emit_hsetp2(e: Emitter, i: MachineInstruction) -> None:

@@ -13,7 +13,6 @@ from ..access import Mask, rows_and_warps
 from ..faults import FaultKind
 from ..functions.bits import leading_zeros, reverse_bits
 from ..functions.floats import flush
-from ..functions.warp_functions import active_mask
 from ..machine import Lanes
 from ..plan import both
 
@@ -69,7 +68,8 @@ def first_active_lane(lanes: Lanes, guard: Mask | None) -> Mask:
     """Whether each lane is the first active one of its warp."""
     effective = both(lanes.active, guard)
     if effective is None:
-        return lanes.batch.thread % WARP_SIZE == 0
+        first_of_warp: Mask = lanes.batch.thread % WARP_SIZE == 0
+        return first_of_warp
     by_warp = np.broadcast_to(effective, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
     before = np.logical_or.accumulate(by_warp, axis=2)
     first = by_warp.copy()
@@ -106,7 +106,8 @@ def without_lanes(lanes: Lanes, members: NDArray[np.uint32], leaving: Mask | Non
     by_warp = np.broadcast_to(effective, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
     bits = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
     gone = np.repeat((by_warp * bits).sum(axis=2, dtype=np.uint64).astype(np.uint32), WARP_SIZE, axis=1)
-    return members & ~gone
+    staying: NDArray[np.uint32] = members & ~gone
+    return staying
 
 
 def call_outside(
@@ -298,17 +299,10 @@ def dot_product(a: Values, b: Values, c: NDArray[np.uint32], width: int, signed_
     return total
 
 
-def predicates_to_bits(*predicates: Mask) -> NDArray[np.uint32]:
-    """Predicates as the bits of a word, the first one lowest."""
-    word = np.zeros((1, 1), np.uint32)
-    for k, predicate in enumerate(predicates):
-        word = word | (predicate.astype(np.uint32) << np.uint32(k))
-    return word
-
-
 def succeeded(before: Values, expected: Values) -> NDArray[np.uint32]:
     """1 where an atomic comparison held (``ATOMS.CAST``)."""
-    return (before == expected).astype(np.uint32)
+    held: NDArray[np.uint32] = (before == expected).astype(np.uint32)
+    return held
 
 
 # ---- half precision

@@ -188,8 +188,8 @@ def emit_lea(e: Emitter, i: MachineInstruction) -> None:
     if i.has("HI") and not i.has("SX32"):
         high = e.read(i, rest[2])
         position = 3
-    amount = rest[position].value if position < len(rest) and isinstance(rest[position], Immediate) else 0
-    shift = int(amount or 0) & 31
+    amount = rest[position] if position < len(rest) else None
+    shift = (amount.value or 0) & 31 if isinstance(amount, Immediate) else 0
     incoming, _ = split_predicates(tuple(rest), position + 1)
     carrying = [p for p in incoming if not is_false(p)]
     if i.has("HI"):
@@ -237,7 +237,7 @@ def emit_shf(e: Emitter, i: MachineInstruction) -> None:
         text = f"({e.read(i, low)}<<{shift})" if fixed else f"shift_word_left({e.read(i, low)},{shift})"
     elif i.has("R") and upper and limit == 32 and not wrap:
         if fixed and signed:
-            text = f"({e.read(i, high, 's32')}>>{e.constant(amount.value or 0, 's32')}).view(uint32)"  # type: ignore[union-attr]
+            text = f"({e.read(i, high, 's32')}>>{e.read(i, amount, 's32')}).view(uint32)"
         elif fixed:
             text = f"({e.read(i, high)}>>{shift})"
         else:
@@ -534,10 +534,11 @@ def _emit_fixed_constant(
 ) -> None:
     for k in range(words):
         place = Constant(bank=source.bank, base=None, offset=source.offset + 4 * k)
-        if kind is not None:
-            text = f"C.environment.narrow_constant({source.bank},{source.offset},{kind!r})"
-        else:
-            text = e.read(i, place)
+        text = (
+            f"C.environment.narrow_constant({source.bank},{source.offset},{kind!r})"
+            if kind is not None
+            else e.read(i, place)
+        )
         e.write(i, following(target, k), text)
 
 
@@ -590,7 +591,7 @@ def _special(e: Emitter, i: MachineInstruction, name: str) -> str:
     if name in _SPECIAL:
         return f"C.special[{_SPECIAL[name]!r}]"
     if name in _CLOCKS:
-        return f"C.clock(uint32)" if name.endswith("LO") else e.constant(0)
+        return "C.clock(uint32)" if name.endswith("LO") else e.constant(0)
     if name == "SR_SWINHI":
         return "C.environment.window(Space.SHARED)"
     if name == "SR_LWINHI":

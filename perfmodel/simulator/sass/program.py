@@ -110,7 +110,7 @@ class MachineProgram:
         return found
 
     def _effects(self) -> list[Effects]:
-        pool = Pool(self, trace=False)  # type: ignore[arg-type]
+        pool = Pool(trace=False)
         found = [Effects() for _ in self.instructions]
         for block in self.blocks:
             if block.index not in self.reached:
@@ -248,9 +248,7 @@ class MachineProgram:
     def polling(self) -> frozenset[int]:
         """Units that read what other threads may be about to write."""
         return frozenset(
-            unit.index
-            for unit in self.units
-            if any(i.name in _POLLING or i.loads_past_l1 for i in unit.instructions)
+            unit.index for unit in self.units if any(i.name in _POLLING or i.loads_past_l1 for i in unit.instructions)
         )
 
     def touched(self, unit: Unit) -> set[int]:

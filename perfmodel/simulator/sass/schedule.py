@@ -61,6 +61,7 @@ class Convergence(Meetings):
         return flat
 
     def barrier_of(self, unit: Unit) -> int:
+        """Number of the barrier behind which a unit begins."""
         return barrier_number(self.program.waiting_instruction(unit))
 
     def _barrier_count(self, unit: Unit) -> int | None:
@@ -102,7 +103,8 @@ class MachineScheduler(Scheduler):
             return False
         if self.tally.diverged and mask is not None and self.program.units[place].meeting is Meeting.WARP:
             self.pending[place] = mask
-            return bool((self.meetings.ready(place) == mask).all())
+            ready = self.meetings.ready(place)
+            return ready is not None and bool((ready == mask).all())
         return True
 
     def _step_apart(self, place: int, mask: Mask) -> None:

@@ -30,7 +30,7 @@ def product_of(i: MachineInstruction) -> Product:
         return Product(shape=(8, 8, 4), factors=("f64", "f64"), sums="f64", registers=(2, 2, 4))
     shapes = _HMMA_SHAPES if i.name == "HMMA" else _IMMA_SHAPES if i.name == "IMMA" else {}
     shape = next((value for part, value in shapes.items() if i.has(part)), None)
-    if shape is None or i.has("SP", "TF32", "S4", "U4") and i.name != "HMMA":
+    if shape is None or (i.has("SP", "TF32", "S4", "U4") and i.name != "HMMA"):
         raise i.error("this matrix product is not executed")
     m, n, k = shape
     if i.name == "IMMA":
@@ -56,7 +56,7 @@ def emit_product(e: Emitter, i: MachineInstruction) -> None:
     """``HMMA``, ``IMMA`` and ``DMMA``."""
     product = product_of(i)
     registers = [o for o in i.operands if isinstance(o, Register) and not o.is_predicate][:4]
-    if len(registers) < 4 or i.guard is not None and i.guard.index is not None:
+    if len(registers) < 4 or (i.guard is not None and i.guard.index is not None):
         raise i.error("this matrix product is not executed")
     target, *sources = registers
     fragments = []

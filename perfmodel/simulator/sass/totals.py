@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...counts import INSTRUCTION_CLASSES, Counts
-from ...machine_code import SourceLine
+from ...source_line import SourceLine
 from ..module import Space
 from ..recorder import Action, InstructionCount
 from .program import MachineProgram
@@ -32,9 +32,7 @@ def executions(program: MachineProgram, visits: NDArray[np.int64]) -> NDArray[np
     return np.repeat(visits, lengths)
 
 
-def instruction_executions(
-    program: MachineProgram, visits: NDArray[np.int64]
-) -> tuple[MachineInstructionCount, ...]:
+def instruction_executions(program: MachineProgram, visits: NDArray[np.int64]) -> tuple[MachineInstructionCount, ...]:
     """Executed instructions in order of address."""
     return tuple(
         MachineInstructionCount(
@@ -49,9 +47,7 @@ def _of(counts: tuple[InstructionCount, ...], action: Action, space: Space, name
     return sum(getattr(count, name) for count in counts if count.action is action and count.space is space)
 
 
-def machine_counts(
-    program: MachineProgram, counts: tuple[InstructionCount, ...], visits: NDArray[np.int64]
-) -> Counts:
+def machine_counts(program: MachineProgram, counts: tuple[InstructionCount, ...], visits: NDArray[np.int64]) -> Counts:
     """Counts from totals by instruction and visits by unit.
 
     What accesses memory is a request where it has an active lane; with all lanes predicated off it is ``control``.
@@ -64,9 +60,7 @@ def machine_counts(
             requests[count.instruction] += count.requests
     classes: Counter[str] = Counter()
     off: Counter[str] = Counter()
-    for index, (instruction, times) in enumerate(
-        zip(program.instructions, executions(program, visits), strict=True)
-    ):
+    for index, (instruction, times) in enumerate(zip(program.instructions, executions(program, visits), strict=True)):
         name, issued = instruction.class_name, int(times)
         if not issued:
             continue

@@ -30,7 +30,7 @@ class MachineTranslation:
 
     def __init__(self, kernel: MachineCode, trace: bool) -> None:
         self.program = MachineProgram(kernel, trace)
-        self.pool = Pool(self.program, trace)
+        self.pool = Pool(trace)
         self.pool.kept = self.program.kept
         self.undefined = [np.zeros((1, 1), held) for held in self.program.register_types]
         outside = {address: name for name, address in kernel.cubin.external_functions.items()}

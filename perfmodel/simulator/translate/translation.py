@@ -114,7 +114,7 @@ class Translation:
 
     def __init__(self, kernel: Kernel, trace: bool) -> None:
         self.program = Program(kernel)
-        self.pool = Pool(self.program, trace)
+        self.pool = Pool(trace)
         self.undefined = [np.zeros((1, 1), held) for held in self.program.register_types]
         self.pool.namespace.update(engine_names(), UNDEFINED=self.undefined)
         if trace:
@@ -180,7 +180,7 @@ class Translation:
         while not masked and not units[-1].ends_block:
             units.append(self.program.units[units[-1].index + 1])
         live_out = self.program.live_out[units[-1].index]
-        e = Emitter(self.pool, live_out, masked)
+        e = Emitter(self.program, self.pool, live_out, masked)
         instructions = [(unit.first + k, i) for unit in units for k, i in enumerate(unit.instructions)]
         dying = self._dying([index for index, _ in instructions], live_out)
         result = None
