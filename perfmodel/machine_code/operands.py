@@ -84,12 +84,13 @@ Operand = Register | Immediate | Constant | Address | Word
 
 
 def split_operands(text: str) -> tuple[str, ...]:
-    """Operands at the commas outside of brackets.
+    """Operands at the commas outside of brackets, and between two addresses that stand side by side.
 
     >>> split_operands("R0,desc[UR4][R2.64+0x10],{1,0}")
     ('R0', 'desc[UR4][R2.64+0x10]', '{1,0}')
     """
     parts, depth, current = [], 0, ""
+    text = re.sub(r"^(\[[^]]*\])(?=\[)", r"\1,", text)
     for character in text:
         depth += (character in "[{(") - (character in "]})")
         if character == "," and depth == 0:

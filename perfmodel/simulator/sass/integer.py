@@ -514,7 +514,9 @@ def emit_ldc(e: Emitter, i: MachineInstruction) -> None:
     if source.base is None:
         _emit_fixed_constant(e, i, target, source, words, kind)
         return
+    e.root = True
     base = e.temporary(f"({e.read(i, source.base)}).view(int32).astype(int64).view(uint64)")
+    e.root = False
     width = {"U8": 1, "S8": 1, "U16": 2, "S16": 2}.get(kind or "", 4)
     scalar = {"U8": "uint8", "S8": "int8", "U16": "uint16", "S16": "int16"}.get(kind or "", "uint32")
     offset = f"C.environment.bank_offset({source.bank},{source.offset})"
@@ -610,7 +612,7 @@ def emit_s2r(e: Emitter, i: MachineInstruction) -> None:
         name = "SRZ"
     text = _special(e, i, str(name))
     target = i.operand(0)
-    if i.name == "CS2R" and not i.has("32") and isinstance(target, Register):
+    if i.name in ("CS2R", "CS2UR") and not i.has("32") and isinstance(target, Register):
         upper = e.constant(0)
         e.write(i, target, text)
         if target.index is not None:
