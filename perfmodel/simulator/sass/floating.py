@@ -202,6 +202,9 @@ def _half(e: Emitter, i: MachineInstruction, operand: Operand) -> str:
     else:
         text = e.read(i, Register(file=operand.file, index=operand.index))
     modifiers = getattr(operand, "modifiers", ())
+    if "F32" in modifiers:
+        # the compiler reads single precision this way where it rounds toward zero
+        return f"pack_halves({_single_of(e, i, operand)},{_single_of(e, i, operand)},True,False,True)"
     if "H0_H0" in modifiers:
         text = f"both_halves({text},0)"
     elif "H1_H1" in modifiers:
@@ -217,6 +220,16 @@ def _plain(operand: Operand) -> Operand:
     if isinstance(operand, Constant):
         return Constant(bank=operand.bank, base=operand.base, offset=operand.offset)
     return operand
+
+
+def _single_of(e: Emitter, i: MachineInstruction, operand: Operand) -> str:
+    if not isinstance(operand, Register):
+        raise i.error("only registers are read as single precision here")
+    return e.read(
+        i,
+        Register(file=operand.file, index=operand.index, negated=operand.negated, absolute=operand.absolute),
+        "f32",
+    )
 
 
 def _half_finished(i: MachineInstruction) -> str:
