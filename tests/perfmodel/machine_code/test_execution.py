@@ -38,7 +38,7 @@ extern "C" __global__ void k(int *out, const int *in)
     switch (v & 7) {
     case 0: v = v * 3 + 1; break;
     case 1: v ^= 0x55; break;
-    case 2: v = -v; 
+    case 2: v = -v;
     case 3: v <<= 2; break;
     case 4: v = v / 7; break;
     case 5: out[threadIdx.x] = 9; return;
