@@ -402,7 +402,7 @@ def emit_minmax(e: Emitter, i: MachineInstruction) -> None:
     kind = "u32" if i.has("U32") else "s32"
     values = [o for o in i.operands[1:] if not (isinstance(o, Register) and o.is_predicate)]
     predicates = [o for o in i.operands[1:] if isinstance(o, Register) and o.is_predicate]
-    if i.has("RELU", "U16x2", "S16x2") or not predicates:
+    if i.has("U16x2", "S16x2") or not predicates:
         raise i.error("this form of minimum and maximum is not supported")
     smaller = e.predicate(i, predicates[-1])
     texts = [e.read(i, value, kind) for value in values]
@@ -412,6 +412,8 @@ def emit_minmax(e: Emitter, i: MachineInstruction) -> None:
     text = texts[0]
     for other in texts[1:]:
         text = f"minimum_or_maximum({text},{other},{smaller})"
+    if i.has("RELU"):
+        text = f"maximum({text},{e.constant(0, kind)})"
     e.write(i, i.operand(0), text, kind)
 
 

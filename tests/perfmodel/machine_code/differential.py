@@ -13,7 +13,7 @@ from perfmodel.compiler import CompiledKernel, CompileRequest, compile_kernel
 from perfmodel.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code import MachineCode, read_machine_code
 from perfmodel.simulator import Mode, Module, Simulation, parse_module, simulate
-from perfmodel.simulator.sass.simulation import MachineSimulation, simulate_machine_code
+from perfmodel.simulator.sass import MachineSimulation, simulate_machine_code
 
 ARCHITECTURES = ("sm_75", "sm_90")
 NEWEST = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")

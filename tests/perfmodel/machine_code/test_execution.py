@@ -11,8 +11,8 @@ from perfmodel.errors import SimulationError
 from perfmodel.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code import Transfer, read_machine_code
 from perfmodel.simulator import FaultError, FaultKind
+from perfmodel.simulator.sass import MachineSimulation, simulate_machine_code
 from perfmodel.simulator.sass.program import EXECUTED
-from perfmodel.simulator.sass.simulation import MachineSimulation, simulate_machine_code
 
 from .differential import NEWEST, compiled, run_machine_code, run_ptx
 
