@@ -306,7 +306,10 @@ def _branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | 
     if not terms:
         return None
     text = "&".join(terms)
-    return f"any_of_warp(C,{text})" if i.has("ANY") else f"({text})"
+    if i.has("ANY"):
+        return f"any_of_warp(C,{text})"
+    # a uniform branch is taken where all lanes of the warp agree; otherwise none takes it
+    return f"(~any_of_warp(C,~({text})))" if i.has("U") else f"({text})"
 
 
 EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {

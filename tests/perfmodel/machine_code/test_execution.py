@@ -216,3 +216,35 @@ def test_common_opcodes_are_executed() -> None:
     )
     common += " POPC HMUL2 VIMNMX3 BPT HMMA IMMA DMMA LDSM"
     assert set(common.split()) <= EXECUTED
+
+
+VOTED = """
+extern "C" __global__ void k(float *out, const int *in, int n)
+{
+    const int t = threadIdx.x;
+    float sum = 0.0f;
+    #pragma unroll 1
+    for (int c = 0; c < n; c++) {
+        __shared__ float s[64];
+        s[t] = in[c * 64 + t];
+        __syncthreads();
+        if (in[t] & 1) {
+            float v = s[63 - t] * s[t] - 3.0f;
+            v = v / (1.0f + v * v);
+            if (in[t] & 2) out[64 + c * 64 + t] = v;
+            sum += v;
+        }
+        __syncthreads();
+    }
+    out[t] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("architecture", ["sm_90", "sm_100", "sm_120"])
+def test_branches_that_need_all_lanes(architecture: str) -> None:
+    values = np.random.default_rng(7).integers(0, 100, 192).astype(np.int32)
+    parameters = [_blank(256, np.float32), Buffer(name="in", array=values), np.int32(3)]
+    launch = Launch(grid_x=1, block_x=64)
+    expected = run_ptx(VOTED, architecture, launch, parameters).outputs["out"]
+    np.testing.assert_array_equal(run_machine_code(VOTED, architecture, launch, parameters).outputs["out"], expected)
