@@ -68,8 +68,8 @@ class Cubin:
 
 
 def _info(elf: Any, section: str) -> list[tuple[int, bytes]]:
-    found = elf.get_section_by_name(section)
-    return [] if found is None else read_attributes(found.data())
+    attributes = elf.get_section_by_name(section)
+    return [] if attributes is None else read_attributes(attributes.data())
 
 
 def _parameters(elf: Any, kernel: str) -> tuple[tuple[KernelParameter, ...], int]:
@@ -109,7 +109,7 @@ def _bank_of(section: str, kernel: str) -> int | None:
 
 def _references(elf: Any, kernel: str) -> tuple[BankReference, ...]:
     symbols = elf.get_section_by_name(".symtab")
-    found = []
+    references = []
     for section in elf.iter_sections():
         target = section.name.removeprefix(".rela").removeprefix(".rel")
         bank = _bank_of(target, kernel) if section.name.startswith(".rel") else None
@@ -118,12 +118,14 @@ def _references(elf: Any, kernel: str) -> tuple[BankReference, ...]:
         for relocation in section.iter_relocations():
             symbol = symbols.get_symbol(relocation["r_info_sym"])
             addend = relocation["r_addend"] if relocation.is_RELA() else 0
-            found.append(BankReference(bank=bank, offset=relocation["r_offset"], symbol=symbol.name, addend=addend))
-    return tuple(found)
+            references.append(
+                BankReference(bank=bank, offset=relocation["r_offset"], symbol=symbol.name, addend=addend)
+            )
+    return tuple(references)
 
 
 def _variables(elf: Any, kernel: str) -> tuple[ModuleVariable, ...]:
-    found = []
+    variables = []
     for symbol in elf.get_section_by_name(".symtab").iter_symbols():
         if symbol["st_info"]["type"] != "STT_OBJECT" or not isinstance(symbol["st_shndx"], int):
             continue
@@ -134,8 +136,8 @@ def _variables(elf: Any, kernel: str) -> tuple[ModuleVariable, ...]:
         begin, size = symbol["st_value"], symbol["st_size"]
         filled = section["sh_type"] != "SHT_NOBITS" and section.name != ".nv.global"
         contents = section.data()[begin : begin + size] if filled else None
-        found.append(ModuleVariable(name=symbol.name, bank=bank, offset=begin, size_bytes=size, contents=contents))
-    return tuple(found)
+        variables.append(ModuleVariable(name=symbol.name, bank=bank, offset=begin, size_bytes=size, contents=contents))
+    return tuple(variables)
 
 
 def _labels(elf: Any, section_index: int) -> dict[str, int]:
@@ -177,14 +179,14 @@ def _line_table(data: bytes, places: Mapping[int, int], own: set[int]) -> dict[i
 
     ``places`` maps the offset of each address in the program to the symbol that it is relative to.
     """
-    found: dict[int, SourceLine] = {}
+    lines: dict[int, SourceLine] = {}
     start = 0
     while start + 4 <= len(data):
         (length,) = struct.unpack_from("<I", data, start)
         program = _LineProgram(data, start, start + 4 + length)
-        found.update(program.rows(places, own))
+        lines.update(program.rows(places, own))
         start += 4 + length
-    return found
+    return lines
 
 
 class _LineProgram:
@@ -239,7 +241,7 @@ class _LineProgram:
 
     def rows(self, places: Mapping[int, int], own: set[int]) -> dict[int, SourceLine]:
         """Lines by address, of the sequences that belong to the section's symbols."""
-        found: dict[int, SourceLine] = {}
+        lines: dict[int, SourceLine] = {}
         address, line, file, inside = 0, 1, 1, not places
         while self.position < self.end:
             code = self.data[self.position]
@@ -278,8 +280,8 @@ class _LineProgram:
                 for _ in range(self.lengths[code - 1]):
                     self._unsigned()
             if emit and inside:
-                found[address] = SourceLine(self.files[file] if file < len(self.files) else "", line)
-        return found
+                lines[address] = SourceLine(self.files[file] if file < len(self.files) else "", line)
+        return lines
 
 
 def read_cubin(cubin: bytes, kernel: str) -> Cubin:

@@ -49,11 +49,11 @@ class MachineInstruction:
     def operands(self) -> tuple[Operand, ...]:
         """The operands; two packed literals (of half precision) are one."""
         try:
-            found = [parse_operand(text) for text in split_operands(self.operand_text)]
+            parsed = [parse_operand(text) for text in split_operands(self.operand_text)]
         except SimulationError as error:
             raise self.error(str(error)) from None
         merged: list[Operand] = []
-        for operand in found:
+        for operand in parsed:
             packed = self.name in ("HFMA2", "HADD2", "HMUL2", "HSETP2", "HSET2", "HMNMX2", "HFMA2_32I")
             if packed and isinstance(operand, Immediate) and merged and isinstance(merged[-1], Immediate):
                 continue

@@ -52,10 +52,10 @@ def transfer_of(instruction: MachineInstruction) -> Transfer:
     """Where control goes after an instruction."""
     if instruction.never:
         return Transfer.NEXT
-    found = _TRANSFERS.get(instruction.name, Transfer.NEXT)
-    if found is Transfer.CALL and instruction.target is None:
+    transfer = _TRANSFERS.get(instruction.name, Transfer.NEXT)
+    if transfer is Transfer.CALL and instruction.target is None:
         return Transfer.CALL_OUTSIDE
-    return found
+    return transfer
 
 
 def is_conditional(instruction: MachineInstruction) -> bool:
@@ -139,12 +139,12 @@ def _instructions(
     decoded = decode(cubin.code, architecture)
     if len(decoded) != len(printed):
         raise SimulationError(f"nvdisasm prints {len(printed)} instructions of {len(decoded)} in {cubin.kernel_name}")
-    found = []
+    read = []
     source: SourceLine | None = None
     for index, one in enumerate(printed):
         address = index * INSTRUCTION_BYTES
         source = cubin.lines.get(address, source)
-        found.append(
+        read.append(
             MachineInstruction(
                 address=address,
                 opcode=one.opcode,
@@ -157,7 +157,7 @@ def _instructions(
                 target=_target(one, cubin.labels),
             )
         )
-    return tuple(found)
+    return tuple(read)
 
 
 def _jump_table(cubin: Cubin, size_bytes: int) -> tuple[int, ...]:
@@ -169,19 +169,19 @@ def _jump_table(cubin: Cubin, size_bytes: int) -> tuple[int, ...]:
 
 def _leaders(instructions: Sequence[MachineInstruction], tables: tuple[int, ...]) -> set[int]:
     """Indices of the instructions that begin a basic block."""
-    found = {0}
+    leaders = {0}
     for index, instruction in enumerate(instructions):
         transfer = transfer_of(instruction)
         if transfer is Transfer.NEXT:
             continue
-        found.add(index + 1)
+        leaders.add(index + 1)
         if transfer in (Transfer.BRANCH, Transfer.CALL):
             if instruction.target is None:
                 raise instruction.error("its target is not in the function")
-            found.add(instruction.target // INSTRUCTION_BYTES)
+            leaders.add(instruction.target // INSTRUCTION_BYTES)
         if transfer is Transfer.INDIRECT:
-            found.update(address // INSTRUCTION_BYTES for address in tables)
-    return {index for index in found if index < len(instructions)}
+            leaders.update(address // INSTRUCTION_BYTES for address in tables)
+    return {index for index in leaders if index < len(instructions)}
 
 
 def _function_of(address: int, starts: Sequence[int]) -> int:
@@ -227,22 +227,22 @@ def _blocks(instructions: tuple[MachineInstruction, ...], cubin: Cubin) -> tuple
 
 def _return_points(instructions: Sequence[MachineInstruction], starts: Sequence[int]) -> dict[int, list[int]]:
     """Indices of the instructions behind the calls of each function, by its address."""
-    found: dict[int, list[int]] = {}
+    returns: dict[int, list[int]] = {}
     for index, instruction in enumerate(instructions):
         if transfer_of(instruction) is Transfer.CALL and instruction.target is not None:
-            found.setdefault(_function_of(instruction.target, starts), []).append(index + 1)
-    return found
+            returns.setdefault(_function_of(instruction.target, starts), []).append(index + 1)
+    return returns
 
 
 def reachable_blocks(blocks: Sequence[CodeBlock]) -> frozenset[int]:
     """Blocks that some path from the first one reaches."""
-    found, waiting = {0}, [0]
+    reached, waiting = {0}, [0]
     while waiting:
         for successor in blocks[waiting.pop()].successors:
-            if successor < len(blocks) and successor not in found:
-                found.add(successor)
+            if successor < len(blocks) and successor not in reached:
+                reached.add(successor)
                 waiting.append(successor)
-    return frozenset(found)
+    return frozenset(reached)
 
 
 def read_machine_code(kernel: CompiledKernel) -> MachineCode:

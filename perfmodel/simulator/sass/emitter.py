@@ -373,19 +373,19 @@ class Emitter:
     def stored(self, i: MachineInstruction, operands: list[tuple[Operand, int]], space: Space) -> list[str]:
         """Expressions of the consecutive registers that go to memory, noted apart from other reads."""
         before = 0 if self.recorded is None else self.recorded.values
-        found = []
+        texts = []
         for operand, count in operands:
             for k in range(count):
                 if isinstance(operand, Register) and operand.index is not None:
                     self._check_plain(i, operand)
-                    found.append(self._local(number_of(operand) + k, "u32"))
+                    texts.append(self._local(number_of(operand) + k, "u32"))
                 else:
-                    found.append(self.read(i, operand))
+                    texts.append(self.read(i, operand))
         if self.recorded is not None:
             self.recorded.stored |= self.recorded.values & ~before
             self.recorded.values = before
             self.recorded.writes_space = space
-        return found
+        return texts
 
     def _check_plain(self, i: MachineInstruction, operand: Register) -> None:
         if operand.negated or operand.absolute or operand.inverted:

@@ -94,8 +94,8 @@ def parted(lanes: Lanes, members: NDArray[np.uint32]) -> Mask:
     by_warp = elsewhere.reshape(lanes.rows, -1, WARP_SIZE)
     bits = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
     apart = np.repeat((by_warp * bits).sum(axis=2, dtype=np.uint64).astype(np.uint32), WARP_SIZE, axis=1)
-    found: Mask = (members & apart) != 0
-    return found
+    named_apart: Mask = (members & apart) != 0
+    return named_apart
 
 
 def without_lanes(lanes: Lanes, members: NDArray[np.uint32], leaving: Mask | None) -> NDArray[np.uint32]:
@@ -355,10 +355,10 @@ def matrix_fragments(
     rows = max(word.shape[0] for word in words)
     full = np.stack([np.broadcast_to(word, (rows, lanes.threads)) for word in words], axis=2)
     halves = np.ascontiguousarray(full).view(np.uint16).reshape(rows, -1, 4, 8, 8)
-    found = []
+    fragments = []
     for k in range(count):
         matrix = halves[:, :, k]
         if transposed:
             matrix = np.ascontiguousarray(matrix.transpose(0, 1, 3, 2))
-        found.append(np.ascontiguousarray(matrix).view(np.uint32).reshape(rows, lanes.threads))
-    return found
+        fragments.append(np.ascontiguousarray(matrix).view(np.uint32).reshape(rows, lanes.threads))
+    return fragments

@@ -36,14 +36,14 @@ def is_true(operand: Operand) -> bool:
 
 def split_predicates(operands: tuple[Operand, ...], first: int) -> tuple[list[Operand], int]:
     """Predicates that stand from a place on, and the place behind them."""
-    found: list[Operand] = []
+    predicates: list[Operand] = []
     while first < len(operands):
         operand = operands[first]
         if not isinstance(operand, Register) or not operand.is_predicate:
             break
-        found.append(operand)
+        predicates.append(operand)
         first += 1
-    return found, first
+    return predicates, first
 
 
 def _sum(e: Emitter, i: MachineInstruction, operands: list[Operand]) -> str:

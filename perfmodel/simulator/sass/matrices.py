@@ -32,8 +32,8 @@ def _elements(words: Words, kind: str) -> NDArray[Any]:
         "f32": np.float32,
         "s32": np.int32,
     }
-    found: NDArray[Any] = flat.view(views[kind])
-    return found.astype(np.int64) if kind in ("s8", "u8") else found
+    elements: NDArray[Any] = flat.view(views[kind])
+    return elements.astype(np.int64) if kind in ("s8", "u8") else elements
 
 
 @cache

@@ -101,23 +101,23 @@ class MachineProgram:
 
     def _reductions(self) -> dict[int, str]:
         """For each instruction that reads a barrier's result, what the barrier before it reduces to."""
-        found: dict[int, str] = {}
+        reductions: dict[int, str] = {}
         last: str | None = None
         for index, instruction in enumerate(self.instructions):
             last = warp.reduction_of(instruction) or last
             if instruction.name == "B2R" and last is not None:
-                found[index] = last
-        return found
+                reductions[index] = last
+        return reductions
 
     def _effects(self) -> list[Effects]:
         pool = Pool(trace=False)
-        found = [Effects() for _ in self.instructions]
+        effects = [Effects() for _ in self.instructions]
         for block in self.blocks:
             if block.index not in self.reached:
                 continue
             for k, instruction in enumerate(block.instructions):
-                found[block.first + k] = self._effect(pool, block, k, instruction)
-        return found
+                effects[block.first + k] = self._effect(pool, block, k, instruction)
+        return effects
 
     def _effect(self, pool: Pool, block: CodeBlock, k: int, instruction: MachineInstruction) -> Effects:
         effect = Effects()
@@ -152,12 +152,12 @@ class MachineProgram:
             self.kept = self.kept | read
 
     def _spaces_read(self) -> frozenset[Space]:
-        found: set[Space] = set()
+        spaces: set[Space] = set()
         for effect, live in zip(self.effects, self.live_after, strict=True):
             if effect.reads_space is not None and (effect.writes & live or effect.writes_space in self.kept):
                 space = effect.reads_space
-                found |= _READ_OF_GENERIC if space is Space.GENERIC else {space}
-        return frozenset(found)
+                spaces |= _READ_OF_GENERIC if space is Space.GENERIC else {space}
+        return frozenset(spaces)
 
     def is_needed(self, index: int) -> bool:
         """Whether an instruction does something, or writes what is read later."""
@@ -225,12 +225,12 @@ class MachineProgram:
     @cached_property
     def counted(self) -> frozenset[int]:
         """Units from which the rest of the basic block holds a barrier that counts threads."""
-        found: set[int] = set()
+        counting: set[int] = set()
         for unit in reversed(self.units):
-            follows = not unit.ends_block and unit.index + 1 in found
+            follows = not unit.ends_block and unit.index + 1 in counting
             if follows or any(self._counts_threads(i) for i in unit.instructions):  # type: ignore[arg-type]
-                found.add(unit.index)
-        return frozenset(found)
+                counting.add(unit.index)
+        return frozenset(counting)
 
     @staticmethod
     def _counts_threads(i: MachineInstruction) -> bool:

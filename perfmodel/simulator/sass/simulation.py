@@ -62,11 +62,11 @@ class MachineSimulation:
 
 def _translation(kernel: MachineCode, trace: bool) -> MachineTranslation:
     """The translation for a mode, kept with the kernel."""
-    found = kernel.translations.get(trace)
-    if not isinstance(found, MachineTranslation):
-        found = MachineTranslation(kernel, trace)
-        kernel.translations[trace] = found
-    return found
+    translation = kernel.translations.get(trace)
+    if not isinstance(translation, MachineTranslation):
+        translation = MachineTranslation(kernel, trace)
+        kernel.translations[trace] = translation
+    return translation
 
 
 def simulate_machine_code(

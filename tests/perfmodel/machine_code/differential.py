@@ -76,5 +76,5 @@ def outputs(source: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) ->
         Buffer(name="b", array=padded[1]),
     )
     expected = run_ptx(source, architecture, launch, parameters).outputs["out"]
-    found = run_machine_code(source, architecture, launch, parameters).outputs["out"]
-    return expected[: len(a)], found[: len(a)]
+    actual = run_machine_code(source, architecture, launch, parameters).outputs["out"]
+    return expected[: len(a)], actual[: len(a)]
