@@ -219,7 +219,7 @@ def emit_bar(e: Emitter, i: MachineInstruction) -> None:
 
 
 def emit_b2r(e: Emitter, i: MachineInstruction) -> None:
-    """``B2R.RESULT``: what a reducing barrier gives."""
+    """``B2R.RESULT``: the result of a reducing barrier."""
     mode = e.reduction
     if not i.has("RESULT") or mode is None:
         raise i.error("no reducing barrier stands before it")

@@ -116,20 +116,20 @@ def _executions(simulation: MachineSimulation, opcode: str) -> int:
 def test_straight_code_issues_every_instruction_once_a_warp(architecture: str) -> None:
     code = compiled(STRAIGHT, architecture)[2]
     length = next(k for k, i in enumerate(code.instructions) if i.name == "EXIT") + 1
-    found = run_machine_code(STRAIGHT, architecture, Launch(grid_x=3, block_x=64), [_blank(192, np.float32)])
-    assert found.warp_instructions == length * 3 * 2  # blocks × warps
-    assert found.counts().global_store_requests == 3 * 2
-    assert found.counts().global_store_sectors == 3 * 2 * 4
-    np.testing.assert_array_equal(found.outputs["out"], np.tile(2.0 * np.arange(64, dtype=np.float32), 3))
+    simulation = run_machine_code(STRAIGHT, architecture, Launch(grid_x=3, block_x=64), [_blank(192, np.float32)])
+    assert simulation.warp_instructions == length * 3 * 2  # blocks × warps
+    assert simulation.counts().global_store_requests == 3 * 2
+    assert simulation.counts().global_store_sectors == 3 * 2 * 4
+    np.testing.assert_array_equal(simulation.outputs["out"], np.tile(2.0 * np.arange(64, dtype=np.float32), 3))
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
 def test_a_divergent_loop_runs_as_often_as_its_longest_lane(architecture: str) -> None:
     trips = np.random.default_rng(3).integers(0, 12, 64).astype(np.int32)
     parameters = [_blank(64, np.float32), Buffer(name="trips", array=trips)]
-    found = run_machine_code(TRIPS, architecture, Launch(grid_x=1, block_x=64), parameters)
-    assert _executions(found, "MUFU.RSQ") == trips[:32].max() + trips[32:].max()
-    assert found.diverged
+    simulation = run_machine_code(TRIPS, architecture, Launch(grid_x=1, block_x=64), parameters)
+    assert _executions(simulation, "MUFU.RSQ") == trips[:32].max() + trips[32:].max()
+    assert simulation.diverged
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
@@ -149,9 +149,9 @@ def test_asynchronous_copies(architecture: str) -> None:
     parameters = [_blank(64, np.float32), Buffer(name="in", array=values), np.int32(40)]
     launch = Launch(grid_x=1, block_x=64)
     expected = run_ptx(COPIES, architecture, launch, parameters)
-    found = run_machine_code(COPIES, architecture, launch, parameters)
-    np.testing.assert_array_equal(found.outputs["out"], expected.outputs["out"])
-    assert found.counts().async_copy_read_sectors == expected.counts().async_copy_read_sectors > 0
+    simulation = run_machine_code(COPIES, architecture, launch, parameters)
+    np.testing.assert_array_equal(simulation.outputs["out"], expected.outputs["out"])
+    assert simulation.counts().async_copy_read_sectors == expected.counts().async_copy_read_sectors > 0
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
@@ -164,9 +164,9 @@ def test_atomics(architecture: str) -> None:
 
 
 def test_instructions_name_their_source_lines() -> None:
-    found = run_machine_code(STRAIGHT, "sm_90", Launch(grid_x=1, block_x=32), [_blank(64, np.float32)])
-    assert {i.source.file for i in found.instruction_executions if i.source} == {"k.cu"}
-    assert all(count.source is not None for count in found.instructions)
+    simulation = run_machine_code(STRAIGHT, "sm_90", Launch(grid_x=1, block_x=32), [_blank(64, np.float32)])
+    assert {i.source.file for i in simulation.instruction_executions if i.source} == {"k.cu"}
+    assert all(count.source is not None for count in simulation.instructions)
 
 
 def test_an_access_out_of_bounds_names_the_instruction() -> None:

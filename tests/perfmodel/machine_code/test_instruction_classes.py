@@ -33,7 +33,7 @@ def floats(width: int, special: bool = True) -> st.SearchStrategy[NDArray[Any]]:
     dtype = np.float32 if width == 32 else np.float64
     drawn = st.floats(width=width, allow_nan=special, allow_infinity=special)  # type: ignore[arg-type]
     values = st.one_of(st.sampled_from(_FLOATS), drawn) if special else st.floats(-100, 100, width=width)  # type: ignore[arg-type]
-    return st.lists(values, min_size=48, max_size=48).map(lambda found: np.array(found).astype(dtype))
+    return st.lists(values, min_size=48, max_size=48).map(lambda drawn_values: np.array(drawn_values).astype(dtype))
 
 
 INTEGERS = {
@@ -60,8 +60,8 @@ INTEGERS = {
 @given(a=words(32), b=words(32))
 @_CHOSEN
 def test_integers(name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) -> None:
-    expected, found = outputs(elementwise(INTEGERS[name]), architecture, a, b)
-    np.testing.assert_array_equal(found, expected)
+    expected, actual = outputs(elementwise(INTEGERS[name]), architecture, a, b)
+    np.testing.assert_array_equal(actual, expected)
 
 
 LONG_INTEGERS = {
@@ -77,8 +77,8 @@ LONG_INTEGERS = {
 @_CHOSEN
 def test_integers_of_64_bits(name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) -> None:
     source = elementwise(LONG_INTEGERS[name], element="unsigned long long")
-    expected, found = outputs(source, architecture, a, b)
-    np.testing.assert_array_equal(found, expected)
+    expected, actual = outputs(source, architecture, a, b)
+    np.testing.assert_array_equal(actual, expected)
 
 
 SINGLES = {
@@ -105,8 +105,8 @@ SINGLES = {
 @given(a=floats(32), b=floats(32))
 @_CHOSEN
 def test_single_precision(name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) -> None:
-    expected, found = outputs(elementwise(SINGLES[name], element="float"), architecture, a, b)
-    np.testing.assert_array_equal(found, expected)
+    expected, actual = outputs(elementwise(SINGLES[name], element="float"), architecture, a, b)
+    np.testing.assert_array_equal(actual, expected)
 
 
 DOUBLES = {
@@ -122,8 +122,8 @@ DOUBLES = {
 @given(a=floats(64, special=False), b=floats(64, special=False))
 @_CHOSEN
 def test_double_precision(name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) -> None:
-    expected, found = outputs(elementwise(DOUBLES[name], element="double"), architecture, a, b)
-    np.testing.assert_array_equal(found, expected)
+    expected, actual = outputs(elementwise(DOUBLES[name], element="double"), architecture, a, b)
+    np.testing.assert_array_equal(actual, expected)
 
 
 APPROXIMATE = {
@@ -141,8 +141,8 @@ APPROXIMATE = {
 def test_special_functions_within_their_allowance(
     name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]
 ) -> None:
-    expected, found = outputs(elementwise(APPROXIMATE[name], element="float"), architecture, a, b)
-    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6)
+    expected, actual = outputs(elementwise(APPROXIMATE[name], element="float"), architecture, a, b)
+    np.testing.assert_allclose(actual, expected, rtol=2e-6, atol=1e-6)
 
 
 WARP = {
@@ -168,5 +168,5 @@ WARP = {
 @_CHOSEN
 def test_warps_memory_and_control_flow(name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) -> None:
     a, b = np.resize(a, 64), np.resize(b, 64)
-    expected, found = outputs(elementwise(WARP[name]), architecture, a, b)
-    np.testing.assert_array_equal(found, expected)
+    expected, actual = outputs(elementwise(WARP[name]), architecture, a, b)
+    np.testing.assert_array_equal(actual, expected)

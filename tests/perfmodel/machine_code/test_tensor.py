@@ -42,9 +42,9 @@ def test_half_precision(architecture: str) -> None:
         Buffer(name="a", array=a),
         Buffer(name="b", array=b),
     ]
-    found = run_machine_code(HALF, architecture, Launch(grid_x=1, block_x=32), parameters)
-    np.testing.assert_array_equal(found.outputs["out"], a.astype(np.float32) @ b.astype(np.float32) + 1)
-    assert found.counts().tensor > 0
+    simulation = run_machine_code(HALF, architecture, Launch(grid_x=1, block_x=32), parameters)
+    np.testing.assert_array_equal(simulation.outputs["out"], a.astype(np.float32) @ b.astype(np.float32) + 1)
+    assert simulation.counts().tensor > 0
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
@@ -56,5 +56,5 @@ def test_bytes(architecture: str) -> None:
         Buffer(name="a", array=a),
         Buffer(name="b", array=b),
     ]
-    found = run_machine_code(BYTES, architecture, Launch(grid_x=1, block_x=32), parameters)
-    np.testing.assert_array_equal(found.outputs["out"], a.astype(np.int32) @ b.astype(np.int32) + 1)
+    simulation = run_machine_code(BYTES, architecture, Launch(grid_x=1, block_x=32), parameters)
+    np.testing.assert_array_equal(simulation.outputs["out"], a.astype(np.int32) @ b.astype(np.int32) + 1)
