@@ -34,7 +34,7 @@ class Resources:
     code_bytes: Any
 
 
-def _attributes(data: bytes) -> list[tuple[int, bytes]]:
+def read_attributes(data: bytes) -> list[tuple[int, bytes]]:
     """Sized attributes of a ``.nv.info`` section as pairs of identifier and payload."""
     found, offset = [], 0
     while offset + 4 <= len(data):
@@ -51,7 +51,7 @@ def _per_kernel(elf: Any, kernel_name: str, wanted: int) -> int | None:
     symbols = elf.get_section_by_name(".symtab")
     if section is None or symbols is None:
         return None
-    for identifier, payload in _attributes(section.data()):
+    for identifier, payload in read_attributes(section.data()):
         if identifier == wanted and len(payload) == 8:
             symbol, value = struct.unpack("<II", payload)
             if symbols.get_symbol(symbol).name == kernel_name:

@@ -76,16 +76,14 @@ def configuration_profile(
 def profiles_for_gpus(
     family: Family[Any, Any], problem: Any, configuration: Any, gpus: Sequence[Gpu]
 ) -> list[KernelProfile]:
-    """The same, compiled fidelity, for several GPUs whose launch is the same; what they share is executed once."""
-    from ..profiles.blocks.launch_classes import LaunchCounts
+    """The same, compiled fidelity, for several GPUs whose launch is the same, executed for each."""
     from ..profiles.executed_profile import execute
 
     request = family.compile_request(problem, configuration, gpus[0])
     kernels = [compile_kernel(request, gpu.architecture.name) for gpu in gpus]
     launch, call = _launch_and_call(family, problem, configuration, gpus[0])
-    counted: dict[str, LaunchCounts] = {}
     path = not family.closed_critical_path
-    executed = [execute(kernel, launch, call, critical_path=path, counted=counted) for kernel in kernels]
+    executed = [execute(kernel, launch, call, critical_path=path) for kernel in kernels]
     return [_with_closed_copies(one.profile) for one in executed]
 
 

@@ -1,1 +1,1 @@
-"""SASS: decoding, control flow, instruction mix and schedule."""
+"""SASS: disassembly, instructions with their operands, basic blocks, instruction mix and schedule."""

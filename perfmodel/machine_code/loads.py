@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.constants import INSTRUCTION_BYTES
 from .code_profile import CodeProfile
 from .schedule import BARRIERS, fields
 
 
-def loads_in_flight(profile: CodeProfile) -> NDArray[np.int64]:
-    """For each global load of the code that some path reaches, in order of address, the number of its round trip.
+def loads_in_flight(profile: CodeProfile) -> dict[int, int]:
+    """The number of the round trip of each global load that some path reaches, by the index of the instruction.
 
     Loads with the same number are issued before the warp waits for any of them: a new round trip begins with the first load
     after an instruction that waits for a load, after a branch back and after a barrier of the block. Empty where the code is
@@ -19,19 +18,19 @@ def loads_in_flight(profile: CodeProfile) -> NDArray[np.int64]:
     """
     decoded, flow = profile.decoded, profile.flow
     if decoded is None or flow is None:
-        return np.zeros(0, np.int64)
+        return {}
     _, releases, _, waits = (values.tolist() for values in fields(decoded.words))
     loads = (decoded.is_class("global_load") & flow.reachable[flow.block_of_instruction()]).tolist()
     here = np.arange(len(decoded)) * INSTRUCTION_BYTES
     back = decoded.is_mnemonic("BRA", "JMP") & (decoded.target >= 0) & (decoded.target <= here)
     ends = (back | decoded.is_mnemonic("BAR")).tolist()
-    trip, awaited, trips = 0, 0, []
-    for load, release, waited, end in zip(loads, releases, waits, ends, strict=True):
+    trip, awaited, trips = 0, 0, {}
+    for index, (load, release, waited, end) in enumerate(zip(loads, releases, waits, ends, strict=True)):
         if awaited & waited:
             trip, awaited = trip + 1, 0
         if load:
-            trips.append(trip)
+            trips[index] = trip
             awaited |= 1 << release if release < BARRIERS else 0
         if end and awaited:
             trip, awaited = trip + 1, 0
-    return np.array(trips, np.int64)
+    return trips

@@ -69,7 +69,7 @@ def passes_l1(site: Site) -> bool:
     if site.action is Action.LOAD:
         return site.space is Space.GLOBAL and site.instruction.loads_past_l1
     copied = site.action is Action.ASYNC_COPY and site.width_bytes == WIDEST_COPY_WORDS * BANK_BYTES
-    return copied and site.space is Space.GLOBAL and "cg" in site.instruction.parts
+    return copied and site.space is Space.GLOBAL and site.instruction.copies_past_l1
 
 
 class AccessCounts:

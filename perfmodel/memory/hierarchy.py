@@ -19,10 +19,10 @@ from ..core.constants import SECTOR_BYTES
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
-from ..program.kernel import Kernel
 from ..simulator.access import Action, WarpAccess
+from ..simulator.execution import Code, execute_code
 from ..simulator.global_memory import Segment
-from ..simulator.simulation import Budget, Mode, simulate
+from ..simulator.simulation import Budget, Mode
 from .access_counts import BLOCK_TOTALS, AccessCounts
 from .block_schedule import Schedule, position_of, residency, schedule_blocks
 from .footprint import Union, affine_shifts, nothing, random_union, union_sectors
@@ -159,7 +159,7 @@ class CacheObserver:
 
 
 def memory_hierarchy(
-    kernel: Kernel,
+    kernel: Code,
     launch: Launch,
     call: KernelCall,
     gpu: Gpu,
@@ -178,7 +178,7 @@ def memory_hierarchy(
         SimulationError: the kernel cannot be executed on the CPU.
     """
     caches = CacheObserver(launch, gpu, resources, shape=shape, seed=seed)
-    run = simulate(kernel, launch, call, mode=Mode.TRACE, blocks=caches.blocks, budget=budget, observers=[caches])
+    run = execute_code(kernel, launch, call, mode=Mode.TRACE, blocks=caches.blocks, budget=budget, observers=[caches])
     return caches.hierarchy(run.segments, counts, trips=trips, instruction_read_sectors=instruction_read_sectors)
 
 

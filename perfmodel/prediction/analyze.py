@@ -150,7 +150,7 @@ def analyze(
     launch = launch_of(configuration, compiled)
     require_fits(launch, compiled, scenario.gpu)
     faults = _faults(executed, launch, call, effort)
-    found = execute(compiled, launch, call, scenario.gpu, effort, kernel=executed, instructions=lines)
+    found = execute(compiled, launch, call, scenario.gpu, effort, instructions=lines)
     prediction = prediction_of_launch(kernel, configuration, found.profile, scenario)
     return Analysis(
         prediction=replace(prediction, notes=(*prediction.notes, compiled.note)) if compiled.note else prediction,

@@ -1,4 +1,4 @@
-"""The profile of one launch from execution: its PTX run on the CPU, its machine code counted by what ran."""
+"""The profile of one launch from execution: its machine code run on the CPU, or its PTX where that is all there is."""
 
 from __future__ import annotations
 
@@ -8,35 +8,23 @@ from functools import lru_cache
 import numpy as np
 
 from ..compiler.compiled import CompiledKernel
-from ..core.counts import INSTRUCTION_CLASSES, Counts
+from ..errors import CompilerMissingError, SimulationError
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
-from ..machine_code.code_profile import CodeProfile, profile_of
+from ..machine_code.code_profile import profile_of
+from ..machine_code.loads import loads_in_flight
+from ..machine_code.program import MachineCode, read_machine_code
 from ..memory.access_counts import InstructionCount
 from ..memory.hierarchy import memory_hierarchy, with_hierarchy
+from ..memory.instruction_fetch import instruction_sectors
 from ..program.kernel import Kernel
 from ..ptx.module import Module
 from ..ptx.parse import parse_module
+from ..simulator.execution import Code, executions, instructions_of_places
 from ..simulator.simulation import Budget
 from .blocks.launch_classes import LaunchCounts, count_launch
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
-from .matching.assembled import with_assembled_loads
-from .matching.executed import ExecutedCode
-from .matching.executed_code import code_of, fetched_code
-from .matching.load_trips import load_trips
 from .slowest_warp import slowest_warp
-
-_OF_MACHINE_CODE = (
-    *INSTRUCTION_CLASSES,
-    "warp_instructions",
-    "constant_load_requests",
-    "shared_load_predicated_off",
-    "shared_store_predicated_off",
-    "async_copy_predicated_off",
-    "local_load_sectors",
-    "local_store_sectors",
-)
-"""Counts that the hardware takes from the instructions it executes; the others are those of the executed PTX."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +60,20 @@ def parsed(compiled: CompiledKernel) -> Kernel:
     return _module(compiled.ptx).kernel(compiled.kernel_name)
 
 
+@lru_cache(maxsize=8)
+def executable(compiled: CompiledKernel) -> tuple[Code, str | None]:
+    """What is executed of a compiled kernel, and why it is not the machine code, where it is not.
+
+    Machine code is executed from sm_75 on, where nvdisasm is installed and every instruction is known.
+    """
+    try:
+        code = read_machine_code(compiled)
+        instructions_of_places(code)
+    except (SimulationError, CompilerMissingError) as reason:
+        return parsed(compiled), f"counted from PTX, instructions are estimates: {reason}"
+    return code, None
+
+
 def executed_profile(
     compiled: CompiledKernel,
     launch: Launch,
@@ -92,16 +94,14 @@ def execute(
     gpu: Gpu | None = None,
     effort: Effort | None = None,
     *,
-    kernel: Kernel | None = None,
     instructions: bool = False,
     critical_path: bool = True,
-    counted: dict[str, LaunchCounts] | None = None,
 ) -> Execution:
     """Execute one launch of a compiled kernel.
 
-    Memory requests, sectors and wavefronts come from the PTX (`count_launch`), instruction classes and local memory from the
-    machine code (`executed_counts`). Before sm_70, whose machine code is not decoded, instruction classes are those of the
-    PTX.
+    Every count is read off the machine code's instructions as they are executed. Where that cannot be executed (`executable`),
+    the PTX is: its memory accesses are those of the machine code but for what the assembler merges or unrolls, and its
+    instructions are estimates.
 
     Args:
         compiled: the kernel.
@@ -109,55 +109,46 @@ def execute(
         call: its arguments.
         gpu: whose caches are simulated; None leaves the traffic behind L1 unknown.
         effort: how much is executed, and the budget.
-        kernel: its parsed PTX, where that is at hand.
         instructions: give totals of each memory instruction.
         critical_path: follow the slowest warp too; else what it waits for is unknown.
-        counted: counts by PTX text, which is executed once for several architectures; new ones are added.
 
     Raises:
         SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
     """
     effort = effort or Effort()
-    counted = {} if counted is None else counted
-
-    def count(version: Kernel) -> LaunchCounts:
-        return count_launch(
-            version,
-            launch,
-            call,
-            all_blocks=effort.all_blocks,
-            instructions=instructions,
-            seed=effort.seed,
-            budget=effort.budget,
-        )
-
-    if compiled.ptx not in counted:
-        counted[compiled.ptx] = count(parsed(compiled) if kernel is None else kernel)
-    found = with_assembled_loads(compiled, counted[compiled.ptx], launch, call, count, effort.budget)
+    code, reason = executable(compiled)
+    counted = count_launch(
+        code,
+        launch,
+        call,
+        all_blocks=effort.all_blocks,
+        instructions=instructions,
+        seed=effort.seed,
+        budget=effort.budget,
+    )
     machine = profile_of(compiled)
-    code = None if machine.estimated else code_of(machine, found, launch)
     profile = KernelProfile(
         launch=replace(launch, static_shared_bytes=compiled.resources.static_shared_bytes),
         resources=replace(compiled.resources, dynamic_shared_bytes=int(launch.dynamic_shared_bytes)),
-        counts=replace(joined_counts(found, code), **dict.fromkeys(TRAFFIC_COUNTS, np.nan)),
+        counts=replace(counted.counts, **dict.fromkeys(TRAFFIC_COUNTS, np.nan)),
         global_round_trips=np.nan,
         loop_code_bytes=float(machine.largest_loop_bytes),
         constant_bytes=np.nan,
         read_only_share=np.nan,
-        exact=found.exact and code is not None and code.exact,
-    ).with_notes(*found.notes, *_notes(machine, code))
+        exact=counted.exact and reason is None,
+    ).with_notes(*counted.notes, *([] if reason is None else [reason]))
     hit_rate = np.nan
     if gpu is not None:
         caches = memory_hierarchy(
-            found.kernel,
+            code,
             launch,
             call,
             gpu,
             profile.counts,
             compiled.resources,
-            trips=load_trips(found.kernel, machine),
-            instruction_read_sectors=fetched_code(machine, code, launch, gpu),
-            shape=found.shape,
+            trips=loads_in_flight(machine) if reason is None else {},
+            instruction_read_sectors=_fetched_code(code, compiled, counted, launch, gpu),
+            shape=counted.shape,
             seed=effort.seed,
             budget=effort.budget,
         )
@@ -165,7 +156,7 @@ def execute(
         profile = replace(profile, counts=with_hierarchy(profile.counts, caches), caches_simulated=True)
         profile = profile.with_notes(*caches.notes)
     if critical_path:
-        slowest = slowest_warp(compiled, found.kernel, found.watched)
+        slowest = slowest_warp(compiled, code, counted.watched)
         profile = replace(
             profile,
             warp_cycles=slowest.cycles,
@@ -175,36 +166,15 @@ def execute(
         )
     return Execution(
         profile=profile,
-        instructions=found.instructions,
-        blocks_executed=found.blocks_executed,
+        instructions=counted.instructions,
+        blocks_executed=counted.blocks_executed,
         l1_hit_rate=hit_rate,
     )
 
 
-def joined_counts(counted: LaunchCounts, code: ExecutedCode | None) -> Counts:
-    """Accesses as executed in PTX; instructions and local memory as executed by the hardware.
-
-    Where the assembler joined shared accesses to wider ones, one of those has the wavefronts of one of the narrow ones: as
-    many lanes share words, and where each lane reads several words in a row, the narrow ones conflicted.
-    """
-    if code is None:
-        return counted.counts
-    own = {name: float(np.asarray(getattr(code.counts, name))) for name in _OF_MACHINE_CODE}
-    wider = {
-        f"{name}_{what}": float(np.asarray(getattr(counted.counts, f"{name}_{what}"))) * part
-        for name, part in code.joined.items()
-        for what in ("requests", "wavefronts")
-    }
-    return replace(counted.counts, **own, **wider)
-
-
-def _notes(profile: CodeProfile, code: ExecutedCode | None) -> tuple[str, ...]:
-    if code is None:
-        return (f"instruction classes are those of PTX: {profile.architecture} code is not decoded",)
-    notes = [f"PTX and machine code disagree: {one.text}" for one in code.disagreements]
-    if profile.unknown_opcodes:
-        unknown = ", ".join(f"0x{code:03x}" for code in profile.unknown_opcodes)
-        notes.append(f"unknown machine opcodes count as control: {unknown}")
-    if not code.exact and not notes:
-        notes.append("loops of PTX and machine code do not correspond one to one: instructions are estimated")
-    return tuple(notes)
+def _fetched_code(code: Code, compiled: CompiledKernel, counted: LaunchCounts, launch: Launch, gpu: Gpu) -> float:
+    """Sectors of code that the launch fetches from L2; 0 where the machine code is not executed."""
+    profile = profile_of(compiled)
+    if not isinstance(code, MachineCode) or profile.flow is None:
+        return 0.0
+    return instruction_sectors(profile, executions(code, counted.visits)[profile.flow.first], launch, gpu)

@@ -6,22 +6,22 @@ latency is part of the warp's own cycles.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.compiled import CompiledKernel
-from ..core.constants import WARP_SIZE
-from ..machine_code.code_profile import CodeProfile, profile_of
+from ..machine_code.code_profile import profile_of
+from ..machine_code.instruction import MachineInstruction
+from ..machine_code.operands import Immediate
+from ..machine_code.program import MachineCode
 from ..machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
 from ..program.instruction import Instruction
 from ..program.kernel import Kernel
+from ..simulator.execution import Code, executions
 from .blocks.watched_block import WatchedBlock
-from .matching.executed import PtxExecution, executed_counts
-
-_UNLIKE = 0.4
-"""Machine instructions for each one of the PTX, or the inverse, below which executions are not believed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class SlowestWarp:
     """
 
     cycles: float
-    """NaN where the machine code is not decoded."""
+    """NaN where the machine code is not executed."""
     instructions: float
     """Likewise."""
     round_trips: float
@@ -42,112 +42,85 @@ class SlowestWarp:
     """Part of the block's global loads that go by the read-only path."""
 
 
-def slowest_warp(compiled: CompiledKernel, kernel: Kernel, watched: WatchedBlock) -> SlowestWarp:
-    """Follow each different warp of an executed block through the machine code.
+def slowest_warp(compiled: CompiledKernel, code: Code, watched: WatchedBlock) -> SlowestWarp:
+    """Follow each warp of an executed block through the machine code's own schedule.
 
-    Before sm_70, whose machine code is not decoded, a round trip is counted for each block of PTX that loads.
+    Where PTX was executed, a round trip is counted for each of its basic blocks that loads.
 
     Args:
         compiled: the kernel.
-        kernel: the version of it that was executed.
+        code: what was executed of it.
         watched: its block (`LaunchCounts.watched`).
     """
+    if not isinstance(code, MachineCode):
+        return _of_ptx(code, watched)
+    executed = executions(code, watched.visits)
     profile = profile_of(compiled)
-    visits = watched.visits
-    missing = watched.missing_loads()
-    loads = visits @ _loading(kernel)
-    rest = {
-        "copy_round_trips": _copy_round_trips(kernel, visits),
-        "read_only_share": _read_only_share(kernel, visits.sum(axis=0)),
-    }
-    if profile.estimated:
-        return SlowestWarp(
-            cycles=np.nan, instructions=np.nan, round_trips=float(np.minimum(loads, missing).max()), **rest
-        )
-    code = _Schedule.of(profile)
-    walked, behind_l1 = [], []
-    for row in np.unique(np.column_stack([visits, missing, loads]), axis=0):
-        cycles, instructions, waits = code.walk(kernel, row[:-2], row[-1])
-        behind_l1.append(min(waits, float(row[-2])))
-        walked.append((cycles, instructions))
-    cycles, instructions = max(walked)
-    return SlowestWarp(cycles=cycles, instructions=instructions, round_trips=max(behind_l1), **rest)
-
-
-@dataclass(frozen=True, slots=True)
-class _Schedule:
-    """The machine code's basic blocks: cycles, round trips and instructions of each."""
-
-    profile: CodeProfile
-    cycles: NDArray[np.float64]
-    round_trips: NDArray[np.float64]
-    instructions: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, profile: CodeProfile) -> _Schedule:
-        """That of decoded machine code."""
-        assert profile.flow is not None
-        lengths = np.asarray(profile.flow.stop - profile.flow.first, np.int64)
-        cycles = lone_warp_cycles(profile)
-        return cls(profile, cycles, round_trips_of_blocks(profile, cycles), lengths)
-
-    def walk(self, kernel: Kernel, visits: NDArray[np.int64], loads: int) -> tuple[float, float, float]:
-        """Cycles, instructions and waits of a warp with these visits of the PTX; ``loads``: waits if each block waited once.
-
-        Where loops of PTX and machine code cannot be brought together, executions come out far from the PTX's; then the
-        average instruction of the machine code stands for each of the PTX.
-        """
-        executions = _executions(self.profile, kernel, visits)
-        expected = float(visits @ np.array([len(block.instructions) for block in kernel.blocks]))
-        instructions = float(self.instructions @ executions)
-        if _UNLIKE < instructions / max(expected, 1.0) < 1 / _UNLIKE:
-            return float(self.cycles @ executions), instructions, float(self.round_trips @ executions)
-        return expected * float(self.cycles.sum()) / float(self.instructions.sum()), expected, float(loads)
-
-
-def _executions(profile: CodeProfile, kernel: Kernel, visits: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How often one warp executes each basic block of the machine code, from its visits of those of the PTX."""
-    execution = PtxExecution(
-        visits=visits.astype(np.float64),
-        requests={},
-        local_load_sectors=0.0,
-        local_store_sectors=0.0,
-        warps=1.0,
-        threads_per_block=WARP_SIZE,
+    assert profile.flow is not None
+    cycles = lone_warp_cycles(profile)
+    by_block = executed[:, profile.flow.first]
+    of_warps = by_block @ cycles
+    longest = int(of_warps.argmax())
+    waits = by_block @ round_trips_of_blocks(profile, cycles)
+    loads = [i.class_name == "global_load" for i in code.instructions]
+    return SlowestWarp(
+        cycles=float(of_warps[longest]),
+        instructions=float(executed[longest].sum()),
+        round_trips=float(np.minimum(waits, watched.missing_loads()).max()),
+        copy_round_trips=_copy_round_trips([_groups_left(i) for i in code.instructions], executed),
+        read_only_share=_share(executed, loads, [i.has("CONSTANT") for i in code.instructions]),
     )
-    return executed_counts(profile, kernel.blocks, execution).block_executions
 
 
-def _loading(kernel: Kernel) -> NDArray[np.int64]:
-    """1 for each basic block of PTX that loads from global memory."""
-    loads = [any(i.name == "ld" and "global" in i.parts for i in block.instructions) for block in kernel.blocks]
-    return np.array(loads, np.int64)
+def _of_ptx(kernel: Kernel, watched: WatchedBlock) -> SlowestWarp:
+    executed = executions(kernel, watched.visits)
+    instructions = [instruction for block in kernel.blocks for instruction in block.instructions]
+    loading = np.array([any(map(_loads, block.instructions)) for block in kernel.blocks], np.int64)
+    return SlowestWarp(
+        cycles=np.nan,
+        instructions=np.nan,
+        round_trips=float(np.minimum(watched.visits @ loading, watched.missing_loads()).max()),
+        copy_round_trips=_copy_round_trips([_groups_left_in_ptx(i) for i in instructions], executed),
+        read_only_share=_share(executed, [_loads(i) for i in instructions], ["nc" in i.parts for i in instructions]),
+    )
 
 
-def _read_only_share(kernel: Kernel, visits: NDArray[np.int64]) -> float:
-    """Part of the global loads of a block, whose warps together enter each basic block so often, that are ``ld.global.nc``."""
-    loads = [[i.parts for i in block.instructions if i.name == "ld" and "global" in i.parts] for block in kernel.blocks]
-    all_of_them = float(visits @ np.array([len(found) for found in loads], np.int64))
-    read_only = float(visits @ np.array([sum("nc" in parts for parts in found) for found in loads], np.int64))
-    return read_only / max(all_of_them, 1.0)
+def _loads(instruction: Instruction) -> bool:
+    return instruction.name == "ld" and "global" in instruction.parts
 
 
-def _copy_round_trips(kernel: Kernel, visits: NDArray[np.int64]) -> float:
-    """Latencies of asynchronous copies that the warps with these visits (one row each) wait for, at most.
+def _share(executed: NDArray[np.int64], loads: Sequence[bool], read_only: Sequence[bool]) -> float:
+    """Part of the executed loads that go by the read-only path."""
+    of_loads = executed.sum(axis=0) * np.array(loads, np.int64)
+    return float(of_loads @ np.array(read_only, np.int64)) / max(float(of_loads.sum()), 1.0)
 
-    ``cp.async.wait_group n`` lets the last n groups run on: what it waits for was asked for n + 1 groups ago, so that so many
-    waits share one latency. With a slab in each group this is slabs over slabs in flight; that the last waits of a pipeline
-    let fewer run on makes them no longer, as nothing was asked for since.
+
+def _copy_round_trips(groups_left: Sequence[int | None], executed: NDArray[np.int64]) -> float:
+    """Latencies of asynchronous copies that the warp with most of them waits for.
+
+    A wait that lets the last n groups run on waits for what was asked for n + 1 groups ago, so that so many waits share one
+    latency. With a slab in each group this is slabs over slabs in flight; that the last waits of a pipeline let fewer run on
+    makes them no longer, as nothing was asked for since.
+
+    Args:
+        groups_left: groups of copies that each instruction lets run on, None for those that wait for none.
+        executed: executions by warp and instruction.
     """
-    running_on = [[n for one in block.instructions if (n := _groups_left(one)) is not None] for block in kernel.blocks]
-    waits = visits @ np.array([len(groups) for groups in running_on], np.int64)
-    met = np.flatnonzero(visits.max(axis=0)).tolist()
-    most = max((groups for block in met for groups in running_on[block]), default=0)
+    waits = executed @ np.array([groups is not None for groups in groups_left], np.int64)
+    reached = executed.max(axis=0) > 0
+    most = max((n for n, met in zip(groups_left, reached, strict=True) if n is not None and met), default=0)
     return float(np.ceil(waits.max() / (1 + most)))
 
 
-def _groups_left(instruction: Instruction) -> int | None:
-    """Groups of copies that an instruction lets run on; None where it does not wait for any."""
+def _groups_left(instruction: MachineInstruction) -> int | None:
+    """Groups of copies that an instruction lets run on (``DEPBAR.LE SB0, n``); None where it does not wait for any."""
+    if instruction.name != "DEPBAR" or not instruction.has("LE"):
+        return None
+    last = instruction.operands[-1]
+    return last.value or 0 if isinstance(last, Immediate) else 0
+
+
+def _groups_left_in_ptx(instruction: Instruction) -> int | None:
     kind = instruction.opcode.removeprefix("cp.async.")
     if kind == "wait_all":
         return 0

@@ -1,4 +1,4 @@
-"""Counts of a simulation under the project's names, with PTX instructions sorted into the classes of `perfmodel.core.counts`."""
+"""Counts of a simulation under the project's names: read off the machine code, or sorted into its classes from PTX."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.counts import Counts
+from ..core.counts import INSTRUCTION_CLASSES, Counts
 from ..launch.launch import KernelCall, Launch
+from ..machine_code.program import MachineCode
 from ..memory.access_counts import AccessCounts, InstructionCount
 from ..program.instruction import Instruction, Space
 from ..program.kernel import Kernel
 from ..ptx.operands import parse_address
 from ..simulator.access import Action, Observers
+from ..simulator.execution import Code, execute_code, executions
 from ..simulator.schedule import Reconvergence
-from ..simulator.simulation import Budget, Mode, Simulation, simulate
+from ..simulator.simulation import Budget, Mode, Simulation
 
 NOT_ISSUED = "not issued"
 """Class of PTX instructions that the hardware does not execute as instructions of their own."""
@@ -95,16 +97,64 @@ def _classes(kernel: Kernel, visits: NDArray[np.int64]) -> Counter[str]:
     return found
 
 
-def launch_counts(kernel: Kernel, counts: tuple[InstructionCount, ...], visits: NDArray[np.int64]) -> Counts:
-    """Counts from totals by instruction and visits by basic block.
+def _classes_of_machine_code(
+    code: MachineCode, counts: tuple[InstructionCount, ...], visits: NDArray[np.int64]
+) -> tuple[Counter[str], Counter[str]]:
+    """Executed instructions by class with memory requests under `MEMORY`, and those whose lanes are all predicated off.
 
-    Instruction classes are those of PTX: the compiler fuses and removes some on the way to the hardware's instructions.
+    What accesses memory is a request where it has an active lane; with all lanes predicated off it is ``control``.
     """
-    classes = _classes(kernel, visits)
-    issued = {name: float(classes[name]) for name in classes if name not in (NOT_ISSUED, MEMORY)}
+    requests: Counter[int] = Counter()
+    for count in counts:
+        reads_of_copy = count.action is Action.ASYNC_COPY and count.space is Space.GLOBAL
+        if count.action not in (Action.SHUFFLE, Action.VOTE) and not reads_of_copy:
+            requests[count.instruction] += count.requests
+    classes: Counter[str] = Counter()
+    off: Counter[str] = Counter()
+    for index, (instruction, times) in enumerate(
+        zip(code.instructions, executions(code, visits).tolist(), strict=True)
+    ):
+        name = instruction.class_name
+        if name in INSTRUCTION_CLASSES and name != "atomics":
+            classes[name] += times
+        elif times:
+            # a generic access to two spaces is one instruction and two requests
+            active = 0 if instruction.never else min(requests[index], times)
+            classes["atomics" if name == "atomics" else MEMORY] += active
+            classes["control"] += times - active
+            off[name] += times - active
+    return classes, off
+
+
+def launch_counts(
+    code: Code,
+    groups: tuple[InstructionCount, ...],
+    visits: NDArray[np.int64],
+    by_instruction: tuple[InstructionCount, ...],
+) -> Counts:
+    """Counts of what was executed.
+
+    Args:
+        code: machine code, whose instructions are those of the hardware, or PTX: the compiler fuses and removes some of
+            those on the way to the hardware's.
+        groups: totals of accesses, by instruction or by action and space.
+        visits: of each place of the code.
+        by_instruction: totals by instruction; machine code needs them.
+    """
+    counts = groups
     load, store, reduce, copy = Action.LOAD, Action.STORE, Action.REDUCTION, Action.ASYNC_COPY
-    requests = sum(c.requests for c in counts if c.action in (load, store, reduce))
-    requests += _of(counts, copy, Space.SHARED, "requests")
+    if isinstance(code, MachineCode):
+        classes, off = _classes_of_machine_code(code, by_instruction, visits)
+        instructions = float(sum(classes.values()))
+        predicated_off = {
+            f"{name}_predicated_off": float(off[name]) for name in ("shared_load", "shared_store", "async_copy")
+        }
+    else:
+        classes, predicated_off = _classes(code, visits), {}
+        instructions = sum(n for name, n in classes.items() if name not in (NOT_ISSUED, MEMORY))
+        instructions += sum(c.requests for c in counts if c.action in (load, store, reduce))
+        instructions += _of(counts, copy, Space.SHARED, "requests")
+    issued = {name: float(classes[name]) for name in INSTRUCTION_CLASSES}
     shared = [_of(counts, a, Space.SHARED, "wavefronts") for a in (load, store)]
     ideal = [_of(counts, a, Space.SHARED, "conflict_free_wavefronts") for a in (load, store)]
     return Counts(
@@ -127,8 +177,9 @@ def launch_counts(kernel: Kernel, counts: tuple[InstructionCount, ...], visits: 
         constant_load_requests=float(_of(counts, load, Space.CONSTANT, "requests")),
         local_load_sectors=float(_of(counts, load, Space.LOCAL, "sectors")),
         local_store_sectors=float(_of(counts, store, Space.LOCAL, "sectors")),
-        warp_instructions=sum(issued.values()) + requests,
+        warp_instructions=float(instructions),
         **issued,
+        **predicated_off,
     )
 
 
@@ -140,12 +191,12 @@ class CountedRun(Simulation):
 
     @property
     def counts(self) -> Counts:
-        """Counts of the executed blocks, instruction classes from PTX."""
-        return launch_counts(self.kernel, self.instructions, self.visits)
+        """Counts of the executed blocks."""
+        return launch_counts(self.kernel, self.instructions, self.visits, self.instructions)
 
 
 def counted_run(
-    kernel: Kernel,
+    kernel: Code,
     launch: Launch,
     call: KernelCall,
     *,
@@ -157,9 +208,9 @@ def counted_run(
     visits_by_warp: Sequence[int] = (),
     reconvergence: Reconvergence = Reconvergence.EARLY,
 ) -> CountedRun:
-    """`simulate` with an observer that counts; arguments and errors are those of `simulate`."""
+    """`execute_code` with an observer that counts; arguments and errors are those of `simulate`."""
     accesses = AccessCounts()
-    simulation = simulate(
+    simulation = execute_code(
         kernel,
         launch,
         call,
@@ -169,7 +220,7 @@ def counted_run(
         observers=[accesses, *observers],
         check=check,
         visits_by_warp=visits_by_warp,
-        reconvergence=reconvergence,
+        **({} if isinstance(kernel, MachineCode) else {"reconvergence": reconvergence}),
     )
     values = {field.name: getattr(simulation, field.name) for field in fields(simulation)}
     return CountedRun(**values, instructions=accesses.instructions())

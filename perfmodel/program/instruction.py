@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from ..errors import SimulationError
 
@@ -28,6 +29,37 @@ class SourceLine:
 
     file: str
     line: int
+
+
+class ExecutedInstruction(Protocol):
+    """What counting and messages need to know of an instruction, be it of PTX or of machine code."""
+
+    @property
+    def opcode(self) -> str:
+        """Opcode with its modifiers."""
+
+    @property
+    def line(self) -> int:
+        """Line of the PTX, or address in the machine code."""
+
+    @property
+    def source(self) -> SourceLine | None:
+        """Line of the CUDA source, where it is known."""
+
+    @property
+    def text(self) -> str:
+        """The instruction as one line."""
+
+    @property
+    def loads_past_l1(self) -> bool:
+        """Whether it reads L2 whatever L1 holds."""
+
+    @property
+    def copies_past_l1(self) -> bool:
+        """Whether it is an asynchronous copy that leaves L1 out."""
+
+    def error(self, reason: str) -> SimulationError:
+        """The error that names this instruction and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +125,11 @@ class Instruction:
         True
         """
         return self.name == "ld" and not _PAST_L1.isdisjoint(self.parts)
+
+    @property
+    def copies_past_l1(self) -> bool:
+        """Whether it is an asynchronous copy that leaves L1 out (``cp.async.cg``)."""
+        return self.name == "cp" and "cg" in self.parts
 
     @property
     def text(self) -> str:

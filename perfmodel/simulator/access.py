@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
-from ..program.instruction import Instruction, Space
+from ..program.instruction import ExecutedInstruction, Space
 from .plan import Plan
 
 
@@ -33,7 +33,7 @@ class Site:
 
     number: int
     instruction_index: int
-    instruction: Instruction
+    instruction: ExecutedInstruction
     action: Action
     space: Space
     width_bytes: int

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..errors import SimulationError
-from ..program.instruction import Instruction
+from ..program.instruction import ExecutedInstruction
 
 
 class FaultKind(Enum):
@@ -35,7 +35,7 @@ class Fault:
     block: Index
     thread: Index
     instruction_index: int
-    instruction: Instruction
+    instruction: ExecutedInstruction
     detail: str
 
     @property

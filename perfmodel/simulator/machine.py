@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE, ceil_div
 from ..launch.launch import Launch
-from ..program.instruction import Instruction
+from ..program.instruction import ExecutedInstruction
 from ..program.types import ScalarType
 from .access import Observers, Site, WarpAccess
 from .faults import FATAL, Fault, FaultError, FaultKind
@@ -32,7 +33,7 @@ class Environment:
     """What all batches of a launch share."""
 
     launch: Launch
-    instructions: tuple[Instruction, ...]
+    instructions: Sequence[ExecutedInstruction]
     memory: GlobalMemory
     constant_bank: NDArray[np.uint8]
     parameter_bank: NDArray[np.uint8]
@@ -83,6 +84,8 @@ class Batch:
         self.local: NDArray[np.uint8] | None = None
         self.special = special_registers(launch, block_ids, self.threads, environment.shared_bytes)
         self.race_detector: RaceDetector | None = None
+        self.live: Mask | None = None
+        """Lanes that have not ended, while lanes run apart and an instruction asks for them."""
 
     @property
     def initial_mask(self) -> Mask | None:

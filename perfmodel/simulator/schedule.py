@@ -76,13 +76,15 @@ class Limits:
 class Scheduler:
     """Runs one batch of blocks to its end."""
 
+    synchronization_type: type[Synchronization] = Synchronization
+
     def __init__(
         self,
         translation: Translation,
         batch: Batch,
         limits: Limits,
         tally: Tally,
-        reconvergence: Reconvergence,
+        reconvergence: Reconvergence = Reconvergence.EARLY,
     ) -> None:
         self.translation = translation
         self.program = translation.program
@@ -99,7 +101,7 @@ class Scheduler:
         """Rows of the blocks whose warps' visits are counted, and where."""
         self.recent: set[int] = set()
         """Places that ran since lanes last had to yield."""
-        self.synchronization = Synchronization(self.program, self.lanes, self.registers, self.pending)
+        self.synchronization = self.synchronization_type(self.program, self.lanes, self.registers, self.pending)
 
     def run(self) -> None:
         """Execute until no lane is left."""
@@ -109,7 +111,7 @@ class Scheduler:
         while self.pending:
             steps += 1
             (place, together), *others = self.pending.items()
-            if not others and place not in self.program.counted:
+            if not others and self._runs_together(place, together):
                 self.pending.clear()
                 self._step_together(place, together)
             else:
@@ -120,6 +122,10 @@ class Scheduler:
                 self._step_masked(place, mask)
 
     # ---- one step
+
+    def _runs_together(self, place: int, mask: Mask | None) -> bool:
+        """Whether the lanes at a place, which are all that live, need not be told apart."""
+        return place not in self.program.counted
 
     def _step_together(self, place: int, mask: Mask | None) -> None:
         """All live lanes run from a place to the end of its basic block."""

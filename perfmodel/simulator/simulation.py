@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from ..core.constants import MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
 from ..errors import SimulationError
 from ..launch.launch import Buffer, KernelCall, Launch
+from ..machine_code.program import MachineCode
 from ..program.kernel import Kernel
 from .access import Observers
 from .faults import FATAL, Fault, FaultError
-from .global_memory import Segment
+from .global_memory import GlobalMemory, Segment
 from .initialise import Contents, initialise
 from .machine import BARRIERS, Batch, Environment
-from .program import Program, align_up
+from .program import align_up
 from .race_detector import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, RaceDetector
 from .schedule import Limits, Reconvergence, Scheduler, Tally
 from .translate.translation import Translation
@@ -64,7 +65,7 @@ class Simulation:
         visits_by_warp: visits by each warp of the blocks that were asked for, each of shape ``(warps, basic blocks)``.
     """
 
-    kernel: Kernel
+    kernel: Kernel | MachineCode
     launch: Launch
     mode: Mode
     blocks: NDArray[np.int64]
@@ -76,13 +77,6 @@ class Simulation:
     segments: tuple[Segment, ...] = field(repr=False)
     visits_by_block: NDArray[np.int64] | None = field(default=None, repr=False)
     visits_by_warp: Mapping[int, NDArray[np.int64]] = field(default_factory=dict, repr=False)
-
-    @cached_property
-    def warp_instructions(self) -> int:
-        """Executed PTX instructions of warps."""
-        return sum(
-            int(visits) * len(block.instructions) for visits, block in zip(self.visits, self.kernel.blocks, strict=True)
-        )
 
 
 _TARGET_LANES = 65_536
@@ -114,11 +108,11 @@ def _environment(
     )
 
 
-def _batch_rows(program: Program, environment: Environment, budget: Budget) -> int:
+def _batch_rows(register_bytes_per_lane: int, environment: Environment, budget: Budget) -> int:
     """Blocks that run together within the memory budget."""
     threads: int = round_up(int(np.prod(environment.launch.block)), WARP_SIZE)
     arena, shared_bytes = environment.memory.size_bytes, environment.shared_bytes
-    held = program.register_bytes_per_lane + align_up(program.local.size_bytes, 16)
+    held = register_bytes_per_lane + align_up(environment.local_bytes, 16)
     per_block = (held + _WORKING_BYTES_PER_LANE) * threads
     race_detector = BYTES_PER_SHARED_BYTE + BYTES_PER_SHARED_BYTE_AND_WARP * threads // WARP_SIZE
     per_block += shared_bytes * (1 + (race_detector if environment.check else 0))
@@ -129,13 +123,15 @@ def _batch_rows(program: Program, environment: Environment, budget: Budget) -> i
     return rows
 
 
-def _check_launch(launch: Launch) -> None:
+def check_launch(launch: Launch) -> None:
+    """Raise a SimulationError where a launch cannot be."""
     threads = int(np.prod(launch.block))
     if not 0 < threads <= MAX_THREADS_PER_BLOCK or min(launch.block) < 1 or min(launch.grid) < 1:
         raise SimulationError(f"grid {launch.grid} and block {launch.block} cannot be launched")
 
 
-def _block_ids(launch: Launch, blocks: NDArray[np.int64] | None) -> NDArray[np.int64]:
+def block_ids(launch: Launch, blocks: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Linear indices of the blocks to run: those that are asked for, or all."""
     total = int(np.prod(launch.grid, dtype=np.int64))
     if blocks is None and total > MAX_BLOCKS:
         raise SimulationError(
@@ -160,12 +156,13 @@ def _translation(kernel: Kernel, trace: bool) -> Translation:
     return translation
 
 
-def _outputs(call: KernelCall, contents: Contents) -> dict[str, NDArray[Any]]:
+def outputs_of(call: KernelCall, memory: GlobalMemory) -> dict[str, NDArray[Any]]:
+    """Output buffers of a call as they are now."""
     buffers = [argument for argument in call.parameters if isinstance(argument, Buffer)]
     outputs: dict[str, NDArray[Any]] = {}
     for buffer in (*buffers, *call.constants):
         if buffer.output:
-            data = contents.memory.contents(buffer.name).copy()
+            data = memory.contents(buffer.name).copy()
             outputs[buffer.name] = data[: buffer.array.nbytes].view(buffer.array.dtype).reshape(buffer.array.shape)
     return outputs
 
@@ -217,35 +214,71 @@ def simulate(
     array([0, 2, 4, 6], dtype=uint32)
     """
     budget = budget or Budget()
-    _check_launch(launch)
+    check_launch(launch)
     translation = _translation(kernel, mode is Mode.TRACE)
     program = translation.program
     contents = initialise(program, call)
-    chosen = _block_ids(launch, blocks)
+    chosen = block_ids(launch, blocks)
     environment = _environment(translation, launch, contents, observers, budget.faults, check)
-    rows = _batch_rows(program, environment, budget)
-    by_block = np.zeros((len(chosen), len(program.blocks)), np.int64) if visits_by_block else None
-    warps = -(-int(launch.threads_per_block) // WARP_SIZE)
-    by_warp = {block: np.zeros((warps, len(program.blocks)), np.int64) for block in visits_by_warp}
-    tally = Tally(np.zeros(len(program.blocks), np.int64), by_block, by_warp)
-    limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
-    batches = (Batch(environment, chosen[start : start + rows], start) for start in range(0, len(chosen), rows))
-    with np.errstate(all="ignore"):
-        all(_run_batch(Scheduler(translation, batch, limits, tally, reconvergence)) for batch in batches)
+    tally = run_blocks(
+        partial(Scheduler, translation, reconvergence=reconvergence),
+        environment,
+        chosen,
+        budget,
+        program.register_bytes_per_lane,
+        len(program.blocks),
+        visits_by_block=visits_by_block,
+        visits_by_warp=visits_by_warp,
+    )
     return Simulation(
         kernel=program.kernel,
         launch=launch,
         mode=mode,
         blocks=chosen,
         visits=tally.visits,
-        outputs=_outputs(call, contents) if mode is Mode.EXECUTE else {},
+        outputs=outputs_of(call, contents.memory) if mode is Mode.EXECUTE else {},
         faults=tuple(environment.faults),
         completed=not any(fault.kind in FATAL for fault in environment.faults),
         diverged=tally.diverged,
         segments=tuple(contents.memory.segments),
-        visits_by_block=by_block,
-        visits_by_warp=by_warp,
+        visits_by_block=tally.by_block,
+        visits_by_warp=tally.by_warp,
     )
+
+
+def run_blocks(
+    scheduler: Callable[[Batch, Limits, Tally], Scheduler],
+    environment: Environment,
+    blocks: NDArray[np.int64],
+    budget: Budget,
+    register_bytes_per_lane: int,
+    places: int,
+    *,
+    visits_by_block: bool,
+    visits_by_warp: Sequence[int],
+) -> Tally:
+    """Run thread blocks, as many at once as the memory budget allows.
+
+    Args:
+        scheduler: makes what runs one batch.
+        environment: what all batches share.
+        blocks: linear indices of the blocks.
+        budget: instructions, seconds and bytes.
+        register_bytes_per_lane: of the program, at most.
+        places: pieces of code whose visits are counted.
+        visits_by_block: also count visits by block.
+        visits_by_warp: blocks of whose warps visits are counted too.
+    """
+    rows = _batch_rows(register_bytes_per_lane, environment, budget)
+    by_block = np.zeros((len(blocks), places), np.int64) if visits_by_block else None
+    warps = -(-int(environment.launch.threads_per_block) // WARP_SIZE)
+    by_warp = {block: np.zeros((warps, places), np.int64) for block in visits_by_warp}
+    tally = Tally(np.zeros(places, np.int64), by_block, by_warp)
+    limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
+    batches = (Batch(environment, blocks[start : start + rows], start) for start in range(0, len(blocks), rows))
+    with np.errstate(all="ignore"):
+        all(_run_batch(scheduler(batch, limits, tally)) for batch in batches)
+    return tally
 
 
 def _run_batch(scheduler: Scheduler) -> bool:

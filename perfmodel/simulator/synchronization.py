@@ -101,7 +101,7 @@ class Synchronization:
 
     def _ready_blocks(self, unit: Unit, mask: Mask) -> Mask:
         """Lanes of blocks whose barrier is complete; those at other places of the same barrier are released too."""
-        number = barrier_identifier(unit.instructions[0])
+        number = self.barrier_of(unit)
         places = [place for place in self.pending if self._barrier_at(place) == number]
         here = mask
         for place in places:
@@ -132,7 +132,11 @@ class Synchronization:
 
     def _barrier_at(self, place: int) -> int | None:
         unit = self.program.units[place]
-        return barrier_identifier(unit.instructions[0]) if unit.sync_scope is SyncScope.BLOCK else None
+        return self.barrier_of(unit) if unit.sync_scope is SyncScope.BLOCK else None
+
+    def barrier_of(self, unit: Unit) -> int:
+        """Number of the barrier at which a unit begins."""
+        return barrier_identifier(unit.instructions[0])
 
     def _barrier_count(self, unit: Unit) -> int | None:
         """Threads that a counted barrier waits for, or None where it waits for the whole block."""

@@ -17,7 +17,6 @@ from perfmodel.profiles.executed_profile import Effort, execute
 from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.profiles.profile_cache import fetch_profile, keep_profile, profile_key
 from perfmodel.profiles.user_launch import LaunchConfiguration, launch_of, require_fits
-from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Budget
 
 MAKE_CALL_BYTES = 2**32
@@ -136,8 +135,7 @@ class _Executed:
         key = _key(unseen_kernel, request, part, scenario)
         profile = fetch_profile(key)
         if profile is None:
-            executed = parse_module(compiled.ptx).kernel(compiled.kernel_name)
-            profile = execute(compiled, launch, make_call(), scenario.gpu, effort, kernel=executed).profile
+            profile = execute(compiled, launch, make_call(), scenario.gpu, effort).profile
             keep_profile(key, profile)
         return cls(configuration, profile)
 

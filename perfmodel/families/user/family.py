@@ -24,7 +24,6 @@ from ...launch.expression import Value
 from ...launch.launch import KernelCall, Launch
 from ...profiles.executed_profile import execute
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
-from ...ptx.parse import parse_module
 from ...sources.kernel_source import KernelSource, read_kernel_source
 from ..base import Batch, Check, Family, Product, Space
 from .configuration import configuration_type, member, plain_values, with_values
@@ -224,8 +223,7 @@ class UserFamily(Family[UserProblem, Any]):
             dynamic_shared_bytes=sizes[6],
         )
         call = self.call(problem, configuration, gpu, {})
-        kernel = parse_module(compiled.ptx).kernel(compiled.kernel_name)
-        return execute(compiled, launch, call, gpu, kernel=kernel).profile
+        return execute(compiled, launch, call, gpu).profile
 
     def profile_identity(self, problem: UserProblem, configuration: Any) -> tuple[Any, ...]:
         """Launch and arguments as the space works them out: what its file is called says nothing of what it holds."""

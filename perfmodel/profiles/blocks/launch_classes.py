@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from ...core.counts import Counts
 from ...launch.launch import KernelCall, Launch
+from ...machine_code.program import MachineCode
 from ...memory.access_counts import InstructionCount
 from ...program.instruction import Space
-from ...program.kernel import Kernel
 from ...simulator.access import Action
+from ...simulator.execution import Code
 from ...simulator.simulation import Budget
 from ..totals import launch_counts
 from .launch_alignment import AlignedTotals, aligned_totals, edge_lines
@@ -43,7 +44,7 @@ class LaunchCounts:
     ``watched`` is the block in the middle, for the critical path.
     """
 
-    kernel: Kernel
+    kernel: Code
     counts: Counts
     visits: NDArray[np.float64]
     requests: Mapping[tuple[Action, Space, int], float]
@@ -65,7 +66,7 @@ class _Stratum:
 
 
 def count_launch(
-    kernel: Kernel,
+    kernel: Code,
     launch: Launch,
     call: KernelCall,
     *,
@@ -200,7 +201,7 @@ def _weighed(
     for action, space, width in sorted(rows.widths, key=str):
         widths.setdefault((action, space), []).append(width)
     by_instruction: tuple[InstructionCount, ...] = ()
-    if instructions or any(len(of_key) > 1 for of_key in widths.values()):
+    if instructions or isinstance(rows.kernel, MachineCode) or any(len(of_key) > 1 for of_key in widths.values()):
         by_instruction = _instruction_totals(rows, strata)
     requests = {
         (*key, width): values["requests"] if len(widths[key]) == 1 else _requests(by_instruction, key, width)
@@ -220,7 +221,7 @@ def _weighed(
     error = float(_NORMAL_95 * np.max(np.sqrt(variance[known]) / headline[known], initial=0.0))
     return LaunchCounts(
         kernel=rows.kernel,
-        counts=launch_counts(rows.kernel, groups, total[: rows.blocks].astype(np.int64)),
+        counts=launch_counts(rows.kernel, groups, np.rint(total[: rows.blocks]).astype(np.int64), by_instruction),
         visits=total[: rows.blocks],
         requests=requests,
         instructions=by_instruction if instructions else (),

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ...launch.launch import KernelCall, Launch
 from ...memory.access_counts import BLOCK_TOTALS, AccessCounts, InstructionCount, instruction_counts
 from ...program.instruction import Space
-from ...program.kernel import Kernel
 from ...simulator.access import Action, Site, WarpAccess
-from ...simulator.simulation import Budget, Mode, simulate
+from ...simulator.execution import Code, execute_code, instructions_of_places
+from ...simulator.simulation import Budget, Mode
 from ..totals import CountedRun, counted_run
 from .watched_block import WatchedBlock, middle_block
 
@@ -40,11 +40,12 @@ class _FirstStores:
 class BlockRows:
     """Executes blocks in trace mode and lays their totals out as rows: behaviour first, then what alignment changes."""
 
-    def __init__(self, kernel: Kernel, launch: Launch, call: KernelCall, budget: Budget | None) -> None:
+    def __init__(self, kernel: Code, launch: Launch, call: KernelCall, budget: Budget | None) -> None:
         self._arguments = (kernel, launch, call)
         self._budget = budget
         self.kernel = kernel
-        self.blocks = len(self.kernel.blocks)
+        self._lengths = np.array([len(place) for place in instructions_of_places(kernel)])
+        self.blocks = len(self._lengths)
         self.widths: set[tuple[Action, Space, int]] = set()
         self.fields = [*[n for n in BLOCK_TOTALS if n not in _ALIGNED], *_ALIGNED]
         self.known: dict[int, NDArray[np.float64]] = {}
@@ -82,7 +83,7 @@ class BlockRows:
         watch = not self.watched.executed
         blocks = np.append(linear, self.watched.block) if watch and self.watched.block not in linear else linear
         accesses = AccessCounts(len(blocks))
-        run = simulate(
+        run = execute_code(
             kernel,
             launch,
             call,
@@ -134,11 +135,10 @@ class BlockRows:
 
     def headline(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Executed instructions, then requests and sectors by action and space, of each row: what an error is stated for."""
-        lengths = np.array([len(block.instructions) for block in self.kernel.blocks])
         fields = len(self.fields) - len(_ALIGNED)
         requests = rows[:, self.blocks + self.fields.index("requests") : self.behaviour.stop : fields]
         sectors = rows[:, self.alignment][:, :: len(_ALIGNED)]
-        return np.concatenate([rows[:, : self.blocks] @ lengths[:, None], requests, sectors], axis=1)
+        return np.concatenate([rows[:, : self.blocks] @ self._lengths[:, None], requests, sectors], axis=1)
 
     def totals(self, row: NDArray[np.float64]) -> dict[Key, dict[str, float]]:
         """Totals by action and space of a summed row; those without a request are left out."""

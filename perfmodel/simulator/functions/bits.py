@@ -170,7 +170,8 @@ def extract_field(values: Integers, position: Words, length: Words) -> Integers:
         return field
     top = np.minimum(start.astype(np.int64) + count.astype(np.int64) - 1, bits - 1).clip(0).astype(kind)
     sign = (_unsigned(values) >> top) & kind(1)
-    extended: Integers = np.where((sign == 1) & (count > 0), field | ~mask, field).view(values.dtype)
+    beyond = np.where(start >= kind(bits), kind(0), kind((1 << bits) - 1) >> np.minimum(start, kind(bits - 1)))
+    extended: Integers = np.where((sign == 1) & (count > 0), field | ~(mask & beyond), field).view(values.dtype)
     return extended
 
 

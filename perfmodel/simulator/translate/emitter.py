@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...program.instruction import Instruction, Space
+from ...program.instruction import ExecutedInstruction, Instruction, Space
 from ...program.types import ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 from ...ptx.operands import literal, parse_address
 from ..access import Action, Site
@@ -51,8 +51,7 @@ SPECIAL = frozenset(_AXES) | frozenset(
 class Pool:
     """What all units of a translation share: constants by name, and the sites of accesses."""
 
-    def __init__(self, program: Program, trace: bool) -> None:
-        self.program = program
+    def __init__(self, trace: bool) -> None:
         self.trace = trace
         self.namespace: dict[str, Any] = {}
         self.sites: list[Site] = []
@@ -75,7 +74,7 @@ class Pool:
             self.namespace[name] = value
         return self._names[key]
 
-    def site(self, index: int, instruction: Instruction, action: Action, space: Space, width: int) -> int:
+    def site(self, index: int, instruction: ExecutedInstruction, action: Action, space: Space, width: int) -> int:
         """Number of the site of an instruction and space; the same when asked again."""
         key = (index, space)
         if key not in self._site_index:
@@ -91,9 +90,9 @@ class Emitter:
     live on are merged into their old values under the mask ``m``.
     """
 
-    def __init__(self, pool: Pool, live_out: set[int], masked: bool) -> None:
+    def __init__(self, program: Program, pool: Pool, live_out: set[int], masked: bool) -> None:
+        self.program = program
         self.pool = pool
-        self.program = pool.program
         self.masked = masked
         self.live_out = live_out
         self.lines: list[str] = []

@@ -61,7 +61,8 @@ def emit_instruction(e: Emitter, i: Instruction) -> None:
         raise i.error("instruction is not supported")
 
 
-def _namespace() -> dict[str, Any]:
+def engine_names() -> dict[str, Any]:
+    """What generated code may call."""
     names: dict[str, Any] = {
         "where": np.where,
         "chosen": chosen,
@@ -109,9 +110,9 @@ class Translation:
 
     def __init__(self, kernel: Kernel, trace: bool) -> None:
         self.program = Program(kernel)
-        self.pool = Pool(self.program, trace)
+        self.pool = Pool(trace)
         self.undefined = [np.zeros((1, 1), held) for held in self.program.register_types]
-        self.pool.namespace.update(_namespace(), UNDEFINED=self.undefined)
+        self.pool.namespace.update(engine_names(), UNDEFINED=self.undefined)
         if trace:
             self.pool.kept, self.pool.wanted = address_slice(self.program)
         self._functions: dict[tuple[int, bool], UnitFunction] = {}
@@ -175,7 +176,7 @@ class Translation:
         while not masked and not units[-1].ends_block:
             units.append(self.program.units[units[-1].index + 1])
         live_out = self.program.live_out[units[-1].index]
-        e = Emitter(self.pool, live_out, masked)
+        e = Emitter(self.program, self.pool, live_out, masked)
         instructions = [(unit.first + k, i) for unit in units for k, i in enumerate(unit.instructions)]
         dying = self._dying([index for index, _ in instructions], live_out)
         result = None

@@ -11,7 +11,7 @@ from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code.code_profile import profile_of
 from perfmodel.machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
 from perfmodel.profiles.blocks.launch_classes import count_launch
-from perfmodel.profiles.executed_profile import parsed
+from perfmodel.profiles.executed_profile import executable
 from perfmodel.profiles.slowest_warp import SlowestWarp, slowest_warp
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Mode, simulate
@@ -50,7 +50,7 @@ def call(steps: int, width: int, stride: int) -> KernelCall:
 
 
 def of_launch(kernel: CompiledKernel, arguments: KernelCall, blocks: int = 1) -> SlowestWarp:
-    counted = count_launch(parsed(kernel), Launch(grid_x=blocks, block_x=THREADS), arguments)
+    counted = count_launch(executable(kernel)[0], Launch(grid_x=blocks, block_x=THREADS), arguments)
     return slowest_warp(kernel, counted.kernel, counted.watched)
 
 

@@ -50,7 +50,7 @@ def _bits_of(x: int, y: int) -> list[int]:
     position, length = y % 32, x % 33
     field = (x >> position) % (1 << length)
     top = min(position + length - 1, 31)
-    ones = (1 << length) - 1
+    ones = (1 << min(length, 32 - position)) - 1
     signed_field = 0 if length == 0 else (field | (~ones % WORD if x >> top & 1 else 0)) % WORD
     where, count = x % 32, y % 33
     mask = ((1 << count) - 1 << where) % WORD

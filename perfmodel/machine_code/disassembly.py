@@ -1,0 +1,89 @@
+"""nvdisasm: the instructions of every function of a cubin, kept on disk by the cubin's content."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..compiler import disk_cache
+from ..errors import CompilerMissingError, InputError, SimulationError
+
+_MESSAGE = (
+    "the disassembler nvdisasm is not installed: install the extra with `pip install 'perfmodel[compile]'` "
+    "(wheel nvidia-cuda-nvdisasm)"
+)
+_FOLDERS = ("cu13", "cuda_nvdisasm", "cu12")
+"""Where the wheels of CUDA 13 and 12 put it, below the package ``nvidia``."""
+_TIME_LIMIT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedInstruction:
+    """One instruction as nvdisasm prints it."""
+
+    opcode: str
+    operands: str
+    predicate: str
+
+
+@cache
+def nvdisasm_path() -> Path:
+    """The disassembler's executable."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = [] if spec is None or spec.submodule_search_locations is None else list(spec.submodule_search_locations)
+    for root in roots:
+        for folder in _FOLDERS:
+            path = Path(root) / folder / "bin" / "nvdisasm"
+            if path.is_file():
+                return path
+    raise CompilerMissingError(_MESSAGE)
+
+
+def _printed(cubin: bytes) -> str:
+    with tempfile.TemporaryDirectory(prefix="perfmodel-") as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        command = [str(nvdisasm_path()), "-json", str(path)]
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise SimulationError(f"nvdisasm needed more than {_TIME_LIMIT_S:g} s") from error
+    if run.returncode != 0:
+        raise InputError(f"nvdisasm refuses the cubin: {' '.join(run.stderr.split())}")
+    return run.stdout
+
+
+def _text(cubin: bytes) -> str:
+    stat = nvdisasm_path().stat()
+    key = "nvdisasm-" + hashlib.sha256(cubin + f"{stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()
+    stored = disk_cache.fetch(key)
+    if stored is not None:
+        return stored.decode()
+    text = _printed(cubin)
+    disk_cache.keep(key, text.encode())
+    return text
+
+
+def disassembly(cubin: bytes) -> Mapping[str, tuple[PrintedInstruction, ...]]:
+    """Instructions by name of the function; each takes 16 bytes.
+
+    Raises:
+        InputError: nvdisasm does not read the cubin (before sm_75).
+        CompilerMissingError: nvdisasm is not installed.
+    """
+    functions: list[dict[str, Any]] = json.loads(_text(cubin))[1]
+    return {
+        function["function-name"]: tuple(
+            PrintedInstruction(i["opcode"], i.get("operands", ""), i.get("predicate", ""))
+            for i in function["sass-instructions"]
+        )
+        for function in functions
+    }

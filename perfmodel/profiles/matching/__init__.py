@@ -1,1 +1,0 @@
-"""PTX matched to the machine code that the assembler made of it."""

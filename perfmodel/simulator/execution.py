@@ -1,0 +1,37 @@
+"""Execute a kernel in either form: its machine code, as the hardware does, or its PTX where there is no such code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine_code.program import MachineCode
+from ..program.kernel import Kernel
+from .sass.simulation import simulate_machine_code, units_of
+from .simulation import Simulation, simulate
+
+Code = Kernel | MachineCode
+"""A kernel that can be executed."""
+
+
+def execute_code(code: Code, *arguments: Any, **options: Any) -> Simulation:
+    """`simulate` or `simulate_machine_code`; their arguments, result and errors."""
+    if isinstance(code, MachineCode):
+        return simulate_machine_code(code, *arguments, **options)
+    return simulate(code, *arguments, **options)
+
+
+def instructions_of_places(code: Code) -> Sequence[Sequence[Any]]:
+    """Instructions of each place whose visits a simulation counts: basic blocks of PTX, units of machine code."""
+    if isinstance(code, MachineCode):
+        return units_of(code)
+    return [block.instructions for block in code.blocks]
+
+
+def executions(code: Code, visits: NDArray[Any]) -> NDArray[Any]:
+    """How often each instruction was executed, from visits of places in the last axis; shape ``(…, instructions)``."""
+    lengths = [len(instructions) for instructions in instructions_of_places(code)]
+    return np.repeat(visits, lengths, axis=-1)

@@ -1,0 +1,1 @@
+"""Execution of machine code: the second front end of the engine."""

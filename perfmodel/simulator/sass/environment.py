@@ -1,0 +1,206 @@
+"""Memories of a launch of machine code: constant banks with launch dimensions and parameters, variables of the module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.constants import round_up
+from ...errors import SimulationError
+from ...launch.launch import Buffer, KernelCall, Launch
+from ...machine_code.cubin import KernelParameter, ModuleVariable
+from ...machine_code.program import MachineCode
+from ...program.instruction import Space
+from ..access import Observers, Site
+from ..global_memory import LOCAL_WINDOW, SHARED_WINDOW, Bytes, GlobalMemory
+from ..machine import Environment
+
+BANK_BYTES = 65_536
+"""Size of a constant bank; banks beside that of the parameters lie one after the other at this distance."""
+RESERVED_SHARED_BYTES = 1024
+"""Shared memory that the driver reserves from sm_90 on, below what the kernel has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LaunchPlaces:
+    """Offsets in constant bank 0 of what every launch has, by generation."""
+
+    block: int
+    grid: int
+    shared_window: int | None
+    local_window: int
+    stack: int
+
+
+_BEFORE_BLACKWELL = _LaunchPlaces(block=0x0, grid=0xC, shared_window=0x18, local_window=0x20, stack=0x28)
+_BLACKWELL = _LaunchPlaces(block=0x360, grid=0x370, shared_window=None, local_window=0x2F8, stack=0x37C)
+_FIRST_BLACKWELL, _FIRST_RESERVING = 100, 90
+
+
+@dataclass(slots=True)
+class MachineEnvironment(Environment):
+    """What all batches of a launch share, with the constant banks that machine code reads."""
+
+    banks: dict[int, Bytes] = field(default_factory=dict)
+    _read: dict[tuple[int, int, str], NDArray[Any]] = field(default_factory=dict)
+
+    def constant(self, bank: int, offset: int, kind: str) -> NDArray[Any]:
+        """A word or pair at a fixed place of a bank, uniform; zeros where nothing is defined."""
+        key = (bank, offset, kind)
+        if key not in self._read:
+            types: dict[str, type[np.generic]] = {
+                "u32": np.uint32,
+                "s32": np.int32,
+                "f32": np.float32,
+                "u64": np.uint64,
+                "s64": np.int64,
+                "f64": np.float64,
+            }
+            dtype = np.dtype(types[kind])
+            data = self.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + dtype.itemsize]
+            padded = np.zeros(dtype.itemsize, np.uint8)
+            padded[: len(data)] = data
+            self._read[key] = padded.view(dtype).reshape(1, 1)
+        return self._read[key]
+
+    def narrow_constant(self, bank: int, offset: int, kind: str) -> NDArray[np.uint32]:
+        """A byte or half word at a fixed place of a bank, extended to a word."""
+        types: dict[str, type[np.generic]] = {"U8": np.uint8, "S8": np.int8, "U16": np.uint16, "S16": np.int16}
+        dtype = np.dtype(types[kind])
+        data = self.banks[bank][offset : offset + dtype.itemsize]
+        return data.view(dtype).astype(np.int32).view(np.uint32).reshape(1, 1)
+
+    def bank_offset(self, bank: int, offset: int) -> int:
+        """Place of an offset in a bank among all constants."""
+        return bank * BANK_BYTES + offset
+
+    def window(self, space: Space) -> NDArray[np.uint32]:
+        """Upper half of the first generic address of shared or local memory."""
+        start = SHARED_WINDOW if space is Space.SHARED else LOCAL_WINDOW
+        return np.full((1, 1), start >> 32, np.uint32)
+
+
+def _bytes_of(array: NDArray[Any]) -> Bytes:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _put(bank: Bytes, offset: int, values: NDArray[Any]) -> None:
+    data = _bytes_of(values)
+    bank[offset : offset + len(data)] = data
+
+
+def _launch_words(kernel: MachineCode, bank: Bytes, launch: Launch, local_bytes: int) -> None:
+    places = _BLACKWELL if kernel.capability >= _FIRST_BLACKWELL else _BEFORE_BLACKWELL
+    _put(bank, places.block, np.array(launch.block, np.uint32))
+    _put(bank, places.grid, np.array(launch.grid, np.uint32))
+    if places.shared_window is not None:
+        _put(bank, places.shared_window, np.array([SHARED_WINDOW], np.uint64))
+    _put(bank, places.local_window, np.array([LOCAL_WINDOW], np.uint64))
+    _put(bank, places.stack, np.array([local_bytes], np.uint32))
+
+
+def _put_parameters(kernel: MachineCode, bank: Bytes, values: list[Any]) -> None:
+    parameters: tuple[KernelParameter, ...] = kernel.cubin.parameters
+    if len(values) != len(parameters):
+        raise SimulationError(f"kernel {kernel.name} has {len(parameters)} parameters, {len(values)} are given")
+    for parameter, value in zip(parameters, values, strict=True):
+        data = np.frombuffer(np.asarray(value).tobytes(), np.uint8)
+        if len(data) != parameter.size_bytes:
+            raise SimulationError(
+                f"parameter {parameter.index} of kernel {kernel.name} has {parameter.size_bytes} bytes, "
+                f"{len(data)} are given"
+            )
+        _put(bank, kernel.cubin.parameter_offset + parameter.offset, data)
+
+
+def _contents(variable: ModuleVariable, given: dict[str, Buffer]) -> Bytes | None:
+    if variable.name in given:
+        data = _bytes_of(given[variable.name].array)
+        if len(data) > variable.size_bytes:
+            raise SimulationError(
+                f"{variable.name}: {len(data)} bytes are given, the module's variable has {variable.size_bytes}"
+            )
+        return data
+    return None if variable.contents is None else np.frombuffer(variable.contents, np.uint8)
+
+
+def make_environment(
+    kernel: MachineCode,
+    launch: Launch,
+    call: KernelCall,
+    sites: list[Site],
+    observers: Observers,
+    max_faults: int,
+    check: bool,
+) -> MachineEnvironment:
+    """Memories of a launch, with the buffers and constants of the call in place.
+
+    Raises:
+        SimulationError: an argument does not fit its parameter.
+    """
+    memory = GlobalMemory()
+    values: list[Any] = []
+    for argument in call.parameters:
+        if isinstance(argument, Buffer):
+            data = _bytes_of(argument.array)
+            values.append(np.uint64(memory.allocate(argument.name, len(data), data)))
+        else:
+            values.append(argument)
+    cubin = kernel.cubin
+    given = {buffer.name: buffer for buffer in call.constants}
+    unknown = given.keys() - {variable.name for variable in cubin.variables}
+    if unknown:
+        raise SimulationError(f"constant {sorted(unknown)[0]!r} is not a variable of the module")
+    banks = _banks(kernel, launch, values)
+    addresses = dict(cubin.external_functions)
+    mentioned = {reference.symbol for reference in cubin.references}
+    for variable in cubin.variables:
+        contents = _contents(variable, given)
+        if variable.bank is not None:
+            if contents is not None:
+                _put(banks[variable.bank], variable.offset, contents)
+        elif variable.name in mentioned or variable.name in given:
+            addresses[variable.name] = memory.allocate(variable.name, variable.size_bytes, contents)
+    for reference in cubin.references:
+        address = addresses.get(reference.symbol, 0) + reference.addend
+        _put(banks[reference.bank], reference.offset, np.array([address], np.uint64))
+    reserved = RESERVED_SHARED_BYTES if kernel.capability >= _FIRST_RESERVING else 0
+    return MachineEnvironment(
+        launch=launch,
+        instructions=kernel.instructions,
+        memory=memory,
+        constant_bank=_joined(banks),
+        parameter_bank=banks[0],
+        symbol_addresses={},
+        shared_bytes=max(cubin.static_shared_bytes, reserved) + int(launch.dynamic_shared_bytes),
+        local_bytes=round_up(cubin.stack_bytes, 16),
+        sites=sites,
+        observers=observers,
+        check=check,
+        max_faults=max_faults,
+        banks=banks,
+    )
+
+
+def _banks(kernel: MachineCode, launch: Launch, values: list[Any]) -> dict[int, Bytes]:
+    """Constant banks as the cubin and the launch fill them."""
+    banks: dict[int, Bytes] = {}
+    for number, data in kernel.cubin.banks.items():
+        size = max(len(data), *(v.offset + v.size_bytes for v in kernel.cubin.variables if v.bank == number), 0, 0)
+        banks[number] = np.zeros(round_up(max(size, 1), 16), np.uint8)
+        banks[number][: len(data)] = np.frombuffer(data, np.uint8)
+    banks[0] = np.zeros(BANK_BYTES, np.uint8)
+    _launch_words(kernel, banks[0], launch, round_up(kernel.cubin.stack_bytes, 16))
+    _put_parameters(kernel, banks[0], values)
+    return banks
+
+
+def _joined(banks: dict[int, Bytes]) -> Bytes:
+    """All banks, one after the other."""
+    joined = np.zeros((max(banks) + 1) * BANK_BYTES, np.uint8)
+    for number, data in banks.items():
+        joined[number * BANK_BYTES : number * BANK_BYTES + len(data)] = data
+    return joined

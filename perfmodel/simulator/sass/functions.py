@@ -1,0 +1,363 @@
+"""What generated code calls beyond the functions of PTX: arithmetic with the semantics of machine instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.constants import WARP_SIZE
+from ...errors import SimulationError
+from ..faults import FaultKind
+from ..functions.bits import leading_zeros, reverse_bits
+from ..functions.floats import flush
+from ..machine import Lanes
+from ..plan import Mask, both, rows_and_warps
+
+Values = NDArray[Any]
+_LOW = np.uint64(2**32 - 1)
+_SHIFT = np.uint64(32)
+
+
+def lower_half(pair: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """The lower 32 bits."""
+    return pair.astype(np.uint32)
+
+
+def upper_half(pair: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """The upper 32 bits."""
+    return (pair >> _SHIFT).astype(np.uint32)
+
+
+def join_halves(low: NDArray[np.uint32], high: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """A 64-bit value from a pair of registers.
+
+    >>> hex(join_halves(np.array([1], np.uint32), np.array([2], np.uint32))[0])
+    '0x200000001'
+    """
+    upper = high.astype(np.uint64)
+    upper <<= _SHIFT
+    if upper.shape == np.broadcast_shapes(upper.shape, low.shape):
+        upper |= low
+        return upper
+    return upper | low
+
+
+# ---- lanes and warps
+
+
+def whole_warps(lanes: Lanes, mask: Mask) -> Mask:
+    """All lanes of the warps that have a lane in a mask."""
+    return np.repeat(rows_and_warps(mask, lanes.threads), WARP_SIZE, axis=1)
+
+
+def of_first_active(lanes: Lanes, values: Values, guard: Mask | None) -> Values:
+    """The value of each warp's first active lane, for all its lanes."""
+    effective = both(lanes.active, guard)
+    if effective is None or values.shape[1] == 1:
+        return values
+    by_warp = np.broadcast_to(effective, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
+    first = by_warp.argmax(axis=2)[:, :, None]
+    full = np.broadcast_to(values, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
+    return np.repeat(np.take_along_axis(full, first, axis=2)[:, :, 0], WARP_SIZE, axis=1)
+
+
+def first_active_lane(lanes: Lanes, guard: Mask | None) -> Mask:
+    """Whether each lane is the first active one of its warp."""
+    effective = both(lanes.active, guard)
+    if effective is None:
+        first_of_warp: Mask = lanes.batch.thread % WARP_SIZE == 0
+        return first_of_warp
+    by_warp = np.broadcast_to(effective, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
+    before = np.logical_or.accumulate(by_warp, axis=2)
+    first = by_warp.copy()
+    first[:, :, 1:] &= ~before[:, :, :-1]
+    return first.reshape(lanes.shape)
+
+
+def any_of_warp(lanes: Lanes, predicate: Mask) -> Mask:
+    """Whether the predicate holds for any active lane of the warp."""
+    holds = predicate if lanes.active is None else predicate & lanes.active
+    if holds.shape[1] == 1:
+        return holds
+    return np.repeat(rows_and_warps(holds, lanes.threads), WARP_SIZE, axis=1)
+
+
+def parted(lanes: Lanes, members: NDArray[np.uint32]) -> Mask:
+    """Whether some lane that a mask names, and that has not ended, does not run here (``BRA.DIV``)."""
+    live = lanes.batch.live
+    if live is None or lanes.active is None:
+        return np.zeros((1, 1), np.bool_)
+    elsewhere = np.broadcast_to(live, (lanes.batch.rows, lanes.threads))[lanes.row_index] & ~lanes.active
+    by_warp = elsewhere.reshape(lanes.rows, -1, WARP_SIZE)
+    bits = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
+    apart = np.repeat((by_warp * bits).sum(axis=2, dtype=np.uint64).astype(np.uint32), WARP_SIZE, axis=1)
+    named_apart: Mask = (members & apart) != 0
+    return named_apart
+
+
+def without_lanes(lanes: Lanes, members: NDArray[np.uint32], leaving: Mask | None) -> NDArray[np.uint32]:
+    """A convergence barrier's mask without the active lanes that leave it (``BREAK``)."""
+    effective = both(lanes.active, leaving)
+    if effective is None:
+        return np.zeros((1, 1), np.uint32)
+    by_warp = np.broadcast_to(effective, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
+    bits = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
+    gone = np.repeat((by_warp * bits).sum(axis=2, dtype=np.uint64).astype(np.uint32), WARP_SIZE, axis=1)
+    staying: NDArray[np.uint32] = members & ~gone
+    return staying
+
+
+def call_outside(
+    lanes: Lanes, instruction: int, target: NDArray[np.uint64], guard: Mask | None, functions: dict[int, str]
+) -> None:
+    """A call of a function that is not in the cubin: printing does nothing, a failed assertion ends the simulation."""
+    effective = both(lanes.active, guard)
+    here = np.ones((1, 1), np.bool_) if effective is None else effective
+    for address in np.unique(np.broadcast_to(target, lanes.shape)[np.broadcast_to(here, lanes.shape)]):
+        name = functions.get(int(address))
+        if name == "__assertfail":
+            lanes.fault(FaultKind.TRAP, instruction, here & (target == address), "a failed assertion")
+        elif name != "vprintf":
+            text = lanes.environment.instructions[instruction]
+            raise text.error(f"calls {name or 'a function pointer'}, which has no code here")
+
+
+# ---- floating point
+
+
+def approximate(function: str, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A function of the special-function unit: subnormal operands and results become zero of their sign.
+
+    >>> float(approximate("RCP", np.array([4.0], np.float32))[0])
+    0.25
+    """
+    wide = flush(x).astype(np.float64)
+    if function == "RCP":
+        result = 1.0 / wide
+    elif function == "RSQ":
+        result = 1.0 / np.sqrt(wide)
+    elif function == "SQRT":
+        result = np.sqrt(wide)
+    elif function == "EX2":
+        result = np.exp2(wide)
+    elif function == "LG2":
+        result = np.log2(wide)
+    elif function == "SIN":
+        result = np.sin(2 * np.pi * np.fmod(wide, 1.0))
+    elif function == "COS":
+        result = np.cos(2 * np.pi * np.fmod(wide, 1.0))
+    elif function == "TANH":
+        result = np.tanh(wide)
+    else:
+        raise SimulationError(f"MUFU.{function} is not supported")
+    return flush(result.astype(np.float32))
+
+
+def approximate_upper(function: str, high: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Upper half of the reciprocal (square root) of a double given by its upper half."""
+    wide = (high.astype(np.uint64) << _SHIFT).view(np.float64)
+    tiny = np.abs(wide) < np.finfo(np.float64).tiny
+    wide = np.where(tiny, np.copysign(0.0, wide), wide)
+    result = 1.0 / (wide if function == "RCP64H" else np.sqrt(wide))
+    result = np.where(np.abs(result) < np.finfo(np.float64).tiny, np.copysign(0.0, result), result)
+    return upper_half(result.view(np.uint64))
+
+
+_QUOTIENT_EXPONENTS = (-125, 126)
+_RESIDUAL_EXPONENT = 24
+
+
+def needs_slow_division(a: NDArray[np.float32], b: NDArray[np.float32]) -> Mask:
+    """Whether a quotient's operands lie outside of what the short sequence of fused multiply-adds divides exactly (``FCHK``)."""
+    bits_a, bits_b = a.view(np.uint32), b.view(np.uint32)
+    exponent_a = ((bits_a >> np.uint32(23)) & np.uint32(255)).astype(np.int32)
+    exponent_b = ((bits_b >> np.uint32(23)) & np.uint32(255)).astype(np.int32)
+    difference = exponent_a - exponent_b
+    low, high = _QUOTIENT_EXPONENTS
+    strange = (exponent_a == 255) | (exponent_b == 255) | (exponent_b == 0) | (exponent_b > 252)
+    slow: Mask = strange | (difference < low) | (difference > high) | (exponent_a < _RESIDUAL_EXPONENT)
+    return slow
+
+
+def minimum_or_maximum(a: Values, b: Values, smaller: Mask) -> Values:
+    """The smaller of two values where a predicate holds, else the larger; a number rather than NaN."""
+    if smaller.size == 1:
+        if np.issubdtype(a.dtype, np.floating):
+            return np.fmin(a, b) if smaller.item() else np.fmax(a, b)
+        return np.minimum(a, b) if smaller.item() else np.maximum(a, b)
+    if np.issubdtype(a.dtype, np.floating):
+        return np.where(smaller, np.fmin(a, b), np.fmax(a, b))
+    return np.where(smaller, np.minimum(a, b), np.maximum(a, b))
+
+
+def propagate_nan(result: Values, a: Values, b: Values) -> Values:
+    """A result that is NaN where an operand is."""
+    return np.where(np.isnan(a) | np.isnan(b), result.dtype.type(np.nan), result)
+
+
+# ---- integers
+
+
+def shift_left(low: Values, high: Values, amount: NDArray[np.uint32], limit: int, wrap: bool, upper: bool) -> Values:
+    """One half of the 64 bits ``high:low`` shifted left; the amount is clamped to a limit, or wraps around at it."""
+    value = join_halves(low, high)
+    shift = amount & np.uint32(limit - 1) if wrap else np.minimum(amount, np.uint32(limit))
+    shifted = value << shift.astype(np.uint64)
+    return upper_half(shifted) if upper else lower_half(shifted)
+
+
+def shift_right(
+    low: Values, high: Values, amount: NDArray[np.uint32], limit: int, wrap: bool, upper: bool, signed: bool
+) -> Values:
+    """The same to the right, with the sign where that is asked for."""
+    value = join_halves(low, high)
+    shift = (amount & np.uint32(limit - 1) if wrap else np.minimum(amount, np.uint32(limit))).astype(np.uint64)
+    shifted: Values
+    if signed:
+        # NumPy leaves a shift by 64 undefined; the sign alone is what is left from 63 on
+        shifted = (value.view(np.int64) >> np.minimum(shift, np.uint64(63)).astype(np.int64)).view(np.uint64)
+    else:
+        shifted = np.where(shift >= np.uint64(64), np.uint64(0), value >> np.minimum(shift, np.uint64(63)))
+    return upper_half(shifted) if upper else lower_half(shifted)
+
+
+def shift_word_left(value: NDArray[np.uint32], amount: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """32 bits shifted left by any amount; nothing is left from 32 on."""
+    return np.where(amount >= np.uint32(32), np.uint32(0), value << np.minimum(amount, np.uint32(31)))
+
+
+def shift_word_right(value: NDArray[np.uint32], amount: NDArray[np.uint32], signed: bool) -> NDArray[np.uint32]:
+    """32 bits shifted right by any amount."""
+    shift = np.minimum(amount, np.uint32(31))
+    if signed:
+        return (value.view(np.int32) >> shift.astype(np.int32)).view(np.uint32)
+    return np.where(amount >= np.uint32(32), np.uint32(0), value >> shift)
+
+
+def wide_sum(*terms: Values) -> NDArray[np.uint64]:
+    """Sum of 32-bit values without losing its carries."""
+    total: NDArray[np.uint64] = terms[0].astype(np.uint64)
+    for term in terms[1:]:
+        total = total + term.astype(np.uint64)
+    return total
+
+
+def negated_for_sum(value: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """What subtracting adds, so that the carry out says that there is no borrow: 2**32 less the value."""
+    return np.uint64(2**32) - value.astype(np.uint64)
+
+
+def product_wide(a: Values, b: Values, c: NDArray[np.uint64] | None, signed: bool) -> NDArray[np.uint64]:
+    """``a * b + c`` in 64 bits.
+
+    >>> int(product_wide(np.array([2**32 - 1], np.uint32), np.array([2], np.uint32), None, True)[0]) == 2**64 - 2
+    True
+    """
+    product: NDArray[np.uint64]
+    if signed:
+        product = (a.view(np.int32).astype(np.int64) * b.view(np.int32).astype(np.int64)).view(np.uint64)
+    else:
+        product = a.astype(np.uint64) * b.astype(np.uint64)
+    return product if c is None else product + c
+
+
+def find_leading_bit(values: Values, distance: bool) -> NDArray[np.uint32]:
+    """Place of the highest bit that is not a sign bit, or its distance from the top; all ones where there is none."""
+    magnitude = np.where(values < 0, ~values, values) if values.dtype == np.int32 else values
+    zeros = leading_zeros(magnitude)
+    none = zeros == np.uint32(32)
+    place = zeros if distance else np.uint32(31) - zeros
+    return np.where(none, np.uint32(2**32 - 1), place).astype(np.uint32)
+
+
+def reversed_word(values: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Bits in reverse order."""
+    return np.asarray(reverse_bits(values), np.uint32)
+
+
+def sign_extended(values: NDArray[np.uint32], bits: NDArray[np.uint32], signed: bool, wrap: bool) -> NDArray[np.uint32]:
+    """The low bits of a width, extended by sign or by zeros (``SGXT``)."""
+    width = bits & np.uint32(31) if wrap else np.minimum(bits, np.uint32(32))
+    shift = np.uint32(32) - width
+    moved = shift_word_left(values, shift)
+    back = shift_word_right(moved, shift, signed)
+    return np.where(width == 0, np.uint32(0), back)
+
+
+def dot_product(a: Values, b: Values, c: NDArray[np.uint32], width: int, signed_a: bool, signed_b: bool) -> Values:
+    """Sum of the products of four bytes (``width`` 1), added to a third operand (``IDP.4A``)."""
+    kinds = {(1, True): np.int8, (1, False): np.uint8}
+    total = c.copy()
+    for k in range(4):
+        shift = np.uint32(8 * k)
+        x = (a >> shift).astype(np.uint8).view(kinds[width, signed_a]).astype(np.int32)
+        y = (b >> shift).astype(np.uint8).view(kinds[width, signed_b]).astype(np.int32)
+        total = total + (x * y).view(np.uint32)
+    return total
+
+
+def succeeded(before: Values, expected: Values) -> NDArray[np.uint32]:
+    """1 where an atomic comparison held (``ATOMS.CAST``)."""
+    held: NDArray[np.uint32] = (before == expected).astype(np.uint32)
+    return held
+
+
+# ---- half precision
+
+
+def both_halves(words: NDArray[np.uint32], half: int) -> NDArray[np.uint32]:
+    """The lower (0) or upper (1) half in both places.
+
+    >>> hex(both_halves(np.array([0x12345678], np.uint32), 1)[0])
+    '0x12341234'
+    """
+    if half:
+        upper = words & np.uint32(0xFFFF0000)
+        return upper | (upper >> np.uint32(16))
+    lower = words & np.uint32(0xFFFF)
+    return lower | (lower << np.uint32(16))
+
+
+def half_as_double(words: NDArray[np.uint32], half: int, kind: str) -> NDArray[np.float64]:
+    """One half of packed values as double precision."""
+    bits = (words >> np.uint32(16 * half)).astype(np.uint16)
+    if kind == "f16":
+        return bits.view(np.float16).astype(np.float64)
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+
+
+def lower_as_float(words: NDArray[np.uint32], kind: str) -> NDArray[np.float32]:
+    """The lower half of packed values as single precision."""
+    return half_as_double(words, 0, kind).astype(np.float32)
+
+
+def packed_nan(
+    result: NDArray[np.uint32], a: NDArray[np.uint32], b: NDArray[np.uint32], kind: str
+) -> NDArray[np.uint32]:
+    """Packed results that are NaN where an operand's half is."""
+    for half in (0, 1):
+        nan = np.isnan(half_as_double(a, half, kind)) | np.isnan(half_as_double(b, half, kind))
+        mask = np.uint32(0xFFFF << 16 * half)
+        result = np.where(nan, (result & ~mask) | np.uint32(0x7FFF << 16 * half), result)
+    return result
+
+
+# ---- matrices
+
+
+def matrix_fragments(
+    lanes: Lanes, words: list[NDArray[np.uint32]], count: int, transposed: bool
+) -> list[NDArray[np.uint32]]:
+    """Fragments of 8 x 8 matrices (PTX ISA, ``ldmatrix``) from the rows of four words that lanes 8k … 8k+7 read of matrix k."""
+    rows = max(word.shape[0] for word in words)
+    full = np.stack([np.broadcast_to(word, (rows, lanes.threads)) for word in words], axis=2)
+    halves = np.ascontiguousarray(full).view(np.uint16).reshape(rows, -1, 4, 8, 8)
+    fragments = []
+    for k in range(count):
+        matrix = halves[:, :, k]
+        if transposed:
+            matrix = np.ascontiguousarray(matrix.transpose(0, 1, 3, 2))
+        fragments.append(np.ascontiguousarray(matrix).view(np.uint32).reshape(rows, lanes.threads))
+    return fragments

@@ -1,0 +1,266 @@
+"""Machine code as the engine runs it: units between waits, and the registers that each instruction needs and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from ...machine_code.instruction import MachineInstruction
+from ...machine_code.operands import Register
+from ...machine_code.program import CodeBlock, MachineCode, Transfer, reachable_blocks
+from ...program.instruction import Space
+from ..program import SyncScope, Unit
+from ..translate.emitter import Pool
+from . import floating, integer, memory, tensor, warp
+from .emitter import Effects, Emitter
+from .registers import REGISTER_COUNT, members, number_of, type_of
+
+_EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
+    **integer.EMITTERS,
+    **floating.EMITTERS,
+    **memory.EMITTERS,
+    **warp.EMITTERS,
+    **tensor.EMITTERS,
+}
+EXECUTED = frozenset(_EMITTERS) | {"BRA", "JMP", "BRX", "JMX", "CALL", "RET", "EXIT", "KILL"}
+"""Opcodes (without modifiers) that are executed."""
+_POLLING = frozenset({"ATOM", "ATOMG", "ATOMS", "NANOSLEEP"})
+_READ_OF_GENERIC = frozenset({Space.GLOBAL, Space.SHARED, Space.LOCAL})
+
+
+def emit_instruction(e: Emitter, i: MachineInstruction) -> None:
+    """Translate one instruction that does not end its block.
+
+    Raises:
+        SimulationError: it is not supported; the text names it.
+    """
+    emitter = _EMITTERS.get(i.name)
+    if emitter is None:
+        raise i.error(f"opcode {i.name} is not executed: it needs a translation in perfmodel.simulator.sass")
+    emitter(e, i)
+
+
+def wait_of(i: MachineInstruction) -> SyncScope:
+    """For whom lanes wait behind an instruction."""
+    if i.never:
+        return SyncScope.NOBODY
+    if i.name in ("BSYNC", "WARPSYNC"):
+        return SyncScope.WARP
+    return SyncScope.BLOCK if warp.waits_for_block(i) else SyncScope.NOBODY
+
+
+def waited_register(i: MachineInstruction) -> Register | None:
+    """Register that names the lanes an instruction waits for."""
+    if i.name not in ("BSYNC", "WARPSYNC"):
+        return None
+    return next((o for o in i.operands if isinstance(o, Register) and o.index is not None), None)
+
+
+class MachineProgram:
+    """What translation and scheduling need to know of machine code, for execution or for tracing."""
+
+    def __init__(self, kernel: MachineCode, trace: bool) -> None:
+        self.kernel = kernel
+        self.trace = trace
+        self.blocks: tuple[CodeBlock, ...] = kernel.blocks
+        self.instructions = kernel.instructions
+        self.reached = reachable_blocks(self.blocks)
+        self.register_types = [type_of(number) for number in range(REGISTER_COUNT)]
+        self.units: list[Unit] = []
+        self.unit_of_block: list[int] = []
+        self._cut_units()
+        self.end = len(self.units)
+        self.unit_of_block.append(self.end)
+        self.reductions = self._reductions()
+        self.effects = self._effects()
+        self.kept: frozenset[Space] = frozenset()
+        self.live_after: list[int] = []
+        self._find_live_registers()
+
+    def _cut_units(self) -> None:
+        """Units begin behind what waits; a wait at the end of a block is a unit without instructions."""
+        for block in self.blocks:
+            self.unit_of_block.append(len(self.units))
+            count = len(block.instructions)
+            cuts = [k + 1 for k, i in enumerate(block.instructions) if wait_of(i) is not SyncScope.NOBODY]
+            for start, stop in zip([0, *cuts], [*cuts, count], strict=True):
+                sync_scope = wait_of(block.instructions[start - 1]) if start else SyncScope.NOBODY
+                self.units.append(
+                    Unit(
+                        index=len(self.units),
+                        block=block.index,
+                        first=block.first + start,
+                        instructions=block.instructions[start:stop],  # type: ignore[arg-type]
+                        sync_scope=sync_scope,
+                        ends_block=stop == count and (stop not in cuts or start == stop),
+                    )
+                )
+
+    def waiting_instruction(self, unit: Unit) -> MachineInstruction:
+        """The instruction behind which the lanes of a unit wait."""
+        return self.instructions[unit.first - 1]
+
+    def _reductions(self) -> dict[int, str]:
+        """For each instruction that reads a barrier's result, what the barrier before it reduces to."""
+        reductions: dict[int, str] = {}
+        last: str | None = None
+        for index, instruction in enumerate(self.instructions):
+            last = warp.reduction_of(instruction) or last
+            if instruction.name == "B2R" and last is not None:
+                reductions[index] = last
+        return reductions
+
+    def _effects(self) -> list[Effects]:
+        pool = Pool(trace=False)
+        effects = [Effects() for _ in self.instructions]
+        for block in self.blocks:
+            if block.index not in self.reached:
+                continue
+            for k, instruction in enumerate(block.instructions):
+                effects[block.first + k] = self._effect(pool, block, k, instruction)
+        return effects
+
+    def _effect(self, pool: Pool, block: CodeBlock, k: int, instruction: MachineInstruction) -> Effects:
+        effect = Effects()
+        if instruction.never:
+            return effect
+        e = Emitter(pool, masked=True, recorded=effect)
+        e.reduction = self.reductions.get(block.first + k)
+        if k == len(block.instructions) - 1 and block.transfer is not Transfer.NEXT:
+            warp.branch_value(e, instruction, block)
+            return effect
+        e.begin(block.first + k, instruction, 0)
+        guard, effect.values = effect.values, 0
+        emit_instruction(e, instruction)
+        if effect.acts:
+            effect.roots |= guard
+        effect.values |= guard
+        return effect
+
+    # ---- registers that are needed
+
+    def _find_live_registers(self) -> None:
+        """Backward data-flow fixed point: only what is needed makes its operands needed.
+
+        Tracing starts with nothing that is stored, and adds the spaces that what is needed is loaded from.
+        """
+        self.kept = frozenset() if self.trace else frozenset(Space)
+        while True:
+            self._fixed_point()
+            read = self._spaces_read() if self.trace else self.kept
+            if read <= self.kept:
+                return
+            self.kept = self.kept | read
+
+    def _spaces_read(self) -> frozenset[Space]:
+        spaces: set[Space] = set()
+        for effect, live in zip(self.effects, self.live_after, strict=True):
+            if effect.reads_space is not None and (effect.writes & live or effect.writes_space in self.kept):
+                space = effect.reads_space
+                spaces |= _READ_OF_GENERIC if space is Space.GENERIC else {space}
+        return frozenset(spaces)
+
+    def is_needed(self, index: int) -> bool:
+        """Whether an instruction does something, or writes what is read later."""
+        effect = self.effects[index]
+        return effect.acts or bool(effect.writes & self.live_after[index])
+
+    def _before(self, index: int, live: int) -> int:
+        """Registers that are needed before an instruction, when ``live`` are needed behind it."""
+        effect = self.effects[index]
+        needed = effect.writes & live
+        before = live & ~effect.writes | effect.roots
+        if needed or (effect.acts and not effect.writes and effect.writes_space is None):
+            before |= effect.values
+        if effect.writes_space is not None:
+            moved = effect.writes_space in self.kept or (effect.writes_space is Space.GENERIC and bool(self.kept))
+            if moved or needed:
+                before |= effect.stored | effect.values
+        return before
+
+    def _fixed_point(self) -> None:
+        live_in = [0] * (len(self.blocks) + 1)
+        self.live_after = [0] * len(self.instructions)
+        waiting = [block.index for block in self.blocks if block.index in self.reached]
+        predecessors: dict[int, list[int]] = {}
+        for index in waiting:
+            for successor in self.blocks[index].successors:
+                predecessors.setdefault(successor, []).append(index)
+        queued = set(waiting)
+        while waiting:
+            index = waiting.pop()
+            queued.discard(index)
+            block = self.blocks[index]
+            live = 0
+            for successor in block.successors:
+                live |= live_in[successor]
+            for k in range(len(block.instructions) - 1, -1, -1):
+                instruction = block.instructions[k]
+                register = waited_register(instruction)
+                if register is not None and not instruction.never:
+                    live |= 1 << number_of(register)
+                self.live_after[block.first + k] = live
+                live = self._before(block.first + k, live)
+            if live != live_in[index]:
+                live_in[index] = live
+                for predecessor in predecessors.get(index, ()):
+                    if predecessor not in queued:
+                        queued.add(predecessor)
+                        waiting.append(predecessor)
+        self._live_in = live_in
+
+    def live_out(self, unit: Unit) -> int:
+        """Registers that are needed behind a unit."""
+        if unit.instructions:
+            return self.live_after[unit.first + len(unit.instructions) - 1]
+        return self.live_after[unit.first - 1]
+
+    # ---- what the scheduler asks
+
+    @cached_property
+    def register_bytes_per_lane(self) -> int:
+        """Bytes of the registers that are live at once, at most."""
+        most = max((live.bit_count() for live in set(self.live_after)), default=0)
+        return 4 * most
+
+    @cached_property
+    def counted(self) -> frozenset[int]:
+        """Units from which the rest of the basic block holds a barrier that counts threads."""
+        counting: set[int] = set()
+        for unit in reversed(self.units):
+            follows = not unit.ends_block and unit.index + 1 in counting
+            if follows or any(self._counts_threads(i) for i in unit.instructions):  # type: ignore[arg-type]
+                counting.add(unit.index)
+        return frozenset(counting)
+
+    @staticmethod
+    def _counts_threads(i: MachineInstruction) -> bool:
+        if i.name != "BAR" or i.never:
+            return False
+        values = [o for o in i.operands if not (isinstance(o, Register) and o.is_predicate)]
+        return i.has("ARV") or len(values) > 1
+
+    @cached_property
+    def asks_who_lives(self) -> bool:
+        """Whether an instruction depends on which lanes of a warp run elsewhere."""
+        return any(i.name == "BRA" and i.has("DIV", "CONV") for i in self.instructions)
+
+    @cached_property
+    def polling(self) -> frozenset[int]:
+        """Units that read what other threads may be about to write."""
+        return frozenset(
+            unit.index for unit in self.units if any(i.name in _POLLING or i.loads_past_l1 for i in unit.instructions)
+        )
+
+    def touched(self, unit: Unit) -> set[int]:
+        """Registers that a unit reads or writes."""
+        bits = 0
+        for effect in self.effects[unit.first : unit.first + len(unit.instructions)]:
+            bits |= effect.roots | effect.values | effect.stored | effect.writes
+        return set(members(bits))
+
+    def successors(self, unit: Unit) -> tuple[int, ...]:
+        """Units that may follow; the index one past the last stands for the end of the thread."""
+        if not unit.ends_block:
+            return (unit.index + 1,)
+        return tuple(self.unit_of_block[block] for block in self.blocks[unit.block].successors)

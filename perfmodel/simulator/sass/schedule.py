@@ -1,0 +1,200 @@
+"""Scheduling of machine code: lanes that a branch parted meet again where convergence barriers say, and nowhere else.
+
+Of each warp one group of lanes runs at a time until it ends, waits, or has let others go first. Groups of one warp that
+happen to stand at the same place stay apart; groups of different warps run together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.constants import WARP_SIZE
+from ...errors import SimulationError
+from ...machine_code.instruction import MachineInstruction
+from ...machine_code.operands import Immediate, Register
+from ...machine_code.program import Transfer
+from ..plan import Mask, rows_and_warps
+from ..program import SyncScope, Unit
+from ..schedule import Scheduler
+from ..synchronization import Synchronization
+from .program import MachineProgram, waited_register
+from .registers import number_of
+from .warp import barrier_number
+
+Values = NDArray[Any]
+
+
+class Convergence(Synchronization):
+    """Who of the lanes that wait at a convergence barrier, or at a barrier of the block, may go on."""
+
+    program: MachineProgram  # type: ignore[assignment]
+    held: list[tuple[int, Mask]]
+
+    def _live(self) -> Mask:
+        live = super()._live() if self.pending else np.zeros((1, 1), np.bool_)
+        for _, mask in self.held:
+            live = live | mask
+        return live
+
+    def _member_mask(self, unit: Unit) -> Values:
+        instruction = self.program.waiting_instruction(unit)
+        register = waited_register(instruction)
+        if register is not None:
+            return self.registers[number_of(register)].astype(np.uint32)
+        literal = next((o.value for o in instruction.operands if isinstance(o, Immediate)), None)
+        value = 2**32 - 1 if literal is None else literal % 2**32
+        return np.full((1, 1), value, np.uint32)
+
+    def _ready_warps(self, unit: Unit, mask: Mask) -> Mask:
+        """Lanes whose companions are all here; of each warp only those of one group."""
+        ready = super()._ready_warps(unit, mask)
+        names = self._member_mask(unit)
+        if names.size == 1 or not ready.any():
+            return ready
+        rows = max(ready.shape[0], names.shape[0])
+        full = np.broadcast_to(ready, (rows, self.batch.threads)).reshape(rows, -1, WARP_SIZE)
+        named = np.broadcast_to(names, (rows, self.batch.threads)).reshape(rows, -1, WARP_SIZE)
+        first = full.argmax(axis=2)[:, :, None]
+        same = named == np.take_along_axis(named, first, axis=2)
+        flat: Mask = (full & same).reshape(rows, self.batch.threads)
+        return flat
+
+    def barrier_of(self, unit: Unit) -> int:
+        """Number of the barrier behind which a unit begins."""
+        return barrier_number(self.program.waiting_instruction(unit))
+
+    def _barrier_count(self, unit: Unit) -> int | None:
+        instruction = self.program.waiting_instruction(unit)
+        values = [o for o in instruction.operands if not (isinstance(o, Register) and o.is_predicate)]
+        if len(values) < 2:
+            return None
+        count = values[1]
+        if isinstance(count, Immediate) and count.value is not None:
+            return count.value
+        if not isinstance(count, Register) or count.index is None:
+            raise instruction.error("the thread count of a barrier is not understood")
+        held = self.registers[number_of(count)]
+        if (held != held.flat[0]).any():
+            raise instruction.error("the thread count of a barrier must be the same for all threads")
+        return int(held.flat[0])
+
+    def _check_aligned(self, place: int, waiting: Mask, rows: NDArray[np.bool_]) -> None:
+        """Machine code has no aligned barriers: each warp's lanes arrive as they come."""
+
+    def check_ended(self, first: Unit, mask: Mask | None) -> None:
+        """Likewise, threads that have ended are not waited for."""
+
+
+class MachineScheduler(Scheduler):
+    """Runs one batch of blocks of machine code to its end; ``tally`` has one element for each unit."""
+
+    program: MachineProgram  # type: ignore[assignment]
+    synchronization_type = Convergence
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.held: list[tuple[int, Mask]] = []
+        """Lanes that cannot be at their place yet, because others of their warps are there on their own."""
+        self.synchronization.held = self.held  # type: ignore[attr-defined]
+
+    def _runs_together(self, place: int, mask: Mask | None) -> bool:
+        if self.held or not super()._runs_together(place, mask):
+            return False
+        if self.tally.diverged and mask is not None and self.program.units[place].sync_scope is SyncScope.WARP:
+            self.pending[place] = mask
+            ready = self.synchronization.ready(place)
+            return ready is not None and bool((ready == mask).all())
+        return True
+
+    def _step_masked(self, place: int, mask: Mask) -> None:
+        if self.program.asks_who_lives:
+            others = self.synchronization._live() if self.pending or self.held else np.zeros((1, 1), np.bool_)
+            self.batch.live = mask | others
+        super()._step_masked(place, mask)
+        self.batch.live = None
+
+    def _spend(self, unit: Unit, mask: Mask | None, whole: bool) -> None:
+        warps = self.batch.threads // WARP_SIZE
+        if mask is None:
+            running: Any = True
+            per_row: Any = warps
+            count = self.batch.rows * warps
+        else:
+            running = rows_and_warps(mask, self.batch.threads)
+            per_row = np.broadcast_to(running.sum(axis=1), (self.batch.rows,))
+            count = int(per_row.sum())
+        last = unit
+        length = len(unit.instructions)
+        while whole and not last.ends_block:
+            last = self.program.units[last.index + 1]
+            length += len(last.instructions)
+        self.tally.visits[unit.index : last.index + 1] += count
+        if self.tally.by_block is not None:
+            for index in range(unit.index, last.index + 1):
+                self.tally.by_block[self.batch.positions, index] += per_row
+        for row, visits in self.watched:
+            visits[:, unit.index : last.index + 1] += (
+                running if mask is None else running[min(row, len(running) - 1), :, None]
+            )
+        self.limits.spend(count * length)
+
+    # ---- where lanes go
+
+    def _route(self, unit: Unit, mask: Mask | None, value: Values | None) -> None:
+        if not unit.ends_block:
+            self._send(unit.index + 1, mask)
+        else:
+            self._route_block(unit, mask, value)
+        if self.held:
+            waiting, self.held[:] = list(self.held), []
+            for place, lanes in waiting:
+                self._send(place, lanes)
+
+    def _route_block(self, unit: Unit, mask: Mask | None, value: Values | None) -> None:
+        block = self.program.blocks[unit.block]
+        successors = self.program.successors(unit)
+        if block.transfer in (Transfer.RETURN, Transfer.INDIRECT):
+            assert value is not None
+            self._route_addresses(block.instructions[-1], block.successors, mask, value)
+        elif len(successors) == 1:
+            self._send(successors[0], mask)
+        elif value is None:
+            self._send(successors[1], mask)
+        else:
+            self._route_branch(successors, mask, value)
+
+    def _route_addresses(
+        self, last: MachineInstruction, blocks: tuple[int, ...], mask: Mask | None, value: Values
+    ) -> None:
+        """Lanes go to the code whose address they hold."""
+        rest = np.ones((1, 1), np.bool_) if mask is None else mask
+        for block in blocks:
+            here = (value == np.uint32(self.program.blocks[block].address)) & rest
+            if here.any():
+                self._send(self.program.unit_of_block[block], None if here.size == 1 and mask is None else here)
+                rest = rest & ~here
+        if rest.any():
+            raise SimulationError(str(last.error("jumps to where no known path leads")))
+
+    def _send(self, place: int, mask: Mask | None) -> None:
+        if place >= self.program.end:
+            return
+        there = self.pending.get(place)
+        if place not in self.pending or self.program.units[place].sync_scope is not SyncScope.NOBODY:
+            super()._send(place, mask)
+            return
+        full = np.ones((1, 1), np.bool_)
+        mask, there = full if mask is None else mask, full if there is None else there
+        threads = self.batch.threads
+        crowded = rows_and_warps(mask, threads) & rows_and_warps(there, threads)
+        if not crowded.any():
+            super()._send(place, mask)
+            return
+        apart = mask & np.repeat(crowded, WARP_SIZE, axis=1)
+        alone = mask & ~apart
+        if alone.any():
+            super()._send(place, alone)
+        self.held.append((place, apart))

@@ -1,0 +1,255 @@
+"""Counts, control flow, faults and refusals of executed machine code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from perfmodel.errors import SimulationError
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.machine_code.program import MachineCode, Transfer, read_machine_code
+from perfmodel.profiles.totals import CountedRun, counted_run
+from perfmodel.simulator.execution import executions
+from perfmodel.simulator.faults import FaultError, FaultKind
+from perfmodel.simulator.sass.program import EXECUTED
+
+from .differential import NEWEST, compiled, run_machine_code, run_ptx
+
+pytestmark = pytest.mark.compiler
+
+STRAIGHT = 'extern "C" __global__ void k(float *out) { out[blockIdx.x * 64 + threadIdx.x] = 2.0f * threadIdx.x; }'
+
+TRIPS = """
+extern "C" __global__ void k(float *out, const int *trips)
+{
+    float sum = 0.0f;
+    #pragma unroll 1
+    for (int i = 0; i < trips[threadIdx.x]; i++)
+        sum = sum * 0.5f + rsqrtf(sum + 1.0f);
+    out[threadIdx.x] = sum;
+}
+"""
+
+SWITCH = """
+extern "C" __global__ void k(int *out, const int *in)
+{
+    int v = in[threadIdx.x];
+    switch (v & 7) {
+    case 0: v = v * 3 + 1; break;
+    case 1: v ^= 0x55; break;
+    case 2: v = -v;
+    case 3: v <<= 2; break;
+    case 4: v = v / 7; break;
+    case 5: out[threadIdx.x] = 9; return;
+    case 6: v += in[(threadIdx.x + 1) & 63]; break;
+    default: v |= 0xff00;
+    }
+    out[threadIdx.x] = v;
+}
+"""
+
+NESTED = """
+__device__ __noinline__ float root(float x) { return sqrtf(x) / (x + 0.25f); }
+extern "C" __global__ void k(float *out, const int *in)
+{
+    __shared__ float s[64];
+    const int t = threadIdx.x, v = in[t];
+    float r = 0.0f;
+    for (int i = 0; i < (v & 3) + 1; i++) {
+        if (v & 4)
+            r += root((float)(v + i));
+        else
+            for (int j = 0; j < ((v >> 3) & 3); j++) {
+                if (((i + j + v) & 7) == 5) break;
+                r += root((float)(j + 1)) * 0.5f;
+            }
+        __syncwarp();
+    }
+    s[t] = r;
+    __syncthreads();
+    if (v & 8) r += __shfl_xor_sync(__activemask(), r, 0);
+    out[t] = r + s[63 - t];
+}
+"""
+
+COPIES = """
+#include <cuda_pipeline.h>
+extern "C" __global__ void k(float *out, const float *in, int n)
+{
+    __shared__ float4 s[64];
+    const int t = threadIdx.x;
+    __pipeline_memcpy_async(&s[t], (const float4 *)in + (t * 5 & 63), 16, t < n ? 0 : 16);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    const float4 v = s[63 - t];
+    out[t] = v.x + v.y * 2.0f + v.z * 3.0f + v.w * 4.0f;
+}
+"""
+
+ATOMICS = """
+extern "C" __global__ void k(unsigned *out, const unsigned *in)
+{
+    const unsigned v = in[blockIdx.x * 64 + threadIdx.x];
+    atomicAdd(&out[v & 7], v);
+    atomicMax(&out[8 + (v & 3)], v);
+    atomicXor(&out[12], v);
+    atomicAdd((float *)&out[13], (float)(v & 15));
+    unsigned old = out[14], seen;
+    do { seen = old; old = atomicCAS(&out[14], seen, seen + (v & 1)); } while (seen != old);
+    atomicAdd((unsigned long long *)&out[16], (unsigned long long)v << 20);
+}
+"""
+
+
+def _blank(count: int, dtype: type[np.generic]) -> Buffer:
+    return Buffer(name="out", array=np.zeros(count, dtype), output=True)
+
+
+def _executions(simulation: CountedRun, opcode: str) -> int:
+    """Warp executions of all instructions of an opcode."""
+    code = simulation.kernel
+    assert isinstance(code, MachineCode)
+    times = executions(code, simulation.visits).tolist()
+    return sum(n for i, n in zip(code.instructions, times, strict=True) if i.opcode.startswith(opcode))
+
+
+@pytest.mark.parametrize("architecture", NEWEST)
+def test_straight_code_issues_every_instruction_once_a_warp(architecture: str) -> None:
+    code = compiled(STRAIGHT, architecture)[2]
+    length = next(k for k, i in enumerate(code.instructions) if i.name == "EXIT") + 1
+    simulation = run_machine_code(STRAIGHT, architecture, Launch(grid_x=3, block_x=64), [_blank(192, np.float32)])
+    assert simulation.counts.warp_instructions == length * 3 * 2  # blocks × warps
+    assert simulation.counts.global_store_requests == 3 * 2
+    assert simulation.counts.global_store_sectors == 3 * 2 * 4
+    np.testing.assert_array_equal(simulation.outputs["out"], np.tile(2.0 * np.arange(64, dtype=np.float32), 3))
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_a_divergent_loop_runs_as_often_as_its_longest_lane(architecture: str) -> None:
+    trips = np.random.default_rng(3).integers(0, 12, 64).astype(np.int32)
+    parameters = [_blank(64, np.float32), Buffer(name="trips", array=trips)]
+    simulation = run_machine_code(TRIPS, architecture, Launch(grid_x=1, block_x=64), parameters)
+    assert _executions(simulation, "MUFU.RSQ") == trips[:32].max() + trips[32:].max()
+    assert simulation.diverged
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("source", [SWITCH, NESTED], ids=["switch", "nested"])
+def test_control_flow_gives_the_results_of_ptx(source: str, architecture: str) -> None:
+    values = np.random.default_rng(4).integers(0, 1000, 64).astype(np.int32)
+    dtype = np.int32 if source is SWITCH else np.float32
+    parameters = [_blank(64, dtype), Buffer(name="in", array=values)]
+    launch = Launch(grid_x=1, block_x=64)
+    expected = run_ptx(source, architecture, launch, parameters).outputs["out"]
+    np.testing.assert_array_equal(run_machine_code(source, architecture, launch, parameters).outputs["out"], expected)
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_asynchronous_copies(architecture: str) -> None:
+    values = np.random.default_rng(5).standard_normal(256).astype(np.float32)
+    parameters = [_blank(64, np.float32), Buffer(name="in", array=values), np.int32(40)]
+    launch = Launch(grid_x=1, block_x=64)
+    expected = run_ptx(COPIES, architecture, launch, parameters)
+    simulation = run_machine_code(COPIES, architecture, launch, parameters)
+    np.testing.assert_array_equal(simulation.outputs["out"], expected.outputs["out"])
+    assert simulation.counts.async_copy_read_sectors == expected.counts.async_copy_read_sectors > 0
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_atomics(architecture: str) -> None:
+    values = np.random.default_rng(6).integers(0, 1000, 128).astype(np.uint32)
+    parameters = [_blank(32, np.uint32), Buffer(name="in", array=values)]
+    launch = Launch(grid_x=2, block_x=64)
+    expected = run_ptx(ATOMICS, architecture, launch, parameters).outputs["out"]
+    np.testing.assert_array_equal(run_machine_code(ATOMICS, architecture, launch, parameters).outputs["out"], expected)
+
+
+def test_instructions_name_their_source_lines() -> None:
+    simulation = run_machine_code(STRAIGHT, "sm_90", Launch(grid_x=1, block_x=32), [_blank(64, np.float32)])
+    assert isinstance(simulation.kernel, MachineCode)
+    assert {i.source.file for i in simulation.kernel.instructions if i.source} == {"k.cu"}
+    assert all(count.source is not None for count in simulation.instructions)
+
+
+def test_an_access_out_of_bounds_names_the_instruction() -> None:
+    with pytest.raises(FaultError, match=r"STG.*out-of-bounds.*thread \(32, 0, 0\)") as caught:
+        run_machine_code(STRAIGHT, "sm_90", Launch(grid_x=1, block_x=64), [_blank(32, np.float32)])
+    assert caught.value.fault.kind is FaultKind.OUT_OF_BOUNDS
+
+
+def test_an_unknown_opcode_is_refused_by_name() -> None:
+    code = compiled(STRAIGHT, "sm_90")[2]
+    strange = tuple(replace(i, opcode="WARPGROUP.ARRIVE") if i.name == "STG" else i for i in code.instructions)
+    with pytest.raises(SimulationError, match=r"opcode WARPGROUP is not executed"):
+        counted_run(
+            replace(code, instructions=strange),
+            Launch(grid_x=1, block_x=32),
+            KernelCall(parameters=(_blank(64, np.float32),)),
+        )
+
+
+def test_what_nvdisasm_does_not_read_is_refused() -> None:
+    kernel = compiled(STRAIGHT, "sm_75")[0]
+    with pytest.raises(SimulationError, match="executed from sm_75 on"):
+        read_machine_code(replace(kernel, architecture="sm_70"))
+
+
+def test_a_call_returns_behind_itself() -> None:
+    blocks = compiled(NESTED, "sm_90")[2].blocks
+    calls = [block for block in blocks if block.transfer is Transfer.CALL]
+    behind = {block.index + 1 for block in calls}
+    returns = [block for block in blocks if block.transfer is Transfer.RETURN]
+    assert returns
+    assert set().union(*(block.successors for block in returns)) <= behind
+
+
+def test_common_opcodes_are_executed() -> None:
+    common = (
+        "FFMA IMAD IADD3 ISETP FADD LDG BRA LEA FMUL LDS LOP3 NOP MOV SHF VIADD LDC ULDC STS STG BSYNC BSSY MUFU DFMA"
+    )
+    common += (
+        " UMOV FSETP SHFL S2R FSEL HFMA2 CS2R PLOP3 EXIT PRMT UIADD3 USHF DADD BAR I2F CALL DMUL SEL S2UR ULOP3 UISETP"
+    )
+    common += (
+        " UPRMT F2I FMNMX WARPSYNC HADD2 ENDCOLLECTIVE IABS UIMAD ULEA FCHK I2FP LDGSTS R2UR F2FP DSETP RET LDL VIMNMX"
+    )
+    common += (
+        " STL VIADDMNMX F2F R2P REDG ATOMS USEL LDGDEPBAR DEPBAR BREAK P2R FRND LEPC VOTEU UFLO REDUX HSET2 ATOMG FLO"
+    )
+    common += " POPC HMUL2 VIMNMX3 BPT HMMA IMMA DMMA LDSM"
+    assert set(common.split()) <= EXECUTED
+
+
+VOTED = """
+extern "C" __global__ void k(float *out, const int *in, int n)
+{
+    const int t = threadIdx.x;
+    float sum = 0.0f;
+    #pragma unroll 1
+    for (int c = 0; c < n; c++) {
+        __shared__ float s[64];
+        s[t] = in[c * 64 + t];
+        __syncthreads();
+        if (in[t] & 1) {
+            float v = s[63 - t] * s[t] - 3.0f;
+            v = v / (1.0f + v * v);
+            if (in[t] & 2) out[64 + c * 64 + t] = v;
+            sum += v;
+        }
+        __syncthreads();
+    }
+    out[t] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("architecture", ["sm_90", "sm_100", "sm_120"])
+def test_branches_that_need_all_lanes(architecture: str) -> None:
+    values = np.random.default_rng(7).integers(0, 100, 192).astype(np.int32)
+    parameters = [_blank(256, np.float32), Buffer(name="in", array=values), np.int32(3)]
+    launch = Launch(grid_x=1, block_x=64)
+    expected = run_ptx(VOTED, architecture, launch, parameters).outputs["out"]
+    np.testing.assert_array_equal(run_machine_code(VOTED, architecture, launch, parameters).outputs["out"], expected)

@@ -1,0 +1,92 @@
+"""Counts of a launch are read off the machine code; where that is not executed they are estimates, and say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.compiler.request import CompileRequest
+from perfmodel.core.counts import INSTRUCTION_CLASSES
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.profiles.executed_profile import executed_profile
+from perfmodel.profiles.kernel_profile import KernelProfile
+
+pytestmark = pytest.mark.compiler
+
+MEMORY_REQUESTS = (
+    "global_load_requests",
+    "global_store_requests",
+    "shared_load_requests",
+    "shared_store_requests",
+)
+
+LOOPS = """
+extern "C" __global__ void loops(const float *a, float *out, int n, int m)
+{
+    __shared__ float shared[64];
+    float sum = a[threadIdx.x];
+    for (int i = 0; i < n; i++) {
+        int j = 0;
+        #pragma unroll 1
+        do
+            sum = sum * 2.0f + (float)j;
+        while (++j < m);
+        shared[threadIdx.x] = sum;
+        __syncthreads();
+        sum += shared[63 - threadIdx.x];
+        __syncthreads();
+    }
+    out[blockIdx.x * 64 + threadIdx.x] = sum;
+}
+"""
+
+WIDE = """
+extern "C" __global__ void wide(const float *a, float *out)
+{
+    __shared__ float tile[4 * 32];
+    for (int k = 0; k < 4; k++) tile[4 * threadIdx.x + k] = a[4 * threadIdx.x + k];   // four neighbouring words a lane
+    __syncthreads();
+    out[threadIdx.x] = tile[127 - threadIdx.x];
+}
+"""
+
+
+def profile_of(source: str, architecture: str, launch: Launch, *arguments: np.generic | Buffer) -> KernelProfile:
+    name = source.split("__global__ void ")[1].split("(")[0]
+    kernel = compile_kernel(CompileRequest(source=source, kernel=name, file_name=f"{name}.cu"), architecture)
+    return executed_profile(kernel, launch, KernelCall(parameters=arguments))
+
+
+def floats(name: str, count: int) -> Buffer:
+    return Buffer(name=name, array=np.zeros(count, np.float32))
+
+
+@pytest.mark.parametrize("architecture", ["sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100"])
+def test_nested_loops_are_counted_as_often_as_they_run(architecture: str) -> None:
+    blocks, warps, outer, inner = 3, 2, 5, 4
+    profile = profile_of(
+        LOOPS,
+        architecture,
+        Launch(grid_x=blocks, block_x=32 * warps),
+        floats("a", 64),
+        floats("out", 64 * blocks),
+        np.int32(outer),
+        np.int32(inner),
+    )
+    counts = profile.counts
+    assert counts.barriers == blocks * warps * outer * 2
+    assert counts.shared_load_requests == counts.shared_store_requests == blocks * warps * outer
+    assert counts.global_load_requests == counts.global_store_requests == blocks * warps
+    classes = sum(getattr(counts, name) for name in INSTRUCTION_CLASSES)
+    assert counts.warp_instructions == classes + sum(getattr(counts, name) for name in MEMORY_REQUESTS)
+    assert counts.warp_instructions > blocks * warps * outer * inner * 2
+    assert profile.exact is (architecture != "sm_70")
+    assert any("counted from PTX" in note for note in profile.notes) is (architecture == "sm_70")
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_accesses_that_the_assembler_joins_are_one_request(architecture: str) -> None:
+    profile = profile_of(WIDE, architecture, Launch(grid_x=1, block_x=32), floats("a", 128), floats("out", 32))
+    assert profile.counts.shared_store_requests == 1  # one of 16 bytes a lane
+    assert profile.counts.shared_store_wavefronts == 4
