@@ -231,7 +231,7 @@ def test_published_runs_are_told_better_than_by_the_model_alone(
 ) -> None:
     """Both ways to the same numbers, where both look at what the same compiler gives."""
     monkeypatch.setattr(
-        "perfmodel.calibration.measured_runs.stores_for", lambda chosen, rows, gpu: (load_store(chosen.name),)
+        "perfmodel.calibration.evaluated_rows.stores_for", lambda chosen, rows, gpu: (load_store(chosen.name),)
     )
     unseen, residual = learned_from_160(published_data, gpu, name)
     path = tmp_path / "mine.json"
