@@ -18,7 +18,7 @@ from perfmodel.cli.options import (
     L2Option,
     SourceArgument,
     SpaceOption,
-    conditions_from,
+    scenario_from,
     source_problem,
 )
 from perfmodel.cli.output import note, print_json, progress_bar
@@ -75,7 +75,7 @@ def report(
 
     require_libraries()
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    scenario = conditions_from(gpu, sm_clock_mhz, l2, calibration)
+    scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration)
     command = _command_line(context)
     require_writable("--output", output, [calibration, space, measurements])
     if measurements is None:

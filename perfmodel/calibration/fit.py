@@ -25,7 +25,7 @@ from ..time_model.calibration import (
 )
 from ..time_model.coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES, Coefficients
 from ..time_model.combine import launch_seconds
-from .fitting import Fit, FitSet, fit
+from .fitting import WRITTEN_TOLERANCE, Fit, FitSet, fit
 from .measured_runs import MeasuredRuns, held_by_problem, shape_groups, taken_runs
 
 FOLDS = 5
@@ -139,7 +139,7 @@ def calibrate(
     fitted, told = _split(data, held_out)
     sets = [one.runs for one in fitted]
     advance()
-    whole = fit(sets, free)
+    whole = fit(sets, free, tolerance=WRITTEN_TOLERANCE)
     ratios = out_of_fold(fitted, free, seed=seed, near=whole, advance=advance)
     told_errors = {one.runs.name: _left_out_errors(one.runs, whole) for one in told}
     return Calibrated(
@@ -219,7 +219,7 @@ def _unseen_errors(
 
 
 def calibration_text(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES) -> str:
-    """The calibration as TOML.
+    """The calibration as TOML, with few enough digits to be the same on every machine; standard errors say how many matter.
 
     Every coefficient with its uncertainty, those of each architecture, every data set with hash, scale, residual and its
     interval, those that were not fitted to, then the intervals by evidence. A GPU that was not fitted to takes the intervals
@@ -266,13 +266,13 @@ def calibration_file(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES)
         held_out={
             one.runs.name: _source(one, log_error_90=_width(found.told_errors[one.runs.name])) for one in found.told
         },
-        intervals=Intervals(**{name: _rounded(width, 4) for name, width in widths.items()}),
+        intervals=Intervals(**{name: _rounded(width, 3) for name, width in widths.items()}),
     )
 
 
 def _entry(value: float, log_standard_error: float | None) -> Coefficient:
-    error = None if log_standard_error is None else _rounded(log_standard_error, 3)
-    return Coefficient(value=_rounded(value, 6), log_standard_error=error)
+    error = None if log_standard_error is None else _rounded(log_standard_error, 2)
+    return Coefficient(value=_rounded(value, 3), log_standard_error=error)
 
 
 def _source(one: MeasuredRuns, **errors: float | None) -> DataSet:
@@ -280,15 +280,15 @@ def _source(one: MeasuredRuns, **errors: float | None) -> DataSet:
 
 
 def _width(errors: Floats) -> float | None:
-    return _rounded(conformal_quantile(errors), 4) if len(errors) else None
+    return _rounded(conformal_quantile(errors), 3) if len(errors) else None
 
 
 def _dataset(one: MeasuredRuns, found: Calibrated) -> DataSet:
     name = one.runs.name
     return _source(
         one,
-        scale=_rounded(found.fit.scales.get(name, 1.0), 6),
-        median_log_error=_rounded(float(np.median(np.abs(found.fit.log_residuals[name]))), 4),
+        scale=_rounded(found.fit.scales.get(name, 1.0), 4),
+        median_log_error=_rounded(float(np.median(np.abs(found.fit.log_residuals[name]))), 3),
         log_error_90=_width(found.held_out[name]),
     )
 

@@ -61,7 +61,7 @@ def analyze(
     ] = None,
     source: Annotated[
         bool,
-        typer.Option("--source", help="List the memory instructions by source line, those with most excess first."),
+        typer.Option("--source", help="List the memory instructions by source line, the largest excess first."),
     ] = False,
     all_blocks: Annotated[bool, typer.Option("--all-blocks", help="Execute and check every block.")] = False,
     baseline: Annotated[
@@ -175,6 +175,6 @@ def _print_instructions(rows: Sequence[InstructionListing]) -> None:
         for row in lines[:_SHOWN_INSTRUCTIONS]
     ]
     columns = ("line", "instruction", "requests", "sectors/request", "wavefronts", "efficiency", "excess")
-    print_table("memory instructions, those with most excess lines first", columns, cells, 2)
+    print_table("memory instructions by source line, the largest excess first", columns, cells, 2)
     if len(lines) > _SHOWN_INSTRUCTIONS:
         typer.echo(f"… and {len(lines) - _SHOWN_INSTRUCTIONS} more; --json lists all")

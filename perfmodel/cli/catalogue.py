@@ -1,4 +1,4 @@
-"""``perfmodel gpus`` and ``perfmodel families``: what can be asked about."""
+"""``perfmodel gpus``, ``families`` and ``schema``: what can be asked about, and how answers look."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from ..core.documents import nearest
+from ..errors import InputError
 from .options import JsonOption
 from .output import print_json, print_table
 
@@ -15,6 +17,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command("gpus")(gpus)
     app.command("families")(families)
+    app.command("schema")(schema)
 
 
 def gpus(
@@ -91,3 +94,16 @@ def families(as_json: JsonOption = False) -> None:
         rows += [("also accepted", f"--{old.replace('_', '-')} for --{new}") for old, new in former.items()]
         print_table(f"{entry['family']}: {entry['summary']}", ("", ""), rows, left=2)
         typer.echo()
+
+
+def schema(name: str = typer.Argument(None, metavar="[NAME]", help="One of the names that the command lists.")) -> None:
+    """Print the JSON Schema of what a command prints with --json, or of a file that the program reads; list them."""
+    from .objects import OBJECTS, json_schema
+
+    if name is None:
+        rows = [(known, " ".join((kind.__doc__ or "").split("\n\n")[0].split())) for known, kind in OBJECTS.items()]
+        print_table("JSON Schemas", ("name", "what it describes"), rows, left=2)
+        return
+    if name not in OBJECTS:
+        raise InputError(f"unknown schema {name!r}; {nearest(name, OBJECTS)}")
+    print_json(json_schema(name))

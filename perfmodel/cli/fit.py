@@ -77,44 +77,17 @@ def fit(
         _print(found)
 
 
-def _source(one: Any) -> dict[str, Any]:
-    return {"gpu": one.runs.gpu.id, "runs": len(one), "sha256": one.sha256}
-
-
 def _json(found: Any) -> dict[str, Any]:
-    from ..calibration.fit import conformal_quantile
+    """The calibration that is written, and the interval of all runs held out."""
+    from ..calibration.fit import calibration_file
+    from ..core.documents import to_builtins
 
-    coefficients = {
-        name: {
-            "value": getattr(found.fit.coefficients, name),
-            "log_standard_error": found.fit.log_standard_errors.get(name),
-        }
-        for name in found.fit.coefficients.__dataclass_fields__
-    }
-    datasets = {one.runs.name: _source(one) | {"scale": found.fit.scales.get(one.runs.name, 1.0)} for one in found.data}
-    held_out = {
-        one.runs.name: _source(one) | {"log_error_90": conformal_quantile(found.told_errors[one.runs.name])}
-        for one in found.told
-    }
-    architectures = {
-        architecture: {
-            name: {"value": value, "log_standard_error": found.fit.architecture_log_standard_errors[architecture][name]}
-            for name, value in own.items()
-        }
-        for architecture, own in found.fit.architectures.items()
-    }
-    return {
-        "coefficients": coefficients,
-        "architectures": architectures,
-        "datasets": datasets,
-        "held_out": held_out,
-        "held_out_log_error_90": found.log_error_90,
-    }
+    return to_builtins(calibration_file(found)) | {"held_out_log_error_90": found.log_error_90}  # type: ignore[no-any-return]
 
 
 def _print(found: Any) -> None:
     content = _json(found)
-    own = content["architectures"]
+    own = content.get("architectures", {})
     rows = [
         (
             name,
@@ -126,7 +99,7 @@ def _print(found: Any) -> None:
     print_table("fitted coefficients", ("coefficient", "shared", *own), rows)
     lines = [(name, e["gpu"], e["runs"], f"{e['scale']:.3f}") for name, e in content["datasets"].items()]
     print_table("data sets", ("name", "GPU", "runs", "scale"), lines, left=2)
-    if content["held_out"]:
+    if "held_out" in content:
         told = [
             (name, e["gpu"], e["runs"], f"{math.exp(e['log_error_90']):.3f}") for name, e in content["held_out"].items()
         ]
@@ -134,7 +107,7 @@ def _print(found: Any) -> None:
     typer.echo(f"90 % of the runs held out were within a factor of {math.exp(found.log_error_90):.3f}")
 
 
-def _with_uncertainty(entry: dict[str, float | None]) -> str:
+def _with_uncertainty(entry: dict[str, float]) -> str:
     """A value with the standard error of its logarithm, where it was fitted."""
-    error = entry["log_standard_error"]
+    error = entry.get("log_standard_error")
     return f"{entry['value']:.4g}" + ("" if error is None else f" ± {error:.0%}")

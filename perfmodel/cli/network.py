@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.choices import one_of
-from .options import CalibrationOption, ClockOption, FidelityOption, GpuOption, JsonOption, L2Option, conditions_from
+from .options import CalibrationOption, ClockOption, FidelityOption, GpuOption, JsonOption, L2Option, scenario_from
 from .output import print_json, print_table, progress_bar, time_text
 
 
@@ -39,7 +39,7 @@ def network(
     from ..profiles.kernel_profile import Fidelity
 
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    scenario = conditions_from(gpu, sm_clock_mhz, l2, calibration)
+    scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration)
     layers = _load(name, batch, input_shape)
 
     def rank(problem: Any) -> Any:

@@ -57,10 +57,10 @@ ResidualOption = Annotated[
 ]
 
 
-def conditions_from(
+def scenario_from(
     gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Path | None, residual: Path | None = None
 ) -> Scenario:
-    """The conditions that the common options describe."""
+    """The scenario that the common options describe."""
     from ..launch.launch import L2State
     from ..prediction.scenario import scenario_of
 

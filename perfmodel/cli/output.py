@@ -80,10 +80,10 @@ def print_prediction(
 
     time, resources, resident = prediction.time, prediction.resources, prediction.occupancy
     within = "" if time.interval_s is None else f", 90 % within {interval_text(time.interval_s)}"
-    typer.echo(f"predicted {time_text(time.predicted_s)}{within} ({time.calibration_status}{time_note})")
+    predicted = f"predicted {time_text(time.predicted_s)}{within} ({time.calibration_status}{time_note})"
+    typer.echo(f"{predicted}, limited by {limiter_text(time.limiter)}")
     for text in between:
         typer.echo(text)
-    typer.echo(f"limited by {limiter_text(time.limiter)}")
     typer.echo(
         f"{resources.registers_per_thread} registers, {resources.static_shared_bytes + resources.dynamic_shared_bytes:,} bytes "
         f"of shared memory, {resources.stack_bytes_per_thread} bytes of stack, {resources.spill_store_bytes} spilled; "

@@ -19,10 +19,10 @@ from .options import (
     JsonOption,
     L2Option,
     ResidualOption,
-    conditions_from,
     configuration_from,
     field_values,
     problem_from,
+    scenario_from,
     settings,
 )
 from .output import interval_text, print_json, print_prediction, print_table, progress_bar, time_text
@@ -61,7 +61,7 @@ def predict(
     chosen = family(family_name)
     problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    scenario = conditions_from(gpu, sm_clock_mhz, l2, calibration, residual)
+    scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration, residual)
     fields = settings(given or [])
     base = _base(chosen, problem, scenario, fields)
     configuration = configuration_from(chosen.configuration_type, base, fields)

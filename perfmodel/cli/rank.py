@@ -18,7 +18,7 @@ from .options import (
     ResidualOption,
     SourceArgument,
     SpaceOption,
-    conditions_from,
+    scenario_from,
     source_problem,
 )
 from .output import interval_text, note, print_json, print_table, progress_bar, time_text
@@ -60,7 +60,7 @@ def rank(
     problem = source_problem(family_name, space, context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
     sorted_by = one_of(Order, "--order", order)
-    scenario = conditions_from(gpu, sm_clock_mhz, l2, calibration, residual)
+    scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration, residual)
     with progress_bar(f"{depth.value} candidates", None) as advance:
         ranking = rank_space(problem, scenario, depth, top, advance, refine, sorted_by)
     for text in ranking.notes:

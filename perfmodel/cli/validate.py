@@ -10,7 +10,7 @@ import typer
 
 from ..core.choices import one_of
 from ..errors import InputError
-from .options import CalibrationOption, ClockOption, FidelityOption, JsonOption, L2Option, SeedOption, conditions_from
+from .options import CalibrationOption, ClockOption, FidelityOption, JsonOption, L2Option, SeedOption, scenario_from
 from .output import note, print_json, print_table, progress_bar
 from .pairs import FilesOption, FilterOption, GpusOption, read_pairs
 from .study import STUDIES, accuracies_of, markdown_of, require_bounded, show, studies_of
@@ -91,7 +91,7 @@ def validate(
         raise InputError(
             f"{len(gpu)} times --gpu and {len(measurements)} times --measurements: without --study one each"
         )
-    scenario = conditions_from(gpu[0], sm_clock_mhz, l2, calibration)
+    scenario = scenario_from(gpu[0], sm_clock_mhz, l2, calibration)
     result = _validated(chosen, scenario, measurements[0], depth, (row_filter, sample, seed), verify)
     for text in result.notes:
         note(text)

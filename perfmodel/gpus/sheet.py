@@ -50,6 +50,7 @@ GpuFile = msgspec.defstruct(
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,
+    namespace={"__doc__": "A GPU file: its base, its names, and every value with its source."},
 )
 """What a GPU file may say: its base, its names, and every field with a source."""
 

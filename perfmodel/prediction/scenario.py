@@ -1,4 +1,4 @@
-"""Under which conditions a launch is predicted: GPU, clock, state of the L2, calibration."""
+"""The scenario of a prediction: GPU, clock, state of the L2, calibration."""
 
 from __future__ import annotations
 

@@ -125,6 +125,7 @@ CalibrationFile: Any = msgspec.defstruct(
         ("intervals", Intervals, Intervals()),
     ],
     omit_defaults=True,
+    namespace={"__doc__": "A calibration as `perfmodel fit` writes it and `--calibration` reads it."},
     **_STRICT,
 )
 """A calibration as ``perfmodel fit`` writes it and ``--calibration`` reads it."""

@@ -213,7 +213,8 @@ def test_the_tables_show_both_times(made: Path, capsys: pytest.CaptureFixture[st
     assert "(residual of 200 runs on rtx-3090; similarity" in capsys.readouterr().out
     assert run(["predict", *line, "--residual", str(made), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert set(told["residual"]) == {"factor", "corrected_us", "interval_us", "similarity", "calibration_status"}
+    names = {"factor", "corrected_us", "interval_us", "similarity", "calibration_status", "evidence"}
+    assert set(told["residual"]) == names  # "evidence" is a former name
 
 
 def learned_from_160(published_data: Path, gpu: str, name: str) -> tuple[MeasuredRuns, Residual]:
@@ -231,7 +232,7 @@ def test_published_runs_are_told_better_than_by_the_model_alone(
 ) -> None:
     """Both ways to the same numbers, where both look at what the same compiler gives."""
     monkeypatch.setattr(
-        "perfmodel.calibration.measured_runs.stores_for", lambda chosen, rows, gpu: (load_store(chosen.name),)
+        "perfmodel.calibration.evaluated_rows.stores_for", lambda chosen, rows, gpu: (load_store(chosen.name),)
     )
     unseen, residual = learned_from_160(published_data, gpu, name)
     path = tmp_path / "mine.json"

@@ -1,0 +1,268 @@
+"""The objects that the program prints as JSON and the files that it reads, as types for `perfmodel schema`.
+
+Names that stand in `FORMER_NAMES` appear beside the present ones for one release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from ..accuracy.count_agreement import CountAgreement
+from ..accuracy.metrics import Accuracy
+from ..compiler.resources import Resources
+from ..core.counts import COUNT_NAMES
+from ..core.json_aliases import FORMER_NAMES
+from ..gpus.sheet import FIELD_TYPES, GpuFile
+from ..prediction.listing import InstructionListing
+from ..records.schema import Record, Scalar
+from ..time_model.calibration import CalibrationFile
+from ..time_model.combine import TERM_NAMES
+
+Values = dict[str, Scalar]
+"""Fields of a problem or of a configuration; each family has its own."""
+Interval = tuple[float, float] | None
+
+
+def _object(name: str, document: str, parts: Iterable[tuple[Any, ...]]) -> Any:
+    """A type of these fields (name, type, default) and, where they have one, of their former names."""
+    present = list(parts)
+    former = [(FORMER_NAMES[part[0]], part[1] | UnsetType, UNSET) for part in present if part[0] in FORMER_NAMES]
+    made: Any = msgspec.defstruct(
+        name, [*present, *former], kw_only=True, forbid_unknown_fields=True, namespace={"__doc__": document}
+    )
+    return made
+
+
+def _of(record: type, *but: str, kind: Any = None) -> list[tuple[str, Any]]:
+    """Fields of one of the program's own records; a number that is not finite stands as null."""
+    hints = get_type_hints(record)
+    return [
+        (field.name, kind or (float | None if hints[field.name] is float else hints[field.name]))
+        for field in fields(record)
+        if field.name not in but
+    ]
+
+
+def _list_of(kind: Any) -> Any:
+    return list[kind]
+
+
+def _table_of(kind: Any) -> Any:
+    return dict[str, kind]
+
+
+ResourcesObject = _object("Resources", "What the compiler gave the kernel.", _of(Resources, kind=int))
+Occupancy = _object(
+    "Occupancy",
+    "Blocks and warps resident on an SM, and what keeps further blocks away.",
+    [("blocks_per_sm", int), ("warps_per_sm", int), ("fraction", float), ("limiter", str)],
+)
+CountsObject = _object("Counts", "Counts of the whole launch.", [(name, int | float) for name in COUNT_NAMES])
+TermsObject = _object(
+    "Terms", "Time of every resource if it were alone, in microseconds.", [(name, float) for name in TERM_NAMES]
+)
+Time = _object(
+    "Time",
+    "Device time of one launch in microseconds, its 90 % interval, what limits it, what backs the prediction.",
+    [
+        ("predicted_us", float),
+        ("interval_us", Interval),
+        ("limiter", str),
+        ("calibration_status", str),
+        ("terms_us", TermsObject),
+    ],
+)
+Residual = _object(
+    "Residual",
+    "What a learned residual makes of a prediction; similarity (0 … 1) is that of the nearest run learned from.",
+    [
+        ("factor", float),
+        ("corrected_us", float),
+        ("interval_us", Interval),
+        ("similarity", float),
+        ("calibration_status", str),
+    ],
+)
+_PREDICTION: list[tuple[Any, ...]] = [
+    ("kernel", str),
+    ("gpu", str),
+    ("fidelity", str),
+    ("exact", bool),
+    ("resources", ResourcesObject),
+    ("occupancy", Occupancy),
+    ("counts", CountsObject),
+    ("time", Time),
+    ("notes", list[str]),
+    ("residual", Residual | UnsetType, UNSET),
+]
+Prediction = _object(
+    "Prediction", "One configuration on one GPU.", [("problem", Values), ("config", Values), *_PREDICTION]
+)
+Change = _object(
+    "Change",
+    "What another value of one field of the configuration does: the ratio of the times, or why it cannot run.",
+    [("field", str), ("value", Scalar), ("time_ratio", float | None), ("rejected", str | None)],
+)
+Predict = _object(
+    "Predict",
+    "`perfmodel predict --json`.",
+    [("problem", Values), ("config", Values), *_PREDICTION, ("sensitivity", _list_of(Change))],
+)
+Instruction = _object("Instruction", "What the accesses of one instruction cost.", [*_of(InstructionListing, "places")])
+
+
+class Launch(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a user's kernel was launched and compiled; shared is dynamic shared memory in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    defines: dict[str, str | int]
+
+
+Analyze = _object(
+    "Analyze",
+    "`perfmodel analyze --json`; faults are races and accesses out of bounds.",
+    [
+        ("config", Launch),
+        *_PREDICTION,
+        ("faults", list[str] | UnsetType, UNSET),
+        ("instructions", _list_of(Instruction) | UnsetType, UNSET),
+    ],
+)
+Rank = _object(
+    "Rank",
+    "`perfmodel rank --json`; rejected counts the configurations that cannot run, by reason.",
+    [
+        ("kernel", str),
+        ("gpu", str),
+        ("problem", Values),
+        ("fidelity", str),
+        ("candidates", int),
+        ("rejected", dict[str, int]),
+        ("top", _list_of(Prediction)),
+        ("notes", list[str]),
+        ("order", str | UnsetType, UNSET),
+    ],
+)
+AccuracyObject = _object("Accuracy", "Agreement of predicted and measured times, as fractions.", _of(Accuracy))
+Agreement = _object(
+    "Agreement", "How many counts equal the counter, and how far the others are off.", _of(CountAgreement, "count")
+)
+Validate = _object(
+    "Validate",
+    "`perfmodel validate --json`; counts where the file has counters.",
+    [
+        ("kernel", str),
+        ("gpu", str),
+        ("fidelity", str),
+        ("rejected", int),
+        *_of(Accuracy),
+        ("counts", _table_of(Agreement) | UnsetType, UNSET),
+        ("notes", list[str]),
+        ("residual", AccuracyObject | UnsetType, UNSET),
+    ],
+)
+GpuValues = _object("GpuValues", "Every value of a GPU.", [("id", str), ("name", str), *FIELD_TYPES.items()])
+Gpus = _object("Gpus", "`perfmodel gpus --json`.", [("gpus", _list_of(GpuValues))])
+OneGpu = _object(
+    "OneGpu", "`perfmodel gpus ID --json`: values and their sources.", [("gpu", GpuValues), ("sources", dict[str, str])]
+)
+
+
+class FamilyObject(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A kernel family: its problem with default values, the fields of its configurations."""
+
+    family: str
+    summary: str
+    problem: Values
+    configuration: list[str]
+
+
+class Families(Struct, kw_only=True, forbid_unknown_fields=True):
+    """`perfmodel families --json`."""
+
+    families: list[FamilyObject]
+
+
+Layer = _object(
+    "Layer",
+    "One layer with its best configuration, or why it has none.",
+    [
+        ("name", str),
+        ("operation", str),
+        ("on_critical_path", bool),
+        ("uncovered", str | None),
+        ("dram_floor_us", float | None),
+        ("fp32_floor_us", float | None),
+        ("prediction", Prediction | None),
+    ],
+)
+NetworkObject = _object(
+    "Network",
+    "`perfmodel network --json`: times in microseconds, launch overhead not included.",
+    [
+        ("network", str),
+        ("title", str),
+        ("gpu", str),
+        ("batch", int),
+        ("fidelity", str),
+        ("layers", _list_of(Layer)),
+        ("covered", int),
+        ("uncovered", dict[str, int]),
+        ("critical_path", list[str]),
+        ("critical_path_us", float),
+        ("total_us", float),
+    ],
+)
+Fit = _object(
+    "Fit",
+    "`perfmodel fit --json`: the calibration that was written.",
+    [
+        *(
+            (field.name, field.type, UNSET if not field.required else msgspec.NODEFAULT)
+            for field in msgspec.structs.fields(CalibrationFile)
+        ),
+        ("held_out_log_error_90", float),
+    ],
+)
+
+
+class Measure(Struct, kw_only=True, forbid_unknown_fields=True):
+    """`perfmodel measure --json`: the records of one problem."""
+
+    family: str
+    problem: Values
+    records: list[Record]
+
+
+OBJECTS: dict[str, Any] = {
+    "predict": Predict,
+    "analyze": Analyze,
+    "rank": Rank,
+    "validate": Validate,
+    "gpus": Gpus,
+    "gpu": OneGpu,
+    "families": Families,
+    "network": NetworkObject,
+    "fit": Fit,
+    "measure": Measure,
+    "record": Record,
+    "gpu-file": GpuFile,
+    "calibration": CalibrationFile,
+}
+"""What `perfmodel schema` describes: the JSON of a command by its name, then one line of a file of records, and TOML files."""
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of one of `OBJECTS`.
+
+    >>> json_schema("families")["$defs"]["Families"]["required"]
+    ['families']
+    """
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(OBJECTS[name])}
