@@ -19,6 +19,7 @@ from ..core.counts import COUNT_NAMES
 from ..core.json_aliases import FORMER_NAMES
 from ..gpus.sheet import FIELD_TYPES, GpuFile
 from ..prediction.listing import InstructionListing
+from ..prediction.residual import ResidualFile
 from ..records.schema import Record, Scalar
 from ..time_model.calibration import CalibrationFile
 from ..time_model.combine import TERM_NAMES
@@ -255,6 +256,7 @@ OBJECTS: dict[str, Any] = {
     "record": Record,
     "gpu-file": GpuFile,
     "calibration": CalibrationFile,
+    "residual": ResidualFile,
 }
 """What `perfmodel schema` describes: the JSON of a command by its name, then one line of a file of records, and TOML files."""
 

@@ -8,27 +8,42 @@ barriers that it waits for (6). Source: Jia et al., "Dissecting the NVIDIA Volta
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.numbers import numbers
 from .code_profile import CodeProfile
 from .control_flow import ControlFlow
 
 BARRIERS = 6
 NO_BARRIER = 7
 _STALL_BIT, _WRITE_BIT, _READ_BIT, _WAIT_BIT = 105 - 64, 110 - 64, 113 - 64, 116 - 64
-SHARED_LATENCY_CYCLES = 24
-"""From issue to result of a shared load or shuffle; 22 to 29 cycles on GPUs since Volta (micro-benchmark ``chase_shared``)."""
-L1_LATENCY_CYCLES = 33
-"""The same for a global load that hits in L1; 32 to 40 cycles on GPUs since Volta (micro-benchmark ``chase_global``)."""
-FAR_LATENCY_CYCLES = 400
-"""The same for one that does not, where the number of latencies is asked for; between those of L2 and DRAM."""
-SLOW_LATENCY_CYCLES = 18
-"""The same for what else has no fixed latency: special functions, conversions, FP64, constants by index, special registers."""
-_OPERAND_CYCLES = 8
-"""Until a store or load has read its operands, so that their registers may be written again."""
 _PASSES = 3
 """Walks over the code until what is in flight around loops has settled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarpLatencies:
+    """Cycles from the issue of an instruction without a fixed latency to its result; the data file says what each one means."""
+
+    shared: int
+    l1: int
+    far: int
+    slow: int
+    operands: int
+
+
+@cache
+def warp_latencies() -> WarpLatencies:
+    """The latencies that the package ships.
+
+    >>> warp_latencies().l1
+    33
+    """
+    return numbers("warp_latencies", WarpLatencies)
 
 
 def fields(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], ...]:
@@ -44,21 +59,25 @@ def fields(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], ...]:
     return field(_STALL_BIT, 4), field(_WRITE_BIT, 3), field(_READ_BIT, 3), field(_WAIT_BIT, 6)
 
 
-def lone_warp_cycles(profile: CodeProfile, memory_latency: int = L1_LATENCY_CYCLES) -> NDArray[np.float64]:
-    """Cycles that a warp alone on its scheduler spends in each basic block, if every global and local load takes the same.
+def lone_warp_cycles(profile: CodeProfile, memory_latency: int | None = None) -> NDArray[np.float64]:
+    """Cycles that a warp alone on its scheduler spends in each basic block.
 
-    A load that is issued long before its use hides its latency behind what stands between. Empty where the code is not
-    decoded.
+    A load that is issued long before its use hides its latency behind what stands between. Empty where the code is not decoded.
+
+    Args:
+        profile: the machine code.
+        memory_latency: cycles of every global and local load; those of a hit in L1 where None.
     """
     decoded, flow = profile.decoded, profile.flow
     if decoded is None or flow is None:
         return np.zeros(0)
     stall, write, read, mask = (values.tolist() for values in fields(decoded.words))
-    latency = np.full(len(stall), SLOW_LATENCY_CYCLES)
+    known = warp_latencies()
+    latency = np.full(len(stall), known.slow)
     for name in ("shared_load", "shuffles", "atomics"):
-        latency[decoded.is_class(name)] = SHARED_LATENCY_CYCLES
+        latency[decoded.is_class(name)] = known.shared
     for name in ("global_load", "global_reduction", "local_load"):
-        latency[decoded.is_class(name)] = memory_latency
+        latency[decoded.is_class(name)] = known.l1 if memory_latency is None else memory_latency
     latency[decoded.is_class("async_copy")] = 1
     latencies = latency.tolist()
     before = _predecessors(flow)
@@ -76,7 +95,7 @@ def lone_warp_cycles(profile: CodeProfile, memory_latency: int = L1_LATENCY_CYCL
                 if write[index] != NO_BARRIER and write[index] < BARRIERS:
                     release[write[index]] = max(release[write[index]], now + latencies[index])
                 if read[index] != NO_BARRIER and read[index] < BARRIERS:
-                    release[read[index]] = max(release[read[index]], now + _OPERAND_CYCLES)
+                    release[read[index]] = max(release[read[index]], now + known.operands)
                 now += max(stall[index], 1)
             cycles[block] = now
             leaving[block] = [max(0, time - now) for time in release]
@@ -90,8 +109,8 @@ def round_trips_of_blocks(profile: CodeProfile, near: NDArray[np.float64] | None
     `lone_warp_cycles` where it is known already. Empty where the code is not decoded.
     """
     near = lone_warp_cycles(profile) if near is None else near
-    far = lone_warp_cycles(profile, FAR_LATENCY_CYCLES)
-    return (far - near) / (FAR_LATENCY_CYCLES - L1_LATENCY_CYCLES)
+    known = warp_latencies()
+    return (lone_warp_cycles(profile, known.far) - near) / (known.far - known.l1)
 
 
 def _predecessors(flow: ControlFlow) -> list[list[int]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+
+from ..core.numbers import numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,4 @@ def shares() -> Shares:
     >>> shares().stack_share
     0.5
     """
-    text = (files("perfmodel.data") / "hierarchy.toml").read_text()
-    tables = tomllib.loads(text)
-    return Shares(**{name: value for table in tables.values() for name, value in table.items()})
+    return numbers("caches", Shares)

@@ -10,15 +10,15 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from enum import Enum
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta, Struct
 
+from ..core.documents import converted, to_builtins
 from ..core.files import parse_json, read_text, write_text
 from ..errors import InputError
 from ..gpus.gpu import Gpu
@@ -29,12 +29,14 @@ from .launch_features import FEATURE_NAMES, Floats, Launches, features
 from .prediction import Corrected
 
 SCHEMA = "perfmodel residual 2"
+_LARGEST = 1e300
+Finite = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
+Positive = Annotated[float, Meta(gt=0, le=_LARGEST)]
 LEAST_SIMILARITY = 0.5
 """Correlation with the nearest training run below which the errors of those runs say nothing of a launch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What was learned from: so many runs of one kernel on one GPU in one scenario, predicted at one fidelity.
 
     ``model`` is ``model_version`` of that day, ``sha256`` the hash of the file of the runs.
@@ -142,17 +144,37 @@ def model_version(gpu: Gpu) -> str:
     return digest.hexdigest()
 
 
+class ResidualFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a residual's file holds: numbers and names, nothing that a reader would execute."""
+
+    schema: str
+    features: tuple[str, ...]
+    origin: Origin
+    coefficients: dict[str, Finite]
+    centre: tuple[Finite, ...]
+    spread: tuple[Positive, ...]
+    known: tuple[tuple[Finite, ...], ...]
+    weights: tuple[Finite, ...]
+    length: Positive
+    mean: Finite
+    log_error_90: Annotated[float, Meta(ge=0, le=_LARGEST)]
+
+
 def write_residual(residual: Residual, path: Path) -> None:
-    """Write what was learned as JSON: numbers and names, nothing that a reader would execute."""
-    content: dict[str, Any] = {"schema": SCHEMA, "features": list(FEATURE_NAMES)}
-    origin = {
-        name: value.value if isinstance(value, Enum) else value for name, value in asdict(residual.origin).items()
-    }
-    content |= {"origin": origin, "coefficients": asdict(residual.coefficients)}
-    content |= {name: getattr(residual, name).tolist() for name in _ARRAYS}
-    content |= {name: getattr(residual, name) for name in _NUMBERS}
+    """Write what was learned as JSON."""
+    arrays = {name: getattr(residual, name).tolist() for name in ("centre", "spread", "known", "weights")}
+    content = ResidualFile(
+        schema=SCHEMA,
+        features=FEATURE_NAMES,
+        origin=residual.origin,
+        coefficients=asdict(residual.coefficients),
+        length=residual.length,
+        mean=residual.mean,
+        log_error_90=residual.log_error_90,
+        **arrays,
+    )
     try:
-        write_text(path, json.dumps(content) + "\n")
+        write_text(path, json.dumps(to_builtins(content), allow_nan=False) + "\n")
     except OSError as error:
         raise InputError(f"residual {path}: {error}") from error
 
@@ -171,47 +193,23 @@ def read_residual(path: Path) -> Residual:
         raise InputError(f"{path}: not a residual that this version can read (schema {SCHEMA!r}); learn it again")
     if content.get("features") != list(FEATURE_NAMES):
         raise InputError(f"{path}: learned for other features than this version has; learn it again")
-    try:
-        return _residual(content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: not a residual: damaged at {' '.join(str(error).split())}") from error
-
-
-_ARRAYS = ("centre", "spread", "known", "weights")
-_NUMBERS = ("length", "mean", "log_error_90")
-
-
-def _residual(content: Mapping[str, Any]) -> Residual:
-    """The record of a file's content; raises what a missing or odd entry raises."""
-    arrays = {name: _array(name, content[name]) for name in _ARRAYS}
-    runs, width = len(arrays["weights"]), len(FEATURE_NAMES)
-    shapes = {"centre": (width,), "spread": (width,), "known": (runs, width), "weights": (runs,)}
-    for name, array in arrays.items():
-        if array.shape != shapes[name]:
-            raise ValueError(f"{name}: {shapes[name]} numbers are needed, not {array.shape}")
-    numbers = {name: _finite(name, content[name]) for name in _NUMBERS}
-    if numbers["length"] <= 0 or numbers["log_error_90"] < 0 or (arrays["spread"] <= 0).any():
-        raise ValueError("length, log_error_90, spread: positive numbers are needed")
-    coefficients = {name: _finite(name, content["coefficients"][name]) for name in (*COEFFICIENT_NAMES, *CHOSEN_NAMES)}
-    values: dict[str, Any] = arrays | numbers
-    return Residual(origin=_origin(content["origin"]), coefficients=Coefficients(**coefficients), **values)
-
-
-def _array(name: str, value: Any) -> Floats:
-    array = np.array(value, np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name}: finite numbers are needed")
-    return array
-
-
-def _origin(content: Mapping[str, Any]) -> Origin:
-    values = {field.name: content[field.name] for field in fields(Origin)}
-    values |= {"l2": L2State(values["l2"]), "fidelity": Fidelity(values["fidelity"])}
-    values |= {"sm_clock_hz": _finite("sm_clock_hz", values["sm_clock_hz"]), "runs": int(values["runs"])}
-    return Origin(**values)
-
-
-def _finite(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name}: a finite number is needed, not {value!r}")
-    return float(value)
+    read = converted(ResidualFile, content, f"{path}: not a residual: damaged")
+    absent = {*COEFFICIENT_NAMES, *CHOSEN_NAMES} ^ read.coefficients.keys()
+    if absent:
+        raise InputError(f"{path}: not a residual: damaged: coefficients: {min(absent)} is missing or unknown")
+    runs, width = len(read.weights), len(FEATURE_NAMES)
+    if any(len(row) != width for row in (read.centre, read.spread, *read.known)) or len(read.known) != runs:
+        raise InputError(
+            f"{path}: not a residual: damaged: centre, spread and known must have {width} columns, {runs} rows"
+        )
+    return Residual(
+        origin=read.origin,
+        coefficients=Coefficients(**read.coefficients),
+        centre=np.array(read.centre),
+        spread=np.array(read.spread),
+        known=np.array(read.known),
+        weights=np.array(read.weights),
+        length=read.length,
+        mean=read.mean,
+        log_error_90=read.log_error_90,
+    )

@@ -25,7 +25,8 @@ def counting_version() -> str:
     """Hash of the code that counts and its fitted shares, so that profiles by an older simulator are never taken."""
     digest = hashlib.sha256()
     root = Path(str(files("perfmodel")))
-    digest.update((root / "data" / "hierarchy.toml").read_bytes())
+    for name in ("caches", "warp_latencies"):
+        digest.update((root / "data" / "calibrations" / f"{name}.toml").read_bytes())
     for folder in ("sources", "compiler", "machine_code", "ptx", "simulator", "memory", "profiles"):
         for path in sorted((root / folder).rglob("*.py")):
             digest.update(path.read_bytes())

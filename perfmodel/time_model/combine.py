@@ -15,7 +15,6 @@ from ..gpus.gpu import Gpu
 from ..profiles.kernel_profile import KernelProfile
 from . import terms
 from .coefficients import Coefficients
-from .local_memory import local_seconds, local_traffic
 
 Floats = NDArray[np.float64]
 
@@ -253,7 +252,7 @@ def _joined_terms(
     ramp_up = terms.first_block_cycles(counts, gpu, coefficients) + exposed * np.minimum(1.0, 1.0 / waves)
     ramp_up = kept("ramp_up", ramp_up)
     busy = sm_cycles(blocks / gpu.sm_count, executed, resident, demand, lifetime, coefficients, in_step) + ramp_up
-    local = local_seconds(work, local_traffic(work, resident, gpu), waves, gpu, coefficients, clock)
+    local = terms.local_seconds(work, terms.local_traffic(work, resident, gpu), waves, gpu, coefficients, clock)
     local = kept("local_memory", local)
     empty = kept("fixed_launch_cost", gpu.empty_kernel_s)
     total = p_norm(1 + coefficients.memory_norm, busy / clock, l2, dram, dispatch / clock) + local + empty

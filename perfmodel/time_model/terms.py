@@ -1,7 +1,8 @@
 """Demand of each resource of the GPU by a launch, as times; each function is one physical term.
 
-All take whole-launch counts of n candidates (arrays of shape ``(n,)``) and give SM cycles of the average SM, or seconds
-where a resource has a clock of its own.
+All take whole-launch counts of n candidates (arrays of shape ``(n,)``) and give SM cycles of the average SM (``_cycles``), or
+seconds where a resource has a clock of its own (``_seconds``). `combine` joins them. In the formulas counts and facts of the
+sheet stand under their own names and coefficients under c.
 """
 
 from __future__ import annotations
@@ -14,13 +15,21 @@ from numpy.typing import NDArray
 from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu, IntegerPorts
+from ..profiles.kernel_profile import KernelProfile
 from .coefficients import Coefficients
 
 Floats = NDArray[np.float64]
 
+LOCAL_REQUEST_SECTORS = WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
+"""Sectors of a local access of a whole warp, whose words lie side by side."""
+
 
 def arithmetic_cycles(counts: Counts, gpu: Gpu) -> Floats:
-    """FP32 and integer instructions on the ports that they share or have for themselves (``Gpu.integer_ports``)."""
+    """FP32 and integer instructions on the ports that they share or have for themselves (``Gpu.integer_ports``).
+
+    max(fp32 · 32 / fp32_lanes, integer · 32 / int32_lanes) / sm_count with fp32 = fp32_fma + fp32_other; where ports are not
+    separate, integer instructions are added to fp32 too.
+    """
     floating = np.asarray(counts.fp32_fma + counts.fp32_other, np.float64)
     integer = np.asarray(counts.integer, np.float64)
     fp32 = WARP_SIZE / gpu.fp32_lanes_per_sm
@@ -33,7 +42,10 @@ def arithmetic_cycles(counts: Counts, gpu: Gpu) -> Floats:
 
 
 def slow_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
-    """The slowest of FP64, special functions with conversions, and half precision."""
+    """The slowest of FP64, special functions with conversions, and half precision.
+
+    max(fp64 / fp64_lanes, (special_function + conversion) / special_function_lanes, fp16 / fp32_lanes) · 32 / sm_count.
+    """
     double = counts.fp64 * (WARP_SIZE / max(gpu.fp64_lanes_per_sm, 1))
     special = (counts.special_function + counts.conversion) * (WARP_SIZE / gpu.special_function_lanes_per_sm)
     half = counts.fp16 * (WARP_SIZE / gpu.fp32_lanes_per_sm)
@@ -41,12 +53,16 @@ def slow_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
 
 
 def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
-    """One warp instruction a cycle from each scheduler."""
+    """One warp instruction a cycle from each scheduler: warp_instructions / (schedulers_per_sm · sm_count)."""
     return np.asarray(counts.warp_instructions / (gpu.schedulers_per_sm * gpu.sm_count), np.float64)
 
 
 def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
     """The data pipe of L1 and shared memory: shared accesses, asynchronous copies, shuffles, global requests.
+
+    (shared + predicated off + c.async_copy_cycles · copies + max(global_load_requests, global_load_lines / l1_tags_per_cycle)
+    + global_store_requests + global_reduction_requests + cycles_per_instruction · shuffles) / sm_count, where shared sums
+    max(cycles_per_instruction · requests, cycles_per_wavefront · wavefronts) over loads and stores.
 
     Shared accesses of warps whose lanes are all predicated off pass through it too. An asynchronous copy reads its source a
     word of each bank at a time (both counted on an H200: conv1d's naive kernel, micro-benchmark ``copy_patterns``).
@@ -63,7 +79,10 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> 
 
 
 def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Sectors through the fill and store path of L1, those of local memory and of asynchronous copies with them."""
+    """Sectors through the fill and store path of L1, those of local memory and of asynchronous copies with them.
+
+    c.sector_cycles · 32 bytes · sectors / (l1_bytes_per_cycle_per_sm · sm_count).
+    """
     sectors = counts.global_load_sectors + counts.global_store_sectors + counts.async_copy_read_sectors
     local = counts.local_load_sectors + counts.local_store_sectors
     per_sector = coefficients.sector_cycles * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
@@ -105,14 +124,17 @@ def _passing_l1(counts: Counts) -> Floats:
 def first_block_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
     """Cycles that a launch takes longer because its first blocks find code, constants and address translations nowhere near.
 
-    They lie in L2 where the data does (a launch that reads nothing from DRAM), else in DRAM.
+    c.first_block_latencies · latency: of L2 where the data lies there (a launch that reads nothing from DRAM), else of DRAM.
     """
     latency = np.where(np.asarray(counts.dram_read_bytes) > 0, gpu.dram_latency_cycles, gpu.l2_latency_cycles)
     return np.asarray(coefficients.first_block_latencies * latency, np.float64)
 
 
 def constant_cycles(counts: Counts, constant_bytes: Any, coefficients: Coefficients, gpu: Gpu) -> Floats:
-    """Indexed constants fetched from beyond the SM's constant cache, because the launch reads more of them than it holds."""
+    """Indexed constants fetched from beyond the SM's constant cache, because the launch reads more of them than it holds.
+
+    c.constant_miss_cycles · constant_load_requests · (1 - constant_cache_bytes / constant_bytes) / sm_count, 0 where all fit.
+    """
     beyond = np.maximum(0.0, 1.0 - gpu.constant_cache_bytes / np.maximum(constant_bytes, 1.0))
     return np.asarray(counts.constant_load_requests * beyond * coefficients.constant_miss_cycles / gpu.sm_count)
 
@@ -235,3 +257,47 @@ def dram_burst_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> 
     """Bytes that pass L2, all at the bandwidth of short launches: asked for all at once or now and then, not as a stream."""
     moved = counts.dram_read_bytes + counts.dram_write_bytes
     return np.asarray(moved / (gpu.dram_read_bytes_per_s * coefficients.memory_efficiency), np.float64)
+
+
+def local_traffic(work: KernelProfile, resident: Any, gpu: Gpu) -> Counts:
+    """Traffic of the local accesses alone: what passes L1 as L2 sectors, what passes L2 as DRAM bytes.
+
+    The resident threads' local memory competes for each cache as a whole: a cache serves the part of the accesses that it
+    can hold. Stores are written through L1. ``work.local_bytes_per_thread`` is 0 where caches were simulated.
+    """
+    launch, counts = work.launch, work.counts
+    if np.ndim(work.local_bytes_per_thread) == 0 and not work.local_bytes_per_thread:
+        return Counts()
+    footprint = np.asarray(work.local_bytes_per_thread, np.float64) * launch.threads_per_block * resident
+    shared = np.asarray(launch.static_shared_bytes + launch.dynamic_shared_bytes, np.float64) * resident
+    beside_shared = np.maximum(gpu.l1_bytes_per_sm - (shared if gpu.shared_carve_outs_bytes else 0.0), 0.0)
+    held_by_l1 = np.minimum(1.0, beside_shared / np.maximum(footprint, 1.0))
+    held_by_l2 = np.minimum(1.0, gpu.l2_bytes / np.maximum(footprint * gpu.sm_count, 1.0))
+    reads = np.where(footprint > 0, counts.local_load_sectors * (1.0 - held_by_l1), 0.0)
+    writes = np.where(footprint > 0, counts.local_store_sectors, 0.0)
+    return Counts(
+        l2_read_sectors=reads,
+        l2_write_sectors=writes,
+        dram_read_bytes=reads * SECTOR_BYTES * (1.0 - held_by_l2),
+        dram_write_bytes=writes * SECTOR_BYTES * (1.0 - held_by_l2),
+    )
+
+
+def local_seconds(
+    work: KernelProfile, traffic: Counts, waves: Any, gpu: Gpu, coefficients: Coefficients, clock_hz: float
+) -> Any:
+    """Time of the local accesses beside everything else: the longest of passing L2, passing DRAM and being waited for.
+
+    A warp that spills reads back what it needs next and waits for it, and few such warps share an SM; all resident ones wait
+    at the same time. ``traffic``: of `local_traffic`. ``waves``: blocks of an SM over those resident at once.
+    """
+    sectors = traffic.l2_read_sectors + traffic.l2_write_sectors
+    if np.ndim(sectors) == 0 and not sectors:
+        return 0.0
+    passing = sectors * SECTOR_BYTES / (gpu.l2_read_bytes_per_s * coefficients.memory_efficiency)
+    warps = np.maximum(np.asarray(work.launch.blocks, np.float64) * work.launch.warps_per_block, 1.0)
+    answers = traffic.l2_read_sectors * gpu.l2_latency_cycles
+    fetched = traffic.dram_read_bytes / SECTOR_BYTES * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
+    waiting = coefficients.local_load_latencies * (answers + fetched) / (LOCAL_REQUEST_SECTORS * warps)
+    waited = waiting * np.maximum(waves, 1.0) / clock_hz
+    return np.maximum(np.maximum(passing, dram_burst_seconds(traffic, gpu, coefficients)), waited)

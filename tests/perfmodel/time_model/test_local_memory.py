@@ -8,7 +8,7 @@ from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
 from perfmodel.profiles.kernel_profile import KernelProfile
-from perfmodel.time_model.local_memory import local_seconds, local_traffic
+from perfmodel.time_model.terms import local_seconds, local_traffic
 
 from .made_launches import profile_of
 
