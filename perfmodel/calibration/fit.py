@@ -25,7 +25,7 @@ from ..time_model.calibration import (
 )
 from ..time_model.coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES, Coefficients
 from ..time_model.combine import launch_seconds
-from .fitting import WRITTEN_TOLERANCE, Fit, FitSet, fit
+from .fitting import HELD_OUT_TOLERANCE, SOLVER_TOLERANCE, WRITTEN_TOLERANCE, Fit, FitSet, fit
 from .measured_runs import MeasuredRuns, held_by_problem, shape_groups, taken_runs
 
 FOLDS = 5
@@ -99,12 +99,13 @@ def out_of_fold(
     without: Collection[str] = (),
     start: Coefficients | None = None,
     near: Fit | None = None,
+    tolerance: float = SOLVER_TOLERANCE,
     advance: Advance = no_progress,
 ) -> list[Floats]:
     """log(measured / predicted) of every run by a fit that saw neither it nor any run of its launch geometry or problem.
 
-    ``without`` leaves terms of the model out, ``start`` has what is not ``free``, ``near`` is where each search begins. NaN
-    where a fold holds all runs of a data set: nothing is known of its scale.
+    ``without`` leaves terms of the model out, ``start`` has what is not ``free``, ``near`` is where each search begins,
+    ``tolerance`` ends it. NaN where a fold holds all runs of a data set: nothing is known of its scale.
     """
     fold_of = fold_of_runs(data, folds, seed)
     found = [np.full(len(one), np.nan) for one in data]
@@ -113,7 +114,7 @@ def out_of_fold(
         kept = [taken_runs(one.runs, of != fold) for one, of in zip(data, fold_of, strict=True) if (of != fold).any()]
         if not kept:
             continue
-        trained = fit(kept, free, start, without=without, near=near)
+        trained = fit(kept, free, start, without=without, near=near, tolerance=tolerance)
         for one, of, ratios in zip(data, fold_of, found, strict=True):
             held = of == fold
             if held.any() and not held.all():
@@ -140,7 +141,7 @@ def calibrate(
     sets = [one.runs for one in fitted]
     advance()
     whole = fit(sets, free, tolerance=WRITTEN_TOLERANCE)
-    ratios = out_of_fold(fitted, free, seed=seed, near=whole, advance=advance)
+    ratios = out_of_fold(fitted, free, seed=seed, near=whole, tolerance=HELD_OUT_TOLERANCE, advance=advance)
     told_errors = {one.runs.name: _left_out_errors(one.runs, whole) for one in told}
     return Calibrated(
         fit=whole,
@@ -180,7 +181,7 @@ def _other_kernel_errors(data: Sequence[MeasuredRuns], whole: Fit, free: Sequenc
         gpus = {one.gpu.id for one in others}
         left = [one.runs for one in data if one.kernel == kernel and one.runs.gpu.id in gpus]
         if left:
-            trained = fit(others, free, near=whole)
+            trained = fit(others, free, near=whole, tolerance=HELD_OUT_TOLERANCE)
             errors += [_left_out_errors(one, trained) for one in left]
     return np.concatenate(errors)
 
@@ -210,7 +211,7 @@ def _unseen_errors(
         others = [one for one in sets if one.gpu.id != gpu_id]
         if not others:
             continue
-        trained = fit(others, free, near=whole)
+        trained = fit(others, free, near=whole, tolerance=HELD_OUT_TOLERANCE)
         for left in (one for one in sets if one.gpu.id == gpu_id):
             add(left, others, _left_out_errors(left, trained))
     for one, found in told:

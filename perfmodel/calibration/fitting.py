@@ -23,8 +23,10 @@ OUTLIER_LOG = 0.1
 """Log ratio from which a run counts as an outlier (soft_l1)."""
 LOG_STEP = 1e-6
 """Step of a coefficient's logarithm by which derivatives are taken."""
-SOLVER_TOLERANCE = 1e-9
+SOLVER_TOLERANCE = 1e-6
 """Relative change of the cost or of the solution that ends the search: far below every standard error."""
+HELD_OUT_TOLERANCE = 1e-9
+"""The same where errors of held-out runs are written down."""
 WRITTEN_TOLERANCE = 1e-13
 """The same for a fit that is written down: sums differ by machine in their last digits, and from here on move no
 coefficient of the shipped fit by 1e-5 of itself, far less than the digits of a calibration file."""

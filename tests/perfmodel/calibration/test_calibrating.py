@@ -64,9 +64,9 @@ def test_scale_error_and_evidence_of_a_made_machine(made_file: Path) -> None:
     assert 0.5 * NOISE < found.log_error_90 < 6 * NOISE  # 90 % of normal noise lies within 1.64 sigma
     calibration = parse_calibration(calibration_text(found), "made.toml", UNDER.gpu)
     assert calibration.calibration_status is CalibrationStatus.CALIBRATED
-    assert calibration.log_error_90 == pytest.approx(found.log_error_90, rel=1e-3)
+    assert calibration.log_error_90 == pytest.approx(found.log_error_90, rel=5e-3)  # three digits
     own = found.fit.coefficients_for(UNDER.gpu)
-    assert asdict(calibration.coefficients) == pytest.approx(asdict(own), rel=1e-5)
+    assert asdict(calibration.coefficients) == pytest.approx(asdict(own), rel=5e-3)
     assert own != found.fit.coefficients  # the only architecture that was fitted to has values of its own
 
 
