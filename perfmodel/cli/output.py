@@ -42,11 +42,11 @@ def note(text: str) -> None:
 def time_text(seconds: float) -> str:
     """A duration in the unit that people would say it in.
 
-    >>> time_text(2.5e-6), time_text(0.0123)
-    ('2.50 µs', '12.3 ms')
+    >>> time_text(2.5e-6), time_text(0.0123), time_text(999.6e-6)
+    ('2.50 µs', '12.3 ms', '1.00 ms')
     """
     for factor, unit in ((1e-6, "µs"), (1e-3, "ms")):
-        if seconds < 1000 * factor:
+        if seconds < 999.5 * factor:
             return f"{seconds / factor:.3g} {unit}" if seconds >= 10 * factor else f"{seconds / factor:.2f} {unit}"
     return f"{seconds:.3g} s"
 
