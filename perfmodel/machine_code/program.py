@@ -11,6 +11,7 @@ from functools import cached_property
 from ..compiler.compiled import CompiledKernel
 from ..core.constants import INSTRUCTION_BYTES
 from ..errors import SimulationError
+from ..gpus.architecture import Architecture
 from ..gpus.catalogue import load_architecture
 from ..program.instruction import SourceLine
 from .cubin import Cubin, read_cubin
@@ -20,14 +21,7 @@ from .instruction import MachineInstruction
 from .opcodes import SASS_CLASSES
 from .operands import Register, parse_operand
 
-FIRST_CAPABILITY = 75
-"""nvdisasm prints sm_75 and newer as records."""
 _JUMP_TABLE_BANK = 2
-
-
-def _capability(architecture: str) -> int:
-    major, minor = load_architecture(architecture).compute_capability
-    return 10 * major + minor
 
 
 class Transfer(Enum):
@@ -105,9 +99,9 @@ class MachineCode:
     instructions: tuple[MachineInstruction, ...]
 
     @property
-    def capability(self) -> int:
-        """Ten times the compute capability."""
-        return _capability(self.architecture)
+    def properties(self) -> Architecture:
+        """Of the architecture, by its sheet."""
+        return load_architecture(self.architecture)
 
     @cached_property
     def blocks(self) -> tuple[CodeBlock, ...]:
@@ -258,8 +252,10 @@ def read_machine_code(kernel: CompiledKernel) -> MachineCode:
         SimulationError: the architecture is older than sm_75, or control flow that is not understood.
         CompilerMissingError: nvdisasm is not installed.
     """
-    if _capability(kernel.architecture) < FIRST_CAPABILITY:
-        raise SimulationError(f"{kernel.architecture}: machine code is executed from sm_{FIRST_CAPABILITY} on")
+    if not load_architecture(kernel.architecture).disassembled_as_records:
+        raise SimulationError(
+            f"{kernel.architecture}: machine code is executed from sm_75 on, which nvdisasm prints as records"
+        )
     cubin = read_cubin(kernel.cubin, kernel.kernel_name)
     printed = disassembly(kernel.cubin).get(kernel.kernel_name)
     if printed is None:

@@ -20,8 +20,6 @@ from ..machine import Environment
 
 BANK_BYTES = 65_536
 """Size of a constant bank; banks beside that of the parameters lie one after the other at this distance."""
-RESERVED_SHARED_BYTES = 1024
-"""Shared memory that the driver reserves from sm_90 on, below what the kernel has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +35,6 @@ class _LaunchPlaces:
 
 _BEFORE_BLACKWELL = _LaunchPlaces(block=0x0, grid=0xC, shared_window=0x18, local_window=0x20, stack=0x28)
 _BLACKWELL = _LaunchPlaces(block=0x360, grid=0x370, shared_window=None, local_window=0x2F8, stack=0x37C)
-_FIRST_BLACKWELL, _FIRST_RESERVING = 100, 90
 
 
 @dataclass(slots=True)
@@ -93,7 +90,7 @@ def _put(bank: Bytes, offset: int, values: NDArray[Any]) -> None:
 
 
 def _launch_words(kernel: MachineCode, bank: Bytes, launch: Launch, local_bytes: int) -> None:
-    places = _BLACKWELL if kernel.capability >= _FIRST_BLACKWELL else _BEFORE_BLACKWELL
+    places = _BLACKWELL if kernel.properties.launch_words_of_blackwell else _BEFORE_BLACKWELL
     _put(bank, places.block, np.array(launch.block, np.uint32))
     _put(bank, places.grid, np.array(launch.grid, np.uint32))
     if places.shared_window is not None:
@@ -167,7 +164,7 @@ def make_environment(
     for reference in cubin.references:
         address = addresses.get(reference.symbol, 0) + reference.addend
         _put(banks[reference.bank], reference.offset, np.array([address], np.uint64))
-    reserved = RESERVED_SHARED_BYTES if kernel.capability >= _FIRST_RESERVING else 0
+    reserved = kernel.properties.shared_bytes_reserved_in_cubin
     return MachineEnvironment(
         launch=launch,
         instructions=kernel.instructions,
