@@ -7,6 +7,7 @@ from typing import Any
 
 from ..compiler.resources import Resources
 from ..compiler.toolchain import compiler_version
+from ..core.counts import INSTRUCTION_CLASSES
 from ..core.json_values import plain
 from ..core.progress import Advance, no_progress
 from ..families.base import Family
@@ -18,6 +19,10 @@ from ..records.measurements import Measurements
 
 NOT_COMPARED = ("shared_load_predicated_off", "shared_store_predicated_off")
 """Rows that were stored before these were known hold 0 there."""
+
+MATCHED_INSTRUCTIONS = 0.005
+"""Part of all instructions by which those of a stored row may differ: the shipped rows were counted from PTX that was matched
+to the machine code, before machine code was executed. Memory accesses must be equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +43,9 @@ def _differences(stored: KernelProfile, fresh: KernelProfile) -> list[str]:
         if name in NOT_COMPARED:
             continue
         before, now = float(getattr(stored.counts, name)), float(getattr(fresh.counts, name))
-        if before != now:
+        of_instructions = name in INSTRUCTION_CLASSES or name == "warp_instructions"
+        allowed = MATCHED_INSTRUCTIONS * float(fresh.counts.warp_instructions) if of_instructions else 0.0
+        if abs(before - now) > allowed:
             differences.append(f"{name} {before:.0f} is now {now:.0f}")
     return differences
 
