@@ -20,7 +20,7 @@ from ..records.measurements import Measurements
 NOT_COMPARED = ("shared_load_predicated_off", "shared_store_predicated_off")
 """Rows that were stored before these were known hold 0 there."""
 
-MATCHED_INSTRUCTIONS = 0.005
+MATCHED_INSTRUCTIONS = 0.01
 """Part of all instructions by which those of a stored row may differ: the shipped rows were counted from PTX that was matched
 to the machine code, before machine code was executed. Memory accesses must be equal."""
 
