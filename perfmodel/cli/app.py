@@ -36,7 +36,7 @@ def build_app() -> typer.Typer:
     """
     app = typer.Typer(
         name="perfmodel",
-        help="Predict which configuration of a CUDA convolution kernel to run, how long it takes and why; no GPU needed.",
+        help="Predict how long a CUDA kernel takes on a GPU, what limits it and which configuration to run; no GPU needed.",
         no_args_is_help=False,
         add_completion=False,
         pretty_exceptions_enable=False,
