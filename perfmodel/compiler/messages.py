@@ -43,7 +43,7 @@ def one_line(output: str, folders: Sequence[str] = ()) -> str:
 
     ``folders`` are cut from the names of files.
 
-    >>> one_line('/tmp/k.cu(1): error: identifier "x" is undefined' + chr(10) + "/tmp/k.cu(2): error: and y", ["/tmp"])
+    >>> one_line('/folder/k.cu(1): error: identifier "x" is undefined' + chr(10) + "/folder/k.cu(2): error: and y", ["/folder"])
     'k.cu:1: identifier "x" is undefined (and 1 more error)'
     """
     errors = errors_of(output)
