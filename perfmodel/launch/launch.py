@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -90,8 +91,43 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """A stretch of device memory that a kernel may access: its first byte's address and its size."""
+
+    name: str
+    address: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMemory:
+    """Global memory that is there before a launch and stays: kernels read and write ``data`` itself.
+
+    Args:
+        address: of the first byte of ``data``, a multiple of 16.
+        data: all bytes, shape ``(n,)``; n is a multiple of 16.
+        allocations: what may be accessed, in order of address.
+        variables: addresses of the module's variables by name; constant arrays are copied from there when a launch begins.
+    """
+
+    address: int
+    data: NDArray[np.uint8] = field(repr=False)
+    allocations: tuple[Allocation, ...] = field(repr=False)
+    variables: Mapping[str, int] = field(default_factory=dict, repr=False)
+
+    def at(self, address: int, size_bytes: int) -> NDArray[np.uint8]:
+        """The bytes from an address on."""
+        begin = address - self.address
+        return self.data[begin : begin + size_bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCall:
-    """What one launch is called with: parameters in order (buffers, or NumPy scalars) and module-scope constant arrays."""
+    """What one launch is called with: parameters in order and module-scope constant arrays.
+
+    Parameters are buffers or NumPy scalars. With ``memory`` all are scalars, pointers among them as addresses in it.
+    """
 
     parameters: tuple[Buffer | np.generic, ...]
     constants: tuple[Buffer, ...] = ()
+    memory: DeviceMemory | None = None

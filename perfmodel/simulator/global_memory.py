@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..launch.launch import DeviceMemory
 from ..program.types import ScalarType
 
 GLOBAL_BASE = 0x7F00_0000_0000
@@ -34,14 +35,16 @@ class Segment:
 
 
 class GlobalMemory:
-    """Buffers of a launch, one after the other in one arena that all blocks share."""
+    """One arena that all blocks share: buffers of a launch one after the other, or memory that is there before it."""
 
-    def __init__(self) -> None:
-        self.segments: list[Segment] = []
-        self._starts: list[int] = []
+    def __init__(self, given: DeviceMemory | None = None) -> None:
+        allocations = () if given is None else given.allocations
+        self.base = GLOBAL_BASE if given is None else given.address
+        self.segments: list[Segment] = [Segment(one.name, one.address, one.size_bytes) for one in allocations]
+        self._starts: list[int] = [segment.start for segment in self.segments]
         self._contents: list[Bytes | None] = []
-        self._top = GLOBAL_BASE
-        self._arena: Bytes | None = None
+        self._top = self.base
+        self._arena: Bytes | None = None if given is None else given.data
         self._views: dict[ScalarType, NDArray[Any]] = {}
 
     def allocate(self, name: str, size_bytes: int, contents: Bytes | None) -> int:
@@ -55,8 +58,8 @@ class GlobalMemory:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the arena."""
-        return self._top - GLOBAL_BASE
+        """Bytes that the arena takes beside memory that is given."""
+        return self._top - self.base
 
     def view(self, scalar_type: ScalarType) -> NDArray[Any]:
         """The arena as values of a type; buffers are copied in when this is first asked for."""
@@ -64,7 +67,7 @@ class GlobalMemory:
             self._arena = np.zeros(self.size_bytes, np.uint8)
             for segment, contents in zip(self.segments, self._contents, strict=True):
                 if contents is not None and contents.any():  # fresh memory holds zeros
-                    begin = segment.start - GLOBAL_BASE
+                    begin = segment.start - self.base
                     self._arena[begin : begin + len(contents)] = contents
         if scalar_type not in self._views:
             self._views[scalar_type] = self._arena.view(scalar_type)
@@ -100,7 +103,7 @@ class GlobalMemory:
         """Bytes of a segment as they are now."""
         arena = self.view(np.uint8)
         segment = next(segment for segment in self.segments if segment.name == name)
-        begin = segment.start - GLOBAL_BASE
+        begin = segment.start - self.base
         return arena[begin : begin + segment.size_bytes]
 
 
@@ -108,7 +111,8 @@ def is_in_space(addresses: NDArray[np.uint64], space: str) -> NDArray[np.bool_]:
     """Whether generic addresses lie in the window of a space, named as in PTX."""
     windows = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "const": CONSTANT_WINDOW}
     if space == "global":
-        result: NDArray[np.bool_] = addresses >= np.uint64(SHARED_WINDOW + WINDOW_BYTES)
+        above = addresses >= np.uint64(SHARED_WINDOW + WINDOW_BYTES)
+        result: NDArray[np.bool_] = above | (addresses < np.uint64(PARAMETER_WINDOW))
         return result
     start = windows[space]
     return (addresses >= np.uint64(start)) & (addresses < np.uint64(start + WINDOW_BYTES))

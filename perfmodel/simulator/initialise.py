@@ -100,7 +100,7 @@ def initialise(program: Program, call: KernelCall) -> Contents:
     Raises:
         SimulationError: an argument does not fit its parameter, or an initialiser is not supported.
     """
-    memory = GlobalMemory()
+    memory = GlobalMemory(call.memory)
     values: list[Any] = []
     for argument in call.parameters:
         if isinstance(argument, Buffer):
@@ -114,7 +114,11 @@ def initialise(program: Program, call: KernelCall) -> Contents:
         raise SimulationError(f"constant {sorted(unknown)[0]!r} is not a variable of the module")
     addresses: dict[str, int] = {}
     for variable in program.variables(Space.GLOBAL):
-        addresses[variable.name] = memory.allocate(variable.name, variable.size_bytes, _filled(variable, given))
+        addresses[variable.name] = (
+            memory.allocate(variable.name, variable.size_bytes, _filled(variable, given))
+            if call.memory is None
+            else call.memory.variables[variable.name]
+        )
     constants = program.variables(Space.CONSTANT)
     constant_layout = lay_out(constants)
     if constant_layout.size_bytes > MAX_CONSTANT_BYTES:
@@ -122,7 +126,11 @@ def initialise(program: Program, call: KernelCall) -> Contents:
     bank = _padded(constant_layout)
     for variable in constants:
         offset = constant_layout.offsets[variable.name]
-        bank[offset : offset + variable.size_bytes] = _filled(variable, given)
+        bank[offset : offset + variable.size_bytes] = (
+            _filled(variable, given)
+            if call.memory is None
+            else call.memory.at(call.memory.variables[variable.name], variable.size_bytes)
+        )
     for layout in (constant_layout, program.shared, program.local, program.parameters):
         addresses.update(layout.offsets)
     return Contents(memory, bank, parameter_bytes(program.kernel, program.parameters, values), addresses)

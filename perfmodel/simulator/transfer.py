@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..program.instruction import Space
 from ..program.types import ScalarType, width_bytes
 from .faults import FaultKind
-from .global_memory import CONSTANT_WINDOW, GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from .global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .machine import Lanes
 from .plan import Mask, Plan, Values
 
@@ -90,7 +90,7 @@ def element_index(lanes: Lanes, space: Space, plan: Plan, width: int) -> NDArray
     """Index of each lane's address among values of a width; inactive lanes stand where they may be read."""
     shift = np.uint64(width.bit_length() - 1)
     if space is Space.GLOBAL:
-        arena: NDArray[np.int64] = ((plan.read_base - np.uint64(GLOBAL_BASE)) >> shift).view(np.int64)
+        arena: NDArray[np.int64] = ((plan.read_base - np.uint64(lanes.environment.memory.base)) >> shift).view(np.int64)
         return arena
     index: NDArray[np.int64] = (plan.read_base >> shift).view(np.int64)
     if space is Space.SHARED:

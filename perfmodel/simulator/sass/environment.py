@@ -138,7 +138,7 @@ def make_environment(
     Raises:
         SimulationError: an argument does not fit its parameter.
     """
-    memory = GlobalMemory()
+    memory, given_memory = GlobalMemory(call.memory), call.memory
     values: list[Any] = []
     for argument in call.parameters:
         if isinstance(argument, Buffer):
@@ -156,10 +156,14 @@ def make_environment(
     mentioned = {reference.symbol for reference in cubin.references}
     for variable in cubin.variables:
         contents = _contents(variable, given)
+        if given_memory is not None:
+            address = given_memory.variables[variable.name]
+            contents = given_memory.at(address, variable.size_bytes)
+            addresses[variable.name] = address
         if variable.bank is not None:
             if contents is not None:
                 _put(banks[variable.bank], variable.offset, contents)
-        elif variable.name in mentioned or variable.name in given:
+        elif given_memory is None and (variable.name in mentioned or variable.name in given):
             addresses[variable.name] = memory.allocate(variable.name, variable.size_bytes, contents)
     for reference in cubin.references:
         address = addresses.get(reference.symbol, 0) + reference.addend
