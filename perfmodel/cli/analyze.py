@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def analyze(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="CUDA C++ file, PTX, or a program or library that holds PTX.")
+        Path, typer.Argument(metavar="FILE", help="CUDA C++ file, PTX, a cubin, or a program or library with kernels.")
     ],
     kernel: Annotated[
         str, typer.Option("--kernel", metavar="NAME", help="The kernel: a name, or a template such as 'conv<5,2>'.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from ..errors import InputError
 from ..gpus.catalogue import load_architecture
 from ..sources.kernel_source import SourceKind
 from . import disk_cache
 from .assembler import Assembled, assemble
+from .device_images import ImageKind, device_images, image_for
 from .front_end import Ptx, compile_to_ptx
 from .kernel_names import find_kernel, kernels_of, listed
 from .nvcc import compile_file, plain_file_names
@@ -21,7 +22,11 @@ from .toolchain import compiler_version, nvcc_available, nvcc_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledKernel:
-    """PTX, cubin, resources and the content hash that names them together; ``note`` is what users should know, or empty."""
+    """PTX, cubin, resources and the content hash that names them together; ``note`` is what users should know, or empty.
+
+    ``architecture`` is that of the machine code: a cubin of a user's binary may be for an earlier one than the GPU's. ``ptx`` is
+    empty where such a binary has none.
+    """
 
     kernel_name: str
     architecture: str
@@ -42,12 +47,14 @@ def _content(request: CompileRequest) -> tuple[object, ...]:
         request.defines,
         request.options,
     )
-    return decisive if request.kind is SourceKind.DEVICE_CODE else (*decisive, request.kind.value)
+    if request.kind is SourceKind.DEVICE_CODE:
+        return decisive
+    return (*decisive, request.kind.value, *([hashlib.sha256(request.content).hexdigest()] if request.content else []))
 
 
 def _compiler(request: CompileRequest) -> str:
     """Version of what compiles a request."""
-    if request.kind is SourceKind.PTX or uses_nvcc(request):
+    if request.kind in (SourceKind.PTX, SourceKind.BINARY) or uses_nvcc(request):
         return nvcc_version()
     return compiler_version()
 
@@ -114,6 +121,8 @@ def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel
     0
     """
     load_architecture(architecture)  # refuses what is none
+    if request.kind is SourceKind.BINARY:
+        return _from_binary(request, architecture)
     ptx = _ptx(request, request.virtual_architecture(architecture))
     key = content_key(request, architecture)
     assembled = _assembled(ptx, key, request, architecture)
@@ -125,4 +134,26 @@ def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel
         cubin=assembled.cubin,
         resources=read_resources(assembled.cubin, ptx.kernel_name, architecture, assembled.log),
         note=ptx.note,
+    )
+
+
+def _from_binary(request: CompileRequest, architecture: str) -> CompiledKernel:
+    """The kernel's machine code that a GPU of the architecture executes, or what its PTX is assembled to."""
+    images = device_images(request.content, request.file_name)
+    image, text, name = image_for(images, request.kernel, architecture, request.file_name)
+    if image.kind is ImageKind.PTX:
+        ptx = replace(request, kind=SourceKind.PTX, source=image.ptx, kernel=name, content=b"")
+        return compile_kernel(ptx, architecture)
+    resources = read_resources(image.content, name, image.architecture, "")
+    stated = (
+        "spilled bytes are not stated by a cubin: its stack may hold them" if resources.stack_bytes_per_thread else ""
+    )
+    return CompiledKernel(
+        kernel_name=name,
+        architecture=image.architecture,
+        key=content_key(request, architecture),
+        ptx="" if text is None else text.ptx,
+        cubin=image.content,
+        resources=resources,
+        note=stated,
     )

@@ -18,7 +18,7 @@ class CompileRequest:
     ``-DNAME=VALUE`` in the given order; ``options`` are further options of the compiler; ``file_name`` is what messages and
     line information call the source; ``include_directories`` are searched for ``#include "…"``, as is the folder of ``path``,
     where the source is a file. ``architecture_specific`` asks for a front-end run of its own for each target, even where the
-    source does not look at ``__CUDA_ARCH__``.
+    source does not look at ``__CUDA_ARCH__``. A binary has no source; its bytes are ``content``.
     """
 
     source: str
@@ -30,6 +30,7 @@ class CompileRequest:
     architecture_specific: bool = False
     kind: SourceKind = SourceKind.DEVICE_CODE
     path: Path | None = None
+    content: bytes = b""
 
     def included_files(self) -> dict[Path, str]:
         """Texts of the user's headers that the source includes, transitively, by path, in order of discovery.
@@ -53,7 +54,7 @@ class CompileRequest:
         'compute_60'
         """
         target = load_architecture(architecture)
-        if self.kind is SourceKind.PTX:
+        if self.kind in (SourceKind.PTX, SourceKind.BINARY):
             return "ptx"  # needs no front end
         texts = (self.source, *self.included_sources())
         specific = self.architecture_specific or self.kind is SourceKind.CUDA_FILE

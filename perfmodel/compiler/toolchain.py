@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import shutil
@@ -30,14 +31,17 @@ _OTHER = (
 def nvrtc() -> ModuleType:
     """NVIDIA's NVRTC binding; raises ``CompilerMissingError`` where it is absent, or has found another NVRTC than the wheel's.
 
-    The binding takes what the system has before the wheel in some environments; what it compiles would then be kept under
-    the wheel's version.
+    The wheel's library is loaded first, and the binding takes what is loaded; it would find the system's before the wheel's in
+    some environments, and what that compiles would be kept under the wheel's version.
     """
+    library = wheel_directory("cuda_nvrtc") / "lib" / "libnvrtc.so.12"
     try:
+        if library.is_file():
+            ctypes.CDLL(str(library))
         from cuda.bindings import nvrtc as module
 
         _, *loaded = module.nvrtcVersion()
-    except (ImportError, RuntimeError) as error:
+    except (ImportError, RuntimeError, OSError) as error:
         raise CompilerMissingError(_MESSAGE.format(what="NVRTC")) from error
     wheel = _wheel_version("nvrtc")
     if wheel.split(".")[:2] != [str(number) for number in loaded]:

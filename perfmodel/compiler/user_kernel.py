@@ -12,14 +12,14 @@ from elftools.dwarf.die import DIE
 from elftools.elf.elffile import ELFFile
 
 from ..errors import CompileError, CompilerMissingError, InputError
-from ..launch.signature import KernelParameter, Signature
+from ..launch.signature import POINTER_BYTES, KernelParameter, Signature
 from ..sources.kernel_source import KernelSource, SourceKind
 from . import disk_cache
 from .assembler import assemble
-from .binaries import ptx_with_kernel
 from .compiled import CompiledKernel, uses_nvcc
 from .kernel_names import split_name
 from .nvcc import compile_with_debug_information
+from .parameter_layout import cubin_parameters
 from .request import CompileRequest
 
 _PARAMETER = re.compile(
@@ -38,45 +38,52 @@ def user_request(
     >>> user_request(read_kernel_source("__global__ void k() { }"), "k", {"N": 4}).defines
     (('N', 4),)
     """
-    kind, text = source.kind, source.text
-    if kind is SourceKind.BINARY:
-        assert source.path is not None
-        kind, text = SourceKind.PTX, ptx_with_kernel(source.path, kernel)
     return CompileRequest(
-        source=text,
+        source=source.text,
         kernel=kernel.strip(),
         file_name=source.file_name,
         defines=tuple(defines.items()),
         options=("-lineinfo", *options),
         include_directories=tuple(str(folder) for folder in source.include),
-        kind=kind,
-        path=source.path if kind is SourceKind.CUDA_FILE else None,
+        kind=source.kind,
+        content=source.content,
+        path=source.path if source.kind is SourceKind.CUDA_FILE else None,
     )
 
 
 def signature_of(compiled: CompiledKernel) -> Signature:
-    """Parameters of a kernel: sizes from its PTX, types from its mangled name; their names are ``arg0``, ``arg1``.
+    """Parameters of a kernel: sizes from its PTX or cubin, types from its mangled name; their names are ``arg0``, ``arg1``.
 
     A kernel that is declared ``extern "C"`` has no types in its name.
     """
+    qualified, types = split_name(compiled.kernel_name)
+    stated = _stated_in_ptx(compiled) if compiled.ptx else _stated_in_cubin(compiled)
+    if types is None or len(types) != len(stated):
+        types = ("",) * len(stated)
+    parameters = tuple(
+        KernelParameter(name=f"arg{position}", ptx_type=ptx_type, size_bytes=size_bytes, cpp_type=cpp_type)
+        for position, ((ptx_type, size_bytes), cpp_type) in enumerate(zip(stated, types, strict=True))
+    )
+    return Signature(name=qualified, parameters=parameters)
+
+
+def _stated_in_cubin(compiled: CompiledKernel) -> list[tuple[str, int]]:
+    """PTX type without a kind, and size, of every parameter."""
+    sizes = [parameter.size_bytes for parameter in cubin_parameters(compiled.cubin, compiled.kernel_name)]
+    return [(f"b{8 * size}" if size in (1, 2, 4, POINTER_BYTES) else "b8", size) for size in sizes]
+
+
+def _stated_in_ptx(compiled: CompiledKernel) -> list[tuple[str, int]]:
+    """PTX type and size of every parameter."""
     match = re.search(rf"\.entry\s+{re.escape(compiled.kernel_name)}\s*(?:\(([^)]*)\))?", compiled.ptx)
     if match is None:
         raise InputError(f"kernel {compiled.kernel_name!r} is not in the PTX")
     stated = [_PARAMETER.search(part) for part in (match[1] or "").split(",") if part.strip()]
-    qualified, types = split_name(compiled.kernel_name)
-    if types is None or len(types) != len(stated):
-        types = ("",) * len(stated)
-    parameters = tuple(
-        KernelParameter(
-            name=f"arg{position}",
-            ptx_type=one["type"],
-            size_bytes=max(1, int(re.sub(r"\D", "", one["type"])) // 8) * int(one["size"] or 1),
-            cpp_type=cpp_type,
-        )
-        for position, (one, cpp_type) in enumerate(zip(stated, types, strict=True))
+    return [
+        (one["type"], max(1, int(re.sub(r"\D", "", one["type"])) // 8) * int(one["size"] or 1))
+        for one in stated
         if one is not None
-    )
-    return Signature(name=qualified, parameters=parameters)
+    ]
 
 
 def described_signature(compiled: CompiledKernel, request: CompileRequest) -> Signature:

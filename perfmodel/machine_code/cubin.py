@@ -10,22 +10,14 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
+from ..compiler.parameter_layout import PlacedParameter, parameter_layout
 from ..compiler.resources import read_attributes
 from ..errors import InputError, SimulationError
 from ..program.instruction import SourceLine
 
-_PARAMETER_BANK, _PARAMETER, _FRAME_SIZE, _STACK_SIZE = 0x0A, 0x17, 0x11, 0x12
+_FRAME_SIZE, _STACK_SIZE = 0x11, 0x12
 _FUNCTION_ADDRESSES = 16
 """Addresses that stand for functions outside of the cubin begin here, one for each symbol."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelParameter:
-    """A kernel parameter: its place in constant bank 0, relative to the first one."""
-
-    index: int
-    offset: int
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +47,7 @@ class Cubin:
 
     kernel_name: str
     code: bytes
-    parameters: tuple[KernelParameter, ...]
+    parameters: tuple[PlacedParameter, ...]
     parameter_offset: int
     banks: Mapping[int, bytes]
     references: tuple[BankReference, ...]
@@ -70,22 +62,6 @@ class Cubin:
 def _info(elf: Any, section: str) -> list[tuple[int, bytes]]:
     attributes = elf.get_section_by_name(section)
     return [] if attributes is None else read_attributes(attributes.data())
-
-
-def _parameters(elf: Any, kernel: str) -> tuple[tuple[KernelParameter, ...], int]:
-    parameters, offset = [], None
-    for identifier, payload in _info(elf, f".nv.info.{kernel}"):
-        if identifier == _PARAMETER:
-            _, ordinal, place, flags = struct.unpack("<IHHI", payload)
-            parameters.append(KernelParameter(index=ordinal, offset=place, size_bytes=flags >> 18))
-        elif identifier == _PARAMETER_BANK:
-            offset = struct.unpack("<IHH", payload)[1]
-    if offset is None:
-        section = elf.get_section_by_name(f".nv.constant0.{kernel}")
-        if parameters or section is None:
-            raise InputError(f"the cubin does not say where the parameters of kernel {kernel!r} lie")
-        offset = section["sh_size"]
-    return tuple(sorted(parameters, key=lambda p: p.index)), offset
 
 
 def _stack(elf: Any, kernel: str) -> int:
@@ -295,7 +271,7 @@ def read_cubin(cubin: bytes, kernel: str) -> Cubin:
     index = elf.get_section_index(name)
     if index is None:
         raise InputError(f"kernel {kernel!r} is not in the cubin")
-    parameters, offset = _parameters(elf, kernel)
+    parameters, offset = parameter_layout(elf, kernel)
     banks: dict[int, bytes] = {}
     for section in elf.iter_sections():
         bank = _bank_of(section.name, kernel)

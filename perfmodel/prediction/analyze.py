@@ -20,13 +20,12 @@ from ..errors import InputError
 from ..gpus.gpu import Gpu
 from ..launch.arguments import Argument, kernel_call
 from ..launch.launch import Buffer, KernelCall, L2State, Launch
-from ..profiles.executed_profile import Effort, execute
+from ..profiles.executed_profile import Effort, executable, execute, parsed
 from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, stacked
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
-from ..program.kernel import Kernel
-from ..ptx.parse import parse_module
+from ..simulator.execution import Code, execute_code
 from ..simulator.faults import Fault, FaultError
-from ..simulator.simulation import Mode, simulate
+from ..simulator.simulation import Mode
 from ..sources.kernel_source import read_kernel_source
 from .evaluation import evaluate
 from .listing import InstructionListing, listing
@@ -48,7 +47,7 @@ class Analysis:
     faults: tuple[Fault, ...]
     blocks_executed: int
     l1_hit_rate: float
-    _kernel: Kernel = field(repr=False)
+    _kernel: Code = field(repr=False)
     _compiled: CompiledKernel = field(repr=False)
     _launch: Launch = field(repr=False)
     _call: KernelCall = field(repr=False)
@@ -67,7 +66,7 @@ class Analysis:
         Raises:
             SimulationError: the kernel does something wrong, or the budget is used up.
         """
-        return simulate(self._kernel, self._launch, self._call, budget=self._effort.budget).outputs
+        return execute_code(self._kernel, self._launch, self._call, budget=self._effort.budget).outputs
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""
@@ -101,7 +100,7 @@ def analyze(
     """Analyse one launch of a kernel of a user's file; no GPU is needed.
 
     Args:
-        source: path of a CUDA C++ file, a PTX file or a binary that holds PTX; or the source itself.
+        source: path of a CUDA C++ file, a PTX file, a cubin or another binary; or the source itself.
         kernel: plain name, an instantiated template such as ``conv<5,2>``, or the mangled name.
         grid: blocks along x, y, z; what is left out is 1.
         block: threads along x, y, z; likewise.
@@ -139,7 +138,7 @@ def analyze(
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     request = user_request(read_kernel_source(source, include), kernel, configuration.defines, options)
     compiled = compile_kernel(request, scenario.gpu.architecture.name)
-    executed = parse_module(compiled.ptx).kernel(compiled.kernel_name)
+    executed = parsed(compiled) if compiled.ptx else executable(compiled)[0]
     rng = np.random.default_rng(effort.seed)
     call = kernel_call(described_signature(compiled, request), args, constants or {}, rng)
     array = dynamic_shared_array(compiled)
@@ -166,10 +165,10 @@ def analyze(
     )
 
 
-def _faults(kernel: Kernel, launch: Launch, call: KernelCall, effort: Effort) -> tuple[Fault, ...]:
+def _faults(kernel: Code, launch: Launch, call: KernelCall, effort: Effort) -> tuple[Fault, ...]:
     """Faults of blocks at the corners and in the middle of the grid, or of all blocks; a fatal one is raised."""
     inputs = tuple(replace(p, output=False) if isinstance(p, Buffer) else p for p in call.parameters)
-    found = simulate(
+    found = execute_code(
         kernel,
         launch,
         replace(call, parameters=inputs),

@@ -64,12 +64,15 @@ def parsed(compiled: CompiledKernel) -> Kernel:
 def executable(compiled: CompiledKernel) -> tuple[Code, str | None]:
     """What is executed of a compiled kernel, and why it is not the machine code, where it is not.
 
-    Machine code is executed from sm_75 on, where nvdisasm is installed and every instruction is known.
+    Machine code is executed from sm_75 on, where nvdisasm is installed and every instruction is known; the error says what is
+    missing where there is no PTX either.
     """
     try:
         code = read_machine_code(compiled)
         instructions_of_places(code)
     except (SimulationError, CompilerMissingError) as reason:
+        if not compiled.ptx:
+            raise
         return parsed(compiled), f"counted from PTX, instructions are estimates: {reason}"
     return code, None
 

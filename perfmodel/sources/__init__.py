@@ -1,1 +1,1 @@
-"""What a user brings: CUDA C++, PTX, or a binary that holds PTX."""
+"""What a user brings: CUDA C++, PTX, or a binary."""

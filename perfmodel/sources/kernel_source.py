@@ -1,4 +1,4 @@
-"""What a user brings: a CUDA C++ file or text, PTX, or a binary that holds PTX."""
+"""What a user brings: a CUDA C++ file or text, PTX, or a binary with device code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from ..errors import InputError
 from .includes import included_files, read_text
 
-_ELF = b"\x7fELF"
+_BINARIES = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n")
+"""How ELF files, fat binaries and static libraries begin."""
 _TEXT_NAMES = {False: "source.cu", True: "source.ptx"}
 
 
@@ -18,7 +19,8 @@ class SourceKind(Enum):
     """Which compiler a source needs.
 
     ``DEVICE_CODE`` is CUDA C++ without host code and without a file, as the kernels of this package are; ``CUDA_FILE`` may hold
-    host code and includes whatever its author's compiler finds; ``BINARY`` is a cubin, an object, a library or a program.
+    host code and includes whatever its author's compiler finds; ``BINARY`` is a cubin, a fat binary, an object, a library or a
+    program.
     """
 
     DEVICE_CODE = "device code"
@@ -32,7 +34,7 @@ class KernelSource:
     """A source before it is known which of its kernels is asked about.
 
     ``file_name`` is what messages call it; ``path`` is None for a text without a file; ``include`` are folders of headers;
-    ``text`` is empty for a binary.
+    ``text`` is empty for a binary, whose bytes are ``content``.
     """
 
     kind: SourceKind
@@ -40,6 +42,7 @@ class KernelSource:
     text: str
     path: Path | None = None
     include: tuple[Path, ...] = ()
+    content: bytes = b""
 
     def texts(self) -> tuple[str, ...]:
         """The text and those of the user's headers that it includes."""
@@ -71,11 +74,14 @@ def read_kernel_source(source: str | Path, include: Sequence[str | Path] = ()) -
     path = Path(source).absolute()
     try:
         with path.open("rb") as stream:
-            binary = stream.read(len(_ELF)) == _ELF
+            content = stream.read(max(map(len, _BINARIES)))
+            if content.startswith(_BINARIES):
+                content += stream.read()
+                return KernelSource(
+                    kind=SourceKind.BINARY, file_name=path.name, text="", path=path, include=folders, content=content
+                )
     except OSError as error:
         raise InputError(f"source {source}: {error}") from error
-    if binary:
-        return KernelSource(kind=SourceKind.BINARY, file_name=path.name, text="", path=path)
     text = read_text(path)
     return KernelSource(kind=_kind(text), file_name=path.name, text=text, path=path, include=folders)
 

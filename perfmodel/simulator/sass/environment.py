@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...compiler.parameter_layout import PlacedParameter
 from ...core.constants import round_up
 from ...errors import SimulationError
 from ...launch.launch import Buffer, KernelCall, Launch
-from ...machine_code.cubin import KernelParameter, ModuleVariable
+from ...machine_code.cubin import ModuleVariable
 from ...machine_code.program import MachineCode
 from ...program.instruction import Space
 from ..access import Observers, Site
@@ -100,7 +101,7 @@ def _launch_words(kernel: MachineCode, bank: Bytes, launch: Launch, local_bytes:
 
 
 def _put_parameters(kernel: MachineCode, bank: Bytes, values: list[Any]) -> None:
-    parameters: tuple[KernelParameter, ...] = kernel.cubin.parameters
+    parameters: tuple[PlacedParameter, ...] = kernel.cubin.parameters
     if len(values) != len(parameters):
         raise SimulationError(f"kernel {kernel.name} has {len(parameters)} parameters, {len(values)} are given")
     for parameter, value in zip(parameters, values, strict=True):

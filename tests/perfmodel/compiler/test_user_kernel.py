@@ -1,13 +1,11 @@
 """Sources as people write them compile: host code beside kernels, templates, the headers of CUDA and of the C++ library."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from perfmodel.compiler import compiled as compiling
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
-from perfmodel.compiler.toolchain import cuda13_program
 from perfmodel.compiler.user_kernel import described_signature, dynamic_shared_array, signature_of, user_request
 from perfmodel.errors import CompileError, InputError, PerfmodelError
 from perfmodel.sources.kernel_source import SourceKind, read_kernel_source
@@ -234,20 +232,6 @@ def test_ptx_is_taken_as_it_is(tmp_path: Path) -> None:
         compiled(path, "other")
     with pytest.raises(CompileError, match="ptxas refuses the PTX for sm_80"):
         compiled(PTX.format(version="8.0", target="sm_90"), "scale")
-
-
-def test_binaries_give_the_ptx_that_they_hold(tmp_path: Path) -> None:
-    source, program = tmp_path / "k.cu", tmp_path / "program"
-    source.write_text("__global__ void k(float *x) { x[threadIdx.x] = 1; }\nint main() { k<<<1, 32>>>(nullptr); }\n")
-    nvcc = [str(cuda13_program("nvcc")), "-arch=compute_80", str(source), "-o", str(program)]
-    subprocess.run([*nvcc, "-cudart", "none", "-c"], check=True)
-    assert signature_of(compiled(program, "k", "sm_90")).parameters[0].text == "float *arg0"
-    with pytest.raises(InputError, match=r"program has no kernel 'other' in PTX; its kernels: k\(float\*\)"):
-        compiled(program, "other")
-    cubin = tmp_path / "k.cubin"
-    cubin.write_bytes(compiled(source, "k").cubin)
-    with pytest.raises(InputError, match=r"k.cubin holds machine code without PTX"):
-        compiled(cubin, "k")
 
 
 def test_files_and_folders_that_are_not_there_are_named(tmp_path: Path) -> None:
