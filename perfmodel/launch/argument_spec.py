@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -16,11 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from .contents import Computed, Contents, Repeated
 from .expression import Expression, Value, parse_expression
 
-MAX_BUFFER_BYTES = 2**32
+MAX_BUFFER_BYTES = 2**38
+"""Bytes of one buffer: more than any GPU has. Of these only what the kernel reads or writes is held."""
 RANDOM_PERIOD = 1_048_583
 """Random contents repeat after so many elements (a prime, so that no row length divides it): drawing more only costs time."""
+CONSTANT_PERIOD = 4096
+"""Equal elements that are made at once."""
 RANDOM_INTEGERS = (0, 127)
 """Bounds of random integers without bounds of their own: every type holds them."""
 _FORMS = (
@@ -233,10 +238,10 @@ def _require_fits(text: str, element: ElementType, value: float) -> None:
         raise InputError(f"argument {text!r}: {value:g} is beyond {highest:g}, the largest {element.value}")
 
 
-def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[str, Value]) -> NDArray[Any]:
-    """The array that a buffer holds before the launch; sizes may use names of a tuning space.
+def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[str, Value]) -> NDArray[Any] | Contents:
+    """What a buffer holds before the launch; sizes may use names of a tuning space.
 
-    >>> buffer_contents(parse_argument("i32[N]=arange"), np.random.default_rng(0), {"N": 3}).tolist()
+    >>> np.asarray(buffer_contents(parse_argument("i32[N]=arange"), np.random.default_rng(0), {"N": 3})).tolist()
     [0, 1, 2]
     """
     if spec.fill.kind is FillKind.FILE:
@@ -244,33 +249,25 @@ def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[s
     assert spec.count is not None
     count = spec.count.integer(names)
     if count < 1 or count * spec.element.dtype.itemsize > MAX_BUFFER_BYTES:
+        most = MAX_BUFFER_BYTES // 2**30
         raise InputError(
-            f"argument {spec.text!r}: {count} elements; at least 1 and at most 4 GiB are accepted (null is a pointer to nothing)"
+            f"argument {spec.text!r}: {count} elements; at least 1 and at most {most} GiB are accepted "
+            "(null is a pointer to nothing)"
         )
     return _filled(spec.fill, spec.element, count, rng)
 
 
-def _filled(fill: Fill, element: ElementType, count: int, rng: np.random.Generator) -> NDArray[Any]:
+def _filled(fill: Fill, element: ElementType, count: int, rng: np.random.Generator) -> Contents:
     dtype = element.number_dtype
     if fill.kind in (FillKind.RANDOM, FillKind.BOUNDED):
-        return _repeated(element.encoded(_drawn(fill, dtype, min(count, RANDOM_PERIOD), rng)), count)
+        return Repeated(element.encoded(_drawn(fill, dtype, min(count, RANDOM_PERIOD), rng)), count)
     if fill.kind is FillKind.CONSTANT:
-        return _alike(element.scalar(fill.low), count)
-    return element.encoded(np.arange(count, dtype=np.int64).astype(dtype))
+        return Repeated(np.full(min(count, CONSTANT_PERIOD), element.scalar(fill.low)), count)
+    return Computed(partial(_counted, element), element.dtype, count)
 
 
-def _alike(element: Any, count: int) -> NDArray[Any]:
-    """The element over and over; zeros are left to the system, whose fresh memory holds them."""
-    return np.full(count, element) if any(element.tobytes()) else np.zeros(count, element.dtype)
-
-
-def _repeated(period: NDArray[Any], count: int) -> NDArray[Any]:
-    """The period over and over, in one pass over memory (``np.resize`` makes two)."""
-    found = np.empty(count, period.dtype)
-    for start in range(0, count, len(period)):
-        part = found[start : start + len(period)]
-        part[:] = period[: len(part)]
-    return found
+def _counted(element: ElementType, index: NDArray[np.int64]) -> NDArray[Any]:
+    return element.encoded(index.astype(element.number_dtype))
 
 
 def _drawn(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:

@@ -20,8 +20,9 @@ from .argument_spec import (
     scalar_value,
     structure_value,
 )
+from .contents import Contents
 from .expression import Value
-from .launch import Buffer, KernelCall
+from .launch import Buffer, Buffered, KernelCall
 from .signature import POINTER_BYTES, KernelParameter, Signature
 
 Argument = str | NDArray[Any] | np.generic | int | float | None
@@ -73,7 +74,7 @@ def kernel_call(
     parameters: list[Buffer | np.generic] = []
     for position, (argument, parameter) in enumerate(zip(arguments, signature.parameters, strict=True), 1):
         value = _Argument(argument, parameter, f"argument {position} ({parameter.text})").value(rng, names)
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray | Contents):
             parameters.append(Buffer(name=parameter.name, array=value, output=parameter.is_written))
         else:
             parameters.append(value)
@@ -87,7 +88,7 @@ def _constants(
     for name, argument in given.items():
         spec = parse_argument(argument) if isinstance(argument, str) else argument
         value = buffer_contents(spec, rng, names) if isinstance(spec, BufferSpec) else spec
-        if not isinstance(value, np.ndarray):
+        if not isinstance(value, np.ndarray | Contents):
             raise InputError(f"constant {name}={argument!r} must be an array or a buffer such as f32[25]")
         buffers.append(Buffer(name=name, array=value))
     return tuple(buffers)
@@ -99,7 +100,7 @@ class _Argument:
     def __init__(self, argument: Argument, parameter: KernelParameter, subject: str) -> None:
         self.argument, self.parameter, self.subject = argument, parameter, subject
 
-    def value(self, rng: np.random.Generator, names: Mapping[str, Value]) -> NDArray[Any] | np.generic:
+    def value(self, rng: np.random.Generator, names: Mapping[str, Value]) -> Buffered | np.generic:
         argument = self.argument
         if argument is None:
             return self._null()
@@ -138,7 +139,7 @@ class _Argument:
             raise InputError(f"{self.subject} is no pointer and takes a scalar, not null")
         return np.uint64(0)
 
-    def _buffer(self, array: NDArray[Any], kinds: set[ElementType], given: str) -> NDArray[Any]:
+    def _buffer(self, array: Buffered, kinds: set[ElementType], given: str) -> Buffered:
         if self.parameter.is_pointer is False:
             raise InputError(f"{self.subject} is no pointer and takes a scalar, not the buffer {self._shown}")
         accepted = _elements_of(self.parameter.pointed_type or "")

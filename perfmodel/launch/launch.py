@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..core.batched import mapped
 from ..core.constants import WARP_SIZE, ceil_div
+from .contents import Contents
 
 
 class L2State(Enum):
@@ -81,12 +82,16 @@ class Launch:
         return int(self.block_x), int(self.block_y), int(self.block_z)
 
 
+Buffered = NDArray[Any] | Contents
+"""Contents of a buffer: an array of any shape, or contents that are made where they are looked at."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
     """An array that a kernel sees: contents before the launch and whether the kernel writes it."""
 
     name: str
-    array: NDArray[Any]
+    array: Buffered
     output: bool = False
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import SimulationError
+from ..launch.contents import Contents
 from ..launch.launch import DeviceMemory
 from ..program.types import ScalarType
 
@@ -22,6 +27,11 @@ WINDOW_BYTES = 2**32
 BUFFER_ALIGNMENT_BYTES = 512
 """What ``cudaMalloc`` aligns to at least 256; buffers here lie a guard apart, so that neighbours are never reached silently."""
 
+PAGE_BYTES = 65_536
+"""Contents are put in place so many bytes at a time."""
+_NO_RESERVE = 0x4000 if sys.platform == "linux" else 0
+"""``MAP_NORESERVE``, which Python has no name for: address space is not memory."""
+
 Bytes = NDArray[np.uint8]
 
 
@@ -34,44 +44,113 @@ class Segment:
     size_bytes: int
 
 
+def _address_space(size: int) -> Bytes:
+    """Zeros of which only what is written takes memory, by the small pages of the system."""
+    if sys.platform == "win32":
+        return np.zeros(size, np.uint8)
+    fresh = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        fresh.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(fresh, np.uint8)
+
+
 class GlobalMemory:
-    """One arena that all blocks share: buffers of a launch one after the other, or memory that is there before it."""
+    """Buffers of a launch in one range of addresses that all blocks share.
+
+    Only pages that are read or written are held: contents are put into a page when it is first touched, and what is zero is
+    left to the system. Where memory is ``given``, the range is that, and what the kernel writes is written there.
+
+    >>> memory = GlobalMemory()
+    >>> address = memory.allocate("x", 2**33, np.arange(4, dtype=np.uint8))  # zeros behind the fourth byte
+    >>> memory.contents("x")[:6].tolist(), memory.held_bytes
+    ([0, 1, 2, 3, 0, 0], 0)
+    """
 
     def __init__(self, given: DeviceMemory | None = None) -> None:
         allocations = () if given is None else given.allocations
         self.base = GLOBAL_BASE if given is None else given.address
         self.segments: list[Segment] = [Segment(one.name, one.address, one.size_bytes) for one in allocations]
+        self.limit_bytes: int | None = None
+        """Bytes of touched pages at which a simulation ends."""
         self._starts: list[int] = [segment.start for segment in self.segments]
-        self._contents: list[Bytes | None] = []
+        self._contents: list[Contents | Bytes | None] = []
         self._top = self.base
-        self._arena: Bytes | None = None if given is None else given.data
+        self._given = given is not None
+        self._data: Bytes | None = None if given is None else given.data
         self._views: dict[ScalarType, NDArray[Any]] = {}
+        self._touched = np.zeros(0, np.bool_)
+        self._held_pages = 0
 
-    def allocate(self, name: str, size_bytes: int, contents: Bytes | None) -> int:
-        """Address of a new segment; contents None stand for zeros."""
+    def allocate(self, name: str, size_bytes: int, contents: Contents | NDArray[Any] | None) -> int:
+        """Address of a new segment; contents None, and what lies behind them, are zeros."""
         segment = Segment(name, self._top, size_bytes)
+        self._top += -(-(size_bytes + 1) // BUFFER_ALIGNMENT_BYTES) * BUFFER_ALIGNMENT_BYTES
+        if isinstance(contents, np.ndarray):
+            contents = np.ascontiguousarray(contents).reshape(-1).view(np.uint8)
+        elif contents is not None and contents.all_zero:
+            contents = None
         self.segments.append(segment)
         self._starts.append(segment.start)
         self._contents.append(contents)
-        self._top += -(-(size_bytes + 1) // BUFFER_ALIGNMENT_BYTES) * BUFFER_ALIGNMENT_BYTES
         return segment.start
 
     @property
-    def size_bytes(self) -> int:
-        """Bytes that the arena takes beside memory that is given."""
-        return self._top - self.base
+    def held_bytes(self) -> int:
+        """Bytes of the pages that have been touched."""
+        return self._held_pages * PAGE_BYTES
 
     def view(self, scalar_type: ScalarType) -> NDArray[Any]:
-        """The arena as values of a type; buffers are copied in when this is first asked for."""
-        if self._arena is None:
-            self._arena = np.zeros(self.size_bytes, np.uint8)
-            for segment, contents in zip(self.segments, self._contents, strict=True):
-                if contents is not None and contents.any():  # fresh memory holds zeros
-                    begin = segment.start - self.base
-                    self._arena[begin : begin + len(contents)] = contents
+        """The range as values of a type; pages that nothing has touched (`touch`) hold anything."""
+        if self._data is None:
+            size = -(-(self._top - self.base) // PAGE_BYTES) * PAGE_BYTES
+            self._data = _address_space(max(size, PAGE_BYTES))
+            self._touched = np.zeros(len(self._data) // PAGE_BYTES, np.bool_)
         if scalar_type not in self._views:
-            self._views[scalar_type] = self._arena.view(scalar_type)
+            width = np.dtype(scalar_type).itemsize
+            self._views[scalar_type] = self._data[: len(self._data) // width * width].view(scalar_type)
         return self._views[scalar_type]
+
+    def touch(self, low: int, end: int, addresses: Callable[[], NDArray[np.uint64]] | None = None) -> None:
+        """Make what will be read or written from ``low`` up to ``end``, or at single ``addresses`` between.
+
+        Raises:
+            SimulationError: more is touched than the budget allows.
+        """
+        if self._given:
+            return
+        self.view(np.uint8)
+        first, stop = (low - self.base) // PAGE_BYTES, -(-(end - self.base) // PAGE_BYTES)
+        touched = self._touched[first:stop]
+        if touched.all():
+            return
+        pages = np.flatnonzero(~touched) + first
+        if addresses is not None and len(pages) > 1:
+            of_lanes = ((addresses() - np.uint64(self.base)) // np.uint64(PAGE_BYTES)).view(np.int64)
+            pages = np.unique(of_lanes[~self._touched[of_lanes]])
+        if not len(pages):
+            return
+        self._held_pages += len(pages)
+        if self.limit_bytes is not None and self.held_bytes > self.limit_bytes:
+            raise SimulationError(
+                f"the kernel touches more than {self.limit_bytes / 2**20:.0f} MiB of its buffers, which is half of what a "
+                "simulation may use: raise --max-memory-mib (Budget.memory_bytes)"
+            )
+        self._touched[pages] = True
+        ends = np.flatnonzero(np.append(np.diff(pages) != 1, True))
+        begins = np.append(0, ends[:-1] + 1)
+        for begin, last in zip(pages[begins].tolist(), pages[ends].tolist(), strict=True):
+            self._fill(self.base + begin * PAGE_BYTES, self.base + (last + 1) * PAGE_BYTES)
+
+    def _fill(self, low: int, end: int) -> None:
+        """Put the contents of all segments between two addresses in place."""
+        assert self._data is not None
+        position = max(bisect_right(self._starts, low) - 1, 0)
+        while position < len(self.segments) and self._starts[position] < end:
+            segment = self.segments[position]
+            begin, stop = max(low, segment.start), min(end, segment.start + segment.size_bytes)
+            if begin < stop:
+                _put(self._contents[position], begin - segment.start, self._data[begin - self.base : stop - self.base])
+            position += 1
 
     def segment_at(self, address: int) -> Segment | None:
         """The segment that an address lies in."""
@@ -101,10 +180,29 @@ class GlobalMemory:
 
     def contents(self, name: str) -> Bytes:
         """Bytes of a segment as they are now."""
-        arena = self.view(np.uint8)
-        segment = next(segment for segment in self.segments if segment.name == name)
-        begin = segment.start - self.base
-        return arena[begin : begin + segment.size_bytes]
+        position = next(k for k, segment in enumerate(self.segments) if segment.name == name)
+        segment, data = self.segments[position], self.view(np.uint8)
+        begin, stop = segment.start - self.base, segment.start - self.base + segment.size_bytes
+        if self._given:
+            return data[begin:stop]
+        found = np.zeros(segment.size_bytes, np.uint8)
+        _put(self._contents[position], 0, found)
+        first, last = begin // PAGE_BYTES, -(-stop // PAGE_BYTES)
+        for page in (np.flatnonzero(self._touched[first:last]) + first).tolist():
+            low, end = max(page * PAGE_BYTES, begin), min((page + 1) * PAGE_BYTES, stop)
+            found[low - begin : end - begin] = data[low:end]
+        return found
+
+
+def _put(contents: Contents | Bytes | None, first: int, target: Bytes) -> None:
+    """Contents from a byte on into a stretch of memory, as far as they go."""
+    if contents is None or first >= contents.nbytes:
+        return
+    target = target[: contents.nbytes - first]
+    if isinstance(contents, Contents):
+        contents.write_bytes(first, target)
+    else:
+        target[:] = contents[first : first + len(target)]
 
 
 def is_in_space(addresses: NDArray[np.uint64], space: str) -> NDArray[np.bool_]:

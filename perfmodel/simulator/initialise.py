@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import SimulationError
-from ..launch.launch import Buffer, KernelCall
+from ..launch.launch import Buffer, Buffered, KernelCall
 from ..program.instruction import Space, Variable
 from ..program.kernel import Kernel
 from ..program.types import VALUE_TYPES, width_bytes
@@ -59,7 +58,7 @@ def initial_bytes(variable: Variable) -> Bytes:
     return result
 
 
-def _bytes_of(array: NDArray[Any]) -> Bytes:
+def _bytes_of(array: Buffered) -> Bytes:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
@@ -104,8 +103,7 @@ def initialise(program: Program, call: KernelCall) -> Contents:
     values: list[Any] = []
     for argument in call.parameters:
         if isinstance(argument, Buffer):
-            data = _bytes_of(argument.array)
-            values.append(np.uint64(memory.allocate(argument.name, len(data), data)))
+            values.append(np.uint64(memory.allocate(argument.name, argument.array.nbytes, argument.array)))
         else:
             values.append(argument)
     given = {buffer.name: buffer for buffer in call.constants}

@@ -111,14 +111,17 @@ def _environment(
 def _batch_rows(register_bytes_per_lane: int, environment: Environment, budget: Budget) -> int:
     """Blocks that run together within the memory budget."""
     threads: int = round_up(int(np.prod(environment.launch.block)), WARP_SIZE)
-    arena, shared_bytes = environment.memory.size_bytes, environment.shared_bytes
+    shared_bytes = environment.shared_bytes
     held = register_bytes_per_lane + align_up(environment.local_bytes, 16)
     per_block = (held + _WORKING_BYTES_PER_LANE) * threads
     race_detector = BYTES_PER_SHARED_BYTE + BYTES_PER_SHARED_BYTE_AND_WARP * threads // WARP_SIZE
     per_block += shared_bytes * (1 + (race_detector if environment.check else 0))
-    available = (budget.memory_bytes - 2 * arena) // 4
+    available = budget.memory_bytes // 4
     if available < per_block:
-        raise SimulationError(f"memory budget of {budget.memory_bytes} bytes is too small for buffers of {arena} bytes")
+        raise SimulationError(
+            f"a block needs {4 * per_block / 2**20:.4g} MiB to be simulated, {budget.memory_bytes / 2**20:.4g} MiB are "
+            "allowed: raise --max-memory-mib (Budget.memory_bytes)"
+        )
     rows: int = max(1, min(_TARGET_LANES // threads, available // per_block))
     return rows
 
@@ -162,8 +165,8 @@ def outputs_of(call: KernelCall, memory: GlobalMemory) -> dict[str, NDArray[Any]
     outputs: dict[str, NDArray[Any]] = {}
     for buffer in (*buffers, *call.constants):
         if buffer.output:
-            data = memory.contents(buffer.name).copy()
-            outputs[buffer.name] = data[: buffer.array.nbytes].view(buffer.array.dtype).reshape(buffer.array.shape)
+            data = memory.contents(buffer.name)[: buffer.array.nbytes]
+            outputs[buffer.name] = data.view(buffer.array.dtype).reshape(buffer.array.shape)
     return outputs
 
 
@@ -270,6 +273,7 @@ def run_blocks(
         visits_by_warp: blocks of whose warps visits are counted too.
     """
     rows = _batch_rows(register_bytes_per_lane, environment, budget)
+    environment.memory.limit_bytes = budget.memory_bytes // 2
     by_block = np.zeros((len(blocks), places), np.int64) if visits_by_block else None
     warps = -(-int(environment.launch.threads_per_block) // WARP_SIZE)
     by_warp = {block: np.zeros((warps, places), np.int64) for block in visits_by_warp}

@@ -120,6 +120,13 @@ def index_of(lanes: Lanes, space: Space, plan: Plan, width: int) -> NDArray[np.i
     return plan.indices[key]
 
 
+def hold(lanes: Lanes, space: Space, plan: Plan, offset: int, width: int) -> None:
+    """Let global memory hold what is read or written next."""
+    if space is Space.GLOBAL:
+        shifted = np.uint64(offset % 2**64)
+        lanes.environment.memory.touch(plan.low + offset, plan.high + offset + width, lambda: plan.read_base + shifted)
+
+
 def touch(
     lanes: Lanes,
     site: int,
@@ -161,6 +168,7 @@ def load(
         lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.read(lanes, instruction, safe, shift, width * count)
+    hold(lanes, space, safe, shift, width * count)
     index = index_of(lanes, space, safe, width)
     values = storage(lanes, space, scalar_type)
     step = shift // width
@@ -190,6 +198,7 @@ def store(
         lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.write(lanes, instruction, safe, shift, elements)
+    hold(lanes, space, safe, shift, width * len(elements))
     index = safe.chosen(index_of(lanes, space, safe, width))
     values = storage(lanes, space, scalar_type)
     for position, element in enumerate(elements):

@@ -16,7 +16,7 @@ from ...program.instruction import Space
 from ...program.types import ScalarType, width_bytes
 from ..machine import Lanes
 from ..plan import Mask
-from ..transfer import UNCOUNTED, GenericSites, checked, generic_parts, index_of, storage
+from ..transfer import UNCOUNTED, GenericSites, checked, generic_parts, hold, index_of, storage
 from .floats import add_wide, narrow
 
 Values = NDArray[Any]
@@ -104,6 +104,7 @@ def atomic(
         lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.write(lanes, instruction, safe, shift, operands[:1], atomic=True)
+    hold(lanes, space, safe, shift, width)
     index = safe.chosen(index_of(lanes, space, safe, width)) + shift // width
     chosen = [safe.chosen(operand) for operand in operands]
     before = _folded(storage(lanes, space, scalar_type), index, operation, chosen, returns)

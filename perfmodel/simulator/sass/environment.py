@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...compiler.parameter_layout import PlacedParameter
 from ...core.constants import round_up
 from ...errors import SimulationError
-from ...launch.launch import Buffer, KernelCall, Launch
+from ...launch.launch import Buffer, Buffered, KernelCall, Launch
 from ...machine_code.cubin import ModuleVariable
 from ...machine_code.program import MachineCode
 from ...program.instruction import Space
@@ -81,7 +81,7 @@ class MachineEnvironment(Environment):
         return np.full((1, 1), start >> 32, np.uint32)
 
 
-def _bytes_of(array: NDArray[Any]) -> Bytes:
+def _bytes_of(array: Buffered) -> Bytes:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
@@ -143,8 +143,7 @@ def make_environment(
     values: list[Any] = []
     for argument in call.parameters:
         if isinstance(argument, Buffer):
-            data = _bytes_of(argument.array)
-            values.append(np.uint64(memory.allocate(argument.name, len(data), data)))
+            values.append(np.uint64(memory.allocate(argument.name, argument.array.nbytes, argument.array)))
         else:
             values.append(argument)
     cubin = kernel.cubin

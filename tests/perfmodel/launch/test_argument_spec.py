@@ -18,7 +18,7 @@ from perfmodel.launch.argument_spec import (
 def contents(text: str, seed: int = 0) -> np.ndarray:
     spec = parse_argument(text)
     assert isinstance(spec, BufferSpec)
-    return buffer_contents(spec, np.random.default_rng(seed), {})
+    return np.asarray(buffer_contents(spec, np.random.default_rng(seed), {}))
 
 
 def scalar(text: str) -> np.generic:
