@@ -54,10 +54,13 @@ BLOCK_TOTALS = (
 )
 """What is added up, by instruction and by block."""
 _FIELDS = len(BLOCK_TOTALS)
+_BANKED = (Space.SHARED, Space.LOCAL)
+"""Spaces whose wavefronts and interleaved sectors do not change when all addresses move by whole banks."""
 
 
 def patterns_of(plan: Plan) -> WarpPatterns:
-    """Patterns of the plan's active warps, kept with it."""
+    """Patterns of the active warps of a plan that is no shift of another (`WarpAccess.pattern`), kept with it."""
+    assert plan.root is plan
     patterns: WarpPatterns | None = plan.cache.get(WarpPatterns)
     if patterns is None:
         patterns = plan.cache[WarpPatterns] = WarpPatterns(*plan.warp_rows)
@@ -88,34 +91,64 @@ class AccessCounts:
     def __init__(self, blocks: int | None = None) -> None:
         self._blocks = blocks
         self._tables: dict[int, tuple[Site, NDArray[np.int64]]] = {}
+        self._of_sites: dict[int, tuple[Space, Action, int, int, bool]] = {}
+        """Of each site what its accesses are counted by: space, action, width, what its offsets count modulo, past L1."""
+        self._batch: NDArray[np.int64] | None = None
+        self._waiting: dict[tuple[int, int], list[Any]] = {}
+        """Site, counts of one access and how often it occurred, in the batch at hand."""
 
     def access(self, access: WarpAccess) -> None:
         """Count one access."""
-        site, plan, offset = access.site, access.plan, access.offset
-        past_l1 = passes_l1(site)
+        site, (plan, offset) = access.site, access.pattern
+        of_site = self._of_sites.get(site.number)
+        if of_site is None:
+            action = site.action if site.action in (Action.LOAD, Action.ASYNC_COPY) else Action.STORE
+            modulus = 1 if site.space is Space.GENERIC else BANK_BYTES if site.space in _BANKED else LINE_BYTES
+            of_site = self._of_sites[site.number] = (site.space, action, site.width_bytes, modulus, passes_l1(site))
+        *kind, modulus, past_l1 = of_site
         onto = None
         if access.target is not None and past_l1:
             target, target_offset = access.target
             plan = plan.in_rows_of(target)
-            onto = (target, target_offset % SECTOR_BYTES)
+            onto = (target.root, (target_offset + target.shift) % SECTOR_BYTES)
         by_block = self._blocks is not None
-        action = site.action if site.action in (Action.LOAD, Action.ASYNC_COPY) else Action.STORE
-        key = (site.space, action, site.width_bytes, offset % LINE_BYTES, onto, past_l1, by_block)
-        if key not in plan.cache:
+        key = (*kind, offset % modulus, onto, past_l1, by_block)
+        counted = plan.cache.get(key)
+        if counted is None:
             per_warp = _of_warps(site, plan, offset, onto)
-            plan.cache[key] = plan.per_row(per_warp) if by_block else plan.total(per_warp)
-        if site.number not in self._tables:
-            self._tables[site.number] = (site, np.zeros((self._blocks or 1, _FIELDS), np.int64))
-        self._tables[site.number][1][access.positions if by_block else 0] += plan.cache[key]
+            counted = plan.cache[key] = plan.per_row(per_warp) if by_block else plan.total(per_warp)
+        batch = access.positions
+        if batch is not self._batch:
+            self._add_up()
+            self._batch = batch
+        waiting = self._waiting.get((site.number, id(counted)))
+        if waiting is None:
+            self._waiting[site.number, id(counted)] = [site, counted, 1]
+        else:
+            waiting[2] += 1
+
+    def _add_up(self) -> None:
+        """Add what accesses of one batch were found to do to the tables, each as often as it occurred."""
+        rows: Any = 0
+        if self._blocks is not None and self._batch is not None:
+            rows = self._batch
+            if len(rows) and (np.diff(rows) == 1).all():
+                rows = slice(int(rows[0]), int(rows[-1]) + 1)
+        for site, counted, times in self._waiting.values():
+            if site.number not in self._tables:
+                self._tables[site.number] = (site, np.zeros((self._blocks or 1, _FIELDS), np.int64))
+            self._tables[site.number][1][rows] += counted * times
+        self._waiting.clear()
 
     def tables(self) -> tuple[tuple[Site, NDArray[np.int64]], ...]:
         """Each instruction with its totals by block, shape ``(blocks, 7)``; the columns are `BLOCK_TOTALS`."""
+        self._add_up()
         return tuple(self._tables.values())
 
     def by_block(self) -> dict[tuple[Action, Space], NDArray[np.int64]]:
         """Totals by block of each action and space, shape ``(blocks, 7)``, exchanges within warps left out."""
         sums: dict[tuple[Action, Space], NDArray[np.int64]] = {}
-        for site, table in self._tables.values():
+        for site, table in self.tables():
             if site.space is not Space.GENERIC:
                 key = (site.action, site.space)
                 sums[key] = sums[key] + table if key in sums else table
@@ -123,7 +156,7 @@ class AccessCounts:
 
     def instructions(self) -> tuple[InstructionCount, ...]:
         """Totals of the instructions that were reached, in program order."""
-        return instruction_counts((site, table.sum(axis=0)) for site, table in self._tables.values())
+        return instruction_counts((site, table.sum(axis=0)) for site, table in self.tables())
 
 
 def instruction_counts(totals: Iterable[tuple[Site, NDArray[Any]]]) -> tuple[InstructionCount, ...]:

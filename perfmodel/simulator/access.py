@@ -78,6 +78,11 @@ class WarpAccess:
         """Whether it is a store or a reduction."""
         return self.site.action in (Action.STORE, Action.REDUCTION)
 
+    @property
+    def pattern(self) -> tuple[Plan, int]:
+        """The plan that this access is a shift of, for what does not change when all addresses move, and the shift in bytes."""
+        return self.plan.root, self.offset + self.plan.shift
+
     @cached_property
     def of_warps(self) -> AccessesOfWarps:
         """Addresses and masks of the single warps."""

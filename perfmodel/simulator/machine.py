@@ -16,7 +16,7 @@ from ..program.types import ScalarType
 from .access import Observers, Site, WarpAccess
 from .faults import FATAL, Fault, FaultError, FaultKind
 from .global_memory import GlobalMemory
-from .plan import Mask, Plan, both, rows_and_warps
+from .plan import Families, Mask, Plan, both, rows_and_warps
 from .race_detector import RaceDetector
 from .special_registers import special_registers
 
@@ -46,6 +46,7 @@ class Environment:
     max_faults: int
     faults: list[Fault] = field(default_factory=list)
     clock: int = 0
+    families: Families = field(default_factory=Families)
     _symbols: dict[tuple[str, ScalarType], Values] = field(default_factory=dict)
 
     def symbol(self, name: str, scalar_type: ScalarType) -> Values:
@@ -149,6 +150,7 @@ class Lanes:
                 self._plans.clear()
                 self._kept.clear()
             plan = Plan(base, both(self.active, guard), self.rows, self.threads)
+            plan = self.environment.families.placed(plan)
             self._plans[key] = plan
             self._kept.append((base, guard, self.active))
         return plan

@@ -12,6 +12,11 @@ from numpy.typing import NDArray
 from ..core.constants import WARP_SIZE
 from ..program.instruction import Space
 
+MAX_ROOTS = 64
+"""Plans that others are compared with; more would only hold memory."""
+_NEVER_WRAPS = 2**62
+"""Addresses below this are compared as integers: adding a shift does not wrap."""
+
 Values = NDArray[Any]
 Mask = NDArray[np.bool_]
 
@@ -51,8 +56,12 @@ class Plan:
         self.indices: dict[tuple[Space, int], NDArray[np.int64]] = {}
         """Element indices by space and width, kept by the loads and stores that share the plan."""
         self._shifted: dict[int, Plan] = {}
+        self.root: Plan = self
+        """A plan with the same lanes whose addresses differ from these by one number (`Families`)."""
+        self.shift = 0
+        """What to add to the addresses of the root."""
         self.cache: dict[Hashable, Any] = {}
-        """What observers made of the plan, for the next access with it."""
+        """What observers made of the plan, for the next access with it; kept with the root."""
 
     def shifted(self, offset: int) -> Plan:
         """The plan of the addresses with an offset added, kept for the next access with that offset."""
@@ -67,8 +76,12 @@ class Plan:
         """The plan with at least as many pattern rows as another one with the same mask."""
         if self.pattern_rows >= other.pattern_rows:
             return self
-        base = np.broadcast_to(self.base, (other.pattern_rows, self.base.shape[1]))
-        return Plan(base, self.mask, self.rows, self.threads)
+        key = (Plan, other.pattern_rows)
+        if key not in self.cache:
+            base = np.broadcast_to(self.base, (other.pattern_rows, self.base.shape[1]))
+            self.cache[key] = Plan(base, self.mask, self.rows, self.threads)
+        widened: Plan = self.cache[key]
+        return widened
 
     @cached_property
     def _narrow_mask(self) -> Mask:
@@ -89,18 +102,28 @@ class Plan:
         return np.broadcast_to(self.base, shape)[np.broadcast_to(mask, shape)]
 
     @cached_property
+    def _range(self) -> tuple[int, int]:
+        if self.root is not self:
+            low, high = self.root.low + self.shift, self.root.high + self.shift
+            if low >= 0 and high < _NEVER_WRAPS and self.root.high < _NEVER_WRAPS:
+                return low, high
+        return int(self._selected.min()), int(self._selected.max())
+
+    @property
     def low(self) -> int:
         """Smallest active address."""
-        return int(self._selected.min())
+        return self._range[0]
 
-    @cached_property
+    @property
     def high(self) -> int:
         """Largest active address."""
-        return int(self._selected.max())
+        return self._range[1]
 
     @cached_property
     def low_bits(self) -> int:
         """Bits below 16 that any active address has set: what alignment depends on."""
+        if self.root is not self and self.shift % 16 == 0:
+            return self.root.low_bits
         bits: int = np.bitwise_or.reduce(self._selected, axis=None).item()
         return bits & 15
 
@@ -183,3 +206,34 @@ class Plan:
         else:
             total = self.per_row(per_warp).sum(axis=0)
         return total
+
+
+class Families:
+    """Plans whose addresses differ by one number have the same sectors, lines and conflicts up to where they begin.
+
+    Loops move addresses by a constant, so that what an access was found to touch serves its next iteration: `placed` looks for
+    an earlier plan with the same lanes and the same distances between addresses, and makes it the root of the new one.
+    """
+
+    def __init__(self) -> None:
+        self._roots: dict[Hashable, Plan] = {}
+
+    def placed(self, plan: Plan) -> Plan:
+        """The plan, with the root that it is a shift of; itself where there is none."""
+        if plan.empty:
+            return plan
+        selected = plan._selected.reshape(-1)
+        first = selected[0]
+        samples = (selected[[len(selected) // 3, len(selected) // 2, -1]] - first).tolist()
+        of_mask = None if plan.mask is None else (plan.mask.shape, plan.mask.tobytes())
+        key = (plan.base.shape, plan.rows, plan.threads, len(selected), of_mask, *samples)
+        root = self._roots.get(key)
+        if root is None:
+            if len(self._roots) >= MAX_ROOTS:
+                del self._roots[next(iter(self._roots))]
+            self._roots[key] = plan
+            return plan
+        before = root._selected.reshape(-1)
+        if ((selected - before) == first - before[0]).all():
+            plan.root, plan.shift, plan.cache = root, int(first) - int(before[0]), root.cache
+        return plan
