@@ -12,10 +12,11 @@ from ..sources.kernel_source import SourceKind
 from . import disk_cache
 from .assembler import Assembled, assemble
 from .device_images import ImageKind, device_images, image_for
-from .front_end import Ptx, compile_to_ptx
+from .front_end import Ptx
+from .front_end_process import compile_apart
 from .kernel_names import find_kernel, kernels_of, listed
 from .nvcc import compile_file, plain_file_names
-from .request import CompileRequest
+from .request import CompileRequest, including_requests
 from .resources import Resources, read_resources
 from .toolchain import compiler_version, nvcc_available, nvcc_version
 
@@ -49,7 +50,13 @@ def _content(request: CompileRequest) -> tuple[object, ...]:
     )
     if request.kind is SourceKind.DEVICE_CODE:
         return decisive
-    return (*decisive, request.kind.value, *([hashlib.sha256(request.content).hexdigest()] if request.content else []))
+    including = [(whole.source, whole.included_sources()) for whole in including_requests(request)]
+    return (
+        *decisive,
+        *([including] if including else []),
+        request.kind.value,
+        *([hashlib.sha256(request.content).hexdigest()] if request.content else []),
+    )
 
 
 def _compiler(request: CompileRequest) -> str:
@@ -84,7 +91,7 @@ def _ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
     stored = disk_cache.fetch(key)
     if stored is not None:
         return Ptx(**json.loads(stored))
-    compiled = compile_file if uses_nvcc(request) else compile_to_ptx
+    compiled = compile_file if uses_nvcc(request) else compile_apart
     ptx = compiled(request, virtual_architecture)
     disk_cache.keep(key, json.dumps(asdict(ptx)).encode())
     return ptx

@@ -85,6 +85,18 @@ def compile_to_ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
     return Ptx(text=text, kernel_name=lowered, log=log)
 
 
+def errors_of_source(request: CompileRequest, virtual_architecture: str) -> str:
+    """The first error that the front end finds where no kernel is asked for, in one line; empty where there is none."""
+    api = nvrtc()
+    program = _checked(api.nvrtcCreateProgram(request.source.encode(), request.file_name.encode(), 0, [], []))
+    try:
+        options = [option.encode() for option in front_end_options(request, virtual_architecture)]
+        outcome = api.nvrtcCompileProgram(program, len(options), options)
+        return one_line(_text(api.nvrtcGetProgramLogSize, api.nvrtcGetProgramLog, program)) if int(outcome[0]) else ""
+    finally:
+        api.nvrtcDestroyProgram(program)
+
+
 def _refused_file(request: CompileRequest, log: str) -> CompileError | InputError:
     """The error of a user's file, which NVRTC gets where nvcc cannot run."""
     message = one_line(log)

@@ -12,6 +12,7 @@ _ERRORS = (
     re.compile(r"^(?P<file>[^\n]*?):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)$", re.MULTILINE),
 )
 _MISSING = re.compile(r'^(?P<header>.+?): No such file or directory$|^cannot open source file "(?P<other>[^"]+)"')
+_UNDECLARED = re.compile(r'^(?:identifier|name) "[^"]*" is undefined|was not declared in this scope')
 _WHEELS = (
     (r"cublas|cublasLt|cublasXt|nvblas", "nvidia-cublas"),
     (r"curand|curand_\w+", "nvidia-curand"),
@@ -49,7 +50,7 @@ def one_line(output: str, folders: Sequence[str] = ()) -> str:
     errors = errors_of(output)
     if not errors:
         return " ".join(output.split())
-    file, line, text = errors[0]
+    file, line, text = _cause(errors)
     for folder in folders:
         file = file.removeprefix(f"{folder.rstrip('/')}/")
     header = missing_header(output)
@@ -63,6 +64,13 @@ def errors_of(output: str) -> list[tuple[str, int, str]]:
     """File, line and text of every error, in order."""
     found = {match.start(): match for pattern in _ERRORS for match in pattern.finditer(output)}
     return [(m["file"].strip(), int(m["line"]), m["text"].strip()) for _, m in sorted(found.items())]
+
+
+def _cause(errors: Sequence[tuple[str, int, str]]) -> tuple[str, int, str]:
+    """The first error, or on its line the name that is not declared, from which the others follow."""
+    first = errors[0]
+    same_line = (error for error in errors if error[:2] == first[:2])
+    return next((error for error in same_line if _UNDECLARED.search(error[2])), first)
 
 
 def _remedy(header: str) -> str:

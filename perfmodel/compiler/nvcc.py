@@ -7,22 +7,27 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
-from ..errors import CompileError, InputError
+from ..errors import CompileError, InputError, PerfmodelError
 from ..gpus.catalogue import load_architecture
 from .assembler import PTX_VERSION_12_9
 from .front_end import ASSEMBLER_OPTIONS, Ptx
 from .host_code import without_host_code
 from .kernel_names import find_kernel, kernels_of, listed
 from .messages import errors_of, missing_header, one_line
-from .request import CompileRequest
+from .ptx_functions import with_kernel_only
+from .request import CompileRequest, including_requests
 from .toolchain import cuda13_program
 
 TIME_LIMIT_S = 600.0
+
+ResultT = TypeVar("ResultT")
+
 _OPTIONS = ("-w", "--expt-relaxed-constexpr", "--extended-lambda", "--allow-unsupported-compiler")
 """No warnings; what many projects set; whatever g++ there is."""
 _WRAPPER = "whole_file.cu"
@@ -49,8 +54,6 @@ _UNROLL = re.compile(r"^([ \t]*)#[ \t]*pragma[ \t]+unroll[ \t]+([^\s/].*?)[ \t]*
 _UNROLL_MACRO = "PERFMODEL_UNROLL"
 _UNROLL_MACROS = ("#define PERFMODEL_PRAGMA(x) _Pragma(#x)", f"#define {_UNROLL_MACRO}(n) PERFMODEL_PRAGMA(unroll n)")
 """``#pragma unroll N`` with a macro for N: g++, which preprocesses for nvcc, leaves macros in pragmas as they are."""
-_DECLARED_ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry [\w$]+\s*\([^{;]*\)\s*;\n", re.MULTILINE)
-_ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry ([\w$]+)\(.*?^\}\n", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r'(\.file\s+\d+\s+)"(?:[^"\n]*[/\\])?([^"/\\\n]+)"')
 
 
@@ -64,30 +67,66 @@ def compile_file(request: CompileRequest, virtual_architecture: str, time_limit_
         CompileError: the compiler's first error in one line, or that it took too long.
         InputError: the file has no such kernel; the message lists those it has. An option is refused.
     """
-    with tempfile.TemporaryDirectory(prefix="perfmodel-") as name:
-        run = _Run(request, virtual_architecture, Path(name), time_limit_s)
-        try:
-            return run.kernel()
-        except (CompileError, InputError) as error:
-            if not isinstance(error, CompileError) and not isinstance(error.__cause__, CompileError):
-                raise
-            try:
-                run.use(_device_part(request, virtual_architecture, time_limit_s))
-                return run.kernel()
-            except (CompileError, InputError):
-                raise error from None
+    return _first_success(request, virtual_architecture, time_limit_s, lambda run: run.kernel())
 
 
 def compile_with_debug_information(request: CompileRequest, virtual_architecture: str) -> str:
     """PTX of the whole file that carries the names and types of every kernel's parameters; not optimised."""
     expression = request.kernel if "<" in request.kernel else ""
-    with tempfile.TemporaryDirectory(prefix="perfmodel-") as name:
-        run = _Run(request, virtual_architecture, Path(name), TIME_LIMIT_S)
-        try:
-            return run.ptx(expression, "-G")
-        except CompileError:
-            run.use(_device_part(request, virtual_architecture, TIME_LIMIT_S))
-            return run.ptx(expression, "-G")
+    return _first_success(request, virtual_architecture, TIME_LIMIT_S, lambda run: run.ptx(expression, "-G"))
+
+
+def _first_success(
+    request: CompileRequest, virtual_architecture: str, time_limit_s: float, compiled: Callable[[_Run], ResultT]
+) -> ResultT:
+    """The result of the first way to compile a file that gives one.
+
+    The file is compiled whole, and without host code that has errors; by itself, and as part of a file that includes it. The
+    error is that of the first way.
+    """
+    failed: CompileError | InputError | None = None
+    ways = [(request, False)]
+    while ways:
+        whole, shortened = ways.pop(0)
+        with tempfile.TemporaryDirectory(prefix="perfmodel-") as name:
+            run = _Run(whole, virtual_architecture, Path(name), time_limit_s)
+            run.outer = "" if whole is request else f"compiled as part of {whole.file_name}, which includes this file"
+            try:
+                if shortened:
+                    run.use(_device_part(whole, virtual_architecture, time_limit_s))
+                return compiled(run)
+            except _NoKernelError as error:
+                if error.complete:
+                    raise failed or error from None
+                failed = _unused_template(request, failed) or failed or error
+            except (CompileError, InputError) as error:
+                ways = _other_ways(request, error) if failed is None else ways
+                failed = failed or error
+    assert failed is not None
+    raise failed from None
+
+
+def _other_ways(request: CompileRequest, error: PerfmodelError) -> list[tuple[CompileRequest, bool]]:
+    """What else to compile, and whether without host code; a missing header is missing in the files around, too."""
+    outer = including_requests(request)
+    whole, shortened = [(one, False) for one in outer], [(one, True) for one in (request, *outer)]
+    lacks_header = isinstance(error, _RefusedError) and missing_header(error.output) is not None
+    return [*shortened[:1], *whole, *shortened[1:]] if lacks_header else [*whole, *shortened]
+
+
+def _unused_template(request: CompileRequest, failed: CompileError | InputError | None) -> InputError | None:
+    """What to do where the host code that uses a template has errors; None where the kernel is no such template."""
+    name = re.escape(re.sub(r"<.*", "", request.kernel).rpartition("::")[2].strip())
+    if (
+        failed is None
+        or "<" in request.kernel
+        or not re.search(rf"\btemplate\s*<[^;{{}}]*?\b{name}\s*\(", request.source)
+    ):
+        return None
+    return InputError(
+        f"kernel {request.kernel!r} is a template, and the host code that uses it does not compile ({failed}): name it with its "
+        f"arguments, as in '{request.kernel}<float>'"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +193,17 @@ class _RefusedError(CompileError):
         return CompileError, (str(self),)
 
 
+class _NoKernelError(InputError):
+    """A file has no such kernel; ``complete`` where nothing of it was left out and nothing failed to compile."""
+
+    def __init__(self, message: str, *, complete: bool) -> None:
+        super().__init__(message)
+        self.complete = complete
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str]]:
+        return InputError, (str(self),)
+
+
 class _Run:
     """nvcc at work in a temporary folder; ``overlay`` holds files that are compiled in the place of the user's."""
 
@@ -165,12 +215,17 @@ class _Run:
         self.assembled_for = None if supported else f"sm_{number}"
         self.source = request.path or folder / request.file_name
         self.overlay: Path | None = None
+        self.outer = ""
         self.part: _DevicePart | None = None
         if request.path is None:
             self.source.write_text(request.source, encoding="utf-8")
 
     def kernel(self) -> Ptx:
-        """The kernel that the request names."""
+        """The kernel that the request names.
+
+        Raises:
+            _NoKernelError: the file has no such kernel.
+        """
         reason = "a template that the file does not use is named with its arguments, as in 'conv<5,2>'"
         failed: CompileError | None = None
         if "<" in self.request.kernel:
@@ -188,18 +243,17 @@ class _Run:
         if found is not None:
             return self.result(text, found)
         message = f"{name} has no kernel {self.request.kernel!r}; its kernels: {listed(kernels)} ({reason})"
-        raise InputError(message) from failed
+        raise _NoKernelError(message, complete=failed is None and self.part is None)
 
     def result(self, text: str, kernel_name: str) -> Ptx:
         """PTX without the other kernels, with plain file names."""
-        text = _DECLARED_ENTRY.sub("", _ADDRESS_LINE.sub("", text))
-        text = _ENTRY.sub(lambda match: match[0] if match[1] == kernel_name else "", text)
+        text = with_kernel_only(_ADDRESS_LINE.sub("", text), kernel_name)
         if self.assembled_for is not None:
             version = ".".join(map(str, PTX_VERSION_12_9))
             text = re.sub(r"^\.version .*$", f".version {version}", text, count=1, flags=re.MULTILINE)
             text = re.sub(r"^\.target .*$", f".target {self.assembled_for}", text, count=1, flags=re.MULTILINE)
-        note = "" if self.part is None else self.part.note
-        return Ptx(text=plain_file_names(text), kernel_name=kernel_name, log="", note=note)
+        notes = (self.outer, "" if self.part is None else self.part.note)
+        return Ptx(text=plain_file_names(text), kernel_name=kernel_name, log="", note="; ".join(filter(None, notes)))
 
     def use(self, part: _DevicePart) -> None:
         """Compile these texts from now on, with nearly empty headers for those that are not installed."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..gpus.catalogue import load_architecture
-from ..sources.includes import included_files
+from ..sources.includes import included_files, including_files
 from ..sources.kernel_source import SourceKind
 
 
@@ -62,3 +62,13 @@ class CompileRequest:
         if specific:
             return "compute_{}{}".format(*target.compute_capability)
         return target.ptx_target
+
+
+def including_requests(request: CompileRequest) -> tuple[CompileRequest, ...]:
+    """Requests for the same kernel of the files that include the request's; a fragment of a program compiles only there."""
+    if request.path is None:
+        return ()
+    return tuple(
+        replace(request, source=text, path=path, file_name=path.name)
+        for path, text in including_files(request.path).items()
+    )

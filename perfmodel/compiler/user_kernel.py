@@ -20,12 +20,12 @@ from .compiled import CompiledKernel, uses_nvcc
 from .kernel_names import split_name
 from .nvcc import compile_with_debug_information
 from .parameter_layout import cubin_parameters
+from .ptx_functions import ptx_functions
 from .request import CompileRequest
 
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+\d+\s+)?\.(?P<type>\w+)\s+(?:\.ptr\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?[\w$%]+(?:\[(?P<size>\d+)\])?"
 )
-_FUNCTIONS = re.compile(r"^(?:\.\w+ )*\.(?:entry\s+(?P<kernel>[\w$]+)|func)[^{;]*\{.*?^\}", re.MULTILINE | re.DOTALL)
 _DYNAMIC_SHARED = re.compile(r"\.extern\s+\.shared\s[^;]*?([\w$]+)\[\]\s*;")
 
 
@@ -165,9 +165,9 @@ def _type_text(die: DIE) -> str:
 def dynamic_shared_array(compiled: CompiledKernel) -> str | None:
     """Name of the array of dynamic shared memory that a kernel or a device function names, None where there is none."""
     bodies = "".join(
-        match[0]
-        for match in _FUNCTIONS.finditer(compiled.ptx)
-        if match["kernel"] is None or match["kernel"] == compiled.kernel_name
+        compiled.ptx[function.start : function.stop]
+        for function in ptx_functions(compiled.ptx)
+        if not function.is_kernel or function.name == compiled.kernel_name
     )
     for match in _DYNAMIC_SHARED.finditer(compiled.ptx):
         if re.search(rf"(?<![.\w$]){re.escape(match[1])}(?![\w$])", bodies):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..launch.expression import parse_expression
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +60,8 @@ def flags_of(columns: pd.DataFrame, query: str) -> NDArray[np.bool_]:
 def require_plain(query: str) -> None:
     """That a query has numbers, texts, names of columns, arithmetic and comparisons alone.
 
-    Calls, attributes and indices would reach whatever pandas can do, such as writing files.
+    Calls, attributes and indices would reach whatever pandas can do, such as writing files. What is computed of constants alone
+    has the bounds of `parse_expression`.
 
     Raises:
         InputError: It has anything else, or is no expression.
@@ -79,6 +81,16 @@ def require_plain(query: str) -> None:
         if not isinstance(node, _ALLOWED):
             accepted = "accepted: columns, numbers, arithmetic, comparisons"
             raise InputError(f"--filter {_short(query)!r}: has a {type(node).__name__}; {accepted}")
+        if isinstance(node, ast.BinOp | ast.UnaryOp) and not any(isinstance(part, ast.Name) for part in ast.walk(node)):
+            _require_bounded(query, node)
+
+
+def _require_bounded(query: str, node: ast.expr) -> None:
+    """That what is computed of constants alone is a number of the usual size."""
+    try:
+        parse_expression(ast.unparse(node)).value({})
+    except InputError as error:
+        raise InputError(f"--filter {_short(query)!r}: {error}") from None
 
 
 def _short(query: str) -> str:

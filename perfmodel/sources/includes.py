@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import InputError
 
+_SOURCE_SUFFIXES = (".cu", ".cuh")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 
@@ -28,6 +29,19 @@ def included_files(text: str, folder: Path | None, directories: Sequence[Path]) 
                 seen[path] = read_text(path)
                 pending.append((seen[path], path.parent))
     return seen
+
+
+def including_files(path: Path) -> dict[Path, str]:
+    """Texts of the sources beside a file, or in the folder above, that include it, by path; those that nvcc compiles first."""
+    beside = [other for folder in (path.parent, path.parent.parent) for other in sorted(folder.glob("*.c*"))]
+    found = {}
+    for other in beside:
+        if other.suffix not in _SOURCE_SUFFIXES or other == path or not other.is_file():
+            continue
+        text = read_text(other)
+        if path.resolve() in {p.resolve() for p in included_files(text, other.parent, ())}:
+            found[other] = text
+    return dict(sorted(found.items(), key=lambda item: _SOURCE_SUFFIXES.index(item[0].suffix)))
 
 
 def read_text(path: Path) -> str:

@@ -163,6 +163,10 @@ def test_macros_and_headers_beside_the_file_are_used_and_part_of_the_key(tmp_pat
     ("source", "message"),
     [
         (
+            "template <int R, typename T> __global__ void k(U *o) { o[0] = R; }\n",
+            'source.cu:1: identifier "U" is undefined (and 3 more errors)',
+        ),
+        (
             "__global__ void k(float *x) {\n    x[0] = y;\n    x[1] = z;\n}\n",
             'source.cu:2: identifier "y" is undefined (and 1 more error)',
         ),
@@ -284,3 +288,39 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }
     assert ".loc\t1 7 " in kernel.ptx
     named = [parameter.text for parameter in described_signature(kernel, request).parameters]
     assert named == ["__nv_bfloat16 *x", "Pair<float> by"]
+
+
+def test_a_kernel_with_inline_assembly_leaves_with_its_whole_body() -> None:
+    """The closing brace of the assembly stands where that of a kernel would."""
+    braces = r"""asm("{.reg .f32 y;\n add.f32 y, %0, %0;\n mov.f32 %0, y;\n}\n" : "+f"(x));"""
+    source = f"__global__ void a(float *p) {{ float x = *p; {braces} *p = x; }}\n"
+    kernel = compiled(source + source.replace("void a", "void b"), "b")
+    assert kernel.ptx.count("add.f32 y") == 1
+    assert kernel.cubin
+
+
+def test_a_part_of_a_program_is_compiled_as_the_file_that_includes_it(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    part = tmp_path / "parts" / "kernel.cu"
+    part.write_text("__global__ void k(real *x) { x[0] = SIZE; }\n")
+    with pytest.raises(CompileError, match=r'kernel.cu:1: identifier "real" is undefined'):
+        compiled(part, "k")
+    main = tmp_path / "main.cu"
+    main.write_text(
+        '#define SIZE 8\ntypedef float real;\n#include "parts/kernel.cu"\nint main() { k<<<1, 1>>>(nullptr); }\n'
+    )
+    kernel = compiled(part, "k")
+    assert kernel.note == "compiled as part of main.cu, which includes this file"
+    assert '"kernel.cu"' in kernel.ptx
+    request = user_request(read_kernel_source(part), "k", {})
+    assert [p.text for p in described_signature(kernel, request).parameters] == ["float *x"]
+    main.write_text(main.read_text().replace("8", "9"))
+    assert compiled(part, "k").key != kernel.key
+
+
+def test_a_template_of_host_code_that_does_not_compile_asks_for_its_arguments() -> None:
+    kernel = "template <typename T> __global__ void k(T *x) { *x = 0; }\n"
+    source = f"#include <cublas_v2.h>\n{kernel}void run() {{ k<<<1, 1>>>(none); }}"
+    with pytest.raises(InputError, match=r"'k' is a template, and the host code .* nvidia-cublas .* as in 'k<float>'"):
+        compiled(source, "k")
+    assert compiled(source, "k<float>").note

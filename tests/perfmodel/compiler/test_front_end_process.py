@@ -1,0 +1,41 @@
+"""NVRTC works in a process of its own: a source that crashes it is an error of one line, and the next one compiles."""
+
+import os
+
+import pytest
+
+from perfmodel.compiler import front_end_process
+from perfmodel.compiler.front_end_process import compile_apart
+from perfmodel.compiler.request import CompileRequest
+from perfmodel.errors import CompileError
+
+pytestmark = pytest.mark.compiler
+
+
+def request(source: str, kernel: str) -> CompileRequest:
+    return CompileRequest(source=source, kernel=kernel, file_name="k.cu")
+
+
+def test_a_crash_of_the_compiler_is_one_line_and_the_next_source_compiles() -> None:
+    undeclared = "template <int R, typename T> __global__ void conv(U *o) { o[0] = R; }"
+    with pytest.raises(CompileError) as caught:
+        compile_apart(request(undeclared, "conv<3,float>"), "compute_80")
+    assert str(caught.value).startswith(
+        "k.cu: the compiler NVRTC crashed (SIGSEGV) at kernel 'conv<3,float>'; correct this first: k.cu:1: "
+    )
+    assert "\n" not in str(caught.value)
+    declared = "template <int R, typename T> __global__ void conv(T *o) { o[0] = R; }"
+    assert compile_apart(request(declared, "conv<3,float>"), "compute_80").kernel_name == "_Z4convILi3EfEvPT0_"
+
+
+def test_what_takes_too_long_is_one_line() -> None:
+    with pytest.raises(CompileError, match=r"^k.cu: not compiled within 1e-06 s$"):
+        compile_apart(request("__global__ void k() { }", "k"), "compute_80", time_limit_s=1e-6)
+
+
+def test_the_process_is_kept() -> None:
+    source = 'extern "C" __global__ void k() { }'
+    compile_apart(request(source, "k"), "compute_80")
+    first = front_end_process._worker(os.getpid())
+    compile_apart(request(source, "k"), "compute_80")
+    assert front_end_process._worker(os.getpid()) is first
