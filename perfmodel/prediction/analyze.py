@@ -19,8 +19,8 @@ from ..core.value_types import require_type
 from ..errors import InputError
 from ..gpus.gpu import Gpu
 from ..launch.arguments import Argument, kernel_call
-from ..launch.launch import Buffer, KernelCall, L2State, Launch
-from ..profiles.executed_profile import Effort, executable, execute, parsed
+from ..launch.launch import KernelCall, L2State, Launch
+from ..profiles.executed_profile import Effort, executable, execute
 from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, stacked
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
 from ..simulator.execution import Code, execute_code
@@ -47,7 +47,7 @@ class Analysis:
     faults: tuple[Fault, ...]
     blocks_executed: int
     l1_hit_rate: float
-    _kernel: Code = field(repr=False)
+    _code: Code = field(repr=False)
     _compiled: CompiledKernel = field(repr=False)
     _launch: Launch = field(repr=False)
     _call: KernelCall = field(repr=False)
@@ -66,7 +66,7 @@ class Analysis:
         Raises:
             SimulationError: the kernel does something wrong, or the budget is used up.
         """
-        return execute_code(self._kernel, self._launch, self._call, budget=self._effort.budget).outputs
+        return execute_code(self._code, self._launch, self._call, budget=self._effort.budget).outputs
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""
@@ -138,7 +138,7 @@ def analyze(
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     request = user_request(read_kernel_source(source, include), kernel, configuration.defines, options)
     compiled = compile_kernel(request, scenario.gpu.architecture.name)
-    executed = parsed(compiled) if compiled.ptx else executable(compiled)[0]
+    code, _ = executable(compiled)
     rng = np.random.default_rng(effort.seed)
     call = kernel_call(described_signature(compiled, request), args, constants or {}, rng)
     array = dynamic_shared_array(compiled)
@@ -148,7 +148,7 @@ def analyze(
         )
     launch = launch_of(configuration, compiled)
     require_fits(launch, compiled, scenario.gpu)
-    faults = _faults(executed, launch, call, effort)
+    faults = _faults(code, launch, call, effort)
     found = execute(compiled, launch, call, scenario.gpu, effort, instructions=lines)
     prediction = prediction_of_launch(kernel, configuration, found.profile, scenario)
     return Analysis(
@@ -157,7 +157,7 @@ def analyze(
         faults=faults,
         blocks_executed=found.blocks_executed,
         l1_hit_rate=found.l1_hit_rate,
-        _kernel=executed,
+        _code=code,
         _compiled=compiled,
         _launch=launch,
         _call=call,
@@ -165,18 +165,16 @@ def analyze(
     )
 
 
-def _faults(kernel: Code, launch: Launch, call: KernelCall, effort: Effort) -> tuple[Fault, ...]:
-    """Faults of blocks at the corners and in the middle of the grid, or of all blocks; a fatal one is raised."""
-    inputs = tuple(replace(p, output=False) if isinstance(p, Buffer) else p for p in call.parameters)
-    found = execute_code(
-        kernel,
-        launch,
-        replace(call, parameters=inputs),
-        mode=Mode.EXECUTE,
-        blocks=None if effort.all_blocks else np.sort(launch.corners_and_middle()),
-        budget=effort.budget,
-        check=True,
-    )
+def _faults(code: Code, launch: Launch, call: KernelCall, effort: Effort) -> tuple[Fault, ...]:
+    """Faults of blocks at the corners and in the middle of the grid, or of all blocks; a fatal one is raised.
+
+    Addresses alone show them, unless lanes write one place at once: then what they write is computed too.
+    """
+    blocks = None if effort.all_blocks else np.sort(launch.corners_and_middle())
+    for mode in (Mode.TRACE, Mode.EXECUTE):
+        found = execute_code(code, launch, call, mode=mode, blocks=blocks, budget=effort.budget, check=True)
+        if not found.undecided:
+            break
     if not found.completed:
         raise FaultError(found.faults[-1])
     return found.faults

@@ -45,6 +45,7 @@ class Environment:
     check: bool
     max_faults: int
     faults: list[Fault] = field(default_factory=list)
+    undecided: bool = False
     clock: int = 0
     families: Families = field(default_factory=Families)
     _symbols: dict[tuple[str, ScalarType], Values] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from ..core.constants import MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
 from ..errors import SimulationError
 from ..launch.launch import Buffer, KernelCall, Launch
 from ..machine_code.program import MachineCode
+from ..program.instruction import Space
 from ..program.kernel import Kernel
 from .access import Observers
 from .faults import FATAL, Fault, FaultError
@@ -23,7 +24,7 @@ from .global_memory import GlobalMemory, Segment
 from .initialise import Contents, initialise
 from .machine import BARRIERS, Batch, Environment
 from .program import align_up
-from .race_detector import BYTES_PER_SHARED_BYTE, BYTES_PER_SHARED_BYTE_AND_WARP, RaceDetector
+from .race_detector import BYTES_PER_PLACE, BYTES_PER_PLACE_AND_WARP, RaceDetector
 from .schedule import Limits, Reconvergence, Scheduler, Tally
 from .translate.translation import Translation
 
@@ -58,6 +59,8 @@ class Simulation:
         outputs: output buffers after execution; none in trace mode.
         faults: what the kernel did wrong.
         completed: False where a fatal fault ended the simulation, which then is the last of ``faults``.
+        undecided: whether lanes of one instruction wrote to one shared place what tracing does not compute, so that only
+            execution tells whether it was the same.
         diverged: whether lanes of a warp took different ways, so that counts may depend on where they run together again; a
             run with ``Reconvergence.LATE`` shows by how much.
         segments: where buffers and module variables lie in global memory.
@@ -73,6 +76,7 @@ class Simulation:
     outputs: Mapping[str, NDArray[Any]]
     faults: tuple[Fault, ...]
     completed: bool
+    undecided: bool
     diverged: bool
     segments: tuple[Segment, ...] = field(repr=False)
     visits_by_block: NDArray[np.int64] | None = field(default=None, repr=False)
@@ -114,8 +118,8 @@ def _batch_rows(register_bytes_per_lane: int, environment: Environment, budget: 
     shared_bytes = environment.shared_bytes
     held = register_bytes_per_lane + align_up(environment.local_bytes, 16)
     per_block = (held + _WORKING_BYTES_PER_LANE) * threads
-    race_detector = BYTES_PER_SHARED_BYTE + BYTES_PER_SHARED_BYTE_AND_WARP * threads // WARP_SIZE
-    per_block += shared_bytes * (1 + (race_detector if environment.check else 0))
+    race_detector = (BYTES_PER_PLACE + BYTES_PER_PLACE_AND_WARP * threads // WARP_SIZE) / _grain(environment)
+    per_block += int(shared_bytes * (1 + (race_detector if environment.check else 0)))
     available = budget.memory_bytes // 4
     if available < per_block:
         raise SimulationError(
@@ -242,6 +246,7 @@ def simulate(
         outputs=outputs_of(call, contents.memory) if mode is Mode.EXECUTE else {},
         faults=tuple(environment.faults),
         completed=not any(fault.kind in FATAL for fault in environment.faults),
+        undecided=environment.undecided,
         diverged=tally.diverged,
         segments=tuple(contents.memory.segments),
         visits_by_block=tally.by_block,
@@ -285,13 +290,27 @@ def run_blocks(
     return tally
 
 
+def _grain(environment: Environment) -> int:
+    """Bytes that all accesses to shared memory are aligned to and a multiple of, up to a word."""
+    return min((min(site.width_bytes, 4) for site in environment.sites if site.space is Space.SHARED), default=4)
+
+
 def _run_batch(scheduler: Scheduler) -> bool:
     """Run one batch; False where a fault that is only reported ended it."""
     batch = scheduler.batch
     if batch.environment.check:
-        batch.race_detector = RaceDetector(batch.rows, batch.threads, batch.shared_stride, BARRIERS)
+        batch.race_detector = RaceDetector(
+            batch.rows,
+            batch.threads,
+            batch.shared_stride,
+            BARRIERS,
+            _grain(batch.environment),
+        )
     try:
         scheduler.run()
+        if batch.race_detector is not None:
+            batch.race_detector.look()
+            batch.environment.undecided = batch.environment.undecided or batch.race_detector.undecided
     except FaultError:
         if not batch.environment.check:
             raise

@@ -159,8 +159,8 @@ class Synchronization:
     def _check_aligned(self, place: int, waiting: Mask, rows: NDArray[np.bool_]) -> None:
         """An aligned barrier must be reached by all live lanes of a warp at one place."""
         unit = self.program.units[place]
-        instruction = unit.instructions[0]
-        if not self.batch.environment.check or (instruction.name == "barrier" and "aligned" not in instruction.parts):
+        index = self._aligned_barrier(unit)
+        if not self.batch.environment.check or index is None:
             return
         live = np.broadcast_to(self._live(), self.shape)
         here = np.broadcast_to(waiting, self.shape)
@@ -169,29 +169,39 @@ class Synchronization:
         if elsewhere.any():
             wrong = np.repeat(elsewhere, WARP_SIZE, axis=1) & here
             self.lanes.fault(
-                FaultKind.DIVERGENT_BARRIER, unit.first, wrong, "other threads of the warp are at another place"
+                FaultKind.DIVERGENT_BARRIER, index, wrong, "other threads of the warp are at another place"
             )
 
     def check_ended(self, first: Unit, mask: Mask | None) -> None:
         """With `check`, a barrier that threads have ended before is reported."""
         if not self.batch.environment.check or mask is None:
             return
-        exists = self.batch.initial_mask
-        ended = ~mask if exists is None else ~mask & exists
-        block = self.program.blocks[first.block]
-        if not np.broadcast_to(ended, self.shape).any():
+        barriers = self._barriers_from(first)
+        if not barriers:
             return
-        for k, instruction in enumerate(block.instructions[first.first - block.first :]):
-            if instruction.name == "bar" and "warp" not in instruction.parts and "arrive" not in instruction.parts:
-                rows = np.broadcast_to(ended, self.shape).any(axis=1, keepdims=True)
-                wrong = mask & rows
-                if wrong.any() and len(instruction.operands) < 2:
-                    self.lanes.fault(
-                        FaultKind.DIVERGENT_BARRIER,
-                        first.first + k,
-                        wrong,
-                        "other threads of the block have ended before it",
-                    )
+        exists = self.batch.initial_mask
+        ended = np.broadcast_to(~mask if exists is None else ~mask & exists, self.shape)
+        wrong = mask & ended.any(axis=1, keepdims=True)
+        for index in barriers if wrong.any() else ():
+            self.lanes.fault(
+                FaultKind.DIVERGENT_BARRIER, index, wrong, "other threads of the block have ended before it"
+            )
+
+    def _aligned_barrier(self, unit: Unit) -> int | None:
+        """Index of the barrier at which a unit begins, where all lanes of a warp must come to it together."""
+        instruction = unit.instructions[0]
+        return None if instruction.name == "barrier" and "aligned" not in instruction.parts else unit.first
+
+    def _barriers_from(self, first: Unit) -> list[int]:
+        """Indices of the barriers for the whole block from a unit to the end of its basic block."""
+        block = self.program.blocks[first.block]
+        return [
+            first.first + k
+            for k, instruction in enumerate(block.instructions[first.first - block.first :])
+            if instruction.name == "bar"
+            and not {"warp", "arrive"} & set(instruction.parts)
+            and len(instruction.operands) < 2
+        ]
 
     def deadlock(self, order: list[int]) -> tuple[int, Mask]:
         """Nobody can go on: lanes that wait for a warp go on with a fault, an incomplete barrier ends the simulation."""

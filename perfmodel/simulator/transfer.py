@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..program.instruction import Space
 from ..program.types import ScalarType, width_bytes
+from .access import Action
 from .faults import FaultKind
 from .global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .machine import Lanes
@@ -142,9 +143,17 @@ def touch(
     plan = lanes.plan(base, guard)
     if plan.empty:
         return
-    checked(lanes, instruction, space, plan, offset, width)
+    safe, shift = checked(lanes, instruction, space, plan, offset, width)
     if site != UNCOUNTED:
         lanes.observe(site, plan, offset, target)
+    if space is Space.SHARED and lanes.batch.race_detector is not None:
+        action = lanes.environment.sites[site].action
+        if action is Action.LOAD:
+            lanes.batch.race_detector.read(lanes, instruction, safe, shift, width)
+        else:
+            lanes.batch.race_detector.write(
+                lanes, instruction, safe, shift, width, None, atomic=action is Action.REDUCTION
+            )
 
 
 def load(
@@ -197,7 +206,7 @@ def store(
     if site != UNCOUNTED:
         lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
-        lanes.batch.race_detector.write(lanes, instruction, safe, shift, elements)
+        lanes.batch.race_detector.write(lanes, instruction, safe, shift, width * len(elements), elements)
     hold(lanes, space, safe, shift, width * len(elements))
     index = safe.chosen(index_of(lanes, space, safe, width))
     values = storage(lanes, space, scalar_type)

@@ -103,7 +103,7 @@ def atomic(
     if site != UNCOUNTED:
         lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
-        lanes.batch.race_detector.write(lanes, instruction, safe, shift, operands[:1], atomic=True)
+        lanes.batch.race_detector.write(lanes, instruction, safe, shift, width, None, atomic=True)
     hold(lanes, space, safe, shift, width)
     index = safe.chosen(index_of(lanes, space, safe, width)) + shift // width
     chosen = [safe.chosen(operand) for operand in operands]

@@ -68,6 +68,23 @@ def _source_lane(lanes: Lanes, mode: str, b: Values, c: Values) -> tuple[Values,
     return np.where(inside, source, lane), inside
 
 
+def shuffle_source(
+    lanes: Lanes,
+    site: int,
+    instruction: int,
+    mode: str,
+    b: Values,
+    c: Values,
+    mask: Values | None,
+    guard: Mask | None,
+) -> None:
+    """Observe a shuffle, and check which lanes are asked, without moving values."""
+    exchange(lanes, site, guard)
+    if lanes.environment.check:
+        index, _ = _asked(lanes, mode, b, c)
+        _check_source(lanes, instruction, index, mask, both(lanes.active, guard))
+
+
 def shuffle(
     lanes: Lanes,
     site: int,
@@ -80,32 +97,26 @@ def shuffle(
     guard: Mask | None,
 ) -> tuple[Values, Mask]:
     """The value of the lane that each lane asks for, and whether that lane is in its segment."""
-    effective = both(lanes.active, guard)
     exchange(lanes, site, guard)
-    source, inside = _source_lane(lanes, mode, b, c)
-    index = lanes.batch.thread // WARP_SIZE * WARP_SIZE + source
+    index, inside = _asked(lanes, mode, b, c)
     full = np.broadcast_to(a, (max(a.shape[0], index.shape[0]), lanes.threads))
-    if index.shape[0] == 1:
-        values = full.take(index[0], axis=1)
-        from_active = (
-            None
-            if effective is None
-            else np.broadcast_to(effective, (effective.shape[0], lanes.threads)).take(index[0], axis=1)
-        )
-    else:
-        values = np.take_along_axis(full, index, axis=1)
-        from_active = (
-            None if effective is None else np.take_along_axis(np.broadcast_to(effective, lanes.shape), index, axis=1)
-        )
+    values = full.take(index[0], axis=1) if index.shape[0] == 1 else np.take_along_axis(full, index, axis=1)
     if lanes.environment.check:
-        _check_source(lanes, instruction, index, mask, effective, from_active)
+        _check_source(lanes, instruction, index, mask, both(lanes.active, guard))
     return values, inside
 
 
-def _check_source(
-    lanes: Lanes, instruction: int, index: Values, mask: Values | None, effective: Mask | None, active: Mask | None
-) -> None:
-    wrong = np.zeros((1, 1), np.bool_) if active is None else ~active
+def _asked(lanes: Lanes, mode: str, b: Values, c: Values) -> tuple[Values, Mask]:
+    """Thread of the block that each lane asks for, and whether it is in the lane's segment."""
+    source, inside = _source_lane(lanes, mode, b, c)
+    return lanes.batch.thread // WARP_SIZE * WARP_SIZE + source, inside
+
+
+def _check_source(lanes: Lanes, instruction: int, index: Values, mask: Values | None, effective: Mask | None) -> None:
+    wrong = np.zeros((1, 1), np.bool_)
+    if effective is not None:
+        full = np.broadcast_to(effective, (max(effective.shape[0], index.shape[0]), lanes.threads))
+        wrong = ~(full.take(index[0], axis=1) if index.shape[0] == 1 else np.take_along_axis(full, index, axis=1))
     if mask is not None:
         source_lane = (index % WARP_SIZE).astype(np.uint32)
         wrong = wrong | ((mask >> source_lane) & np.uint32(1) == 0)
@@ -189,6 +200,17 @@ def block_barrier(lanes: Lanes, number: int) -> None:
     """Order the shared-memory accesses of all lanes, which are here together."""
     if lanes.batch.race_detector is not None:
         lanes.batch.race_detector.complete(lanes, number, lanes.active)
+
+
+def guarded_barrier(lanes: Lanes, instruction: int, guard: Mask) -> None:
+    """Check that a barrier under a predicate is for all lanes of a block that come to it, or for none."""
+    if not lanes.environment.check or guard.size == 1:
+        return
+    here = np.ones((1, 1), np.bool_) if lanes.active is None else lanes.active
+    passing, staying = guard & here, ~guard & here
+    wrong = passing & np.broadcast_to(staying, (staying.shape[0], lanes.threads)).any(axis=1, keepdims=True)
+    if wrong.any():
+        lanes.fault(FaultKind.DIVERGENT_BARRIER, instruction, wrong, "other threads of the block pass it by")
 
 
 def reduce_block(lanes: Lanes, mode: str, predicate: Mask) -> Values:

@@ -673,7 +673,6 @@ EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     "R2UR": emit_r2ur,
     **dict.fromkeys(
         (
-            "NOP",
             "MEMBAR",
             "ERRBAR",
             "FENCE",

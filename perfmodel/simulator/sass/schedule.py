@@ -81,11 +81,16 @@ class Convergence(Synchronization):
             raise instruction.error("the thread count of a barrier must be the same for all threads")
         return int(held.flat[0])
 
-    def _check_aligned(self, place: int, waiting: Mask, rows: NDArray[np.bool_]) -> None:
-        """Machine code has no aligned barriers: each warp's lanes arrive as they come."""
+    def _aligned_barrier(self, unit: Unit) -> int | None:
+        return unit.first - 1
 
-    def check_ended(self, first: Unit, mask: Mask | None) -> None:
-        """Likewise, threads that have ended are not waited for."""
+    def _barriers_from(self, first: Unit) -> list[int]:
+        found, unit = [], first
+        while not unit.ends_block:
+            unit = self.program.units[unit.index + 1]
+            if unit.sync_scope is SyncScope.BLOCK and self._barrier_count(unit) is None:
+                found.append(unit.first - 1)
+        return found
 
 
 class MachineScheduler(Scheduler):

@@ -95,6 +95,7 @@ def simulate_machine_code(
         outputs=outputs_of(call, environment.memory) if mode is Mode.EXECUTE else {},
         faults=tuple(environment.faults),
         completed=not any(fault.kind in FATAL for fault in environment.faults),
+        undecided=environment.undecided,
         diverged=tally.diverged,
         segments=tuple(environment.memory.segments),
         visits_by_block=tally.by_block,

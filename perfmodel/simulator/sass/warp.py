@@ -43,10 +43,15 @@ def emit_shfl(e: Emitter, i: MachineInstruction) -> None:
     if mode is None:
         raise i.error("the mode of the shuffle is not supported")
     predicate, target = i.operand(0), i.operand(1)
-    if _only_counted(e, i, Action.SHUFFLE, predicate, target):
-        return
-    a, b, c = (e.read(i, operand) for operand in i.operands[2:5])
+    e.acts()
+    e.root = True
+    b, c = (e.read(i, operand) for operand in i.operands[3:5])
+    e.root = False
     site = _site(e, i, Action.SHUFFLE)
+    if not e.live(predicate, target):
+        e.line(f"shuffle_source(C,{site},{e.index},{mode!r},{b},{c},None,{e.guard})")
+        return
+    a = e.read(i, i.operands[2])
     result = e.temporary(f"shuffle(C,{site},{e.index},{mode!r},{a},{b},{c},None,{e.guard})")
     e.write(i, target, f"{result}[0]")
     e.write_predicate(i, predicate, f"{result}[1]")
@@ -172,7 +177,10 @@ def emit_bsync(e: Emitter, i: MachineInstruction) -> None:
 
 
 def emit_warpsync(e: Emitter, i: MachineInstruction) -> None:
-    """``WARPSYNC``: waiting itself is the scheduler's; it orders what the warp's lanes do to memory."""
+    """``WARPSYNC``: waiting itself is the scheduler's; it orders what the warp's lanes do to memory.
+
+    A ``NOP`` is what is left of it where the lanes are known to run together.
+    """
     e.acts()
     e.line(f"warp_barrier(C,{e.guard})")
 
@@ -214,6 +222,8 @@ def emit_bar(e: Emitter, i: MachineInstruction) -> None:
         predicate = next((o for o in reversed(i.operands) if isinstance(o, Register) and o.is_predicate), None)
         text = e.array(np.ones((1, 1), np.bool_)) if predicate is None else e.predicate(i, predicate)
         e.write_register(BARRIER_PREDICATE, text, "bool")
+    if e.guard != "None" and len(_registers(i)) < 2:
+        e.line(f"guarded_barrier(C,{e.index},{e.guard})")
     if not e.masked:
         # a guard is the same for all threads of a block, or the others would wait for ever
         condition = "" if e.guard == "None" else f"if {e.guard}.any(): "
@@ -315,6 +325,7 @@ def _branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | 
 
 
 EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
+    "NOP": emit_warpsync,
     "SHFL": emit_shfl,
     "VOTE": emit_vote,
     "VOTEU": emit_vote,

@@ -8,13 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.front_end import compile_to_ptx
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.machine_code.program import MachineCode, read_machine_code
 from perfmodel.ptx.module import Module
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.faults import FaultError, FaultKind
-from perfmodel.simulator.simulation import Budget, Simulation, simulate
+from perfmodel.simulator.sass.simulation import simulate_machine_code
+from perfmodel.simulator.simulation import Budget, Mode, Simulation, simulate
 
 pytestmark = pytest.mark.compiler
 FOLDER = Path(__file__).parent / "faulty"
@@ -32,6 +35,22 @@ def module(name: str) -> Module:
 def fault_line(name: str) -> int:
     lines = (FOLDER / f"{name}.cu").read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if "FAULT" in line)
+
+
+@cache
+def machine_code(name: str) -> MachineCode:
+    request = CompileRequest(
+        source=(FOLDER / f"{name}.cu").read_text(), kernel=name, file_name=f"{name}.cu", options=("-lineinfo",)
+    )
+    return read_machine_code(compile_kernel(request, "sm_75"))
+
+
+def traced(name: str, threads: int, mode: Mode = Mode.TRACE, blocks: int = 1, shared: int = 0) -> Simulation:
+    """The machine code, as far as it decides addresses and control flow."""
+    launch = Launch(grid_x=blocks, block_x=threads, dynamic_shared_bytes=shared)
+    inputs = [Buffer(name="in", array=np.array([1] * 20 + [-1] + [1] * 43, np.int32))]
+    call = KernelCall(parameters=(OUT, *inputs[: len(machine_code(name).cubin.parameters) - 1]))
+    return simulate_machine_code(machine_code(name), launch, call, mode=mode, check=True)
 
 
 def run(name: str, threads: int, *inputs: Buffer, blocks: int = 1, shared: int = 0, check: bool = True) -> Simulation:
@@ -63,6 +82,39 @@ def test_collected_faults(name: str, threads: int, kind: FaultKind, thread: int)
     (found,) = [fault for fault in simulation.faults if fault.source_line == fault_line(name)]
     assert (found.block, found.thread) == ((0, 0, 0), (thread, 0, 0))
     assert f"{name}.cu:{fault_line(name)}" in found.text
+
+
+@pytest.mark.parametrize(
+    ("name", "threads", "kind", "thread"),
+    [
+        ("missing_barrier", 64, RACE, 0),
+        ("write_after_read", 64, RACE, 0),
+        ("within_warp", 32, RACE, 0),
+        ("uninitialised", 64, FaultKind.UNINITIALISED_SHARED, 63),
+        ("divergent_barrier", 64, BARRIER, 1),
+        ("ended_before_barrier", 64, BARRIER, 0),
+        ("inactive_shuffle", 32, LANE, 12),
+        ("absent_member", 32, LANE, 0),
+    ],
+)
+def test_addresses_of_the_machine_code_show_the_same_faults(
+    name: str, threads: int, kind: FaultKind, thread: int
+) -> None:
+    simulation = traced(name, threads)
+    assert {fault.kind for fault in simulation.faults} == {kind}
+    assert (fault_line(name), (thread, 0, 0)) in {(fault.source_line, fault.thread) for fault in simulation.faults}
+
+
+def test_whether_lanes_write_the_same_to_one_place_is_seen_by_execution() -> None:
+    assert traced("one_place", 32).undecided
+    (fault,) = traced("one_place", 32, Mode.EXECUTE).faults
+    assert (fault.kind, fault.thread) == (RACE, (1, 0, 0))
+
+
+def test_fatal_faults_of_machine_code() -> None:
+    out_of_bounds = traced("out_of_bounds", 32, blocks=3)  # block 2 reads in[64]
+    assert [fault.kind for fault in out_of_bounds.faults] == [FaultKind.OUT_OF_BOUNDS]
+    assert (out_of_bounds.completed, traced("failed_assertion", 32).faults[0].kind) == (False, FaultKind.TRAP)
 
 
 def test_the_same_kernels_run_unchecked() -> None:
