@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .families.user.family import user_problem
     from .gpus.catalogue import gpu_ids, load_gpu
     from .prediction.analyze import Analysis, analyze
+    from .prediction.configurations import RankedConfigurations, rank_configurations
     from .prediction.predicting import frame, predict, predict_many
     from .prediction.prediction import Prediction
     from .prediction.ranking import Ranking, rank
@@ -39,6 +40,7 @@ _MODULES = {
     "families.user.family": ("user_problem",),
     "gpus.catalogue": ("gpu_ids", "load_gpu"),
     "prediction.analyze": ("Analysis", "analyze"),
+    "prediction.configurations": ("RankedConfigurations", "rank_configurations"),
     "prediction.predicting": ("frame", "predict", "predict_many"),
     "prediction.prediction": ("Prediction",),
     "prediction.ranking": ("Ranking", "rank"),
@@ -61,6 +63,7 @@ __all__ = [
     "PointwiseConfiguration",
     "PointwiseConv2d",
     "Prediction",
+    "RankedConfigurations",
     "Ranking",
     "Ssim",
     "SsimConfiguration",
@@ -74,6 +77,7 @@ __all__ = [
     "predict",
     "predict_many",
     "rank",
+    "rank_configurations",
     "user_problem",
     "validate",
 ]

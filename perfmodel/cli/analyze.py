@@ -28,14 +28,21 @@ def register(app: typer.Typer) -> None:
 
 def analyze(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="CUDA C++ file, PTX, a cubin, or a program or library with kernels.")
-    ],
-    kernel: Annotated[
-        str, typer.Option("--kernel", metavar="NAME", help="The kernel: a name, or a template such as 'conv<5,2>'.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="CUDA C++ file, PTX, a cubin, a binary with kernels, or a Python file with kernels of Triton or Numba.",
+        ),
     ],
     gpu: GpuOption,
-    grid: Annotated[str, typer.Option("--grid", metavar="X,Y,Z", help="Blocks; what is left out is 1.")],
-    block: Annotated[str, typer.Option("--block", metavar="X,Y,Z", help="Threads of a block; likewise.")],
+    kernel: Annotated[
+        str | None,
+        typer.Option("--kernel", metavar="NAME", help="The kernel: a name, or a template such as 'conv<5,2>'."),
+    ] = None,
+    grid: Annotated[str | None, typer.Option("--grid", metavar="X,Y,Z", help="Blocks; what is left out is 1.")] = None,
+    block: Annotated[
+        str | None, typer.Option("--block", metavar="X,Y,Z", help="Threads of a block; likewise. Triton states them.")
+    ] = None,
     arguments: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,7 +59,10 @@ def analyze(
     shared: Annotated[
         int | None, typer.Option("--shared", min=0, metavar="BYTES", help="Dynamic shared memory.")
     ] = None,
-    defines: Annotated[list[str] | None, typer.Option("--define", "-D", metavar="N=V", help="A macro.")] = None,
+    defines: Annotated[
+        list[str] | None,
+        typer.Option("--define", "-D", metavar="N=V", help="A macro; for Triton a constexpr, or num_warps."),
+    ] = None,
     include: Annotated[
         list[Path] | None, typer.Option("--include", "-I", metavar="DIR", help="Folder of your headers.")
     ] = None,
@@ -120,7 +130,9 @@ def analyze(
         raise typer.Exit(CHECK_FAILED_STATUS)
 
 
-def _sizes(option: str, text: str) -> list[int]:
+def _sizes(option: str, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:

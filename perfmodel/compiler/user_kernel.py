@@ -100,16 +100,7 @@ def described_signature(compiled: CompiledKernel, request: CompileRequest) -> Si
     if stored is None:
         stored = json.dumps(_declared(compiled, request)).encode()
         disk_cache.keep(key, stored)
-    declared = json.loads(stored)
-    if len(declared) != len(plain.parameters):
-        return plain
-    parameters = tuple(
-        KernelParameter(
-            name=name or stated.name, ptx_type=stated.ptx_type, size_bytes=stated.size_bytes, cpp_type=cpp_type
-        )
-        for stated, (name, cpp_type) in zip(plain.parameters, declared, strict=True)
-    )
-    return Signature(name=plain.name, parameters=parameters)
+    return plain.described([(name, cpp_type) for name, cpp_type in json.loads(stored)])
 
 
 def _declared(compiled: CompiledKernel, request: CompileRequest) -> list[tuple[str, str]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 _CONSTANT_POINTER = re.compile(r"\bconst\b[^*]*\*(?!.*\*)")
 POINTER_BYTES = 8
@@ -62,3 +63,13 @@ class Signature:
 
     name: str
     parameters: tuple[KernelParameter, ...]
+
+    def described(self, descriptions: Sequence[tuple[str, str]]) -> Signature:
+        """The same with names and C++ types that somebody else knows, where there are as many; empty texts say nothing."""
+        if len(descriptions) != len(self.parameters):
+            return self
+        parameters = tuple(
+            replace(own, name=name or own.name, cpp_type=cpp_type or own.cpp_type)
+            for own, (name, cpp_type) in zip(self.parameters, descriptions, strict=True)
+        )
+        return replace(self, parameters=parameters)

@@ -27,6 +27,8 @@ from ..simulator.execution import Code, execute_code
 from ..simulator.faults import Fault, FaultError
 from ..simulator.simulation import Mode
 from ..sources.kernel_source import read_kernel_source
+from ..sources.python_file import kernel_of_file
+from ..sources.python_kernel import BroughtKernel, Grid, KernelWish, Sizes, brought_by
 from .evaluation import evaluate
 from .listing import InstructionListing, listing
 from .predicting import prediction_at
@@ -79,11 +81,11 @@ class Analysis:
 
 
 def analyze(
-    source: str | Path,
+    source: str | Path | object,
     *,
-    kernel: str,
-    grid: int | Sequence[int],
-    block: int | Sequence[int],
+    kernel: str | None = None,
+    grid: Grid | None = None,
+    block: Sizes | None = None,
     args: Sequence[Argument],
     gpu: str | Gpu,
     shared_bytes: int | None = None,
@@ -97,17 +99,20 @@ def analyze(
     calibration: str | None = None,
     effort: Effort | None = None,
 ) -> Analysis:
-    """Analyse one launch of a kernel of a user's file; no GPU is needed.
+    """Analyse one launch of a kernel of a user's file or Python object; no GPU is needed.
 
     Args:
-        source: path of a CUDA C++ file, a PTX file, a cubin or another binary; or the source itself.
-        kernel: plain name, an instantiated template such as ``conv<5,2>``, or the mangled name.
-        grid: blocks along x, y, z; what is left out is 1.
-        block: threads along x, y, z; likewise.
+        source: path of a CUDA C++ file, a PTX file, a cubin or another binary; the source itself; a Triton kernel
+            (``@triton.jit``), a Numba kernel (``@numba.cuda.jit``), a CuPy ``RawKernel`` or ``RawModule``, a cuda.core
+            ``ObjectCode``; or the path of a Python file with a kernel of Triton (Torch Inductor's output too) or Numba.
+        kernel: plain name, an instantiated template such as ``conv<5,2>``, or the mangled name; an object that is one kernel
+            needs none.
+        grid: blocks along x, y, z; what is left out is 1. For Triton also a function of arguments and constexprs by name.
+        block: threads along x, y, z; likewise. Triton states it.
         args: one for each parameter in order: a spec (``"f32[1024]"``), an array, a NumPy scalar, a number, or None for null.
         gpu: id, file or record of the GPU.
         shared_bytes: dynamic shared memory; needed where the kernel has an ``extern __shared__`` array.
-        defines: macros.
+        defines: macros; for a Triton kernel its constexprs, and options such as ``num_warps``.
         include: folders of the user's headers.
         constants: contents of module-scope arrays by name.
         options: further options of the compiler.
@@ -128,29 +133,44 @@ def analyze(
     >>> float(found.outputs["x"].sum()), int(found.prediction.counts.global_load_requests)
     (192.0, 2)
     """
-    require_type((str, PathLike), "the path of a file, or the source itself", source=source)
-    require_type(str, "the name of a kernel", kernel=kernel)
+    require_type((str, type(None)), "the name of a kernel", kernel=kernel)
     require_type(Sequence, "a list, one for each parameter", args=args)
     effort = effort or Effort()
-    configuration = LaunchConfiguration(
-        grid=index3("grid", grid), block=index3("block", block), shared=shared_bytes or 0, defines=dict(defines or {})
-    )
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
-    request = user_request(read_kernel_source(source, include), kernel, configuration.defines, options)
+    rng = np.random.default_rng(effort.seed)
+    wish = KernelWish(
+        architecture=scenario.gpu.architecture.name,
+        kernel=kernel,
+        arguments=tuple(args),
+        values=dict(defines or {}),
+        options=tuple(options),
+        grid=grid,
+        block=block,
+        shared_bytes=shared_bytes,
+        rng=rng,
+    )
+    brought = _brought(source, include, wish)
+    configuration = LaunchConfiguration(
+        grid=index3("grid", brought.grid),
+        block=index3("block", brought.block),
+        shared=brought.shared_bytes or 0,
+        defines=dict(brought.values),
+    )
+    request = user_request(brought.source, brought.kernel, brought.values, brought.options)
     compiled = compile_kernel(request, scenario.gpu.architecture.name)
     code, _ = executable(compiled)
-    rng = np.random.default_rng(effort.seed)
-    call = kernel_call(described_signature(compiled, request), args, constants or {}, rng)
+    signature = described_signature(compiled, request).described(brought.parameters)
+    call = kernel_call(signature, brought.arguments, constants or {}, rng)
     array = dynamic_shared_array(compiled)
-    if shared_bytes is None and array is not None:
+    if brought.shared_bytes is None and array is not None:
         raise InputError(
-            f"kernel {kernel} uses the extern __shared__ array {array}; give its bytes by --shared (shared_bytes in Python)"
+            f"kernel {brought.name} uses the extern __shared__ array {array}; give its bytes by --shared (shared_bytes in Python)"
         )
     launch = launch_of(configuration, compiled)
     require_fits(launch, compiled, scenario.gpu)
     faults = _faults(code, launch, call, effort)
     found = execute(compiled, launch, call, scenario.gpu, effort, instructions=lines)
-    prediction = prediction_of_launch(kernel, configuration, found.profile, scenario)
+    prediction = prediction_of_launch(brought.name, configuration, found.profile, scenario)
     return Analysis(
         prediction=replace(prediction, notes=(*prediction.notes, compiled.note)) if compiled.note else prediction,
         instructions=listing(found.instructions) if lines else (),
@@ -162,6 +182,27 @@ def analyze(
         _launch=launch,
         _call=call,
         _effort=effort,
+    )
+
+
+def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) -> BroughtKernel:
+    """The kernel and its launch, whatever the user has brought."""
+    if not isinstance(source, str | PathLike):
+        return brought_by(source, wish)
+    if str(source).endswith(".py"):
+        return brought_by(kernel_of_file(Path(source), wish.kernel), wish)
+    if wish.kernel is None:
+        raise InputError("kernel is missing: give the name of one of the file's kernels")
+    return BroughtKernel(
+        source=read_kernel_source(source if isinstance(source, str) else Path(source), include),
+        kernel=wish.kernel,
+        name=wish.kernel,
+        arguments=wish.arguments,
+        values=wish.values,
+        options=wish.options,
+        grid=wish.required_grid(wish.kernel),
+        block=wish.required_block(wish.kernel),
+        shared_bytes=wish.shared_bytes,
     )
 
 

@@ -243,7 +243,7 @@ def test_a_launch_that_does_not_fit_names_the_limit() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"source": 7}, "source=7"),
+        ({"source": 7}, "source of type int is no kernel"),
         ({"kernel": 3}, "kernel=3"),
         ({"grid": "x"}, "grid='x' must be one to three integers"),
         ({"block": 1.5}, r"block=1\.5 must be one to three integers"),

@@ -1,0 +1,53 @@
+"""Object code of cuda.core: a cubin, a fat binary or PTX, with the names of its kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .kernel_source import KernelSource, SourceKind
+from .python_kernel import BroughtKernel, KernelWish
+
+_KINDS = {
+    "cubin": SourceKind.BINARY,
+    "fatbin": SourceKind.BINARY,
+    "object": SourceKind.BINARY,
+    "library": SourceKind.BINARY,
+    "ptx": SourceKind.PTX,
+}
+
+
+def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
+    """One kernel of an ``ObjectCode``; ``kernel=`` may name it as the C++ source does."""
+    kind = _KINDS.get(kernel_object.code_type)
+    if kind is None:
+        raise InputError(f"an ObjectCode of {kernel_object.code_type} holds no kernel yet: compile it to cubin or ptx")
+    names = {str(name): _text(symbol) for name, symbol in (kernel_object.symbol_mapping or {}).items()}
+    name = wish.kernel or (next(iter(names)) if len(names) == 1 else None)
+    if name is None:
+        known = f" (known: {', '.join(names)})" if names else ""
+        raise InputError(f"kernel is missing: give the name of one as kernel={known}")
+    code = kernel_object.code
+    content = Path(code).read_bytes() if isinstance(code, str) else bytes(code)
+    is_text = kind is SourceKind.PTX
+    return BroughtKernel(
+        source=KernelSource(
+            kind=kind,
+            file_name=kernel_object.name or "object code",
+            text=content.rstrip(b"\0").decode() if is_text else "",
+            content=b"" if is_text else content,
+        ),
+        kernel=names.get(name, name),
+        name=name,
+        arguments=wish.arguments,
+        values=wish.values,
+        options=wish.options,
+        grid=wish.required_grid(f"kernel {name} of the ObjectCode"),
+        block=wish.required_block(f"kernel {name} of the ObjectCode"),
+        shared_bytes=wish.shared_bytes,
+    )
+
+
+def _text(symbol: bytes | str) -> str:
+    return symbol.decode() if isinstance(symbol, bytes) else symbol

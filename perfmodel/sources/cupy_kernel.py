@@ -1,0 +1,44 @@
+"""Raw kernels of CuPy: CUDA C++ with the options that CuPy hands to the compiler."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .kernel_source import KernelSource, SourceKind, read_kernel_source
+from .python_kernel import BroughtKernel, KernelWish
+
+
+def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
+    """A ``RawKernel``, or one kernel of a ``RawModule``; neither is compiled by CuPy, which needs a GPU for that."""
+    name = wish.kernel or getattr(kernel_object, "name", None)
+    if name is None:
+        raise InputError("kernel is missing: a RawModule may hold several; give the name of one as kernel=")
+    source = _source(kernel_object)
+    if kernel_object.enable_cooperative_groups:
+        raise InputError(
+            f"{name} has enable_cooperative_groups: kernels whose blocks wait for one another are not executed"
+        )
+    return BroughtKernel(
+        source=source,
+        kernel=name,
+        name=name,
+        arguments=wish.arguments,
+        values=wish.values,
+        options=(*kernel_object.options, *wish.options),
+        grid=wish.required_grid(f"the CuPy kernel {name}"),
+        block=wish.required_block(f"the CuPy kernel {name}"),
+        shared_bytes=wish.shared_bytes,
+    )
+
+
+def _source(kernel_object: Any) -> KernelSource:
+    package = Path(str(sys.modules["cupy"].__file__)).parent
+    include = [folder for folder in (package / "_core" / "include",) if folder.is_dir()]
+    if kernel_object.file_path is not None:
+        return read_kernel_source(kernel_object.file_path, include)
+    return KernelSource(
+        kind=SourceKind.CUDA_FILE, file_name="source.cu", text=kernel_object.code, include=tuple(include)
+    )

@@ -1,0 +1,324 @@
+"""Kernels of Triton, and those that Torch's Inductor writes for it: compiled for a GPU that is not there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.constants import WARP_SIZE, ceil_div
+from ..errors import CompileError, InputError
+from ..launch.argument_spec import BufferSpec, ElementType, NullSpec, ScalarSpec, parse_argument
+from ..launch.arguments import Argument
+from .kernel_source import KernelSource, SourceKind
+from .python_kernel import BroughtKernel, KernelWish, Sizes
+
+_TYPES = {
+    "fp16": "__half",
+    "bf16": "__nv_bfloat16",
+    "fp32": "float",
+    "fp64": "double",
+    "i1": "bool",
+    "u1": "bool",
+    "i8": "char",
+    "u8": "unsigned char",
+    "i16": "short",
+    "u16": "unsigned short",
+    "i32": "int",
+    "u32": "unsigned int",
+    "i64": "long long",
+    "u64": "unsigned long long",
+}
+"""C++ types by Triton's names; types of 8-bit floating-point numbers are bytes."""
+_DTYPES = {
+    ElementType.F16: "float16",
+    ElementType.BF16: "bfloat16",
+    ElementType.F32: "float32",
+    ElementType.F64: "float64",
+}
+_OPTIONS = "num_warps, num_stages, num_ctas, maxnreg"
+_GRIDS = {"Grid1D": "X", "Grid2D": "XY", "Grid3D": "XYZ"}
+_THREADS = re.compile(r"^\.(?:reqntid|maxntid) (\d+)", re.MULTILINE)
+
+
+def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
+    """A decorated function compiled for the wish's architecture, or what is compiled already."""
+    if type(kernel_object).__name__ == "CompiledKernel":
+        grid = wish.required_grid(f"the compiled {kernel_object.name}")
+        return _brought(kernel_object, _in_order(kernel_object, wish), grid, wish.values, wish.architecture)
+    *decorators, function = _layers(kernel_object)
+    values = _values(kernel_object, function, wish)
+    named = _named(function, decorators, values, wish)
+    chosen = wish.grid(named) if callable(wish.grid) else wish.grid
+    sizes = _grid_of_inductor(kernel_object, named) if chosen is None else chosen
+    return _brought(_compiled(function, named, values, wish), named, sizes, values, wish.architecture)
+
+
+def _layers(kernel: Any) -> list[Any]:
+    """What the decorators made of a function, the outermost first, and what ``@triton.jit`` made last."""
+    layers = [kernel]
+    while not (hasattr(layers[-1], "arg_names") and hasattr(layers[-1], "params")):
+        layers.append(layers[-1].fn)
+    return layers
+
+
+def _values(kernel: Any, function: Any, wish: KernelWish) -> dict[str, Any]:
+    """The compile-time values of the wish, or of the only configuration of ``@triton.autotune``."""
+    values = {name: _literal(value) for name, value in wish.values.items()}
+    configurations = configurations_of(kernel)
+    if len(configurations) == 1:
+        return values_of(configurations[0]) | values
+    if configurations and not set(configurations[0].kwargs) <= set(values):
+        raise InputError(
+            f"{function.__name__} has {len(configurations)} configurations: choose one by defines={{...}}, or rank all with "
+            "pm.rank_configurations"
+        )
+    return values
+
+
+def configurations_of(kernel: Any) -> list[Any]:
+    """The configurations of ``@triton.autotune``; none where a kernel has no such decorator."""
+    layers = _layers(kernel) if hasattr(kernel, "fn") else []
+    return [one for layer in layers for one in getattr(layer, "configs", None) or ()]
+
+
+def values_of(configuration: Any) -> dict[str, Any]:
+    """The compile-time values of a ``triton.Config``, as ``analyze`` takes them."""
+    options = {name: getattr(configuration, name, None) for name in ("num_warps", "num_stages", "num_ctas", "maxnreg")}
+    return dict(configuration.kwargs) | {name: value for name, value in options.items() if value is not None}
+
+
+def _literal(value: Any) -> Any:
+    """A value of the command line as Python has it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+
+
+def _named(function: Any, decorators: Sequence[Any], values: Mapping[str, Any], wish: KernelWish) -> dict[str, Any]:
+    """Arguments, compile-time values and defaults by the names of the function's parameters, in their order."""
+    computed = {
+        name: rule
+        for layer in decorators
+        for name, rule in (getattr(layer, "values", None) or {}).items()  # of @triton.heuristics
+        if name not in values
+    }
+    open_names = [name for name in function.arg_names if name not in values and name not in computed]
+    if len(wish.arguments) > len(open_names):
+        listed = ", ".join(open_names) or "none"
+        raise InputError(
+            f"{len(wish.arguments)} arguments given, {function.__name__} takes {len(open_names)}: {listed}"
+        )
+    given = dict(zip(open_names, map(_plain, wish.arguments), strict=False)) | dict(values)
+    given |= {p.name: p.default for p in function.params if p.has_default and p.name not in given}
+    for name, rule in computed.items():
+        given[name] = rule(given)
+    missing = [p for p in function.params if p.name not in given]
+    if missing and missing[0].is_constexpr:
+        raise InputError(
+            f"constexpr {missing[0].name} of {function.__name__} has no value: give defines={{{missing[0].name!r}: ...}} "
+            f"(--define {missing[0].name}=...)"
+        )
+    if missing:
+        raise InputError(f"argument {missing[0].name} of {function.__name__} is missing")
+    return {name: given[name] for name in function.arg_names}
+
+
+def _plain(argument: Argument) -> Any:
+    """Scalars as Python numbers, a null pointer as None; buffers stay as they are."""
+    spec = parse_argument(argument) if isinstance(argument, str) else argument
+    if isinstance(spec, NullSpec):
+        return None
+    if isinstance(spec, ScalarSpec):
+        return spec.value.value({})
+    if isinstance(spec, np.generic):
+        return spec.item()
+    if spec is None or isinstance(spec, BufferSpec | np.ndarray | int | float):
+        return argument
+    raise InputError(f"argument {argument!r}: a Triton kernel takes buffers, numbers and null")
+
+
+@dataclass(frozen=True)
+class _Pointer:
+    """What Triton looks at of a tensor: the type of its elements, and an aligned address within 32 bits of range."""
+
+    dtype: str
+
+    def data_ptr(self) -> int:
+        return 0
+
+    def ptr_range(self) -> int:
+        return 0
+
+
+def _seen(value: Any) -> Any:
+    """An argument as Triton's specialisation sees it."""
+    if isinstance(value, np.ndarray):
+        return _Pointer(str(value.dtype))
+    if isinstance(value, str):
+        spec = parse_argument(value)
+        assert isinstance(spec, BufferSpec)
+        return _Pointer(_DTYPES.get(spec.element) or str(spec.element.dtype))
+    return value
+
+
+class _AbsentGpu:
+    """Triton's view of a GPU that is not there; each architecture is a device of its own in Triton's caches."""
+
+    def __init__(self, architecture: str) -> None:
+        self.architecture = architecture
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", int(self.architecture.removeprefix("sm_")), WARP_SIZE)
+
+    def get_current_device(self) -> str:
+        return f"{self.architecture} without a GPU"
+
+    def get_current_stream(self, device: object) -> int:
+        return 0
+
+
+@contextmanager
+def _active(architecture: str) -> Iterator[None]:
+    """Let Triton compile for an architecture, and give it its own driver back."""
+    from triton.runtime import driver
+
+    before = vars(driver).get("_active", vars(driver).get("active"))
+    driver.set_active(_AbsentGpu(architecture))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Triton's own, of coming changes
+            yield
+    finally:
+        driver.set_active(before)
+
+
+def _compiled(function: Any, named: Mapping[str, Any], values: Mapping[str, Any], wish: KernelWish) -> Any:
+    """What Triton makes of the arguments: it looks at types, at multiples of 16 and at ones."""
+    constant = {p.name for p in function.params if p.is_constexpr}
+    keywords = {name: value if name in constant else _seen(value) for name, value in named.items()}
+    keywords |= {name: value for name, value in values.items() if name not in named}
+    try:
+        with _active(wish.architecture):
+            return function.warmup(grid=(1,), **keywords)
+    except KeyError as error:
+        names = ", ".join(function.arg_names)
+        raise InputError(
+            f"{error.args[0]}: it is neither a parameter of {function.__name__} ({names}) nor an option of Triton ({_OPTIONS})"
+        ) from error
+    except (
+        Exception
+    ) as error:  # Triton's errors have no base class, and what a user's constexpr function raises may be any
+        raise CompileError(f"Triton does not compile {function.__name__}: {_one_line(str(error))}") from error
+
+
+def _one_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip(" ^\t")]
+    return (
+        lines[0]
+        if len(lines) == 1
+        else f"{lines[-1]} ({' '.join(lines[:1])} {lines[-2]})"
+        if lines
+        else "no reason given"
+    )
+
+
+def _signature(compiled: Any) -> list[tuple[str, str]]:
+    """Names and Triton types of the parameters that are left in the compiled code."""
+    signature = compiled.src.signature
+    for name, kind in signature.items():
+        if not isinstance(kind, str) or kind.startswith(("tensordesc", "nvTmaDesc")):
+            raise InputError(
+                f"parameter {name} of {compiled.name} is a {kind}: tuples and tensor descriptors are not executed"
+            )
+    return [(str(name), kind) for name, kind in signature.items() if kind != "constexpr"]
+
+
+def _in_order(compiled: Any, wish: KernelWish) -> dict[str, Any]:
+    """The arguments of a compiled kernel by name; those that its constexprs stand for may be given or left out."""
+    names = [name for name, _ in _signature(compiled)]
+    every = list(compiled.src.signature)
+    if len(wish.arguments) == len(every):
+        names = [str(name) for name in every]
+    if len(wish.arguments) != len(names):
+        raise InputError(
+            f"{len(wish.arguments)} arguments given, {compiled.name} takes {len(names)}: {', '.join(names) or 'none'}"
+        )
+    return dict(zip(names, map(_plain, wish.arguments), strict=True))
+
+
+def _cpp_type(kind: str) -> str:
+    """The C++ type of a Triton type such as ``*fp32``.
+
+    >>> _cpp_type("*kfp32"), _cpp_type("i32"), _cpp_type("*fp8e4nv")
+    ('const float*', 'int', 'unsigned char*')
+    """
+    if not kind.startswith("*"):
+        return _TYPES.get(kind, "")
+    constant = "const " if kind.startswith("*k") else ""
+    return f"{constant}{_TYPES.get(kind.removeprefix('*').removeprefix('k'), 'unsigned char')}*"
+
+
+def _brought(
+    compiled: Any, named: Mapping[str, Any], grid: Sizes | None, values: Mapping[str, Any], architecture: str
+) -> BroughtKernel:
+    """Machine code, launch and arguments of a compiled kernel, with the hidden parameters that Triton adds."""
+    metadata, text = compiled.metadata, compiled.asm["ptx"]
+    if grid is None:
+        raise InputError(f"grid is missing: {compiled.name} does not state how many blocks are launched")
+    if metadata.num_ctas > 1:
+        raise InputError(f"{compiled.name} has num_ctas={metadata.num_ctas}: clusters of blocks are not executed")
+    threads = _THREADS.search(text)
+    signature = _signature(compiled)
+    scratch = getattr(metadata, "global_scratch_size", 0) * int(np.prod(grid))
+    hidden: list[tuple[str, Argument]] = [
+        ("global_scratch", np.zeros(scratch, np.uint8) if scratch else None),
+        ("profile_scratch", None),
+    ]
+    stated = re.search(rf"\.entry {re.escape(compiled.name)}\(([^)]*)\)", text)
+    added = hidden[: (stated[1].count(".param") if stated else 0) - len(signature)]
+    return BroughtKernel(
+        source=_served(compiled, architecture),
+        kernel=compiled.name,
+        name=compiled.name,
+        arguments=(*(named[name] for name, _ in signature), *(argument for _, argument in added)),
+        parameters=(*((name, _cpp_type(kind)) for name, kind in signature), *((name, "char*") for name, _ in added)),
+        values=values,
+        grid=grid,
+        block=int(threads[1]) if threads else metadata.num_warps * WARP_SIZE,
+        shared_bytes=metadata.shared,
+    )
+
+
+def _served(compiled: Any, architecture: str) -> KernelSource:
+    """The machine code that Triton's assembler made for this architecture; PTX where the kernel is compiled for another one."""
+    own = f"sm_{compiled.metadata.target.arch}"
+    if own == architecture:
+        content = compiled.asm["cubin"]
+        return KernelSource(kind=SourceKind.BINARY, file_name=f"{compiled.name}.cubin", text="", content=content)
+    text = compiled.asm["ptx"]
+    if re.search(r"^\.target sm_\d+[af]", text, re.MULTILINE):
+        raise InputError(
+            f"{compiled.name} is compiled for {own} alone, not for {architecture}: pass the @triton.jit function"
+        )
+    return KernelSource(kind=SourceKind.PTX, file_name=f"{compiled.name}.ptx", text=text)
+
+
+def _grid_of_inductor(kernel: Any, named: Mapping[str, Any]) -> Sizes | None:
+    """The blocks that Inductor launches: of each axis so many that they hold its elements; None where it does not say."""
+    axes = _GRIDS.get((getattr(kernel, "inductor_meta", None) or {}).get("grid_type", ""), "")
+    sizes = [(named.get(f"{axis.lower()}numel"), named.get(f"{axis}BLOCK")) for axis in axes]
+    if not sizes or not all(isinstance(numel, int) and isinstance(block, int) for numel, block in sizes):
+        return None
+    return [int(ceil_div(numel, block)) for numel, block in sizes]

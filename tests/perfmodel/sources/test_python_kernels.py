@@ -1,0 +1,254 @@
+"""Kernels of Triton, Torch's Inductor, Numba, CuPy and cuda.core, with the libraries themselves and without a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import perfmodel as pm
+from perfmodel.cli.app import run
+from perfmodel.errors import CompileError, InputError, PerfmodelError
+
+pytestmark = pytest.mark.compiler
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+INDUCTOR = Path(__file__).parent / "inductor_output.py"
+N = 4992
+"""A multiple of 16, as Triton looks at sizes."""
+
+
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def add() -> Any:
+    return example("triton_add").add
+
+
+@pytest.fixture(scope="module")
+def transpose() -> Any:
+    return example("numba_transpose").transpose
+
+
+def test_a_triton_kernel_states_its_block_and_its_grid_is_a_function(add: Any) -> None:
+    x, y = np.arange(N, dtype=np.float32), np.ones(N, np.float32)
+    found = pm.analyze(
+        add,
+        args=[x, y, f"f32[{N}]", N],
+        defines={"BLOCK": 1024, "num_warps": 8},
+        grid=lambda values: (-(-values["n"] // values["BLOCK"]),),
+        gpu="rtx-3090",
+    )
+    assert found.configuration.grid == (5, 1, 1)  # 4992 / 1024, rounded up
+    assert found.configuration.block == (256, 1, 1)  # 8 warps
+    assert found.prediction.kernel == "add"
+    assert np.array_equal(found.outputs["out"], x + 1)
+    assert found.prediction.counts.global_load_sectors == 2 * N * 4 / 32
+    assert found.prediction.counts.global_load_requests == 2 * 39  # 39 warps of 128 elements, 16 bytes a lane
+
+
+def test_triton_sees_what_it_sees_at_a_launch(add: Any) -> None:
+    """Of 5,000 elements, no multiple of 16, it does not know where four of a lane end: each is loaded alone, 16 bytes apart."""
+    found = pm.analyze(add, args=["f32[5000]", "f32[5000]", "f32[5000]", 5000, 1024], grid=5, gpu="rtx-3090")
+    assert found.prediction.counts.global_load_sectors == 2 * 5000 * 4 / 32 * 4
+
+
+def test_a_compiled_triton_kernel_is_taken_for_its_architecture_alone(add: Any) -> None:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.compiler import compile as compile_for
+
+    types = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    source = ASTSource(add, signature=types, constexprs={(4,): 512})
+    kernel = compile_for(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "enable_fp_fusion": True})
+    launch: Any = {"args": ["f32[512]", "f32[512]", "f32[512]", 512], "grid": 1}
+    assert pm.analyze(kernel, **launch, gpu="h200").configuration.block == (128, 1, 1)
+    with pytest.raises(
+        InputError, match=r"add is compiled for sm_90 alone, not for sm_86: pass the @triton\.jit function"
+    ):
+        pm.analyze(kernel, **launch, gpu="rtx-3090")
+    with pytest.raises(InputError, match=r"argument 1 \(float \*x\) takes a buffer of f32 or u32, not of f64"):
+        pm.analyze(kernel, args=["f64[512]", "f32[512]", "f32[512]", 512], grid=1, gpu="h200")
+
+
+def test_configurations_of_autotune_are_ranked(add: Any) -> None:
+    import triton
+
+    tuned = triton.autotune([triton.Config({"BLOCK": 64}, num_warps=2), triton.Config({"BLOCK": 1000})], key=["n"])(add)
+    launch: Any = {"args": [f"f32[{N}]", f"f32[{N}]", f"f32[{N}]", N], "gpu": "rtx-3090"}
+    ranked = pm.rank_configurations(tuned, grid=lambda values: -(-N // values["BLOCK"]), **launch)
+    assert ranked.best.configuration.defines["BLOCK"] == 64
+    assert ranked.best.configuration.block == (64, 1, 1)
+    assert [values["BLOCK"] for values, _ in ranked.rejected] == [1000]
+    assert "power of 2" in ranked.rejected[0][1]
+    with pytest.raises(InputError, match=r"add has 2 configurations: choose one by defines"):
+        pm.analyze(tuned, grid=1, **launch)
+
+
+def test_triton_keeps_its_own_driver(add: Any) -> None:
+    from triton.runtime import driver
+
+    before = dict(vars(driver))
+    with pytest.raises(CompileError):
+        pm.analyze(add, args=["f32[8]", "f32[8]", "f32[8]", 8], defines={"BLOCK": 3}, grid=1, gpu="h200")
+    assert vars(driver) == before
+
+
+def test_a_kernel_that_inductor_wrote_is_read_without_torch(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pointwise kernel by the command line: the grid is Inductor's own, 100,000 elements in blocks of 512."""
+    assert "torch" not in sys.modules
+    words = [
+        "analyze",
+        str(INDUCTOR),
+        "--kernel",
+        "triton_poi_fused_add_relu_0",
+        "--gpu",
+        "h200",
+        "--define",
+        "XBLOCK=512",
+    ]
+    for spec in ("f32[100000]", "f32[100000]", "f32[100000]", "100000"):
+        words += ["--arg", spec]
+    assert run(words) == 0
+    assert "grid 196x1x1, block 128x1x1" in capsys.readouterr().out
+    assert "torch" not in sys.modules
+
+
+def test_a_reduction_that_inductor_wrote_computes_a_softmax() -> None:
+    x = np.random.default_rng(0).standard_normal((1000, 128)).astype(np.float16)
+    found = pm.analyze(
+        INDUCTOR,
+        kernel="triton_per_fused_softmax_1",
+        args=[x, np.zeros_like(x), 1000, 128],
+        defines={"XBLOCK": 8},
+        gpu="h200",
+    )
+    exact = np.exp(x.astype(np.float64))
+    assert (
+        np.abs(found.outputs["out_ptr2"] - exact / exact.sum(axis=1, keepdims=True)).max() < 2e-4
+    )  # half of 2^-11 is 2.4e-4
+    assert found.configuration.grid == (125, 1, 1)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_numba_kernel_gets_arrays_with_their_strides(transpose: Any, transposed: bool) -> None:
+    image = np.arange(64 * 32, dtype=np.float32).reshape(64, 32)
+    given = np.asfortranarray(image) if transposed else image
+    found = pm.analyze(transpose, args=[given, np.zeros((32, 64), np.float32)], grid=(1, 2), block=(32, 32), gpu="h200")
+    assert found.prediction.kernel == "transpose"
+    assert np.array_equal(found.outputs["result"], image.T)
+    assert found.prediction.counts.global_load_requests == 64  # a warp for each row
+    assert found.prediction.counts.global_load_sectors == 64 * (32 if transposed else 4)
+    assert found.prediction.counts.shared_bank_conflicts == 64 * 31
+
+
+def test_a_numba_kernel_with_its_launch() -> None:
+    from numba import cuda
+
+    @cuda.jit
+    def scale(x, factor):  # type: ignore[no-untyped-def]
+        i = cuda.grid(1)
+        if i < x.size:
+            x[i] *= factor
+
+    found = pm.analyze(scale[200, 128], args=["f32[20000]=2", np.float32(3.0)], gpu="h200")
+    assert (found.configuration.grid, found.configuration.block) == ((200, 1, 1), (128, 1, 1))
+    assert np.array_equal(found.outputs["x"], np.full(20000, 6, np.float32))
+
+
+def refusal(*arguments: Any, **launch: Any) -> str:
+    with pytest.raises(PerfmodelError) as caught:
+        pm.analyze(*arguments, **{"args": [], "grid": 1, "gpu": "h200", **launch})
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_does_not_fit_a_triton_kernel_is_named(add: Any) -> None:
+    given: Any = {"args": ["f32[8]", "f32[8]", "f32[8]", 8]}
+    assert refusal(add, **given) == (
+        "constexpr BLOCK of add has no value: give defines={'BLOCK': ...} (--define BLOCK=...)"
+    )
+    assert "num_warp was specified but unrecognised: it is neither a parameter of add (x, y, out, n, BLOCK)" in refusal(
+        add, **given, defines={"BLOCK": 8, "num_warp": 4}
+    )
+    assert refusal(add, args=[1, 2], defines={"BLOCK": 8}) == "argument out of add is missing"
+    assert refusal(add, args=[1] * 6) == "6 arguments given, add takes 5: x, y, out, n, BLOCK"
+    assert refusal(add, **given, grid=None, defines={"BLOCK": 8}).startswith("grid is missing: add does not state")
+    assert "arange's range must be a power of 2 (at " in refusal(add, **given, defines={"BLOCK": 7})
+
+
+def test_what_does_not_fit_a_numba_kernel_is_named(transpose: Any) -> None:
+    assert refusal(transpose) == "0 arguments given, transpose takes 2: image, result"
+    assert refusal(transpose, args=[1, 2]) == (
+        "block is missing: the Numba kernel transpose does not state how many threads a block has"
+    )
+    assert "takes none; its globals are constants" in refusal(transpose, defines={"N": 1})
+    assert "argument image='null': a Numba kernel takes arrays and numbers" in refusal(
+        transpose, args=["null", 1], block=1
+    )
+    typing = refusal(transpose, args=[1.0, 2.0], block=32)
+    assert typing.startswith("Numba does not compile transpose: ")
+    assert "\x1b" not in typing
+
+
+def test_what_is_no_kernel_is_told_what_is() -> None:
+    import cupy
+
+    code = 'extern "C" __global__ void k(float *x) { x[0] = 1.0f; }'
+    assert refusal(3) == (
+        "source of type int is no kernel; accepted are the path of a file, the source itself, a Triton kernel (@triton.jit), "
+        "a Numba kernel (@numba.cuda.jit), a CuPy RawKernel or RawModule, or a cuda.core ObjectCode"
+    )
+    assert refusal(refusal).endswith("a Python function becomes a kernel by @triton.jit or @numba.cuda.jit")
+    assert refusal(cupy.RawModule(code=code)).startswith("kernel is missing: a RawModule may hold several")
+    assert refusal(cupy.RawKernel(code, "k"), args=["f32[1]"]).startswith("block is missing: the CuPy kernel k")
+    assert refusal(cupy.RawKernel(code, "k"), grid=lambda values: 1, block=1).startswith(
+        "grid is a function, which only Triton"
+    )
+    assert "blocks wait for one another" in refusal(cupy.RawKernel(code, "k", enable_cooperative_groups=True), block=1)
+    assert refusal(code, block=1) == "kernel is missing: give the name of one of the file's kernels"
+
+
+def test_a_kernel_of_an_object_code_is_named_as_in_the_source() -> None:
+    from cuda.core import ObjectCode
+
+    ptx = b".version 8.0\n.target sm_60\n.address_size 64\n.visible .entry _Z1kPf(.param .u64 p)\n{\n\tret;\n}\n"
+    code = ObjectCode.from_ptx(ptx, name="two.ptx", symbol_mapping={"k<1>": "_Z1kPf"})
+    found = pm.analyze(code, args=["f32[1]"], grid=1, block=32, gpu="h200")
+    assert found.prediction.kernel == "k<1>"
+    assert refusal(code, kernel="other", block=1) == "two.ptx has no kernel 'other'; its kernels: k(float*)"
+    assert refusal(ObjectCode.from_ptx(ptx), block=1).startswith("kernel is missing: give the name of one as kernel=")
+    assert refusal(ObjectCode.from_ltoir(b"x"), kernel="k", block=1) == (
+        "an ObjectCode of ltoir holds no kernel yet: compile it to cubin or ptx"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "x = 1\nimport nothing_of_the_kind\n",
+            r"own\.py line 2: ModuleNotFoundError: No module named 'nothing_of_the_kind'",
+        ),
+        ("def k(): pass\n", r"own\.py has no kernel 'k'; kernels of own\.py: none"),
+        ("from torch._inductor import x\n", r"own\.py has no kernel 'k'; its kernels: none"),
+        ("import torch._inductor\nx = = 1\n", r"own\.py line 2: invalid syntax"),
+    ],
+)
+def test_a_python_file_without_the_kernel_is_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(text)
+    assert re.search(message, refusal(file, kernel="k"))
