@@ -30,9 +30,7 @@ class Architecture:
     compiled_by_cuda_13: bool
     """CUDA 13 compiles for it; older architectures are left to CUDA 12.9."""
     decodable_machine_code: bool
-    """Instructions have 16 bytes, which `perfmodel.machine_code` decodes."""
-    disassembled_as_records: bool
-    """``nvdisasm`` prints each instruction as a record, which `perfmodel.machine_code` parses and the simulator executes."""
+    """Instructions have 16 bytes, which `perfmodel.machine_code` decodes and the simulator executes."""
     launch_words_of_blackwell: bool
     """The driver writes grid, block and memory windows where Blackwell's constant bank has them."""
     split_branch_targets: bool

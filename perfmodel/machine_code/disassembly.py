@@ -23,6 +23,9 @@ _MESSAGE = (
 _FOLDERS = ("cu13", "cuda_nvdisasm", "cu12")
 """Where the wheels of CUDA 13 and 12 put it, below the package ``nvidia``."""
 _TIME_LIMIT_S = 300.0
+_FLAGS = slice(48, 52)
+"""Where the ELF header (64 bits) has its flags; the low byte is the architecture's number, up to CUDA 12."""
+_VOLTA, _TURING = (70, 72), 75
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,18 @@ def nvdisasm_path() -> Path:
     raise CompilerMissingError(_MESSAGE)
 
 
+def readable(cubin: bytes) -> bytes:
+    """The cubin as nvdisasm takes it: that of Volta with Turing's number, as their instructions are encoded alike."""
+    flags = int.from_bytes(cubin[_FLAGS], "little")
+    if flags & 0xFF not in _VOLTA:
+        return cubin
+    return cubin[: _FLAGS.start] + (flags & ~0xFF | _TURING).to_bytes(4, "little") + cubin[_FLAGS.stop :]
+
+
 def _printed(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="perfmodel-") as folder:
         path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
+        path.write_bytes(readable(cubin))
         command = [str(nvdisasm_path()), "-json", str(path)]
         try:
             run = subprocess.run(command, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False)
@@ -76,7 +87,7 @@ def disassembly(cubin: bytes) -> Mapping[str, tuple[PrintedInstruction, ...]]:
     """Instructions by name of the function; each takes 16 bytes.
 
     Raises:
-        InputError: nvdisasm does not read the cubin (before sm_75).
+        InputError: nvdisasm does not read the cubin (before sm_70).
         CompilerMissingError: nvdisasm is not installed.
     """
     functions: list[dict[str, Any]] = json.loads(_text(cubin))[1]

@@ -15,7 +15,7 @@ from ..gpus.architecture import Architecture
 from ..gpus.catalogue import load_architecture
 from ..program.instruction import SourceLine
 from .cubin import Cubin, read_cubin
-from .decode import decode
+from .decode import decode, decodes
 from .disassembly import PrintedInstruction, disassembly
 from .instruction import MachineInstruction
 from .opcodes import SASS_CLASSES
@@ -249,13 +249,11 @@ def read_machine_code(kernel: CompiledKernel) -> MachineCode:
     """The machine code of a compiled kernel.
 
     Raises:
-        SimulationError: the architecture is older than sm_75, or control flow that is not understood.
+        SimulationError: the architecture is older than sm_70, or control flow that is not understood.
         CompilerMissingError: nvdisasm is not installed.
     """
-    if not load_architecture(kernel.architecture).disassembled_as_records:
-        raise SimulationError(
-            f"{kernel.architecture}: machine code is executed from sm_75 on, which nvdisasm prints as records"
-        )
+    if not decodes(kernel.architecture):
+        raise SimulationError(f"{kernel.architecture}: machine code is executed from sm_70 on")
     cubin = read_cubin(kernel.cubin, kernel.kernel_name)
     printed = disassembly(kernel.cubin).get(kernel.kernel_name)
     if printed is None:

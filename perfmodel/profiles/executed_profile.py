@@ -64,7 +64,7 @@ def parsed(compiled: CompiledKernel) -> Kernel:
 def executable(compiled: CompiledKernel) -> tuple[Code, str | None]:
     """What is executed of a compiled kernel, and why it is not the machine code, where it is not.
 
-    Machine code is executed from sm_75 on, where nvdisasm is installed and every instruction is known; the error says what is
+    Machine code is executed from sm_70 on, where nvdisasm is installed and every instruction is known; the error says what is
     missing where there is no PTX either.
     """
     try:
