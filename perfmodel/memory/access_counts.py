@@ -91,8 +91,8 @@ class AccessCounts:
     def __init__(self, blocks: int | None = None) -> None:
         self._blocks = blocks
         self._tables: dict[int, tuple[Site, NDArray[np.int64]]] = {}
-        self._of_sites: dict[int, tuple[Space, Action, int, int, bool]] = {}
-        """Of each site what its accesses are counted by: space, action, width, what its offsets count modulo, past L1."""
+        self._of_sites: dict[int, tuple[str, int, bool]] = {}
+        """Of each site what its accesses are counted by: space, action and width, what its offsets count modulo, past L1."""
         self._batch: NDArray[np.int64] | None = None
         self._waiting: dict[tuple[int, int], list[Any]] = {}
         """Site, counts of one access and how often it occurred, in the batch at hand."""
@@ -104,15 +104,19 @@ class AccessCounts:
         if of_site is None:
             action = site.action if site.action in (Action.LOAD, Action.ASYNC_COPY) else Action.STORE
             modulus = 1 if site.space is Space.GENERIC else BANK_BYTES if site.space in _BANKED else LINE_BYTES
-            of_site = self._of_sites[site.number] = (site.space, action, site.width_bytes, modulus, passes_l1(site))
-        *kind, modulus, past_l1 = of_site
+            of_site = self._of_sites[site.number] = (
+                f"{site.space.value} {action.value} {site.width_bytes}",
+                modulus,
+                passes_l1(site),
+            )
+        kind, modulus, past_l1 = of_site
         onto = None
         if access.target is not None and past_l1:
             target, target_offset = access.target
             plan = plan.in_rows_of(target)
             onto = (target.root, (target_offset + target.shift) % SECTOR_BYTES)
         by_block = self._blocks is not None
-        key = (*kind, offset % modulus, onto, past_l1, by_block)
+        key = (kind, offset % modulus, onto, past_l1, by_block)
         counted = plan.cache.get(key)
         if counted is None:
             per_warp = _of_warps(site, plan, offset, onto)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
-from ..program.instruction import Space
 
 MAX_ROOTS = 64
 """Plans that others are compared with; more would only hold memory."""
@@ -53,8 +52,8 @@ class Plan:
         self.row_mask = mask if mask is not None and mask.shape[1] == 1 else None
         self.lane_mask = mask if mask is not None and mask.shape[1] != 1 else None
         self.empty = mask is not None and not mask.any()
-        self.indices: dict[tuple[Space, int], NDArray[np.int64]] = {}
-        """Element indices by space and width, kept by the loads and stores that share the plan."""
+        self.indices: dict[tuple[str, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        """Rows of the batch and element indices, by space and width, kept by the loads and stores that share the plan."""
         self._shifted: dict[int, Plan] = {}
         self.root: Plan = self
         """A plan with the same lanes whose addresses differ from these by one number (`Families`)."""

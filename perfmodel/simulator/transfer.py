@@ -19,6 +19,8 @@ from .machine import Lanes
 from .plan import Mask, Plan, Values
 
 UNCOUNTED = -1
+HIGHEST_ADDRESS = 2**62
+"""Addresses above are negative ones, from which an offset leads into memory."""
 
 
 def _bank(lanes: Lanes, space: Space) -> NDArray[np.uint8]:
@@ -87,13 +89,16 @@ def _report(lanes: Lanes, kind: FaultKind, instruction: int, space: Space, plan:
     lanes.fault(kind, instruction, wrong, detail)
 
 
+def _start(lanes: Lanes, space: Space) -> int:
+    """Address of the first byte of a space's storage."""
+    return lanes.environment.memory.base if space is Space.GLOBAL else 0
+
+
 def element_index(lanes: Lanes, space: Space, plan: Plan, width: int) -> NDArray[np.int64]:
     """Index of each lane's address among values of a width; inactive lanes stand where they may be read."""
-    shift = np.uint64(width.bit_length() - 1)
-    if space is Space.GLOBAL:
-        arena: NDArray[np.int64] = ((plan.read_base - np.uint64(lanes.environment.memory.base)) >> shift).view(np.int64)
-        return arena
-    index: NDArray[np.int64] = (plan.read_base >> shift).view(np.int64)
+    shift = np.int64(width.bit_length() - 1)
+    # signed: a base register may lie below the memory that an offset from it leads into
+    index: NDArray[np.int64] = (plan.read_base.view(np.int64) - _start(lanes, space)) >> shift
     if space is Space.SHARED:
         index = index + (lanes.row_index * (lanes.batch.shared_stride // width))[:, None]
     if space is Space.LOCAL:
@@ -113,12 +118,16 @@ def storage(lanes: Lanes, space: Space, scalar_type: ScalarType) -> NDArray[Any]
     return _bank(lanes, space).view(scalar_type)
 
 
-def index_of(lanes: Lanes, space: Space, plan: Plan, width: int) -> NDArray[np.int64]:
-    """`element_index`, kept with the plan."""
-    key = (space, width)
-    if key not in plan.indices:
-        plan.indices[key] = element_index(lanes, space, plan, width)
-    return plan.indices[key]
+def index_of(lanes: Lanes, space: Space, plan: Plan, width: int) -> tuple[NDArray[np.int64], int]:
+    """`element_index` of the plan, or of the plan that it is a shift of, kept with it; and the shift in elements."""
+    root = plan.root
+    if plan.shift % width or root.low < _start(lanes, space) or root.high > HIGHEST_ADDRESS:
+        root = plan
+    rows, index = root.indices.get((space.value, width), (None, None))
+    if index is None or (rows is not lanes.row_index and space is not Space.GLOBAL):
+        index = element_index(lanes, space, root, width)
+        root.indices[space.value, width] = lanes.row_index, index
+    return index, 0 if root is plan else plan.shift // width
 
 
 def hold(lanes: Lanes, space: Space, plan: Plan, offset: int, width: int) -> None:
@@ -178,10 +187,10 @@ def load(
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.read(lanes, instruction, safe, shift, width * count)
     hold(lanes, space, safe, shift, width * count)
-    index = index_of(lanes, space, safe, width)
+    index, moved = index_of(lanes, space, safe, width)
     values = storage(lanes, space, scalar_type)
-    step = shift // width
-    if step >= 0:
+    step = moved + shift // width
+    if step >= 0 and (moved or safe.low >= _start(lanes, space)) and safe.high <= HIGHEST_ADDRESS:
         return [values[step + k :].take(index) for k in range(count)]
     return [values.take(index + (step + k)) for k in range(count)]
 
@@ -208,10 +217,11 @@ def store(
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.write(lanes, instruction, safe, shift, width * len(elements), elements)
     hold(lanes, space, safe, shift, width * len(elements))
-    index = safe.chosen(index_of(lanes, space, safe, width))
+    index, moved = index_of(lanes, space, safe, width)
+    index = safe.chosen(index)
     values = storage(lanes, space, scalar_type)
     for position, element in enumerate(elements):
-        values[index + (shift // width + position)] = safe.chosen(element)
+        values[index + (moved + shift // width + position)] = safe.chosen(element)
 
 
 GenericSites = tuple[int, int, int, int]

@@ -105,7 +105,8 @@ def atomic(
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.write(lanes, instruction, safe, shift, width, None, atomic=True)
     hold(lanes, space, safe, shift, width)
-    index = safe.chosen(index_of(lanes, space, safe, width)) + shift // width
+    index, moved = index_of(lanes, space, safe, width)
+    index = safe.chosen(index) + (moved + shift // width)
     chosen = [safe.chosen(operand) for operand in operands]
     before = _folded(storage(lanes, space, scalar_type), index, operation, chosen, returns)
     if before is None:

@@ -261,6 +261,25 @@ class MachineProgram:
 
     def successors(self, unit: Unit) -> tuple[int, ...]:
         """Units that may follow; the index one past the last stands for the end of the thread."""
-        if not unit.ends_block:
-            return (unit.index + 1,)
-        return tuple(self.unit_of_block[block] for block in self.blocks[unit.block].successors)
+        return self._successors[unit.index]
+
+    @cached_property
+    def _successors(self) -> list[tuple[int, ...]]:
+        return [
+            tuple(self.unit_of_block[block] for block in self.blocks[unit.block].successors)
+            if unit.ends_block
+            else (unit.index + 1,)
+            for unit in self.units
+        ]
+
+    def stretch(self, unit: Unit) -> tuple[int, int]:
+        """One past the last unit from one to the end of its basic block, and the instructions of all of them."""
+        return self._stretches[unit.index]
+
+    @cached_property
+    def _stretches(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = [(0, 0)] * len(self.units)
+        for unit in reversed(self.units):
+            end, length = (unit.index + 1, 0) if unit.ends_block else found[unit.index + 1]
+            found[unit.index] = (end, length + len(unit.instructions))
+        return found

@@ -131,19 +131,14 @@ class MachineScheduler(Scheduler):
             running = rows_and_warps(mask, self.batch.threads)
             per_row = np.broadcast_to(running.sum(axis=1), (self.batch.rows,))
             count = int(per_row.sum())
-        last = unit
-        length = len(unit.instructions)
-        while whole and not last.ends_block:
-            last = self.program.units[last.index + 1]
-            length += len(last.instructions)
-        self.tally.visits[unit.index : last.index + 1] += count
+        end, length = self.program.stretch(unit) if whole else (unit.index + 1, len(unit.instructions))
+        self.tally.visits[unit.index : end] += count
         if self.tally.by_block is not None:
-            for index in range(unit.index, last.index + 1):
-                self.tally.by_block[self.batch.positions, index] += per_row
+            first = int(self.batch.positions[0])
+            of_blocks = self.tally.by_block[first : first + self.batch.rows, unit.index : end]
+            of_blocks += per_row if mask is None else per_row[:, None]
         for row, visits in self.watched:
-            visits[:, unit.index : last.index + 1] += (
-                running if mask is None else running[min(row, len(running) - 1), :, None]
-            )
+            visits[:, unit.index : end] += running if mask is None else running[min(row, len(running) - 1), :, None]
         self.limits.spend(count * length)
 
     # ---- where lanes go
