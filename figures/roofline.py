@@ -15,7 +15,7 @@ from perfmodel.families.registry import family, family_names
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.prediction.prediction import Prediction
-from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 
@@ -70,7 +70,7 @@ def draw(request: Request) -> tuple[Path, Path]:
     """The predicted best configuration of each family's default problem."""
     scenario = scenario_of(GPU)
     best = [
-        rank_space(family(name).default_problem(), scenario, Fidelity.ANALYTIC, top=1).best for name in family_names()
+        rank_problem(family(name).default_problem(), scenario, Fidelity.ANALYTIC, top=1).best for name in family_names()
     ]
     return draw_roofline(request.folder, best, load_gpu(GPU))
 

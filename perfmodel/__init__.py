@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from .families.pointwise_conv2d import PointwiseConfiguration, PointwiseConv2d
     from .families.ssim import Ssim, SsimConfiguration
     from .families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
-    from .families.user.family import user_problem
+    from .families.user.family import script_problem, user_problem
     from .gpus.catalogue import gpu_ids, load_gpu
     from .prediction.analyze import Analysis, analyze
     from .prediction.configurations import RankedConfigurations, rank_configurations
     from .prediction.predicting import frame, predict, predict_many
     from .prediction.prediction import Prediction
     from .prediction.ranking import Ranking, rank
+    from .prediction.tuning_space import rank_space
     from .profiles.executed_profile import Effort
     from .profiles.kernel_profile import Fidelity
 
@@ -37,13 +38,14 @@ _MODULES = {
     "families.pointwise_conv2d": ("PointwiseConfiguration", "PointwiseConv2d"),
     "families.ssim": ("Ssim", "SsimConfiguration"),
     "families.tiled_conv2d": ("TiledConv2d", "TiledConv2dConfiguration"),
-    "families.user.family": ("user_problem",),
+    "families.user.family": ("script_problem", "user_problem"),
     "gpus.catalogue": ("gpu_ids", "load_gpu"),
     "prediction.analyze": ("Analysis", "analyze"),
     "prediction.configurations": ("RankedConfigurations", "rank_configurations"),
     "prediction.predicting": ("frame", "predict", "predict_many"),
     "prediction.prediction": ("Prediction",),
     "prediction.ranking": ("Ranking", "rank"),
+    "prediction.tuning_space": ("rank_space",),
     "profiles.executed_profile": ("Effort",),
     "profiles.kernel_profile": ("Fidelity",),
 }
@@ -78,6 +80,8 @@ __all__ = [
     "predict_many",
     "rank",
     "rank_configurations",
+    "rank_space",
+    "script_problem",
     "user_problem",
     "validate",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from perfmodel.families.registry import family_of
-from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.records.own_records import append_record
 
@@ -42,7 +42,7 @@ class MeasureRequest:
 
 def best_of(problem: Any, scenario: Scenario, count: int) -> list[Any]:
     """The configurations predicted fastest at compiled fidelity, fastest first."""
-    return [prediction.configuration for prediction in rank_space(problem, scenario, top=count).top]
+    return [prediction.configuration for prediction in rank_problem(problem, scenario, top=count).top]
 
 
 def sample_of(problem: Any, scenario: Scenario, count: int, seed: int) -> list[Any]:

@@ -18,7 +18,9 @@ from perfmodel.cli.options import (
     L2Option,
     SourceArgument,
     SpaceOption,
+    require_one,
     scenario_from,
+    source_families,
     source_problem,
 )
 from perfmodel.cli.output import note, print_json, progress_bar
@@ -26,6 +28,7 @@ from perfmodel.cli.targets import require_writable, write_target
 from perfmodel.errors import InputError
 
 if TYPE_CHECKING:
+    from perfmodel.families.base import Family
     from perfmodel.prediction.scenario import Scenario
     from perfmodel.profiles.kernel_profile import Fidelity
 
@@ -69,7 +72,9 @@ def report(
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
     """
     from perfmodel.core.choices import one_of
+    from perfmodel.families.profiling import fidelity_of
     from perfmodel.profiles.kernel_profile import Fidelity
+    from perfmodel.records.measurements import read_measurements
 
     from .html import html_text, require_libraries
 
@@ -83,11 +88,12 @@ def report(
         problem = source_problem(family_name, space, context.args)
         page = _ranked(problem, scenario, depth, top or TOP, command)
     else:
-        _refuse({"--space": space, "--top": top}, "belongs to a ranking, not to --measurements")
+        _refuse({"--top": top}, "belongs to a ranking, not to --measurements")
         if context.args:
             raise InputError(f"unexpected argument {context.args[0]!r}: the problems are those of {measurements}")
-        rows = _rows(family_name, measurements, scenario, where, sample, seed or 0)
-        page = _validated(rows, scenario, depth, command)
+        (chosen,) = source_families(require_one(family_name), space)
+        rows = read_measurements(measurements, chosen, scenario.l2).drawn(where, sample, seed or 0)
+        page = _validated(chosen, rows, scenario, fidelity_of(chosen, depth), command)
     write_target("--output", output, html_text(page))
     if as_json:
         kind = "ranking" if measurements is None else "validation"
@@ -105,32 +111,23 @@ def _refuse(given: dict[str, Any], reason: str) -> None:
 
 
 def _ranked(problem: Any, scenario: Scenario, depth: Fidelity, top: int, command: str) -> Page:
-    from perfmodel.prediction.ranking import rank_space
+    from perfmodel.prediction.ranking import rank_problem
 
     from .ranking_page import ranking_page
 
     with progress_bar(f"{depth.value} candidates", None) as advance:
-        ranking = rank_space(problem, scenario, depth, top, advance)
+        ranking = rank_problem(problem, scenario, depth, top, advance)
     for text in ranking.notes:
         note(text)
     return ranking_page(ranking, scenario, command)
 
 
-def _rows(family_name: str, file: Path, scenario: Scenario, where: str | None, sample: int | None, seed: int) -> Any:
-    from perfmodel.families.registry import family
-    from perfmodel.records.measurements import read_measurements
-
-    return read_measurements(file, family(family_name), scenario.l2).drawn(where, sample, seed)
-
-
-def _validated(rows: Any, scenario: Scenario, depth: Fidelity, command: str) -> Page:
+def _validated(chosen: Family[Any, Any], rows: Any, scenario: Scenario, depth: Fidelity, command: str) -> Page:
     from perfmodel.accuracy.validating import predict_rows, validation_of
-    from perfmodel.families.registry import family
 
     from ..published import comparison
     from .validation_page import validation_page
 
-    chosen = family(rows.family_name)
     with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
         predicted = predict_rows(chosen, rows, scenario, depth, advance)
     found = validation_of(rows, predicted, scenario, depth)

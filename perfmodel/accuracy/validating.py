@@ -17,7 +17,9 @@ from ..core.progress import Advance, no_progress
 from ..core.value_types import require_type
 from ..errors import InputError
 from ..families.base import Family
+from ..families.profiling import fidelity_of
 from ..families.registry import family
+from ..families.user.family import user_problem
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..memory.l2 import shared_l2_bytes
@@ -74,19 +76,23 @@ def validate(
     *,
     gpu: str | Gpu,
     measurements: str | Path,
+    space: str | Path | None = None,
     fidelity: Fidelity | str = Fidelity.COMPILED,
     where: str | None = None,
     l2: L2State | str = L2State.COLD,
     sm_clock_mhz: float | None = None,
     calibration: str | None = None,
 ) -> Validation:
-    """Predictions against the measurements of a file (CSV, Kernel Tuner cache, own records), as ``perfmodel validate``."""
+    """Predictions against the measurements of a file (CSV, Kernel Tuner cache, own records), as ``perfmodel validate``.
+
+    ``family_name`` may also be a CUDA file, with the file of its tuning space as ``space``.
+    """
     require_type((str, PathLike), "the path of a file", measurements=measurements)
-    chosen = family(family_name)
+    chosen = family(family_name) if space is None else user_problem(family_name, space).family
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     rows = read_measurements(Path(measurements), chosen, scenario.l2)
     rows = rows if where is None else rows.where(where)
-    return validate_measurements(chosen, rows, scenario, one_of(Fidelity, "fidelity", fidelity))
+    return validate_measurements(chosen, rows, scenario, fidelity_of(chosen, one_of(Fidelity, "fidelity", fidelity)))
 
 
 def predict_rows(

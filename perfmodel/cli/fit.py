@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from .options import FidelityOption, JsonOption, SeedOption
+from .options import FidelityOption, JsonOption, SeedOption, SpaceOption, source_families
 from .output import print_json, print_table, progress_bar
 from .pairs import FilesOption, FiltersOption, GpusOption, read_pairs, runs_of
 from .targets import require_writable, write_target
@@ -23,7 +23,10 @@ def register(app: typer.Typer) -> None:
 def fit(
     family_name: Annotated[
         str,
-        typer.Argument(metavar="FAMILY[,FAMILY…]", help="Names of `perfmodel families`: one, or one for each --gpu."),
+        typer.Argument(
+            metavar="FAMILY[,FAMILY…]",
+            help="Names of `perfmodel families`, FILE.cu or TUNE.py: one, or one for each --gpu.",
+        ),
     ],
     gpu: GpusOption,
     measurements: FilesOption,
@@ -32,6 +35,7 @@ def fit(
         Path | None,
         typer.Option(metavar="FILE.json", help="Also learn what the model leaves on one GPU; needs the extra `learn`."),
     ] = None,
+    space: SpaceOption = None,
     fidelity: FidelityOption = "compiled",
     where: FiltersOption = None,
     held_out: Annotated[
@@ -52,17 +56,21 @@ def fit(
     """
     from ..calibration.fit import calibrate, calibration_text, fits
     from ..core.choices import one_of
-    from ..families.registry import family
+    from ..families.profiling import fidelity_of
     from ..profiles.kernel_profile import Fidelity
 
-    chosen = [family(name) for name in family_name.split(",")]
+    chosen = source_families(family_name, space)
     if residual is not None and len(gpu) != 1:
         raise InputError(f"--residual is learned on one GPU; {len(gpu)} times --gpu were given")
     require_writable("--output", output, [*measurements, residual])
     if residual is not None:
         require_writable("--residual", residual, measurements)
     pairs = read_pairs(chosen, gpu, measurements, where or [], sample, seed)
-    data = runs_of(pairs, one_of(Fidelity, "--fidelity", fidelity))
+    asked = one_of(Fidelity, "--fidelity", fidelity)
+    depths = {fidelity_of(one, asked) for one in chosen}
+    if len(depths) > 1:
+        raise InputError(f"{family_name} are looked at in different depths; give --fidelity simulated")
+    data = runs_of(pairs, depths.pop())
     with progress_bar("fits", fits(data, held_out or ())) as advance:
         found = calibrate(data, seed=seed, held_out=held_out or (), advance=advance)
     if residual is not None:

@@ -35,7 +35,7 @@ def network(
     layers that a family covers; the others are named with the reason.
     """
     from ..networks.estimate import network_report
-    from ..prediction.ranking import rank_space
+    from ..prediction.ranking import rank_problem
     from ..profiles.kernel_profile import Fidelity
 
     depth = one_of(Fidelity, "--fidelity", fidelity)
@@ -43,7 +43,7 @@ def network(
     layers = _load(name, batch, input_shape)
 
     def rank(problem: Any) -> Any:
-        return rank_space(problem, scenario, depth, top=1)
+        return rank_problem(problem, scenario, depth, top=1)
 
     with progress_bar("layers", len(layers.layers)) as advance:
         report = network_report(layers, scenario.gpu, rank, depth, lambda _: advance())

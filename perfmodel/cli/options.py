@@ -16,13 +16,18 @@ from ..core.second_names import second_names
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from ..families.base import Family
     from ..prediction.scenario import Scenario
 
 EXTRA_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of commands that take a family's problem options."""
 
 SourceArgument = Annotated[
-    str, typer.Argument(metavar="FAMILY|FILE.cu", help="A name of `perfmodel families`, or a source of your own.")
+    str,
+    typer.Argument(
+        metavar="FAMILY|FILE.cu|TUNE.py",
+        help="A name of `perfmodel families`, a source of your own, or a script that calls Kernel Tuner's tune_kernel.",
+    ),
 ]
 SpaceOption = Annotated[
     Path | None, typer.Option("--space", metavar="SPACE.toml", help="Tuning space of FILE.cu; see the manual.")
@@ -74,9 +79,15 @@ def scenario_from(
 
 
 def source_problem(name: str, space: Path | None, arguments: Sequence[str]) -> Any:
-    """The problem of a family by its options, or that of a user's own file over its tuning space."""
+    """The problem of a family by its options, that of a user's own file over its tuning space, or of a Kernel Tuner script."""
     from ..families.registry import family
 
+    if name.endswith(".py"):
+        from ..families.user.family import script_problem
+
+        if space is not None:
+            raise InputError(f"--space {space} has no place here: {name} states its own space")
+        return script_problem(name, arguments)
     if not name.endswith(".cu") and space is None:
         chosen = family(name)
         return problem_from(chosen.problem_type, chosen.default_problem(), arguments)
@@ -87,6 +98,24 @@ def source_problem(name: str, space: Path | None, arguments: Sequence[str]) -> A
     if arguments:
         raise InputError(f"unexpected argument {arguments[0]!r}: sizes of {name} stand in {space}")
     return user_problem(name, space)
+
+
+def require_one(name: str) -> str:
+    """The name of a single family."""
+    if "," in name:
+        raise InputError(f"{name!r} names several families; one is needed")
+    return name
+
+
+def source_families(names: str, space: Path | None) -> list[Family[Any, Any]]:
+    """The families that a command measures or fits: names of the package's, or a user's own file or script, with commas."""
+    from ..families.registry import family
+
+    chosen = names.split(",")
+    own = [name for name in chosen if name.endswith((".cu", ".py"))]
+    if space is not None and len(own) != 1:
+        raise InputError(f"--space {space} is that of one FILE.cu; {names!r} names {len(own)}")
+    return [source_problem(name, space, ()).family if name in own else family(name) for name in chosen]
 
 
 def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> Any:

@@ -78,14 +78,14 @@ def predict(
 
 def _base(chosen: Any, problem: Any, scenario: Any, given: dict[str, str]) -> Any:
     """The analytic best where a field is left open, so that every field has a sensible value beside those given."""
-    from ..prediction.ranking import best_with, rank_space
+    from ..prediction.ranking import best_with, rank_problem
     from ..profiles.kernel_profile import Fidelity
 
     if set(chosen.configuration_type.__dataclass_fields__) <= set(given):
         return None
     own = replace(scenario, residual=None)
     fields = field_values(chosen.configuration_type, given)
-    return best_with(problem, fields, own) or rank_space(problem, own, Fidelity.ANALYTIC, 1).best.configuration
+    return best_with(problem, fields, own) or rank_problem(problem, own, Fidelity.ANALYTIC, 1).best.configuration
 
 
 def _change_json(change: Change) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def rank(
 
     The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
     """
-    from ..prediction.ranking import Order, rank_space
+    from ..prediction.ranking import Order, rank_problem
     from ..profiles.kernel_profile import Fidelity
 
     problem = source_problem(family_name, space, context.args)
@@ -62,7 +62,7 @@ def rank(
     sorted_by = one_of(Order, "--order", order)
     scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration, residual)
     with progress_bar(f"{depth.value} candidates", None) as advance:
-        ranking = rank_space(problem, scenario, depth, top, advance, refine, sorted_by)
+        ranking = rank_problem(problem, scenario, depth, top, advance, refine, sorted_by)
     for text in ranking.notes:
         note(text)
     if as_json:

@@ -10,7 +10,19 @@ import typer
 
 from ..core.choices import one_of
 from ..errors import InputError
-from .options import CalibrationOption, ClockOption, FidelityOption, JsonOption, L2Option, SeedOption, scenario_from
+from .options import (
+    CalibrationOption,
+    ClockOption,
+    FidelityOption,
+    JsonOption,
+    L2Option,
+    SeedOption,
+    SourceArgument,
+    SpaceOption,
+    require_one,
+    scenario_from,
+    source_families,
+)
 from .output import note, print_json, print_table, progress_bar
 from .pairs import FilesOption, FilterOption, GpusOption, read_pairs
 from .study import STUDIES, accuracies_of, markdown_of, require_bounded, show, studies_of
@@ -25,9 +37,10 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(
-    family_name: Annotated[str, typer.Argument(metavar="FAMILY", help="A name of `perfmodel families`.")],
+    family_name: SourceArgument,
     gpu: GpusOption,
     measurements: FilesOption,
+    space: SpaceOption = None,
     fidelity: FidelityOption = "compiled",
     row_filter: FilterOption = None,
     sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of each file.")] = None,
@@ -65,11 +78,11 @@ def validate(
     With --study or --residual-runs the coefficients are fitted to the given runs, several pairs of --gpu and --measurements
     if there are, and errors are those of runs that were held out.
     """
-    from ..families.registry import family
+    from ..families.profiling import fidelity_of
     from ..profiles.kernel_profile import Fidelity
 
-    chosen = family(family_name)
-    depth = one_of(Fidelity, "--fidelity", fidelity)
+    (chosen,) = source_families(require_one(family_name), space)
+    depth = fidelity_of(chosen, one_of(Fidelity, "--fidelity", fidelity))
     if study or residual_runs is not None:
         unused = {"--calibration": calibration, "--sm-clock-mhz": sm_clock_mhz, "--residual": residual}
         _refuse("a study fits its own coefficients to the runs", unused | {"--verify": verify or None})

@@ -10,8 +10,11 @@ import numpy as np
 
 
 def plain(record: Any) -> dict[str, Any]:
-    """A problem or configuration as names and JSON values; Enum members by value, no effect as ``"none"``."""
-    values = {field.name: getattr(record, field.name) for field in fields(record)}
+    """A problem or configuration as names and JSON values; Enum members by value, no effect as ``"none"``.
+
+    Fields whose metadata has ``shown`` False are left out.
+    """
+    values = {field.name: getattr(record, field.name) for field in fields(record) if field.metadata.get("shown", True)}
     return {
         name: "none" if value is None else value.value if isinstance(value, Enum) else value
         for name, value in values.items()

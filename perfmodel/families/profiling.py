@@ -14,7 +14,7 @@ from ..compiler.pool import run_many
 from ..compiler.toolchain import nvrtc, ptxas_path
 from ..core.json_values import plain
 from ..core.progress import Advance, no_progress
-from ..errors import PerfmodelError
+from ..errors import InputError, PerfmodelError
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
 from ..profiles.counts_store import CountsStore, load_store, store_key
@@ -24,6 +24,20 @@ from .base import Batch, Family
 
 Outcome = KernelProfile | PerfmodelError
 """Profile of a configuration, or why there is none."""
+
+
+def fidelity_of(family: Family[Any, Any], asked: Fidelity) -> Fidelity:
+    """How deep a family's configurations are looked at: without closed forms all are executed with their caches.
+
+    Raises:
+        InputError: closed forms are asked for where there are none.
+    """
+    if family.closed_forms:
+        return asked
+    if asked is Fidelity.ANALYTIC:
+        raise InputError(f"{family.name} has no closed forms: fidelity {asked.value!r} is not to be had")
+    return Fidelity.SIMULATED
+
 
 APPROXIMATE_NOTE = "counts of an equivalent configuration: the same requests, instructions may differ by a few"
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -156,6 +157,18 @@ class StructureSpec:
 
 
 ArgumentSpec = BufferSpec | ScalarSpec | NullSpec | StructureSpec
+
+
+def spec_identity(spec: ArgumentSpec) -> str:
+    """A text that is the same where a spec means the same: of a file its contents count, not its name."""
+    path = spec.fill.path if isinstance(spec, BufferSpec) else spec.path if isinstance(spec, StructureSpec) else None
+    if path is None:
+        return spec.text
+    try:
+        digest = sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"argument {spec.text!r}: {path} cannot be read: {error}") from error
+    return f"{spec.text.partition('@')[0]}@{digest}"
 
 
 def parse_argument(text: str) -> ArgumentSpec:

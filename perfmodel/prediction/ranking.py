@@ -20,7 +20,7 @@ from ..core.progress import Advance, no_progress
 from ..core.value_types import require_type
 from ..errors import InfeasibleError, InputError
 from ..families.base import Batch, Family, Space, encode
-from ..families.profiling import gather_profiles
+from ..families.profiling import fidelity_of, gather_profiles
 from ..families.registry import family_of
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
@@ -174,10 +174,10 @@ def rank(
     """
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
     depth, chosen = one_of(Fidelity, "fidelity", fidelity), one_of(Order, "order", order)
-    return rank_space(problem, scenario, depth, top, refine=refine, order=chosen)
+    return rank_problem(problem, scenario, depth, top, refine=refine, order=chosen)
 
 
-def rank_space(
+def rank_problem(
     problem: Any,
     scenario: Scenario,
     fidelity: Fidelity = Fidelity.COMPILED,
@@ -196,10 +196,7 @@ def rank_space(
         raise InputError(f"top={top} and refine={refine} must be at least 1")
     family = family_of(problem)
     size = max(top, refine) if family.closed_forms else len(family.space(problem, scenario.gpu))
-    if not family.closed_forms:
-        if fidelity is Fidelity.ANALYTIC:
-            raise InputError(f"{family.name} has no closed forms: fidelity {fidelity.value!r} is not to be had")
-        fidelity = Fidelity.SIMULATED
+    fidelity = fidelity_of(family, fidelity)
     require_residual(family.name, scenario, fidelity)
     if order is Order.CORRECTED and scenario.residual is None:
         raise InputError(f"order {order.value!r} needs a residual: the file that perfmodel fit --residual wrote")

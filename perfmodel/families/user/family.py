@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ from ...core.constants import MAX_GRID_X, MAX_GRID_YZ
 from ...core.counts import Counts
 from ...errors import InputError
 from ...gpus.gpu import Gpu
+from ...launch.argument_spec import spec_identity
 from ...launch.arguments import kernel_call
 from ...launch.expression import Value
 from ...launch.launch import KernelCall, Launch
@@ -27,25 +29,30 @@ from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ...sources.kernel_source import KernelSource, read_kernel_source
 from ..base import Batch, Check, Family, Product, Space
 from .configuration import configuration_type, member, plain_values, with_values
-from .space_file import SpaceFile, read_space_file
+from .space_file import MAX_CANDIDATES, SpaceFile, read_space_file
+from .tuning_call import TuningCall, write_space
+from .tuning_script import record_script
 
 _LEAST_REGISTERS = 16
 """What every kernel needs at least; the compiler says how many it is."""
-_MAX_CANDIDATES = 100_000
 _LIMITS = (MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserProblem:
-    """What a user ranks: a CUDA source and the file of its tuning space."""
+    """What a user ranks: a CUDA source and the file of its tuning space, or a Kernel Tuner script.
+
+    ``recorded`` is the space file that a script or a call was read into, empty where ``space`` is the file.
+    """
 
     file: str
     space: str
+    recorded: str = field(default="", metadata={"shown": False})
 
     @property
     def family(self) -> Family[Any, Any]:
         """The family that file and space make."""
-        return user_family(self.file, self.space)
+        return user_family(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +65,9 @@ class _Resolved:
     program: tuple[Any, ...] = field(default=())
 
 
-def _rebuild(file: str, space: str, values: dict[str, Value]) -> Any:
+def _rebuild(problem: UserProblem, values: dict[str, Value]) -> Any:
     """A configuration from its values; how one travels between processes."""
-    return with_values(user_family(file, space).configuration_type, values)
+    return with_values(user_family(problem).configuration_type, values)
 
 
 class UserFamily(Family[UserProblem, Any]):
@@ -75,14 +82,17 @@ class UserFamily(Family[UserProblem, Any]):
         words -= set(re.findall(r"\{(\w+)\}", space.kernel))
         self._macros = [name for name in (*space.sizes, *space.tune, *space.macros) if name in words]
         self._known: dict[Any, _Resolved] = {}
+        self._identities = [spec_identity(spec) for spec in (*space.arguments, *space.contents.values())]
         self._require_effects()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return user_family, (self._problem.file, self._problem.space)
+        return user_family, (self._problem,)
 
     def _require_effects(self) -> None:
-        """Refuse a tuned macro that neither the source nor an expression mentions."""
+        """Refuse a tuned macro that neither the source nor an expression of a space file mentions."""
         space = self._space
+        if self._problem.recorded:
+            return  # functions may look at any
         used = set(self._macros) | set(re.findall(r"\{(\w+)\}", space.kernel))
         for expression in (*space.macros.values(), *space.constraints, *space.grid, *space.block, space.shared_bytes):
             used |= expression.names
@@ -103,8 +113,8 @@ class UserFamily(Family[UserProblem, Any]):
         kind = self.configuration_type
         values = {name: tuple(member(kind, name, v) for v in choices) for name, choices in self._space.tune.items()}
         product = Product(kind, values)
-        if len(product) > _MAX_CANDIDATES:
-            raise InputError(f"the space has {len(product):,} combinations; at most {_MAX_CANDIDATES:,} are looked at")
+        if len(product) > MAX_CANDIDATES:
+            raise InputError(f"the space has {len(product):,} combinations; at most {MAX_CANDIDATES:,} are looked at")
         return Space((product,))
 
     def _resolved(self, configuration: Any) -> _Resolved:
@@ -126,7 +136,9 @@ class UserFamily(Family[UserProblem, Any]):
                 f"configuration {plain_values(configuration)}: block {sizes[3:6]} and {sizes[6]} shared bytes"
             )
         specs = (*space.arguments, *space.contents.values())
-        arguments = [(spec.text, _spec_numbers(spec.text, names)) for spec in specs]
+        arguments = [
+            (identity, _spec_numbers(spec.text, names)) for spec, identity in zip(specs, self._identities, strict=True)
+        ]
         program = (space.kernel_name(names), self._defines(names), sizes, tuple(arguments))
         return _Resolved(names, -1, sizes, program)
 
@@ -227,7 +239,7 @@ class UserFamily(Family[UserProblem, Any]):
 
     def profile_identity(self, problem: UserProblem, configuration: Any) -> tuple[Any, ...]:
         """Launch and arguments as the space works them out: what its file is called says nothing of what it holds."""
-        contents = tuple((name, spec.text) for name, spec in self._space.contents.items())
+        contents = tuple((name, spec_identity(spec)) for name, spec in self._space.contents.items())
         return (*self._resolved(configuration).program, contents)
 
     def reference(
@@ -248,14 +260,49 @@ def _spec_numbers(text: str, names: Mapping[str, Value]) -> tuple[Value, ...]:
 
 def user_problem(file: str | Path, space: str | Path) -> UserProblem:
     """The problem of ranking a user's file over a space; both files are read and checked at once."""
-    problem = UserProblem(file=str(file), space=str(space))
-    user_family(problem.file, problem.space)
+    return _checked(UserProblem(file=str(file), space=str(space)))
+
+
+def script_problem(script: str | Path, arguments: Sequence[str] = ()) -> UserProblem:
+    """The problem of a Kernel Tuner script: what it calls ``tune_kernel`` with.
+
+    The script runs in a process of its own up to that call; neither a GPU nor Kernel Tuner is needed.
+
+    Args:
+        script: the script's path.
+        arguments: what it finds in ``sys.argv``.
+
+    Raises:
+        InputError: the script does not get as far as ``tune_kernel``, or calls it with what is not read.
+    """
+    recorded = record_script(Path(script), _new_folder(), arguments)
+    return _checked(UserProblem(file=str(script), space="tune_kernel", recorded=str(recorded)))
+
+
+def call_problem(call: TuningCall) -> UserProblem:
+    """The problem of a call of Kernel Tuner's ``tune_kernel``, whose arguments are not to be changed afterwards."""
+    recorded = write_space(call, _new_folder())
+    return _checked(UserProblem(file=call.kernel_name, space="tune_params", recorded=str(recorded)))
+
+
+def _checked(problem: UserProblem) -> UserProblem:
+    user_family(problem)
     return problem
 
 
-def user_family(file: str, space: str) -> UserFamily:
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+"""What calls were read into, for as long as the program runs."""
+
+
+def _new_folder() -> Path:
+    _folders.append(tempfile.TemporaryDirectory(prefix="perfmodel-"))
+    return Path(_folders[-1].name)
+
+
+def user_family(problem: UserProblem) -> UserFamily:
     """The family that a file and a space make; read again where either has changed."""
-    return _family(file, space, _stamp(file), _stamp(space))
+    files = (problem.recorded,) if problem.recorded else (problem.file, problem.space)
+    return _family(problem, tuple(map(_stamp, files)))
 
 
 def _stamp(path: str) -> tuple[int, int]:
@@ -267,19 +314,23 @@ def _stamp(path: str) -> tuple[int, int]:
 
 
 @cache
-def _family(file: str, space: str, file_stamp: tuple[int, int], space_stamp: tuple[int, int]) -> UserFamily:
-    described = read_space_file(Path(space))
-    source = read_kernel_source(Path(file), described.include)
-    name = Path(file).stem
+def _family(problem: UserProblem, stamps: tuple[tuple[int, int], ...]) -> UserFamily:
+    described = read_space_file(Path(problem.recorded or problem.space))
+    source = read_kernel_source(described.source or Path(problem.file), described.include)
+    name = Path(problem.file).stem
+    origin = (
+        f"{Path(problem.file).name}" if problem.recorded else f"{Path(problem.space).name} of {Path(problem.file).name}"
+    )
     kind: type[UserFamily] = type(
         "UserFamily",
         (UserFamily,),
         {
             "name": name,
-            "summary": f"tuning space {Path(space).name} of {Path(file).name}",
+            "summary": f"tuning space {origin}",
+            "measurement_defaults": {f.name: getattr(problem, f.name) for f in fields(problem)},
             "configuration_type": configuration_type(
-                f"{name}_configuration", described.tune, partial(_rebuild, file, space)
+                f"{name}_configuration", described.tune, partial(_rebuild, problem)
             ),
         },
     )
-    return kind(UserProblem(file=file, space=space), source, described)
+    return kind(problem, source, described)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from ...launch.argument_spec import ArgumentSpec, parse_argument
 from ...launch.expression import Expression, Value, parse_expression
 
 _KEYS = (
-    *("kernel", "grid", "block", "shared_bytes", "arguments", "constraints", "include", "options"),
-    *("sizes", "tune", "macros", "contents"),
+    *("source", "kernel", "grid", "block", "shared_bytes", "arguments", "constraints", "include", "options"),
+    *("sizes", "tune", "tables", "macros", "contents"),
 )
+MAX_CANDIDATES = 100_000
+"""Combinations of a space that are looked at."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 Triple = tuple[Expression, Expression, Expression]
@@ -27,12 +30,15 @@ class SpaceFile:
     """A tuning space as its file states it; see the manual's page on ``analyze``.
 
     ``tune`` holds the values of each macro, ``sizes`` names with one value, ``macros`` those computed from the others, in order;
-    ``contents`` what module-scope arrays hold.
+    ``tables`` names whose value is given for each combination of ``tune``, the last macro varying fastest; ``contents`` what
+    module-scope arrays hold. ``source`` is the CUDA file or its text where the space brings it along.
     """
 
+    source: str | None
     kernel: str
     tune: Mapping[str, tuple[Value, ...]]
     sizes: Mapping[str, Value]
+    tables: Mapping[str, tuple[Value, ...]]
     macros: Mapping[str, Expression]
     constraints: tuple[Expression, ...]
     grid: Triple
@@ -46,9 +52,21 @@ class SpaceFile:
     def names(self, tuned: Mapping[str, Value]) -> dict[str, Value]:
         """Every name that expressions may use, for one choice of the tuned values."""
         found: dict[str, Value] = {**self.sizes, **tuned}
+        if self.tables:
+            place = self._place(tuned)
+            found |= {name: values[place] for name, values in self.tables.items()}
         for name, expression in self.macros.items():
             found[name] = expression.value(found)
         return found
+
+    def _place(self, tuned: Mapping[str, Value]) -> int:
+        """Which combination of the tuned values this is."""
+        place = 0
+        for name, values in self.tune.items():
+            if tuned[name] not in values:
+                raise InputError(f"{name}={tuned[name]!r} is none of the tuned values {', '.join(map(str, values))}")
+            place = place * len(values) + values.index(tuned[name])
+        return place
 
     def kernel_name(self, names: Mapping[str, Value]) -> str:
         """The kernel of one configuration, ``{NAME}`` in it replaced by values."""
@@ -92,10 +110,14 @@ def _space(document: dict[str, Any], folder: Path) -> SpaceFile:
     sizes = {name: _value(f"sizes.{name}", value) for name, value in _table(document, "sizes").items()}
     macros = {name: _expression(f"macros.{name}", value) for name, value in _table(document, "macros").items()}
     contents = {name: _argument(f"contents.{name}", text) for name, text in _table(document, "contents").items()}
+    combinations = prod(map(len, tune.values()))
+    tables = {name: _entries(name, values, combinations) for name, values in _table(document, "tables").items()}
     found = SpaceFile(
+        source=_text("source", document["source"]) if "source" in document else None,
         kernel=_text("kernel", document["kernel"]),
         tune=tune,
         sizes=sizes,
+        tables=tables,
         macros=macros,
         constraints=tuple(_expression("constraints", text) for text in _list(document, "constraints")),
         grid=_triple("grid", document["grid"]),
@@ -111,11 +133,10 @@ def _space(document: dict[str, Any], folder: Path) -> SpaceFile:
 
 
 def _require_known_names(space: SpaceFile) -> None:
-    known = {*space.sizes, *space.tune}
-    if len(known) + len(space.macros) != len({*known, *space.macros}) or len(known) != len(space.sizes) + len(
-        space.tune
-    ):
-        raise InputError("a name stands in more than one of sizes, tune and macros")
+    known = {*space.sizes, *space.tune, *space.tables}
+    stated = len(space.sizes) + len(space.tune) + len(space.tables) + len(space.macros)
+    if len({*known, *space.macros}) != stated:
+        raise InputError("a name stands in more than one of sizes, tune, tables and macros")
     for name, expression in space.macros.items():
         _require_names(f"macros.{name}", expression.names, known)
         known.add(name)
@@ -174,6 +195,12 @@ def _choices(name: str, values: Any) -> tuple[Value, ...]:
     if len(set(found)) != len(found):
         raise InputError(f"tune.{name} has a value twice: {values!r}")
     return found
+
+
+def _entries(name: str, values: Any, combinations: int) -> tuple[Value, ...]:
+    if not isinstance(values, list) or len(values) != combinations:
+        raise InputError(f"tables.{name} must be a list of {combinations} values, one for each combination of [tune]")
+    return tuple(_value(f"tables.{name}", value) for value in values)
 
 
 def _expression(key: str, value: Any) -> Expression:

@@ -20,7 +20,7 @@ from perfmodel.figures.published import Comparison, comparison
 from perfmodel.figures.report.parts import Page
 from perfmodel.figures.report.ranking_page import ranking_page
 from perfmodel.figures.report.validation_page import validation_page
-from perfmodel.prediction.ranking import Ranking, rank_space
+from perfmodel.prediction.ranking import Ranking, rank_problem
 from perfmodel.prediction.scenario import Scenario, scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import read_measurements
@@ -52,7 +52,7 @@ class Validated:
 def ranked() -> Ranked:
     scenario = scenario_of(GPU)
     problem = TiledConv2d(height=1024, width=1024, filter_height=7, filter_width=7)
-    ranking = rank_space(problem, scenario, Fidelity.ANALYTIC, top=RANKED)
+    ranking = rank_problem(problem, scenario, Fidelity.ANALYTIC, top=RANKED)
     return Ranked(ranking, scenario, ranking_page(ranking, scenario, "perfmodel report …"))
 
 

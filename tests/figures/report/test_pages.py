@@ -19,7 +19,7 @@ from perfmodel.figures.report.ranking_drawings import resident_warps
 from perfmodel.figures.report.ranking_page import TIE, ranking_page, rival_place
 from perfmodel.prediction.explanation import peak_shares, sensitivity
 from perfmodel.prediction.prediction import Prediction
-from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 
@@ -185,7 +185,7 @@ def test_rejected_candidates_are_counted(ranked: Ranked) -> None:
 
 def test_a_field_without_effect_is_absent_among_numbers() -> None:
     scenario = scenario_of(GPU)
-    ranking = rank_space(
+    ranking = rank_problem(
         Conv2d(height=64, width=64, filter_height=3, filter_width=3), scenario, Fidelity.ANALYTIC, top=60
     )
     table = ranking_page(ranking, scenario, "").table("ranking")

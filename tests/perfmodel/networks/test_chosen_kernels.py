@@ -17,7 +17,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.machine_code.code_profile import profile_of
 from perfmodel.networks.library import load_network
 from perfmodel.prediction.prediction import Prediction
-from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 
@@ -31,7 +31,7 @@ NETWORKS = ("mobilenet_v1", "diffusion_policy_unet")
 def chosen() -> list[tuple[Prediction, CompiledKernel]]:
     """The configuration of each different layer, and its code."""
     layers = (layer.problem for name in NETWORKS for layer in load_network(name).layers if layer.problem is not None)
-    best = [rank_space(problem, scenario_of(GPU), Fidelity.ANALYTIC, top=1).best for problem in dict.fromkeys(layers)]
+    best = [rank_problem(problem, scenario_of(GPU), Fidelity.ANALYTIC, top=1).best for problem in dict.fromkeys(layers)]
     requests = [family_of(one.problem).compile_request(one.problem, one.configuration, GPU) for one in best]
     kernels = compile_many([(request, GPU.architecture.name) for request in requests])
     assert len(kernels) > 30

@@ -12,13 +12,13 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.networks.estimate import NetworkReport, network_report
 from perfmodel.networks.graph import Layer, Network, assemble
 from perfmodel.networks.library import load_network
-from perfmodel.prediction.ranking import Ranking, rank_space
+from perfmodel.prediction.ranking import Ranking, rank_problem
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 
 
 def rank(problem: Any, gpu: str = "h200") -> Ranking:
-    return rank_space(problem, scenario_of(gpu), Fidelity.ANALYTIC, 1)
+    return rank_problem(problem, scenario_of(gpu), Fidelity.ANALYTIC, 1)
 
 
 def report(network: Network, gpu: str = "h200") -> NetworkReport:

@@ -12,7 +12,7 @@ from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConf
 from perfmodel.prediction.explanation import limiter_text, neighbours, peak_shares, sensitivity, why_first
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Prediction
-from perfmodel.prediction.ranking import rank_space
+from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.time_model.combine import LIMITER_NAMES
@@ -45,7 +45,7 @@ def test_neighbours_are_one_step_away_in_one_field() -> None:
 
 def test_every_choice_of_an_enum_is_a_neighbour() -> None:
     problem = Conv2d(height=64, width=64, filter_height=5, filter_width=5)
-    best = rank_space(problem, UNDER, Fidelity.ANALYTIC, top=1).best.configuration
+    best = rank_problem(problem, UNDER, Fidelity.ANALYTIC, top=1).best.configuration
     for name, value, configuration in neighbours(DIRECT, problem, best, UNDER.gpu):
         changed = [f.name for f in fields(best) if getattr(best, f.name) != getattr(configuration, f.name)]
         assert changed == [name]
@@ -83,7 +83,7 @@ def test_shares_of_peak_are_work_over_time_over_peak() -> None:
 
 
 def test_no_prediction_of_a_ranking_is_above_a_roof() -> None:
-    for prediction in rank_space(PROBLEM, UNDER, Fidelity.ANALYTIC, top=50).top:
+    for prediction in rank_problem(PROBLEM, UNDER, Fidelity.ANALYTIC, top=50).top:
         peaks = peak_shares(prediction, UNDER.gpu)
         assert max(peaks.fp32, peaks.l2, peaks.dram) <= 1
 

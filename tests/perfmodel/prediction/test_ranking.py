@@ -21,7 +21,7 @@ from perfmodel.families.registry import family, family_names, family_of
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.launch.launch import Launch
 from perfmodel.prediction.evaluation import evaluate_batch
-from perfmodel.prediction.ranking import REFINED_CANDIDATES, rank_space, shortlist, survey
+from perfmodel.prediction.ranking import REFINED_CANDIDATES, rank_problem, shortlist, survey
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity, KernelProfile
 
@@ -41,7 +41,7 @@ def every_time(problem: Any) -> tuple[Batch[Any], np.ndarray, Counter[str]]:
 @pytest.mark.parametrize("problem", [PROBLEM, Conv2d(height=64, width=64, filter_height=5, filter_width=5)])
 def test_the_analytic_ranking_is_the_order_of_the_whole_space(problem: Any) -> None:
     batch, seconds, rejected = every_time(problem)
-    ranking = rank_space(problem, UNDER, Fidelity.ANALYTIC, top=25)
+    ranking = rank_problem(problem, UNDER, Fidelity.ANALYTIC, top=25)
     assert ranking.candidates == len(batch)
     assert Counter(ranking.rejected) == rejected
     assert [p.time.predicted_s for p in ranking.top] == pytest.approx(np.sort(seconds)[:25].tolist())
@@ -64,7 +64,7 @@ def test_no_configuration_of_a_space_stands_twice(name: str) -> None:
 
 @pytest.mark.parametrize("name", family_names())
 def test_the_top_of_every_family_is_feasible_ordered_and_without_repetition(name: str) -> None:
-    ranking = rank_space(family(name).default_problem(), UNDER, Fidelity.ANALYTIC, top=30)
+    ranking = rank_problem(family(name).default_problem(), UNDER, Fidelity.ANALYTIC, top=30)
     times = [prediction.time.predicted_s for prediction in ranking.top]
     assert times == sorted(times)
     assert 0 < times[0] < np.inf
@@ -88,7 +88,9 @@ def test_the_shortlist_sees_every_product_of_the_space() -> None:
         )
         best = product.batch(0, len(product)).configuration(int(part.argmin()))
         assert str(best) in names
-    fastest = [str(p.configuration) for p in rank_space(PROBLEM, UNDER, Fidelity.ANALYTIC, REFINED_CANDIDATES // 2).top]
+    fastest = [
+        str(p.configuration) for p in rank_problem(PROBLEM, UNDER, Fidelity.ANALYTIC, REFINED_CANDIDATES // 2).top
+    ]
     assert set(fastest) <= set(names)
     assert names[: len(fastest)] == fastest
 
@@ -100,7 +102,7 @@ def test_a_shortlist_may_be_larger_than_what_fits() -> None:
 
 def test_rejected_counts_and_reasons_are_those_of_single_predictions() -> None:
     """4,096 threads in a block break the GPU's limit; the reason is in the counts of a space that holds them."""
-    ranking = rank_space(PROBLEM, UNDER, Fidelity.ANALYTIC, top=1)
+    ranking = rank_problem(PROBLEM, UNDER, Fidelity.ANALYTIC, top=1)
     assert ranking.rejected["threads per block"] > 0
     assert list(ranking.rejected.values()) == sorted(ranking.rejected.values(), reverse=True)
     found = evaluate_batch(
@@ -114,21 +116,21 @@ def test_where_nothing_fits_the_error_names_a_limit() -> None:
     """A register file of 256 holds no warp of this kernel; the reason that rejects most candidates is the one told."""
     tiny = replace(UNDER.gpu, registers_per_sm=256, registers_per_block=256, id="tiny")
     with pytest.raises(InfeasibleError, match="tiny") as refused:
-        rank_space(PROBLEM, replace(UNDER, gpu=tiny), Fidelity.ANALYTIC)
+        rank_problem(PROBLEM, replace(UNDER, gpu=tiny), Fidelity.ANALYTIC)
     assert "tiled_conv2d" in str(refused.value)
     assert "256" in str(refused.value)
 
 
 def test_top_must_be_positive_and_may_exceed_the_space() -> None:
     with pytest.raises(InputError, match="top=0"):
-        rank_space(PROBLEM, UNDER, Fidelity.ANALYTIC, top=0)
+        rank_problem(PROBLEM, UNDER, Fidelity.ANALYTIC, top=0)
     kind = family("ssim")
-    ranking = rank_space(kind.default_problem(), UNDER, Fidelity.ANALYTIC, top=10_000)
+    ranking = rank_problem(kind.default_problem(), UNDER, Fidelity.ANALYTIC, top=10_000)
     assert len(ranking.top) == ranking.candidates - sum(ranking.rejected.values())
 
 
 def test_analytic_notes_say_that_counts_are_estimates() -> None:
-    ranking = rank_space(PROBLEM, UNDER, Fidelity.ANALYTIC, top=2)
+    ranking = rank_problem(PROBLEM, UNDER, Fidelity.ANALYTIC, top=2)
     assert ranking.notes == ()
     assert all("nothing was compiled" in prediction.notes[0] for prediction in ranking.top)
     content = ranking.to_json()
@@ -142,7 +144,7 @@ def test_the_compiled_ranking_looks_at_its_shortlist_only() -> None:
     """32 × 32 outputs of 3 × 3 taps compile in no time; every candidate of the shortlist is asked for once."""
     problem = TiledConv2d(height=32, width=32, filter_height=3, filter_width=3)
     steps: list[None] = []
-    ranking = rank_space(problem, UNDER, Fidelity.COMPILED, top=3, advance=lambda: steps.append(None))
+    ranking = rank_problem(problem, UNDER, Fidelity.COMPILED, top=3, advance=lambda: steps.append(None))
     assert len(steps) == REFINED_CANDIDATES
     assert len(ranking.top) == 3
     assert all(prediction.fidelity is Fidelity.COMPILED for prediction in ranking.top)
@@ -176,7 +178,7 @@ def given(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[int], Outcome]) ->
 
 def test_what_does_not_compile_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, lambda i: known(32) if i % 2 else CompileError("too long"))
-    ranking = rank_space(PROBLEM, UNDER, Fidelity.COMPILED, top=REFINED_CANDIDATES)
+    ranking = rank_problem(PROBLEM, UNDER, Fidelity.COMPILED, top=REFINED_CANDIDATES)
     assert len(ranking.top) == REFINED_CANDIDATES // 2
     assert len(ranking.notes) == REFINED_CANDIDATES // 2
     assert all("left out: too long" in note and "block_size_x" in note for note in ranking.notes)
@@ -184,7 +186,7 @@ def test_what_does_not_compile_is_left_out_and_told(monkeypatch: pytest.MonkeyPa
 
 def test_what_compiles_but_does_not_fit_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, lambda i: known(300 if i == 3 else 32))
-    ranking = rank_space(PROBLEM, UNDER, Fidelity.COMPILED, top=REFINED_CANDIDATES)
+    ranking = rank_problem(PROBLEM, UNDER, Fidelity.COMPILED, top=REFINED_CANDIDATES)
     assert len(ranking.top) == REFINED_CANDIDATES - 1
     (note,) = ranking.notes
     assert "300 registers" in note
@@ -194,4 +196,4 @@ def test_what_compiles_but_does_not_fit_is_left_out_and_told(monkeypatch: pytest
 def test_where_nothing_is_left_the_error_says_why(outcome: Outcome, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, lambda i: outcome)
     with pytest.raises(InfeasibleError, match=told):
-        rank_space(PROBLEM, UNDER, Fidelity.COMPILED)
+        rank_problem(PROBLEM, UNDER, Fidelity.COMPILED)

@@ -22,7 +22,7 @@ from perfmodel.families.profiling import stored_profiles
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2dConfiguration
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.predicting import predict_all
-from perfmodel.prediction.ranking import Order, Ranking, rank_space
+from perfmodel.prediction.ranking import Order, Ranking, rank_problem
 from perfmodel.prediction.residual import LEAST_SIMILARITY, Residual, read_residual, write_residual
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.counts_store import load_store
@@ -52,7 +52,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ranked(made: Path | None, order: Order = Order.PREDICTED) -> Ranking:
-    return rank_space(PROBLEM, scenario_of(GPU, residual=made), Fidelity.ANALYTIC, top=40, order=order)
+    return rank_problem(PROBLEM, scenario_of(GPU, residual=made), Fidelity.ANALYTIC, top=40, order=order)
 
 
 def without_residual(told: dict[str, Any]) -> dict[str, Any]:

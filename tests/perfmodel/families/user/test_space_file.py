@@ -57,7 +57,7 @@ def test_a_space_names_values_and_expressions() -> None:
         ("TILE = [1, 2]", "TILE = 3", "tune.TILE must be a list of values"),
         ("TILE = [1, 2]", "TILE = [1, 1]", "twice"),
         ("TILE = [1, 2]", "TILE = [[1]]", "a number or a text"),
-        ("TILE = [1, 2]", "TILE = [1]\nN = [1]", "more than one of sizes, tune and macros"),
+        ("TILE = [1, 2]", "TILE = [1]\nN = [1]", "more than one of sizes, tune, tables and macros"),
         ('WIDE = "BLOCK * TILE"', 'WIDE = "PITCH"', "macros.WIDE uses the unknown name 'PITCH'"),
         ('"conv<{R},{KIND}>"', '"conv<{Q}>"', "kernel uses the unknown name 'Q'"),
         ('"conv<{R},{KIND}>"', "5", "kernel must be a text"),
@@ -67,6 +67,7 @@ def test_a_space_names_values_and_expressions() -> None:
         ("[sizes]", "[[sizes]]", "[sizes] must be a table"),
         ('options = ["--use_fast_math"]', 'options = "-x"', "options must be a list"),
         ("[tune]", "[tune", "s.toml"),
+        ("[macros]", "[tables]\nT = [1, 2]\n[macros]", "tables.T must be a list of 8 values"),
     ],
 )
 def test_what_is_wrong_is_named(old: str, new: str, message: str) -> None:
@@ -76,6 +77,13 @@ def test_what_is_wrong_is_named(old: str, new: str, message: str) -> None:
     assert str(caught.value).startswith("space s.toml: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_table_has_a_value_for_each_combination() -> None:
+    space = parse_space(SPACE.replace("[macros]", "[tables]\nT = [0, 1, 2, 3, 4, 5, 6, 7]\n[macros]"), "s.toml", Path())
+    assert space.names({"BLOCK": 64, "TILE": 1, "KIND": "double"})["T"] == 5  # 1 * 4 + 0 * 2 + 1
+    with pytest.raises(InputError, match="BLOCK=7 is none of the tuned values 32, 64"):
+        space.names({"BLOCK": 7, "TILE": 1, "KIND": "double"})
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

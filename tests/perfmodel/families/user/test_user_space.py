@@ -12,7 +12,7 @@ from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.profiling import configuration_profile, remembered_profile
 from perfmodel.families.user.family import UserProblem, user_family, user_problem
-from perfmodel.prediction.ranking import Ranking, rank_space
+from perfmodel.prediction.ranking import Ranking, rank_problem
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 
@@ -63,7 +63,7 @@ def problem_of(folder: Path, source: str, space: str) -> UserProblem:
 
 
 def ranked(problem: object) -> Ranking:
-    return rank_space(problem, scenario_of("rtx-3090"), Fidelity.COMPILED, top=100)
+    return rank_problem(problem, scenario_of("rtx-3090"), Fidelity.COMPILED, top=100)
 
 
 def test_a_copy_of_the_tiled_kernel_is_ranked_like_the_family(tmp_path: Path) -> None:
@@ -162,14 +162,14 @@ def test_a_tuned_name_without_effect_is_refused(tmp_path: Path) -> None:
 
 def test_nothing_can_be_said_without_compiling(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="own has no closed forms"):
-        rank_space(problem_of(tmp_path, SMALL, SMALL_SPACE), scenario_of("h200"), Fidelity.ANALYTIC)
+        rank_problem(problem_of(tmp_path, SMALL, SMALL_SPACE), scenario_of("h200"), Fidelity.ANALYTIC)
 
 
 def test_a_changed_space_is_read_again(tmp_path: Path) -> None:
     first = problem_of(tmp_path, SMALL, SMALL_SPACE).family
     second = problem_of(tmp_path, SMALL, SMALL_SPACE.replace("[16, 64]", "[16, 32, 64]")).family
     assert first is not second
-    assert user_family(str(tmp_path / "own.cu"), str(tmp_path / "own.toml")) is second
+    assert user_family(UserProblem(file=str(tmp_path / "own.cu"), space=str(tmp_path / "own.toml"))) is second
 
 
 def test_a_configuration_that_does_wrong_is_left_out_and_noted(tmp_path: Path) -> None:
