@@ -90,7 +90,7 @@ def test_a_command_of_the_manual_is_one_that_the_program_takes(words: tuple[str,
     for name in [given["gpu"]] if isinstance(given.get("gpu"), str) else given.get("gpu") or []:
         assert name in (*gpu_ids(), "auto") or name.endswith(".toml"), name
     chosen = given.get("family_name")
-    if chosen and not chosen.endswith(".cu") and chosen.islower():
+    if chosen and not chosen.endswith((".cu", ".py")) and chosen.islower():
         problems = [family(name).problem_type for name in chosen.split(",")]
         fields = {"--" + name.replace("_", "-") for kind in problems for name in kind.__dataclass_fields__}
         assert {word.partition("=")[0] for word in context.args if word.startswith("--")} <= fields
