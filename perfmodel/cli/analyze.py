@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,17 @@ import typer
 
 from ..core.choices import one_of
 from ..errors import InputError
-from .options import CalibrationOption, ClockOption, GpuOption, JsonOption, L2Option, SeedOption
-from .output import count_text, note, print_json, print_prediction, print_table
+from .options import CalibrationOption, ClockOption, GpusOption, JsonOption, L2Option, SeedOption
+from .output import (
+    count_text,
+    interval_text,
+    note,
+    print_json,
+    print_prediction,
+    print_table,
+    progress_bar,
+    time_text,
+)
 
 if TYPE_CHECKING:
     from ..prediction.analyze import Analysis
@@ -34,7 +44,7 @@ def analyze(
             help="CUDA C++ file, PTX, a cubin, a binary with kernels, or a Python file with kernels of Triton or Numba.",
         ),
     ],
-    gpu: GpuOption,
+    gpu: GpusOption,
     kernel: Annotated[
         str | None,
         typer.Option("--kernel", metavar="NAME", help="The kernel: a name, or a template such as 'conv<5,2>'."),
@@ -66,6 +76,12 @@ def analyze(
     include: Annotated[
         list[Path] | None, typer.Option("--include", "-I", metavar="DIR", help="Folder of your headers.")
     ] = None,
+    compile_commands: Annotated[
+        Path | None,
+        typer.Option(
+            "--compile-commands", metavar="FILE", help="compile_commands.json of your project; FILE's flags are used."
+        ),
+    ] = None,
     options: Annotated[
         list[str] | None, typer.Option("--compiler-option", metavar="OPTION", help="Handed to the compiler.")
     ] = None,
@@ -90,7 +106,8 @@ def analyze(
     """Analyse one launch of a kernel of FILE: counts, registers, occupancy, caches, time; faults are reported.
 
     The source is compiled for the GPU's architecture and executed on the CPU. Exit status 1 where the kernel does something
-    wrong (a race, uninitialised shared memory …) or is worse than the baseline.
+    wrong (a race, uninitialised shared memory …) or is worse than the baseline. Several --gpu are compared in one table; with
+    --json they are a list.
     """
     from ..launch.launch import L2State
     from ..prediction.analyze import analyze as analyze_launch
@@ -98,18 +115,21 @@ def analyze(
     from ..profiles.executed_profile import Effort
     from ..simulator.simulation import Budget
 
+    if baseline is not None and len(gpu) > 1:
+        raise InputError(f"--baseline compares with one GPU's result; {len(gpu)} times --gpu were given")
     earlier = None if baseline is None else read_baseline(baseline)
     budget = Budget(seconds=max_seconds, memory_bytes=max_memory_mib * 2**20, warp_instructions=max_instructions)
-    found = analyze_launch(
+    analyze_one = partial(
+        analyze_launch,
         file,
         kernel=kernel,
         grid=_sizes("--grid", grid),
         block=_sizes("--block", block),
         args=arguments or [],
-        gpu=gpu,
         shared_bytes=shared,
         defines=_defines(defines or []),
         include=include or [],
+        compile_commands=compile_commands,
         constants=dict(_pair("--constant", text) for text in constants or []),
         options=options or [],
         lines=source,
@@ -118,15 +138,23 @@ def analyze(
         calibration=None if calibration is None else str(calibration),
         effort=Effort(all_blocks=all_blocks, seed=seed, budget=budget),
     )
-    result = found.to_json()
-    worse = () if earlier is None else regressions(earlier, result, tolerance)
+    found = []
+    with progress_bar("GPUs", len(gpu)) as advance:
+        for one in gpu:
+            found.append(analyze_one(gpu=one))
+            advance()
+    results = [analysis.to_json() for analysis in found]
+    worse = () if earlier is None else regressions(earlier, results[0], tolerance)
     if as_json:
-        print_json(result)
+        print_json(results if len(results) > 1 else results[0])
+    elif len(found) > 1:
+        _print_comparison(found)
     else:
-        _print(found)
-    for text in (*(fault.text for fault in found.faults), *(regression.text for regression in worse)):
+        _print(found[0])
+    faults = dict.fromkeys(fault.text for analysis in found for fault in analysis.faults)
+    for text in (*faults, *(regression.text for regression in worse)):
         note(text)
-    if found.faults or worse:
+    if faults or worse:
         raise typer.Exit(CHECK_FAILED_STATUS)
 
 
@@ -168,6 +196,52 @@ def _print(found: Analysis) -> None:
     print_prediction(prediction, usage_note=f"; L1 hit rate {found.l1_hit_rate:.0%}")
     if found.instructions:
         _print_instructions(found.instructions)
+
+
+def _print_comparison(found: Sequence[Analysis]) -> None:
+    """One row for each GPU, then the notes that they have."""
+    from ..prediction.explanation import limiter_text
+
+    first = found[0]
+    grid, block = ("x".join(map(str, shape)) for shape in (first.configuration.grid, first.configuration.block))
+    rows = []
+    for prediction in (analysis.prediction for analysis in found):
+        time, counts = prediction.time, prediction.counts
+        rows.append(
+            (
+                prediction.gpu,
+                limiter_text(time.limiter),
+                time_text(time.predicted_s),
+                interval_text(time.interval_s),
+                prediction.resources.registers_per_thread,
+                f"{prediction.occupancy.fraction:.0%}",
+                count_text(float(counts.warp_instructions)),
+                f"{count_text(float(counts.dram_read_bytes + counts.dram_write_bytes))}B",
+                "exact" if prediction.exact else "estimated",
+            )
+        )
+    columns = (
+        "GPU",
+        "limited by",
+        "predicted",
+        "90 % within",
+        "registers",
+        "occupancy",
+        "warp instructions",
+        "DRAM",
+        "counts",
+    )
+    print_table(f"{first.prediction.kernel}: grid {grid}, block {block}", columns, rows, 2)
+    notes: dict[str, list[str]] = {}
+    for analysis in found:
+        for text in analysis.prediction.notes:
+            notes.setdefault(text, []).append(analysis.prediction.gpu)
+    for text, gpus in notes.items():
+        typer.echo(f"note: {text}" if len(gpus) == len(found) else f"note ({', '.join(gpus)}): {text}")
+    for analysis in found:
+        if analysis.instructions:
+            typer.echo(f"on {analysis.prediction.gpu}:")
+            _print_instructions(analysis.instructions)
 
 
 def _print_instructions(rows: Sequence[InstructionListing]) -> None:

@@ -38,6 +38,14 @@ GpuOption = Annotated[
         "--gpu", metavar="ID|FILE.toml|auto", help="GPU: an id of `perfmodel gpus`, a file, or the one present."
     ),
 ]
+GpusOption = Annotated[
+    list[str],
+    typer.Option(
+        "--gpu",
+        metavar="ID|FILE.toml|auto",
+        help="GPU: an id of `perfmodel gpus`, a file, or the one present; several are compared.",
+    ),
+]
 ClockOption = Annotated[
     float | None, typer.Option("--sm-clock-mhz", min=1.0, help="SM clock in MHz [default: the boost clock]")
 ]

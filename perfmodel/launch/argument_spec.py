@@ -17,6 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.constants import round_up
 from ..errors import InputError
 from .contents import Computed, Contents, Repeated
 from .expression import Expression, Value, parse_expression
@@ -31,7 +32,7 @@ RANDOM_INTEGERS = (0, 127)
 """Bounds of random integers without bounds of their own: every type holds them."""
 _FORMS = (
     "f32[1048576], f32[64]=0, i32[64]=arange, i32[1000]=0..999, f32[64]=@file.npy, i32=512, f32=0.5, 512, null, "
-    "struct=@file.npy"
+    "struct=@file.npy, struct=i32=64,f32=0.5"
 )
 _SPEC = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[(.*?)\])?\s*(?:=(?!=)(.*))?", re.DOTALL)
 _NULL = "null"
@@ -150,10 +151,11 @@ class NullSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructureSpec:
-    """A structure handed over by value: a file whose bytes are the structure's."""
+    """A structure handed over by value: a file whose bytes are the structure's, or its fields in order."""
 
     text: str
-    path: Path
+    path: Path | None = None
+    fields: tuple[ScalarSpec | BufferSpec, ...] = ()
 
 
 ArgumentSpec = BufferSpec | ScalarSpec | NullSpec | StructureSpec
@@ -184,9 +186,7 @@ def parse_argument(text: str) -> ArgumentSpec:
     if text.strip() == _NULL:
         return NullSpec(text=text)
     if match is not None and match[1] == _STRUCTURE and match[2] is None:
-        if match[3] is None or not re.match(r"\s*@.", match[3]):
-            raise InputError(f"argument {text!r}: a structure is given by its bytes, as struct=@file.npy")
-        return StructureSpec(text=text, path=Path(match[3].strip()[1:]))
+        return _structure(text, (match[3] or "").strip())
     if match is None or match[1] not in known:
         if match is None or (match[2] is None and match[3] is None):
             return ScalarSpec(text=text, element=None, value=_expression(text, text))
@@ -202,6 +202,20 @@ def parse_argument(text: str) -> ArgumentSpec:
     if not count.strip() and fill.kind is not FillKind.FILE:
         raise InputError(f"argument {text!r} needs a number of elements")
     return BufferSpec(text=text, element=element, count=_expression(text, count) if count.strip() else None, fill=fill)
+
+
+def _structure(text: str, value: str) -> StructureSpec:
+    """A structure from what stands behind ``struct=``."""
+    if len(value) > 1 and value.startswith("@"):
+        return StructureSpec(text=text, path=Path(value[1:]))
+    forms = "by its bytes, as struct=@file.npy, or by its fields, as struct=i32=64,f32=0.5,f32[3]=0"
+    if not value or value.startswith("@"):
+        raise InputError(f"argument {text!r}: a structure is given {forms}")
+    fields = [parse_argument(part) for part in re.split(r",(?![^\[(]*[\])])", value)]
+    for field in fields:
+        if not isinstance(field, ScalarSpec | BufferSpec) or (isinstance(field, ScalarSpec) and field.element is None):
+            raise InputError(f"argument {text!r}: field {field.text!r} has no type; a structure is given {forms}")
+    return StructureSpec(text=text, fields=tuple(f for f in fields if isinstance(f, ScalarSpec | BufferSpec)))
 
 
 def _expression(text: str, part: str) -> Expression:
@@ -318,10 +332,26 @@ def _from_file(spec: BufferSpec, names: Mapping[str, Value]) -> NDArray[Any]:
     return array
 
 
-def structure_value(spec: StructureSpec) -> np.generic:
-    """The bytes of the file's array as one structured scalar."""
-    array = np.ascontiguousarray(_loaded(spec.text, spec.path))
-    found: np.generic = np.frombuffer(array.tobytes(), dtype=np.dtype((np.void, array.nbytes)))[0]
+def structure_value(spec: StructureSpec, rng: np.random.Generator, names: Mapping[str, Value]) -> np.generic:
+    """The structure's bytes as one scalar; fields lie where C++ puts them, each at a multiple of its element's size.
+
+    >>> structure_value(parse_argument("struct=i8=1,f64=0.5"), np.random.default_rng(0), {}).nbytes
+    16
+    """
+    if spec.path is not None:
+        content = np.ascontiguousarray(_loaded(spec.text, spec.path)).tobytes()
+    else:
+        content, widest = b"", 1
+        for field in spec.fields:
+            if isinstance(field, BufferSpec):
+                value = np.asarray(buffer_contents(field, rng, names))
+            else:
+                assert field.element is not None
+                value = np.asarray(scalar_value(field, field.element, names))
+            content = content.ljust(round_up(len(content), value.dtype.itemsize), b"\0") + value.tobytes()
+            widest = max(widest, value.dtype.itemsize)
+        content = content.ljust(round_up(len(content), widest), b"\0")
+    found: np.generic = np.frombuffer(content, dtype=np.dtype((np.void, len(content))))[0]
     return found
 
 

@@ -13,6 +13,7 @@ from ..errors import InputError
 from .argument_spec import (
     BufferSpec,
     ElementType,
+    FillKind,
     NullSpec,
     StructureSpec,
     buffer_contents,
@@ -23,7 +24,7 @@ from .argument_spec import (
 from .contents import Contents
 from .expression import Value
 from .launch import Buffer, Buffered, KernelCall
-from .signature import POINTER_BYTES, KernelParameter, Signature
+from .signature import KernelParameter, Signature
 
 Argument = str | NDArray[Any] | np.generic | int | float | None
 """A spec such as ``f32[1024]``, an array (a buffer, copied), a NumPy scalar, a number that takes the parameter's type, None
@@ -81,6 +82,17 @@ def kernel_call(
     return KernelCall(parameters=tuple(parameters), constants=_constants(constants, rng, names))
 
 
+def drawn_element(argument: Argument) -> ElementType | None:
+    """The element type of a buffer whose contents are drawn at random, None where an argument is none.
+
+    >>> drawn_element("i32[8]=0..99"), drawn_element("i32[8]=arange"), drawn_element(8)
+    (<ElementType.I32: 'i32'>, None, None)
+    """
+    spec = parse_argument(argument) if isinstance(argument, str) else None
+    is_drawn = isinstance(spec, BufferSpec) and spec.fill.kind in (FillKind.RANDOM, FillKind.BOUNDED)
+    return spec.element if is_drawn and isinstance(spec, BufferSpec) else None
+
+
 def _constants(
     given: Mapping[str, Argument], rng: np.random.Generator, names: Mapping[str, Value]
 ) -> tuple[Buffer, ...]:
@@ -116,7 +128,7 @@ class _Argument:
         if isinstance(spec, NullSpec):
             return self._null()
         if isinstance(spec, StructureSpec):
-            return self._scalar(structure_value(spec))
+            return self._scalar(structure_value(spec, rng, names))
         if isinstance(spec, BufferSpec):
             return self._buffer(buffer_contents(spec, rng, names), {spec.element}, spec.element.value)
         if spec.element is not None:
@@ -179,9 +191,15 @@ class _Argument:
         if parameter.ptx_type in _PTX_FLOATS:
             floats = {ElementType(parameter.ptx_type)}
         bits = 8 * parameter.size_bytes
-        if not floats and parameter.size_bytes not in (1, 2, 4, POINTER_BYTES):
+        if bits not in ({8 * kind.dtype.itemsize for kind in floats} or {8, 16, 32, 64}):
             raise InputError(
-                f"{self.subject} is a structure of {parameter.size_bytes} bytes; give it as struct=@file.npy"
+                f"{self.subject} is a structure of {parameter.size_bytes} bytes; give it as struct=@file.npy or by its fields, "
+                "as struct=i32=64,f32=0.5"
+            )
+        if not parameter.cpp_type and parameter.ptx_type.startswith("b"):
+            raise InputError(
+                f"{self.subject} has {parameter.size_bytes} bytes, and the code does not state its type; give it with one, as "
+                f"i{bits}={value} or f{bits}={value}"
             )
         if not floats and value != int(value):
             raise InputError(f"{self.subject} takes an integer, not {value!r}")

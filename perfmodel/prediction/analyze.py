@@ -16,17 +16,20 @@ from ..compiler.compiled import CompiledKernel, compile_kernel
 from ..compiler.user_kernel import described_signature, dynamic_shared_array, user_request
 from ..core.counts import Counts
 from ..core.value_types import require_type
-from ..errors import InputError
+from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
-from ..launch.arguments import Argument, kernel_call
-from ..launch.launch import KernelCall, L2State, Launch
+from ..launch.arguments import Argument, drawn_element, kernel_call
+from ..launch.launch import Buffer, KernelCall, L2State, Launch
+from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import Effort, executable, execute
 from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, stacked
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
-from ..simulator.execution import Code, execute_code
+from ..simulator.execution import Code, execute_code, steering_instructions
 from ..simulator.faults import Fault, FaultError
 from ..simulator.simulation import Mode
-from ..sources.kernel_source import read_kernel_source
+from ..simulator.steering import SteeringLoads
+from ..sources.compile_commands import read_compile_flags
+from ..sources.kernel_source import is_source_text, read_kernel_source
 from ..sources.python_file import kernel_of_file
 from ..sources.python_kernel import BroughtKernel, Grid, KernelWish, Sizes, brought_by
 from .evaluation import evaluate
@@ -34,6 +37,9 @@ from .listing import InstructionListing, listing
 from .predicting import prediction_at
 from .prediction import Prediction
 from .scenario import Scenario, scenario_of
+
+_SHARED_CLASSES = frozenset({"shared_load", "shared_store", "async_copy"})
+"""Classes of instructions that only shared memory gives something to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +97,7 @@ def analyze(
     shared_bytes: int | None = None,
     defines: Mapping[str, str | int] | None = None,
     include: Sequence[str | Path] = (),
+    compile_commands: str | Path | None = None,
     constants: Mapping[str, Argument] | None = None,
     options: Sequence[str] = (),
     lines: bool = False,
@@ -114,6 +121,7 @@ def analyze(
         shared_bytes: dynamic shared memory; needed where the kernel has an ``extern __shared__`` array.
         defines: macros; for a Triton kernel its constexprs, and options such as ``num_warps``.
         include: folders of the user's headers.
+        compile_commands: the project's ``compile_commands.json``; flags of the file's entry are put before those given here.
         constants: contents of module-scope arrays by name.
         options: further options of the compiler.
         lines: list the memory instructions with their source lines.
@@ -138,6 +146,10 @@ def analyze(
     effort = effort or Effort()
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     rng = np.random.default_rng(effort.seed)
+    if compile_commands is not None:
+        flags = read_compile_flags(compile_commands, _file_of(source))
+        include, options = (*flags.include, *include), (*flags.options, *options)
+        defines = {**dict(flags.defines), **(defines or {})}
     wish = KernelWish(
         architecture=scenario.gpu.architecture.name,
         kernel=kernel,
@@ -161,18 +173,23 @@ def analyze(
     code, _ = executable(compiled)
     signature = described_signature(compiled, request).described(brought.parameters)
     call = kernel_call(signature, brought.arguments, constants or {}, rng)
-    array = dynamic_shared_array(compiled)
-    if brought.shared_bytes is None and array is not None:
-        raise InputError(
-            f"kernel {brought.name} uses the extern __shared__ array {array}; give its bytes by --shared (shared_bytes in Python)"
-        )
+    if brought.shared_bytes is None:
+        _require_no_dynamic_shared(brought.name, compiled, code)
     launch = launch_of(configuration, compiled)
     require_fits(launch, compiled, scenario.gpu)
-    faults = _faults(code, launch, call, effort)
+    try:
+        faults, steering = _faults(code, launch, call, effort)
+    except FaultError as error:
+        if brought.shared_bytes is not None or not error.fault.is_beyond_shared:
+            raise
+        raise SimulationError(f"{error}; --shared (shared_bytes in Python) gives dynamic shared memory") from None
+    drawn = _drawn_text(call, brought.arguments, steering)
     found = execute(compiled, launch, call, scenario.gpu, effort, instructions=lines)
     prediction = prediction_of_launch(brought.name, configuration, found.profile, scenario)
     return Analysis(
-        prediction=replace(prediction, notes=(*prediction.notes, compiled.note)) if compiled.note else prediction,
+        prediction=replace(
+            prediction, notes=(*prediction.notes, *filter(None, (drawn, brought.source.note, compiled.note)))
+        ),
         instructions=listing(found.instructions) if lines else (),
         faults=faults,
         blocks_executed=found.blocks_executed,
@@ -183,6 +200,13 @@ def analyze(
         _call=call,
         _effort=effort,
     )
+
+
+def _file_of(source: object) -> Path:
+    """The path of a file."""
+    if isinstance(source, PathLike) or (isinstance(source, str) and not is_source_text(source)):
+        return Path(source)
+    raise InputError("compile_commands goes with a file, not with the source itself or an object")
 
 
 def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) -> BroughtKernel:
@@ -206,19 +230,58 @@ def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) ->
     )
 
 
-def _faults(code: Code, launch: Launch, call: KernelCall, effort: Effort) -> tuple[Fault, ...]:
-    """Faults of blocks at the corners and in the middle of the grid, or of all blocks; a fatal one is raised.
+def _require_no_dynamic_shared(name: str, compiled: CompiledKernel, code: Code) -> None:
+    """That a kernel whose dynamic shared memory nobody gave uses none, as far as its code tells.
+
+    A cubin names no ``extern __shared__`` array; there it is a kernel that accesses shared memory and declares none.
+    """
+    array = dynamic_shared_array(compiled)
+    if array is not None:
+        what = f"uses the extern __shared__ array {array}"
+    elif not compiled.ptx and not compiled.resources.static_shared_bytes and _accesses_shared(code):
+        what = "accesses shared memory, and its cubin declares none: it is dynamic"
+    else:
+        return
+    raise InputError(f"kernel {name} {what}; give its bytes by --shared (shared_bytes in Python)")
+
+
+def _accesses_shared(code: Code) -> bool:
+    return isinstance(code, MachineCode) and any(i.class_name in _SHARED_CLASSES for i in code.instructions)
+
+
+def _drawn_text(call: KernelCall, arguments: Sequence[Argument], steering: frozenset[str]) -> str:
+    """Which buffers with random contents decide what is executed; empty where none does."""
+    drawn = {
+        f"{parameter.name} (argument {position})": element
+        for position, (parameter, argument) in enumerate(zip(call.parameters, arguments, strict=True), 1)
+        if isinstance(parameter, Buffer) and parameter.name in steering
+        if (element := drawn_element(argument)) is not None
+    }
+    if not drawn:
+        return ""
+    first, element = next(iter(drawn.items()))
+    file = f"{first.partition(' ')[0]}.npy"
+    return f"branches or addresses depend on random values of {', '.join(drawn)}: give real ones, as {element.value}[]=@{file}"
+
+
+def _faults(code: Code, launch: Launch, call: KernelCall, effort: Effort) -> tuple[tuple[Fault, ...], frozenset[str]]:
+    """Faults of blocks at the corners and in the middle of the grid, or of all blocks, and the buffers that steer them.
+
+    A fatal fault is raised.
 
     Addresses alone show them, unless lanes write one place at once: then what they write is computed too.
     """
     blocks = None if effort.all_blocks else np.sort(launch.corners_and_middle())
-    for mode in (Mode.TRACE, Mode.EXECUTE):
-        found = execute_code(code, launch, call, mode=mode, blocks=blocks, budget=effort.budget, check=True)
+    loads = SteeringLoads(steering_instructions(code))
+    for mode, observers in ((Mode.TRACE, (loads,)), (Mode.EXECUTE, ())):
+        found = execute_code(
+            code, launch, call, mode=mode, blocks=blocks, budget=effort.budget, observers=observers, check=True
+        )
         if not found.undecided:
             break
     if not found.completed:
         raise FaultError(found.faults[-1])
-    return found.faults
+    return found.faults, loads.buffers(found.segments)
 
 
 def prediction_of_launch(

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from ..machine_code.program import MachineCode
 from ..program.kernel import Kernel
 from .sass.simulation import simulate_machine_code, units_of
+from .sass.simulation import steering_instructions as steering_in_machine_code
 from .simulation import Simulation, simulate
+from .simulation import steering_instructions as steering_in_ptx
 
 Code = Kernel | MachineCode
 """A kernel that can be executed."""
@@ -29,6 +31,11 @@ def instructions_of_places(code: Code) -> Sequence[Sequence[Any]]:
     if isinstance(code, MachineCode):
         return units_of(code)
     return [block.instructions for block in code.blocks]
+
+
+def steering_instructions(code: Code) -> frozenset[int]:
+    """Indices of the instructions whose result a branch, an address or a guard of a memory access depends on."""
+    return steering_in_machine_code(code) if isinstance(code, MachineCode) else steering_in_ptx(code)
 
 
 def executions(code: Code, visits: NDArray[Any]) -> NDArray[Any]:

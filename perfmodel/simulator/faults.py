@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..errors import SimulationError
-from ..program.instruction import ExecutedInstruction
+from ..program.instruction import ExecutedInstruction, Space
 
 
 class FaultKind(Enum):
@@ -47,6 +47,11 @@ class Fault:
     def source_line(self) -> int | None:
         """Line in the CUDA source, where the PTX has line information."""
         return self.instruction.source.line if self.instruction.source else None
+
+    @property
+    def is_beyond_shared(self) -> bool:
+        """Whether it is an access beyond the block's shared memory."""
+        return self.kind is FaultKind.OUT_OF_BOUNDS and f"at {Space.SHARED.value} address" in self.detail
 
     @property
     def text(self) -> str:

@@ -26,6 +26,7 @@ from .machine import BARRIERS, Batch, Environment
 from .program import align_up
 from .race_detector import BYTES_PER_PLACE, BYTES_PER_PLACE_AND_WARP, RaceDetector
 from .schedule import Limits, Reconvergence, Scheduler, Tally
+from .translate.slices import WITHIN_BLOCK, address_slice
 from .translate.translation import Translation
 
 
@@ -161,6 +162,20 @@ def _translation(kernel: Kernel, trace: bool) -> Translation:
         kernel.cache[key] = Translation(kernel, trace)
     translation: Translation = kernel.cache[key]
     return translation
+
+
+def steering_instructions(kernel: Kernel) -> frozenset[int]:
+    """Indices of the instructions whose result a branch, an address or a guard of a memory access depends on.
+
+    What a kernel writes to global memory itself is not followed to where it reads it again.
+    """
+    program = _translation(kernel, True).program
+    _, needed = address_slice(program, WITHIN_BLOCK)
+    return frozenset(
+        index
+        for index, effect in enumerate(program.effects)
+        if any(program.register_index[name] in needed for name in effect.writes)
+    )
 
 
 def outputs_of(call: KernelCall, memory: GlobalMemory) -> dict[str, NDArray[Any]]:

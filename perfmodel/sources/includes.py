@@ -8,6 +8,9 @@ from pathlib import Path
 
 from ..errors import InputError
 
+_OF_A_TOOLKIT = re.compile(
+    r"[^.]*$|cu\w*\.h|(?:cub|thrust|cuda|nv|cooperative_groups|sys|crt|cute|cutlass)/|mma\.h|vector_\w+\.h"
+)
 _SOURCE_SUFFIXES = (".cu", ".cuh")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
@@ -18,17 +21,33 @@ def included_files(text: str, folder: Path | None, directories: Sequence[Path]) 
     ``#include "…"`` looks beside the file that includes first (``folder`` for the source itself). Conditions are ignored: a file
     that only some macro includes is listed too. Headers of CUDA and of the C++ library are found in none of the folders.
     """
+    return _included(text, folder, directories)[0]
+
+
+def headers_not_found(text: str, folder: Path, directories: Sequence[Path]) -> tuple[str, ...]:
+    """Names of the project's headers that a source includes and that are in none of the folders, in order.
+
+    What stands in ``<>`` counts where it cannot be a header of the C++ library or of CUDA.
+    """
+    return _included(text, folder, directories)[1]
+
+
+def _included(text: str, folder: Path | None, directories: Sequence[Path]) -> tuple[dict[Path, str], tuple[str, ...]]:
+    """Texts of the files that are found, and names of those that are not."""
     seen: dict[Path, str] = {}
+    missing: list[str] = []
     pending: list[tuple[str, Path | None]] = [(text, folder)]
     while pending:
         current, beside = pending.pop()
         for quoted, angled in _INCLUDE.findall(current):
             folders = directories if beside is None or not quoted else (beside, *directories)
             path = next((p for folder in folders if (p := folder / (quoted or angled)).is_file()), None)
-            if path is not None and path not in seen:
+            if path is None:
+                missing += [quoted or angled] if quoted or not _OF_A_TOOLKIT.match(angled) else []
+            elif path not in seen:
                 seen[path] = read_text(path)
                 pending.append((seen[path], path.parent))
-    return seen
+    return seen, tuple(dict.fromkeys(missing))
 
 
 def including_files(path: Path) -> dict[Path, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from .includes import included_files, read_text
+from .project_headers import project_folders
 
 _BINARIES = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n")
 """How ELF files, fat binaries and static libraries begin."""
@@ -34,7 +36,8 @@ class KernelSource:
     """A source before it is known which of its kernels is asked about.
 
     ``file_name`` is what messages call it; ``path`` is None for a text without a file; ``include`` are folders of headers;
-    ``text`` is empty for a binary, whose bytes are ``content``.
+    ``text`` is empty for a binary, whose bytes are ``content``; ``note`` is what
+    users should know, or empty.
     """
 
     kind: SourceKind
@@ -43,6 +46,7 @@ class KernelSource:
     path: Path | None = None
     include: tuple[Path, ...] = ()
     content: bytes = b""
+    note: str = ""
 
     def texts(self) -> tuple[str, ...]:
         """The text and those of the user's headers that it includes."""
@@ -68,7 +72,7 @@ def read_kernel_source(source: str | Path, include: Sequence[str | Path] = ()) -
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"include folder {folder} does not exist")
-    if isinstance(source, str) and ("\n" in source or "__global__" in source):
+    if isinstance(source, str) and is_source_text(source):
         kind = _kind(source)
         return KernelSource(kind=kind, file_name=_TEXT_NAMES[kind is SourceKind.PTX], text=source, include=folders)
     path = Path(source).absolute()
@@ -83,7 +87,22 @@ def read_kernel_source(source: str | Path, include: Sequence[str | Path] = ()) -
     except OSError as error:
         raise InputError(f"source {source}: {error}") from error
     text = read_text(path)
-    return KernelSource(kind=_kind(text), file_name=path.name, text=text, path=path, include=folders)
+    kind = _kind(text)
+    more = project_folders(text, path.parent, folders) if kind is SourceKind.CUDA_FILE else ()
+    named = ", ".join(os.path.relpath(folder, path.parent) for folder in more)
+    return KernelSource(
+        kind=kind,
+        file_name=path.name,
+        text=text,
+        path=path,
+        include=(*folders, *more),
+        note=f"headers of the project are taken from {named}" if more else "",
+    )
+
+
+def is_source_text(source: str) -> bool:
+    """Whether a string is a source itself and not the path of a file."""
+    return "\n" in source or "__global__" in source
 
 
 def _kind(text: str) -> SourceKind:

@@ -11,6 +11,7 @@ from ...machine_code.program import CodeBlock, MachineCode, Transfer, reachable_
 from ...program.instruction import Space
 from ..program import SyncScope, Unit
 from ..translate.emitter import Pool
+from ..translate.slices import EVERY_SPACE
 from . import floating, integer, memory, tensor, warp
 from .emitter import Effects, Emitter
 from .registers import REGISTER_COUNT, members, number_of, type_of
@@ -59,8 +60,8 @@ def waited_register(i: MachineInstruction) -> Register | None:
 class MachineProgram:
     """What translation and scheduling need to know of machine code, for execution or for tracing."""
 
-    def __init__(self, kernel: MachineCode, trace: bool) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: MachineCode, trace: bool, through: frozenset[Space] = EVERY_SPACE) -> None:
+        self.kernel, self.through = kernel, through
         self.trace = trace
         self.blocks: tuple[CodeBlock, ...] = kernel.blocks
         self.instructions = kernel.instructions
@@ -142,12 +143,13 @@ class MachineProgram:
     def _find_live_registers(self) -> None:
         """Backward data-flow fixed point: only what is needed makes its operands needed.
 
-        Tracing starts with nothing that is stored, and adds the spaces that what is needed is loaded from.
+        Tracing starts with nothing that is stored, and adds the spaces that what is needed is loaded from; through others than
+        ``through`` nothing is followed.
         """
         self.kept = frozenset() if self.trace else frozenset(Space)
         while True:
             self._fixed_point()
-            read = self._spaces_read() if self.trace else self.kept
+            read = self._spaces_read() & self.through if self.trace else self.kept
             if read <= self.kept:
                 return
             self.kept = self.kept | read

@@ -14,7 +14,9 @@ from ...machine_code.program import MachineCode
 from ..access import Observers
 from ..faults import FATAL
 from ..simulation import Budget, Mode, Simulation, block_ids, check_launch, outputs_of, run_blocks
+from ..translate.slices import WITHIN_BLOCK
 from .environment import make_environment
+from .program import MachineProgram
 from .schedule import MachineScheduler
 from .translation import MachineTranslation
 
@@ -35,6 +37,20 @@ def units_of(kernel: MachineCode) -> tuple[tuple[MachineInstruction, ...], ...]:
         SimulationError: an instruction is not executed; the text names it and what it needs.
     """
     return tuple(unit.instructions for unit in _translation(kernel, True).program.units)  # type: ignore[misc]
+
+
+def steering_instructions(kernel: MachineCode) -> frozenset[int]:
+    """Indices of the instructions that load what a branch, an address or a guard of a memory access depends on.
+
+    What a kernel writes to global memory itself is not followed to where it reads it again.
+    """
+    program = MachineProgram(kernel, True, WITHIN_BLOCK)
+    return frozenset(
+        index
+        for index, effect in enumerate(program.effects)
+        if effect.reads_space is not None
+        and (effect.writes & program.live_after[index] or effect.writes_space in program.kept)
+    )
 
 
 def simulate_machine_code(

@@ -36,16 +36,24 @@ def _guard_matters(instruction: Instruction) -> bool:
     return instruction.name in _MEMORY | _EXCHANGES | {"bra", "ret", "exit", "trap", "bar", "barrier"}
 
 
-def address_slice(program: Program) -> tuple[frozenset[Space], set[int]]:
-    """Spaces whose contents feed the slice, so that what is written there must be kept, and the registers of the slice."""
-    return _Slice(program).run()
+EVERY_SPACE = frozenset(Space)
+WITHIN_BLOCK = frozenset({Space.SHARED, Space.LOCAL})
+"""Spaces in which a value reaches other instructions of the same block alone."""
+
+
+def address_slice(program: Program, through: frozenset[Space] = EVERY_SPACE) -> tuple[frozenset[Space], set[int]]:
+    """Spaces whose contents feed the slice, so that what is written there must be kept, and the registers of the slice.
+
+    Values are followed through memory in the spaces ``through`` alone.
+    """
+    return _Slice(program, through).run()
 
 
 class _Slice:
     """Registers are followed back to what defines them; a load from memory adds what is stored in its space."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, through: frozenset[Space]) -> None:
+        self.program, self.through = program, through
         self.wanted: set[int] = set()
         self.kept: set[Space] = set()
         self.waiting: list[int] = []
@@ -78,7 +86,7 @@ class _Slice:
                 self.waiting.append(index)
 
     def _keep(self, spaces: set[Space]) -> None:
-        new = spaces - self.kept
+        new = (spaces & self.through) - self.kept
         self.kept |= new
         for position, space in self.writers if new else ():
             if space in new or space is Space.GENERIC:

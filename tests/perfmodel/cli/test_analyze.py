@@ -155,3 +155,29 @@ def test_a_family_takes_no_space(tmp_path: Path, capsys: pytest.CaptureFixture[s
     space = tmp_path / "space.toml"
     space.write_text("")
     assert "error" in error_of(capsys, ["rank", "tiled_conv2d", "--space", str(space), "--gpu", "h200"])
+
+
+def test_several_gpus_are_compared(source: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    several = gather(source, 2, "--gpu", "rtx-4090", "--gpu", "v100-pcie-32gb")
+    assert run(several) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["gather<2>:", "grid", "16x1x1,", "block", "64x1x1"]
+    assert [line.split()[0] for line in lines[2:5]] == ["h200", "rtx-4090", "v100-pcie-32gb"]
+    assert run([*several, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["gpu"] for one in found] == ["h200", "rtx-4090", "v100-pcie-32gb"]
+    assert found[0] == json_of(capsys, gather(source, 2))
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(json.dumps(found[0]))
+    assert "3 times --gpu" in error_of(capsys, [*several, "--baseline", str(earlier)])
+
+
+def test_flags_of_the_project_are_used(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = source.parent / "compile_commands.json"
+    entry = {"directory": str(source.parent), "file": "own.cu", "command": "nvcc -DBIAS=3 -c own.cu"}
+    commands.write_text(json.dumps([entry]))
+    arguments = gather(source, 2)
+    place = arguments.index("--define")
+    del arguments[place : place + 2]
+    assert 'identifier "BIAS" is undefined' in error_of(capsys, arguments)
+    json_of(capsys, [*arguments, "--compile-commands", str(commands)])

@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import perfmodel as pm
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.toolchain import cuda13_program
 from perfmodel.compiler.user_kernel import signature_of, user_request
-from perfmodel.errors import CompileError, InputError
+from perfmodel.errors import CompileError, InputError, SimulationError
 from perfmodel.sources.kernel_source import SourceKind, read_kernel_source
 
 pytestmark = pytest.mark.compiler
@@ -109,3 +110,22 @@ def test_a_binary_without_device_code_is_refused() -> None:
     assert source.kind is SourceKind.BINARY
     with pytest.raises(InputError, match=r"sh holds no device code \(.*does not contain device code"):
         compile_kernel(user_request(source, "k", {}), "sm_80")
+
+
+def test_what_a_cubin_does_not_say_is_asked_for(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    body = "s[threadIdx.x] = *x; __syncthreads(); *x = s[n];"
+    source.write_text(
+        f'extern "C" __global__ void k(float *x, int n) {{ extern __shared__ float s[]; {body} }}\n'
+        f'extern "C" __global__ void part(float *x, int n) {{ __shared__ float s[32]; {body} }}\n'
+    )
+    nvcc("-arch=sm_80", "-cubin", source, "-o", tmp_path / "k.cubin")
+    launch: dict[str, Any] = {"grid": 1, "block": 64, "gpu": "a100-sxm-80gb"}
+    with pytest.raises(InputError, match=r"k accesses shared memory, and its cubin declares none: .* by --shared"):
+        pm.analyze(tmp_path / "k.cubin", kernel="k", args=["f32[1]", "i32=0"], **launch)
+    with pytest.raises(InputError, match=r"argument 2 \(.b32 arg1\) .* does not state its type; .* i32=0 or f32=0"):
+        pm.analyze(tmp_path / "k.cubin", kernel="k", args=["f32[1]", 0], shared_bytes=256, **launch)
+    with pytest.raises(SimulationError, match=r"shared address 0x80 of 128 bytes; --shared"):  # 32 floats, 64 threads
+        pm.analyze(tmp_path / "k.cubin", kernel="part", args=["f32[1]", "i32=0"], **launch)
+    found = pm.analyze(tmp_path / "k.cubin", kernel="k", args=["f32[1]", "i32=0"], shared_bytes=256, **launch)
+    assert found.prediction.counts.shared_store_requests == 2

@@ -336,3 +336,52 @@ def test_ptx_is_analysed() -> None:
 """
     found = analyze(source, kernel="fill", grid=1, block=64, args=["i32[64]=0"], gpu="rtx-3090")
     assert found.outputs["arg0"].tolist() == list(range(64))
+
+
+GATHER = """
+__global__ void gather(const int *index, const float *x, const float *bound, float *y, int n)
+{
+    __shared__ int kept[64];
+    kept[threadIdx.x] = index[threadIdx.x];
+    __syncthreads();
+    float value = x[kept[threadIdx.x ^ 1] % n];
+    if (bound[0] > 2)
+        value = x[0];
+    y[threadIdx.x] = value;
+}
+"""
+
+
+@pytest.mark.parametrize("gpu", ["h200", "p100-pcie-12gb"])
+def test_random_values_that_steer_are_named(gpu: str, tmp_path: Path) -> None:
+    """``index`` decides addresses by way of shared memory, ``bound`` a branch; ``x`` is only copied."""
+
+    def notes(*args: Argument) -> list[str]:
+        found = analyze(GATHER, kernel="gather", grid=2, block=64, args=[*args, "f32[64]=0", 64], gpu=gpu)
+        return [text for text in found.prediction.notes if "random values" in text]
+
+    (text,) = notes("i32[64]=0..63", "f32[64]", "f32[1]")
+    assert text.startswith("branches or addresses depend on random values of index (argument 1), bound (argument 3): ")
+    assert text.endswith("as i32[]=@index.npy")
+    path = tmp_path / "index.npy"
+    np.save(path, np.arange(64, dtype=np.int32))
+    assert notes(f"i32[]=@{path}", "f32[64]", "f32[1]=0") == []
+
+
+def test_fields_of_a_structure_lie_where_the_compiler_puts_them() -> None:
+    source = """
+struct Mixed { char a; double b; short c[3]; float *none; };
+__global__ void read(Mixed m, float4 v, double *y)
+{
+    y[0] = m.a + m.b * 10 + m.c[2] * 100 + (m.none == nullptr) * 1000 + v.w * 10000;
+}
+"""
+    fields = "struct=i8=1,f64=2,i16[3]=3,u64=0"
+    found = analyze(source, kernel="read", grid=1, block=1, args=[fields, "struct=f32[4]=4", "f64[1]"], gpu="h200")
+    assert found.outputs["y"].tolist() == [1 + 20 + 300 + 1000 + 40000]
+    with pytest.raises(
+        InputError, match=r"argument 2 \(float4 v\) is a structure of 16 bytes; give it as .* its fields"
+    ):
+        analyze(source, kernel="read", grid=1, block=1, args=[fields, 0.5, "f64[1]"], gpu="h200")
+    with pytest.raises(InputError, match="field '4' has no type"):
+        analyze(source, kernel="read", grid=1, block=1, args=["struct=4", 0.5, "f64[1]"], gpu="h200")

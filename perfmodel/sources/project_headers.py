@@ -1,0 +1,77 @@
+"""Headers of a user's project that no folder was named for: they are looked for in the project around the source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .includes import headers_not_found
+
+_LEVELS_ABOVE = 4
+_LEVELS_BELOW = 3
+_MOST_FOLDERS = 2000
+_ROOTS = (".git", ".hg", ".svn")
+"""What stands in the uppermost folder of a project."""
+_SHARED_DEPTH = 2
+"""Parts of the path of a folder such as ``/home`` or ``/tmp``, which is no project."""
+_SYSTEM = (Path("/usr/include"), Path("/usr/local/include"))
+
+
+def project_folders(text: str, folder: Path, directories: Sequence[Path]) -> tuple[Path, ...]:
+    """Folders of the project that hold headers which the source includes and none of the given folders has.
+
+    The nearest folder above the source in whose tree a header lies once decides; a header that is there more than once is left
+    to the user, as are those of the system.
+    """
+    found: list[Path] = []
+    sought: set[str] = set()
+    while True:
+        missing = [name for name in _missing(text, folder, (*directories, *found)) if name not in sought]
+        if not missing:
+            return tuple(found)
+        sought.add(missing[0])
+        place = _folder_of(missing[0], folder)
+        if place is not None:
+            found.append(place)
+
+
+def _missing(text: str, folder: Path, directories: Sequence[Path]) -> list[str]:
+    """Names of headers that are included and found in no folder."""
+    names = headers_not_found(text, folder, directories)
+    return [name for name in names if not any((system / name).is_file() for system in _SYSTEM)]
+
+
+def _folder_of(header: str, folder: Path) -> Path | None:
+    """The folder that the header's name is relative to."""
+    top = folder
+    for _ in range(_LEVELS_ABOVE):
+        if any((top / root).exists() for root in _ROOTS) or top.parent == Path.home():
+            return None
+        top = top.parent
+        if len(top.parts) <= _SHARED_DEPTH:
+            return None
+        places = [place for place in _folders(top) if (place / header).is_file()]
+        if places:
+            return places[0] if len(places) == 1 else None
+    return None
+
+
+def _folders(top: Path) -> Iterator[Path]:
+    """A folder and those below it, level by level as far as it is reasonable to look."""
+    level, seen = [top], 0
+    for _ in range(_LEVELS_BELOW + 1):
+        below: list[Path] = []
+        for folder in level:
+            seen += 1
+            if seen > _MOST_FOLDERS:
+                return
+            yield folder
+            try:
+                with os.scandir(folder) as entries:
+                    below += sorted(
+                        Path(e.path) for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")
+                    )
+            except OSError:
+                continue
+        level = below
