@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES
 from ..program.instruction import SourceLine, Space
 from ..simulator.access import Action, Site, WarpAccess
+from ..simulator.block_classes.classes import BlockClasses, RowSteps
 from ..simulator.plan import Plan
 from .async_copy import WIDEST_COPY_WORDS
 from .coalescing import WarpPatterns
@@ -75,31 +76,17 @@ def passes_l1(site: Site) -> bool:
     return copied and site.space is Space.GLOBAL and site.instruction.copies_past_l1
 
 
-class AccessCounts:
-    """Adds accesses up by instruction and, for so many executed ``blocks``, by block too.
+class _Counter:
+    """What accesses touch, kept with the plans whose addresses theirs are a shift of."""
 
-    >>> from perfmodel.program.instruction import Instruction
-    >>> load = Instruction("ld.global.f32", ("%f1", "[%rd1]"), None, False, 1, None)
-    >>> site = Site(0, 0, load, Action.LOAD, Space.GLOBAL, 4)
-    >>> plan = Plan(np.arange(32, dtype=np.uint64)[None] * np.uint64(4), None, rows=1, threads=32)
-    >>> counts = AccessCounts()
-    >>> counts.access(WarpAccess(site, plan, 0, np.zeros(1, np.int64), np.zeros(1, np.int64)))
-    >>> [(one.requests, one.lanes, one.sectors, one.lines) for one in counts.instructions()]
-    [(1, 32, 4, 1)]
-    """
-
-    def __init__(self, blocks: int | None = None) -> None:
-        self._blocks = blocks
-        self._tables: dict[int, tuple[Site, NDArray[np.int64]]] = {}
+    def __init__(self) -> None:
         self._of_sites: dict[int, tuple[str, int, bool]] = {}
         """Of each site what its accesses are counted by: space, action and width, what its offsets count modulo, past L1."""
-        self._batch: NDArray[np.int64] | None = None
-        self._waiting: dict[tuple[int, int], list[Any]] = {}
-        """Site, counts of one access and how often it occurred, in the batch at hand."""
 
-    def access(self, access: WarpAccess) -> None:
-        """Count one access."""
+    def counted(self, access: WarpAccess, residue: int, by_block: bool) -> NDArray[np.int64]:
+        """The fields of `BLOCK_TOTALS` of one access moved by some bytes, by block or of all blocks."""
         site, (plan, offset) = access.site, access.pattern
+        offset += residue
         of_site = self._of_sites.get(site.number)
         if of_site is None:
             action = site.action if site.action in (Action.LOAD, Action.ASYNC_COPY) else Action.STORE
@@ -115,12 +102,39 @@ class AccessCounts:
             target, target_offset = access.target
             plan = plan.in_rows_of(target)
             onto = (target.root, (target_offset + target.shift) % SECTOR_BYTES)
-        by_block = self._blocks is not None
         key = (kind, offset % modulus, onto, past_l1, by_block)
-        counted = plan.cache.get(key)
-        if counted is None:
+        found: NDArray[np.int64] | None = plan.cache.get(key)
+        if found is None:
             per_warp = _of_warps(site, plan, offset, onto)
-            counted = plan.cache[key] = plan.per_row(per_warp) if by_block else plan.total(per_warp)
+            found = plan.cache[key] = plan.per_row(per_warp) if by_block else plan.total(per_warp)
+        return found
+
+
+class AccessCounts(_Counter):
+    """Adds accesses up by instruction and, for so many executed ``blocks``, by block too.
+
+    >>> from perfmodel.program.instruction import Instruction
+    >>> load = Instruction("ld.global.f32", ("%f1", "[%rd1]"), None, False, 1, None)
+    >>> site = Site(0, 0, load, Action.LOAD, Space.GLOBAL, 4)
+    >>> plan = Plan(np.arange(32, dtype=np.uint64)[None] * np.uint64(4), None, rows=1, threads=32)
+    >>> counts = AccessCounts()
+    >>> counts.access(WarpAccess(site, plan, 0, np.zeros(1, np.int64), np.zeros(1, np.int64)))
+    >>> [(one.requests, one.lanes, one.sectors, one.lines) for one in counts.instructions()]
+    [(1, 32, 4, 1)]
+    """
+
+    def __init__(self, blocks: int | None = None) -> None:
+        super().__init__()
+        self._blocks = blocks
+        self._tables: dict[int, tuple[Site, NDArray[np.int64]]] = {}
+        self._batch: NDArray[np.int64] | None = None
+        self._waiting: dict[tuple[int, int], list[Any]] = {}
+        """Site, counts of one access and how often it occurred, in the batch at hand."""
+
+    def access(self, access: WarpAccess) -> None:
+        """Count one access."""
+        site = access.site
+        counted = self.counted(access, 0, self._blocks is not None)
         batch = access.positions
         if batch is not self._batch:
             self._add_up()
@@ -161,6 +175,46 @@ class AccessCounts:
     def instructions(self) -> tuple[InstructionCount, ...]:
         """Totals of the instructions that were reached, in program order."""
         return instruction_counts((site, table.sum(axis=0)) for site, table in self.tables())
+
+
+class ClassCounts(_Counter):
+    """Adds accesses of a run of `BlockClasses` up by instruction, for all blocks of the classes.
+
+    Sectors and lines of a block follow from those of its class's executed block and from how far its addresses are shifted
+    modulo a line.
+    """
+
+    def __init__(self, classes: BlockClasses) -> None:
+        super().__init__()
+        self._classes = classes
+        self._tables: dict[tuple[int, Hashable], tuple[Site, RowSteps, dict[int, NDArray[np.int64]]]] = {}
+        self._waiting: dict[tuple[int, int], list[Any]] = {}
+        """Table, counts of one access and how often it occurred."""
+
+    def access(self, access: WarpAccess) -> None:
+        """Count one access, for each distance from a line at which a block of the classes may do it."""
+        site, steps = access.site, access.plan.steps_of_rows
+        key = (site.number, tuple((id(function), c.tobytes()) for function, c in steps))
+        if key not in self._tables:
+            shape = (self._classes.count, _FIELDS)
+            found = np.flatnonzero(self._classes.residues(steps, LINE_BYTES).any(axis=0)).tolist()
+            self._tables[key] = (site, steps, {residue: np.zeros(shape, np.int64) for residue in found})
+        for residue, table in self._tables[key][2].items():
+            counted = self.counted(access, residue, True)
+            waiting = self._waiting.get((id(table), id(counted)))
+            if waiting is None:
+                self._waiting[id(table), id(counted)] = [table, counted, 1]
+            else:
+                waiting[2] += 1
+
+    def totals(self) -> Iterator[tuple[Site, NDArray[np.int64]]]:
+        """Totals of all blocks that have stayed in the classes, shape ``(7,)``; an instruction may come more than once."""
+        for table, counted, times in self._waiting.values():
+            table += counted * times
+        self._waiting.clear()
+        for site, steps, tables in self._tables.values():
+            blocks = self._classes.residues(steps, LINE_BYTES)
+            yield site, sum((blocks[:, r] @ table for r, table in tables.items()), np.zeros(_FIELDS, np.int64))
 
 
 def instruction_counts(totals: Iterable[tuple[Site, NDArray[Any]]]) -> tuple[InstructionCount, ...]:

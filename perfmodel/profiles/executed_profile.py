@@ -22,7 +22,7 @@ from ..ptx.module import Module
 from ..ptx.parse import parse_module
 from ..simulator.execution import Code, executions, instructions_of_places
 from ..simulator.simulation import Budget
-from .blocks.launch_classes import LaunchCounts, count_launch
+from .blocks.launch_counts import LaunchCounts, count_launch
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .slowest_warp import slowest_warp
 
@@ -125,7 +125,6 @@ def execute(
         launch,
         call,
         all_blocks=effort.all_blocks,
-        instructions=instructions,
         seed=effort.seed,
         budget=effort.budget,
     )

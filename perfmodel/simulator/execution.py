@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..machine_code.program import MachineCode
 from ..program.kernel import Kernel
-from .sass.simulation import simulate_machine_code, units_of
+from .sass.simulation import order_decides, simulate_machine_code, units_of
 from .sass.simulation import steering_instructions as steering_in_machine_code
 from .simulation import Simulation, simulate
 from .simulation import steering_instructions as steering_in_ptx
@@ -36,6 +36,14 @@ def instructions_of_places(code: Code) -> Sequence[Sequence[Any]]:
 def steering_instructions(code: Code) -> frozenset[int]:
     """Indices of the instructions whose result a branch, an address or a guard of a memory access depends on."""
     return steering_in_machine_code(code) if isinstance(code, MachineCode) else steering_in_ptx(code)
+
+
+def decided_by_order(code: Code) -> str | None:
+    """An instruction whose result depends on the order in which threads come, and decides what is executed; None without one.
+
+    Of PTX it is not known.
+    """
+    return order_decides(code) if isinstance(code, MachineCode) else None
 
 
 def executions(code: Code, visits: NDArray[Any]) -> NDArray[Any]:

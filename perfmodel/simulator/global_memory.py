@@ -165,6 +165,18 @@ class GlobalMemory:
         segment = self.segment_at(low)
         return segment is not None and high_end <= segment.start + segment.size_bytes
 
+    def room(self, addresses: NDArray[np.int64], width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First and last address at which an access of a width lies in the same segment as it does at each address."""
+        starts = np.array([segment.start for segment in self.segments] or [0], np.int64)
+        sizes = np.array([segment.size_bytes for segment in self.segments] or [0], np.int64)
+        place = np.maximum(np.searchsorted(starts, addresses, side="right") - 1, 0)
+        return starts[place], starts[place] + sizes[place] - width
+
+    def starts_between(self, low: int, end: int) -> set[int]:
+        """First addresses of the segments that reach from ``low`` up to ``end``."""
+        first = max(bisect_right(self._starts, low) - 1, 0)
+        return {start for start in self._starts[first:] if start < end}
+
     def inside(self, addresses: NDArray[np.uint64], width: int) -> NDArray[np.bool_]:
         """Which accesses of a width lie wholly in a segment, element by element."""
         if not self.segments:

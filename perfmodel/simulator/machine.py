@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE, ceil_div
 from ..launch.launch import Launch
-from ..program.instruction import ExecutedInstruction
+from ..program.instruction import ExecutedInstruction, Space
 from ..program.types import ScalarType
-from .access import Observers, Site, WarpAccess
+from .access import Action, Observers, Site, WarpAccess
+from .block_classes.classes import BlockClasses
+from .block_classes.stored import StoredSteps
+from .block_classes.values import FollowedValue
 from .faults import FATAL, Fault, FaultError, FaultKind
 from .global_memory import GlobalMemory
 from .plan import Families, Mask, Plan, both, rows_and_warps
 from .race_detector import RaceDetector
-from .special_registers import special_registers
+from .special_registers import FollowedRegisters, special_registers
 
 Values = NDArray[Any]
 MAX_PLANS = 48
@@ -71,8 +74,17 @@ class Environment:
 class Batch:
     """Blocks that run together; arrays have shape ``(1 | blocks, 1 | threads)`` with threads rounded up to whole warps."""
 
-    def __init__(self, environment: Environment, block_ids: NDArray[np.int64], first_position: int) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        block_ids: NDArray[np.int64],
+        first_position: int,
+        classes: BlockClasses | None = None,
+    ) -> None:
         self.environment = environment
+        self.classes = classes
+        """The classes of which these are the executed blocks, where others are followed."""
+        self.stored = StoredSteps(classes)
         self.block_ids = block_ids
         self.positions = first_position + np.arange(len(block_ids))
         launch = environment.launch
@@ -84,7 +96,11 @@ class Batch:
         self.local_stride = -(-max(1, environment.local_bytes) // SHARED_ALIGNMENT_BYTES) * SHARED_ALIGNMENT_BYTES
         self.shared = np.zeros(self.rows * self.shared_stride, np.uint8)
         self.local: NDArray[np.uint8] | None = None
-        self.special = special_registers(launch, block_ids, self.threads, environment.shared_bytes)
+        self.special: dict[str, Any] = (
+            special_registers(launch, block_ids, self.threads, environment.shared_bytes)
+            if classes is None
+            else FollowedRegisters(launch, classes, self.threads, environment.shared_bytes)
+        )
         self.race_detector: RaceDetector | None = None
         self.live: Mask | None = None
         """Lanes that have not ended, while lanes run apart and an instruction asks for them."""
@@ -140,7 +156,7 @@ class Lanes:
         """Shape of an array with a value for every lane."""
         return (self.rows, self.threads)
 
-    def plan(self, base: NDArray[np.uint64], guard: Mask | None) -> Plan:
+    def plan(self, base: Any, guard: Mask | None) -> Plan:
         """The analysed addresses of a base register under the active mask and a guard."""
         if guard is not None and guard.size == 1 and guard.item():
             guard = None
@@ -150,7 +166,11 @@ class Lanes:
             if len(self._plans) >= MAX_PLANS:
                 self._plans.clear()
                 self._kept.clear()
-            plan = Plan(base, both(self.active, guard), self.rows, self.threads)
+            resolved = base.resolved() if isinstance(base, FollowedValue) else base
+            addresses, steps = (
+                (resolved.lanes, resolved.steps) if isinstance(resolved, FollowedValue) else (resolved, None)
+            )
+            plan = Plan(addresses, both(self.active, guard), self.rows, self.threads, steps)
             plan = self.environment.families.placed(plan)
             self._plans[key] = plan
             self._kept.append((base, guard, self.active))
@@ -159,6 +179,17 @@ class Lanes:
     def observe(self, site: int, plan: Plan, offset: int, target: tuple[Plan, int] | None = None) -> None:
         """Give the record of an access at a site to the observers; ``target`` is where an asynchronous copy writes."""
         environment = self.environment
+        classes = self.batch.classes
+        if classes is not None and plan.steps and not plan.steps_of_rows:
+            steps = classes.by_row(plan.steps, plan.mask)
+            if steps is None:
+                classes.stay_equal(plan.steps, 0, plan.mask)
+            plan.steps_of_rows = steps or ()
+        if classes is not None:
+            accessed = environment.sites[site]
+            if accessed.space is Space.GLOBAL and accessed.action in (Action.STORE, Action.REDUCTION):
+                end = plan.high + offset + accessed.width_bytes
+                classes.written |= environment.memory.starts_between(plan.low + offset, end)
         if environment.observers:
             access = WarpAccess(environment.sites[site], plan, offset, self.block_ids, self.positions, target)
             for observer in environment.observers:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
+from .block_classes.classes import RowSteps, Steps
 
 MAX_ROOTS = 64
 """Plans that others are compared with; more would only hold memory."""
@@ -42,7 +43,9 @@ class Plan:
     that what holds alike for all blocks is looked at once.
     """
 
-    def __init__(self, base: NDArray[np.uint64], mask: Mask | None, rows: int, threads: int) -> None:
+    def __init__(
+        self, base: NDArray[np.uint64], mask: Mask | None, rows: int, threads: int, steps: Steps | None = None
+    ) -> None:
         if mask is not None and mask.all():
             mask = None
         self.base = base
@@ -59,6 +62,10 @@ class Plan:
         """A plan with the same lanes whose addresses differ from these by one number (`Families`)."""
         self.shift = 0
         """What to add to the addresses of the root."""
+        self.steps = steps or {}
+        """How the addresses are shifted in the other blocks of each class."""
+        self.steps_of_rows: RowSteps = ()
+        """The same by block, as observers need it."""
         self.cache: dict[Hashable, Any] = {}
         """What observers made of the plan, for the next access with it; kept with the root."""
 
@@ -68,7 +75,7 @@ class Plan:
             return self
         if offset not in self._shifted:
             base = self.base + np.uint64(offset % 2**64)
-            self._shifted[offset] = Plan(base, self.mask, self.rows, self.threads)
+            self._shifted[offset] = Plan(base, self.mask, self.rows, self.threads, self.steps)
         return self._shifted[offset]
 
     def in_rows_of(self, other: Plan) -> Plan:
@@ -78,7 +85,7 @@ class Plan:
         key = (Plan, other.pattern_rows)
         if key not in self.cache:
             base = np.broadcast_to(self.base, (other.pattern_rows, self.base.shape[1]))
-            self.cache[key] = Plan(base, self.mask, self.rows, self.threads)
+            self.cache[key] = Plan(base, self.mask, self.rows, self.threads, self.steps)
         widened: Plan = self.cache[key]
         return widened
 

@@ -93,6 +93,8 @@ class Scheduler:
         self.tally = tally
         self.reconvergence = reconvergence
         self.lanes = Lanes(batch)
+        if batch.classes is not None:
+            batch.classes.running = self.lanes
         self.registers: list[Values] = list(translation.undefined)
         self.pending: dict[int, Mask | None] = {0: batch.initial_mask}
         self.watched = [
@@ -145,7 +147,7 @@ class Scheduler:
         unit = self.program.units[place]
         self._spend(unit, mask, whole=False)
         function = self.translation.function(place, True)
-        if mask.shape[0] > 1:
+        if mask.shape[0] > 1 and self.batch.classes is None:
             rows = np.flatnonzero(mask.any(axis=1))
             if len(rows) < _SUBSET_FRACTION * self.batch.rows:
                 self._route(unit, mask, self._run_subset(function, unit, mask, rows))

@@ -19,6 +19,7 @@ from ..machine_code.program import MachineCode
 from ..program.instruction import Space
 from ..program.kernel import Kernel
 from .access import Observers
+from .block_classes.classes import BlockClasses
 from .faults import FATAL, Fault, FaultError
 from .global_memory import GlobalMemory, Segment
 from .initialise import Contents, initialise
@@ -202,6 +203,7 @@ def simulate(
     visits_by_block: bool = False,
     visits_by_warp: Sequence[int] = (),
     reconvergence: Reconvergence = Reconvergence.EARLY,
+    classes: BlockClasses | None = None,
 ) -> Simulation:
     """Execute thread blocks of one launch lane by lane on the CPU.
 
@@ -218,6 +220,8 @@ def simulate(
         visits_by_block: also give the visits of each block.
         visits_by_warp: blocks, among those executed, of whose warps the visits are given too.
         reconvergence: where lanes of a warp run together again after a branch.
+        classes: follow other blocks too: those that do not do what the executed block of their class does leave it. The
+            ``blocks`` are then the executed ones.
 
     Raises:
         SimulationError: an instruction is not supported, a budget is used up, or (without ``check``) a fault ended the
@@ -251,6 +255,7 @@ def simulate(
         len(program.blocks),
         visits_by_block=visits_by_block,
         visits_by_warp=visits_by_warp,
+        classes=classes,
     )
     return Simulation(
         kernel=program.kernel,
@@ -279,6 +284,7 @@ def run_blocks(
     *,
     visits_by_block: bool,
     visits_by_warp: Sequence[int],
+    classes: BlockClasses | None = None,
 ) -> Tally:
     """Run thread blocks, as many at once as the memory budget allows.
 
@@ -291,15 +297,18 @@ def run_blocks(
         places: pieces of code whose visits are counted.
         visits_by_block: also count visits by block.
         visits_by_warp: blocks of whose warps visits are counted too.
+        classes: the classes of which these are the executed blocks, which then run in one batch.
     """
-    rows = _batch_rows(register_bytes_per_lane, environment, budget)
+    rows = _batch_rows(register_bytes_per_lane, environment, budget) if classes is None else len(blocks)
     environment.memory.limit_bytes = budget.memory_bytes // 2
     by_block = np.zeros((len(blocks), places), np.int64) if visits_by_block else None
     warps = -(-int(environment.launch.threads_per_block) // WARP_SIZE)
     by_warp = {block: np.zeros((warps, places), np.int64) for block in visits_by_warp}
     tally = Tally(np.zeros(places, np.int64), by_block, by_warp)
     limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
-    batches = (Batch(environment, blocks[start : start + rows], start) for start in range(0, len(blocks), rows))
+    batches = (
+        Batch(environment, blocks[start : start + rows], start, classes) for start in range(0, len(blocks), rows)
+    )
     with np.errstate(all="ignore"):
         all(_run_batch(scheduler(batch, limits, tally)) for batch in batches)
     return tally

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
 from ..launch.launch import Launch
+from .block_classes.classes import BlockClasses, NotFollowedError
+from .block_classes.values import of_blocks
 
 _ZERO = ("smid", "cluster_ctarank", "is_explicit_cluster", "envreg1", "envreg2")
 _ONE = ("nsmid", "cluster_nctarank")
@@ -30,6 +32,35 @@ def special_registers(
     registers: dict[str, NDArray[Any]] = {name: value.astype(np.uint32) for name, value in values.items()}
     registers["%gridid"] = one.astype(np.uint64)
     return registers
+
+
+_CHUNK = 2**16
+
+
+class FollowedRegisters(dict[str, Any]):
+    """Special registers of the executed block of each class, made when first read; what differs between blocks is followed."""
+
+    def __init__(self, launch: Launch, classes: BlockClasses, threads: int, shared_bytes: int) -> None:
+        super().__init__()
+        self._classes = classes
+        self._arguments = (launch, threads, shared_bytes)
+
+    def _of(self, blocks: NDArray[np.int64], name: str) -> NDArray[Any]:
+        launch, threads, shared_bytes = self._arguments
+        return special_registers(launch, blocks, threads, shared_bytes)[name]
+
+    def __missing__(self, name: str) -> Any:
+        blocks = self._classes.of_members(self._classes.blocks)
+        # one block twice, so that a register with a value for each block shows as such
+        first = self._of(np.repeat(blocks[:1], 2), name)
+        if first.shape[0] == 1:
+            self[name] = first
+        elif first.shape[1] > 1:
+            raise NotFollowedError(f"the special register {name}")
+        else:
+            parts = [self._of(blocks[begin : begin + _CHUNK], name) for begin in range(0, len(blocks), _CHUNK)]
+            self[name] = of_blocks(self._classes, np.concatenate(parts)[:, 0])
+        return self[name]
 
 
 def _lane_registers(threads: int) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from ..program.instruction import Space
 from ..program.types import ScalarType, width_bytes
 from .access import Action
+from .block_classes.classes import NotFollowedError
+from .block_classes.values import of_blocks
 from .faults import FaultKind
 from .global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .machine import Lanes
@@ -55,6 +57,8 @@ def checked(lanes: Lanes, instruction: int, space: Space, plan: Plan, offset: in
     Raises:
         FaultError: an active lane is out of bounds or misaligned.
     """
+    if plan.steps:
+        _follow(lanes, space, plan, offset, width)
     if (plan.low_bits | offset) & (width - 1):
         plan, offset = plan.shifted(offset), 0
         if plan.low_bits & (width - 1):
@@ -66,6 +70,25 @@ def checked(lanes: Lanes, instruction: int, space: Space, plan: Plan, offset: in
         if wrong.any():
             _report(lanes, FaultKind.OUT_OF_BOUNDS, instruction, space, plan, width, wrong)
     return plan, offset
+
+
+def _follow(lanes: Lanes, space: Space, plan: Plan, offset: int, width: int) -> None:
+    """Keep the blocks whose shifted addresses stay in the segment of global memory; elsewhere, those with the same addresses.
+
+    Constants that whole blocks read at one place are the exception: they may differ.
+    """
+    classes = lanes.batch.classes
+    assert classes is not None
+    if space is Space.GLOBAL:
+        values = plan.base.view(np.int64) + offset
+        low, high = lanes.environment.memory.room(values, width)
+        classes.stay_within(values, plan.steps, low, high, plan.mask)
+    elif space in (Space.SHARED, Space.LOCAL) or plan.base.shape[1] > 1:
+        classes.stay_equal(plan.steps, 0, plan.mask)
+        plan.steps = {}
+    else:
+        values = plan.base.view(np.int64) + offset
+        classes.stay_within(values, plan.steps, 0, _limit(lanes, space) - width, plan.mask)
 
 
 def _active(plan: Plan) -> Mask:
@@ -186,13 +209,53 @@ def load(
         lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.read(lanes, instruction, safe, shift, width * count)
+    if safe.steps:
+        return _load_of_blocks(lanes, instruction, space, safe, shift, scalar_type, count)
+    note_read(lanes, space, safe, shift, width * count)
     hold(lanes, space, safe, shift, width * count)
     index, moved = index_of(lanes, space, safe, width)
     values = storage(lanes, space, scalar_type)
     step = moved + shift // width
     if step >= 0 and (moved or safe.low >= _start(lanes, space)) and safe.high <= HIGHEST_ADDRESS:
-        return [values[step + k :].take(index) for k in range(count)]
-    return [values.take(index + (step + k)) for k in range(count)]
+        loaded = [values[step + k :].take(index) for k in range(count)]
+    else:
+        loaded = [values.take(index + (step + k)) for k in range(count)]
+    return lanes.batch.stored.loaded(space, safe, shift, width, loaded)
+
+
+def note_read(lanes: Lanes, space: Space, plan: Plan, offset: int, width: int) -> None:
+    """Note, where blocks are followed, that what they do depends on a buffer."""
+    classes = lanes.batch.classes
+    if classes is not None and space is Space.GLOBAL:
+        classes.read |= lanes.environment.memory.starts_between(plan.low + offset, plan.high + offset + width)
+
+
+def _load_of_blocks(
+    lanes: Lanes, instruction: int, space: Space, plan: Plan, offset: int, scalar_type: ScalarType, count: int
+) -> list[Values]:
+    """Values of a load that each block does at a place of its own, all its lanes at one."""
+    classes = lanes.batch.classes
+    assert classes is not None
+    if plan.base.shape[1] > 1 or any(c.shape[1] > 1 for c in plan.steps.values()):
+        text = lanes.environment.instructions[instruction].text
+        raise NotFollowedError(f"what lanes of each block load from {space.value} memory ({text})")
+    width = width_bytes(scalar_type)
+    rows = np.arange(classes.count)
+    here = np.ones(classes.count, np.bool_) if plan.mask is None else np.broadcast_to(plan.mask.any(axis=1), rows.shape)
+    shift = classes.shift(classes.by_row(plan.steps, None) or ())
+    addresses = np.broadcast_to(plan.base[:, 0], rows.shape)[classes.rows].view(np.int64) + shift + offset
+    some = addresses[here[classes.rows]]
+    addresses = np.where(here[classes.rows], addresses, some[0])
+    base = 0
+    if space is Space.GLOBAL:
+        memory = lanes.environment.memory
+        base = memory.base
+        low, end = int(some.min()), int(some.max()) + width * count
+        classes.read |= memory.starts_between(low, end)
+        memory.touch(low, end, lambda: addresses.view(np.uint64))
+    index = (addresses - base) // width
+    values = storage(lanes, space, scalar_type)
+    return [of_blocks(classes, values.take(index + k)) for k in range(count)]
 
 
 def store(
@@ -216,6 +279,7 @@ def store(
         lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.write(lanes, instruction, safe, shift, width * len(elements), elements)
+    elements = lanes.batch.stored.plain(space, safe, shift, width, elements)
     hold(lanes, space, safe, shift, width * len(elements))
     index, moved = index_of(lanes, space, safe, width)
     index = safe.chosen(index)

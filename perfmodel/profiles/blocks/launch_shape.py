@@ -40,17 +40,6 @@ def launch_shape(grid: tuple[int, int, int], first_stores: FirstStores, rng: np.
     return tuple(extent for extent in shape if extent > 1) or (1,)
 
 
-def probed_blocks(grid: tuple[int, int, int]) -> NDArray[np.int64]:
-    """Linear indices of the blocks that `launch_shape` asks for first.
-
-    >>> probed_blocks((50, 1, 1)).tolist()
-    [0, 1, 2, 4, 8, 16, 32, 49]
-    """
-    strides = np.cumprod([1, *grid[:-1]], dtype=np.int64).tolist()
-    axes = [np.append([0, 1], _doubling(n)) * s for n, s in zip(grid, strides, strict=True) if n >= _LONG]
-    return np.unique(np.concatenate([np.zeros(1, np.int64), *axes]))
-
-
 def _doubling(extent: int) -> NDArray[np.int64]:
     return np.unique(np.minimum(2 ** np.arange(1, max(extent - 1, 2).bit_length() + 1), extent - 1))
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...program.instruction import Space
 from ...program.types import ScalarType, width_bytes
+from ..block_classes.classes import NotFollowedError
 from ..machine import Lanes
 from ..plan import Mask
 from ..transfer import UNCOUNTED, GenericSites, checked, generic_parts, hold, index_of, storage
@@ -104,6 +105,9 @@ def atomic(
         lanes.observe(site, plan, offset)
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.write(lanes, instruction, safe, shift, width, None, atomic=True)
+    if returns and lanes.batch.classes is not None:
+        raise NotFollowedError(f"results of atomic operations ({lanes.environment.instructions[instruction].text})")
+    lanes.batch.stored.forget(space)
     hold(lanes, space, safe, shift, width)
     index, moved = index_of(lanes, space, safe, width)
     index = safe.chosen(index) + (moved + shift // width)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
+from ..block_classes.values import permuted
 from ..faults import FaultKind
 from ..machine import Lanes
 from ..plan import Mask, both
@@ -99,8 +100,12 @@ def shuffle(
     """The value of the lane that each lane asks for, and whether that lane is in its segment."""
     exchange(lanes, site, guard)
     index, inside = _asked(lanes, mode, b, c)
-    full = np.broadcast_to(a, (max(a.shape[0], index.shape[0]), lanes.threads))
-    values = full.take(index[0], axis=1) if index.shape[0] == 1 else np.take_along_axis(full, index, axis=1)
+
+    def pick(held: Values) -> Values:
+        full = np.broadcast_to(held, (max(held.shape[0], index.shape[0]), lanes.threads))
+        return full.take(index[0], axis=1) if index.shape[0] == 1 else np.take_along_axis(full, index, axis=1)
+
+    values = permuted(a, pick)
     if lanes.environment.check:
         _check_source(lanes, instruction, index, mask, both(lanes.active, guard))
     return values, inside

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
 from ...errors import SimulationError
+from ..block_classes.values import permuted
 from ..faults import FaultKind
 from ..functions.bits import leading_zeros, reverse_bits
 from ..functions.floats import flush
@@ -39,9 +40,9 @@ def join_halves(low: NDArray[np.uint32], high: NDArray[np.uint32]) -> NDArray[np
     upper = high.astype(np.uint64)
     upper <<= _SHIFT
     if upper.shape == np.broadcast_shapes(upper.shape, low.shape):
-        upper |= low
+        upper += low
         return upper
-    return upper | low
+    return upper + low
 
 
 # ---- lanes and warps
@@ -59,8 +60,12 @@ def of_first_active(lanes: Lanes, values: Values, guard: Mask | None) -> Values:
         return values
     by_warp = np.broadcast_to(effective, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
     first = by_warp.argmax(axis=2)[:, :, None]
-    full = np.broadcast_to(values, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
-    return np.repeat(np.take_along_axis(full, first, axis=2)[:, :, 0], WARP_SIZE, axis=1)
+
+    def pick(held: Values) -> Values:
+        full = np.broadcast_to(held, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
+        return np.repeat(np.take_along_axis(full, first, axis=2)[:, :, 0], WARP_SIZE, axis=1)
+
+    return permuted(values, pick)
 
 
 def first_active_lane(lanes: Lanes, guard: Mask | None) -> Mask:

@@ -243,6 +243,15 @@ class MachineProgram:
         return i.has("ARV") or len(values) > 1
 
     @cached_property
+    def order_decides(self) -> str | None:
+        """The first atomic operation, or load past L1, whose result is read later; of a trace, to decide something."""
+        for index, (instruction, effect) in enumerate(zip(self.instructions, self.effects, strict=True)):
+            unordered = instruction.name in _POLLING or instruction.loads_past_l1
+            if unordered and effect.writes & self.live_after[index]:
+                return instruction.text
+        return None
+
+    @cached_property
     def asks_who_lives(self) -> bool:
         """Whether an instruction depends on which lanes of a warp run elsewhere."""
         return any(i.name == "BRA" and i.has("DIV", "CONV") for i in self.instructions)

@@ -12,6 +12,7 @@ from ...launch.launch import KernelCall, Launch
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.program import MachineCode
 from ..access import Observers
+from ..block_classes.classes import BlockClasses
 from ..faults import FATAL
 from ..simulation import Budget, Mode, Simulation, block_ids, check_launch, outputs_of, run_blocks
 from ..translate.slices import WITHIN_BLOCK
@@ -53,6 +54,11 @@ def steering_instructions(kernel: MachineCode) -> frozenset[int]:
     )
 
 
+def order_decides(kernel: MachineCode) -> str | None:
+    """The first instruction whose result other threads may change, and that decides addresses or control flow."""
+    return _translation(kernel, True).program.order_decides
+
+
 def simulate_machine_code(
     kernel: MachineCode,
     launch: Launch,
@@ -65,6 +71,7 @@ def simulate_machine_code(
     check: bool = False,
     visits_by_block: bool = False,
     visits_by_warp: Sequence[int] = (),
+    classes: BlockClasses | None = None,
 ) -> Simulation:
     """Execute thread blocks of one launch of machine code; arguments, result and errors are those of `simulate`.
 
@@ -82,6 +89,7 @@ def simulate_machine_code(
         check: report races and uninitialised shared memory as well, and return a simulation that a fatal fault ended.
         visits_by_block: also give the visits of each block.
         visits_by_warp: blocks of whose warps the visits are given too.
+        classes: follow other blocks too, as `simulate` does.
 
     Raises:
         SimulationError: something is not supported, a budget is used up, or (without ``check``) a fault ended the simulation.
@@ -101,6 +109,7 @@ def simulate_machine_code(
         len(program.units),
         visits_by_block=visits_by_block,
         visits_by_warp=visits_by_warp,
+        classes=classes,
     )
     return Simulation(
         kernel=kernel,

@@ -1,0 +1,306 @@
+"""Counts of a whole launch: of classes of blocks that provably do the same, of all blocks, or of a stratified sample.
+
+The block in the middle of the grid is executed first and stands for all others; those that would not do the same leave its
+class (`BlockClasses`), and one of each kind of them is executed next. Where values loaded from memory decide what a block does,
+or nearly every block is of a kind of its own, all blocks are executed. Where that costs too much, blocks are drawn at random
+from each of the strata that the grid is cut into, and the counts have a standard error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.counts import Counts
+from ...launch.launch import KernelCall, Launch
+from ...memory.access_counts import BLOCK_TOTALS, AccessCounts, ClassCounts, InstructionCount, instruction_counts
+from ...simulator.access import Observer, Site
+from ...simulator.block_classes.classes import BlockClasses, NotFollowedError
+from ...simulator.execution import Code, decided_by_order, execute_code, instructions_of_places
+from ...simulator.simulation import MAX_BLOCKS, Budget, Mode, Simulation
+from ..totals import launch_counts
+from .first_stores import FirstStores
+from .launch_shape import launch_shape
+from .watched_block import WatchedBlock, middle_block
+
+_FEW_BLOCKS = 32
+"""Grids of at most so many blocks are executed wholly: together they cost little more than one."""
+_LANES = 65_536
+"""Lanes of the executed blocks of one run at most."""
+_ROUNDS = 24
+_OWN_KIND = 0.5
+"""Blocks are executed each where they are of more than so many kinds for each block."""
+ALL_BLOCKS_INSTRUCTIONS = 2 * 10**8
+"""Warp instructions that executing every block may take; a larger launch is sampled."""
+_PILOT_BLOCKS = 64
+_REPLICATES = 16
+"""Blocks drawn from each stratum; the first of each stratum make one estimate, the second another, and so on."""
+_MIX = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCounts:
+    """Counts of a whole launch.
+
+    ``visits`` says how often each place of the code was executed by a warp, ``instructions`` has the totals of each memory
+    instruction. ``exact`` says that they are proved for every block; else ``notes`` says why not, and ``standard_errors`` has
+    those of the counts where blocks were sampled. ``shape`` has the grid's extents, x first, with an axis that the kernel
+    splits by division split (`launch_shape`). ``watched`` is the block in the middle, for the critical path.
+    """
+
+    kernel: Code
+    counts: Counts
+    visits: NDArray[np.float64]
+    instructions: tuple[InstructionCount, ...]
+    shape: tuple[int, ...]
+    exact: bool
+    standard_errors: Counts | None
+    notes: tuple[str, ...]
+    blocks_executed: int
+    watched: WatchedBlock
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What has been counted: visits of places, and totals of accesses by site."""
+
+    visits: NDArray[np.float64]
+    sites: dict[int, tuple[Site, NDArray[np.float64]]] = field(default_factory=dict)
+
+    def add(self, site: Site, totals: NDArray[Any]) -> None:
+        """Add totals of one site."""
+        _, before = self.sites.get(site.number, (site, np.zeros(len(BLOCK_TOTALS))))
+        self.sites[site.number] = (site, before + totals)
+
+    def instructions(self) -> tuple[InstructionCount, ...]:
+        """Records of the instructions that were reached."""
+        return instruction_counts(self.sites.values())
+
+    def counts(self, kernel: Code) -> Counts:
+        """Under the project's names."""
+        found = self.instructions()
+        return launch_counts(kernel, found, np.rint(self.visits).astype(np.int64), found)
+
+
+def count_launch(
+    kernel: Code,
+    launch: Launch,
+    call: KernelCall,
+    *,
+    all_blocks: bool = False,
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> LaunchCounts:
+    """Count a whole launch.
+
+    Args:
+        kernel: machine code, or PTX.
+        launch: a single launch of it.
+        call: its arguments.
+        all_blocks: execute every block, whatever that takes.
+        seed: of the blocks that are drawn where they are sampled.
+        budget: of each simulation.
+
+    Raises:
+        SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
+    """
+    return _LaunchCounter(kernel, launch, call, seed, budget).count(all_blocks)
+
+
+class _LaunchCounter:
+    """Executes blocks of one launch until all are counted."""
+
+    def __init__(self, kernel: Code, launch: Launch, call: KernelCall, seed: int, budget: Budget | None) -> None:
+        self._kernel, self._launch, self._call = kernel, launch, call
+        self._seed, self._budget = seed, budget
+        self._lengths = np.array([len(place) for place in instructions_of_places(kernel)])
+        self._total = _Totals(np.zeros(len(self._lengths)))
+        self._blocks = int(np.prod(launch.grid, dtype=np.int64))
+        self._stores = FirstStores(self._blocks)
+        self._watched = WatchedBlock(middle_block(launch))
+        self._executed = 0
+        self._notes: list[str] = []
+
+    def count(self, all_blocks: bool) -> LaunchCounts:
+        """All blocks' counts."""
+        errors = None
+        if all_blocks or self._blocks <= _FEW_BLOCKS:
+            self._execute_all(np.arange(self._blocks))
+        else:
+            errors = self._count_rest(self._by_classes())
+        if not self._watched.executed:
+            self._run(np.array([self._watched.block]), [])
+        ordered = decided_by_order(self._kernel)
+        if ordered is not None:
+            self._notes.append(f"what blocks do depends on the order of what others do to memory: {ordered}")
+        return LaunchCounts(
+            kernel=self._kernel,
+            counts=self._total.counts(self._kernel),
+            visits=self._total.visits,
+            instructions=self._total.instructions(),
+            shape=self._shape(),
+            exact=errors is None and ordered is None,
+            standard_errors=errors,
+            notes=tuple(self._notes),
+            blocks_executed=min(self._executed, self._blocks),
+            watched=self._watched,
+        )
+
+    def _shape(self) -> tuple[int, ...]:
+        plain = tuple(extent for extent in self._launch.grid if extent > 1) or (1,)
+        if self._blocks <= _FEW_BLOCKS or not self._stores.complete:
+            return plain
+        return launch_shape(self._launch.grid, self._stores.of, np.random.default_rng(self._seed))
+
+    def _run(
+        self, blocks: NDArray[np.int64], observers: list[Observer], classes: BlockClasses | None = None
+    ) -> Simulation:
+        """Trace some blocks; the watched block is watched where it is among them."""
+        watched = [self._watched] if self._watched.block in blocks and not self._watched.executed else []
+        run = execute_code(
+            self._kernel,
+            self._launch,
+            self._call,
+            mode=Mode.TRACE,
+            blocks=blocks,
+            budget=self._budget,
+            observers=[*observers, *watched],
+            visits_by_block=True,
+            visits_by_warp=[one.block for one in watched],
+            **({} if classes is None else {"classes": classes}),
+        )
+        for one in watched:
+            one.take_visits(run.visits_by_warp)
+        return run
+
+    # ---- all blocks
+
+    def _execute_all(self, blocks: NDArray[np.int64]) -> None:
+        accesses = AccessCounts()
+        run = self._run(blocks, [accesses, self._stores])
+        self._total.visits += run.visits
+        for site, totals in accesses.tables():
+            self._total.add(site, totals.sum(axis=0))
+        self._stores.note(blocks)
+        self._executed += len(blocks)
+
+    # ---- classes
+
+    def _by_classes(self) -> NDArray[np.int64]:
+        """Count classes of blocks, and give the blocks that are in none."""
+        if self._blocks > MAX_BLOCKS:
+            return np.arange(self._blocks)
+        blocks, keys = np.arange(self._blocks), np.zeros(self._blocks, np.uint64)
+        total = _Totals(np.zeros(len(self._lengths)))
+        buffers: tuple[set[int], set[int]] = (set(), set())
+        for turn in range(_ROUNDS):
+            kinds, first, group = np.unique(keys, return_index=True, return_inverse=True)
+            if turn and len(kinds) > max(_OWN_KIND * len(blocks), 1):
+                break
+            executed = first if turn else np.array([self._watched.block])
+            at_once = max(_LANES // int(self._launch.threads_per_block), 1)
+            left: list[tuple[NDArray[np.int64], NDArray[np.uint64]]] = []
+            for begin in range(0, len(kinds), at_once):
+                chosen = (group >= begin) & (group < begin + at_once)
+                places = np.cumsum(chosen) - 1
+                classes = BlockClasses(blocks[chosen], group[chosen] - begin, places[executed[begin : begin + at_once]])
+                try:
+                    self._run_classes(classes, total)
+                except NotFollowedError:
+                    self._stores.incomplete()
+                    self._executed = 0
+                    return np.arange(self._blocks)
+                buffers = (buffers[0] | classes.read, buffers[1] | classes.written)
+                left.append(
+                    (classes.blocks[classes.left], classes.keys[classes.left] + np.uint64(begin * _MIX % 2**64))
+                )
+            blocks = np.concatenate([part[0] for part in left])
+            keys = np.concatenate([part[1] for part in left])
+            if not len(blocks):
+                break
+        if buffers[0] & buffers[1]:
+            # what decides may be what another block has written
+            self._stores.incomplete()
+            self._executed = 0
+            return np.arange(self._blocks)
+        self._total = total
+        return blocks
+
+    def _run_classes(self, classes: BlockClasses, total: _Totals) -> None:
+        accesses = ClassCounts(classes)
+        run = self._run(classes.blocks[classes.executed], [accesses, self._stores], classes)
+        assert run.visits_by_block is not None
+        total.visits += classes.sizes() @ run.visits_by_block
+        for site, totals in accesses.totals():
+            total.add(site, totals)
+        self._stores.note_classes(classes)
+        self._executed += classes.count
+
+    # ---- what is in no class
+
+    def _count_rest(self, blocks: NDArray[np.int64]) -> Counts | None:
+        """Count blocks one by one, or from a sample of them; gives the standard errors of a sample."""
+        if not len(blocks):
+            return None
+        rng = np.random.default_rng(self._seed)
+        pilot = np.sort(rng.choice(blocks, min(_PILOT_BLOCKS, len(blocks)), replace=False))
+        cost = float(self._lengths @ self._run(pilot, []).visits) / len(pilot)
+        affordable = int(ALL_BLOCKS_INSTRUCTIONS / max(cost, 1.0))
+        if affordable >= len(blocks) <= MAX_BLOCKS:
+            self._execute_all(blocks)
+            return None
+        return self._sample(blocks, max(affordable // _REPLICATES, 4), rng)
+
+    def _sample(self, blocks: NDArray[np.int64], strata: int, rng: np.random.Generator) -> Counts:
+        """Estimate the totals of some blocks from as many strata of neighbours, with the standard errors.
+
+        Each replicate has one block of every stratum and makes an estimate of its own; how far these lie apart is the error.
+        """
+        strata = min(strata, len(blocks) // _REPLICATES)
+        bounds = np.linspace(0, len(blocks), strata + 1).astype(np.int64)
+        drawn = np.concatenate(
+            [
+                blocks[begin + rng.choice(end - begin, _REPLICATES, replace=False)]
+                for begin, end in pairwise(bounds.tolist())
+            ]
+        )
+        weight = np.repeat(np.diff(bounds), _REPLICATES).astype(np.float64)
+        accesses = AccessCounts(len(drawn))
+        run = self._run(drawn, [accesses])
+        assert run.visits_by_block is not None
+        by_block = run.visits_by_block
+
+        def weighed(weights: NDArray[np.float64]) -> _Totals:
+            total = _Totals(self._total.visits + weights @ by_block, dict(self._total.sites))
+            for site, table in accesses.tables():
+                total.add(site, weights @ table)
+            return total
+
+        replicate = np.tile(np.arange(_REPLICATES), strata)
+        estimates = [
+            weighed(np.where(replicate == number, weight, 0.0)).counts(self._kernel) for number in range(_REPLICATES)
+        ]
+        self._total = weighed(weight / _REPLICATES)
+        unseen = np.sqrt((1.0 - len(drawn) / len(blocks)) / _REPLICATES)
+        errors = Counts(
+            **{
+                name: float(np.std([getattr(one, name) for one in estimates], ddof=1) * unseen)
+                for name, value in estimates[0].items()
+                if not np.isnan(value)
+            }
+        )
+        self._executed += len(drawn)
+        self._stores.incomplete()
+        self._notes.append(
+            f"counts are estimated from {len(drawn)} blocks drawn from {strata} strata of {len(blocks)} blocks that differ, "
+            f"with a standard error of {_share(errors, self._total.counts(self._kernel)):.2g} % of the executed instructions"
+        )
+        return errors
+
+
+def _share(errors: Counts, counts: Counts) -> float:
+    return 100.0 * float(errors.warp_instructions) / max(float(counts.warp_instructions), 1.0)

@@ -1,0 +1,309 @@
+"""Classes of blocks, and the conditions under which a block does what the executed block of its class does.
+
+A run executes one block of each class. An integer that depends on the block is, for every other block of the class, the
+executed block's value plus a *shift*: functions of the block, each times a coefficient that may differ between lanes. Where
+the kernel decides something by such a value, the blocks for which the decision could be another leave the class; they keep a
+key of how they would have decided, so that the next run can execute one of each kind. Whoever is still in the class at the
+end of the run has gone the same way, with the same lanes, to the same addresses but for a known shift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mask = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+LIMIT = 2**62
+"""Beyond every number that is reasoned about as an integer without bound; those lie within half of it."""
+_SPREAD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
+"""Odd multipliers that spread the place, the class and the kind of a decision over the bits of a key."""
+
+
+class NotFollowedError(Exception):
+    """What a block does depends on values that are not followed from block to block; the text says on which."""
+
+
+class BlockFunction:
+    """A number for each block, less that of the executed block of its class; shape ``(blocks,)``."""
+
+    __slots__ = ("__weakref__", "_range", "differences")
+
+    def __init__(self, differences: Integers) -> None:
+        self.differences = differences
+        self._range: tuple[int, int, int] = (-1, 0, 0)
+
+    def range_over(self, classes: BlockClasses) -> tuple[int, int]:
+        """Smallest and largest number over all blocks that are in a class."""
+        if self._range[0] != classes.departures:
+            members = classes.of_members(self.differences)
+            self._range = (classes.departures, int(members.min(initial=0)), int(members.max(initial=0)))
+        return self._range[1:]
+
+
+Steps = dict[BlockFunction, Integers]
+"""Coefficients of functions of the block, each of shape ``(1 | classes, 1 | threads)``; the shift is the sum of the products."""
+RowSteps = tuple[tuple[BlockFunction, Integers], ...]
+"""The same where all lanes of a block have one coefficient, each of shape ``(classes,)``."""
+
+
+class Running(Protocol):
+    """Which lanes run: the view of a batch that generated code works on."""
+
+    active: Mask | None
+
+
+class BlockClasses:
+    """Blocks in classes, one class for each executed block.
+
+    Args:
+        blocks: linear indices of the blocks, shape ``(n,)``.
+        group: number of each block's class, from 0, shape ``(n,)``.
+        executed: place of each class's executed block among the blocks, shape ``(classes,)``.
+    """
+
+    def __init__(self, blocks: Integers, group: Integers, executed: Integers) -> None:
+        self.blocks = blocks
+        self.executed = executed
+        self.keys = np.zeros(len(blocks), np.uint64)
+        """How each block that left its class would have decided."""
+        self.departures = 0
+        """How often blocks have left."""
+        self.running: Running | None = None
+        self.read: set[int] = set()
+        """First addresses of the buffers from which values of the slice were loaded."""
+        self.written: set[int] = set()
+        """First addresses of the buffers that were stored to."""
+        self._functions: WeakValueDictionary[int, BlockFunction] = WeakValueDictionary()
+        self._group = group.copy()
+        self._decisions = 0
+        self._set_members()
+
+    def _set_members(self) -> None:
+        self.members: Integers = np.flatnonzero(self._group >= 0)
+        """Places of the blocks that are still in a class."""
+        self.rows: Integers = self._group[self.members]
+        """Class of each of them."""
+        self.alone = len(self.members) == len(self.executed)
+        """Whether every class has come down to its executed block."""
+
+    @property
+    def count(self) -> int:
+        """Number of classes."""
+        return len(self.executed)
+
+    @property
+    def left(self) -> NDArray[np.bool_]:
+        """Which blocks have left their class, shape ``(n,)``."""
+        gone: NDArray[np.bool_] = self._group < 0
+        return gone
+
+    def sizes(self) -> Integers:
+        """Blocks of each class."""
+        return np.bincount(self.rows, minlength=self.count)
+
+    def of_members(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of the blocks that are in a class, from those of all blocks."""
+        return values if len(self.members) == len(self.blocks) else values[self.members]
+
+    def _known(self, of_members: Integers) -> BlockFunction:
+        """The function with these differences at the members; the same one when asked again, so that it can cancel out."""
+        key = hash(of_members.tobytes())
+        found = self._functions.get(key)
+        if found is None or not np.array_equal(self.of_members(found.differences), of_members):
+            differences = np.zeros(len(self.blocks), np.int64)
+            differences[self.members] = of_members
+            found = self._functions[key] = BlockFunction(differences)
+        return found
+
+    def function(self, of_members: NDArray[Any]) -> tuple[NDArray[Any], BlockFunction]:
+        """A function of the block from its values at the members: the executed blocks' values ``(classes,)``, and the rest."""
+        everywhere = np.zeros(len(self.blocks), of_members.dtype)
+        everywhere[self.members] = of_members
+        own = everywhere[self.executed]
+        return own, self._known(of_members.astype(np.int64) - own.astype(np.int64)[self.rows])
+
+    # ---- shifts
+
+    def mask(self, guard: Mask | None = None) -> Mask | None:
+        """Lanes for which a decision counts: those that run, under a guard."""
+        active = None if self.running is None else self.running.active
+        if active is None or guard is None:
+            return guard if active is None else active
+        return active & guard
+
+    def by_row(self, steps: Steps, mask: Mask | None) -> RowSteps | None:
+        """Coefficients of whole blocks where all lanes of a mask have the same ones."""
+        found = []
+        for function, coefficients in steps.items():
+            if coefficients.shape[1] == 1:
+                found.append((function, np.broadcast_to(coefficients[:, 0], (self.count,))))
+                continue
+            full = np.broadcast_to(coefficients, (self.count, coefficients.shape[1]))
+            if mask is None:
+                low, high = full.min(axis=1), full.max(axis=1)
+            else:
+                low = np.where(mask, full, LIMIT).min(axis=1)
+                high = np.where(mask, full, -LIMIT).max(axis=1)
+                nobody = low > high
+                low, high = np.where(nobody, 0, low), np.where(nobody, 0, high)
+            if (low != high).any():
+                return None
+            found.append((function, low))
+        return tuple(found)
+
+    def shift(self, steps: RowSteps) -> Integers:
+        """The shift of each member, modulo 2**64."""
+        total = np.zeros(len(self.members), np.int64)
+        for function, coefficients in steps:
+            first = int(coefficients[0])
+            factor: Any = first if (coefficients == first).all() else coefficients[self.rows]
+            total += factor * self.of_members(function.differences)
+        return total
+
+    def reach(self, steps: Steps) -> tuple[Integers, Integers] | None:
+        """Smallest and largest shift of each lane over all classes, at least as far apart; None where they may be too large."""
+        low = high = np.zeros((1, 1), np.int64)
+        bound = 0.0
+        for function, coefficients in steps.items():
+            least, most = function.range_over(self)
+            if least == most == 0:
+                continue
+            bound += float(np.abs(coefficients.astype(np.float64)).max()) * max(abs(least), abs(most))
+            if bound >= LIMIT:
+                return None
+            ends = coefficients * least, coefficients * most
+            low, high = low + np.minimum(*ends), high + np.maximum(*ends)
+        return low, high
+
+    def _patterns(self, steps: Steps, mask: Mask | None, threads: int) -> Iterator[tuple[int, Any, RowSteps]]:
+        """For each class, lanes with the same coefficients: the class, the lanes, and their coefficients."""
+        functions = list(steps)
+        table = np.stack([np.broadcast_to(steps[f], (self.count, threads)) for f in functions])
+        lanes = np.ones((1, 1), np.bool_) if mask is None else mask
+        lanes = np.broadcast_to(lanes, (self.count, threads))
+        for row in np.flatnonzero(self.sizes() > 1).tolist():
+            here = np.flatnonzero(lanes[row])
+            kinds, kind = np.unique(table[:, row, here], axis=1, return_inverse=True)
+            for k in range(kinds.shape[1]):
+                coefficients = [np.full(self.count, c, np.int64) for c in kinds[:, k].tolist()]
+                yield row, here[kind.reshape(-1) == k], tuple(zip(functions, coefficients, strict=True))
+
+    # ---- conditions
+
+    def stay_within(self, values: Integers, steps: Steps, low: Any, high: Any, guard: Mask | None = None) -> None:
+        """Keep the blocks whose shifted values lie between bounds, as the executed block's do, in every lane that runs."""
+        if self.alone or not steps:
+            return
+        mask = self.mask(guard)
+        reach = self.reach(steps)
+        if reach is None:
+            self.stay_equal(steps, 0, guard)
+            return
+        inside = (values + reach[0] >= low) & (values + reach[1] <= high)
+        if (inside if mask is None else inside | ~mask).all():
+            return
+        low_room, high_room = np.maximum(low - values, -LIMIT), np.minimum(high - values, LIMIT)
+        steps_of_rows = self.by_row(steps, mask)
+        if steps_of_rows is not None:
+            shift = self.shift(steps_of_rows)
+            least = _most_over_lanes(low_room, mask, self.count)
+            most = -_most_over_lanes(-high_room, mask, self.count)
+            wrong = (shift < least[self.rows]) | (shift > most[self.rows])
+            self._leave(wrong, lambda rows: _ranks(shift[wrong], rows, low_room, high_room, mask, self.count))
+            return
+        threads = max(values.shape[1], *(c.shape[1] for c in steps.values()))
+        wide_low, wide_high = (np.broadcast_to(room, (self.count, threads)) for room in (low_room, high_room))
+        for row, lanes, of_lanes in self._patterns(steps, mask, threads):
+            shift = self.shift(of_lanes)
+            wrong = (shift < wide_low[row, lanes].max()) | (shift > wide_high[row, lanes].min())
+            wrong &= self.rows == row
+            self._leave(wrong, lambda rows, shift=shift, wrong=wrong: shift[wrong])
+
+    def stay_equal(self, steps: Steps, modulus: int, guard: Mask | None = None, *, everywhere: bool = False) -> None:
+        """Keep the blocks whose shift is a multiple of a power of two (0: 2**64), in every lane that runs, or everywhere."""
+        if self.alone or not steps or all(function.range_over(self) == (0, 0) for function in steps):
+            return
+        mask = None if everywhere else self.mask(guard)
+        steps_of_rows = self.by_row(steps, mask)
+        bits = np.int64(modulus - 1)
+        if steps_of_rows is not None:
+            rest = self.shift(steps_of_rows) & bits
+            self._leave(rest != 0, lambda rows: rest[rest != 0])
+            return
+        threads = max(c.shape[1] for c in steps.values())
+        for row, _, of_lanes in self._patterns(steps, mask, threads):
+            rest = np.where(self.rows == row, self.shift(of_lanes) & bits, 0)
+            self._leave(rest != 0, lambda rows, rest=rest: rest[rest != 0])
+
+    def stay_alike(self, of_members: NDArray[Any]) -> NDArray[Any]:
+        """Keep the blocks whose value is that of the executed block; gives the executed blocks' values ``(classes,)``."""
+        everywhere = np.zeros(len(self.blocks), of_members.dtype)
+        everywhere[self.members] = of_members
+        own = everywhere[self.executed]
+        words = {2: np.uint16, 4: np.uint32, 8: np.uint64}.get(of_members.dtype.itemsize, np.uint8)
+        bits = of_members.view(words)
+        wrong = bits != own.view(words)[self.rows]
+        self._leave(wrong, lambda rows: bits[wrong])
+        return own
+
+    def quotients(self, values: Integers, steps: RowSteps, shift_bits: int) -> BlockFunction:
+        """How far the integer quotient by a power of two moves; blocks of which it moves by less in some lanes leave."""
+        modulus = 1 << shift_bits
+        mask = self.mask()
+        shift = self.shift(steps)
+        rest = shift & (modulus - 1)
+        low_bits = values & (modulus - 1)
+        most = _most_over_lanes(low_bits, mask, self.count)[self.rows]
+        least = -_most_over_lanes(-low_bits, mask, self.count)[self.rows]
+        carries = least + rest >= modulus
+        moved = (shift >> shift_bits) + carries
+        wrong = ~carries & (most + rest >= modulus)
+        room = modulus - 1 - low_bits
+        self._leave(wrong, lambda rows: _ranks(rest[wrong], rows, -room - modulus, room, mask, self.count))
+        return self._known(moved[~wrong])
+
+    def _leave(self, wrong: NDArray[np.bool_], keys: Any) -> None:
+        """Take members out of their classes; ``keys`` gives how each would have decided, from their classes."""
+        self._decisions += 1
+        if not wrong.any():
+            return
+        rows, places = self.rows[wrong], self.members[wrong]
+        kind = np.asarray(keys(rows)).astype(np.int64).view(np.uint64)
+        place = np.uint64(self._decisions) * _SPREAD[0]
+        self.keys[places] = (kind + np.uint64(1)) * _SPREAD[1] + rows.astype(np.uint64) * _SPREAD[2] + place
+        self._group[places] = -1
+        self.departures += 1
+        self._set_members()
+
+    # ---- results
+
+    def residues(self, steps: RowSteps, modulus: int) -> Integers:
+        """Members of each class by their shift modulo a power of two, shape ``(classes, modulus)``."""
+        place = self.rows * modulus + (self.shift(steps) & (modulus - 1))
+        return np.bincount(place, minlength=self.count * modulus).reshape(self.count, modulus)
+
+
+def _most_over_lanes(values: Integers, mask: Mask | None, rows: int) -> Integers:
+    """Largest value of each row's lanes in a mask; far below everything where a row has none."""
+    if mask is None:
+        return np.broadcast_to(values.max(axis=1), (rows,))
+    return np.broadcast_to(np.where(mask, values, -LIMIT).max(axis=1), (rows,))
+
+
+def _ranks(shift: Integers, rows: Integers, low_room: Any, high_room: Any, mask: Mask | None, count: int) -> Integers:
+    """In how many lanes each shift goes beyond the room above, and below: what tells apart how a block would decide."""
+    shape = np.broadcast_shapes(np.shape(low_room), np.shape(high_room), (1, 1) if mask is None else mask.shape)
+    low, high = (np.broadcast_to(room, (count, shape[1])) for room in (low_room, high_room))
+    lanes = np.broadcast_to(np.ones((1, 1), np.bool_) if mask is None else mask, (count, shape[1]))
+    found = np.zeros(len(shift), np.int64)
+    for row in np.unique(rows).tolist():
+        own = rows == row
+        above = np.searchsorted(np.sort(high[row, lanes[row]]), shift[own], side="left")
+        below = np.searchsorted(np.sort(-low[row, lanes[row]]), -shift[own], side="left")
+        found[own] = above - below
+    return found
