@@ -181,10 +181,7 @@ class Lanes:
         environment = self.environment
         classes = self.batch.classes
         if classes is not None and plan.steps and not plan.steps_of_rows:
-            steps = classes.by_row(plan.steps, plan.mask)
-            if steps is None:
-                classes.stay_equal(plan.steps, 0, plan.mask)
-            plan.steps_of_rows = steps or ()
+            plan.steps_of_rows = classes.of_rows(plan.steps, plan.mask)
         if classes is not None:
             accessed = environment.sites[site]
             if accessed.space is Space.GLOBAL and accessed.action in (Action.STORE, Action.REDUCTION):

@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 LIMIT = 2**62
 """Beyond every number that is reasoned about as an integer without bound; those lie within half of it."""
-_SPREAD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
+_SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """Odd multipliers that spread the place, the class and the kind of a decision over the bits of a key."""
 
 
@@ -156,6 +156,18 @@ class BlockClasses:
             found.append((function, low))
         return tuple(found)
 
+    def of_rows(self, steps: Steps, guard: Mask | None = None) -> RowSteps:
+        """Coefficients of whole blocks; blocks that differ in a function that not all lanes that run share leave."""
+        mask = self.mask(guard)
+        found = self.by_row(steps, mask)
+        if found is None:
+            shared = {f: c for f, c in steps.items() if self.by_row({f: c}, mask) is not None}
+            for function, coefficients in steps.items():
+                if function not in shared:
+                    self.stay_equal({function: coefficients}, 0, guard)
+            found = self.by_row(shared, mask) or ()
+        return found
+
     def shift(self, steps: RowSteps) -> Integers:
         """The shift of each member, modulo 2**64."""
         total = np.zeros(len(self.members), np.int64)
@@ -164,6 +176,16 @@ class BlockClasses:
             factor: Any = first if (coefficients == first).all() else coefficients[self.rows]
             total += factor * self.of_members(function.differences)
         return total
+
+    def _bounds(self, steps: Steps) -> tuple[int, int]:
+        """Numbers between which every shift lies, quickly."""
+        low = high = 0
+        for function, coefficients in steps.items():
+            ends = [
+                c * d for c in (int(coefficients.min()), int(coefficients.max())) for d in function.range_over(self)
+            ]
+            low, high = low + min(ends), high + max(ends)
+        return low, high
 
     def reach(self, steps: Steps) -> tuple[Integers, Integers] | None:
         """Smallest and largest shift of each lane over all classes, at least as far apart; None where they may be too large."""
@@ -198,6 +220,11 @@ class BlockClasses:
     def stay_within(self, values: Integers, steps: Steps, low: Any, high: Any, guard: Mask | None = None) -> None:
         """Keep the blocks whose shifted values lie between bounds, as the executed block's do, in every lane that runs."""
         if self.alone or not steps:
+            return
+        bounds = self._bounds(steps)
+        if max(-bounds[0], bounds[1]) < LIMIT and (
+            (values + bounds[0] >= low).all() and (values + bounds[1] <= high).all()
+        ):
             return
         mask = self.mask(guard)
         reach = self.reach(steps)
@@ -274,8 +301,9 @@ class BlockClasses:
             return
         rows, places = self.rows[wrong], self.members[wrong]
         kind = np.asarray(keys(rows)).astype(np.int64).view(np.uint64)
-        place = np.uint64(self._decisions) * _SPREAD[0]
-        self.keys[places] = (kind + np.uint64(1)) * _SPREAD[1] + rows.astype(np.uint64) * _SPREAD[2] + place
+        of_place, of_kind, of_row = (np.array(factor, np.uint64) for factor in _SPREAD)
+        place = np.full(1, self._decisions, np.uint64) * of_place
+        self.keys[places] = (kind + np.uint64(1)) * of_kind + rows.astype(np.uint64) * of_row + place
         self._group[places] = -1
         self.departures += 1
         self._set_members()

@@ -54,10 +54,7 @@ class StoredSteps:
         steps = value.steps if isinstance(value, FollowedValue) else {}
         if steps and place[0] is Space.SHARED:
             # one word for the block: whichever lane's value stays, its shift must be that of all
-            of_rows = classes.by_row(steps, mask)
-            if of_rows is None:
-                classes.stay_equal(steps, 0, mask)
-            steps = {f: c[:, None] for f, c in of_rows or ()}
+            steps = {f: c[:, None] for f, c in classes.of_rows(steps, mask)}
         _, before = self._words.get(place, (value.dtype, {}))
         if not steps and not before:
             return value

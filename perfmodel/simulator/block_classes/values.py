@@ -25,11 +25,13 @@ _LARGEST = LIMIT // 2 - 1
 
 
 def _canonical(coefficients: Integers, width: int) -> Integers:
-    """Coefficients modulo the width of a value, near zero, as one number where they are all the same."""
+    """Coefficients modulo the width of a value, near zero; one for each row, or for all, where they are the same."""
     if width == 4:
         coefficients = ((coefficients + 2**31) & (2**32 - 1)) - 2**31
-    if coefficients.size > 1 and (coefficients == coefficients.flat[0]).all():
-        coefficients = coefficients[:1, :1]
+    if coefficients.shape[1] > 1 and (coefficients == coefficients[:, :1]).all():
+        coefficients = coefficients[:, :1]
+    if coefficients.shape[0] > 1 and (coefficients == coefficients[:1]).all():
+        coefficients = coefficients[:1]
     return coefficients
 
 
@@ -152,11 +154,6 @@ class FollowedValue(NDArrayOperatorsMixin):
 
     # ---- as integers without bound
 
-    @property
-    def of_block(self) -> bool:
-        """Whether all lanes of a block share the value."""
-        return self.lanes.shape[1] == 1
-
     def by_member(self) -> NDArray[Any]:
         """Values of all blocks that are in a class, where all lanes of a block share them; shape ``(members,)``."""
         classes = self.classes
@@ -174,7 +171,7 @@ class FollowedValue(NDArrayOperatorsMixin):
                 resolved.whole() if isinstance(resolved, FollowedValue) else resolved.astype(np.int64)
             )
             return plain
-        values = self.lanes.astype(np.int64)
+        values: Integers = self.lanes.astype(np.int64)
         low, high = int(np.iinfo(self.dtype).min), int(np.iinfo(self.dtype).max)
         if self.dtype.itemsize == 8:
             low, high = max(low, -_LARGEST), _LARGEST
@@ -201,10 +198,10 @@ class FollowedValue(NDArrayOperatorsMixin):
         if not self.right:
             return self
         classes, quotient = self.classes, (self.lanes >> self.right).astype(self.dtype)
-        steps = classes.by_row(self.steps, classes.mask())
-        if steps is None or classes.reach(self.steps) is None:
+        if classes.reach(self.steps) is None:
             classes.stay_equal(self.steps, 0)
             return quotient
+        steps = classes.of_rows(self.steps)
         return followed(
             classes, quotient, {classes.quotients(self.lanes, steps, self.right): np.ones((1, 1), np.int64)}
         )

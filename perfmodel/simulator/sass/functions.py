@@ -65,7 +65,8 @@ def of_first_active(lanes: Lanes, values: Values, guard: Mask | None) -> Values:
         full = np.broadcast_to(held, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
         return np.repeat(np.take_along_axis(full, first, axis=2)[:, :, 0], WARP_SIZE, axis=1)
 
-    return permuted(values, pick)
+    picked: Values = permuted(values, pick)
+    return picked
 
 
 def first_active_lane(lanes: Lanes, guard: Mask | None) -> Mask:

@@ -16,7 +16,7 @@ from perfmodel.families.registry import family
 from perfmodel.families.ssim import Ssim, SsimConfiguration, Version
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.profiles.blocks.launch_classes import count_launch
+from perfmodel.profiles.blocks.launch_counts import count_launch
 from perfmodel.profiles.executed_profile import parsed
 from perfmodel.profiles.slowest_warp import slowest_warp
 

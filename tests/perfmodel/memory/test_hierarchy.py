@@ -19,7 +19,7 @@ from perfmodel.memory.footprint import Union
 from perfmodel.memory.hierarchy import Hierarchy, memory_hierarchy, with_hierarchy
 from perfmodel.memory.instruction_fetch import missed_bytes
 from perfmodel.memory.l2 import refilled_sectors
-from perfmodel.profiles.blocks.launch_classes import count_launch
+from perfmodel.profiles.blocks.launch_counts import count_launch
 from perfmodel.ptx.parse import parse_module
 
 COPY = """

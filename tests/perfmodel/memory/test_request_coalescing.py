@@ -21,7 +21,7 @@ from perfmodel.memory.request_coalescing import (
     sms_of_gpcs,
 )
 from perfmodel.memory.trace import LineAccesses
-from perfmodel.profiles.blocks.launch_classes import count_launch
+from perfmodel.profiles.blocks.launch_counts import count_launch
 from perfmodel.ptx.parse import parse_module
 
 H200 = load_gpu("h200")

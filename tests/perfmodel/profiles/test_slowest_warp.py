@@ -10,7 +10,7 @@ from perfmodel.compiler.request import CompileRequest
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code.code_profile import profile_of
 from perfmodel.machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
-from perfmodel.profiles.blocks.launch_classes import count_launch
+from perfmodel.profiles.blocks.launch_counts import count_launch
 from perfmodel.profiles.executed_profile import executable
 from perfmodel.profiles.slowest_warp import SlowestWarp, slowest_warp
 from perfmodel.ptx.parse import parse_module
