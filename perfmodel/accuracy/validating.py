@@ -18,8 +18,7 @@ from ..core.value_types import require_type
 from ..errors import InputError
 from ..families.base import Family
 from ..families.profiling import fidelity_of
-from ..families.registry import family
-from ..families.user.family import user_problem
+from ..families.user.family import source_family
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..memory.l2 import shared_l2_bytes
@@ -85,10 +84,10 @@ def validate(
 ) -> Validation:
     """Predictions against the measurements of a file (CSV, Kernel Tuner cache, own records), as ``perfmodel validate``.
 
-    ``family_name`` may also be a CUDA file, with the file of its tuning space as ``space``.
+    ``family_name`` may also be a CUDA file, with the file of its tuning space as ``space``, or a Kernel Tuner script.
     """
     require_type((str, PathLike), "the path of a file", measurements=measurements)
-    chosen = family(family_name) if space is None else user_problem(family_name, space).family
+    chosen = source_family(family_name, space)
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     rows = read_measurements(Path(measurements), chosen, scenario.l2)
     rows = rows if where is None else rows.where(where)

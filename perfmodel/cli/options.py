@@ -116,14 +116,14 @@ def require_one(name: str) -> str:
 
 
 def source_families(names: str, space: Path | None) -> list[Family[Any, Any]]:
-    """The families that a command measures or fits: names of the package's, or a user's own file or script, with commas."""
-    from ..families.registry import family
+    """The families that a command measures or fits, between commas: of the package, or a user's own file or script."""
+    from ..families.user.family import source_family
 
     chosen = names.split(",")
-    own = [name for name in chosen if name.endswith((".cu", ".py"))]
-    if space is not None and len(own) != 1:
+    own = [name for name in chosen if name.endswith(".cu")]
+    if space is not None and len(own) != 1 and len(chosen) != 1:
         raise InputError(f"--space {space} is that of one FILE.cu; {names!r} names {len(own)}")
-    return [source_problem(name, space, ()).family if name in own else family(name) for name in chosen]
+    return [source_family(name, space if name in own or len(chosen) == 1 else None) for name in chosen]
 
 
 def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> Any:

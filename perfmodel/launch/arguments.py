@@ -51,6 +51,24 @@ _ELEMENTS: Mapping[str, frozenset[ElementType]] = {
 """Element types that a buffer may have for a C++ type; unsigned integers of its size are a floating-point number's bits."""
 
 
+def host_argument(value: Any, position: int) -> Argument:
+    """An argument as `kernel_call` takes it; arrays of other libraries that lie in the host's memory become NumPy's.
+
+    Raises:
+        InputError: the array is on a device, or of a type that NumPy has not.
+    """
+    if isinstance(value, str | np.ndarray | np.generic | int | float) or not hasattr(value, "__array__"):
+        found: Argument = value
+        return found
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"argument {position} of type {type(value).__name__} is no array of the host: {reason}"
+        ) from error
+
+
 def kernel_call(
     signature: Signature,
     arguments: Sequence[Argument],

@@ -18,7 +18,7 @@ from ..core.counts import Counts
 from ..core.value_types import require_type
 from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
-from ..launch.arguments import Argument, drawn_element, kernel_call
+from ..launch.arguments import Argument, drawn_element, host_argument, kernel_call
 from ..launch.launch import Buffer, KernelCall, L2State, Launch
 from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import Effort, executable, execute
@@ -153,7 +153,7 @@ def analyze(
     wish = KernelWish(
         architecture=scenario.gpu.architecture.name,
         kernel=kernel,
-        arguments=tuple(args),
+        arguments=tuple(host_argument(value, position) for position, value in enumerate(args, 1)),
         values=dict(defines or {}),
         options=tuple(options),
         grid=grid,
@@ -211,14 +211,15 @@ def _file_of(source: object) -> Path:
 
 def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) -> BroughtKernel:
     """The kernel and its launch, whatever the user has brought."""
-    if not isinstance(source, str | PathLike):
-        return brought_by(source, wish)
-    if str(source).endswith(".py"):
-        return brought_by(kernel_of_file(Path(source), wish.kernel), wish)
+    is_path = isinstance(source, str | PathLike)
+    if not is_path or str(source).endswith(".py"):
+        if include:
+            raise InputError("include has no place here: a Python object states its own folders")
+        return brought_by(kernel_of_file(Path(str(source)), wish.kernel) if is_path else source, wish)
     if wish.kernel is None:
         raise InputError("kernel is missing: give the name of one of the file's kernels")
     return BroughtKernel(
-        source=read_kernel_source(source if isinstance(source, str) else Path(source), include),
+        source=read_kernel_source(source if isinstance(source, str) else Path(str(source)), include),
         kernel=wish.kernel,
         name=wish.kernel,
         arguments=wish.arguments,

@@ -47,6 +47,7 @@ def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
     grid, block = wish.required_grid(origin), wish.required_block(origin)
     values = [_value(name, argument, wish.rng) for name, argument in zip(names, wish.arguments, strict=True)]
     passed = [part for name, value in zip(names, values, strict=True) for part in _parts(name, value)]
+    registers = kernel_object.targetoptions.get("max_registers")
     text = _ptx(kernel_object, values, wish.architecture)
     return BroughtKernel(
         source=KernelSource(kind=SourceKind.PTX, file_name=f"{function.__name__}.ptx", text=text),
@@ -54,7 +55,7 @@ def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
         name=function.__name__,
         arguments=tuple(argument for _, _, argument in passed),
         parameters=tuple((name, cpp_type) for name, cpp_type, _ in passed),
-        options=wish.options,
+        options=(*wish.options, *([f"-maxrregcount={registers}"] if registers else [])),
         grid=grid,
         block=block,
         shared_bytes=wish.shared_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -49,13 +49,18 @@ _THREADS = re.compile(r"^\.(?:reqntid|maxntid) (\d+)", re.MULTILINE)
 
 def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
     """A decorated function compiled for the wish's architecture, or what is compiled already."""
+    for name, given in (("options", wish.options), ("block", wish.block), ("shared_bytes", wish.shared_bytes)):
+        if given:
+            raise InputError(
+                f"{name}={given!r} has no place here: Triton states it; give num_warps and the like as defines"
+            )
     if type(kernel_object).__name__ == "CompiledKernel":
         grid = wish.required_grid(f"the compiled {kernel_object.name}")
         return _brought(kernel_object, _in_order(kernel_object, wish), grid, wish.values, wish.architecture)
     *decorators, function = _layers(kernel_object)
     values = _values(kernel_object, function, wish)
     named = _named(function, decorators, values, wish)
-    chosen = wish.grid(named) if callable(wish.grid) else wish.grid
+    chosen = _asked("grid", wish.grid, named) if callable(wish.grid) else wish.grid
     sizes = _grid_of_inductor(kernel_object, named) if chosen is None else chosen
     return _brought(_compiled(function, named, values, wish), named, sizes, values, wish.architecture)
 
@@ -121,7 +126,7 @@ def _named(function: Any, decorators: Sequence[Any], values: Mapping[str, Any], 
     given = dict(zip(open_names, map(_plain, wish.arguments), strict=False)) | dict(values)
     given |= {p.name: p.default for p in function.params if p.has_default and p.name not in given}
     for name, rule in computed.items():
-        given[name] = rule(given)
+        given[name] = _asked(f"the heuristic of {name}", rule, given)
     missing = [p for p in function.params if p.name not in given]
     if missing and missing[0].is_constexpr:
         raise InputError(
@@ -131,6 +136,14 @@ def _named(function: Any, decorators: Sequence[Any], values: Mapping[str, Any], 
     if missing:
         raise InputError(f"argument {missing[0].name} of {function.__name__} is missing")
     return {name: given[name] for name in function.arg_names}
+
+
+def _asked(what: str, function: Callable[[Mapping[str, Any]], Any], named: Mapping[str, Any]) -> Any:
+    """What a user's function says; buffers that are given as specs are texts to it."""
+    try:
+        return function(named)
+    except Exception as error:  # whatever it raises
+        raise InputError(f"{what} fails: {type(error).__name__}: {error}") from error
 
 
 def _plain(argument: Argument) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -28,6 +31,7 @@ from ...profiles.executed_profile import execute
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ...sources.kernel_source import KernelSource, read_kernel_source
 from ..base import Batch, Check, Family, Product, Space
+from ..registry import family
 from .configuration import configuration_type, member, plain_values, with_values
 from .space_file import MAX_CANDIDATES, SpaceFile, read_space_file
 from .tuning_call import TuningCall, write_space
@@ -279,6 +283,23 @@ def script_problem(script: str | Path, arguments: Sequence[str] = ()) -> UserPro
     return _checked(UserProblem(file=str(script), space="tune_kernel", recorded=str(recorded)))
 
 
+def source_family(name: str, space: str | Path | None = None) -> Family[Any, Any]:
+    """The family of a name, of a CUDA file with its space, or of a Kernel Tuner script."""
+    if name.endswith(".py"):
+        if space is not None:
+            raise InputError(f"--space {space} has no place here: {name} states its own space")
+        return script_problem(name).family
+    return (
+        family(name) if space is None and not name.endswith(".cu") else user_problem(name, _stated(name, space)).family
+    )
+
+
+def _stated(name: str, space: str | Path | None) -> str | Path:
+    if space is None:
+        raise InputError(f"{name} needs --space SPACE.toml, the file of its tuning space")
+    return space
+
+
 def call_problem(call: TuningCall) -> UserProblem:
     """The problem of a call of Kernel Tuner's ``tune_kernel``, whose arguments are not to be changed afterwards."""
     recorded = write_space(call, _new_folder())
@@ -290,13 +311,16 @@ def _checked(problem: UserProblem) -> UserProblem:
     return problem
 
 
-_folders: list[tempfile.TemporaryDirectory[str]] = []
-"""What calls were read into, for as long as the program runs."""
-
-
 def _new_folder() -> Path:
-    _folders.append(tempfile.TemporaryDirectory(prefix="perfmodel-"))
-    return Path(_folders[-1].name)
+    """A folder for as long as this process runs; workers, which read it, leave it."""
+    folder = Path(tempfile.mkdtemp(prefix="perfmodel-"))
+    atexit.register(_remove, folder, os.getpid())
+    return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def user_family(problem: UserProblem) -> UserFamily:

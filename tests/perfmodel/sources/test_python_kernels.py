@@ -169,6 +169,28 @@ def test_a_numba_kernel_with_its_launch() -> None:
     assert np.array_equal(found.outputs["x"], np.full(20000, 6, np.float32))
 
 
+class Tensor:
+    """An array of another library, on the host or on a device."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if self.array is None:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy.")
+        return self.array
+
+
+def test_arrays_of_other_libraries_are_taken_from_the_host() -> None:
+    code = "__global__ void twice(float *x) { x[threadIdx.x] *= 2.0f; }"
+    launch: Any = {"kernel": "twice", "grid": 1, "block": 32, "gpu": "h200"}
+    found = pm.analyze(code, args=[Tensor(np.ones(32, np.float32))], **launch)
+    assert found.outputs["x"].tolist() == [2.0] * 32
+    assert refusal(code, **launch, args=[Tensor(None)]) == (
+        "argument 1 of type Tensor is no array of the host: can't convert cuda:0 device type tensor to numpy."
+    )
+
+
 def refusal(*arguments: Any, **launch: Any) -> str:
     with pytest.raises(PerfmodelError) as caught:
         pm.analyze(*arguments, **{"args": [], "grid": 1, "gpu": "h200", **launch})
@@ -187,6 +209,8 @@ def test_what_does_not_fit_a_triton_kernel_is_named(add: Any) -> None:
     assert refusal(add, args=[1, 2], defines={"BLOCK": 8}) == "argument out of add is missing"
     assert refusal(add, args=[1] * 6) == "6 arguments given, add takes 5: x, y, out, n, BLOCK"
     assert refusal(add, **given, grid=None, defines={"BLOCK": 8}).startswith("grid is missing: add does not state")
+    assert "block=32 has no place here: Triton states it" in refusal(add, **given, block=32, defines={"BLOCK": 8})
+    assert refusal(add, **given, defines={"BLOCK": 8}, grid=lambda values: values["m"]) == "grid fails: KeyError: 'm'"
     assert "arange's range must be a power of 2 (at " in refusal(add, **given, defines={"BLOCK": 7})
 
 
