@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .prediction.tuning_space import rank_space
     from .profiles.executed_profile import Effort
     from .profiles.kernel_profile import Fidelity
+    from .programs.program_run import ProgramRun, run_program
 
 _MODULES = {
     "accuracy.validating": ("Validation", "validate"),
@@ -48,6 +49,7 @@ _MODULES = {
     "prediction.tuning_space": ("rank_space",),
     "profiles.executed_profile": ("Effort",),
     "profiles.kernel_profile": ("Fidelity",),
+    "programs.program_run": ("ProgramRun", "run_program"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -65,6 +67,7 @@ __all__ = [
     "PointwiseConfiguration",
     "PointwiseConv2d",
     "Prediction",
+    "ProgramRun",
     "RankedConfigurations",
     "Ranking",
     "Ssim",
@@ -81,6 +84,7 @@ __all__ = [
     "rank",
     "rank_configurations",
     "rank_space",
+    "run_program",
     "script_problem",
     "user_problem",
     "validate",

@@ -68,16 +68,16 @@ def run(installed: Path, folder: Path, *arguments: str) -> str:
 
 
 def shipped(*patterns: str) -> set[str]:
-    """Files of the repository as a wheel names them: kernels, validation and figures are parts of perfmodel there."""
+    """Files of the repository as a wheel names them: kernels, runtime, validation and figures are parts of perfmodel there."""
     found = {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()}
-    inside = ("kernels/", "validation/", "figures/")
+    inside = ("kernels/", "runtime/", "validation/", "figures/")
     return {f"perfmodel/{name}" if name.startswith(inside) else name for name in found if "__pycache__" not in name}
 
 
 def test_the_wheel_holds_every_module_kernel_and_data_file(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    modules = shipped("perfmodel/**/*.py", "validation/**/*.py", "figures/**/*.py", "kernels/**/*.py")
-    kernels = shipped("kernels/**/*.cu", "kernels/**/*.cuh")
+    modules = shipped("perfmodel/**/*.py", "validation/**/*.py", "figures/**/*.py", "kernels/**/*.py", "runtime/*.py")
+    kernels = shipped("kernels/**/*.cu", "kernels/**/*.cuh", "runtime/*.cpp", "runtime/*.hpp")
     data = shipped("perfmodel/data/**/*", "perfmodel/analysis/headers/**/*")
     assert len(kernels) > 20
     assert {name for name in data if name.endswith(".toml") and "/gpus/" in name}
@@ -97,7 +97,9 @@ def test_the_source_archive_holds_what_the_wheel_is_built_from(archives: Path) -
     (path,) = archives.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    sources = {f"perfmodel/{p.relative_to(ROOT)}" for p in ROOT.glob("kernels/**/*.cu*")}
+    sources = {
+        f"perfmodel/{p.relative_to(ROOT)}" for p in [*ROOT.glob("kernels/**/*.cu*"), *ROOT.glob("runtime/*.?pp")]
+    }
     assert {"pyproject.toml", "README.md", "LICENSE"} | sources <= names
 
 

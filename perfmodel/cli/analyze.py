@@ -127,7 +127,7 @@ def analyze(
         block=_sizes("--block", block),
         args=arguments or [],
         shared_bytes=shared,
-        defines=_defines(defines or []),
+        defines=defines_from(defines or []),
         include=include or [],
         compile_commands=compile_commands,
         constants=dict(_pair("--constant", text) for text in constants or []),
@@ -177,7 +177,7 @@ def _pair(option: str, text: str) -> tuple[str, str]:
     return name, value
 
 
-def _defines(texts: list[str]) -> dict[str, str | int]:
+def defines_from(texts: list[str]) -> dict[str, str | int]:
     """Macros by name; one without a value is 1, as compilers have it."""
     found: dict[str, str | int] = {}
     for text in texts:

@@ -14,6 +14,7 @@ import typer
 
 from ..errors import PerfmodelError
 from . import analyze, catalogue, fit, network, predict, rank, validate
+from . import run as run_command
 from .interruption import interrupts_noted
 
 COMMANDS_GROUP = "perfmodel.commands"
@@ -51,7 +52,7 @@ def build_app() -> typer.Typer:
     ) -> None:
         pass
 
-    for module in (catalogue, rank, predict, analyze, network, validate, fit):
+    for module in (catalogue, rank, predict, analyze, run_command, network, validate, fit):
         module.register(app)
     for point in sorted(entry_points(group=COMMANDS_GROUP), key=lambda point: point.name):
         try:

@@ -136,6 +136,37 @@ Analyze = _object(
         ("instructions", _list_of(Instruction) | UnsetType, UNSET),
     ],
 )
+ProgramLaunchObject = _object(
+    "ProgramLaunch",
+    "Launches of one kernel with one shape; predicted_us of one on average, share of the time of all launches.",
+    [
+        ("kernel", str),
+        ("grid", tuple[int, int, int]),
+        ("block", tuple[int, int, int]),
+        ("shared", int),
+        ("calls", int),
+        ("predicted_us", float),
+        ("total_us", float),
+        ("share", float),
+        ("limiter", str),
+        ("exact", bool),
+        ("notes", list[str]),
+    ],
+)
+Run = _object(
+    "Run",
+    "`perfmodel run --json`; failures are launches that could not be executed, missing what the stand-in runtime lacks.",
+    [
+        ("program", str),
+        ("gpu", str),
+        ("executed", str),
+        ("exit_status", int),
+        ("device_us", float),
+        ("launches", _list_of(ProgramLaunchObject)),
+        ("failures", list[str]),
+        ("missing", list[str]),
+    ],
+)
 Rank = _object(
     "Rank",
     "`perfmodel rank --json`; rejected counts the configurations that cannot run, by reason.",
@@ -245,6 +276,7 @@ class Measure(Struct, kw_only=True, forbid_unknown_fields=True):
 OBJECTS: dict[str, Any] = {
     "predict": Predict,
     "analyze": Analyze,
+    "run": Run,
     "rank": Rank,
     "validate": Validate,
     "gpus": Gpus,

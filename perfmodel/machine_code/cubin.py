@@ -100,7 +100,8 @@ def _references(elf: Any, kernel: str) -> tuple[BankReference, ...]:
     return tuple(references)
 
 
-def _variables(elf: Any, kernel: str) -> tuple[ModuleVariable, ...]:
+def variables_of(elf: Any, kernel: str) -> tuple[ModuleVariable, ...]:
+    """Variables that a kernel of an ELF file may use; those of the module where the kernel is an empty name."""
     variables = []
     for symbol in elf.get_section_by_name(".symtab").iter_symbols():
         if symbol["st_info"]["type"] != "STT_OBJECT" or not isinstance(symbol["st_shndx"], int):
@@ -284,7 +285,7 @@ def read_cubin(cubin: bytes, kernel: str) -> Cubin:
         parameter_offset=offset,
         banks=banks,
         references=_references(elf, kernel),
-        variables=_variables(elf, kernel),
+        variables=variables_of(elf, kernel),
         external_functions=_external_functions(elf),
         static_shared_bytes=_static_shared(elf, kernel),
         stack_bytes=_stack(elf, kernel),

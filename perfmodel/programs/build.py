@@ -1,0 +1,210 @@
+"""A user's program compiled and linked with the stand-in runtime by NVIDIA's nvcc; what it lacks is named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from ..compiler.disk_cache import cache_directory
+from ..compiler.messages import errors_of, missing_header, one_line
+from ..compiler.toolchain import cuda13_program, nvcc_version
+from ..errors import CompileError, InputError
+from ..gpus.architecture import Architecture
+from ..sources.includes import included_files, read_text
+from .runtime_library import cxx_compiler, runtime_library
+
+_OPTIONS = ("-w", "-O3", "-lineinfo", "--expt-relaxed-constexpr", "--extended-lambda", "--allow-unsupported-compiler")
+_LIBRARIES = (
+    (r"cublasLt", "libcublasLt"),
+    (r"cublas", "libcublas"),
+    (r"curand", "libcurand"),
+    (r"cufft", "libcufft"),
+    (r"cusparse", "libcusparse"),
+    (r"cusolver", "libcusolver"),
+    (r"cudnn", "libcudnn"),
+    (r"nccl", "libnccl"),
+    (r"nvrtc", "libnvrtc"),
+    (r"nvml", "libnvidia-ml"),
+    (r"npp", "libnpp"),
+    (r"nvjpeg", "libnvjpeg"),
+    (r"cu[A-Z]", "libcuda (the driver API)"),
+    (r"cudaGL|cudaGraphicsGL|gl[A-Z]", "OpenGL"),
+    (r"MPI_", "MPI"),
+)
+"""Libraries by how names of their functions and headers begin."""
+_UNDEFINED = re.compile(r"undefined reference to [`'\"]([^'\"`]+)['\"`]")
+_NOT_FOUND = re.compile(r"cannot find -l([\w.+-]+)")
+_CACHED_PROGRAMS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltProgram:
+    """An executable and the runtime library that it runs with."""
+
+    name: str
+    path: Path
+    library: Path
+
+
+def built_program(
+    files: Sequence[Path],
+    architecture: Architecture,
+    *,
+    defines: Sequence[tuple[str, str | int]] = (),
+    include: Sequence[Path] = (),
+    options: Sequence[str] = (),
+) -> BuiltProgram:
+    """Compile and link a program's files; what was built before from the same files is used again.
+
+    Raises:
+        InputError: a file cannot be read, or the GPU is older than what nvcc 13 compiles for.
+        CompileError: the compiler's or linker's first error, or the library that is missing.
+        CompilerMissingError: nvcc or a C++ compiler is not installed.
+    """
+    if not architecture.compiled_by_cuda_13:
+        raise InputError(
+            f"programs are run on GPUs from sm_75 on, which nvcc 13 compiles for; choose another --gpu than one of "
+            f"{architecture.name}"
+        )
+    library = runtime_library(13)
+    number = architecture.name.removeprefix("sm_")
+    command = ["-gencode", f"arch=compute_{number},code=[sm_{number},compute_{number}]", *_OPTIONS]
+    command += [f"-D{name}={value}" for name, value in defines]
+    command += [f"-I{folder}" for folder in include]
+    command += [*options, *(str(file) for file in files)]
+    key = _key(files, include, [*command, str(library), nvcc_version(), cxx_compiler()])
+    target = cache_directory() / "programs" / key / files[0].stem
+    if not target.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _compile(command, files[0], library, target)
+        _forget_old(target.parent.parent)
+    return BuiltProgram(name=files[0].name, path=target, library=library)
+
+
+def _key(files: Sequence[Path], include: Sequence[Path], options: Sequence[str]) -> str:
+    """Hash of everything that decides the program."""
+    texts = []
+    for file in files:
+        text = read_text(file)
+        texts += [str(file.resolve()), text]
+        headers = included_files(text, file.parent, include)
+        texts += [part for path, content in headers.items() for part in (str(path), content)]
+    return hashlib.sha256(json.dumps([texts, list(options)]).encode()).hexdigest()[:32]
+
+
+def _forget_old(folder: Path) -> None:
+    """Keep the programs that were built last."""
+    built = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in built[_CACHED_PROGRAMS:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _compile(options: Sequence[str], first: Path, library: Path, target: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="perfmodel-") as folder:
+        built = Path(folder) / "program"
+        command = [str(cuda13_program("nvcc")), "-cudart", "none", *options, "-Xlinker", str(library)]
+        command += ["-Xlinker", f"-rpath={library.parent}", "-o", str(built)]
+        environment = {**os.environ, "TMPDIR": folder, "LC_ALL": "C"}
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate()
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        if process.returncode != 0 or not built.is_file():
+            raise CompileError(_reason(output, first, [str(first.parent), folder]))
+        shutil.move(built, target)
+
+
+def _reason(output: str, first: Path, folders: Sequence[str]) -> str:
+    """Why a program cannot be built, in one line."""
+    header = missing_header(output)
+    if header is not None:
+        file, line, _ = errors_of(output)[0]
+        named = _library_of(Path(header).name)
+        where = f"{Path(file).name}:{line}"
+        if named is not None:
+            return f"{where}: {_lacking(named, f'it includes {header}')}"
+        return f"{where}: the header {header} is not found; name its folder with --include DIR"
+    not_found = _NOT_FOUND.search(output)
+    if not_found is not None:
+        return (
+            f"{first.name}: {_lacking(_library_of(not_found[1]) or f'lib{not_found[1]}', f'option -l{not_found[1]}')}"
+        )
+    undefined = list(dict.fromkeys(_UNDEFINED.findall(output)))
+    if undefined and not errors_of(output.replace("error: ld returned", "")):
+        named = next((library for name in undefined if (library := _library_of(name))), None)
+        if named is not None:
+            return f"{first.name}: {_lacking(named, f'it calls {undefined[0]}')}"
+        more = f" (and {len(undefined) - 1} more)" if len(undefined) > 1 else ""
+        return (
+            f"{first.name}: {undefined[0]}{more} is not defined: name all files of the program, or its library by "
+            "--compiler-option"
+        )
+    return one_line(output, folders) or "nvcc fails without a message"
+
+
+def _library_of(name: str) -> str | None:
+    return next((library for pattern, library in _LIBRARIES if re.match(pattern, name)), None)
+
+
+def _lacking(library: str, evidence: str) -> str:
+    return (
+        f"the program needs {library} ({evidence}), which is no part of the stand-in runtime; its own kernels are answered one "
+        "by one by `perfmodel analyze`"
+    )
+
+
+def linked_program(path: Path) -> BuiltProgram:
+    """A program that is there already, linked with the shared CUDA runtime.
+
+    Raises:
+        InputError: it is none, is linked with the static runtime, or needs a library that the stand-in runtime has not.
+    """
+    try:
+        with path.open("rb") as file:
+            dynamic = ELFFile(file).get_section_by_name(".dynamic")
+            tags = [] if dynamic is None else list(dynamic.iter_tags())
+            needed = [tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"]
+    except OSError as error:
+        raise InputError(f"--exe {path}: {error.strerror}") from error
+    except ELFError as error:
+        raise InputError(f"--exe {path} is no program: {error}") from error
+    if not os.access(path, os.X_OK):
+        raise InputError(f"--exe {path} may not be executed: chmod +x makes it so")
+    for name in needed:
+        library = _library_of(name.removeprefix("lib"))
+        if library is not None and not name.startswith("libcudart"):
+            raise InputError(f"--exe {path}: {_lacking(library, f'it is linked with {name}')}")
+    versions = [int(match[1]) for name in needed if (match := re.fullmatch(r"libcudart\.so\.(\d+).*", name))]
+    if not versions:
+        raise InputError(
+            f"--exe {path} is not linked with the shared CUDA runtime (libcudart.so): link it with `nvcc -cudart shared`, or "
+            "name its source files"
+        )
+    if versions[0] not in (12, 13):
+        raise InputError(
+            f"--exe {path} is linked with libcudart.so.{versions[0]}; those of CUDA 12 and 13 are stood in for"
+        )
+    return BuiltProgram(name=path.name, path=path.resolve(), library=runtime_library(versions[0]))

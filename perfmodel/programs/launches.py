@@ -1,0 +1,269 @@
+"""A program's launches: executed on its memory, predicted by the model, summed by kernel and shape."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..gpus.occupancy import occupancy
+from ..launch.launch import Allocation, DeviceMemory, KernelCall, Launch
+from ..launch.signature import POINTER_BYTES
+from ..prediction.analyze import prediction_of_launch
+from ..prediction.prediction import Prediction
+from ..prediction.scenario import Scenario
+from ..profiles.executed_profile import Effort, execute
+from ..profiles.totals import counted_run
+from ..profiles.user_launch import Index3, LaunchConfiguration
+from ..simulator.execution import execute_code
+from ..simulator.simulation import Mode
+from .modules import ProgramKernel
+from .shared_memory import SharedMemory
+from .written_memory import WrittenAllocations
+
+MAX_PREDICTIONS = 64
+"""Launches of one kernel and shape that are predicted; later ones take the prediction of the one whose execution is nearest."""
+SAME_BEHAVIOUR = 0.02
+"""Executed instructions, sectors and wavefronts by which launches that count as alike may differ, as a fraction of all."""
+SNAPSHOT_BYTES = 2**29
+"""What a launch writes is kept up to this size while it is executed, so that it can be predicted afterwards."""
+WATCHED_CALLS = 4
+"""Launches with equal arguments after which they are taken to do the same, as long as they have."""
+
+
+class Execute(Enum):
+    """Which launches of a program are executed."""
+
+    ALL = "all"
+    """Every launch: results are right."""
+    FIRST = "first"
+    """The first one with the same kernel, shape and arguments; later ones are counted and write nothing."""
+    NONE = "none"
+    """None: launches are predicted and write nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Grid, block, cluster and dynamic shared bytes of a launch."""
+
+    grid: Index3
+    block: Index3
+    cluster: Index3 = (1, 1, 1)
+    shared_bytes: int = 0
+    cooperative: bool = False
+
+    def launch(self, static_shared_bytes: int) -> Launch:
+        """The launch of a kernel with so much static shared memory."""
+        (gx, gy, gz), (bx, by, bz) = self.grid, self.block
+        return Launch(
+            grid_x=gx,
+            grid_y=gy,
+            grid_z=gz,
+            block_x=bx,
+            block_y=by,
+            block_z=bz,
+            static_shared_bytes=static_shared_bytes,
+            dynamic_shared_bytes=self.shared_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Behaviour:
+    """What an executed launch did: visits of each place of the code, and sectors and wavefronts of each access, where counted."""
+
+    visits: NDArray[np.int64]
+    accesses: Mapping[Hashable, float] | None = None
+
+    def differs(self, other: _Behaviour) -> float:
+        """How much of the executed work differs between two launches, as a fraction."""
+        total = max(int(other.visits.sum()), 1)
+        found = float(np.abs(self.visits - other.visits).sum()) / total
+        if self.accesses is None or other.accesses is None:
+            return found
+        names = self.accesses.keys() | other.accesses.keys()
+        differing = sum(abs(self.accesses.get(name, 0.0) - other.accesses.get(name, 0.0)) for name in names)
+        return max(found, differing / max(sum(other.accesses.values()), 1.0))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Predicted:
+    """One prediction, what its launch did, and for how many launches it stands."""
+
+    prediction: Prediction
+    behaviour: _Behaviour | None = None
+    calls: int = 0
+
+
+@dataclass(slots=True)
+class LaunchGroup:
+    """Launches of one kernel with one shape and arguments of the same sizes."""
+
+    kernel: ProgramKernel
+    shape: Shape
+    predicted: list[_Predicted] = field(default_factory=list)
+    by_values: dict[bytes, _Predicted] = field(default_factory=dict)
+    """What stands for launches with equal parameters."""
+    written_parameters: set[int] = field(default_factory=set)
+    """Positions of parameters that point to what is written."""
+    written_addresses: set[int] = field(default_factory=set)
+    """Allocations that are written and that no parameter points to."""
+    varying: bool = False
+    """Whether launches with equal arguments have done different things."""
+
+    def add(self, prediction: Prediction, behaviour: _Behaviour | None = None) -> _Predicted:
+        """Keep the prediction of a launch."""
+        self.predicted.append(_Predicted(prediction=prediction, behaviour=behaviour))
+        return self.predicted[-1]
+
+    @property
+    def calls(self) -> int:
+        """Launches so far."""
+        return sum(one.calls for one in self.predicted)
+
+    @property
+    def total_s(self) -> float:
+        """Predicted time of all of them."""
+        return float(sum(one.calls * one.prediction.time.predicted_s for one in self.predicted))
+
+
+class Launches:
+    """All launches of one run of a program."""
+
+    def __init__(self, scenario: Scenario, effort: Effort, mode: Execute, memory: SharedMemory) -> None:
+        self.scenario, self.effort, self.mode, self.memory = scenario, effort, mode, memory
+        self._groups: dict[tuple[object, ...], LaunchGroup] = {}
+
+    @property
+    def groups(self) -> Sequence[LaunchGroup]:
+        """Kernels and shapes in the order in which they were launched first."""
+        return tuple(self._groups.values())
+
+    def fitting_blocks(self, kernel: ProgramKernel, threads: int, dynamic_shared_bytes: int) -> int:
+        """Blocks of a kernel that are resident on an SM at once; 0 where not one fits."""
+        resources = kernel.compiled.resources
+        static = int(resources.static_shared_bytes)
+        found = occupancy(
+            self.scenario.gpu,
+            threads_per_block=threads,
+            registers_per_thread=resources.registers_per_thread,
+            shared_bytes_per_block=static + dynamic_shared_bytes,
+            static_shared_bytes_per_block=static,
+        )
+        return int(found.blocks_per_sm)
+
+    def run(self, kernel: ProgramKernel, shape: Shape, values: bytes) -> float:
+        """Execute and predict one launch; its predicted time in seconds.
+
+        Args:
+            kernel: the kernel.
+            shape: grid, block, cluster and shared memory.
+            values: bytes of its parameters, as the hardware's constant bank holds them.
+
+        Raises:
+            PerfmodelError: the kernel cannot be executed, or does something wrong that ends it.
+        """
+        launch = shape.launch(kernel.compiled.resources.static_shared_bytes)
+        group = self._group(kernel, shape, values)
+        known = group.by_values.get(values)
+        if self.mode is Execute.NONE:
+            chosen = known or self._not_executed(group, launch, values)
+        elif self.mode is Execute.FIRST and known is not None:
+            chosen = known
+        elif not group.predicted:
+            chosen = self._predicted_first(group, launch, values)
+        else:
+            chosen = self._compared(group, known, launch, values)
+        group.by_values[values] = chosen
+        chosen.calls += 1
+        return chosen.prediction.time.predicted_s
+
+    def _not_executed(self, group: LaunchGroup, launch: Launch, values: bytes) -> _Predicted:
+        """The prediction of a launch that is not executed; of one with other parameters where many are there already."""
+        if len(group.predicted) >= MAX_PREDICTIONS:
+            return group.predicted[-1]
+        return group.add(self._prediction(group, launch, values, self.memory.scratch(group.kernel.module.variables)))
+
+    def _predicted_first(self, group: LaunchGroup, launch: Launch, values: bytes) -> _Predicted:
+        """Predict a launch, then execute it."""
+        prediction = self._prediction(group, launch, values, self.memory.scratch(group.kernel.module.variables))
+        done = self._executed(group, launch, values, counted=True)
+        return group.add(prediction, done)
+
+    def _group(self, kernel: ProgramKernel, shape: Shape, values: bytes) -> LaunchGroup:
+        """The group of a launch: its kernel, shape and the sizes of what its parameters point to."""
+        sizes = tuple((position, one.size_bytes) for position, one in self._pointed(kernel, values).items())
+        key = (kernel.number, shape, sizes)
+        return self._groups.setdefault(key, LaunchGroup(kernel, shape))
+
+    def _compared(self, group: LaunchGroup, known: _Predicted | None, launch: Launch, values: bytes) -> _Predicted:
+        """Execute a launch of a known group; the prediction of a launch that did the same, or a new one."""
+        settled = known is not None and known.calls >= WATCHED_CALLS and not group.varying
+        room = len(group.predicted) < MAX_PREDICTIONS
+        before = None if settled or not room else self.memory.snapshot(self._to_keep(group, values), SNAPSHOT_BYTES)
+        done = self._executed(group, launch, values, counted=before is not None)
+        distances = [one.behaviour.differs(done) if one.behaviour else np.inf for one in group.predicted]
+        nearest = group.predicted[int(np.argmin(distances))]
+        if min(distances) <= SAME_BEHAVIOUR:
+            return nearest
+        group.varying = group.varying or known is not None
+        if before is None:
+            return nearest
+        scratch = self.memory.scratch(group.kernel.module.variables, before)
+        return group.add(self._prediction(group, launch, values, scratch), done)
+
+    def _prediction(self, group: LaunchGroup, launch: Launch, values: bytes, memory: DeviceMemory) -> Prediction:
+        kernel, shape = group.kernel, group.shape
+        found = execute(kernel.compiled, launch, _call(kernel, values, memory), self.scenario.gpu, self.effort)
+        configuration = LaunchConfiguration(grid=shape.grid, block=shape.block, shared=shape.shared_bytes)
+        return prediction_of_launch(kernel.name, configuration, found.profile, self.scenario)
+
+    def _note_written(self, group: LaunchGroup, values: bytes, written: Sequence[Allocation]) -> None:
+        """Remember by which parameters a kernel finds what it writes, or where that is otherwise."""
+        pointed = self._pointed(group.kernel, values)
+        for allocation in written:
+            positions = [position for position, one in pointed.items() if one == allocation]
+            group.written_parameters.update(positions)
+            if not positions:
+                group.written_addresses.add(allocation.address)
+
+    def _to_keep(self, group: LaunchGroup, values: bytes) -> list[Allocation]:
+        """What a launch of the group is expected to write."""
+        pointed = self._pointed(group.kernel, values)
+        found = {pointed[position] for position in group.written_parameters if position in pointed}
+        return [*found, *(one for one in self.memory.allocations if one.address in group.written_addresses)]
+
+    def _pointed(self, kernel: ProgramKernel, values: bytes) -> dict[int, Allocation]:
+        """Allocations that parameters point to, by position of the parameter."""
+        found = {}
+        for position, parameter in enumerate(kernel.parameters):
+            if parameter.size_bytes == POINTER_BYTES:
+                place = values[parameter.offset : parameter.offset + POINTER_BYTES]
+                allocation = self.memory.allocation_at(int.from_bytes(place, "little"))
+                if allocation is not None:
+                    found[position] = allocation
+        return found
+
+    def _executed(self, group: LaunchGroup, launch: Launch, values: bytes, *, counted: bool) -> _Behaviour:
+        """Execute all blocks on the program's memory."""
+        kernel = group.kernel
+        call = _call(kernel, values, self.memory.view(kernel.module.variables))
+        budget = self.effort.budget
+        if not counted:
+            return _Behaviour(visits=execute_code(kernel.code, launch, call, mode=Mode.EXECUTE, budget=budget).visits)
+        stores = WrittenAllocations(self.memory.allocations)
+        run = counted_run(kernel.code, launch, call, mode=Mode.EXECUTE, budget=budget, observers=[stores])
+        self._note_written(group, values, stores.written)
+        accesses: dict[Hashable, float] = {}
+        for one in run.instructions:
+            name = (one.instruction, one.action, one.space)
+            accesses[name] = accesses.get(name, 0.0) + float(one.sectors + one.wavefronts)
+        return _Behaviour(visits=run.visits, accesses=accesses)
+
+
+def _call(kernel: ProgramKernel, values: bytes, memory: DeviceMemory) -> KernelCall:
+    """A launch's parameters as scalars of their sizes."""
+    parameters = tuple(np.frombuffer(values, f"V{one.size_bytes}", 1, one.offset)[0] for one in kernel.parameters)
+    return KernelCall(parameters=parameters, memory=memory)

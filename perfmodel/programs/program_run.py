@@ -1,0 +1,249 @@
+"""Run a whole CUDA program without a GPU: its host code as it is, its launches executed and predicted by the simulator."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.choices import one_of
+from ..core.units import microseconds
+from ..errors import InputError, SimulationError
+from ..gpus.gpu import Gpu
+from ..launch.launch import L2State
+from ..prediction.prediction import Prediction
+from ..prediction.scenario import Scenario, scenario_of
+from ..profiles.executed_profile import Effort
+from .answers import Failure, Simulator
+from .build import BuiltProgram, built_program, linked_program
+from .launches import Execute, Launches, LaunchGroup, Shape
+from .protocol import answer, receive
+from .shared_memory import SharedMemory
+
+_PATIENCE_S = 5.0
+"""How long a program that is told to end may take before it is killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramLaunch:
+    """Launches of one kernel with one shape and arguments of the same sizes.
+
+    ``prediction`` is that of the launch that stands for most of them; ``total_s`` the predicted time of all.
+    """
+
+    kernel: str
+    shape: Shape
+    calls: int
+    total_s: float
+    share: float
+    prediction: Prediction
+
+    def to_json(self) -> dict[str, Any]:
+        """Names and numbers, microseconds where the name says so."""
+        return {
+            "kernel": self.kernel,
+            "grid": list(self.shape.grid),
+            "block": list(self.shape.block),
+            "shared": self.shape.shared_bytes,
+            "calls": self.calls,
+            "predicted_us": microseconds(self.total_s / self.calls),
+            "total_us": microseconds(self.total_s),
+            "share": self.share,
+            "limiter": self.prediction.time.limiter,
+            "exact": self.prediction.exact,
+            "notes": list(self.prediction.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRun:
+    """What a program did: its exit status, its launches by kernel and shape, what failed and what the runtime lacked."""
+
+    program: str
+    gpu: str
+    executed: Execute
+    exit_status: int
+    launches: tuple[ProgramLaunch, ...]
+    failures: tuple[Failure, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def device_s(self) -> float:
+        """Predicted time of all launches, one after the other."""
+        return sum(launch.total_s for launch in self.launches)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the JSON contract."""
+        return {
+            "program": self.program,
+            "gpu": self.gpu,
+            "executed": self.executed.value,
+            "exit_status": self.exit_status,
+            "device_us": microseconds(self.device_s),
+            "launches": [launch.to_json() for launch in self.launches],
+            "failures": [failure.text for failure in self.failures],
+            "missing": list(self.missing),
+        }
+
+
+def _nothing(*_: Any) -> None:
+    """Where nobody wants to be told."""
+
+
+def run_program(
+    files: Sequence[str | Path] = (),
+    *,
+    gpu: str | Gpu,
+    exe: str | Path | None = None,
+    arguments: Sequence[str] = (),
+    defines: Mapping[str, str | int] | None = None,
+    include: Sequence[str | Path] = (),
+    options: Sequence[str] = (),
+    execute: Execute | str = Execute.ALL,
+    sm_clock_mhz: float | None = None,
+    l2: L2State | str = L2State.COLD,
+    calibration: str | None = None,
+    effort: Effort | None = None,
+    time_limit_s: float | None = None,
+    stdout: int | None = None,
+    report: Callable[[str], None] = _nothing,
+    started: Callable[[str, int], None] = _nothing,
+) -> ProgramRun:
+    """Build and run a CUDA program on the CPU, and predict its launches.
+
+    Args:
+        files: the program's sources, ``.cu`` and C++ files.
+        gpu: id, file or record of the GPU that the program sees.
+        exe: a program that is built already and linked with the shared CUDA runtime, instead of sources.
+        arguments: of the program.
+        defines: macros.
+        include: folders of the user's headers.
+        options: further options of nvcc.
+        execute: which launches are executed: all, so that results are right; the first of equal ones; none.
+        sm_clock_mhz: SM clock; the boost clock where None.
+        l2: what the L2 holds when a kernel starts.
+        calibration: file with coefficients of the user's own.
+        effort: how much is executed for a prediction, and the budget of each launch.
+        time_limit_s: the longest that the program may run.
+        stdout: file descriptor for what the program prints; standard output where None.
+        report: called at once with each line that the user should see.
+        started: called with the kernel's name and the number of each launch before it is executed.
+
+    Raises:
+        InputError: files and exe are given both or not at all; a value is wrong.
+        CompileError: the program cannot be built; the message names what it lacks.
+        SimulationError: the time limit is used up.
+    """
+    if bool(files) == (exe is not None):
+        raise InputError("give the source files of a program, or a built one by --exe (exe in Python)")
+    mode = one_of(Execute, "--execute", execute)
+    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
+    if exe is not None:
+        program = linked_program(Path(exe))
+    else:
+        program = built_program(
+            [Path(file) for file in files],
+            scenario.gpu.architecture,
+            defines=tuple((defines or {}).items()),
+            include=[Path(folder) for folder in include],
+            options=options,
+        )
+    memory = SharedMemory(scenario.gpu.dram_bytes)
+    try:
+        launches = Launches(scenario, effort or Effort(), mode, memory)
+        simulator = Simulator(scenario.gpu, memory, launches, report, started)
+        status = _run(program, arguments, memory, simulator, time_limit_s, stdout)
+    finally:
+        memory.close()
+    return _result(program, scenario, mode, status, simulator)
+
+
+def _run(
+    program: BuiltProgram,
+    arguments: Sequence[str],
+    memory: SharedMemory,
+    simulator: Simulator,
+    time_limit_s: float | None,
+    stdout: int | None,
+) -> int:
+    """Run the program to its end; its exit status, negative where a signal ended it."""
+    own, other = socket.socketpair()
+    preloaded = " ".join([str(program.library), *filter(None, [os.environ.get("LD_PRELOAD")])])
+    environment = {
+        **os.environ,
+        "PERFMODEL_RUN_SOCKET": str(other.fileno()),
+        "PERFMODEL_RUN_MEMORY": str(memory.descriptor),
+        "LD_PRELOAD": preloaded,
+    }
+    deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
+    with own:
+        process = subprocess.Popen(
+            [str(program.path), *arguments],
+            env=environment,
+            pass_fds=(other.fileno(), memory.descriptor),
+            stdout=stdout,
+            process_group=0,
+        )
+        other.close()
+        try:
+            while True:
+                own.settimeout(None if deadline is None else max(deadline - time.monotonic(), 0.001))
+                received = receive(own)
+                if received is None:
+                    break
+                fields = simulator.answer(*received)
+                if fields is not None:
+                    answer(own, fields)
+            rest = None if deadline is None else max(deadline - time.monotonic(), 0.001)
+            return process.wait(rest)
+        except (TimeoutError, subprocess.TimeoutExpired):
+            raise SimulationError(
+                f"{program.name}: not ended after {time_limit_s:g} s; give smaller arguments, --execute first, or a longer "
+                "--time-limit"
+            ) from None
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the program and what it started, where it still runs."""
+    if process.poll() is not None:
+        return
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _result(program: BuiltProgram, scenario: Scenario, mode: Execute, status: int, simulator: Simulator) -> ProgramRun:
+    groups = [group for group in simulator.launches.groups if group.calls]
+    total = sum(group.total_s for group in groups)
+    return ProgramRun(
+        program=program.name,
+        gpu=scenario.gpu.id,
+        executed=mode,
+        exit_status=status,
+        launches=tuple(_launch(group, total) for group in groups),
+        failures=tuple(simulator.failures),
+        missing=tuple(simulator.missing),
+    )
+
+
+def _launch(group: LaunchGroup, total_s: float) -> ProgramLaunch:
+    usual = max(group.predicted, key=lambda one: one.calls * one.prediction.time.predicted_s)
+    return ProgramLaunch(
+        kernel=group.kernel.name,
+        shape=group.shape,
+        calls=group.calls,
+        total_s=group.total_s,
+        share=group.total_s / total_s if total_s else 0.0,
+        prediction=usual.prediction,
+    )

@@ -1,0 +1,91 @@
+"""Device memory that the program and the simulator share: one file in memory, mapped by both."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..launch.launch import Allocation, DeviceMemory
+
+ADDRESS = 0x2000_0000_0000
+"""Where the program maps it, far from where systems put programs, libraries and stacks."""
+_NO_RESERVE = 0x4000
+"""``MAP_NORESERVE`` of Linux: pages take memory when they are written, not before."""
+KINDS = ("cudaMalloc", "pinned host memory", "managed memory", "registered host memory", "module variables")
+"""Kinds of allocations by their numbers in `runtime/connection.hpp`."""
+
+
+class SharedMemory:
+    """The arena of a GPU's memory, and what is allocated in it."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+        self.descriptor = os.memfd_create("perfmodel")
+        os.ftruncate(self.descriptor, self.size_bytes)
+        self._data = self._mapped(mmap.MAP_SHARED)
+        self._allocations: dict[int, Allocation] = {}
+        self._ordered: tuple[Allocation, ...] | None = None
+
+    def close(self) -> None:
+        """Give the file back; mappings go with their arrays."""
+        os.close(self.descriptor)
+
+    def _mapped(self, flags: int) -> NDArray[np.uint8]:
+        return np.frombuffer(mmap.mmap(self.descriptor, self.size_bytes, flags=flags | _NO_RESERVE), np.uint8)
+
+    def at(self, address: int, size_bytes: int) -> NDArray[np.uint8]:
+        """The bytes from an address on."""
+        return self._data[address - ADDRESS : address - ADDRESS + size_bytes]
+
+    def allocated(self, address: int, size_bytes: int, kind: int) -> None:
+        """Note an allocation of the program's."""
+        name = f"{KINDS[kind]} of {size_bytes:,} bytes"
+        self._allocations[address] = Allocation(name=name, address=address, size_bytes=size_bytes)
+        self._ordered = None
+
+    def freed(self, address: int) -> None:
+        """Note that an allocation is gone."""
+        self._allocations.pop(address, None)
+        self._ordered = None
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """What is allocated, in order of address."""
+        if self._ordered is None:
+            self._ordered = tuple(sorted(self._allocations.values(), key=lambda one: one.address))
+        return self._ordered
+
+    def allocation_at(self, address: int) -> Allocation | None:
+        """The allocation that an address lies in."""
+        if not ADDRESS <= address < ADDRESS + self.size_bytes:
+            return None
+        return next((o for o in self.allocations if o.address <= address < o.address + o.size_bytes), None)
+
+    def view(self, variables: Mapping[str, int]) -> DeviceMemory:
+        """The memory itself: what a launch writes stays."""
+        return DeviceMemory(address=ADDRESS, data=self._data, allocations=self.allocations, variables=variables)
+
+    def scratch(self, variables: Mapping[str, int], before: Snapshot | None = None) -> DeviceMemory:
+        """The memory as it is now, or as it was: what a launch writes there goes away with the view."""
+        data = self._mapped(mmap.MAP_PRIVATE)
+        for allocation, contents in () if before is None else before.contents:
+            begin = allocation.address - ADDRESS
+            data[begin : begin + allocation.size_bytes] = contents
+        return DeviceMemory(address=ADDRESS, data=data, allocations=self.allocations, variables=variables)
+
+    def snapshot(self, allocations: Sequence[Allocation], limit_bytes: int) -> Snapshot | None:
+        """Contents of some allocations, None where they are larger than a limit."""
+        if sum(one.size_bytes for one in allocations) > limit_bytes:
+            return None
+        return Snapshot([(one, self.at(one.address, one.size_bytes).copy()) for one in allocations])
+
+
+class Snapshot:
+    """Contents of allocations as they were."""
+
+    def __init__(self, contents: list[tuple[Allocation, NDArray[np.uint8]]]) -> None:
+        self.contents = contents

@@ -1,0 +1,26 @@
+// A program that asks for a texture, which the stand-in runtime lacks, and writes past the end of a buffer.
+#include <cstdio>
+#include <cuda_runtime.h>
+
+__global__ void good(float *x) { x[threadIdx.x] = 1.0f; }
+__global__ void past_the_end(float *x) { x[threadIdx.x] = 2.0f; }
+
+int main()
+{
+    cudaTextureObject_t texture;
+    cudaResourceDesc resource = {};
+    cudaTextureDesc description = {};
+    std::printf("texture: %s\n", cudaGetErrorName(cudaCreateTextureObject(&texture, &resource, &description, nullptr)));
+    cudaGetLastError();
+    float *x;
+    cudaMalloc(&x, 64 * sizeof(float));
+    for (int k = 0; k < 3; ++k) good<<<1, 64>>>(x);
+    std::printf("good: %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    float seen = 0;
+    cudaMemcpy(&seen, x, sizeof seen, cudaMemcpyDeviceToHost);
+    std::printf("x[0] is %g\n", seen);
+    past_the_end<<<1, 128>>>(x);
+    std::printf("past the end: %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    std::printf("afterwards: %s\n", cudaGetErrorString(cudaMalloc(&x, 64)));
+    return 0;
+}

@@ -1,0 +1,121 @@
+"""Whole programs: what they compute and print is what a GPU would give; what they do wrong or lack is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perfmodel.cli.app import run
+from perfmodel.cli.objects import OBJECTS
+from perfmodel.core.documents import converted
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.programs.build import built_program
+
+pytestmark = pytest.mark.compiler
+
+HERE = Path(__file__).parent
+FAILURES = HERE / "failures.cu"
+
+
+def test_a_program_gets_right_results_from_every_part_of_the_runtime(capfd: pytest.CaptureFixture[str]) -> None:
+    status = run(["run", str(HERE / "runtime_calls.cu"), "--gpu", "h200", "--json", "--", "one", "--two"])
+    printed = capfd.readouterr()
+    assert status == 0, printed.err
+    assert printed.err.splitlines() == [
+        "launches and symbols ok",
+        "host memory ok",
+        "pitched copies ok",
+        "streams, events and graphs ok",
+        "device and attributes ok",
+        "2 arguments, the last --two",
+    ]
+    found = converted(OBJECTS["run"], json.loads(printed.out), "run")
+    calls = {(launch.kernel, launch.grid[0], launch.block[0]): launch.calls for launch in found.launches}
+    assert calls == {
+        ("scale", 4, 256): 1,
+        ("increment", 2, 256): 2,  # managed and pinned memory
+        ("increment", 20, 256): 1,  # registered memory
+        ("increment", 1, 256): 1 + 3 * 2,  # and three launches of a graph of two
+        ("fill<3>", 1, 1024): 1,
+        ("increment", 1, 1): 1,
+        ("reverse", 1, 1024): 1,
+    }
+    assert sum(launch.total_us for launch in found.launches) == pytest.approx(found.device_us)
+    assert sum(launch.share for launch in found.launches) == pytest.approx(1)
+
+
+def test_a_failing_launch_and_a_missing_function_are_named(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", str(FAILURES), "--gpu", "h200"]) == 1
+    printed = capfd.readouterr()
+    assert printed.out.splitlines()[:5] == [
+        "texture: cudaErrorNotSupported",
+        "good: cudaSuccess",
+        "x[0] is 1",
+        "past the end: cudaErrorIllegalAddress",
+        "afterwards: an illegal memory access was encountered",
+    ]
+    missing, failed = printed.err.splitlines()
+    assert "calls cudaCreateTextureObject, which the stand-in runtime does not have" in missing
+    assert failed.startswith("perfmodel: kernel past_the_end: ")
+    assert "failures.cu:6" in failed
+    assert "4 bytes at global address" in failed
+    assert "0 bytes past the end of 'cudaMalloc of 256 bytes'" in failed
+
+
+@pytest.mark.parametrize(("execute", "seen"), [("first", "x[0] is 1"), ("none", "x[0] is 0")])
+def test_a_built_program_is_run_with_fewer_executions(
+    execute: str, seen: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    built = built_program([FAILURES], load_gpu("h200").architecture)
+    run(["run", "--exe", str(built.path), "--gpu", "h200", "--execute", execute, "--json"])
+    printed = capfd.readouterr()
+    assert seen in printed.err
+    launches = json.loads(printed.out)["launches"]
+    assert launches[0]["calls"] == 3
+    assert launches[0]["total_us"] == pytest.approx(3 * launches[0]["predicted_us"])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            "#include <cublas_v2.h>\nint main() {}",
+            "own.cu:1: the program needs libcublas (it includes cublas_v2.h), which is no part",
+        ),
+        ("void helper();\nint main() { helper(); }", "own.cu: helper() is not defined: name all files of the program"),
+        ("int main() { return undeclared; }", 'own.cu:1: identifier "undeclared" is undefined'),
+    ],
+)
+def test_a_program_that_cannot_be_built_says_why(
+    source: str, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "own.cu"
+    file.write_text(source)
+    assert run(["run", str(file), "--gpu", "h200"]) == 2
+    printed = capfd.readouterr()
+    assert printed.err.startswith(f"perfmodel: error: {message}")
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give the source files of a program, or a built one by --exe"),
+        (["--exe", "/bin/sh"], "--exe /bin/sh is not linked with the shared CUDA runtime"),
+        (["--exe", str(FAILURES)], "is no program"),
+        ([str(FAILURES), "--execute", "some"], "--execute 'some'"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", *arguments, "--gpu", "h200"]) == 2
+    printed = capfd.readouterr()
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_a_program_that_does_not_end_is_ended(capfd: pytest.CaptureFixture[str]) -> None:
+    built = built_program([FAILURES], load_gpu("h200").architecture)
+    assert run(["run", "--exe", str(built.path), "--gpu", "h200", "--time-limit", "0"]) == 2
+    assert "failures: not ended after 0 s; give smaller arguments" in capfd.readouterr().err
