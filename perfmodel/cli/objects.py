@@ -128,7 +128,7 @@ class Launch(Struct, kw_only=True, forbid_unknown_fields=True):
 
 Analyze = _object(
     "Analyze",
-    "`perfmodel analyze --json`; faults are races and accesses out of bounds.",
+    "`perfmodel analyze --json`, of several --gpu a list of these; faults are races and accesses out of bounds.",
     [
         ("config", Launch),
         *_PREDICTION,

@@ -11,11 +11,13 @@ from pathlib import Path
 from ..errors import CompileError
 from ..gpus.catalogue import load_architecture
 from .front_end import ASSEMBLER_OPTIONS
+from .kernel_names import demangled
 from .toolchain import ptxas_path
 
 PTX_VERSION_12_9 = (8, 8)
 """The newest PTX that CUDA 12.9 reads."""
 _VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+_UNRESOLVED = re.compile(r"Unresolved extern (?:function|variable) '([\w$]+)'")
 _FORWARDED = ("-Xptxas=", "--ptxas-options=")
 
 
@@ -56,8 +58,19 @@ def assemble(
         except subprocess.TimeoutExpired as error:
             raise CompileError(f"ptxas needed more than {time_limit_s:g} s for {architecture}") from error
         if run.returncode != 0:
-            raise CompileError(f"ptxas refuses the PTX for {architecture}: {' '.join(run.stderr.split())}")
+            raise CompileError(_refusal(architecture, run.stderr))
         return Assembled(cubin=target.read_bytes(), log=run.stderr)
+
+
+def _refusal(architecture: str, output: str) -> str:
+    """What ptxas says, in one line; for functions without a body, where they may be."""
+    absent = _UNRESOLVED.search(output)
+    if absent is None:
+        return f"ptxas refuses the PTX for {architecture}: {' '.join(output.split())}"
+    return (
+        f"the kernel calls {demangled(absent[1])}, whose body is in another file: analyse the linked program "
+        "(perfmodel analyze PROGRAM --kernel …)"
+    )
 
 
 def _ptxas_for(ptx: str, architecture: str) -> Path:

@@ -11,6 +11,19 @@ _ERRORS = (
     ),
     re.compile(r"^(?P<file>[^\n]*?):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)$", re.MULTILINE),
 )
+_ADVICE = (
+    (
+        re.compile(
+            r"texture is not a template|\"texture\" is undefined|\"(?:tex1Dfetch|cudaBindTexture)\" is undefined"
+        ),
+        "CUDA 12 removed texture references; read the array through a pointer instead",
+    ),
+    (
+        re.compile(r"is not allowed to call|calling a __host__ function"),
+        "declare the function __device__, or as constexpr",
+    ),
+)
+"""What to do about errors whose text does not say it."""
 _MISSING = re.compile(r'^(?P<header>.+?): No such file or directory$|^cannot open source file "(?P<other>[^"]+)"')
 _UNDECLARED = re.compile(r'^(?:identifier|name) "[^"]*" is undefined|was not declared in this scope')
 _WHEELS = (
@@ -56,6 +69,8 @@ def one_line(output: str, folders: Sequence[str] = ()) -> str:
     header = missing_header(output)
     if header is not None:
         text = f"the header {header} is not installed; {_remedy(header)}"
+    advice = next((advice for pattern, advice in _ADVICE if pattern.search(text)), "")
+    text += f": {advice}" if advice else ""
     more = len(errors) - 1 if header is None else 0
     return f"{file}:{line}: {text}" + (f" (and {more} more error{'s' if more > 1 else ''})" if more else "")
 

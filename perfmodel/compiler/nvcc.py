@@ -50,6 +50,9 @@ _USUAL_HEADERS = (
 _PLACEHOLDER = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
 """A header that is not installed: those of CUDA that its libraries' headers include."""
 _MAX_ROUNDS = 20
+_NEEDS_LINKING = "requires separate compilation mode"
+"""Said of kernels that launch kernels; others of the file compile with code that can be linked."""
+_LAUNCH = re.compile(r"\bcall\b[^;]*LaunchDevice")
 _UNROLL = re.compile(r"^([ \t]*)#[ \t]*pragma[ \t]+unroll[ \t]+([^\s/].*?)[ \t]*(?://.*)?$", re.MULTILINE)
 _UNROLL_MACRO = "PERFMODEL_UNROLL"
 _UNROLL_MACROS = ("#define PERFMODEL_PRAGMA(x) _Pragma(#x)", f"#define {_UNROLL_MACRO}(n) PERFMODEL_PRAGMA(unroll n)")
@@ -216,6 +219,7 @@ class _Run:
         self.source = request.path or folder / request.file_name
         self.overlay: Path | None = None
         self.outer = ""
+        self.relocatable = False
         self.part: _DevicePart | None = None
         if request.path is None:
             self.source.write_text(request.source, encoding="utf-8")
@@ -248,6 +252,11 @@ class _Run:
     def result(self, text: str, kernel_name: str) -> Ptx:
         """PTX without the other kernels, with plain file names."""
         text = with_kernel_only(_ADDRESS_LINE.sub("", text), kernel_name)
+        if _LAUNCH.search(text):
+            raise CompileError(
+                f"{self.request.file_name}: kernel {self.request.kernel!r} launches kernels itself (dynamic parallelism), which "
+                "is not executed: analyse the launched kernels"
+            )
         if self.assembled_for is not None:
             version = ".".join(map(str, PTX_VERSION_12_9))
             text = re.sub(r"^\.version .*$", f".version {version}", text, count=1, flags=re.MULTILINE)
@@ -294,6 +303,9 @@ class _Run:
         refused = re.search(r"nvcc fatal\s*: (.*)", output)
         if refused:
             raise InputError(f"the compiler refuses an option: {refused[1]}")
+        if _NEEDS_LINKING in output and not self.relocatable:
+            self.relocatable = True
+            return self.ptx(expression, *more)
         message = one_line(output, [str(self.source.parent), str(self.folder)]) or f"nvcc ended with {status}"
         raise _RefusedError(message, output)
 
@@ -303,6 +315,7 @@ class _Run:
             options += [
                 f"-Xcompiler=-U__CUDA_ARCH__,-D__CUDA_ARCH__={10 * int(self.assembled_for.removeprefix('sm_'))}"
             ]
+        options += ["-rdc=true"] if self.relocatable else []
         options += [f"-D{name}={value}" for name, value in self.request.defines]
         folders = [Path(folder) for folder in self.request.include_directories]
         if self.overlay is not None:

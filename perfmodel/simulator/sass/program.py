@@ -10,6 +10,7 @@ from ...machine_code.operands import Register
 from ...machine_code.program import CodeBlock, MachineCode, Transfer, reachable_blocks
 from ...program.instruction import Space
 from ..program import SyncScope, Unit
+from ..refusals import remedy
 from ..translate.emitter import Pool
 from ..translate.slices import EVERY_SPACE
 from . import floating, integer, memory, tensor, warp
@@ -37,7 +38,8 @@ def emit_instruction(e: Emitter, i: MachineInstruction) -> None:
     """
     emitter = _EMITTERS.get(i.name)
     if emitter is None:
-        raise i.error(f"opcode {i.name} is not executed: it needs a translation in perfmodel.simulator.sass")
+        missing = f"opcode {i.name} is not executed: it needs a translation in perfmodel.simulator.sass"
+        raise i.error(remedy(i.name) or missing)
     emitter(e, i)
 
 

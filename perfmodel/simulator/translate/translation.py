@@ -14,6 +14,7 @@ from ..functions import atomics, bits, conversions, floats, warp_functions
 from ..global_memory import is_in_space
 from ..plan import Mask, Values
 from ..program import Program, SyncScope, Unit
+from ..refusals import remedy
 from ..transfer import copy_async, load, load_generic, store, store_generic, touch, touch_generic
 from . import basic, conversion, floating, integer, memory, tensor, warp
 from .emitter import Emitter, Pool
@@ -58,7 +59,7 @@ def emit_instruction(e: Emitter, i: Instruction) -> None:
     elif name in integer.EMITTERS:
         integer.EMITTERS[name](e, i)
     else:
-        raise i.error("instruction is not supported")
+        raise i.error(remedy(name) or "instruction is not supported")
 
 
 def engine_names() -> dict[str, Any]:

@@ -324,3 +324,20 @@ def test_a_template_of_host_code_that_does_not_compile_asks_for_its_arguments() 
     with pytest.raises(InputError, match=r"'k' is a template, and the host code .* nvidia-cublas .* as in 'k<float>'"):
         compiled(source, "k")
     assert compiled(source, "k<float>").note
+
+
+def test_a_kernel_beside_one_that_launches_kernels_is_compiled() -> None:
+    source = "__global__ void child(int *x) { *x = 2; }\n__global__ void parent(int *x) { child<<<1, 32>>>(x); }\n"
+    assert compiled(source, "child").cubin
+    with pytest.raises(CompileError, match=r"kernel 'parent' launches kernels itself .* analyse the launched kernels"):
+        compiled(source, "parent")
+
+
+def test_a_function_of_another_file_and_texture_references_are_named() -> None:
+    elsewhere = "extern __device__ float f(float);\n__global__ void k(float *x) { *x = f(*x); }\n"
+    with pytest.raises(
+        CompileError, match=r"calls f\(float\), whose body is in another file: analyse the linked program"
+    ):
+        compiled(elsewhere, "k")
+    with pytest.raises(CompileError, match=r"source.cu:1: .*CUDA 12 removed texture references"):
+        compiled("texture<float, 1> t;\n__global__ void k(float *x) { *x = tex1Dfetch(t, 1); }\n", "k")

@@ -385,3 +385,9 @@ __global__ void read(Mixed m, float4 v, double *y)
         analyze(source, kernel="read", grid=1, block=1, args=[fields, 0.5, "f64[1]"], gpu="h200")
     with pytest.raises(InputError, match="field '4' has no type"):
         analyze(source, kernel="read", grid=1, block=1, args=["struct=4", 0.5, "f64[1]"], gpu="h200")
+
+
+def test_a_texture_is_refused_with_what_to_do_instead() -> None:
+    source = "__global__ void k(cudaTextureObject_t t, float *x) {\n    x[0] = tex2D<float>(t, 0, 1);\n}"
+    with pytest.raises(SimulationError, match=r"source.cu:2.* textures and surfaces are not executed: read the array"):
+        analyze(source, kernel="k", grid=1, block=1, args=[1, "f32[1]"], gpu="h200")
