@@ -28,8 +28,11 @@ TIME_LIMIT_S = 600.0
 
 ResultT = TypeVar("ResultT")
 
-_OPTIONS = ("-w", "--expt-relaxed-constexpr", "--extended-lambda", "--allow-unsupported-compiler")
-"""No warnings; what many projects set; whatever g++ there is."""
+_OPTIONS = (
+    *("-w", "--expt-relaxed-constexpr", "--extended-lambda", "--allow-unsupported-compiler"),
+    *("-DcudaThreadSynchronize=cudaDeviceSynchronize", "-DcudaThreadExit=cudaDeviceReset"),
+)
+"""No warnings; what many projects set; whatever g++ there is; names that CUDA 13 no longer has."""
 _WRAPPER = "whole_file.cu"
 _ADDRESS = "perfmodel_kernel_address"
 _ADDRESS_LINE = re.compile(rf"^.*\b{_ADDRESS} = ([\w$]+);\n", re.MULTILINE)
@@ -98,13 +101,12 @@ def _first_success(
                 if shortened:
                     run.use(_device_part(whole, virtual_architecture, time_limit_s))
                 return compiled(run)
-            except _NoKernelError as error:
-                if error.complete:
-                    raise failed or error from None
-                failed = _unused_template(request, failed) or failed or error
             except (CompileError, InputError) as error:
+                if isinstance(error, _NoKernelError) and error.complete:
+                    raise failed or error from None
                 ways = _other_ways(request, error) if failed is None else ways
-                failed = failed or error
+                absent = _unused_template(request, failed) if isinstance(error, _NoKernelError) else None
+                failed = absent or failed or error
     assert failed is not None
     raise failed from None
 
