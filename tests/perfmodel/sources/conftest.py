@@ -1,0 +1,3 @@
+"""What Inductor wrote is data of the tests: it imports Torch."""
+
+collect_ignore = ["inductor_output.py"]
