@@ -78,6 +78,7 @@ class Gpu:
     constant_cache_bytes: Positive
     l2_bytes: Positive
     l2_read_bytes_per_s: Rate
+    l2_port_bytes_per_cycle: Positive
     l2_requests_merged: Positive
     l2_partial_write_reads: Rate
     dram_bytes: Positive

@@ -45,14 +45,37 @@ class Reconvergence(Enum):
     """The last place in layout order runs first: lanes reconverge only where they must wait for one another."""
 
 
+PATH_STEPS = 100_000
+"""Steps of a block's path that are kept; what follows is known by its visits alone."""
+
+
+@dataclass(slots=True)
+class BlockPath:
+    """The way of one block's warps through the code: for each step the first and the last place, and which warps took it.
+
+    ``None`` stands for all warps. Of long ways the first `PATH_STEPS` are kept.
+    """
+
+    steps: list[tuple[int, int, Mask | None]] = field(default_factory=list)
+
+    def add(self, first: int, last: int, warps: Mask | None) -> None:
+        """Add a step of some warps, shape ``(warps,)``."""
+        if len(self.steps) < PATH_STEPS and (warps is None or warps.any()):
+            self.steps.append((first, last, None if warps is None or warps.all() else warps.copy()))
+
+
 @dataclass(slots=True)
 class Tally:
-    """Executions of basic blocks by warps, in all, by block, by warp of some blocks, and whether a warp diverged."""
+    """Executions of basic blocks by warps, in all, by block, by warp of some blocks, and whether a warp diverged.
+
+    ``paths`` has the ways of the same blocks as ``by_warp``, of machine code alone.
+    """
 
     visits: NDArray[np.int64]
     by_block: NDArray[np.int64] | None
     by_warp: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     diverged: bool = False
+    paths: Mapping[int, BlockPath] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -101,6 +124,10 @@ class Scheduler:
             (row, tally.by_warp[block]) for row, block in enumerate(batch.block_ids.tolist()) if block in tally.by_warp
         ]
         """Rows of the blocks whose warps' visits are counted, and where."""
+        self.paths = [
+            (row, tally.paths[block]) for row, block in enumerate(batch.block_ids.tolist()) if block in tally.paths
+        ]
+        """Rows of the blocks whose ways are kept, and where."""
         self.recent: set[int] = set()
         """Places that ran since lanes last had to yield."""
         self.synchronization = self.synchronization_type(self.program, self.lanes, self.registers, self.pending)

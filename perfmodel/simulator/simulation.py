@@ -26,7 +26,7 @@ from .initialise import Contents, initialise
 from .machine import BARRIERS, Batch, Environment
 from .program import align_up
 from .race_detector import BYTES_PER_PLACE, BYTES_PER_PLACE_AND_WARP, RaceDetector
-from .schedule import Limits, Reconvergence, Scheduler, Tally
+from .schedule import BlockPath, Limits, Reconvergence, Scheduler, Tally
 from .translate.slices import WITHIN_BLOCK, address_slice
 from .translate.translation import Translation
 
@@ -68,6 +68,7 @@ class Simulation:
         segments: where buffers and module variables lie in global memory.
         visits_by_block: visits by each block, shape ``(blocks, basic blocks)``, where asked for.
         visits_by_warp: visits by each warp of the blocks that were asked for, each of shape ``(warps, basic blocks)``.
+        paths: the ways of these blocks' warps through machine code.
     """
 
     kernel: Kernel | MachineCode
@@ -83,6 +84,7 @@ class Simulation:
     segments: tuple[Segment, ...] = field(repr=False)
     visits_by_block: NDArray[np.int64] | None = field(default=None, repr=False)
     visits_by_warp: Mapping[int, NDArray[np.int64]] = field(default_factory=dict, repr=False)
+    paths: Mapping[int, BlockPath] = field(default_factory=dict, repr=False)
 
 
 _TARGET_LANES = 65_536
@@ -304,7 +306,7 @@ def run_blocks(
     by_block = np.zeros((len(blocks), places), np.int64) if visits_by_block else None
     warps = -(-int(environment.launch.threads_per_block) // WARP_SIZE)
     by_warp = {block: np.zeros((warps, places), np.int64) for block in visits_by_warp}
-    tally = Tally(np.zeros(places, np.int64), by_block, by_warp)
+    tally = Tally(np.zeros(places, np.int64), by_block, by_warp, paths={block: BlockPath() for block in by_warp})
     limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
     batches = (
         Batch(environment, blocks[start : start + rows], start, classes) for start in range(0, len(blocks), rows)

@@ -139,6 +139,8 @@ class MachineScheduler(Scheduler):
             of_blocks += per_row if mask is None else per_row[:, None]
         for row, visits in self.watched:
             visits[:, unit.index : end] += running if mask is None else running[min(row, len(running) - 1), :, None]
+        for row, path in self.paths:
+            path.add(unit.index, end - 1, None if mask is None else running[min(row, len(running) - 1)])
         self.limits.spend(count * length)
 
     # ---- where lanes go

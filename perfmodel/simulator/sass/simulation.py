@@ -125,4 +125,5 @@ def simulate_machine_code(
         segments=tuple(environment.memory.segments),
         visits_by_block=tally.by_block,
         visits_by_warp=tally.by_warp,
+        paths=tally.paths,
     )

@@ -1,0 +1,204 @@
+"""What the issue stage of an SM must know of each instruction: its pipe, its control bits, its register reads.
+
+The control bits are those of `schedule.fields`. A register's bank is its number modulo two; an operand that the instruction
+before has kept in the reuse cache (``.reuse``) is not read again. Source: Jia et al., "Dissecting the NVIDIA Volta GPU
+architecture via microbenchmarking" (2018), sections 2.1 and 3.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .instruction import MachineInstruction
+from .operands import Immediate
+from .program import MachineCode
+from .schedule import fields
+
+Integers = NDArray[np.int64]
+
+BANKS = 2
+_REGISTER = re.compile(r"(?<![A-Z])R(\d+)(?:\.64)?(?:\.[A-Z]\w*)*(\.reuse)?")
+
+
+class Pipe(IntEnum):
+    """Execution pipe of a sub-partition that an instruction occupies (Nsight Compute: pipelines)."""
+
+    NONE = 0
+    FMA = 1
+    """FP32 multiply and add: both halves where a sub-partition has two."""
+    FMA_HEAVY = 2
+    """The half that also multiplies integers."""
+    ALU = 3
+    FP64 = 4
+    XU = 5
+    """Special functions, conversions, bit counts."""
+    TENSOR = 6
+
+
+class Wait(IntEnum):
+    """How the result of an instruction comes about, or what it makes its warp wait for."""
+
+    FIXED = 0
+    """After the cycles that its control bits say."""
+    VARIABLE = 1
+    """Special functions, FP64, constants, special registers: announced by a scoreboard."""
+    SHARED = 2
+    """Shared memory, its atomics, and shuffles: through the data pipe of L1."""
+    GLOBAL_LOAD = 3
+    GLOBAL_STORE = 4
+    GLOBAL_REDUCTION = 5
+    GLOBAL_ATOMIC = 6
+    LOCAL_LOAD = 7
+    LOCAL_STORE = 8
+    ASYNC_COPY = 9
+    COPY_GROUP = 10
+    """Closes a group of asynchronous copies."""
+    COPY_WAIT = 11
+    """Waits for groups of asynchronous copies."""
+    BARRIER = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssueTable:
+    """One element for each instruction, in order of address.
+
+    Attributes:
+        pipe: `Pipe`.
+        wait: `Wait`.
+        stall_cycles: Until the next instruction of the warp may issue.
+        write_barrier: Scoreboard that the result releases, 7 for none.
+        read_barrier: Scoreboard that the operands release, 7 for none.
+        wait_mask: Scoreboards that must be free before it issues, one bit for each.
+        bank_reads: Registers read from each bank, shape ``(n, 2)``.
+        groups_left: Groups of copies that a `Wait.COPY_WAIT` lets run on.
+    """
+
+    pipe: Integers
+    wait: Integers
+    stall_cycles: Integers
+    write_barrier: Integers
+    read_barrier: Integers
+    wait_mask: Integers
+    bank_reads: Integers
+    groups_left: Integers
+
+    def __len__(self) -> int:
+        return len(self.pipe)
+
+
+_FMA = frozenset({"FFMA", "FMUL", "FADD", "FSWZADD", "FFMA2", "FMUL2", "FADD2", "HFMA2", "HADD2", "HMUL2"})
+_FMA_HEAVY = frozenset({"IMAD", "IDP"})
+_XU = frozenset({"MUFU", "F2I", "I2F", "F2F", "FRND", "POPC", "FLO", "BREV", "I2I"})
+_SPECIAL_REGISTERS = frozenset({"S2R", "S2UR", "CS2R", "B2R", "R2UR"})
+_CONSTANTS = frozenset({"LDC", "ULDC", "LDCU"})
+_WAITS = {
+    "shared_load": Wait.SHARED,
+    "shared_store": Wait.SHARED,
+    "shuffles": Wait.SHARED,
+    "atomics": Wait.SHARED,
+    "global_load": Wait.GLOBAL_LOAD,
+    "global_store": Wait.GLOBAL_STORE,
+    "local_load": Wait.LOCAL_LOAD,
+    "local_store": Wait.LOCAL_STORE,
+    "async_copy": Wait.ASYNC_COPY,
+    "fp64": Wait.VARIABLE,
+    "tensor": Wait.VARIABLE,
+    "votes": Wait.VARIABLE,
+    "constant_load": Wait.VARIABLE,
+}
+
+
+def pipe_of(instruction: MachineInstruction) -> Pipe:
+    """The pipe of one instruction.
+
+    >>> from .operands import Register
+    >>> ffma = MachineInstruction(
+    ...     address=0, opcode="FFMA", operand_text="R0, R1, R2, R3", guard=None, word=0, high=0, class_name="fp32_fma"
+    ... )
+    >>> pipe_of(ffma).name
+    'FMA'
+    """
+    name, kind = instruction.name, instruction.class_name
+    if instruction.never:
+        return Pipe.NONE
+    if name in _FMA:
+        return Pipe.FMA
+    if name in _FMA_HEAVY:
+        return Pipe.FMA_HEAVY
+    if kind == "fp64":
+        return Pipe.FP64
+    if kind == "tensor":
+        return Pipe.TENSOR
+    if name in _XU:
+        return Pipe.XU
+    vector = name not in _SPECIAL_REGISTERS and name not in _CONSTANTS and not name.startswith("U")
+    return Pipe.ALU if vector and kind in ("integer", "fp32_other", "conversion", "fp16") else Pipe.NONE
+
+
+def wait_of_result(instruction: MachineInstruction) -> Wait:
+    """How the result of one instruction comes about."""
+    name = instruction.name
+    if instruction.never:
+        return Wait.FIXED
+    if name == "LDGDEPBAR":
+        return Wait.COPY_GROUP
+    if name == "DEPBAR" and instruction.has("LE"):
+        return Wait.COPY_WAIT
+    if name == "BAR":
+        return Wait.FIXED if instruction.has("ARV") else Wait.BARRIER
+    if instruction.class_name == "global_reduction":
+        return Wait.GLOBAL_REDUCTION if name.startswith("RED") else Wait.GLOBAL_ATOMIC
+    if name in _XU or name in _SPECIAL_REGISTERS or name in _CONSTANTS:
+        return Wait.VARIABLE
+    return _WAITS.get(instruction.class_name, Wait.FIXED)
+
+
+def issue_table(code: MachineCode) -> IssueTable:
+    """The table of a kernel's machine code."""
+    instructions = code.instructions
+    words = np.array([(i.word, i.high) for i in instructions], np.uint64).reshape(-1, 2)
+    stall, write, read, mask = fields(words)
+    return IssueTable(
+        pipe=np.array([pipe_of(i) for i in instructions], np.int64),
+        wait=np.array([wait_of_result(i) for i in instructions], np.int64),
+        stall_cycles=np.maximum(stall, 1),
+        write_barrier=write,
+        read_barrier=read,
+        wait_mask=mask,
+        bank_reads=_bank_reads(instructions),
+        groups_left=np.array([_groups_left(i) for i in instructions], np.int64),
+    )
+
+
+def _groups_left(instruction: MachineInstruction) -> int:
+    if wait_of_result(instruction) is not Wait.COPY_WAIT:
+        return 0
+    last = instruction.operands[-1]
+    return last.value or 0 if isinstance(last, Immediate) else 0
+
+
+def _bank_reads(instructions: tuple[MachineInstruction, ...]) -> Integers:
+    """Registers that each arithmetic instruction reads from each bank, those kept for reuse and repeated ones left out."""
+    reads = np.zeros((len(instructions), BANKS), np.int64)
+    kept: dict[int, int] = {}
+    for row, instruction in zip(reads, instructions, strict=True):
+        keeps: dict[int, int] = {}
+        if pipe_of(instruction) in (Pipe.FMA, Pipe.FMA_HEAVY, Pipe.ALU, Pipe.FP64):
+            seen: set[int] = set()
+            for slot, text in enumerate(instruction.operand_text.split(",")[1:]):
+                match = _REGISTER.search(text)
+                if match is None:
+                    continue
+                number = int(match[1])
+                if match[2]:
+                    keeps[slot] = number
+                if number not in seen and kept.get(slot) != number:
+                    seen.add(number)
+                    row[number % BANKS] += 1
+        kept = keeps
+    return reads

@@ -1,0 +1,492 @@
+"""One SM, cycle by cycle of what happens: warps issue in order, wait for scoreboards, pipes and memory, and blocks follow blocks.
+
+A model of events, not of cycles: the next instruction of the warp that can issue first is issued, and what it occupies and
+when its result comes is written down. Compiled by Numba; `sm_time` prepares its arrays and reads its result.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine_code.issue_table import Pipe, Wait
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+PIPES = len(Pipe) + 1
+SCOREBOARDS = 6
+COPY_GROUPS = 16
+"""Groups of asynchronous copies of a warp that are told apart."""
+NEVER = 1e18
+
+
+class Stall(IntEnum):
+    """Why a warp could not issue its next instruction (Nsight Compute: warp states)."""
+
+    WAIT = 0
+    """The cycles that the control bits of the instruction before say."""
+    SHORT_SCOREBOARD = 1
+    """Shared memory, special functions, constants."""
+    LONG_SCOREBOARD = 2
+    """Global and local memory."""
+    BARRIER = 3
+    NO_INSTRUCTION = 4
+    """Code from beyond the scheduler's instruction cache."""
+    THROTTLE = 5
+    """The queue of the data pipe of L1 is full (LG and MIO throttle)."""
+    NOT_SELECTED = 6
+    """Its pipe is taken, or the scheduler issues from another warp."""
+
+
+STALLS = len(Stall)
+
+
+class Code(NamedTuple):
+    """One element for each instruction.
+
+    ``issue_cycles`` are cycles of the issue slot, ``pipe_cycles`` of the pipe, ``data_cycles`` of the data pipe of L1;
+    ``miss_chance`` the part of the requests that go behind L1, each for ``missed_bytes``; ``far_chance`` the part of these that
+    wait for DRAM; ``stored_bytes`` go to L2.
+    """
+
+    pipe: Integers
+    wait: Integers
+    stall_cycles: Floats
+    write_barrier: Integers
+    read_barrier: Integers
+    wait_mask: Integers
+    groups_left: Integers
+    issue_cycles: Floats
+    pipe_cycles: Floats
+    latency: Floats
+    data_cycles: Floats
+    miss_chance: Floats
+    missed_bytes: Floats
+    far_chance: Floats
+    stored_bytes: Floats
+
+
+class Paths(NamedTuple):
+    """Stretches of instructions that the warps of some blocks issue (`WarpTraces`)."""
+
+    first: Integers
+    length: Integers
+    offsets: Integers
+    warps_per_block: int
+    blocks: int
+
+
+class Machine(NamedTuple):
+    """One SM and its share of the memories; cycles of the SM, bytes a cycle.
+
+    ``dram_share`` is the part of the bytes behind L1 that DRAM gives, ``write_back`` the part of the stored bytes that reach it; ``loaded_latency`` the latencies of DRAM that come on top where it is always busy.
+    """
+
+    schedulers: int
+    split_fma: bool
+    l1_latency: float
+    shared_latency: float
+    l2_latency: float
+    dram_latency: float
+    loaded_latency: float
+    l2_bytes_per_cycle: float
+    dram_bytes_per_cycle: float
+    dram_share: float
+    write_back: float
+    data_queue: int
+    write_queue_cycles: float
+    operand_cycles: float
+    barrier_cycles: float
+    block_start_cycles: float
+    dispatch_cycles: float
+    l0_lines: int
+    fetch_cycles: float
+    fetch_latency: float
+    code_lines: int
+
+
+class Run(NamedTuple):
+    """What `simulate_sm` gives: cycles, instructions issued, ends of blocks in order, stalled warp cycles by `Stall`."""
+
+    cycles: float
+    issued: int
+    finished: Floats
+    stalls: Floats
+
+
+# columns of the state of a warp
+_READY, _FIXED, _LAST, _COPY = 0, 1, 2, 3
+_TIMES = 4
+_STRETCH, _OFFSET, _END, _NEXT, _AGE, _GROUPS, _AT_BARRIER = 0, 1, 2, 3, 4, 5, 6
+_PLACES = 7
+# servers of the SM
+_DATA, _L2, _DRAM, _WRITE, _FETCH, _DRAM_BUSY = 0, 1, 2, 3, 4, 5
+_SERVERS = 6
+
+_SHARED, _GLOBAL_LOAD, _GLOBAL_STORE = int(Wait.SHARED), int(Wait.GLOBAL_LOAD), int(Wait.GLOBAL_STORE)
+_REDUCTION, _ATOMIC = int(Wait.GLOBAL_REDUCTION), int(Wait.GLOBAL_ATOMIC)
+_LOCAL_LOAD, _LOCAL_STORE, _ASYNC_COPY = int(Wait.LOCAL_LOAD), int(Wait.LOCAL_STORE), int(Wait.ASYNC_COPY)
+_COPY_GROUP, _COPY_WAIT, _BARRIER = int(Wait.COPY_GROUP), int(Wait.COPY_WAIT), int(Wait.BARRIER)
+_FMA, _FMA_HEAVY, _FMA_LITE = int(Pipe.FMA), int(Pipe.FMA_HEAVY), len(Pipe)
+_NO_PIPE = int(Pipe.NONE)
+_LONG, _SHORT, _FIXED_STALL = int(Stall.LONG_SCOREBOARD), int(Stall.SHORT_SCOREBOARD), int(Stall.WAIT)
+_BARRIER_STALL, _FETCH_STALL, _THROTTLE = int(Stall.BARRIER), int(Stall.NO_INSTRUCTION), int(Stall.THROTTLE)
+_NOT_SELECTED = int(Stall.NOT_SELECTED)
+
+
+def _freed(releases: Floats, mask: int) -> float:
+    """When the scoreboards of a mask are free."""
+    time = 0.0
+    for board in range(SCOREBOARDS):
+        if mask >> board & 1 and releases[board] > time:
+            time = releases[board]
+    return time
+
+
+def _fetched(lines: Floats, inserted: Integers, machine: Machine, servers: Floats, line: int, time: float) -> float:
+    """When a line of code is in the scheduler's cache, which keeps the last ones that it took in order.
+
+    ``lines``: arrival of each line; ``inserted``: its number in the order, at the end the count of all.
+    """
+    if inserted[line] > 0 and inserted[line] > inserted[-1] - machine.l0_lines:
+        return float(lines[line])
+    servers[_FETCH] = max(servers[_FETCH], time) + machine.fetch_cycles
+    inserted[-1] += 1
+    inserted[line] = inserted[-1]
+    lines[line] = servers[_FETCH] + machine.fetch_latency
+    return float(lines[line])
+
+
+def _access(
+    code: Code, machine: Machine, index: int, time: float, servers: Floats, chances: Floats, far: Floats
+) -> tuple[float, float]:
+    """Issue a memory instruction: when its result is there, and when it has read its operands.
+
+    ``chances`` and ``far`` add up the chances of each instruction to go behind L1 and to wait for DRAM, so that as many requests
+    do as the counts say, evenly.
+    """
+    wait = code.wait[index]
+    start = max(time, servers[_DATA])
+    servers[_DATA] = start + code.data_cycles[index]
+    read = start + machine.operand_cycles
+    if wait == _SHARED:
+        return servers[_DATA] + machine.shared_latency, read
+    if wait == _GLOBAL_STORE or wait == _LOCAL_STORE or wait == _REDUCTION:
+        servers[_WRITE] = max(servers[_WRITE], start) + code.stored_bytes[index] / machine.l2_bytes_per_cycle
+        written = code.stored_bytes[index] * machine.write_back / machine.dram_bytes_per_cycle
+        servers[_DRAM] = max(servers[_DRAM], start) + written
+        servers[_DRAM_BUSY] += written
+        behind = max(servers[_WRITE], servers[_DRAM] - machine.dram_latency) - machine.write_queue_cycles
+        servers[_DATA] = max(servers[_DATA], behind)
+        return servers[_DATA], read
+    chances[index] += code.miss_chance[index]
+    if chances[index] < 1.0 - 1e-9:
+        return servers[_DATA] + machine.l1_latency, read
+    chances[index] -= 1.0
+    servers[_L2] = max(servers[_L2], start) + code.missed_bytes[index] / machine.l2_bytes_per_cycle
+    answer = servers[_L2] + machine.l2_latency
+    moved = code.missed_bytes[index] * machine.dram_share / machine.dram_bytes_per_cycle
+    servers[_DRAM] = max(servers[_DRAM], start) + moved
+    servers[_DRAM_BUSY] += moved
+    far[index] += code.far_chance[index]
+    if far[index] >= 1.0 - 1e-9:
+        far[index] -= 1.0
+        busy = min(1.0, servers[_DRAM_BUSY] / (start + machine.dram_latency))
+        latency = machine.dram_latency * (1.0 + machine.loaded_latency * busy)
+        answer = max(servers[_L2], servers[_DRAM]) + latency
+    return answer, read
+
+
+def _earliest(
+    code: Code,
+    machine: Machine,
+    members: Integers,
+    times: Floats,
+    places: Integers,
+    pipes: Floats,
+    free: float,
+    last: int,
+) -> tuple[float, int]:
+    """The warp of a scheduler that can issue first, and when: of several the one that issued last, then the oldest."""
+    best, chosen, age = NEVER, -1, 0
+    for warp in members:
+        if warp < 0:
+            break
+        time = times[warp, _READY]
+        if time >= NEVER:
+            continue
+        time = max(time, free)
+        pipe = code.pipe[places[warp, _NEXT]]
+        if pipe == _FMA and machine.split_fma:
+            time = max(time, min(pipes[_FMA_HEAVY], pipes[_FMA_LITE]))
+        elif pipe == _FMA_HEAVY and not machine.split_fma:
+            time = max(time, pipes[_FMA])
+        elif pipe != _NO_PIPE:
+            time = max(time, pipes[pipe])
+        better = time == best and (warp == last or (chosen != last and places[warp, _AGE] < age))
+        if time < best or better:
+            best, chosen, age = time, warp, places[warp, _AGE]
+    return best, chosen
+
+
+def _occupy(code: Code, machine: Machine, index: int, time: float, pipes: Floats) -> None:
+    """Take the pipe of an instruction."""
+    pipe = code.pipe[index]
+    until = time + code.pipe_cycles[index]
+    if pipe == _FMA and machine.split_fma:
+        if pipes[_FMA_LITE] <= time:
+            pipes[_FMA_LITE] = until
+        else:
+            pipes[_FMA_HEAVY] = until
+    elif pipe == _FMA_HEAVY and not machine.split_fma:
+        pipes[_FMA] = until
+    elif pipe != _NO_PIPE:
+        pipes[pipe] = until
+
+
+def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks: int, budget: int) -> Run:
+    """Run blocks on one SM until all have ended, or until the budget of instructions is used up.
+
+    Args:
+        code: the instructions.
+        paths: what the warps of each traced block issue; blocks take them in turn.
+        machine: the SM.
+        resident: blocks that share it.
+        blocks: blocks that it runs one after the other.
+        budget: instructions to issue at most.
+    """
+    warps = paths.warps_per_block
+    count = resident * warps
+    times = np.zeros((count, _TIMES))
+    times[:, _READY] = NEVER
+    places = np.zeros((count, _PLACES), np.int64)
+    releases = np.zeros((count, SCOREBOARDS))
+    kinds = np.zeros((count, SCOREBOARDS), np.int64)
+    groups = np.zeros((count, COPY_GROUPS))
+    pipes = np.zeros((machine.schedulers, PIPES))
+    free = np.zeros(machine.schedulers)
+    last = np.full(machine.schedulers, -1, np.int64)
+    arrivals = np.zeros((machine.schedulers, machine.code_lines))
+    inserted = np.zeros((machine.schedulers, machine.code_lines + 1), np.int64)
+    servers = np.zeros(_SERVERS)
+    chances, far = np.zeros(len(code.pipe)), np.zeros(len(code.pipe))
+    living = np.zeros(resident, np.int64)
+    waiting = np.zeros(resident, np.int64)
+    arrived = np.zeros(resident)
+    finished = np.zeros(blocks)
+    stalls = np.zeros(STALLS)
+    earliest = np.full(machine.schedulers, NEVER)
+    chosen = np.full(machine.schedulers, -1, np.int64)
+    stale = np.ones(machine.schedulers, np.bool_)
+    home, members = _homes(resident, warps, machine.schedulers)
+    queue = np.zeros(machine.data_queue)
+    started, ended, issued, asked = 0, 0, 0, 0
+    dispatched, now = 0.0, 0.0
+    empty = 0
+
+    for slot in range(min(resident, blocks)):
+        begin = dispatched + machine.block_start_cycles
+        dispatched += machine.dispatch_cycles
+        living[slot] = _start_block(paths, slot, started, begin, times, places, releases)
+        empty += living[slot] == 0
+        started += 1
+    while ended < blocks and issued < budget and empty < resident:
+        scheduler = 0
+        for s in range(machine.schedulers):
+            if stale[s]:
+                earliest[s], chosen[s] = _earliest(code, machine, members[s], times, places, pipes[s], free[s], last[s])
+                stale[s] = False
+            if earliest[s] < earliest[scheduler]:
+                scheduler = s
+        time, warp = earliest[scheduler], chosen[scheduler]
+        if warp < 0:
+            break
+        index = places[warp, _NEXT]
+        wait = code.wait[index]
+        in_memory = wait >= _SHARED and wait <= _ASYNC_COPY
+        if in_memory and queue[asked % machine.data_queue] > time:
+            until = queue[asked % machine.data_queue]
+            stalls[_THROTTLE] += until - time
+            times[warp, _READY] = until
+            stale[scheduler] = True
+            continue
+        stalls[_NOT_SELECTED] += time - times[warp, _READY]
+        issued += 1
+        now = time
+        free[scheduler] = time + code.issue_cycles[index]
+        last[scheduler] = warp
+        _occupy(code, machine, index, time, pipes[scheduler])
+        fixed = time + code.stall_cycles[index]
+        result, read = time + code.latency[index], time + machine.operand_cycles
+        kind = _SHORT
+        if in_memory:
+            queue[asked % machine.data_queue] = max(time, servers[_DATA])
+            asked += 1
+            result, read = _access(code, machine, index, time, servers, chances, far)
+            if wait != _SHARED:
+                kind = _LONG
+            if wait == _ASYNC_COPY:
+                times[warp, _COPY] = max(times[warp, _COPY], result)
+        elif wait == _COPY_GROUP:
+            groups[warp, places[warp, _GROUPS] % COPY_GROUPS] = times[warp, _COPY]
+            places[warp, _GROUPS] += 1
+        elif wait == _COPY_WAIT:
+            newest = places[warp, _GROUPS] - 1 - code.groups_left[index]
+            for group in range(max(0, newest - COPY_GROUPS + 2), newest + 1):
+                arrival = groups[warp, group % COPY_GROUPS]
+                if arrival > fixed:
+                    stalls[_LONG] += arrival - fixed
+                    fixed = arrival
+        board = code.write_barrier[index]
+        if board < SCOREBOARDS and result > releases[warp, board]:
+            releases[warp, board], kinds[warp, board] = result, kind
+        board = code.read_barrier[index]
+        if board < SCOREBOARDS and read > releases[warp, board]:
+            releases[warp, board], kinds[warp, board] = read, _SHORT
+        stale[scheduler] = True
+        slot = warp // warps
+        times[warp, _FIXED] = fixed
+        stalls[_FIXED_STALL] += max(0.0, fixed - time - 1.0)
+        if not _advance(paths, warp, places):
+            times[warp, _READY] = NEVER
+            living[slot] -= 1
+            if living[slot] > 0:
+                if waiting[slot] == living[slot]:
+                    _open_barrier(code, machine, slot, warps, max(arrived[slot], time), times, places, releases, stalls, home, stale)
+                    waiting[slot] = 0
+                    arrived[slot] = 0.0
+                continue
+            finished[ended] = fixed
+            ended += 1
+            if started < blocks:
+                dispatched = max(fixed, dispatched) + machine.dispatch_cycles
+                begin = dispatched - machine.dispatch_cycles + machine.block_start_cycles
+                living[slot] = _start_block(paths, slot, started, begin, times, places, releases)
+                empty += living[slot] == 0
+                started += 1
+                stale[:] = True
+            continue
+        following = places[warp, _NEXT]
+        ready = fixed
+        mask = code.wait_mask[following]
+        if mask:
+            for board in range(SCOREBOARDS):
+                if mask >> board & 1 and releases[warp, board] > ready:
+                    stalls[kinds[warp, board]] += releases[warp, board] - ready
+                    ready = releases[warp, board]
+        if machine.l0_lines < machine.code_lines and following >> 3 != index >> 3:
+            line = _fetched(arrivals[scheduler], inserted[scheduler], machine, servers, following >> 3, time)
+            if (following >> 3) + 1 < machine.code_lines:
+                _fetched(arrivals[scheduler], inserted[scheduler], machine, servers, (following >> 3) + 1, time)
+            if line > ready:
+                stalls[_FETCH_STALL] += line - ready
+                ready = line
+        times[warp, _READY] = ready
+        if wait == _BARRIER:
+            waiting[slot] += 1
+            arrived[slot] = max(arrived[slot], time)
+            times[warp, _READY] = NEVER
+            times[warp, _LAST] = time
+            places[warp, _AT_BARRIER] = 1
+            if waiting[slot] == living[slot]:
+                _open_barrier(code, machine, slot, warps, arrived[slot], times, places, releases, stalls, home, stale)
+                waiting[slot] = 0
+                arrived[slot] = 0.0
+    return Run(now, issued, finished[:ended], stalls)
+
+
+def _homes(resident: int, warps: int, schedulers: int) -> tuple[Integers, Integers]:
+    """Scheduler of each warp, and the warps of each scheduler (-1 behind the last): every block begins with another one."""
+    home = np.zeros(resident * warps, np.int64)
+    members = np.full((schedulers, resident * warps), -1, np.int64)
+    held = np.zeros(schedulers, np.int64)
+    for warp in range(resident * warps):
+        scheduler = (warp % warps + warp // warps) % schedulers
+        home[warp] = scheduler
+        members[scheduler, held[scheduler]] = warp
+        held[scheduler] += 1
+    return home, members
+
+
+def _start_block(
+    paths: Paths, slot: int, number: int, begin: float, times: Floats, places: Integers, releases: Floats
+) -> int:
+    """Put the warps of a block at the beginning of their ways; how many of them have one."""
+    warps = paths.warps_per_block
+    trace = number % paths.blocks
+    living = 0
+    for own in range(warps):
+        warp = slot * warps + own
+        releases[warp, :] = 0.0
+        times[warp, _COPY] = 0.0
+        places[warp, _GROUPS] = 0
+        places[warp, _AT_BARRIER] = 0
+        places[warp, _AGE] = number
+        places[warp, _OFFSET] = 0
+        places[warp, _STRETCH] = paths.offsets[trace * warps + own]
+        places[warp, _END] = paths.offsets[trace * warps + own + 1]
+        if places[warp, _STRETCH] < places[warp, _END]:
+            places[warp, _NEXT] = paths.first[places[warp, _STRETCH]]
+            times[warp, _READY] = begin
+            living += 1
+        else:
+            times[warp, _READY] = NEVER
+    return living
+
+
+def _advance(paths: Paths, warp: int, places: Integers) -> bool:
+    """Go to the next instruction of a warp; False where there is none."""
+    places[warp, _OFFSET] += 1
+    if places[warp, _OFFSET] >= paths.length[places[warp, _STRETCH]]:
+        places[warp, _OFFSET] = 0
+        places[warp, _STRETCH] += 1
+        if places[warp, _STRETCH] >= places[warp, _END]:
+            return False
+    places[warp, _NEXT] = paths.first[places[warp, _STRETCH]] + places[warp, _OFFSET]
+    return True
+
+
+def _open_barrier(
+    code: Code,
+    machine: Machine,
+    slot: int,
+    warps: int,
+    arrived: float,
+    times: Floats,
+    places: Integers,
+    releases: Floats,
+    stalls: Floats,
+    home: Integers,
+    stale: NDArray[np.bool_],
+) -> None:
+    """Let the warps of a block go on that wait at its barrier."""
+    opened = arrived + machine.barrier_cycles
+    for warp in range(slot * warps, (slot + 1) * warps):
+        if places[warp, _AT_BARRIER]:
+            places[warp, _AT_BARRIER] = 0
+            stalls[_BARRIER_STALL] += opened - times[warp, _LAST]
+            times[warp, _READY] = max(opened, _freed(releases[warp], code.wait_mask[places[warp, _NEXT]]))
+            stale[home[warp]] = True
+
+
+def _compiled(function: Any) -> Any:
+    """A function as Numba compiles it, kept on disk for the next process."""
+    return numba.njit(cache=True)(function)
+
+
+_freed = _compiled(_freed)
+_homes = _compiled(_homes)
+_fetched = _compiled(_fetched)
+_access = _compiled(_access)
+_earliest = _compiled(_earliest)
+_occupy = _compiled(_occupy)
+_start_block = _compiled(_start_block)
+_advance = _compiled(_advance)
+_open_barrier = _compiled(_open_barrier)
+simulate_sm = _compiled(_simulate)
+"""`_simulate`, compiled."""

@@ -1,0 +1,255 @@
+"""Time of one launch from what its warps issue: the model of one SM, its share of the memories, and the grid around it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..core.counts import Counts
+from ..core.numbers import numbers
+from ..gpus.gpu import Gpu
+from ..launch.launch import Launch
+from ..machine_code.issue_table import IssueTable, Pipe, Wait
+from ..profiles.warp_traces import MemoryDemand, WarpTraces
+
+Floats = NDArray[np.float64]
+
+SIMULATED_INSTRUCTIONS = 300_000
+"""Instructions that are followed, about a tenth of a second; what comes after goes on at the same rate."""
+SIMULATED_WAVES = 24
+"""Blocks that are followed, in those that share an SM."""
+_LEAST_WAVES = 4
+_UNSEEN_LOCAL = 0.02
+"""First touches of a local load, which reads what its own thread has stored: it goes behind L1 only where the counts say so."""
+_INSTRUCTIONS_PER_LINE = 8
+_WIDE_FMA_LANES = 32
+"""Lanes for each scheduler from which on FP32 has two halves, and reads its registers in one cycle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmModel:
+    """The fitted numbers; ``data/calibrations/sm_model.toml`` says what each one means and what it was fitted to."""
+
+    dram_efficiency: float
+    loaded_latency: float
+    block_start_cycles: float
+    first_block_latencies: float
+    barrier_cycles: float
+    data_queue_entries: int
+    write_queue_cycles: float
+    fetch_latency_cycles: float
+    operand_cycles: float
+    variable_latency_cycles: float
+
+
+@cache
+def sm_model() -> SmModel:
+    """The numbers that the package ships.
+
+    >>> sm_model().loaded_latency
+    1.0
+    """
+    return numbers("sm_model", SmModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmTime:
+    """Device time of a launch, and why warps of the followed blocks stood still: parts of their waiting, by warp state."""
+
+    seconds: float
+    stalls: dict[str, float]
+    issued_share: float
+    """Part of the issue slots that were used."""
+
+
+def sm_seconds(
+    traces: WarpTraces,
+    launch: Launch,
+    counts: Counts,
+    blocks_per_sm: int,
+    gpu: Gpu,
+    *,
+    warm: bool = False,
+    model: SmModel | None = None,
+    budget: int = SIMULATED_INSTRUCTIONS,
+) -> SmTime:
+    """Time of one launch.
+
+    Args:
+        traces: what warps of some of its blocks issue.
+        launch: the launch.
+        counts: of the whole launch, with its traffic behind L1.
+        blocks_per_sm: resident blocks by occupancy.
+        gpu: the GPU.
+        warm: whether its data lies in L2, so that what it writes stays there.
+        model: fitted numbers; the package's where None.
+        budget: instructions to follow.
+    """
+    from .sm_simulation import Machine, Paths, Stall, simulate_sm
+
+    model = model or sm_model()
+    blocks = int(launch.blocks)
+    average = blocks / gpu.sm_count
+    resident = max(1, min(blocks_per_sm, math.ceil(average)))
+    waves = max(1.0, average / resident)
+    code = _code(traces, counts, blocks, waves, gpu, model)
+    active = min(gpu.sm_count, blocks)
+    clock = gpu.boost_clock_hz
+    read, written = float(counts.l2_read_sectors) * SECTOR_BYTES, float(counts.l2_write_sectors) * SECTOR_BYTES
+    fetched = float(counts.dram_read_bytes)
+    back = float(counts.dram_write_bytes) if warm else max(written, float(counts.dram_write_bytes))
+    lines = -(-len(traces.table) // _INSTRUCTIONS_PER_LINE)
+    machine = Machine(
+        schedulers=gpu.schedulers_per_sm,
+        split_fma=_split_fma(gpu),
+        l1_latency=gpu.l1_latency_cycles,
+        shared_latency=gpu.shared_latency_cycles,
+        l2_latency=gpu.l2_latency_cycles,
+        dram_latency=gpu.dram_latency_cycles,
+        loaded_latency=model.loaded_latency,
+        l2_bytes_per_cycle=min(float(gpu.l2_port_bytes_per_cycle), gpu.l2_read_bytes_per_s / active / clock),
+        dram_bytes_per_cycle=model.dram_efficiency * gpu.dram_read_bytes_per_s / active / clock,
+        dram_share=min(1.0, fetched / read) if read else 0.0,
+        write_back=min(1.0, back / written) if written else 0.0,
+        data_queue=model.data_queue_entries,
+        write_queue_cycles=model.write_queue_cycles,
+        operand_cycles=model.operand_cycles,
+        barrier_cycles=model.barrier_cycles,
+        block_start_cycles=model.block_start_cycles,
+        dispatch_cycles=active * gpu.block_dispatch_cycles,
+        l0_lines=gpu.instruction_cache_l0_bytes // LINE_BYTES,
+        fetch_cycles=gpu.instruction_supply_cycles * _INSTRUCTIONS_PER_LINE * gpu.schedulers_per_sm,
+        fetch_latency=model.fetch_latency_cycles,
+        code_lines=lines,
+    )
+    paths = Paths(traces.first, traces.length, traces.offsets, traces.warps_per_block, traces.blocks)
+    followed = float(traces.length.sum()) / traces.blocks
+    most = max(_LEAST_WAVES * resident, min(SIMULATED_WAVES * resident, int(budget / max(followed, 1.0))))
+    simulated = min(math.ceil(average), most)
+    run = simulate_sm(code, paths, machine, resident, simulated, budget)
+    cycles = _whole(run.cycles, run.finished, run.issued, simulated, average, resident, followed)
+    cycles *= traces.instructions_per_block / max(followed, 1.0)
+    cycles += model.first_block_latencies * gpu.dram_latency_cycles
+    waited = float(run.stalls.sum())
+    return SmTime(
+        seconds=cycles / clock + gpu.empty_kernel_s,
+        stalls={stall.name.lower(): float(run.stalls[stall]) / max(waited, 1.0) for stall in Stall},
+        issued_share=run.issued / max(run.cycles * gpu.schedulers_per_sm, 1.0),
+    )
+
+
+def _whole(
+    cycles: float, finished: Floats, issued: int, simulated: int, average: float, resident: int, followed: float
+) -> float:
+    """Cycles of all blocks of an SM from those that were followed: what is left goes on at the rate between waves."""
+    waves = average / resident
+    executed = average + (math.ceil(average) - average) * math.exp(-waves / _LEAST_WAVES)
+    if len(finished) < simulated:
+        return cycles * executed * followed / max(issued, 1)
+    last = float(finished[-1])
+    if executed <= simulated:
+        return last * executed / simulated
+    settled = simulated - 2 * resident + 1
+    rate = float(finished[-resident] - finished[resident - 1]) / settled
+    return last + (executed - simulated) * rate
+
+
+def _split_fma(gpu: Gpu) -> bool:
+    return gpu.fp32_lanes_per_sm / gpu.schedulers_per_sm >= _WIDE_FMA_LANES
+
+
+def _code(traces: WarpTraces, counts: Counts, blocks: int, waves: float, gpu: Gpu, model: SmModel) -> object:
+    """What the simulation needs of each instruction on this GPU."""
+    from .sm_simulation import Code
+
+    table, memory = traces.table, traces.memory
+    wait = table.wait
+    pipe_cycles = _pipe_cycles(table, gpu)
+    lines = np.maximum(memory.lines, memory.sectors * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm)
+    shared = np.maximum(
+        gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts
+    )
+    data_cycles = np.where(wait == Wait.SHARED, shared, np.maximum(lines, 1.0))
+    data_cycles = np.where(wait == Wait.ASYNC_COPY, np.maximum(lines + memory.wavefronts, 1.0), data_cycles)
+    chance, sectors = _misses(memory, wait, counts, blocks / traces.blocks)
+    stores = np.isin(wait, [Wait.GLOBAL_STORE, Wait.LOCAL_STORE, Wait.GLOBAL_REDUCTION])
+    return Code(
+        pipe=table.pipe,
+        wait=wait,
+        stall_cycles=table.stall_cycles.astype(np.float64),
+        write_barrier=table.write_barrier,
+        read_barrier=table.read_barrier,
+        wait_mask=table.wait_mask,
+        groups_left=table.groups_left,
+        issue_cycles=_issue_cycles(table, gpu),
+        pipe_cycles=pipe_cycles,
+        latency=model.variable_latency_cycles + pipe_cycles,
+        data_cycles=data_cycles,
+        miss_chance=chance,
+        missed_bytes=sectors * SECTOR_BYTES,
+        far_chance=_far(memory, counts, waves),
+        stored_bytes=np.where(stores, memory.sectors * SECTOR_BYTES, 0.0),
+    )
+
+
+def _pipe_cycles(table: IssueTable, gpu: Gpu) -> Floats:
+    """Cycles that a warp instruction holds its pipe: lanes of a warp over lanes of the pipe for each scheduler."""
+    schedulers = gpu.schedulers_per_sm
+    half = 2.0 if _split_fma(gpu) else 1.0
+    cycles = {
+        Pipe.FMA: half * WARP_SIZE * schedulers / gpu.fp32_lanes_per_sm,
+        Pipe.FMA_HEAVY: half * WARP_SIZE * schedulers / gpu.fp32_lanes_per_sm,
+        Pipe.ALU: WARP_SIZE * schedulers / gpu.int32_lanes_per_sm,
+        Pipe.FP64: WARP_SIZE * schedulers / max(gpu.fp64_lanes_per_sm, 1),
+        Pipe.XU: WARP_SIZE * schedulers / gpu.special_function_lanes_per_sm,
+    }
+    found = np.zeros(len(table))
+    for pipe, held in cycles.items():
+        found[table.pipe == pipe] = held
+    return found
+
+
+def _issue_cycles(table: IssueTable, gpu: Gpu) -> Floats:
+    """Cycles of the issue slot: a bank gives one register a cycle to the wide FP32 pipe, two to pipes half as wide."""
+    most = table.bank_reads.max(axis=1, initial=0)
+    if _split_fma(gpu):
+        return np.where(table.pipe == Pipe.FMA, np.maximum(most, 1), 1).astype(np.float64)
+    return 1.0 + np.maximum(most - 2, 0)
+
+
+def _misses(memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale: float) -> tuple[Floats, Floats]:
+    """Chance of a request to go behind L1, and the sectors that it then asks for.
+
+    Loads that touch sectors for the first time miss most; all are scaled alike so that as many sectors pass L1 as the counts
+    say. A request to many lines misses where any of them does.
+    """
+    first = memory.first_touches + np.where(wait == Wait.LOCAL_LOAD, _UNSEEN_LOCAL, 0.0)
+    loads = np.isin(wait, [Wait.GLOBAL_LOAD, Wait.LOCAL_LOAD, Wait.ASYNC_COPY]) & (memory.requests > 0)
+    asked = np.where(loads, memory.requests * memory.sectors * scale, 0.0)
+    target = min(float(counts.l2_read_sectors), float(asked.sum()))
+    low, high = 1e-6, 1e6
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if np.minimum(1.0, middle * first) @ asked < target else (low, middle)
+    missed = np.where(loads, np.minimum(1.0, low * first), 0.0)
+    chance = np.minimum(1.0, missed * np.maximum(memory.lines, 1.0))
+    atomics = wait == Wait.GLOBAL_ATOMIC
+    chance = np.where(atomics, 1.0, chance)
+    sectors = np.where(atomics, memory.sectors, missed * memory.sectors / np.maximum(chance, 1e-12))
+    return chance, sectors
+
+
+def _far(memory: MemoryDemand, counts: Counts, waves: float) -> Floats:
+    """Part of the requests behind L1 that wait for DRAM.
+
+    As many as the bytes say that L2 lacks; and blocks of the first wave ask together for what nobody has read before, so that
+    all of them wait for it.
+    """
+    read = float(counts.l2_read_sectors) * SECTOR_BYTES
+    share = min(1.0, float(counts.dram_read_bytes) / read) if read else 0.0
+    return share + (1.0 - share) * np.where(share > 0, memory.first_touches / waves, 0.0)
