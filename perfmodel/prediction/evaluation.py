@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from ..core.counts import Counts
 from ..families.base import Batch, Check, Family
 from ..gpus.occupancy import Occupancy
+from ..launch.launch import L2State
 from ..memory.l2 import written_by_the_end
 from ..profiles.kernel_profile import KernelProfile, completed_by, stacked
 from ..time_model.combine import Terms, launch_seconds
+from ..time_model.sm_time import WAITED, sm_seconds
 from .feasibility import FITS, Feasibility, feasibility
 from .scenario import Scenario
 
@@ -61,6 +63,7 @@ def evaluate(profile: KernelProfile, scenario: Scenario, checks: Sequence[Check]
     seconds, terms = launch_seconds(
         profile, np.maximum(resident.blocks_per_sm, 1), gpu, scenario.calibration.coefficients
     )
+    seconds, terms = followed(profile, resident.blocks_per_sm, scenario, seconds, terms)
     by_the_end = written_by_the_end(profile.counts, gpu).dram_write_bytes
     reached = np.where(profile.caches_simulated, profile.counts.dram_write_bytes, by_the_end)
     return Evaluation(
@@ -70,6 +73,43 @@ def evaluate(profile: KernelProfile, scenario: Scenario, checks: Sequence[Check]
         seconds=np.where(can_run.reason_codes == FITS, seconds, np.inf),
         terms=terms,
     )
+
+
+def followed(
+    profile: KernelProfile,
+    blocks_per_sm: NDArray[np.int64],
+    scenario: Scenario,
+    seconds: NDArray[np.float64],
+    terms: Terms,
+) -> tuple[NDArray[np.float64], Terms]:
+    """Times by the model of one SM where the warps of a launch were followed, and what they waited for.
+
+    Args:
+        profile: Of n launches.
+        blocks_per_sm: Resident blocks by occupancy, shape ``(n,)``.
+        scenario: GPU, clock, state of the L2.
+        seconds: Times by the closed form, shape ``(n,)``.
+        terms: Its terms.
+    """
+    traces = np.broadcast_to(np.asarray(profile.traces, object), (len(seconds),))
+    which = [index for index, one in enumerate(traces) if one is not None and blocks_per_sm[index] > 0]
+    if not which:
+        return seconds, terms
+    seconds = seconds.copy()
+    waits = {name: np.array(np.broadcast_to(getattr(terms, name), len(seconds)), np.float64) for name in WAITED}
+    for index in which:
+        found = sm_seconds(
+            traces[index],
+            profile.launch.at(index),
+            profile.counts.at(index),
+            int(blocks_per_sm[index]),
+            scenario.gpu,
+            warm=scenario.l2 is L2State.WARM,
+        )
+        seconds[index] = found.seconds
+        for name, share in found.waits().items():
+            waits[name][index] = share * found.seconds
+    return seconds, replace(terms, **waits)
 
 
 def evaluate_batch(

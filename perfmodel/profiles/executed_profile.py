@@ -25,6 +25,7 @@ from ..simulator.simulation import Budget
 from .blocks.launch_counts import LaunchCounts, count_launch
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .slowest_warp import slowest_warp
+from .warp_traces import trace_warps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +167,8 @@ def execute(
             global_round_trips=slowest.round_trips + slowest.copy_round_trips,
             read_only_share=slowest.read_only_share,
         )
+    if gpu is not None and critical_path and isinstance(code, MachineCode):
+        profile = replace(profile, traces=trace_warps(code, launch, call, effort.budget))
     return Execution(
         profile=profile,
         instructions=counted.instructions,

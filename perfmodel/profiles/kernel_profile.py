@@ -46,6 +46,7 @@ class KernelProfile:
         approximate: Whether they are those of an equivalent configuration.
         caches_simulated: Whether traffic behind L1 was simulated; else it is in closed form.
         notes: What a reader should know, one line each.
+        traces: What the warps of some blocks issue (`WarpTraces`), None where nobody followed them.
     """
 
     launch: Launch
@@ -61,6 +62,7 @@ class KernelProfile:
     approximate: Any = False
     caches_simulated: Any = False
     notes: Any = ""
+    traces: Any = None
 
     def at(self, index: int) -> KernelProfile:
         """The profile of one candidate, its resources as integers."""

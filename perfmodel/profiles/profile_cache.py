@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import Launch
 from .kernel_profile import KernelProfile
+from .warp_traces import WarpTraces
 
 
 @functools.cache
@@ -45,7 +46,8 @@ def fetch_profile(key: str) -> KernelProfile | None:
     if stored is None:
         return None
     try:
-        values = json.loads(stored)
+        text, _, traces = stored.partition(b"\n")
+        values = json.loads(text) | {"traces": WarpTraces.from_bytes(traces) if traces else None}
         parts = {"launch": Launch, "resources": Resources, "counts": Counts}
         return KernelProfile(**values | {name: kind(**values[name]) for name, kind in parts.items()})
     except (ValueError, TypeError, KeyError):
@@ -54,4 +56,6 @@ def fetch_profile(key: str) -> KernelProfile | None:
 
 def keep_profile(key: str, profile: KernelProfile) -> None:
     """Keep the profile of a single launch under a key."""
-    disk_cache.keep(key, json.dumps(asdict(profile), default=lambda value: value.item()).encode())
+    traces = b"" if profile.traces is None else profile.traces.to_bytes()
+    text = json.dumps(asdict(replace(profile, traces=None)), default=lambda value: value.item())
+    disk_cache.keep(key, text.encode() + b"\n" + traces)

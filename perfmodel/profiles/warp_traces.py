@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES, WARP_SIZE
@@ -44,9 +47,10 @@ class MemoryDemand:
     requests: Floats
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarpTraces:
+class WarpTraces(Struct, frozen=True, kw_only=True):
     """The instructions that the warps of some blocks issue, in order.
+
+    It is one value to records of n candidates (`core.batched`), not a record of such values.
 
     Warp w of traced block b runs the stretches ``offsets[b * warps_per_block + w]`` up to the next offset; a stretch is
     ``length`` instructions from index ``first`` on.
@@ -74,6 +78,34 @@ class WarpTraces:
     def blocks(self) -> int:
         """How many blocks were followed."""
         return (len(self.offsets) - 1) // self.warps_per_block
+
+    def to_bytes(self) -> bytes:
+        """The traces as a compressed NumPy archive."""
+        archive = io.BytesIO()
+        own = {name: getattr(self, name) for name in _OWN}
+        arrays: dict[str, Any] = asdict(self.table) | _prefixed(self.memory) | own
+        np.savez_compressed(archive, **arrays)
+        return archive.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> WarpTraces:
+        """The traces that `to_bytes` wrote."""
+        with np.load(io.BytesIO(data)) as archive:
+            table = IssueTable(**{name: archive[name] for name in IssueTable.__dataclass_fields__})
+            memory = MemoryDemand(**{name: archive[f"memory_{name}"] for name in MemoryDemand.__dataclass_fields__})
+            own = {name: archive[name] for name in _OWN}
+        own["warps_per_block"], own["instructions_per_block"] = (
+            int(own["warps_per_block"]),
+            float(own["instructions_per_block"]),
+        )
+        return cls(table=table, memory=memory, **own)
+
+
+_OWN = ("first", "length", "offsets", "warps_per_block", "instructions_per_block")
+
+
+def _prefixed(memory: MemoryDemand) -> dict[str, Floats]:
+    return {f"memory_{name}": value for name, value in asdict(memory).items()}
 
 
 @dataclass(slots=True)
@@ -183,6 +215,4 @@ def _demand(instructions: int, counts: Sequence[InstructionCount], touches: Firs
             lines[index], sectors[index] = count.lines / count.requests, count.sectors / count.requests
     for index, (asked, first) in touches.sectors.items():
         fresh[index] = first / asked
-    return MemoryDemand(
-        wavefronts=wavefronts, lines=lines, sectors=sectors, first_touches=fresh, requests=requests
-    )
+    return MemoryDemand(wavefronts=wavefronts, lines=lines, sectors=sectors, first_touches=fresh, requests=requests)

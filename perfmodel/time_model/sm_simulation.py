@@ -84,7 +84,8 @@ class Paths(NamedTuple):
 class Machine(NamedTuple):
     """One SM and its share of the memories; cycles of the SM, bytes a cycle.
 
-    ``dram_share`` is the part of the bytes behind L1 that DRAM gives, ``write_back`` the part of the stored bytes that reach it; ``loaded_latency`` the latencies of DRAM that come on top where it is always busy.
+    ``dram_share`` is the part of the bytes behind L1 that DRAM gives, ``write_back`` the part of the stored bytes that reach
+    it; ``loaded_latency`` the latencies of DRAM that come on top where it is always busy.
     """
 
     schedulers: int
@@ -176,7 +177,7 @@ def _access(
     read = start + machine.operand_cycles
     if wait == _SHARED:
         return servers[_DATA] + machine.shared_latency, read
-    if wait == _GLOBAL_STORE or wait == _LOCAL_STORE or wait == _REDUCTION:
+    if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION):
         servers[_WRITE] = max(servers[_WRITE], start) + code.stored_bytes[index] / machine.l2_bytes_per_cycle
         written = code.stored_bytes[index] * machine.write_back / machine.dram_bytes_per_cycle
         servers[_DRAM] = max(servers[_DRAM], start) + written
@@ -357,7 +358,19 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
             living[slot] -= 1
             if living[slot] > 0:
                 if waiting[slot] == living[slot]:
-                    _open_barrier(code, machine, slot, warps, max(arrived[slot], time), times, places, releases, stalls, home, stale)
+                    _open_barrier(
+                        code,
+                        machine,
+                        slot,
+                        warps,
+                        max(arrived[slot], time),
+                        times,
+                        places,
+                        releases,
+                        stalls,
+                        home,
+                        stale,
+                    )
                     waiting[slot] = 0
                     arrived[slot] = 0.0
                 continue

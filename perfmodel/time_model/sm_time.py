@@ -66,6 +66,20 @@ class SmTime:
     issued_share: float
     """Part of the issue slots that were used."""
 
+    def waits(self) -> dict[str, float]:
+        """Parts of the time in which no warp could issue, by the name of the term that says why (`WAITED`)."""
+        idle = 1.0 - self.issued_share
+        return {term: idle * sum(self.stalls[stall] for stall in stalls) for term, stalls in _STALLS_OF_TERMS.items()}
+
+
+_STALLS_OF_TERMS = {
+    "exposed_memory_latency": ("long_scoreboard",),
+    "exposed_dependency_latency": ("wait", "short_scoreboard", "barrier"),
+    "instruction_fetch": ("no_instruction",),
+}
+WAITED = tuple(_STALLS_OF_TERMS)
+"""Terms of `combine.Terms` that warp states say better than closed forms."""
+
 
 def sm_seconds(
     traces: WarpTraces,
@@ -171,9 +185,7 @@ def _code(traces: WarpTraces, counts: Counts, blocks: int, waves: float, gpu: Gp
     wait = table.wait
     pipe_cycles = _pipe_cycles(table, gpu)
     lines = np.maximum(memory.lines, memory.sectors * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm)
-    shared = np.maximum(
-        gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts
-    )
+    shared = np.maximum(gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts)
     data_cycles = np.where(wait == Wait.SHARED, shared, np.maximum(lines, 1.0))
     data_cycles = np.where(wait == Wait.ASYNC_COPY, np.maximum(lines + memory.wavefronts, 1.0), data_cycles)
     chance, sectors = _misses(memory, wait, counts, blocks / traces.blocks)
@@ -252,4 +264,5 @@ def _far(memory: MemoryDemand, counts: Counts, waves: float) -> Floats:
     """
     read = float(counts.l2_read_sectors) * SECTOR_BYTES
     share = min(1.0, float(counts.dram_read_bytes) / read) if read else 0.0
-    return share + (1.0 - share) * np.where(share > 0, memory.first_touches / waves, 0.0)
+    together = memory.first_touches / waves if share > 0 else np.zeros_like(memory.first_touches)
+    return np.asarray(share + (1.0 - share) * together)
