@@ -231,7 +231,7 @@ def _issue_cycles(table: IssueTable, gpu: Gpu) -> Floats:
     most = table.bank_reads.max(axis=1, initial=0)
     if _split_fma(gpu):
         return np.where(table.pipe == Pipe.FMA, np.maximum(most, 1), 1).astype(np.float64)
-    return 1.0 + np.maximum(most - 2, 0)
+    return np.asarray(1.0 + np.maximum(most - 2, 0), np.float64)
 
 
 def _misses(memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale: float) -> tuple[Floats, Floats]:

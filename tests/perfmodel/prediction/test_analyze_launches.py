@@ -124,7 +124,7 @@ def test_load_that_the_compiler_takes_out_of_a_loop_is_one_request(gpu: str) -> 
 
 
 def test_padding_is_predicted_to_be_faster() -> None:
-    slow, fast = transpose(0, 512), transpose(1, 512)
+    slow, fast = transpose(0, 1024), transpose(1, 1024)
     assert slow.prediction.time.predicted_s > fast.prediction.time.predicted_s
     assert slow.prediction.time.limiter == "lsu_data_pipe"
 

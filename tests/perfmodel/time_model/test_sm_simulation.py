@@ -1,0 +1,168 @@
+"""The model of one SM, by programs of a few instructions whose cycles can be worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfmodel.machine_code.issue_table import Pipe, Wait
+from perfmodel.time_model.sm_simulation import Code, Machine, Paths, Run, Stall, simulate_sm
+
+QUIET = Machine(
+    schedulers=4,
+    split_fma=True,
+    l1_latency=30.0,
+    shared_latency=20.0,
+    l2_latency=200.0,
+    dram_latency=500.0,
+    loaded_latency=0.0,
+    l2_bytes_per_cycle=64.0,
+    dram_bytes_per_cycle=16.0,
+    dram_share=0.0,
+    write_back=0.0,
+    data_queue=1000,
+    write_queue_cycles=1e9,
+    operand_cycles=8.0,
+    barrier_cycles=10.0,
+    block_start_cycles=0.0,
+    dispatch_cycles=0.0,
+    l0_lines=1000,
+    fetch_cycles=0.0,
+    fetch_latency=0.0,
+    code_lines=100,
+)
+NONE = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One instruction of a program."""
+
+    pipe: Pipe = Pipe.NONE
+    wait: Wait = Wait.FIXED
+    stall: float = 1.0
+    sets: int = NONE
+    needs: int = 0
+    issue: float = 1.0
+    occupies: float = 2.0
+    data: float = 1.0
+    misses: float = 0.0
+    behind: float = 0.0
+    far: float = 0.0
+    stored: float = 0.0
+
+
+def code_of(program: list[Step]) -> Code:
+    """The program as arrays."""
+    count = len(program)
+
+    def column(name: str, kind: type = np.float64) -> Any:
+        return np.array([getattr(step, name) for step in program], kind)
+
+    return Code(
+        pipe=column("pipe", np.int64),
+        wait=column("wait", np.int64),
+        stall_cycles=column("stall"),
+        write_barrier=column("sets", np.int64),
+        read_barrier=np.full(count, NONE),
+        wait_mask=column("needs", np.int64),
+        groups_left=np.zeros(count, np.int64),
+        issue_cycles=column("issue"),
+        pipe_cycles=column("occupies"),
+        latency=np.full(count, 16.0),
+        data_cycles=column("data"),
+        miss_chance=column("misses"),
+        missed_bytes=column("behind"),
+        far_chance=column("far"),
+        stored_bytes=column("stored"),
+    )
+
+
+def run(
+    program: list[Step], *, warps: int = 1, resident: int = 1, blocks: int = 1, loops: int = 1, **machine: Any
+) -> Run:
+    """Run a program on all warps of some blocks, ``loops`` times over."""
+    count = len(program)
+    first = np.zeros(warps * loops, np.int64)
+    paths = Paths(first, np.full(warps * loops, count), np.arange(warps + 1) * loops, warps, 1)
+    found: Run = simulate_sm(code_of(program), paths, QUIET._replace(**machine), resident, blocks, 10**7)
+    return found
+
+
+def test_a_lone_warp_issues_as_its_control_bits_say() -> None:
+    assert run([Step(pipe=Pipe.FMA, stall=4)], loops=100).finished[-1] == 100 * 4
+
+
+@pytest.mark.parametrize(("split", "cycles"), [(True, 1.0), (False, 2.0)])
+def test_fp32_pipes_take_a_warp_each_cycle_where_they_have_two_halves(split: bool, cycles: float) -> None:
+    found = run([Step(pipe=Pipe.FMA, stall=2)], warps=16, loops=1000, split_fma=split)
+    assert found.cycles == pytest.approx(1000 * 16 / 4 * cycles, rel=0.01)  # four schedulers
+
+
+def test_integer_multiplies_have_one_half_of_the_pipe() -> None:
+    found = run([Step(pipe=Pipe.FMA_HEAVY)], warps=16, loops=1000)
+    assert found.cycles == pytest.approx(1000 * 16 / 4 * 2, rel=0.01)
+
+
+def test_registers_of_one_bank_hold_the_issue_slot() -> None:
+    found = run([Step(pipe=Pipe.FMA, issue=2.0)], warps=16, loops=1000)
+    assert found.cycles == pytest.approx(1000 * 16 / 4 * 2, rel=0.01)
+
+
+def test_bank_conflicts_hold_the_data_pipe_of_all_schedulers() -> None:
+    found = run([Step(wait=Wait.SHARED, data=32.0)], warps=16, loops=100, data_queue=8)
+    assert found.cycles == pytest.approx(100 * 16 * 32, rel=0.01)
+    assert found.stalls[Stall.THROTTLE] == pytest.approx(found.stalls.sum(), rel=0.05)
+
+
+@pytest.mark.parametrize(("misses", "latency"), [(0.0, 30.0), (1.0, 200.0)])
+def test_a_use_waits_for_the_memory_that_answers(misses: float, latency: float) -> None:
+    load = Step(wait=Wait.GLOBAL_LOAD, sets=0, misses=misses, behind=32.0)
+    found = run([load, Step(needs=1)], loops=10)
+    each = 1 + latency + 1 + (0.5 if misses else -1.0)  # a cycle of the data pipe, and half a cycle for 32 bytes of 64
+    assert found.finished[-1] == pytest.approx(10 * each, rel=0.05)
+    assert found.stalls[Stall.LONG_SCOREBOARD] > 0.8 * found.finished[-1]
+
+
+def test_many_warps_hide_what_one_waits_for() -> None:
+    program = [Step(wait=Wait.GLOBAL_LOAD, sets=0, misses=1.0, behind=32.0), Step(needs=1)]
+    alone, many = (run(program, warps=warps, loops=20).finished[-1] for warps in (1, 32))
+    assert many < 1.3 * alone
+
+
+def test_dram_gives_its_bytes_and_no_more() -> None:
+    load = Step(wait=Wait.GLOBAL_LOAD, sets=0, misses=1.0, behind=512.0, far=1.0)
+    found = run([load, Step(needs=1)], warps=32, loops=200, dram_share=1.0)
+    assert found.cycles == pytest.approx(32 * 200 * 512 / 16, rel=0.05)
+
+
+def test_a_barrier_opens_when_the_last_warp_is_there() -> None:
+    slow, barrier = Step(stall=100), Step(wait=Wait.BARRIER)
+    assert run([slow, barrier, Step()], warps=4).finished[-1] == pytest.approx(100 + 10 + 1, abs=2)
+
+
+def test_blocks_follow_one_another_where_they_do_not_fit_together() -> None:
+    program = [Step(stall=50)]
+    together, apart = (run(program, loops=10, resident=resident, blocks=8) for resident in (8, 1))
+    assert together.finished[-1] == pytest.approx(500, abs=10)
+    assert apart.finished[-1] == pytest.approx(8 * 500, abs=10)
+
+
+def test_blocks_start_no_faster_than_they_are_launched() -> None:
+    found = run([Step()], resident=4, blocks=100, dispatch_cycles=300.0)
+    assert found.finished[-1] == pytest.approx(99 * 300, rel=0.01)
+
+
+def test_code_beyond_the_schedulers_cache_is_fetched_again() -> None:
+    program = [Step() for _ in range(800)]  # a hundred lines of eight instructions
+    held, missed = (run(program, loops=20, l0_lines=lines, fetch_cycles=16.0).cycles for lines in (100, 50))
+    assert held == pytest.approx(20 * 800, rel=0.1)
+    assert missed == pytest.approx(20 * 100 * 16, rel=0.1)
+
+
+def test_warps_without_instructions_end_the_run() -> None:
+    empty = Paths(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(3, np.int64), 2, 1)
+    assert simulate_sm(code_of([Step()]), empty, QUIET, 1, 4, 100).issued == 0
