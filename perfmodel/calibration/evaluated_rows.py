@@ -55,6 +55,9 @@ def evaluated_rows(
         ran_only: leave out rows without a time.
         stored_only: compile nothing.
         stores: where to look counts up; those of `stores_for` where None.
+
+    Raises:
+        PerfmodelError: no row of the only problem compiles and runs; it is the reason of the first.
     """
     if stores is None:
         stores = stores_for(family, measurements, scenario.gpu) if fidelity is Fidelity.COMPILED else ()
@@ -75,6 +78,8 @@ def evaluated_rows(
                 advance=advance,
             )
             known = np.array([isinstance(outcome, KernelProfile) for outcome in outcomes])
+            if not (known.any() or stored_only) and len(measurements.problems) == 1:
+                raise next(outcome for outcome in outcomes if not isinstance(outcome, KernelProfile))
             executed = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
             rows, batch = rows[known], batch.take(known)
         if len(rows):

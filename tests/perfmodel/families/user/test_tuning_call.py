@@ -277,3 +277,24 @@ def test_a_space_file_is_validated_like_a_script(
     )
     found = json.loads(capsys.readouterr().out)
     assert (found["n"], found["scale"]) == (4, pytest.approx(2.0, rel=1e-3))
+
+
+def test_measurements_of_a_kernel_that_does_not_compile_are_told_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.cu").write_text("__global__ void k(float *x) { x[0] = missing; }\n")
+    (tmp_path / "k.toml").write_text(
+        'kernel = "k"\ngrid = 1\nblock = "B"\narguments = ["f32[1]"]\ntune = { B = [32, 64] }\n'
+    )
+    entries = {f"{b}": {"B": b, "time": 1.0} for b in (32, 64)}
+    head = {"device_name": "x", "problem_size": [1], "tune_params": {"B": [32, 64]}, "cache": entries}
+    (tmp_path / "cache.json").write_text(json.dumps(head))
+    words = [
+        str(tmp_path / "k.cu"),
+        "--space",
+        str(tmp_path / "k.toml"),
+        "--measurements",
+        str(tmp_path / "cache.json"),
+    ]
+    assert run(["validate", *words, "--gpu", "h200"]) == 2
+    assert 'k.cu:1: identifier "missing" is undefined' in capsys.readouterr().err
