@@ -89,6 +89,17 @@ class Plan:
         widened: Plan = self.cache[key]
         return widened
 
+    def of_rows(self, rows: NDArray[np.int64]) -> Plan:
+        """The plan of some of its rows."""
+        base = self.base if self.base.shape[0] == 1 else self.base[rows]
+        mask = self.mask if self.mask is None or self.mask.shape[0] == 1 else self.mask[rows]
+        return Plan(base, mask, len(rows), self.threads)
+
+    def placed(self, root: Plan, shift: int) -> Plan:
+        """The same plan, known as a shift of another one."""
+        self.root, self.shift, self.cache = root, shift, root.cache
+        return self
+
     @cached_property
     def _narrow_mask(self) -> Mask:
         """The mask, one column wide where the addresses are."""
@@ -241,5 +252,5 @@ class Families:
             return plan
         before = root._selected.reshape(-1)
         if ((selected - before) == first - before[0]).all():
-            plan.root, plan.shift, plan.cache = root, int(first) - int(before[0]), root.cache
+            return plan.placed(root, int(first) - int(before[0]))
         return plan

@@ -74,15 +74,18 @@ class RaceDetector:
     """Watches the shared memory of a batch; arrays have one element for each ``grain`` of bytes and are indexed like these.
 
     Args:
-        rows: blocks of the batch.
+        watched: which blocks of the batch are watched, shape ``(rows,)``.
         threads: of a block, in whole warps.
         stride: shared bytes of a block.
         barriers: named barriers.
         grain: bytes that every access is aligned to and a multiple of.
     """
 
-    def __init__(self, rows: int, threads: int, stride: int, barriers: int, grain: int) -> None:
+    def __init__(self, watched: NDArray[np.bool_], threads: int, stride: int, barriers: int, grain: int) -> None:
+        rows = int(watched.sum())
         size, warps = rows * stride // grain, threads // WARP_SIZE
+        self._row = np.where(watched, np.cumsum(watched) - 1, -1)
+        """Of each block of the batch its row in the arrays here, -1 where it is not watched."""
         self.grain = grain
         self.stride = stride // grain
         self._looked_at: dict[Hashable, list[Any]] = {}
@@ -110,10 +113,12 @@ class RaceDetector:
         self.known[:, diagonal, diagonal] += warps
 
     def _running(self, lanes: Lanes, mask: Mask | None) -> Mask:
-        """Which warps of all the batch's blocks have a lane in a mask over some blocks."""
+        """Which warps of all watched blocks have a lane in a mask over some blocks of the batch."""
         running = np.zeros((len(self.known), self.warps), np.bool_)
         here = np.ones((1, 1), np.bool_) if mask is None else mask
-        running[lanes.row_index] = rows_and_warps(here, lanes.threads)
+        own = self._row[lanes.row_index]
+        of_warps = np.broadcast_to(rows_and_warps(here, lanes.threads), (lanes.rows, self.warps))
+        running[own[own >= 0]] = of_warps[own >= 0]
         return running
 
     def warp_barrier(self, lanes: Lanes, mask: Mask | None) -> None:
@@ -189,12 +194,17 @@ class RaceDetector:
     def _accesses(self, access: _Access) -> tuple[NDArray[Any], ...]:
         """Flat index of the place, block, thread and lane position of every active lane's places."""
         lanes, plan = access.lanes, access.plan
-        address = (plan.base.astype(np.int64) + access.offset) // self.grain + (lanes.row_index * self.stride)[:, None]
-        position = np.arange(lanes.rows * lanes.threads).reshape(lanes.shape)
-        columns = (address, lanes.row_index[:, None], lanes.thread, position)
+        row = self._row[lanes.row_index]
+        shape = (lanes.rows, lanes.threads)
+        taken = np.broadcast_to(row[:, None] >= 0, shape)
+        if plan.mask is not None:
+            taken = taken & plan.mask
+        block, thread = np.nonzero(taken)
+        first = (np.broadcast_to(plan.base, shape)[block, thread].astype(np.int64) + access.offset) // self.grain
+        first += row[block] * self.stride
         places = access.width // self.grain
-        first, *rest = (np.repeat(plan.chosen(column), places) for column in columns)
-        return (first + np.tile(np.arange(places), len(first) // places), *rest)
+        index = (first[:, None] + np.arange(places)).reshape(-1)
+        return index, *(np.repeat(column, places) for column in (row[block], thread, block * lanes.threads + thread))
 
     def _unordered_write(self, index: NDArray[Any], block: NDArray[Any], thread: NDArray[Any]) -> Mask:
         """Where the last write of a byte is another thread's and nothing orders it before an access at hand."""

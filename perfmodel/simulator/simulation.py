@@ -326,7 +326,7 @@ def _run_batch(scheduler: Scheduler) -> bool:
     batch = scheduler.batch
     if batch.environment.check:
         batch.race_detector = RaceDetector(
-            batch.rows,
+            np.ones(batch.rows, np.bool_),
             batch.threads,
             batch.shared_stride,
             BARRIERS,
