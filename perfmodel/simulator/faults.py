@@ -29,36 +29,32 @@ Index = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault: kind, block and thread (x, y, z), instruction with its index, and what happened."""
+    """One fault: kind, block and thread (x, y, z), the instruction's index and source line, and one line that names everything."""
 
     kind: FaultKind
     block: Index
     thread: Index
     instruction_index: int
-    instruction: ExecutedInstruction
-    detail: str
-
-    @property
-    def ptx_line(self) -> int:
-        """Line in the PTX text."""
-        return self.instruction.line
-
-    @property
-    def source_line(self) -> int | None:
-        """Line in the CUDA source, where the PTX has line information."""
-        return self.instruction.source.line if self.instruction.source else None
-
+    source_line: int | None
+    text: str
     @property
     def is_beyond_shared(self) -> bool:
         """Whether it is an access beyond the block's shared memory."""
-        return self.kind is FaultKind.OUT_OF_BOUNDS and f"at {Space.SHARED.value} address" in self.detail
+        return self.kind is FaultKind.OUT_OF_BOUNDS and f"at {Space.SHARED.value} address" in self.text
 
-    @property
-    def text(self) -> str:
-        """One line that names everything."""
-        return str(
-            self.instruction.error(f"{self.kind.value} by thread {self.thread} of block {self.block}: {self.detail}")
-        )
+
+def fault_of(
+    kind: FaultKind, block: Index, thread: Index, index: int, instruction: ExecutedInstruction, detail: str
+) -> Fault:
+    """The fault of one thread at an instruction; ``detail`` says what happened."""
+    return Fault(
+        kind=kind,
+        block=block,
+        thread=thread,
+        instruction_index=index,
+        source_line=instruction.source.line if instruction.source else None,
+        text=str(instruction.error(f"{kind.value} by thread {thread} of block {block}: {detail}")),
+    )
 
 
 class FaultError(SimulationError):

@@ -17,7 +17,7 @@ from .access import Action, Observers, Site, WarpAccess
 from .block_classes.classes import BlockClasses
 from .block_classes.stored import StoredSteps
 from .block_classes.values import FollowedValue
-from .faults import FATAL, Fault, FaultError, FaultKind
+from .faults import FATAL, Fault, FaultError, FaultKind, fault_of
 from .global_memory import GlobalMemory
 from .plan import Families, Mask, Plan, both, rows_and_warps
 from .race_detector import RaceDetector
@@ -214,12 +214,12 @@ class Lanes:
         (gx, gy, _), (bx, by, _) = self.environment.launch.grid, self.environment.launch.block
         block = int(self.block_ids[row])
         self.environment.report(
-            Fault(
-                kind=kind,
-                block=(block % gx, block // gx % gy, block // (gx * gy)),
-                thread=(thread % bx, thread // bx % by, thread // (bx * by)),
-                instruction_index=instruction,
-                instruction=self.environment.instructions[instruction],
-                detail=detail,
+            fault_of(
+                kind,
+                (block % gx, block // gx % gy, block // (gx * gy)),
+                (thread % bx, thread // bx % by, thread // (bx * by)),
+                instruction,
+                self.environment.instructions[instruction],
+                detail,
             )
         )
