@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ from ..program.kernel import Kernel
 from ..ptx.operands import parse_address
 from ..simulator.access import Action, Observers
 from ..simulator.execution import Code, execute_code, executions
-from ..simulator.schedule import Reconvergence
-from ..simulator.simulation import Budget, Mode, Simulation
+from ..simulator.simulation import Simulation
 
 NOT_ISSUED = "not issued"
 """Class of PTX instructions that the hardware does not execute as instructions of their own."""
@@ -196,31 +195,10 @@ class CountedRun(Simulation):
 
 
 def counted_run(
-    kernel: Code,
-    launch: Launch,
-    call: KernelCall,
-    *,
-    mode: Mode = Mode.EXECUTE,
-    blocks: NDArray[np.int64] | None = None,
-    budget: Budget | None = None,
-    observers: Observers = (),
-    check: bool = False,
-    visits_by_warp: Sequence[int] = (),
-    reconvergence: Reconvergence = Reconvergence.EARLY,
+    kernel: Code, launch: Launch, call: KernelCall, *, observers: Observers = (), **options: Any
 ) -> CountedRun:
     """`execute_code` with an observer that counts; arguments and errors are those of `simulate`."""
     accesses = AccessCounts()
-    simulation = execute_code(
-        kernel,
-        launch,
-        call,
-        mode=mode,
-        blocks=blocks,
-        budget=budget,
-        observers=[accesses, *observers],
-        check=check,
-        visits_by_warp=visits_by_warp,
-        **({} if isinstance(kernel, MachineCode) else {"reconvergence": reconvergence}),
-    )
+    simulation = execute_code(kernel, launch, call, observers=[accesses, *observers], **options)
     values = {field.name: getattr(simulation, field.name) for field in fields(simulation)}
     return CountedRun(**values, instructions=accesses.instructions())

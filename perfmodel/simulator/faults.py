@@ -29,7 +29,7 @@ Index = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault: kind, block and thread (x, y, z), the instruction's index and source line, and one line that names everything."""
+    """One fault: kind, block and thread (x, y, z), the instruction's index and source line, and a line that names all."""
 
     kind: FaultKind
     block: Index
@@ -37,6 +37,7 @@ class Fault:
     instruction_index: int
     source_line: int | None
     text: str
+
     @property
     def is_beyond_shared(self) -> bool:
         """Whether it is an access beyond the block's shared memory."""

@@ -44,9 +44,11 @@ class Environment:
     shared_bytes: int
     local_bytes: int
     sites: list[Site]
-    observers: Observers
-    check: bool
-    max_faults: int
+    observers: Observers = ()
+    check: bool = False
+    raced: NDArray[np.int64] | None = None
+    """Blocks that are watched for races; all when None."""
+    max_faults: int = 0
     faults: list[Fault] = field(default_factory=list)
     undecided: bool = False
     clock: int = 0

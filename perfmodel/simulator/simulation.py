@@ -48,6 +48,37 @@ class Budget:
     faults: int = 64
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What of a launch is executed, how, and who watches.
+
+    Args:
+        mode: compute results, or only what decides addresses and control flow.
+        blocks: linear indices (x fastest) of the blocks to execute, shape ``(n,)``; all when None.
+        budget: limits of instructions, seconds and bytes; the defaults when None.
+        observers: each gets every memory access and every exchange within a warp as one `WarpAccess`, in program order.
+        check: also report races, reads of uninitialised shared memory, divergent barriers and shuffles from inactive lanes,
+            and return a simulation that a fatal fault ended instead of raising the fault.
+        raced: blocks whose shared memory is then watched for races and uninitialised reads; all when None.
+        visits_by_block: also give the visits of each block.
+        visits_by_warp: blocks, among those executed, of whose warps the visits are given too.
+        reconvergence: where lanes of a warp run together again after a branch of PTX; machine code says it itself.
+        classes: follow other blocks too: those that do not do what the executed block of their class does leave it. The
+            ``blocks`` are then the executed ones.
+    """
+
+    mode: Mode = Mode.EXECUTE
+    blocks: NDArray[np.int64] | None = None
+    budget: Budget | None = None
+    observers: Observers = ()
+    check: bool = False
+    raced: NDArray[np.int64] | None = None
+    visits_by_block: bool = False
+    visits_by_warp: Sequence[int] = ()
+    reconvergence: Reconvergence = Reconvergence.EARLY
+    classes: BlockClasses | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
     """What the executed blocks did.
@@ -95,9 +126,7 @@ MAX_BLOCKS = 2**24
 """Blocks of one simulation; at the speed of 0.1 ms a block, half an hour."""
 
 
-def _environment(
-    translation: Translation, launch: Launch, contents: Contents, observers: Observers, max_faults: int, check: bool
-) -> Environment:
+def _environment(translation: Translation, launch: Launch, contents: Contents) -> Environment:
     """What all batches of the launch share."""
     program = translation.program
     return Environment(
@@ -110,9 +139,6 @@ def _environment(
         shared_bytes=program.shared.size_bytes + int(launch.dynamic_shared_bytes),
         local_bytes=program.local.size_bytes,
         sites=translation.pool.sites,
-        observers=observers,
-        check=check,
-        max_faults=max_faults,
     )
 
 
@@ -123,7 +149,7 @@ def _batch_rows(register_bytes_per_lane: int, environment: Environment, budget: 
     held = register_bytes_per_lane + align_up(environment.local_bytes, 16)
     per_block = (held + _WORKING_BYTES_PER_LANE) * threads
     race_detector = (BYTES_PER_PLACE + BYTES_PER_PLACE_AND_WARP * threads // WARP_SIZE) / _grain(environment)
-    per_block += int(shared_bytes * (1 + (race_detector if environment.check else 0)))
+    per_block += int(shared_bytes * (1 + (race_detector if environment.check and environment.raced is None else 0)))
     available = budget.memory_bytes // 4
     if available < per_block:
         raise SimulationError(
@@ -192,38 +218,14 @@ def outputs_of(call: KernelCall, memory: GlobalMemory) -> dict[str, NDArray[Any]
     return outputs
 
 
-def simulate(
-    kernel: Kernel,
-    launch: Launch,
-    call: KernelCall,
-    *,
-    mode: Mode = Mode.EXECUTE,
-    blocks: NDArray[np.int64] | None = None,
-    budget: Budget | None = None,
-    observers: Observers = (),
-    check: bool = False,
-    visits_by_block: bool = False,
-    visits_by_warp: Sequence[int] = (),
-    reconvergence: Reconvergence = Reconvergence.EARLY,
-    classes: BlockClasses | None = None,
-) -> Simulation:
+def simulate(kernel: Kernel, launch: Launch, call: KernelCall, **options: Any) -> Simulation:
     """Execute thread blocks of one launch lane by lane on the CPU.
 
     Args:
         kernel: the kernel (``parse_module(ptx).kernel(name)``).
         launch: grid, block and dynamic shared bytes of one launch; static shared bytes are the kernel's own.
-        call: arguments; buffers are copied, so that the caller's arrays stay as they are.
-        mode: compute results, or only what decides addresses and control flow.
-        blocks: linear indices (x fastest) of the blocks to execute, shape ``(n,)``; all when None.
-        budget: limits of instructions, seconds and bytes; the defaults when None.
-        observers: each gets every memory access and every exchange within a warp as one `WarpAccess`, in program order.
-        check: also report races, reads of uninitialised shared memory, divergent barriers and shuffles from inactive lanes,
-            and return a simulation that a fatal fault ended instead of raising the fault.
-        visits_by_block: also give the visits of each block.
-        visits_by_warp: blocks, among those executed, of whose warps the visits are given too.
-        reconvergence: where lanes of a warp run together again after a branch.
-        classes: follow other blocks too: those that do not do what the executed block of their class does leave it. The
-            ``blocks`` are then the executed ones.
+        call: arguments; buffers are copied where they are touched, so that the caller's arrays stay as they are.
+        options: fields of `RunOptions`.
 
     Raises:
         SimulationError: an instruction is not supported, a budget is used up, or (without ``check``) a fault ended the
@@ -241,71 +243,50 @@ def simulate(
     >>> simulate(parse_module(text).kernel("twice"), launch, call).outputs["out"]
     array([0, 2, 4, 6], dtype=uint32)
     """
-    budget = budget or Budget()
-    check_launch(launch)
-    translation = _translation(kernel, mode is Mode.TRACE)
+    given = RunOptions(**options)
+    translation = _translation(kernel, given.mode is Mode.TRACE)
     program = translation.program
-    contents = initialise(program, call)
-    chosen = block_ids(launch, blocks)
-    environment = _environment(translation, launch, contents, observers, budget.faults, check)
-    tally = run_blocks(
-        partial(Scheduler, translation, reconvergence=reconvergence),
-        environment,
-        chosen,
-        budget,
+    return run_launch(
+        program.kernel,
+        call,
+        given,
+        _environment(translation, launch, initialise(program, call)),
+        partial(Scheduler, translation, reconvergence=given.reconvergence),
         program.register_bytes_per_lane,
         len(program.blocks),
-        visits_by_block=visits_by_block,
-        visits_by_warp=visits_by_warp,
-        classes=classes,
-    )
-    return Simulation(
-        kernel=program.kernel,
-        launch=launch,
-        mode=mode,
-        blocks=chosen,
-        visits=tally.visits,
-        outputs=outputs_of(call, contents.memory) if mode is Mode.EXECUTE else {},
-        faults=tuple(environment.faults),
-        completed=not any(fault.kind in FATAL for fault in environment.faults),
-        undecided=environment.undecided,
-        diverged=tally.diverged,
-        segments=tuple(contents.memory.segments),
-        visits_by_block=tally.by_block,
-        visits_by_warp=tally.by_warp,
     )
 
 
-def run_blocks(
-    scheduler: Callable[[Batch, Limits, Tally], Scheduler],
+def run_launch(
+    kernel: Kernel | MachineCode,
+    call: KernelCall,
+    options: RunOptions,
     environment: Environment,
-    blocks: NDArray[np.int64],
-    budget: Budget,
+    scheduler: Callable[[Batch, Limits, Tally], Scheduler],
     register_bytes_per_lane: int,
     places: int,
-    *,
-    visits_by_block: bool,
-    visits_by_warp: Sequence[int],
-    classes: BlockClasses | None = None,
-) -> Tally:
+) -> Simulation:
     """Run thread blocks, as many at once as the memory budget allows.
 
     Args:
-        scheduler: makes what runs one batch.
+        kernel: PTX or machine code.
+        call: its arguments.
+        options: what is executed.
         environment: what all batches share.
-        blocks: linear indices of the blocks.
-        budget: instructions, seconds and bytes.
+        scheduler: makes what runs one batch.
         register_bytes_per_lane: of the program, at most.
         places: pieces of code whose visits are counted.
-        visits_by_block: also count visits by block.
-        visits_by_warp: blocks of whose warps visits are counted too.
-        classes: the classes of which these are the executed blocks, which then run in one batch.
     """
-    rows = _batch_rows(register_bytes_per_lane, environment, budget) if classes is None else len(blocks)
+    launch, budget, classes = environment.launch, options.budget or Budget(), options.classes
+    check_launch(launch)
+    blocks = block_ids(launch, options.blocks)
+    environment.observers, environment.check = options.observers, options.check
+    environment.raced, environment.max_faults = options.raced, budget.faults
     environment.memory.limit_bytes = budget.memory_bytes // 2
-    by_block = np.zeros((len(blocks), places), np.int64) if visits_by_block else None
-    warps = -(-int(environment.launch.threads_per_block) // WARP_SIZE)
-    by_warp = {block: np.zeros((warps, places), np.int64) for block in visits_by_warp}
+    rows = _batch_rows(register_bytes_per_lane, environment, budget) if classes is None else len(blocks)
+    by_block = np.zeros((len(blocks), places), np.int64) if options.visits_by_block else None
+    warps = -(-int(launch.threads_per_block) // WARP_SIZE)
+    by_warp = {block: np.zeros((warps, places), np.int64) for block in options.visits_by_warp}
     tally = Tally(np.zeros(places, np.int64), by_block, by_warp, paths={block: BlockPath() for block in by_warp})
     limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
     batches = (
@@ -313,7 +294,22 @@ def run_blocks(
     )
     with np.errstate(all="ignore"):
         all(_run_batch(scheduler(batch, limits, tally)) for batch in batches)
-    return tally
+    return Simulation(
+        kernel=kernel,
+        launch=launch,
+        mode=options.mode,
+        blocks=blocks,
+        visits=tally.visits,
+        outputs=outputs_of(call, environment.memory) if options.mode is Mode.EXECUTE else {},
+        faults=tuple(environment.faults),
+        completed=not any(fault.kind in FATAL for fault in environment.faults),
+        undecided=environment.undecided,
+        diverged=tally.diverged,
+        segments=tuple(environment.memory.segments),
+        visits_by_block=tally.by_block,
+        visits_by_warp=tally.by_warp,
+        paths=tally.paths,
+    )
 
 
 def _grain(environment: Environment) -> int:
@@ -324,9 +320,11 @@ def _grain(environment: Environment) -> int:
 def _run_batch(scheduler: Scheduler) -> bool:
     """Run one batch; False where a fault that is only reported ended it."""
     batch = scheduler.batch
-    if batch.environment.check:
+    raced = batch.environment.raced
+    watched = np.ones(batch.rows, np.bool_) if raced is None else np.isin(batch.block_ids, raced)
+    if batch.environment.check and watched.any():
         batch.race_detector = RaceDetector(
-            np.ones(batch.rows, np.bool_),
+            watched,
             batch.threads,
             batch.shared_stride,
             BARRIERS,

@@ -15,7 +15,7 @@ from ...launch.launch import Buffer, Buffered, KernelCall, Launch
 from ...machine_code.cubin import ModuleVariable
 from ...machine_code.program import MachineCode
 from ...program.instruction import Space
-from ..access import Observers, Site
+from ..access import Site
 from ..global_memory import LOCAL_WINDOW, SHARED_WINDOW, Bytes, GlobalMemory
 from ..machine import Environment
 
@@ -125,15 +125,7 @@ def _contents(variable: ModuleVariable, given: dict[str, Buffer]) -> Bytes | Non
     return None if variable.contents is None else np.frombuffer(variable.contents, np.uint8)
 
 
-def make_environment(
-    kernel: MachineCode,
-    launch: Launch,
-    call: KernelCall,
-    sites: list[Site],
-    observers: Observers,
-    max_faults: int,
-    check: bool,
-) -> MachineEnvironment:
+def make_environment(kernel: MachineCode, launch: Launch, call: KernelCall, sites: list[Site]) -> MachineEnvironment:
     """Memories of a launch, with the buffers and constants of the call in place.
 
     Raises:
@@ -179,9 +171,6 @@ def make_environment(
         shared_bytes=max(cubin.static_shared_bytes, reserved) + int(launch.dynamic_shared_bytes),
         local_bytes=round_up(cubin.stack_bytes, 16),
         sites=sites,
-        observers=observers,
-        check=check,
-        max_faults=max_faults,
         banks=banks,
     )
 
