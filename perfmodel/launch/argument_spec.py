@@ -290,7 +290,7 @@ def _filled(fill: Fill, element: ElementType, count: int, rng: np.random.Generat
         return Repeated(element.encoded(_drawn(fill, dtype, min(count, RANDOM_PERIOD), rng)), count)
     if fill.kind is FillKind.CONSTANT:
         return Repeated(np.full(min(count, CONSTANT_PERIOD), element.scalar(fill.low)), count)
-    return Computed(partial(_counted, element), element.dtype, count)
+    return Computed(f"{element.value} arange", partial(_counted, element), element.dtype, count)
 
 
 def _counted(element: ElementType, index: NDArray[np.int64]) -> NDArray[Any]:

@@ -90,10 +90,12 @@ class Repeated(Contents):
 class Computed(Contents):
     """Elements that follow from their indices.
 
-    >>> np.asarray(Computed(lambda index: index.astype(np.int8), np.dtype(np.int8), 3)).tolist()
+    >>> np.asarray(Computed("i8 arange", lambda index: index.astype(np.int8), np.dtype(np.int8), 3)).tolist()
     [0, 1, 2]
     """
 
+    name: str
+    """What tells this rule from others."""
     rule: Callable[[NDArray[np.int64]], NDArray[Any]]
     dtype: np.dtype[Any]
     size: int

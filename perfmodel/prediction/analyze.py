@@ -24,10 +24,8 @@ from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import Effort, executable, execute
 from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, stacked
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
-from ..simulator.execution import Code, execute_code, steering_instructions
+from ..simulator.execution import Code, execute_code
 from ..simulator.faults import Fault, FaultError
-from ..simulator.simulation import Mode
-from ..simulator.steering import SteeringLoads
 from ..sources.compile_commands import read_compile_flags
 from ..sources.kernel_source import is_source_text, read_kernel_source
 from ..sources.python_file import kernel_of_file
@@ -178,20 +176,19 @@ def analyze(
     launch = launch_of(configuration, compiled)
     require_fits(launch, compiled, scenario.gpu)
     try:
-        faults, steering = _faults(code, launch, call, effort)
+        found = execute(compiled, launch, call, scenario.gpu, effort, check=True, remember=True)
     except FaultError as error:
         if brought.shared_bytes is not None or not error.fault.is_beyond_shared:
             raise
         raise SimulationError(f"{error}; --shared (shared_bytes in Python) gives dynamic shared memory") from None
-    drawn = _drawn_text(call, brought.arguments, steering)
-    found = execute(compiled, launch, call, scenario.gpu, effort, instructions=lines)
+    drawn = _drawn_text(call, brought.arguments, found.steering)
     prediction = prediction_of_launch(brought.name, configuration, found.profile, scenario)
     return Analysis(
         prediction=replace(
             prediction, notes=(*prediction.notes, *filter(None, (drawn, brought.source.note, compiled.note)))
         ),
         instructions=listing(found.instructions) if lines else (),
-        faults=faults,
+        faults=found.faults,
         blocks_executed=found.blocks_executed,
         l1_hit_rate=found.l1_hit_rate,
         _code=code,
@@ -263,26 +260,6 @@ def _drawn_text(call: KernelCall, arguments: Sequence[Argument], steering: froze
     first, element = next(iter(drawn.items()))
     file = f"{first.partition(' ')[0]}.npy"
     return f"branches or addresses depend on random values of {', '.join(drawn)}: give real ones, as {element.value}[]=@{file}"
-
-
-def _faults(code: Code, launch: Launch, call: KernelCall, effort: Effort) -> tuple[tuple[Fault, ...], frozenset[str]]:
-    """Faults of blocks at the corners and in the middle of the grid, or of all blocks, and the buffers that steer them.
-
-    A fatal fault is raised.
-
-    Addresses alone show them, unless lanes write one place at once: then what they write is computed too.
-    """
-    blocks = None if effort.all_blocks else np.sort(launch.corners_and_middle())
-    loads = SteeringLoads(steering_instructions(code))
-    for mode, observers in ((Mode.TRACE, (loads,)), (Mode.EXECUTE, ())):
-        found = execute_code(
-            code, launch, call, mode=mode, blocks=blocks, budget=effort.budget, observers=observers, check=True
-        )
-        if not found.undecided:
-            break
-    if not found.completed:
-        raise FaultError(found.faults[-1])
-    return found.faults, loads.buffers(found.segments)
 
 
 def prediction_of_launch(

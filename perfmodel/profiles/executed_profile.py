@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..compiler.compiled import CompiledKernel
 from ..errors import CompilerMissingError, SimulationError
@@ -15,17 +17,20 @@ from ..machine_code.code_profile import profile_of
 from ..machine_code.loads import loads_in_flight
 from ..machine_code.program import MachineCode, read_machine_code
 from ..memory.access_counts import InstructionCount
-from ..memory.hierarchy import memory_hierarchy, with_hierarchy
+from ..memory.hierarchy import CacheObserver, Hierarchy, memory_hierarchy, with_hierarchy
 from ..memory.instruction_fetch import instruction_sectors
 from ..program.kernel import Kernel
 from ..ptx.module import Module
 from ..ptx.parse import parse_module
-from ..simulator.execution import Code, executions, instructions_of_places
+from ..simulator.execution import Code, execute_code, executions, instructions_of_places, steering_instructions
+from ..simulator.faults import Fault, FaultError
 from ..simulator.simulation import Budget
-from .blocks.launch_counts import LaunchCounts, count_launch
+from ..simulator.steering import SteeringLoads
+from .blocks.launch_counts import Guest, LaunchCounts, count_launch
+from .execution_cache import fetch, keep, launch_key
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .slowest_warp import slowest_warp
-from .warp_traces import trace_warps
+from .warp_traces import WarpObserver, WarpTraces, traced_blocks, traces_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +47,37 @@ class Execution:
     """The profile of an executed launch, and what else its execution gave.
 
     ``instructions`` are totals of each memory instruction where they were asked for; ``l1_hit_rate`` is NaN where no caches
-    were simulated.
+    were simulated. ``faults`` are what ``blocks_checked`` blocks did wrong, ``steering`` the buffers that decide what these do,
+    where checks were asked for.
     """
 
     profile: KernelProfile
     instructions: tuple[InstructionCount, ...]
     blocks_executed: int
     l1_hit_rate: float
+    blocks_checked: int
+    faults: tuple[Fault, ...]
+    steering: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedLaunch:
+    """What of an execution holds for every GPU that executes the same code.
+
+    ``profile`` has no traffic behind L1; ``visits`` says how often each place of the code was executed; ``shape`` is that of
+    `LaunchCounts`.
+    """
+
+    profile: KernelProfile
+    instructions: tuple[InstructionCount, ...]
+    visits: tuple[float, ...]
+    shape: tuple[int, ...]
+    blocks_executed: int
+    blocks_checked: int = 0
+    faults: tuple[Fault, ...] = ()
+    steering: tuple[str, ...] = ()
+    traces: bytes = b""
+    """Those of the profile, where the record comes from disk or goes there."""
 
 
 @lru_cache(maxsize=4)
@@ -98,10 +127,11 @@ def execute(
     gpu: Gpu | None = None,
     effort: Effort | None = None,
     *,
-    instructions: bool = False,
     critical_path: bool = True,
+    check: bool = False,
+    remember: bool = False,
 ) -> Execution:
-    """Execute one launch of a compiled kernel.
+    """Execute one launch of a compiled kernel, each block that is executed once for all that is asked of it.
 
     Every count is read off the machine code's instructions as they are executed. Where that cannot be executed (`executable`),
     the PTX is: its memory accesses are those of the machine code but for what the assembler merges or unrolls, and its
@@ -113,53 +143,128 @@ def execute(
         call: its arguments.
         gpu: whose caches are simulated; None leaves the traffic behind L1 unknown.
         effort: how much is executed, and the budget.
-        instructions: give totals of each memory instruction.
         critical_path: follow the slowest warp too; else what it waits for is unknown.
+        check: look for races, unwritten shared memory and divergent barriers in the blocks at the corners and in the middle of
+            the grid, or in all blocks where all are executed.
+        remember: take what an earlier execution of the same code with the same arguments gave, and keep what this one gives, on
+            disk. Another GPU for which the code is the same then executes only blocks whose turn comes with its caches.
 
     Raises:
         SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
     """
     effort = effort or Effort()
     code, reason = executable(compiled)
-    counted = count_launch(
+    parts = (compiled.key, launch, call, effort.all_blocks, effort.seed)
+    key = launch_key(*parts, critical_path, check, gpu is not None) if remember else None
+    traffic_key = launch_key(*parts, gpu) if remember and gpu is not None else None
+    counted = _fetched(key)
+    traffic = fetch(traffic_key, Hierarchy)
+    if counted is None:
+        counted, traffic = _execute(compiled, code, reason, launch, call, gpu, effort, critical_path, check)
+        _keep(key, counted)
+        keep(traffic_key, traffic)
+    elif traffic is None and gpu is not None:
+        traffic = _traffic(compiled, code, reason, launch, call, gpu, effort, counted)
+        keep(traffic_key, traffic)
+    profile = counted.profile
+    if traffic is not None:
+        counts = with_hierarchy(profile.counts, traffic)
+        profile = replace(profile, counts=counts, caches_simulated=True).with_notes(*traffic.notes)
+    return Execution(
+        profile=profile,
+        instructions=counted.instructions,
+        blocks_executed=counted.blocks_executed,
+        l1_hit_rate=np.nan if traffic is None else traffic.l1_hit_rate,
+        blocks_checked=counted.blocks_checked,
+        faults=counted.faults,
+        steering=frozenset(counted.steering),
+    )
+
+
+def _execute(
+    compiled: CompiledKernel,
+    code: Code,
+    reason: str | None,
+    launch: Launch,
+    call: KernelCall,
+    gpu: Gpu | None,
+    effort: Effort,
+    critical_path: bool,
+    check: bool,
+) -> tuple[CountedLaunch, Hierarchy | None]:
+    """One run for counts, checks, the critical path and the caches of a GPU."""
+    checked = _checked_blocks(launch, effort) if check else None
+    guests = []
+    if checked is not None:
+        guests.append(Guest(blocks=checked, make=partial(SteeringLoads, steering_instructions(code))))
+    follow = gpu is not None and critical_path and isinstance(code, MachineCode)
+    if follow:
+        guests.append(Guest(blocks=traced_blocks(launch), make=WarpObserver, follow=True))
+    if gpu is not None:
+        trips = _trips(compiled, reason)
+        make = partial(CacheObserver, launch, gpu, compiled.resources, seed=effort.seed)
+        guests.append(Guest(blocks=make().blocks, make=make))
+    found = count_launch(
         code,
         launch,
         call,
         all_blocks=effort.all_blocks,
         seed=effort.seed,
         budget=effort.budget,
+        guests=guests,
+        checked=checked,
     )
-    machine = profile_of(compiled)
+    counted = _counted_launch(compiled, code, reason, launch, found, critical_path)
+    if checked is not None:
+        faults = _executed_faults(code, launch, call, effort, checked) if found.undecided else found.faults
+        steering = sorted(found.observers[0].buffers(found.segments))
+        counted = replace(counted, faults=faults, blocks_checked=len(checked), steering=tuple(steering))
+    if follow:
+        assert isinstance(code, MachineCode)
+        traces = traces_of(code, launch, found.observers[-2], found.followed)
+        counted = replace(counted, profile=replace(counted.profile, traces=traces))
+    if gpu is None:
+        return counted, None
+    if found.shape != tuple(extent for extent in launch.grid if extent > 1):
+        # the blocks beside which a block lies are others than the grid says
+        return counted, _traffic(compiled, code, reason, launch, call, gpu, effort, counted)
+    fetched = _fetched_code(code, compiled, counted, launch, gpu)
+    caches: CacheObserver = found.observers[-1]
+    traffic = caches.hierarchy(found.segments, counted.profile.counts, trips=trips, instruction_read_sectors=fetched)
+    return counted, traffic
+
+
+def _keep(key: str | None, counted: CountedLaunch) -> None:
+    """Keep a record on disk, with the traces of its profile as bytes."""
+    traces: WarpTraces | None = counted.profile.traces
+    if key is not None and traces is not None:
+        counted = replace(counted, profile=replace(counted.profile, traces=None), traces=traces.to_bytes())
+    keep(key, counted)
+
+
+def _fetched(key: str | None) -> CountedLaunch | None:
+    """The record kept under a key."""
+    counted = fetch(key, CountedLaunch)
+    if counted is None or not counted.traces:
+        return counted
+    return replace(counted, profile=replace(counted.profile, traces=WarpTraces.from_bytes(counted.traces)), traces=b"")
+
+
+def _counted_launch(
+    compiled: CompiledKernel, code: Code, reason: str | None, launch: Launch, found: LaunchCounts, critical_path: bool
+) -> CountedLaunch:
     profile = KernelProfile(
         launch=replace(launch, static_shared_bytes=compiled.resources.static_shared_bytes),
         resources=replace(compiled.resources, dynamic_shared_bytes=int(launch.dynamic_shared_bytes)),
-        counts=replace(counted.counts, **dict.fromkeys(TRAFFIC_COUNTS, np.nan)),
+        counts=replace(found.counts, **dict.fromkeys(TRAFFIC_COUNTS, np.nan)),
         global_round_trips=np.nan,
-        loop_code_bytes=float(machine.largest_loop_bytes),
+        loop_code_bytes=float(profile_of(compiled).largest_loop_bytes),
         constant_bytes=np.nan,
         read_only_share=np.nan,
-        exact=counted.exact and reason is None,
-    ).with_notes(*counted.notes, *([] if reason is None else [reason]))
-    hit_rate = np.nan
-    if gpu is not None:
-        caches = memory_hierarchy(
-            code,
-            launch,
-            call,
-            gpu,
-            profile.counts,
-            compiled.resources,
-            trips=loads_in_flight(machine) if reason is None else {},
-            instruction_read_sectors=_fetched_code(code, compiled, counted, launch, gpu),
-            shape=counted.shape,
-            seed=effort.seed,
-            budget=effort.budget,
-        )
-        hit_rate = caches.l1_hit_rate
-        profile = replace(profile, counts=with_hierarchy(profile.counts, caches), caches_simulated=True)
-        profile = profile.with_notes(*caches.notes)
+        exact=found.exact and reason is None,
+    ).with_notes(*found.notes, *([] if reason is None else [reason]))
     if critical_path:
-        slowest = slowest_warp(compiled, code, counted.watched)
+        slowest = slowest_warp(compiled, code, found.watched)
         profile = replace(
             profile,
             warp_cycles=slowest.cycles,
@@ -167,19 +272,67 @@ def execute(
             global_round_trips=slowest.round_trips + slowest.copy_round_trips,
             read_only_share=slowest.read_only_share,
         )
-    if gpu is not None and critical_path and isinstance(code, MachineCode):
-        profile = replace(profile, traces=trace_warps(code, launch, call, effort.budget))
-    return Execution(
+    return CountedLaunch(
         profile=profile,
-        instructions=counted.instructions,
-        blocks_executed=counted.blocks_executed,
-        l1_hit_rate=hit_rate,
+        instructions=found.instructions,
+        visits=tuple(found.visits.tolist()),
+        shape=found.shape,
+        blocks_executed=found.blocks_executed,
     )
 
 
-def _fetched_code(code: Code, compiled: CompiledKernel, counted: LaunchCounts, launch: Launch, gpu: Gpu) -> float:
+def _traffic(
+    compiled: CompiledKernel,
+    code: Code,
+    reason: str | None,
+    launch: Launch,
+    call: KernelCall,
+    gpu: Gpu,
+    effort: Effort,
+    counted: CountedLaunch,
+) -> Hierarchy:
+    """The traffic behind L1 on a GPU of a launch that is counted already, from the blocks that its caches ask for."""
+    return memory_hierarchy(
+        code,
+        launch,
+        call,
+        gpu,
+        counted.profile.counts,
+        compiled.resources,
+        trips=_trips(compiled, reason),
+        instruction_read_sectors=_fetched_code(code, compiled, counted, launch, gpu),
+        shape=counted.shape,
+        seed=effort.seed,
+        budget=effort.budget,
+    )
+
+
+def _trips(compiled: CompiledKernel, reason: str | None) -> Mapping[int, int]:
+    """The round trip of each load that shares one with others; where PTX is executed, each has its own."""
+    return loads_in_flight(profile_of(compiled)) if reason is None else {}
+
+
+def _checked_blocks(launch: Launch, effort: Effort) -> NDArray[np.int64]:
+    """Blocks that are checked: at the corners and in the middle of the grid, or all."""
+    if effort.all_blocks:
+        return np.arange(int(launch.blocks), dtype=np.int64)
+    return np.sort(np.array(launch.corners_and_middle(), np.int64))
+
+
+def _executed_faults(
+    code: Code, launch: Launch, call: KernelCall, effort: Effort, blocks: NDArray[np.int64]
+) -> tuple[Fault, ...]:
+    """Faults where lanes write one place at once, which is right where they write the same: their values are computed."""
+    found = execute_code(code, launch, call, blocks=blocks, budget=effort.budget, check=True)
+    if not found.completed:
+        raise FaultError(found.faults[-1])
+    return found.faults
+
+
+def _fetched_code(code: Code, compiled: CompiledKernel, counted: CountedLaunch, launch: Launch, gpu: Gpu) -> float:
     """Sectors of code that the launch fetches from L2; 0 where the machine code is not executed."""
     profile = profile_of(compiled)
     if not isinstance(code, MachineCode) or profile.flow is None:
         return 0.0
-    return instruction_sectors(profile, executions(code, counted.visits)[profile.flow.first], launch, gpu)
+    executed = executions(code, np.array(counted.visits))
+    return instruction_sectors(profile, executed[profile.flow.first], launch, gpu)

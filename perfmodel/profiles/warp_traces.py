@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -157,7 +157,7 @@ def trace_warps(
         blocks: linear indices; those of `traced_blocks` where None.
     """
     chosen = traced_blocks(launch) if blocks is None else blocks
-    counts, touches = AccessCounts(), FirstTouches()
+    observer = WarpObserver()
     run = simulate_machine_code(
         code,
         launch,
@@ -165,20 +165,45 @@ def trace_warps(
         mode=Mode.TRACE,
         blocks=chosen,
         budget=budget,
-        observers=[counts, touches],
+        observers=[observer],
         visits_by_warp=chosen.tolist(),
     )
+    return traces_of(
+        code, launch, observer, {block: (run.paths[block], run.visits_by_warp[block]) for block in chosen.tolist()}
+    )
+
+
+class WarpObserver:
+    """An observer of the blocks whose warps are followed: what their memory instructions ask for."""
+
+    def __init__(self) -> None:
+        self.counts, self.touches = AccessCounts(), FirstTouches()
+
+    def access(self, access: WarpAccess) -> None:
+        """Take note of one access."""
+        self.counts.access(access)
+        self.touches.access(access)
+
+
+def traces_of(
+    code: MachineCode,
+    launch: Launch,
+    observer: WarpObserver,
+    followed: Mapping[int, tuple[BlockPath, NDArray[np.int64]]],
+) -> WarpTraces:
+    """The traces of blocks that a run has executed: their ways through the code, and visits of each unit by each warp."""
     lengths = np.array([len(unit) for unit in units_of(code)], np.int64)
     warps = -(-int(launch.threads_per_block) // WARP_SIZE)
-    first, length, offsets = _stretches([run.paths[block] for block in chosen.tolist()], lengths, warps)
+    blocks = sorted(followed)
+    first, length, offsets = _stretches([followed[block][0] for block in blocks], lengths, warps)
     return WarpTraces(
         table=issue_table(code),
-        memory=_demand(len(code.instructions), counts.instructions(), touches),
+        memory=_demand(len(code.instructions), observer.counts.instructions(), observer.touches),
         first=first,
         length=length,
         offsets=offsets,
         warps_per_block=warps,
-        instructions_per_block=float(run.visits @ lengths) / len(chosen),
+        instructions_per_block=float(sum((followed[block][1] @ lengths).sum() for block in blocks)) / len(blocks),
     )
 
 

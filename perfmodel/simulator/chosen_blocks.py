@@ -33,15 +33,21 @@ class ChosenBlocks:
     def __init__(self, observer: Observer, blocks: NDArray[np.int64]) -> None:
         self.observer = observer
         self.blocks = blocks
+        self._taken = blocks
         self._of: NDArray[np.int64] | None = None
         self._rows: NDArray[np.int64] = np.zeros(0, np.int64)
         self._chosen = self._positions = self._rows
+
+    def take(self, blocks: NDArray[np.int64]) -> None:
+        """Pass on only what these of the chosen blocks do, from now on: the others have been seen."""
+        self._taken = np.intersect1d(self.blocks, blocks)
+        self._of = None
 
     def access(self, access: WarpAccess) -> None:
         """Pass on what the chosen blocks do."""
         if access.blocks is not self._of:
             self._of = access.blocks
-            self._rows = np.flatnonzero(np.isin(access.blocks, self.blocks))
+            self._rows = np.flatnonzero(np.isin(access.blocks, self._taken))
             self._chosen = access.blocks[self._rows]
             self._positions = np.searchsorted(self.blocks, self._chosen)
         if not len(self._rows):

@@ -8,6 +8,7 @@ from each of the strata that the grid is cut into, and the counts have a standar
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -20,7 +21,11 @@ from ...launch.launch import KernelCall, Launch
 from ...memory.access_counts import BLOCK_TOTALS, AccessCounts, ClassCounts, InstructionCount, instruction_counts
 from ...simulator.access import Observer, Site
 from ...simulator.block_classes.classes import BlockClasses, NotFollowedError
+from ...simulator.chosen_blocks import ChosenBlocks
 from ...simulator.execution import Code, decided_by_order, execute_code, instructions_of_places
+from ...simulator.faults import Fault, FaultError, FaultKind
+from ...simulator.global_memory import Segment
+from ...simulator.schedule import BlockPath
 from ...simulator.simulation import MAX_BLOCKS, Budget, Mode, Simulation
 from ..totals import launch_counts
 from .first_stores import FirstStores
@@ -62,6 +67,24 @@ class LaunchCounts:
     notes: tuple[str, ...]
     blocks_executed: int
     watched: WatchedBlock
+    observers: tuple[Any, ...]
+    segments: tuple[Segment, ...]
+    faults: tuple[Fault, ...]
+    undecided: bool
+    followed: Mapping[int, tuple[BlockPath, NDArray[np.int64]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """Blocks that are executed in any case, linear indices in ascending order, and what makes their observer.
+
+    The observer is made anew where blocks have to be executed in another way than it was tried first. With ``follow`` the ways
+    of the blocks' warps are kept.
+    """
+
+    blocks: NDArray[np.int64]
+    make: Callable[[], Observer]
+    follow: bool = False
 
 
 @dataclass(slots=True)
@@ -94,8 +117,10 @@ def count_launch(
     all_blocks: bool = False,
     seed: int = 0,
     budget: Budget | None = None,
+    guests: Sequence[Guest] = (),
+    checked: NDArray[np.int64] | None = None,
 ) -> LaunchCounts:
-    """Count a whole launch.
+    """Count a whole launch, and execute each block that is executed once for all who want to see it.
 
     Args:
         kernel: machine code, or PTX.
@@ -104,26 +129,50 @@ def count_launch(
         all_blocks: execute every block, whatever that takes.
         seed: of the blocks that are drawn where they are sampled.
         budget: of each simulation.
+        guests: who else wants to see which blocks.
+        checked: blocks that are checked for races, bounds and barriers; None checks bounds alone.
 
     Raises:
         SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
     """
-    return _LaunchCounter(kernel, launch, call, seed, budget).count(all_blocks)
+    return _LaunchCounter(kernel, launch, call, seed, budget, guests, checked).count(all_blocks)
 
 
 class _LaunchCounter:
     """Executes blocks of one launch until all are counted."""
 
-    def __init__(self, kernel: Code, launch: Launch, call: KernelCall, seed: int, budget: Budget | None) -> None:
+    def __init__(
+        self,
+        kernel: Code,
+        launch: Launch,
+        call: KernelCall,
+        seed: int,
+        budget: Budget | None,
+        guests: Sequence[Guest],
+        checked: NDArray[np.int64] | None,
+    ) -> None:
         self._kernel, self._launch, self._call = kernel, launch, call
         self._seed, self._budget = seed, budget
         self._lengths = np.array([len(place) for place in instructions_of_places(kernel)])
         self._total = _Totals(np.zeros(len(self._lengths)))
         self._blocks = int(np.prod(launch.grid, dtype=np.int64))
         self._stores = FirstStores(self._blocks)
-        self._watched = WatchedBlock(middle_block(launch))
-        self._executed = 0
+        self._guests, self._checked = guests, checked
+        self._segments: tuple[Segment, ...] = ()
         self._notes: list[str] = []
+        self._restart()
+
+    def _restart(self) -> None:
+        """Forget what executed blocks have shown to those that look at single blocks."""
+        self._watched = WatchedBlock(middle_block(self._launch))
+        self._observers = [ChosenBlocks(guest.make(), guest.blocks) for guest in self._guests]
+        wanted = [np.array([self._watched.block]), *(guest.blocks for guest in self._guests)]
+        self._unseen = np.unique(np.concatenate([*wanted, *([] if self._checked is None else [self._checked])]))
+        """Blocks that someone still wants to see."""
+        self._faults: dict[tuple[FaultKind, int], Fault] = {}
+        self._undecided = False
+        self._followed: dict[int, tuple[BlockPath, NDArray[np.int64]]] = {}
+        self._executed = 0
 
     def count(self, all_blocks: bool) -> LaunchCounts:
         """All blocks' counts."""
@@ -132,8 +181,8 @@ class _LaunchCounter:
             self._execute_all(np.arange(self._blocks))
         else:
             errors = self._count_rest(self._by_classes())
-        if not self._watched.executed:
-            self._run(np.array([self._watched.block]), [])
+        if len(self._unseen):
+            self._run(self._unseen, [])
         ordered = decided_by_order(self._kernel)
         if ordered is not None:
             self._notes.append(f"what blocks do depends on the order of what others do to memory: {ordered}")
@@ -148,6 +197,11 @@ class _LaunchCounter:
             notes=tuple(self._notes),
             blocks_executed=min(self._executed, self._blocks),
             watched=self._watched,
+            observers=tuple(chosen.observer for chosen in self._observers),
+            segments=self._segments,
+            faults=tuple(self._faults.values()),
+            undecided=self._undecided,
+            followed=self._followed,
         )
 
     def _shape(self) -> tuple[int, ...]:
@@ -159,8 +213,16 @@ class _LaunchCounter:
     def _run(
         self, blocks: NDArray[np.int64], observers: list[Observer], classes: BlockClasses | None = None
     ) -> Simulation:
-        """Trace some blocks; the watched block is watched where it is among them."""
-        watched = [self._watched] if self._watched.block in blocks and not self._watched.executed else []
+        """Trace some blocks; whoever wants to see one of them for the first time does."""
+        fresh = np.intersect1d(blocks, self._unseen)
+        watched = [self._watched] if self._watched.block in fresh else []
+        for chosen in self._observers:
+            chosen.take(fresh)
+        guests = self._observers if len(fresh) else []
+        checked = None if self._checked is None else np.intersect1d(fresh, self._checked)
+        followed = [
+            block for guest in self._guests if guest.follow for block in np.intersect1d(fresh, guest.blocks).tolist()
+        ]
         run = execute_code(
             self._kernel,
             self._launch,
@@ -168,13 +230,23 @@ class _LaunchCounter:
             mode=Mode.TRACE,
             blocks=blocks,
             budget=self._budget,
-            observers=[*observers, *watched],
+            observers=[*observers, *guests, *watched],
+            check=checked is not None and len(checked) > 0,
+            raced=checked,
             visits_by_block=True,
-            visits_by_warp=[one.block for one in watched],
-            **({} if classes is None else {"classes": classes}),
+            visits_by_warp=[*(one.block for one in watched), *followed],
+            classes=classes,
         )
+        if not run.completed:
+            raise FaultError(run.faults[-1])
         for one in watched:
             one.take_visits(run.visits_by_warp)
+        self._followed |= {block: (run.paths[block], run.visits_by_warp[block]) for block in followed}
+        for fault in run.faults:
+            self._faults.setdefault((fault.kind, fault.instruction_index), fault)
+        self._undecided = self._undecided or run.undecided
+        self._segments = run.segments
+        self._unseen = np.setdiff1d(self._unseen, fresh)
         return run
 
     # ---- all blocks
@@ -201,10 +273,15 @@ class _LaunchCounter:
             kinds, first, group = np.unique(keys, return_index=True, return_inverse=True)
             if turn and len(kinds) > max(_OWN_KIND * len(blocks), 1):
                 break
-            executed = first if turn else np.array([self._watched.block])
             at_once = max(_LANES // int(self._launch.threads_per_block), 1)
+            executed = first
+            if not turn:
+                # one block stands for all others; those that are wanted anyhow stand for themselves
+                alone = np.setdiff1d(self._unseen, [self._watched.block])[: at_once - 1]
+                group[alone] = 1 + np.arange(len(alone))
+                executed = np.append(self._watched.block, alone)
             left: list[tuple[NDArray[np.int64], NDArray[np.uint64]]] = []
-            for begin in range(0, len(kinds), at_once):
+            for begin in range(0, len(executed), at_once):
                 chosen = (group >= begin) & (group < begin + at_once)
                 places = np.cumsum(chosen) - 1
                 classes = BlockClasses(blocks[chosen], group[chosen] - begin, places[executed[begin : begin + at_once]])
@@ -212,7 +289,7 @@ class _LaunchCounter:
                     self._run_classes(classes, total)
                 except NotFollowedError:
                     self._stores.incomplete()
-                    self._executed = 0
+                    self._restart()
                     return np.arange(self._blocks)
                 buffers = (buffers[0] | classes.read, buffers[1] | classes.written)
                 left.append(
@@ -225,7 +302,7 @@ class _LaunchCounter:
         if buffers[0] & buffers[1]:
             # what decides may be what another block has written
             self._stores.incomplete()
-            self._executed = 0
+            self._restart()
             return np.arange(self._blocks)
         self._total = total
         return blocks
@@ -248,12 +325,16 @@ class _LaunchCounter:
             return None
         rng = np.random.default_rng(self._seed)
         pilot = np.sort(rng.choice(blocks, min(_PILOT_BLOCKS, len(blocks)), replace=False))
-        cost = float(self._lengths @ self._run(pilot, []).visits) / len(pilot)
+        cost = float(self._lengths @ self._pilot(pilot).visits) / len(pilot)
         affordable = int(ALL_BLOCKS_INSTRUCTIONS / max(cost, 1.0))
         if affordable >= len(blocks) <= MAX_BLOCKS:
             self._execute_all(blocks)
             return None
         return self._sample(blocks, max(affordable // _REPLICATES, 4), rng)
+
+    def _pilot(self, blocks: NDArray[np.int64]) -> Simulation:
+        """Trace blocks that nobody looks at, to learn what they cost."""
+        return execute_code(self._kernel, self._launch, self._call, mode=Mode.TRACE, blocks=blocks, budget=self._budget)
 
     def _sample(self, blocks: NDArray[np.int64], strata: int, rng: np.random.Generator) -> Counts:
         """Estimate the totals of some blocks from as many strata of neighbours, with the standard errors.

@@ -1,0 +1,63 @@
+"""What executions of launches gave, kept in the disk cache by the content of what was executed."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from ..compiler import disk_cache
+from ..launch.contents import Computed, Contents, Repeated
+from ..launch.launch import Buffer, KernelCall
+from .profile_cache import counting_version
+
+_Kept = TypeVar("_Kept")
+
+
+def launch_key(*parts: Any) -> str:
+    """Key of an execution from all that decides what it gives: code, launch, arguments, effort, and the code that counts."""
+    digest = hashlib.blake2b(counting_version().encode(), digest_size=32)
+    for part in parts:
+        _add(digest, part)
+    return "execution-" + digest.hexdigest()
+
+
+def _add(digest: Any, part: Any) -> None:
+    """Hash a value; arrays and buffers by what they hold."""
+    if isinstance(part, KernelCall):
+        for value in (*part.parameters, None, *part.constants):
+            _add(digest, value)
+    elif isinstance(part, Buffer):
+        digest.update(f"{part.name} {part.output}".encode())
+        _add(digest, part.array)
+    elif isinstance(part, Contents):
+        digest.update(f"{type(part).__name__} {part.dtype.str} {part.size}".encode())
+        if isinstance(part, Repeated):
+            digest.update(part.period.view(np.uint8))
+        elif isinstance(part, Computed):
+            digest.update(part.name.encode())
+    elif isinstance(part, np.ndarray | np.generic):
+        digest.update(f"{part.dtype.str} {part.shape}".encode())
+        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
+    else:
+        digest.update(repr(part).encode())
+    digest.update(b"\0")
+
+
+def fetch(key: str | None, kind: type[_Kept]) -> _Kept | None:
+    """The record kept under a key; None where there is none that can be read."""
+    stored = None if key is None else disk_cache.fetch(key)
+    if stored is None:
+        return None
+    try:
+        return msgspec.msgpack.decode(stored, type=kind)
+    except msgspec.MsgspecError:
+        return None
+
+
+def keep(key: str | None, record: object) -> None:
+    """Keep a record of numbers, texts and enumerations under a key."""
+    if key is not None and record is not None:
+        disk_cache.keep(key, msgspec.msgpack.encode(record, enc_hook=lambda value: value.item()))
