@@ -20,6 +20,7 @@ from .baselines.ratios import ratio_table, ratios, summary_table
 from .count_table import PredictedCount, benchmark_counts, compared, count_table, families_in, family_counts
 from .micro.facts import compare_facts, gpu_file, measured_facts
 from .outcomes import outcome_tables
+from .public_kernels.command import app as public_kernels
 from .tools import import_counters
 from .unseen_kernels.command import unseen_kernels
 
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
     app.command()(agreement)
     app.command()(counters)
     app.command()(unseen_kernels)
+    app.add_typer(public_kernels, name="public-kernels")
 
 
 def outcomes(records: RecordsOption) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -61,13 +61,20 @@ class L2Flush:
         enqueue(self.kernel, self.launch, self.call)
 
 
+class Enqueued(Protocol):
+    """What is put into the stream before each sample, such as the flush of L2."""
+
+    def enqueue(self) -> None:
+        """Put it into the current stream."""
+
+
 Take = Callable[[int], Sequence[float]]
 """Takes n samples in seconds."""
 Enqueue = Callable[[], Any]
 """Puts one run into the current stream and does not wait."""
 
 
-def event_samples(enqueue_run: Enqueue, flush: L2Flush | None, runs: int = 1) -> Take:
+def event_samples(enqueue_run: Enqueue, flush: Enqueued | None, runs: int = 1) -> Take:
     """Samples of one enqueuing of ``runs`` runs each, between two events; all are enqueued before it waits."""
     cuda = import_cupy().cuda
 
@@ -95,7 +102,7 @@ def batch_samples(enqueue_run: Enqueue) -> Take:
     return event_samples(enqueue_many, None, BATCH_LAUNCHES)
 
 
-def graph_samples(runs: Sequence[Enqueue], flush: L2Flush | None) -> Take:
+def graph_samples(runs: Sequence[Enqueue], flush: Enqueued | None) -> Take:
     """Samples that are the mean over one replay of a graph of the given runs, which allocate nothing."""
     cuda = import_cupy().cuda
     stream = cuda.Stream(non_blocking=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
@@ -45,17 +47,51 @@ def fetch_profile(key: str) -> KernelProfile | None:
     stored = disk_cache.fetch(key)
     if stored is None:
         return None
+    text, _, traces = stored.partition(b"\n")
     try:
-        text, _, traces = stored.partition(b"\n")
-        values = json.loads(text) | {"traces": WarpTraces.from_bytes(traces) if traces else None}
-        parts = {"launch": Launch, "resources": Resources, "counts": Counts}
-        return KernelProfile(**values | {name: kind(**values[name]) for name, kind in parts.items()})
+        return decoded_profile(json.loads(text), traces)
     except (ValueError, TypeError, KeyError):
         return None
 
 
 def keep_profile(key: str, profile: KernelProfile) -> None:
     """Keep the profile of a single launch under a key."""
-    traces = b"" if profile.traces is None else profile.traces.to_bytes()
-    text = json.dumps(asdict(replace(profile, traces=None)), default=lambda value: value.item())
-    disk_cache.keep(key, text.encode() + b"\n" + traces)
+    values, traces = encoded_profile(profile)
+    disk_cache.keep(key, json.dumps(values).encode() + b"\n" + traces)
+
+
+def encoded_profile(profile: KernelProfile) -> tuple[dict[str, Any], bytes]:
+    """The profile of a single launch as a JSON object, where what it does not know (NaN) is null, and its traces as bytes.
+
+    >>> from perfmodel.profiles.kernel_profile import estimated_resources
+    >>> launch = Launch(grid_x=2, block_x=64)
+    >>> profile = KernelProfile(launch=launch, resources=estimated_resources(launch, 32), counts=Counts(fp64=7))
+    >>> decoded_profile(*encoded_profile(profile)).counts.fp64
+    7
+    """
+    values: dict[str, Any] = _without_nan(asdict(replace(profile, traces=None)))
+    return values, b"" if profile.traces is None else profile.traces.to_bytes()
+
+
+def decoded_profile(values: Mapping[str, Any], traces: bytes = b"") -> KernelProfile:
+    """The profile of what `encoded_profile` made.
+
+    Raises:
+        TypeError: a field is not known, as in an object made by another version.
+    """
+    known: dict[str, Any] = _with_nan(values)
+    parts = {"launch": Launch, "resources": Resources, "counts": Counts}
+    inner: dict[str, Any] = {name: kind(**_with_nan(values[name])) for name, kind in parts.items()}
+    known["traces"] = WarpTraces.from_bytes(traces) if traces else None
+    return KernelProfile(**known | inner)
+
+
+def _with_nan(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: math.nan if value is None else value for name, value in values.items()}
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(one) for name, one in value.items()}
+    plain = value.item() if hasattr(value, "item") else value
+    return None if isinstance(plain, float) and math.isnan(plain) else plain

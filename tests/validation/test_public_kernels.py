@@ -1,0 +1,110 @@
+"""Measured launches of public kernels: their files are whole, their facts can be made again, their score is arithmetic."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from perfmodel.errors import InputError
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import L2State
+from perfmodel.prediction.scenario import scenario_of
+from perfmodel.records.schema import Timing, TimingMethod
+from perfmodel.validation.public_kernels.inputs import made, with_files
+from perfmodel.validation.public_kernels.mechanisms import mechanism_launches
+from perfmodel.validation.public_kernels.preparing import compiled_record, executed_record
+from perfmodel.validation.public_kernels.record import (
+    OWN_REPOSITORY,
+    PublicRecord,
+    read_public_records,
+    write_public_records,
+)
+from perfmodel.validation.public_kernels.scores import Summary, scored
+
+DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
+PUBLIC, MECHANISMS = DATA / "h200-public.jsonl.gz", DATA / "h200-mechanisms.jsonl.gz"
+
+
+@pytest.fixture(scope="module", params=[PUBLIC, MECHANISMS], ids=["public", "mechanisms"])
+def records(request: pytest.FixtureRequest) -> tuple[PublicRecord, ...]:
+    return read_public_records(request.param)
+
+
+def test_every_launch_has_a_source_and_a_cold_time(records: tuple[PublicRecord, ...]) -> None:
+    for record in records:
+        launch = record.launch
+        assert len(launch.sha256) == 64, launch.id
+        assert record.gpu == "h200", launch.id
+        assert launch.repository == OWN_REPOSITORY or len(launch.commit) == 40, launch.id
+        cold = record.timing(L2State.COLD)
+        assert cold is not None, launch.id
+        assert cold.median_s > 0.0, launch.id
+        # A kernel that finds its own results would do something else, so it has no time with a warm L2.
+        assert (record.timing(L2State.WARM) is None) == launch.restore, launch.id
+
+
+def test_profiles_and_counters_agree_on_what_both_count(records: tuple[PublicRecord, ...]) -> None:
+    ratios = [
+        record.kernel_profile().counts.warp_instructions / record.counters["smsp__inst_executed.sum"]
+        for record in records
+        if record.counters and record.profile and record.kernel_profile().exact
+    ]
+    assert len(ratios) > 0.5 * len(records)
+    assert np.abs(np.array(ratios) - 1.0).max() < 0.005
+
+
+def test_mechanisms_are_those_that_the_package_lists() -> None:
+    listed = {launch.id: launch for launch in mechanism_launches(load_gpu("h200"))}
+    measured = {record.launch.id: record.launch for record in read_public_records(MECHANISMS)}
+    assert measured == listed
+
+
+def test_stored_facts_are_made_again_from_the_source(tmp_path: Path) -> None:
+    name = "atomics_global_f64_red_32_stride_1_group_1_blocks_264"
+    stored = next(record for record in read_public_records(MECHANISMS) if record.launch.id == name)
+    again = executed_record(compiled_record(stored.launch, tmp_path, tmp_path, "h200"), tmp_path, tmp_path, "h200")
+    counts = again.kernel_profile().counts
+    assert counts.global_reduction_requests == 264 * 8 * 16  # blocks, warps of a block, steps
+    assert counts.global_reduction_requests == stored.kernel_profile().counts.global_reduction_requests
+    assert counts.warp_instructions == pytest.approx(stored.counters["smsp__inst_executed.sum"], rel=0.01)
+
+
+def test_a_score_is_the_ratio_of_predicted_to_measured() -> None:
+    record = read_public_records(MECHANISMS)[0]
+    scenario = scenario_of("h200")
+    (first,) = scored([record], scenario, L2State.COLD)
+    predicted = first.prediction.time.predicted_s
+    times = [predicted, predicted / 3.0]  # exactly predicted, and three times too slow
+    timed = [
+        replace(record, timings=(Timing(l2=L2State.COLD, method=TimingMethod.EVENTS, samples_s=(seconds,)),))
+        for seconds in times
+    ]
+    scores = scored(timed, scenario, L2State.COLD)
+    assert [round(score.ratio, 9) for score in scores] == [1.0, 3.0]
+    summary = Summary.of(scores)
+    assert (summary.launches, summary.near, summary.within_2x) == (2, 0.5, 0.5)
+    assert summary.mean == pytest.approx((0.0 + 2.0) / 2)
+
+
+def test_records_are_written_as_they_are_read(tmp_path: Path, records: tuple[PublicRecord, ...]) -> None:
+    path = tmp_path / "records.jsonl.gz"
+    write_public_records(path, records[:3])
+    assert read_public_records(path) == records[:3]
+
+
+def test_arrays_that_launches_name_are_made_alike() -> None:
+    rows = made("rows", "100-4-28", np.dtype(np.uint64))
+    lengths = np.diff(rows.astype(np.int64))
+    assert rows[0] == 0
+    assert len(lengths) == 100
+    assert set(lengths.tolist()) <= set(range(4, 29))
+    boxes = made("boxes", "2-10", np.dtype(np.uint8))
+    assert len(boxes) == 8 * 656  # eight boxes of 24 + 8 + 26 · 24 bytes
+    pairs = made("pairs", "50-0-3", np.dtype(np.int32)).reshape(-1, 2)
+    assert np.array_equal(pairs[1:, 0], np.cumsum(pairs[:-1, 1]))
+
+
+def test_an_unknown_kind_of_array_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no array of kind 'noise'"):
+        with_files("f32[4]=@noise-4.npy", tmp_path)

@@ -1,0 +1,313 @@
+"""Prepared launches on the GPU of this machine: the times of each, then Nsight Compute's counters.
+
+``python -m perfmodel.validation.public_kernels.measuring FOLDER RECORDS STEP``, with the step ``time`` or ``count``; both go on
+where they stopped. A process of its own runs the launches; where one ends it, the next goes on behind the launch that did.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
+from perfmodel.errors import InputError
+from perfmodel.launch.launch import L2State, Launch
+from perfmodel.records.schema import Environment, Failure, FailureKind, Timing, TimingMethod
+
+from ..counting import profiled_launches
+from ..device import environment, import_cupy, require_device
+from ..kernel_job import now
+from ..launching import (
+    DeviceCall,
+    DeviceKernel,
+    cuda_errors,
+    duplicate,
+    enqueue,
+    failure_kind,
+    load_kernel,
+    upload,
+    upload_constants,
+)
+from ..sampling import SamplingPlan
+from ..timing import (
+    GRAPH_LAUNCHES,
+    SHORT_KERNEL_S,
+    L2Flush,
+    Take,
+    event_samples,
+    graph_copies,
+    graph_samples,
+    launch_of,
+    take_timing,
+)
+from ..tools import find_tool, nsight_command, run_tool
+from .preparing import CUBINS, INPUTS, call_of
+from .record import PublicRecord, read_public_records, record_line
+
+SAMPLING = SamplingPlan(max_samples=40, time_limit_s=0.08)
+FLUSH_KERNEL = "global_read"
+"""The prepared launch whose kernel empties L2."""
+MODULE = "perfmodel.validation.public_kernels.measuring"
+PLAN = "plan.jsonl"
+"""The launches of a prepared folder."""
+COUNTED_AT_ONCE = 10
+COUNT_LIMIT_S = 90.0
+LAUNCH_LIMIT_S = 40.0
+"""Longest that all samples of one launch may take."""
+LOST_CONTEXT_STATUS = 3
+"""Of a worker whose last launch failed and is recorded: what comes next needs another process."""
+MORE_METRICS = (
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
+    "smsp__inst_executed_op_shared_atom.sum",
+    "smsp__inst_executed_pipe_xu.sum",
+    "smsp__inst_executed_pipe_fp64.sum",
+    "smsp__inst_executed_pipe_fma.sum",
+    "smsp__inst_executed_pipe_alu.sum",
+    "lts__t_requests_srcunit_tex_op_red.sum",
+    "lts__t_requests_srcunit_tex_op_atom.sum",
+    "lts__t_sectors_srcunit_tex_op_red.sum",
+    "lts__t_sectors_srcunit_tex_op_atom.sum",
+)
+"""Atomics and pipes, beside what every count is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Restored:
+    """Buffers that a kernel writes, put back to what they held before L2 is emptied."""
+
+    targets: Sequence[tuple[Any, Any]]
+    flush: L2Flush
+
+    @classmethod
+    def of(cls, calls: Sequence[DeviceCall], flush: L2Flush) -> _Restored:
+        """Of some launches, with what their buffers hold now."""
+        return cls([(array, array.copy()) for call in calls for array in call.outputs.values()], flush)
+
+    def enqueue(self) -> None:
+        for target, pristine in self.targets:
+            target[...] = pristine
+        self.flush.enqueue()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A launch on the device."""
+
+    kernel: DeviceKernel
+    launch: Launch
+    call: DeviceCall
+
+
+def loaded(record: PublicRecord, folder: Path) -> Loaded:
+    """The machine code that was prepared, and its arguments."""
+    call = call_of(record.launch, record.signature, folder / INPUTS)
+    (gx, gy, gz), (bx, by, bz) = record.launch.grid, record.launch.block
+    launch = Launch(
+        grid_x=gx, grid_y=gy, grid_z=gz, block_x=bx, block_y=by, block_z=bz,
+        dynamic_shared_bytes=record.resources.dynamic_shared_bytes,
+    )  # fmt: skip
+    kernel = load_kernel(
+        folder / CUBINS / f"{record.resources.cubin_sha256}.cubin",
+        record.kernel_name,
+        int(launch.dynamic_shared_bytes),
+    )
+    upload_constants(kernel, call)
+    return Loaded(kernel, launch, _by_value(upload(call)))
+
+
+def _by_value(call: DeviceCall) -> DeviceCall:
+    """Structures as arrays of one element, as CuPy takes them."""
+    arguments = tuple(
+        np.frombuffer(one.tobytes(), one.dtype) if isinstance(one, np.void) else one for one in call.arguments
+    )
+    return DeviceCall(arguments, call.outputs)
+
+
+def timings(record: PublicRecord, one: Loaded, flush: L2Flush) -> tuple[Timing, ...]:
+    """Cold by events, warm, and both by graph too where the launch is short; as `timing.time_kernel`.
+
+    A kernel that does something else on its own results is timed cold only, its buffers restored before each sample.
+    """
+    restore = record.launch.restore
+    restored = _Restored.of([one.call], flush) if restore else None
+    run = launch_of(one.kernel, one.launch, one.call)
+    cold = _timing(event_samples(run, restored or flush), L2State.COLD)
+    found = [cold]
+    if not restore:
+        found.append(_timing(event_samples(run, None), L2State.WARM))
+    if cold.median_s < SHORT_KERNEL_S:
+        if restored is not None:
+            restored.enqueue()
+        copies = [one.call]
+        copies += [duplicate(one.call) for _ in range(graph_copies(max(one.call.buffer_bytes, 1)) - 1)]
+        apart = [launch_of(one.kernel, one.launch, copy) for copy in copies]
+        before = _Restored.of(copies, flush) if restore else flush
+        found.append(_timing(graph_samples(apart, before), L2State.COLD, graph=True))
+        if not restore:
+            found.append(_timing(graph_samples([run] * GRAPH_LAUNCHES, None), L2State.WARM, graph=True))
+    return tuple(found)
+
+
+def _timing(take: Take, l2: L2State, *, graph: bool = False) -> Timing:
+    return take_timing(take, SAMPLING, l2, TimingMethod.GRAPH if graph else TimingMethod.EVENTS)
+
+
+def measured(record: PublicRecord, folder: Path, flush: L2Flush, where: Environment, gpu: str) -> PublicRecord:
+    """The record with times, or with the failure."""
+    found: tuple[Timing, ...] = ()
+    failure = None
+    try:
+        found = timings(record, loaded(record, folder), flush)
+    except cuda_errors() as error:
+        failure = Failure(kind=failure_kind(error), message=str(error).splitlines()[0])
+    import_cupy().get_default_memory_pool().free_all_blocks()
+    return replace(record, timings=found, failure=failure, environment=where, gpu=gpu, measured_at=now())
+
+
+def time_step(folder: Path, records: Path, time_limit_s: float) -> None:
+    """Time what has no time yet, in processes that follow one another where a launch ends one or takes too long."""
+    end = time.monotonic() + time_limit_s
+    marker = records.with_suffix(".running")
+    while time.monotonic() < end:
+        marker.unlink(missing_ok=True)
+        command = [sys.executable, "-m", MODULE, str(folder), str(records), "worker", str(end - time.monotonic())]
+        status = _watched(subprocess.Popen(command), marker)
+        if status == 0:
+            return
+        if status != LOST_CONTEXT_STATUS:
+            if not marker.exists():
+                raise InputError(f"the process that runs launches ended with status {status} before its first one")
+            _fail(folder, records, marker.read_text(), f"ended the process with status {status}")
+
+
+def _watched(process: subprocess.Popen[bytes], marker: Path) -> int:
+    """Status of the process, which is ended where one launch takes longer than its limit."""
+    running, since = "", time.monotonic()
+    while True:
+        try:
+            return process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            now_running = marker.read_text() if marker.exists() else ""
+            if now_running != running:
+                running, since = now_running, time.monotonic()
+            if time.monotonic() - since > LAUNCH_LIMIT_S:
+                process.kill()
+
+
+def _fail(folder: Path, records: Path, launch_id: str, message: str) -> None:
+    failure = Failure(kind=FailureKind.WORKER_DIED, message=message)
+    found = [one for one in plan_of(folder) if one.launch.id == launch_id]
+    _append(records, [replace(one, failure=failure) for one in found])
+
+
+def worker(folder: Path, records: Path, time_limit_s: float) -> None:
+    """Time the launches that have no line in the file yet, in the order of the plan."""
+    end = time.monotonic() + time_limit_s
+    device = require_device()
+    plan = plan_of(folder)
+    by_kernel = {record.launch.kernel: record for record in plan}
+    done = {one.launch.id for one in read_public_records(records)} if records.exists() else set()
+    flush_record = by_kernel[FLUSH_KERNEL]
+    cubin = folder / CUBINS / f"{flush_record.resources.cubin_sha256}.cubin"
+    flush = L2Flush.load(cubin, FLUSH_KERNEL, device.l2_bytes, device.sm_count)
+    marker = records.with_suffix(".running")
+    where = environment(device, plan[0].compiler_version, "")
+    for record in plan:
+        if record.launch.id in done:
+            continue
+        if time.monotonic() > end:
+            break
+        marker.write_text(record.launch.id)
+        result = measured(record, folder, flush, where, device.gpu_id)
+        _append(records, [result])
+        said = " ".join(f"{one.l2.value}/{one.method.value} {one.median_s * 1e6:.2f}" for one in result.timings)
+        print(f"{record.launch.id}: {said or result.failure}", flush=True)
+        if result.failure is not None and result.failure.kind is not FailureKind.OUT_OF_MEMORY:
+            sys.exit(
+                LOST_CONTEXT_STATUS
+            )  # the context is lost; the failure is recorded, so the next process goes on behind it
+    marker.unlink(missing_ok=True)
+
+
+def count_step(folder: Path, records: Path, time_limit_s: float) -> None:
+    """Count what has no counters yet: several launches in one run of the profiler, singly where that fails."""
+    ncu = find_tool("ncu")
+    if ncu is None:
+        raise InputError("Nsight Compute (ncu) was found neither on the search path nor in CUDA_HOME/bin")
+    plan = plan_of(folder)
+    done = {one.launch.id for one in read_public_records(records)} if records.exists() else set()
+    missing = [one for one in plan if one.launch.id not in done]
+    end = time.monotonic() + time_limit_s
+    for start in range(0, len(missing), COUNTED_AT_ONCE):
+        if time.monotonic() > end:
+            break
+        _count(missing[start : start + COUNTED_AT_ONCE], folder, records, ncu, end)
+
+
+def _count(some: Sequence[PublicRecord], folder: Path, records: Path, ncu: str, end: float) -> None:
+    target = [sys.executable, "-m", MODULE, str(folder), str(records), "launch"]
+    command = nsight_command(ncu, [*target, ",".join(one.launch.id for one in some)], [one.kernel_name for one in some])
+    asked = command.index("--metrics") + 1
+    command[asked] = ",".join((*COLLECTED_METRICS, *ACTIVITY_METRICS, *MORE_METRICS))
+    run = run_tool(command, min(COUNT_LIMIT_S, max(end - time.monotonic(), 5.0)))
+    launches = profiled_launches(run, len(some))
+    if isinstance(launches, Failure):
+        print(f"{[one.launch.id for one in some]}: {launches.message}", flush=True)
+        if len(some) > 1 and time.monotonic() < end:
+            for one in some:
+                _count([one], folder, records, ncu, end)
+        return
+    wanted = (*COLLECTED_METRICS, *ACTIVITY_METRICS, *MORE_METRICS)
+    counted = [
+        replace(one, counters={name: launch.metrics[name] for name in wanted if name in launch.metrics})
+        for one, launch in zip(some, launches, strict=True)
+    ]
+    _append(records, counted)
+    print(f"counted {' '.join(one.launch.id for one in some)}", flush=True)
+
+
+def launch_once(folder: Path, ids: Sequence[str]) -> None:
+    """What the profiler watches: these launches, each once."""
+    plan = {one.launch.id: one for one in plan_of(folder)}
+    for launch_id in ids:
+        one = loaded(plan[launch_id], folder)
+        enqueue(one.kernel, one.launch, one.call)
+        import_cupy().cuda.runtime.deviceSynchronize()
+        del one
+        import_cupy().get_default_memory_pool().free_all_blocks()
+
+
+def plan_of(folder: Path) -> tuple[PublicRecord, ...]:
+    """The records of the prepared folder."""
+    return read_public_records(folder / PLAN)
+
+
+def _append(records: Path, found: Sequence[PublicRecord]) -> None:
+    with records.open("a") as stream:
+        stream.writelines(record_line(one) + "\n" for one in found)
+        stream.flush()
+
+
+STEPS: dict[str, Callable[[Path, Path, float], None]] = {"time": time_step, "count": count_step, "worker": worker}
+
+
+def main(words: Sequence[str]) -> None:
+    """Run a step within its limit in seconds (500)."""
+    folder, records, step = Path(words[0]), Path(words[1]), words[2]
+    if step == "launch":
+        launch_once(folder, words[3].split(","))
+    else:
+        STEPS[step](folder, records, float(words[3]) if len(words) > 3 else 500.0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

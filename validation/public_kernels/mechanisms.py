@@ -1,0 +1,183 @@
+"""Launches of this package's micro-benchmarks that show one mechanism each, by its size, as launches of public kernels are given.
+
+Contended atomics, L1 that is too small for its warps, buffers that stay in L2, written lines that leave it, blocks of unequal
+length, grids smaller than the GPU, chains of dependent instructions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+
+from perfmodel.gpus.gpu import Gpu
+
+from .record import OWN_REPOSITORY, PublicLaunch
+
+MIB = 2**20
+ATOMIC_STEPS = 16
+WORD_TYPES = {"int": "i32", "float": "f32", "double": "f64", "unsigned long long": "u64"}
+OPERATIONS = (
+    ("fp32", 0, "float", "f32", 4096),
+    ("integer", 1, "int", "i32", 4096),
+    ("fp64", 2, "double", "f64", 2048),
+    ("rsqrt", 3, "float", "f32", 1024),
+    ("shared_load", 4, "int", "i32", 2048),
+    ("shuffle", 5, "float", "f32", 2048),
+    ("division", 6, "float", "f32", 512),
+    ("sine", 7, "float", "f32", 512),
+)
+"""Name, number in the kernel, type, type of an argument, steps."""
+
+
+def mechanism_launches(gpu: Gpu) -> tuple[PublicLaunch, ...]:
+    """All of them for a GPU; the first is the kernel that empties L2."""
+    return (
+        *_l2_resident(gpu),
+        *_written_back(gpu),
+        *_small_grids(gpu),
+        *_global_atomics(gpu),
+        *_shared_atomics(gpu),
+        *_l1_rows(gpu),
+        *_uneven(gpu),
+        *_chains(gpu),
+    )
+
+
+def _launch(
+    mechanism: str,
+    name: str,
+    kernel: str,
+    grid: int,
+    block: int,
+    args: str,
+    defines: Mapping[str, str | int] | None = None,
+) -> PublicLaunch:
+    path = f"kernels/micro/{kernel}.cu"
+    source = files("perfmodel").joinpath(path).read_bytes()
+    return PublicLaunch(
+        id=f"{mechanism} {name}".replace(" ", "_"),
+        program=f"micro {mechanism}",
+        repository=OWN_REPOSITORY,
+        commit="",
+        path=path,
+        sha256=hashlib.sha256(source).hexdigest(),
+        kernel=kernel,
+        grid=(grid, 1, 1),
+        block=(block, 1, 1),
+        args=tuple(args.split()),
+        defines=defines or {},
+    )
+
+
+def _l2_resident(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """One buffer read eight times past L1: up to the L2's size it stays there."""
+    grid = 2 * gpu.sm_count
+    for mib in (4, 16, 24, 32, 40, 48, 64, 96, 256):
+        words = mib * MIB // 16
+        yield _launch("l2", f"{mib} MiB", "global_read", grid, 1024, f"f32[{grid * 1024}] f32[{4 * words}] {words} 8")
+
+
+def _written_back(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Buffers written or copied once: what L2 can hold need not have reached DRAM when the launch ends."""
+    grid = 2 * gpu.sm_count
+    for mib in (4, 16, 32, 64, 256):
+        words = mib * MIB // 16
+        yield _launch("write", f"{mib} MiB", "global_write", grid, 1024, f"f32[{4 * words}] 1.0 {words}")
+    for mib in (4, 16, 32, 128):
+        words = mib * MIB // 16
+        yield _launch("copy", f"{mib} MiB", "global_copy", grid, 1024, f"f32[{4 * words}] f32[{4 * words}] {words}")
+
+
+def _small_grids(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Reading with few SMs and few warps: what one SM can have under way."""
+    for blocks, threads, kib in (
+        (1, 32, 64),
+        (1, 256, 256),
+        (1, 1024, 1024),
+        (8, 256, 2048),
+        (33, 256, 8192),
+        (66, 1024, 32768),
+        (gpu.sm_count, 32, 16384),
+        (gpu.sm_count, 128, 32768),
+        (gpu.sm_count, 256, 65536),
+    ):
+        words = kib * 1024 // 16
+        args = f"f32[{blocks * threads}] f32[{4 * words}] {words} 1"
+        yield _launch("grid", f"{blocks} x {threads}", "global_read", blocks, threads, args)
+
+
+def _global_atomics(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Additions of all SMs, and of one, to few and many addresses, that return or do not."""
+    grid = 2 * gpu.sm_count
+    cases = [("int", 0, k, 1, 1, grid) for k in (1, 2, 4, 8, 16, 32, 64, 256, 1024, 16384, 2**20)]
+    cases += [("int", 0, k, stride, 1, grid) for stride in (8, 32) for k in (4, 32, 1024)]
+    cases += [("int", 0, k, 1, 32, grid) for k in (1024, 65536)]
+    cases += [("int", 1, k, 1, 1, grid) for k in (1, 4, 32, 1024, 2**20)]
+    cases += [("float", 0, k, 1, 1, grid) for k in (1, 4, 32, 1024, 2**20)]
+    cases += [("float", 1, k, 1, 1, grid) for k in (1, 1024)]
+    cases += [("float", 0, 1024, 1, 32, grid)]
+    cases += [("double", 0, k, 1, 1, grid) for k in (1, 32, 1024)]
+    cases += [("unsigned long long", 0, k, 1, 1, grid) for k in (1, 1024)]
+    cases += [("int", returns, k, 1, 1, blocks) for blocks in (1, 16) for returns in (0, 1) for k in (1, 1024)]
+    for kind, returns, addresses, stride, group, blocks in cases:
+        element = WORD_TYPES[kind]
+        name = f"{element} {'returned' if returns else 'red'} {addresses} stride {stride} group {group} blocks {blocks}"
+        args = (
+            f"{element}[{addresses * stride}]=0 {element}[{blocks * 256}]=0 {addresses} {stride} {group} {ATOMIC_STEPS}"
+        )
+        yield _launch(
+            "atomics", f"global {name}", "atomic_global", blocks, 256, args, {"TYPE": kind, "RETURNS": returns}
+        )
+
+
+def _shared_atomics(gpu: Gpu) -> Iterator[PublicLaunch]:
+    grid = 2 * gpu.sm_count
+    cases = [("int", 0, k, 1) for k in (1, 2, 4, 8, 16, 32, 256, 1024)]
+    cases += [("int", 1, k, 1) for k in (1, 32, 1024)] + [("int", 0, 256, 32)]
+    cases += [("float", 0, k, 1) for k in (1, 2, 8, 32, 1024)] + [("double", 0, 32, 1), ("double", 0, 1, 1)]
+    for kind, returns, addresses, group in cases:
+        element = WORD_TYPES[kind]
+        args = f"{element}[{grid * addresses}]=0 {element}[{grid * 256}]=0 {addresses} {group} 64"
+        name = f"{element} {'returned' if returns else 'red'} {addresses} group {group}"
+        yield _launch("atomics", f"shared {name}", "atomic_shared", grid, 256, args, {"TYPE": kind, "RETURNS": returns})
+
+
+def _l1_rows(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """A row for each thread, read word by word, with few and many threads on an SM."""
+    for unroll, threads, blocks_per_sm in (
+        (1, 32, 1), (1, 128, 1), (1, 512, 1), (1, 1024, 1), (1, 1024, 2),
+        (8, 32, 1), (8, 128, 1), (8, 512, 1), (8, 1024, 1), (8, 1024, 2), (8, 256, 4),
+    ):  # fmt: skip
+        grid = blocks_per_sm * gpu.sm_count
+        args = f"f32[{grid * threads}] f32[{grid * threads}*256] 256 256 1"
+        name = f"rows {threads} x {blocks_per_sm} unrolled {unroll}"
+        yield _launch("l1", name, "l1_rows", grid, threads, args, {"UNROLL": unroll})
+    for threads in (256, 512, 1024):
+        args = f"f32[{gpu.sm_count * threads}] f32[{gpu.sm_count * threads}*64] 64 64 16"
+        yield _launch("l1", f"again {threads}", "l1_rows", gpu.sm_count, threads, args, {"UNROLL": 8})
+
+
+def _uneven(gpu: Gpu) -> Iterator[PublicLaunch]:
+    for name, grid, args in (
+        ("even", 8 * gpu.sm_count, "2000 0 1 0"),
+        ("one long", 8 * gpu.sm_count, f"2000 20000 {8 * gpu.sm_count} 0"),
+        ("every 8th long", 32 * gpu.sm_count, "500 8000 8 0"),
+        ("rising", 16 * gpu.sm_count, "0 0 1 2"),
+        ("rising few", gpu.sm_count, "0 0 1 64"),
+        ("one block more", 8 * gpu.sm_count + 1, "4000 0 1 0"),
+        ("half wave", 4 * gpu.sm_count + gpu.sm_count // 2, "4000 0 1 0"),
+    ):
+        yield _launch("uneven", name, "uneven_blocks", grid, 256, f"f32[{grid * 256}] {args}")
+
+
+def _chains(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Dependent instructions of each kind, with one warp, one a scheduler, and many."""
+    for name, operation, kind, element, steps in OPERATIONS:
+        for warps, chains in ((1, 1), (4, 1), (16, 1), (32, 1), (4, 4)):
+            threads = 32 * warps
+            seed = "3" if element == "i32" else "1.25"
+            args = f"{element}[{gpu.sm_count * threads}] {seed} {steps}"
+            defines: dict[str, str | int] = {"OPERATION": operation, "TYPE": kind, "CHAINS": chains}
+            label = f"{name} warps {warps} chains {chains}"
+            yield _launch("chain", label, "dependent_chain", gpu.sm_count, threads, args, defines)
