@@ -13,18 +13,23 @@ _SCOPES = frozenset(
 )
 """What holds declarations; an ``ERROR`` is a place that the parser does not understand."""
 _CLASSES = frozenset({"class_specifier", "struct_specifier", "field_declaration_list"})
+_STATEMENTS = frozenset(
+    f"{kind}_statement"
+    for kind in ("expression", "if", "for", "while", "do", "switch", "return", "try", "throw", "case")
+)
 _KEPT = frozenset({"comment", "preproc_include", "preproc_def", "preproc_function_def"})
 
 
-def without_host_code(text: str, lines: Collection[int]) -> str:
+def without_host_code(text: str, lines: Collection[int], *, statements: bool = False) -> str:
     """The text without the declarations at these lines (from 1) that are not for the device.
 
-    What goes is replaced by blanks, so that every line keeps its number. A function with ``__global__``, ``__device__``,
-    ``__constant__`` or ``__shared__`` in it stays; of a class goes the member at the line.
+    What goes is replaced by ``;`` and blanks, so that every line keeps its number. A function with ``__global__``,
+    ``__device__``, ``__constant__`` or ``__shared__`` in it stays; of a class goes the member at the line. With ``statements``
+    only the statement of a function goes, so that the launches around it still say which templates are used.
 
     >>> source = "__global__ void k() { }" + chr(10) + "int main() { return undeclared; }"
     >>> without_host_code(source, {2}).split()
-    ['__global__', 'void', 'k()', '{', '}']
+    ['__global__', 'void', 'k()', '{', '}', ';']
     >>> without_host_code(source, {1}) == source
     True
     """
@@ -35,25 +40,40 @@ def without_host_code(text: str, lines: Collection[int]) -> str:
 
     source = text.encode()
     root = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language())).parse(source).root_node
-    spans = {span for line in lines if (span := _host_declaration(root, line - 1, source)) is not None}
+    spans = {span for line in lines if (span := _host_declaration(root, line - 1, source, statements)) is not None}
     kept = bytearray(source)
     for start, stop in spans:
         kept[start:stop] = re.sub(rb"[^\r\n]", b" ", source[start:stop])
+        kept[start] = ord(";")  # a statement must stay where a condition needs one; elsewhere it does no harm
     return kept.decode()
 
 
-def _host_declaration(node: Any, row: int, source: bytes) -> tuple[int, int] | None:
+def _host_declaration(node: Any, row: int, source: bytes, statements: bool) -> tuple[int, int] | None:
     """Bytes of the smallest declaration at a row that is not for the device."""
     for child in node.named_children:
         if not child.start_point.row <= row <= child.end_point.row or child.type in _KEPT:
             continue
         if child.type in _SCOPES or child.type in _CLASSES or _holds_class(child):
-            inner = _host_declaration(child, row, source)
+            inner = _host_declaration(child, row, source, statements)
             if inner is not None or child.type in _SCOPES | {"field_declaration_list"}:
                 return inner
         if not _DEVICE.search(source, child.start_byte, child.end_byte):
-            return child.start_byte, child.end_byte
+            return (_statement(child, row) if statements else None) or (child.start_byte, child.end_byte)
     return None
+
+
+def _statement(function: Any, row: int) -> tuple[int, int] | None:
+    """Bytes of the smallest statement at a row of a function's body, None where the row is outside of it."""
+    found, pending = None, [function]
+    while pending:
+        node = pending.pop()
+        for child in node.named_children:
+            if child.start_point.row <= row <= child.end_point.row:
+                if child.type in _STATEMENTS or (child.type == "declaration" and node.type == "compound_statement"):
+                    found = child.start_byte, child.end_byte
+                pending = [child]
+                break
+    return found
 
 
 def _holds_class(node: Any) -> bool:

@@ -53,6 +53,8 @@ _USUAL_HEADERS = (
 _PLACEHOLDER = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
 """A header that is not installed: those of CUDA that its libraries' headers include."""
 _MAX_ROUNDS = 20
+_CAREFUL_ROUNDS = 6
+"""Rounds in which statements are left out; then functions are."""
 _NEEDS_LINKING = "requires separate compilation mode"
 """Said of kernels that launch kernels; others of the file compile with code that can be linked."""
 _LAUNCH = re.compile(r"\bcall\b[^;]*LaunchDevice")
@@ -102,8 +104,8 @@ def _first_success(
                     run.use(_device_part(whole, virtual_architecture, time_limit_s))
                 return compiled(run)
             except (CompileError, InputError) as error:
-                if isinstance(error, _NoKernelError) and error.complete:
-                    raise failed or error from None
+                if isinstance(error, InputError) and not (isinstance(error, _NoKernelError) and not error.complete):
+                    raise  # the file compiles, and the kernel's name or an option is wrong
                 ways = _other_ways(request, error) if failed is None else ways
                 absent = _unused_template(request, failed) if isinstance(error, _NoKernelError) else None
                 failed = absent or failed or error
@@ -167,7 +169,7 @@ def _device_part(request: CompileRequest, virtual_architecture: str, time_limit_
         run = _Run(request, virtual_architecture, Path(name), time_limit_s)
         texts = {run.source: request.source} | request.included_files()
         part = _DevicePart({path: _UNROLL.sub(rf"\1{_UNROLL_MACRO}(\2)", text) for path, text in texts.items()})
-        for _ in range(_MAX_ROUNDS):
+        for attempt in range(_MAX_ROUNDS):
             run.use(part)
             try:
                 ptx = run.ptx(expression)
@@ -177,7 +179,10 @@ def _device_part(request: CompileRequest, virtual_architecture: str, time_limit_
                 if header is not None and header not in part.missing:
                     part = replace(part, missing=(*part.missing, header))
                     continue
-                shorter = run.without_refused_host_code(error.output, part.texts)
+                careful = attempt < _CAREFUL_ROUNDS
+                shorter = run.without_refused_host_code(error.output, part.texts, statements=careful)
+                if careful and shorter == part.texts:
+                    shorter = run.without_refused_host_code(error.output, part.texts, statements=False)
                 if shorter == part.texts:
                     raise
                 part = replace(part, texts=shorter, shortened=True)
@@ -274,12 +279,15 @@ class _Run:
         for header in part.missing:
             _write(self.folder / "missing" / header, _PLACEHOLDER)
 
-    def without_refused_host_code(self, output: str, texts: Mapping[Path, str]) -> dict[Path, str]:
-        """The texts without host code at places of errors."""
+    def without_refused_host_code(self, output: str, texts: Mapping[Path, str], *, statements: bool) -> dict[Path, str]:
+        """The texts without host code at places of errors: single statements, or whole functions."""
         lines: dict[Path, set[int]] = {}
         for file, line, _ in errors_of(output):
             lines.setdefault(Path(os.path.normpath(file)), set()).add(line)
-        return {path: without_host_code(text, lines.get(self._overlaid(path), ())) for path, text in texts.items()}
+        return {
+            path: without_host_code(text, lines.get(self._overlaid(path), ()), statements=statements)
+            for path, text in texts.items()
+        }
 
     def _overlaid(self, path: Path) -> Path:
         """Where the overlay holds a file."""

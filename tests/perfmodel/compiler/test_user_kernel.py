@@ -320,6 +320,8 @@ def test_a_part_of_a_program_is_compiled_as_the_file_that_includes_it(tmp_path: 
 
 def test_a_template_of_host_code_that_does_not_compile_asks_for_its_arguments() -> None:
     kernel = "template <typename T> __global__ void k(T *x) { *x = 0; }\n"
+    used = "void run(float *x) {\ncublasCreate(nullptr);\nif (x)\ncublasCreate(nullptr);\nk<<<1, 1>>>(x);\n}"
+    assert compiled(f"#include <cublas_v2.h>\n{kernel}{used}", "k").kernel_name == "_Z1kIfEvPT_"  # statements have gone
     source = f"#include <cublas_v2.h>\n{kernel}void run() {{ k<<<1, 1>>>(none); }}"
     with pytest.raises(InputError, match=r"'k' is a template, and the host code .* nvidia-cublas .* as in 'k<float>'"):
         compiled(source, "k")
