@@ -340,6 +340,8 @@ def _stamp(path: str) -> tuple[int, int]:
 @cache
 def _family(problem: UserProblem, stamps: tuple[tuple[int, int], ...]) -> UserFamily:
     described = read_space_file(Path(problem.recorded or problem.space))
+    if described.source is not None and not problem.recorded:
+        raise InputError(f"space {problem.space}: key 'source' has no place here: the source is {problem.file}")
     source = read_kernel_source(described.source or Path(problem.file), described.include)
     name = Path(problem.file).stem
     origin = (
