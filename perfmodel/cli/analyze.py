@@ -59,7 +59,8 @@ def analyze(
             "--arg",
             metavar="SPEC",
             help="Once for each parameter: f32[1048576] (random), f32[64]=0, i32[64]=arange, i32[1000]=0..999, "
-            "f32[64]=@file.npy, i32=512, f32=0.5, 512 (of the parameter's type), null, struct=@file.npy.",
+            "f32[64]=@file.npy, i32=512, f32=0.5, 512 (of the parameter's type), null, struct=@file.npy, "
+            "tensormap=f16[512,64]:box=128,64:swizzle=128.",
         ),
     ] = None,
     constants: Annotated[
@@ -68,6 +69,10 @@ def analyze(
     ] = None,
     shared: Annotated[
         int | None, typer.Option("--shared", min=0, metavar="BYTES", help="Dynamic shared memory.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="X,Y,Z", help="Blocks of a cluster; as the kernel declares where left out."),
     ] = None,
     defines: Annotated[
         list[str] | None,
@@ -127,6 +132,7 @@ def analyze(
         block=_sizes("--block", block),
         args=arguments or [],
         shared_bytes=shared,
+        cluster=None if cluster is None else _sizes("--cluster", cluster),
         defines=defines_from(defines or []),
         include=include or [],
         compile_commands=compile_commands,

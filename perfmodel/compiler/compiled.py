@@ -111,7 +111,7 @@ def _assembled(ptx: Ptx, key: str, request: CompileRequest, architecture: str) -
     if stored is not None:
         log_bytes = int.from_bytes(stored[:8], "little")
         return Assembled(log=stored[8 : 8 + log_bytes].decode(), cubin=stored[8 + log_bytes :])
-    assembled = assemble(ptx.text, architecture, request.options)
+    assembled = assemble(ptx.text, request.target(architecture), request.options)
     log = assembled.log.encode()
     disk_cache.keep("cubin-" + key, len(log).to_bytes(8, "little") + log + assembled.cubin)
     return assembled

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..gpus.catalogue import load_architecture
 from ..sources.includes import included_files, including_files
 from ..sources.kernel_source import SourceKind
+
+_SPECIFIC = re.compile(r"\bwgmma\.|\bsetmaxnreg\.|__CUDA_ARCH_FEAT_SM\d+_ALL|\btcgen05\.")
+"""Features of the architecture-specific targets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,22 @@ class CompileRequest:
         """The texts of `included_files`."""
         return tuple(self.included_files().values())
 
+    def target(self, architecture: str) -> str:
+        """What the code is assembled for: the architecture, or its specific variant where the source needs that.
+
+        ``wgmma`` and ``setmaxnreg`` are features of ``sm_90a`` alone; PTX names its own target (PTX ISA, ``.target``).
+
+        >>> source = 'asm volatile("wgmma.fence.sync.aligned;");'
+        >>> CompileRequest(source=source, kernel="k", file_name="k.cu").target("sm_90")
+        'sm_90a'
+        """
+        if self.kind is SourceKind.PTX:
+            return f"{architecture}a" if re.search(rf"\.target\s+{architecture}a\b", self.source) else architecture
+        if self.kind is SourceKind.BINARY or not load_architecture(architecture).has_specific_variant:
+            return architecture
+        texts = (self.source, *self.included_sources())
+        return f"{architecture}a" if any(_SPECIFIC.search(text) for text in texts) else architecture
+
     def virtual_architecture(self, architecture: str) -> str:
         """The PTX target that the front end compiles for when ``architecture`` (``sm_86``) is asked about.
 
@@ -56,6 +76,9 @@ class CompileRequest:
         target = load_architecture(architecture)
         if self.kind in (SourceKind.PTX, SourceKind.BINARY):
             return "ptx"  # needs no front end
+        suffix = self.target(architecture).removeprefix(architecture)
+        if suffix:
+            return "compute_{}{}{}".format(*target.compute_capability, suffix)
         texts = (self.source, *self.included_sources())
         specific = self.architecture_specific or self.kind is SourceKind.CUDA_FILE
         specific = specific or any("__CUDA_ARCH__" in t or "#include <" in t for t in texts)

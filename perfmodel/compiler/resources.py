@@ -15,6 +15,7 @@ from ..gpus.catalogue import load_architecture
 
 _REGISTER_COUNT = 0x2F
 _FRAME_SIZE = 0x11
+_CLUSTER = 0x3D
 _FORMAT_SIZED_VALUE = 4
 
 
@@ -56,6 +57,16 @@ def _per_kernel(elf: Any, kernel_name: str, wanted: int) -> int | None:
             symbol, value = struct.unpack("<II", payload)
             if symbols.get_symbol(symbol).name == kernel_name:
                 return int(value)
+    return None
+
+
+def required_cluster(cubin: bytes, kernel_name: str) -> tuple[int, int, int] | None:
+    """Blocks of a cluster along x, y, z that a kernel is declared with (``__cluster_dims__``); None where it leaves them open."""
+    section = ELFFile(io.BytesIO(cubin)).get_section_by_name(f".nv.info.{kernel_name}")
+    for identifier, payload in [] if section is None else read_attributes(section.data()):
+        if identifier == _CLUSTER and len(payload) == 12:
+            x, y, z = struct.unpack("<III", payload)
+            return x, y, z
     return None
 
 

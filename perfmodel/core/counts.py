@@ -23,6 +23,7 @@ class Counts:
     copies issued with all lanes predicated off, which some counters include, stand in ``control`` and beside it in
     ``…_predicated_off``.
     ``l2_read_sectors`` is what L1 misses; what instruction caches miss is in ``l2_instruction_sectors``.
+    ``bulk_…_sectors`` are what bulk copies (TMA) read and write of global memory, past L1.
     ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
     without them.
 
@@ -71,6 +72,8 @@ class Counts:
     shared_load_predicated_off: Any = 0.0
     shared_store_predicated_off: Any = 0.0
     async_copy_predicated_off: Any = 0.0
+    bulk_read_sectors: Any = 0.0
+    bulk_write_sectors: Any = 0.0
 
     def at(self, index: int) -> Counts:
         """The counts of one candidate; scalars stay as they are."""

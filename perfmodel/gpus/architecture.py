@@ -29,6 +29,8 @@ class Architecture:
     """The oldest virtual architecture whose PTX is the same where a source does not ask for its target."""
     compiled_by_cuda_13: bool
     """CUDA 13 compiles for it; older architectures are left to CUDA 12.9."""
+    has_specific_variant: bool
+    """The compiler has a target for this architecture alone, such as ``sm_90a``, with instructions that others lack."""
     decodable_machine_code: bool
     """Instructions have 16 bytes, which `perfmodel.machine_code` decodes and the simulator executes."""
     launch_words_of_blackwell: bool
@@ -39,6 +41,8 @@ class Architecture:
     """The machine code of an asynchronous copy has a field of two bits for its width."""
     shared_bytes_reserved_in_cubin: Size
     """Bytes that the driver reserves and the cubin counts among the shared memory of a kernel that uses any."""
+    has_clusters: bool
+    """Blocks of a cluster share their shared memory."""
     asynchronous_copies: bool
     """There is ``cp.async``."""
     loads_name_descriptors: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from hashlib import sha256
@@ -21,6 +21,7 @@ from ..core.constants import round_up
 from ..errors import InputError
 from .contents import Computed, Contents, Repeated
 from .expression import Expression, Value, parse_expression
+from .tensor_map import TensorTiling, tensor_tiling
 
 MAX_BUFFER_BYTES = 2**38
 """Bytes of one buffer: more than any GPU has. Of these only what the kernel reads or writes is held."""
@@ -32,11 +33,13 @@ RANDOM_INTEGERS = (0, 127)
 """Bounds of random integers without bounds of their own: every type holds them."""
 _FORMS = (
     "f32[1048576], f32[64]=0, i32[64]=arange, i32[1000]=0..999, f32[64]=@file.npy, i32=512, f32=0.5, 512, null, "
-    "struct=@file.npy, struct=i32=64,f32=0.5"
+    "struct=@file.npy, struct=i32=64,f32=0.5, tensormap=f16[512,64]:box=128,64:swizzle=128"
 )
 _SPEC = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[(.*?)\])?\s*(?:=(?!=)(.*))?", re.DOTALL)
 _NULL = "null"
 _STRUCTURE = "struct"
+_TENSOR_MAP = re.compile(r"\s*tensormap\s*=(?!=)(.*)", re.DOTALL)
+_TENSOR_BUFFER = re.compile(r"\s*(\w+)\s*\[(.*?)\]\s*(?:=(.*))?", re.DOTALL)
 
 
 class ElementType(Enum):
@@ -158,7 +161,20 @@ class StructureSpec:
     fields: tuple[ScalarSpec | BufferSpec, ...] = ()
 
 
-ArgumentSpec = BufferSpec | ScalarSpec | NullSpec | StructureSpec
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorMapSpec:
+    """A tensor map: its buffer, extents of the array and of the box (outermost first), strides, swizzle."""
+
+    text: str
+    buffer: BufferSpec
+    shape: tuple[Expression, ...]
+    box: tuple[Expression, ...]
+    strides_bytes: tuple[Expression, ...] | None = None
+    element_strides: tuple[Expression, ...] | None = None
+    swizzle_bytes: int = 0
+
+
+ArgumentSpec = BufferSpec | ScalarSpec | NullSpec | StructureSpec | TensorMapSpec
 
 
 def spec_identity(spec: ArgumentSpec) -> str:
@@ -181,6 +197,9 @@ def parse_argument(text: str) -> ArgumentSpec:
     >>> parse_argument("f32=0.5").value.value({})
     0.5
     """
+    tensor_map = _TENSOR_MAP.fullmatch(text)
+    if tensor_map is not None:
+        return _tensor_map(text, tensor_map[1])
     match = _SPEC.fullmatch(text)
     known = {kind.value: kind for kind in ElementType}
     if text.strip() == _NULL:
@@ -216,6 +235,71 @@ def _structure(text: str, value: str) -> StructureSpec:
         if not isinstance(field, ScalarSpec | BufferSpec) or (isinstance(field, ScalarSpec) and field.element is None):
             raise InputError(f"argument {text!r}: field {field.text!r} has no type; a structure is given {forms}")
     return StructureSpec(text=text, fields=tuple(f for f in fields if isinstance(f, ScalarSpec | BufferSpec)))
+
+
+def _tensor_map(text: str, described: str) -> TensorMapSpec:
+    first, *options = described.split(":")
+    match = _TENSOR_BUFFER.fullmatch(first)
+    if match is None or not match[2].strip():
+        raise InputError(f"argument {text!r}: a tensor map needs its array, as in tensormap=f16[512,64]:box=128,64")
+    shape = _expressions(text, match[2])
+    elements = "*".join(f"({part})" for part in match[2].split(","))
+    buffer = parse_argument(f"{match[1]}[{elements}]" + ("" if match[3] is None else f"={match[3]}"))
+    assert isinstance(buffer, BufferSpec)
+    found: dict[str, str] = {}
+    for option in options:
+        name, _, value = option.partition("=")
+        if name.strip() not in ("box", "strides", "elements", "swizzle") or not value.strip():
+            raise InputError(f"argument {text!r}: {option!r} is none of box=…, strides=…, elements=…, swizzle=…")
+        found[name.strip()] = value.strip()
+    if "box" not in found:
+        raise InputError(f"argument {text!r}: a tensor map needs the box that one copy moves, as in :box=128,64")
+    swizzle = {"none": "0"}.get(found.get("swizzle", "none"), found.get("swizzle", "0"))
+    if swizzle not in ("0", "32", "64", "128"):
+        raise InputError(f"argument {text!r}: swizzle={swizzle} is none of none, 32, 64, 128")
+    return TensorMapSpec(
+        text=text,
+        buffer=replace(buffer, text=text),
+        shape=shape,
+        box=_expressions(text, found["box"]),
+        strides_bytes=_expressions(text, found["strides"]) if "strides" in found else None,
+        element_strides=_expressions(text, found["elements"]) if "elements" in found else None,
+        swizzle_bytes=int(swizzle),
+    )
+
+
+def _expressions(text: str, parts: str) -> tuple[Expression, ...]:
+    return tuple(_expression(text, part) for part in parts.split(","))
+
+
+def tensor_map_tiling(spec: TensorMapSpec, names: Mapping[str, Value]) -> TensorTiling:
+    """The tiling of a tensor map; extents may use names of a tuning space.
+
+    Raises:
+        InputError: the driver would refuse it.
+
+    >>> tensor_map_tiling(parse_argument("tensormap=f16[M,64]:box=128,64:swizzle=128"), {"M": 512}).shape
+    (512, 64)
+    """
+
+    def numbers(parts: tuple[Expression, ...] | None) -> tuple[int, ...] | None:
+        return None if parts is None else tuple(part.integer(names) for part in parts)
+
+    shape, box = numbers(spec.shape), numbers(spec.box)
+    assert shape is not None
+    assert box is not None
+    try:
+        tiling = tensor_tiling(
+            spec.buffer.element.value,
+            shape,
+            box=box,
+            strides_bytes=numbers(spec.strides_bytes),
+            element_strides=numbers(spec.element_strides),
+            swizzle_bytes=spec.swizzle_bytes,
+        )
+    except InputError as error:
+        raise InputError(f"argument {spec.text!r}: {error}") from None
+    return tiling
 
 
 def _expression(text: str, part: str) -> Expression:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,22 @@ from .argument_spec import (
     FillKind,
     NullSpec,
     StructureSpec,
+    TensorMapSpec,
     buffer_contents,
     parse_argument,
     scalar_value,
     structure_value,
+    tensor_map_tiling,
 )
 from .contents import Contents
 from .expression import Value
-from .launch import Buffer, Buffered, KernelCall
-from .signature import KernelParameter, Signature
+from .launch import Buffer, Buffered, KernelCall, TensorMap
+from .signature import POINTER_BYTES, KernelParameter, Signature
+from .tensor_map import TENSOR_MAP_BYTES
 
-Argument = str | NDArray[Any] | np.generic | int | float | None
-"""A spec such as ``f32[1024]``, an array (a buffer, copied), a NumPy scalar, a number that takes the parameter's type, None
-(a null pointer)."""
+Argument = str | NDArray[Any] | np.generic | int | float | TensorMap | None
+"""A spec such as ``f32[1024]``, an array (a buffer, copied), a NumPy scalar, a number that takes the parameter's type, a tensor
+map, None (a null pointer)."""
 
 _PTX_FLOATS = frozenset({"f16", "f32", "f64"})
 _VECTOR = re.compile(r"(\w+?)[1-4](?:_\w+)?")
@@ -90,7 +94,7 @@ def kernel_call(
         raise InputError(
             f"{len(arguments)} arguments given, the kernel has {len(signature.parameters)} parameters: {listed}"
         )
-    parameters: list[Buffer | np.generic] = []
+    parameters: list[Buffer | TensorMap | np.generic] = []
     for position, (argument, parameter) in enumerate(zip(arguments, signature.parameters, strict=True), 1):
         value = _Argument(argument, parameter, f"argument {position} ({parameter.text})").value(rng, names)
         if isinstance(value, np.ndarray | Contents):
@@ -130,8 +134,10 @@ class _Argument:
     def __init__(self, argument: Argument, parameter: KernelParameter, subject: str) -> None:
         self.argument, self.parameter, self.subject = argument, parameter, subject
 
-    def value(self, rng: np.random.Generator, names: Mapping[str, Value]) -> Buffered | np.generic:
+    def value(self, rng: np.random.Generator, names: Mapping[str, Value]) -> Buffered | TensorMap | np.generic:
         argument = self.argument
+        if isinstance(argument, TensorMap):
+            return self._tensor_map(argument)
         if argument is None:
             return self._null()
         if isinstance(argument, np.ndarray):
@@ -147,6 +153,10 @@ class _Argument:
             return self._null()
         if isinstance(spec, StructureSpec):
             return self._scalar(structure_value(spec, rng, names))
+        if isinstance(spec, TensorMapSpec):
+            contents = buffer_contents(spec.buffer, rng, names)
+            buffer = Buffer(name=self.parameter.name, array=contents, output=True)
+            return self._tensor_map(TensorMap(buffer=buffer, tiling=tensor_map_tiling(spec, names)))
         if isinstance(spec, BufferSpec):
             return self._buffer(buffer_contents(spec, rng, names), {spec.element}, spec.element.value)
         if spec.element is not None:
@@ -163,6 +173,13 @@ class _Argument:
     @property
     def _type_name(self) -> str:
         return str(self.argument.dtype) if isinstance(self.argument, np.ndarray | np.generic) else "None"
+
+    def _tensor_map(self, given: TensorMap) -> TensorMap:
+        if self.parameter.is_pointer is False and self.parameter.size_bytes != TENSOR_MAP_BYTES:
+            raise InputError(
+                f"{self.subject} has {self.parameter.size_bytes} bytes; a CUtensorMap has {TENSOR_MAP_BYTES}"
+            )
+        return replace(given, by_pointer=self.parameter.size_bytes == POINTER_BYTES)
 
     def _null(self) -> np.generic:
         if self.parameter.is_pointer is False:
@@ -209,6 +226,8 @@ class _Argument:
         if parameter.ptx_type in _PTX_FLOATS:
             floats = {ElementType(parameter.ptx_type)}
         bits = 8 * parameter.size_bytes
+        if parameter.cpp_type.endswith("CUtensorMap") or parameter.cpp_type.endswith("CUtensorMap_st"):
+            raise InputError(f"{self.subject} is a tensor map; give it as tensormap=f16[512,64]:box=128,64:swizzle=128")
         if bits not in ({8 * kind.dtype.itemsize for kind in floats} or {8, 16, 32, 64}):
             raise InputError(
                 f"{self.subject} is a structure of {parameter.size_bytes} bytes; give it as struct=@file.npy or by its fields, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..core.batched import mapped
 from ..core.constants import WARP_SIZE, ceil_div
 from .contents import Contents
+from .tensor_map import TensorTiling
 
 
 class L2State(Enum):
@@ -26,7 +27,7 @@ class L2State(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Grid, block and shared memory of a launch; every field is an integer or an integer array of shape ``(n,)``."""
+    """Grid, block, shared memory and cluster of a launch; every field is an integer or an integer array of shape ``(n,)``."""
 
     grid_x: Any
     grid_y: Any = 1
@@ -36,6 +37,9 @@ class Launch:
     block_z: Any = 1
     static_shared_bytes: Any = 0
     dynamic_shared_bytes: Any = 0
+    cluster_x: Any = 1
+    cluster_y: Any = 1
+    cluster_z: Any = 1
 
     @property
     def blocks(self) -> Any:
@@ -81,6 +85,30 @@ class Launch:
         """Block of a single launch."""
         return int(self.block_x), int(self.block_y), int(self.block_z)
 
+    @property
+    def cluster(self) -> tuple[int, int, int]:
+        """Blocks of a cluster of a single launch along x, y, z."""
+        return int(self.cluster_x), int(self.cluster_y), int(self.cluster_z)
+
+    @property
+    def blocks_per_cluster(self) -> int:
+        """Blocks of a cluster of a single launch."""
+        x, y, z = self.cluster
+        return x * y * z
+
+    def clusters_of(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All blocks of the clusters that some blocks belong to, by rank within their cluster; linear indices, x fastest.
+
+        >>> Launch(grid_x=4, grid_y=2, block_x=32, cluster_x=2, cluster_y=2).clusters_of(np.array([3])).tolist()
+        [2, 3, 6, 7]
+        """
+        (gx, gy, _), (cx, cy, cz) = self.grid, self.cluster
+        x, y, z = blocks % gx // cx * cx, blocks // gx % gy // cy * cy, blocks // (gx * gy) // cz * cz
+        first = np.array(list(dict.fromkeys(((z * gy + y) * gx + x).tolist())), np.int64)
+        rank = np.arange(cx * cy * cz)
+        inside = (rank // (cx * cy) * gy + rank // cx % cy) * gx + rank % cx
+        return (first[:, None] + inside).reshape(-1)
+
 
 Buffered = NDArray[Any] | Contents
 """Contents of a buffer: an array of any shape, or contents that are made where they are looked at."""
@@ -93,6 +121,18 @@ class Buffer:
     name: str
     array: Buffered
     output: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorMap:
+    """An argument of type ``CUtensorMap``: a buffer, and how bulk tensor copies see it.
+
+    ``by_pointer`` hands over the address of a map in global memory instead of the map itself.
+    """
+
+    buffer: Buffer
+    tiling: TensorTiling
+    by_pointer: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +170,25 @@ class DeviceMemory:
 class KernelCall:
     """What one launch is called with: parameters in order and module-scope constant arrays.
 
-    Parameters are buffers or NumPy scalars. With ``memory`` all are scalars, pointers among them as addresses in it.
+    Parameters are buffers, tensor maps or NumPy scalars. With ``memory`` all are scalars, pointers among them as addresses in it.
     """
 
-    parameters: tuple[Buffer | np.generic, ...]
+    parameters: tuple[Buffer | TensorMap | np.generic, ...]
     constants: tuple[Buffer, ...] = ()
     memory: DeviceMemory | None = None
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Buffers among the parameters, those of tensor maps with them."""
+        found = (p.buffer if isinstance(p, TensorMap) else p for p in self.parameters)
+        return tuple(buffer for buffer in found if isinstance(buffer, Buffer))
+
+    def without_outputs(self) -> KernelCall:
+        """The same call whose buffers are not given back."""
+
+        def plain(parameter: Buffer | TensorMap | np.generic) -> Buffer | TensorMap | np.generic:
+            if isinstance(parameter, TensorMap):
+                return replace(parameter, buffer=replace(parameter.buffer, output=False))
+            return replace(parameter, output=False) if isinstance(parameter, Buffer) else parameter
+
+        return replace(self, parameters=tuple(plain(parameter) for parameter in self.parameters))

@@ -11,6 +11,7 @@ _NUMBER = r"-?(?:0x[0-9a-fA-F]+|\d+)"
 _REGISTER = re.compile(r"(UR|UP|R|P|B)(Z|T|\d+)((?:\.[\w.]+)?)$")
 _CONSTANT = re.compile(r"c\[(0x[0-9a-f]+|UR\d+)\]\[([^\]]*)\]((?:\.[\w.]+)?)$")
 _ADDRESS = re.compile(r"(?:desc\[(UR\d+|URZ)\])?\[([^\]]*)\]((?:\.[\w.]+)?)$")
+_DESCRIPTORS = re.compile(r"gdesc\[(UR\d+)\]((?:\.\w+)*)$")
 _INTEGER = re.compile(_NUMBER + "$")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|INF|[QS]?NAN)$")
 _SCOREBOARD_SET = re.compile(r"\{[\d,]*\}$")
@@ -74,13 +75,21 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixDescriptors:
+    """Uniform registers from one on that describe matrices in shared memory, with ``tnspA``, ``negB`` and the like."""
+
+    register: Register
+    modifiers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """Anything else: a special register, a label, a scoreboard."""
 
     text: str
 
 
-Operand = Register | Immediate | Constant | Address | Word
+Operand = Register | Immediate | Constant | Address | MatrixDescriptors | Word
 
 
 def split_operands(text: str) -> tuple[str, ...]:
@@ -152,6 +161,11 @@ def parse_operand(text: str) -> Operand:
     match = _ADDRESS.match(text)
     if match is not None:
         return _address(text, match[2], match[1] is not None)
+    described = _DESCRIPTORS.match(text)
+    if described is not None:
+        register = _register(described[1])
+        assert register is not None
+        return MatrixDescriptors(register=register, modifiers=tuple(m for m in described[2].split(".") if m))
     if _INTEGER.match(text):
         return Immediate(text=text, value=int(text, 0))
     if _FLOAT.match(text):

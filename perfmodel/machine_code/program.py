@@ -31,6 +31,7 @@ class Transfer(Enum):
     BRANCH = "branch"
     INDIRECT = "indirect"
     CALL = "call"
+    CALL_THROUGH_POINTER = "call through a pointer"
     CALL_OUTSIDE = "call outside"
     RETURN = "return"
     EXIT = "exit"
@@ -55,6 +56,8 @@ def transfer_of(instruction: MachineInstruction) -> Transfer:
     transfer = _TRANSFERS.get(instruction.name, Transfer.NEXT)
     if transfer is Transfer.CALL and instruction.target is None:
         return Transfer.CALL_OUTSIDE
+    if transfer is Transfer.CALL and isinstance(instruction.operands[0], Register):
+        return Transfer.CALL_THROUGH_POINTER
     return transfer
 
 
@@ -167,7 +170,7 @@ def _jump_table(cubin: Cubin, size_bytes: int) -> tuple[int, ...]:
     return tuple(sorted({w for w in words if w % INSTRUCTION_BYTES == 0 and w < size_bytes}))
 
 
-def _leaders(instructions: Sequence[MachineInstruction], tables: tuple[int, ...]) -> set[int]:
+def _leaders(instructions: Sequence[MachineInstruction], tables: tuple[int, ...], functions: Sequence[int]) -> set[int]:
     """Indices of the instructions that begin a basic block."""
     leaders = {0}
     for index, instruction in enumerate(instructions):
@@ -179,6 +182,8 @@ def _leaders(instructions: Sequence[MachineInstruction], tables: tuple[int, ...]
             if instruction.target is None:
                 raise instruction.error("its target is not in the function")
             leaders.add(instruction.target // INSTRUCTION_BYTES)
+        if transfer is Transfer.CALL_THROUGH_POINTER:
+            leaders.update(address // INSTRUCTION_BYTES for address in functions)
         if transfer is Transfer.INDIRECT:
             leaders.update(address // INSTRUCTION_BYTES for address in tables)
     return {index for index in leaders if index < len(instructions)}
@@ -190,10 +195,11 @@ def _function_of(address: int, starts: Sequence[int]) -> int:
 
 def _blocks(instructions: tuple[MachineInstruction, ...], cubin: Cubin) -> tuple[CodeBlock, ...]:
     tables = _jump_table(cubin, len(cubin.code))
-    first = sorted(_leaders(instructions, tables))
+    starts = sorted(set(cubin.labels.values()))
+    functions = [start for start in starts if start > 0]
+    first = sorted(_leaders(instructions, tables, functions))
     block_at = {index: number for number, index in enumerate(first)}
     end = len(first)
-    starts = sorted(set(cubin.labels.values()))
     returns = _return_points(instructions, starts)
     blocks = []
     for number, (begin, stop) in enumerate(zip(first, [*first[1:], len(instructions)], strict=True)):
@@ -202,6 +208,8 @@ def _blocks(instructions: tuple[MachineInstruction, ...], cubin: Cubin) -> tuple
         if transfer is Transfer.BRANCH or transfer is Transfer.CALL:
             assert last.target is not None
             going: tuple[int, ...] = (block_at[last.target // INSTRUCTION_BYTES],)
+        elif transfer is Transfer.CALL_THROUGH_POINTER:
+            going = tuple(block_at[address // INSTRUCTION_BYTES] for address in functions)
         elif transfer is Transfer.INDIRECT:
             going = tuple(block_at[address // INSTRUCTION_BYTES] for address in tables)
         elif transfer is Transfer.RETURN:
@@ -229,8 +237,13 @@ def _return_points(instructions: Sequence[MachineInstruction], starts: Sequence[
     """Indices of the instructions behind the calls of each function, by its address."""
     returns: dict[int, list[int]] = {}
     for index, instruction in enumerate(instructions):
-        if transfer_of(instruction) is Transfer.CALL and instruction.target is not None:
+        transfer = transfer_of(instruction)
+        if transfer is Transfer.CALL and instruction.target is not None:
             returns.setdefault(_function_of(instruction.target, starts), []).append(index + 1)
+        elif transfer is Transfer.CALL_THROUGH_POINTER:
+            for start in starts:
+                if start > 0:
+                    returns.setdefault(start, []).append(index + 1)
     return returns
 
 

@@ -55,6 +55,7 @@ BLOCK_TOTALS = (
 )
 """What is added up, by instruction and by block."""
 _FIELDS = len(BLOCK_TOTALS)
+_READS = (Action.LOAD, Action.ASYNC_COPY, Action.BULK_READ)
 _BANKED = (Space.SHARED, Space.LOCAL)
 """Spaces whose wavefronts and interleaved sectors do not change when all addresses move by whole banks."""
 
@@ -70,6 +71,8 @@ def patterns_of(plan: Plan) -> WarpPatterns:
 
 def passes_l1(site: Site) -> bool:
     """Whether it asks L2 for all that it reads: a load past L1, or a copy of 16 bytes (PTX ISA, ``cp.async.cg``)."""
+    if site.action is Action.BULK_READ:
+        return True
     if site.action is Action.LOAD:
         return site.space is Space.GLOBAL and site.instruction.loads_past_l1
     copied = site.action is Action.ASYNC_COPY and site.width_bytes == WIDEST_COPY_WORDS * BANK_BYTES
@@ -89,7 +92,7 @@ class _Counter:
         offset += residue
         of_site = self._of_sites.get(site.number)
         if of_site is None:
-            action = site.action if site.action in (Action.LOAD, Action.ASYNC_COPY) else Action.STORE
+            action = site.action if site.action in _READS else Action.STORE
             modulus = 1 if site.space is Space.GENERIC else BANK_BYTES if site.space in _BANKED else LINE_BYTES
             of_site = self._of_sites[site.number] = (
                 f"{site.space.value} {action.value} {site.width_bytes}",

@@ -113,8 +113,11 @@ class CacheObserver:
         past_l1 = frozenset(one.instruction for one in self._accesses.instructions() if one.uncached_sectors)
         column = BLOCK_TOTALS.index("uncached_sectors")
         tables = self._accesses.tables()
-        uncached = sum(float(table[self._own, column].sum()) for _, table in tables)
-        uncached *= float(launch.blocks) / int(self._own.sum())
+        scale = float(launch.blocks) / int(self._own.sum())
+        uncached, uncached_loads = (
+            scale * sum(float(table[self._own, column].sum()) for site, table in tables if site.action in actions)
+            for actions in (tuple(Action), (Action.LOAD,))
+        )
         copies = any(site.action is Action.ASYNC_COPY for site, _ in tables)
         lines = self._trace.lines(trips, without=past_l1)
         ramp_up = min(self.resident * gpu.sm_count / launch.blocks, 1.0)
@@ -129,7 +132,9 @@ class CacheObserver:
             )
         every_load = rates.asked_per_block * float(launch.blocks)
         cached = (
-            every_load if float(counts.async_copy_requests) else max(float(counts.global_load_sectors) - uncached, 0.0)
+            every_load
+            if float(counts.async_copy_requests)
+            else max(float(counts.global_load_sectors) - uncached_loads, 0.0)
         )
         missed = cached * rates.missed
         read, written = (_grid_union(self._trace, schedule, segments, store) for store in (False, True))
@@ -148,7 +153,7 @@ class CacheObserver:
             l1_hit_rate=1.0 - ((missed + uncached) / loads if loads else 0.0),
             l2_read_sectors=missed * asked.missed + uncached * asked.past_l1 + local.l2_read_sectors,
             instruction_read_sectors=instruction_read_sectors,
-            l2_write_sectors=float(counts.global_store_sectors) + local.l2_write_sectors,
+            l2_write_sectors=float(counts.global_store_sectors + counts.bulk_write_sectors) + local.l2_write_sectors,
             dram_read_bytes=SECTOR_BYTES * (refilled + local.dram_read_sectors),
             dram_write_bytes=SECTOR_BYTES * (written.sectors[-1] + local.dram_write_sectors) - float(kept),
             relative_error=rates.relative_error,

@@ -93,6 +93,7 @@ def analyze(
     args: Sequence[Argument],
     gpu: str | Gpu,
     shared_bytes: int | None = None,
+    cluster: int | Sequence[int] | None = None,
     defines: Mapping[str, str | int] | None = None,
     include: Sequence[str | Path] = (),
     compile_commands: str | Path | None = None,
@@ -114,9 +115,11 @@ def analyze(
             needs none.
         grid: blocks along x, y, z; what is left out is 1. For Triton also a function of arguments and constexprs by name.
         block: threads along x, y, z; likewise. Triton states it.
-        args: one for each parameter in order: a spec (``"f32[1024]"``), an array, a NumPy scalar, a number, or None for null.
+        args: one for each parameter in order: a spec (``"f32[1024]"``), an array, a NumPy scalar, a number, None for null, or a
+            `TensorMap`.
         gpu: id, file or record of the GPU.
         shared_bytes: dynamic shared memory; needed where the kernel has an ``extern __shared__`` array.
+        cluster: blocks of a cluster along x, y, z; None for what the kernel is declared with.
         defines: macros; for a Triton kernel its constexprs, and options such as ``num_warps``.
         include: folders of the user's headers.
         compile_commands: the project's ``compile_commands.json``; flags of the file's entry are put before those given here.
@@ -165,6 +168,7 @@ def analyze(
         block=index3("block", brought.block),
         shared=brought.shared_bytes or 0,
         defines=dict(brought.values),
+        cluster=None if cluster is None else index3("cluster", cluster),
     )
     request = user_request(brought.source, brought.kernel, brought.values, brought.options)
     compiled = compile_kernel(request, scenario.gpu.architecture.name)

@@ -35,10 +35,12 @@ KEY_CHARACTERS = 24
 RESOURCE_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Resources))
 COPY_READ_COUNTS = ("async_copy_read_requests", "async_copy_read_sectors", "async_copy_read_wavefronts")
 """What asynchronous copies read; closed forms are exact there."""
+ABSENT_COUNTS = ("bulk_read_sectors", "bulk_write_sectors")
+"""What no family does."""
 UNKNOWN_COUNTS = (*TRAFFIC_COUNTS, *COPY_READ_COUNTS)
 """Counts that a store leaves to closed forms."""
 STORED_COUNTS: tuple[str, ...] = tuple(
-    name for name in COUNT_NAMES if name not in (*UNKNOWN_COUNTS, "l2_instruction_sectors")
+    name for name in COUNT_NAMES if name not in (*UNKNOWN_COUNTS, *ABSENT_COUNTS, "l2_instruction_sectors")
 )
 CRITICAL_PATH_NAMES: tuple[str, ...] = ("global_round_trips", "warp_cycles", "longest_warp_instructions")
 """Critical path of a warp, NaN where it is not known."""

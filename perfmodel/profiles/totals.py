@@ -173,6 +173,8 @@ def launch_counts(
         async_copy_read_requests=float(_of(counts, copy, Space.GLOBAL, "requests")),
         async_copy_read_sectors=float(_of(counts, copy, Space.GLOBAL, "sectors")),
         async_copy_read_wavefronts=float(_of(counts, copy, Space.GLOBAL, "wavefronts")),
+        bulk_read_sectors=float(_of(counts, Action.BULK_READ, Space.GLOBAL, "sectors")),
+        bulk_write_sectors=float(_of(counts, Action.BULK_WRITE, Space.GLOBAL, "sectors")),
         constant_load_requests=float(_of(counts, load, Space.CONSTANT, "requests")),
         local_load_sectors=float(_of(counts, load, Space.LOCAL, "sectors")),
         local_store_sectors=float(_of(counts, store, Space.LOCAL, "sectors")),

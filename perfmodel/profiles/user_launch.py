@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from operator import index
 
 from ..compiler.compiled import CompiledKernel
-from ..core.constants import MAX_GRID_X, MAX_GRID_YZ
+from ..compiler.resources import required_cluster
+from ..core.constants import MAX_BLOCKS_PER_CLUSTER, MAX_GRID_X, MAX_GRID_YZ
 from ..errors import InfeasibleError, InputError
+from ..gpus.catalogue import load_architecture
 from ..gpus.gpu import Gpu
 from ..gpus.occupancy import Limiter, occupancy, unfit_text
 from ..launch.launch import Launch
@@ -18,12 +20,13 @@ Index3 = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchConfiguration:
-    """How a kernel is launched: grid and block (x, y, z), dynamic shared bytes, macros."""
+    """How a kernel is launched: grid, block (x, y, z), dynamic shared bytes, macros, cluster (None: as the kernel declares)."""
 
     grid: Index3
     block: Index3
     shared: int = 0
     defines: Mapping[str, str | int] = field(default_factory=dict)
+    cluster: Index3 | None = None
 
     def __post_init__(self) -> None:
         for name, sizes, limits in (
@@ -54,8 +57,13 @@ def index3(name: str, given: int | Sequence[int]) -> Index3:
 
 
 def launch_of(configuration: LaunchConfiguration, compiled: CompiledKernel) -> Launch:
-    """The launch of a compiled kernel."""
+    """The launch of a compiled kernel.
+
+    Raises:
+        InputError: the cluster is another than the kernel declares, or does not divide the grid.
+    """
     (gx, gy, gz), (bx, by, bz) = configuration.grid, configuration.block
+    cx, cy, cz = _cluster(configuration, compiled)
     return Launch(
         grid_x=gx,
         grid_y=gy,
@@ -65,7 +73,33 @@ def launch_of(configuration: LaunchConfiguration, compiled: CompiledKernel) -> L
         block_z=bz,
         static_shared_bytes=compiled.resources.static_shared_bytes,
         dynamic_shared_bytes=configuration.shared,
+        cluster_x=cx,
+        cluster_y=cy,
+        cluster_z=cz,
     )
+
+
+def _cluster(configuration: LaunchConfiguration, compiled: CompiledKernel) -> Index3:
+    declared = required_cluster(compiled.cubin, compiled.kernel_name)
+    given = configuration.cluster
+    if given is not None and declared is not None and given != declared:
+        raise InputError(f"cluster {_shown(given)}: the kernel is declared with clusters of {_shown(declared)} blocks")
+    cluster = given or declared or (1, 1, 1)
+    blocks = cluster[0] * cluster[1] * cluster[2]
+    if blocks > 1 and not load_architecture(compiled.architecture).has_clusters:
+        raise InputError(f"cluster {_shown(cluster)}: {compiled.architecture} has no clusters, they begin with sm_90")
+    if not 1 <= blocks <= MAX_BLOCKS_PER_CLUSTER or any(
+        g % c for g, c in zip(configuration.grid, cluster, strict=True)
+    ):
+        raise InputError(
+            f"cluster {_shown(cluster)} must divide the grid {_shown(configuration.grid)} and have at most "
+            f"{MAX_BLOCKS_PER_CLUSTER} blocks (--cluster)"
+        )
+    return cluster
+
+
+def _shown(sizes: Index3) -> str:
+    return ",".join(map(str, sizes))
 
 
 def require_fits(launch: Launch, compiled: CompiledKernel, gpu: Gpu) -> None:

@@ -23,6 +23,9 @@ class Action(Enum):
     STORE = "store"
     REDUCTION = "reduction"
     ASYNC_COPY = "async copy"
+    BULK_READ = "bulk read"
+    """What bulk copies (TMA) read of global memory, past L1, in pieces of 16 bytes."""
+    BULK_WRITE = "bulk write"
     SHUFFLE = "shuffle"
     VOTE = "vote"
 
@@ -76,7 +79,7 @@ class WarpAccess:
     @property
     def writes(self) -> bool:
         """Whether it is a store or a reduction."""
-        return self.site.action in (Action.STORE, Action.REDUCTION)
+        return self.site.action in (Action.STORE, Action.REDUCTION, Action.BULK_WRITE)
 
     @property
     def pattern(self) -> tuple[Plan, int]:

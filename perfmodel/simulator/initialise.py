@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SimulationError
-from ..launch.launch import Buffer, Buffered, KernelCall
+from ..launch.launch import Buffer, Buffered, KernelCall, TensorMap
 from ..program.instruction import Space, Variable
 from ..program.kernel import Kernel
 from ..program.types import VALUE_TYPES, width_bytes
@@ -93,6 +93,19 @@ def parameter_bytes(kernel: Kernel, layout: Layout, values: list[Any]) -> Bytes:
     return bank
 
 
+def parameter_value(memory: GlobalMemory, argument: Buffer | TensorMap | np.generic) -> Any:
+    """What a parameter holds: a scalar, the address of a buffer that is placed in memory, or a tensor map's bytes."""
+    if isinstance(argument, TensorMap):
+        address = int(parameter_value(memory, argument.buffer))
+        data = np.frombuffer(argument.tiling.encoded(address), np.uint8)
+        if argument.by_pointer:
+            return np.uint64(memory.allocate(f"map of {argument.buffer.name}", len(data), data))
+        return data
+    if isinstance(argument, Buffer):
+        return np.uint64(memory.allocate(argument.name, argument.array.nbytes, argument.array))
+    return argument
+
+
 def initialise(program: Program, call: KernelCall) -> Contents:
     """Memories of a launch, with the buffers and constants of the call in place.
 
@@ -100,12 +113,7 @@ def initialise(program: Program, call: KernelCall) -> Contents:
         SimulationError: an argument does not fit its parameter, or an initialiser is not supported.
     """
     memory = GlobalMemory(call.memory)
-    values: list[Any] = []
-    for argument in call.parameters:
-        if isinstance(argument, Buffer):
-            values.append(np.uint64(memory.allocate(argument.name, argument.array.nbytes, argument.array)))
-        else:
-            values.append(argument)
+    values = [parameter_value(memory, argument) for argument in call.parameters]
     given = {buffer.name: buffer for buffer in call.constants}
     unknown = given.keys() - program.kernel.variables.keys()
     if unknown:

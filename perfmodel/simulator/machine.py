@@ -27,6 +27,8 @@ Values = NDArray[Any]
 MAX_PLANS = 48
 """Analysed base registers that are kept; more would only hold memory."""
 SHARED_ALIGNMENT_BYTES = 16
+CLUSTER_RANK_UNIT = 2**24
+"""Addresses of a cluster's shared memory hold the rank of the block above so many bytes, as ``SR_CgaCtaId`` shows."""
 BARRIERS = 16
 """Named barriers of a block (PTX ISA 9.7.13.1)."""
 
@@ -49,6 +51,8 @@ class Environment:
     raced: NDArray[np.int64] | None = None
     """Blocks that are watched for races; all when None."""
     max_faults: int = 0
+    cluster_blocks: int = 1
+    """Blocks of a cluster; those of one follow one another in a batch."""
     faults: list[Fault] = field(default_factory=list)
     undecided: bool = False
     clock: int = 0
@@ -80,7 +84,7 @@ class Batch:
         self,
         environment: Environment,
         block_ids: NDArray[np.int64],
-        first_position: int,
+        positions: NDArray[np.int64],
         classes: BlockClasses | None = None,
     ) -> None:
         self.environment = environment
@@ -88,7 +92,8 @@ class Batch:
         """The classes of which these are the executed blocks, where others are followed."""
         self.stored = StoredSteps(classes)
         self.block_ids = block_ids
-        self.positions = first_position + np.arange(len(block_ids))
+        self.positions = positions
+        """Places of the blocks among those asked for; -1 for others of their clusters, which are not counted."""
         launch = environment.launch
         self.real_threads = int(np.prod(launch.block))
         self.threads = ceil_div(self.real_threads, WARP_SIZE) * WARP_SIZE
@@ -103,6 +108,8 @@ class Batch:
             if classes is None
             else FollowedRegisters(launch, classes, self.threads, environment.shared_bytes)
         )
+        self.barrier_words: NDArray[np.uint64] | None = None
+        """Words of ``mbarrier`` objects by block and place, made when first used."""
         self.race_detector: RaceDetector | None = None
         self.live: Mask | None = None
         """Lanes that have not ended, while lanes run apart and an instruction asks for them."""
@@ -190,7 +197,14 @@ class Lanes:
                 end = plan.high + offset + accessed.width_bytes
                 classes.written |= environment.memory.starts_between(plan.low + offset, end)
         if environment.observers:
-            access = WarpAccess(environment.sites[site], plan, offset, self.block_ids, self.positions, target)
+            blocks, positions = self.block_ids, self.positions
+            if environment.cluster_blocks > 1 and positions.min() < 0:
+                kept = np.flatnonzero(positions >= 0)
+                plan, blocks, positions = plan.of_rows(kept), blocks[kept], positions[kept]
+                target = None if target is None else (target[0].of_rows(kept), target[1])
+                if not len(kept) or plan.empty:
+                    return
+            access = WarpAccess(environment.sites[site], plan, offset, blocks, positions, target)
             for observer in environment.observers:
                 observer.access(access)
 
@@ -203,6 +217,21 @@ class Lanes:
         self.arrived[self.row_index, name] += threads
         if self.batch.race_detector is not None:
             self.batch.race_detector.arrive(self, name, effective)
+
+    def offset_in_block(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Place within a block's shared memory of addresses of the shared memory of its cluster."""
+        return addresses if self.environment.cluster_blocks == 1 else addresses & (CLUSTER_RANK_UNIT - 1)
+
+    def rows_of_cluster(self, rows: NDArray[np.int64], addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Row of the batch that addresses of a cluster's shared memory lead to, from rows of these lanes."""
+        blocks = self.environment.cluster_blocks
+        own = self.row_index[rows]
+        return own if blocks == 1 else own - own % blocks + addresses // CLUSTER_RANK_UNIT % blocks
+
+    def row_of_member(self, rows: NDArray[np.int64], rank: int) -> NDArray[np.int64]:
+        """Row of the batch of the block with a rank in the cluster of some rows of these lanes."""
+        own = self.row_index[rows]
+        return np.asarray(own - own % self.environment.cluster_blocks + rank)
 
     def clock(self, scalar_type: ScalarType) -> Values:
         """A counter that grows with every read (``%clock``, ``%globaltimer``)."""

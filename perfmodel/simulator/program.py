@@ -18,6 +18,8 @@ class SyncScope(Enum):
     NOBODY = "nobody"
     WARP = "warp"
     BLOCK = "block"
+    CLUSTER = "cluster"
+    PHASE = "phase of an mbarrier"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

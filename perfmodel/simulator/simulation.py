@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
+from ..core.constants import MAX_BLOCKS_PER_CLUSTER, MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
 from ..errors import SimulationError
-from ..launch.launch import Buffer, KernelCall, Launch
+from ..launch.launch import KernelCall, Launch
 from ..machine_code.program import MachineCode
 from ..program.instruction import Space
 from ..program.kernel import Kernel
@@ -165,6 +165,10 @@ def check_launch(launch: Launch) -> None:
     threads = int(np.prod(launch.block))
     if not 0 < threads <= MAX_THREADS_PER_BLOCK or min(launch.block) < 1 or min(launch.grid) < 1:
         raise SimulationError(f"grid {launch.grid} and block {launch.block} cannot be launched")
+    if any(blocks < 1 or extent % blocks for extent, blocks in zip(launch.grid, launch.cluster, strict=True)):
+        raise SimulationError(f"grid {launch.grid} is no multiple of the cluster {launch.cluster}")
+    if launch.blocks_per_cluster > MAX_BLOCKS_PER_CLUSTER:
+        raise SimulationError(f"cluster {launch.cluster} has more than {MAX_BLOCKS_PER_CLUSTER} blocks")
 
 
 def block_ids(launch: Launch, blocks: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -209,9 +213,8 @@ def steering_instructions(kernel: Kernel) -> frozenset[int]:
 
 def outputs_of(call: KernelCall, memory: GlobalMemory) -> dict[str, NDArray[Any]]:
     """Output buffers of a call as they are now."""
-    buffers = [argument for argument in call.parameters if isinstance(argument, Buffer)]
     outputs: dict[str, NDArray[Any]] = {}
-    for buffer in (*buffers, *call.constants):
+    for buffer in (*call.buffers, *call.constants):
         if buffer.output:
             data = memory.contents(buffer.name)[: buffer.array.nbytes]
             outputs[buffer.name] = data.view(buffer.array.dtype).reshape(buffer.array.shape)
@@ -257,6 +260,15 @@ def simulate(kernel: Kernel, launch: Launch, call: KernelCall, **options: Any) -
     )
 
 
+def _with_companions(launch: Launch, blocks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Blocks and the others of their clusters, and the place of each among those asked for, -1 for the others."""
+    if launch.blocks_per_cluster == 1:
+        return blocks, np.arange(len(blocks))
+    asked = {block: position for position, block in enumerate(blocks.tolist())}
+    run = launch.clusters_of(blocks)
+    return run, np.array([asked.get(block, -1) for block in run.tolist()], np.int64)
+
+
 def run_launch(
     kernel: Kernel | MachineCode,
     call: KernelCall,
@@ -289,8 +301,11 @@ def run_launch(
     by_warp = {block: np.zeros((warps, places), np.int64) for block in options.visits_by_warp}
     tally = Tally(np.zeros(places, np.int64), by_block, by_warp, paths={block: BlockPath() for block in by_warp})
     limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
+    rows = max(rows // environment.cluster_blocks, 1) * environment.cluster_blocks
+    run, positions = _with_companions(launch, blocks)
     batches = (
-        Batch(environment, blocks[start : start + rows], start, classes) for start in range(0, len(blocks), rows)
+        Batch(environment, run[start : start + rows], positions[start : start + rows], classes)
+        for start in range(0, len(run), rows)
     )
     with np.errstate(all="ignore"):
         all(_run_batch(scheduler(batch, limits, tally)) for batch in batches)
@@ -322,7 +337,7 @@ def _run_batch(scheduler: Scheduler) -> bool:
     batch = scheduler.batch
     raced = batch.environment.raced
     watched = np.ones(batch.rows, np.bool_) if raced is None else np.isin(batch.block_ids, raced)
-    if batch.environment.check and watched.any():
+    if batch.environment.check and watched.any() and batch.environment.cluster_blocks == 1:
         batch.race_detector = RaceDetector(
             watched,
             batch.threads,

@@ -12,8 +12,8 @@ from ..launch.launch import Launch
 from .block_classes.classes import BlockClasses, NotFollowedError
 from .block_classes.values import of_blocks
 
-_ZERO = ("smid", "cluster_ctarank", "is_explicit_cluster", "envreg1", "envreg2")
-_ONE = ("nsmid", "cluster_nctarank")
+_ZERO = ("smid", "envreg1", "envreg2")
+_ONE = ("nsmid",)
 _RESERVED = ("begin", "end", "cap")
 
 
@@ -80,16 +80,19 @@ def _lane_registers(threads: int) -> dict[str, Any]:
 
 
 def _indices(launch: Launch, block_ids: NDArray[np.int64], threads: int) -> dict[str, Any]:
-    """Indices and extents by axis; every cluster is one block."""
+    """Indices and extents by axis."""
     one = np.ones((1, 1), np.int64)
     (gx, gy, _), (bx, by, _) = launch.grid, launch.block
     thread, block = np.arange(threads)[None, :], block_ids[:, None]
     of_thread = {"x": thread % bx, "y": thread // bx % by, "z": thread // (bx * by)}
     of_block = {"x": block % gx, "y": block // gx % gy, "z": block // (gx * gy)}
     values: dict[str, Any] = {}
-    for axis, size, extent in zip("xyz", launch.block, launch.grid, strict=True):
+    rank, before = 0 * one, 1
+    for axis, size, extent, cluster in zip("xyz", launch.block, launch.grid, launch.cluster, strict=True):
         values |= {f"%tid.{axis}": of_thread[axis], f"%ntid.{axis}": one * size}
-        values |= {f"%{name}.{axis}": of_block[axis] for name in ("ctaid", "clusterid")}
-        values |= {f"%{name}.{axis}": one * extent for name in ("nctaid", "nclusterid")}
-        values |= {f"%cluster_ctaid.{axis}": 0 * one, f"%cluster_nctaid.{axis}": one}
+        values |= {f"%ctaid.{axis}": of_block[axis], f"%nctaid.{axis}": one * extent}
+        values |= {f"%clusterid.{axis}": of_block[axis] // cluster, f"%nclusterid.{axis}": one * (extent // cluster)}
+        values |= {f"%cluster_ctaid.{axis}": of_block[axis] % cluster, f"%cluster_nctaid.{axis}": one * cluster}
+        rank, before = rank + of_block[axis] % cluster * before, before * cluster
+    values |= {"%cluster_ctarank": rank, "%cluster_nctarank": one * before, "%is_explicit_cluster": one * (before > 1)}
     return values

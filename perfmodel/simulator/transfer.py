@@ -17,7 +17,7 @@ from .block_classes.classes import NotFollowedError
 from .block_classes.values import of_blocks
 from .faults import FaultKind
 from .global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from .machine import Lanes
+from .machine import CLUSTER_RANK_UNIT, Lanes
 from .plan import Mask, Plan, Values
 
 UNCOUNTED = -1
@@ -57,6 +57,8 @@ def checked(lanes: Lanes, instruction: int, space: Space, plan: Plan, offset: in
     Raises:
         FaultError: an active lane is out of bounds or misaligned.
     """
+    if space is Space.SHARED and lanes.environment.cluster_blocks > 1:
+        return _checked_in_cluster(lanes, instruction, plan, offset, width)
     if plan.steps:
         _follow(lanes, space, plan, offset, width)
     if (plan.low_bits | offset) & (width - 1):
@@ -91,6 +93,22 @@ def _follow(lanes: Lanes, space: Space, plan: Plan, offset: int, width: int) -> 
         classes.stay_within(values, plan.steps, 0, _limit(lanes, space) - width, plan.mask)
 
 
+def _checked_in_cluster(lanes: Lanes, instruction: int, plan: Plan, offset: int, width: int) -> tuple[Plan, int]:
+    """Likewise for shared memory of the blocks of a cluster, whose addresses hold a block's rank."""
+    plan = plan.shifted(offset)
+    inside = plan.base & np.uint64(CLUSTER_RANK_UNIT - 1)
+    rank = plan.base >> np.uint64(CLUSTER_RANK_UNIT.bit_length() - 1)
+    active = _active(plan)
+    misaligned = active & (inside & np.uint64(width - 1) != 0)
+    if misaligned.any():
+        _report(lanes, FaultKind.MISALIGNED, instruction, Space.SHARED, plan, width, misaligned)
+    outside = inside + np.uint64(width) > np.uint64(_limit(lanes, Space.SHARED))
+    wrong = active & (outside | (rank >= np.uint64(lanes.environment.cluster_blocks)))
+    if wrong.any():
+        _report(lanes, FaultKind.OUT_OF_BOUNDS, instruction, Space.SHARED, plan, width, wrong)
+    return plan, 0
+
+
 def _active(plan: Plan) -> Mask:
     return np.ones((1, 1), np.bool_) if plan.mask is None else plan.mask
 
@@ -122,7 +140,11 @@ def element_index(lanes: Lanes, space: Space, plan: Plan, width: int) -> NDArray
     shift = np.int64(width.bit_length() - 1)
     # signed: a base register may lie below the memory that an offset from it leads into
     index: NDArray[np.int64] = (plan.read_base.view(np.int64) - _start(lanes, space)) >> shift
-    if space is Space.SHARED:
+    if space is Space.SHARED and lanes.environment.cluster_blocks > 1:
+        address = plan.read_base.view(np.int64)
+        row = lanes.rows_of_cluster(np.arange(lanes.rows)[:, None], address)
+        index = (lanes.offset_in_block(address) >> shift) + row * (lanes.batch.shared_stride // width)
+    elif space is Space.SHARED:
         index = index + (lanes.row_index * (lanes.batch.shared_stride // width))[:, None]
     if space is Space.LOCAL:
         lane = lanes.row_index[:, None] * lanes.threads + lanes.batch.thread
@@ -144,6 +166,8 @@ def storage(lanes: Lanes, space: Space, scalar_type: ScalarType) -> NDArray[Any]
 def index_of(lanes: Lanes, space: Space, plan: Plan, width: int) -> tuple[NDArray[np.int64], int]:
     """`element_index` of the plan, or of the plan that it is a shift of, kept with it; and the shift in elements."""
     root = plan.root
+    if space is Space.SHARED and lanes.environment.cluster_blocks > 1:
+        root = plan
     if plan.shift % width or root.low < _start(lanes, space) or root.high > HIGHEST_ADDRESS:
         root = plan
     rows, index = root.indices.get((space.value, width), (None, None))
@@ -290,6 +314,7 @@ def store(
 
 GenericSites = tuple[int, int, int, int]
 """Sites of a generic access as global, shared, local and other memory (the last is `UNCOUNTED`)."""
+_OTHER = 3
 _WINDOWS = (
     (1, Space.SHARED, SHARED_WINDOW),
     (2, Space.LOCAL, LOCAL_WINDOW),
@@ -311,15 +336,26 @@ def generic_parts(
         return [(0, Space.GLOBAL, base, guard)]
     for position, space, window in _WINDOWS:
         if low >= window and high < window + WINDOW_BYTES:
-            return [(position, space, base - np.uint64(window), guard)]
+            return _of_cluster(lanes, position, space, base - np.uint64(window), guard)
     parts: list[tuple[int, Space, Values, Mask | None]] = []
     rest = np.ones((1, 1), np.bool_) if guard is None else guard
     address = base + np.uint64(offset % 2**64)
     for position, space, window in _WINDOWS:
         here = (address >= np.uint64(window)) & (address < np.uint64(window + WINDOW_BYTES))
-        parts.append((position, space, base - np.uint64(window), rest & here))
+        parts += _of_cluster(lanes, position, space, base - np.uint64(window), rest & here)
         rest = rest & ~here
     return [(0, Space.GLOBAL, base, rest), *parts]
+
+
+def _of_cluster(
+    lanes: Lanes, position: int, space: Space, address: Values, guard: Mask | None
+) -> list[tuple[int, Space, Values, Mask | None]]:
+    """Accesses to shared memory of other blocks of the cluster apart: they are no wavefronts of this block's (H200)."""
+    if space is not Space.SHARED or lanes.environment.cluster_blocks == 1:
+        return [(position, space, address, guard)]
+    own = (address & np.uint64(WINDOW_BYTES - 1)) // np.uint64(CLUSTER_RANK_UNIT) == lanes.special["%cluster_ctarank"]
+    here, there = (own, ~own) if guard is None else (guard & own, guard & ~own)
+    return [(position, space, address, here), (_OTHER, space, address, there)]
 
 
 def touch_generic(

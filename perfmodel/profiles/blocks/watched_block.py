@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...core.constants import SECTOR_BYTES
 from ...launch.launch import Launch
 from ...program.instruction import Space
-from ...simulator.access import WarpAccess
+from ...simulator.access import Action, WarpAccess
 
 
 def middle_block(launch: Launch) -> int:
@@ -52,7 +52,8 @@ class WatchedBlock:
 
     def access(self, access: WarpAccess) -> None:
         """Keep the sectors of one load; a lane that reads across sectors counts by its first."""
-        if access.writes or access.site.space is not Space.GLOBAL or self.block not in access.blocks:
+        bulk = access.site.action is Action.BULK_READ  # no warp waits for it but by its mbarrier
+        if access.writes or bulk or access.site.space is not Space.GLOBAL or self.block not in access.blocks:
             return
         warps = access.of_warps
         own = warps.block == self.block

@@ -56,7 +56,7 @@ def _step(operation: str, old: Values, operands: list[Values]) -> Values:
     return np.asarray(_FOLDS[name](old, operands[0]))
 
 
-def _folded(cells: Values, index: Values, operation: str, operands: list[Values], returns: bool) -> Values | None:
+def folded(cells: Values, index: Values, operation: str, operands: list[Values], returns: bool) -> Values | None:
     """Apply operations to ``cells[index]`` in order; gives the contents before each."""
     fold = _FOLDS.get(operation)
     if fold is not None and not returns:
@@ -112,7 +112,7 @@ def atomic(
     index, moved = index_of(lanes, space, safe, width)
     index = safe.chosen(index) + (moved + shift // width)
     chosen = [safe.chosen(operand) for operand in operands]
-    before = _folded(storage(lanes, space, scalar_type), index, operation, chosen, returns)
+    before = folded(storage(lanes, space, scalar_type), index, operation, chosen, returns)
     if before is None:
         return np.zeros((1, 1), scalar_type)
     result = np.zeros(lanes.shape, scalar_type)

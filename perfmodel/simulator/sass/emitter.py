@@ -260,6 +260,10 @@ class Emitter:
         """Expression of the predicates that were handed to a reducing barrier."""
         return self._local(BARRIER_PREDICATE, "bool")
 
+    def read_register(self, number: int, kind: str) -> str:
+        """Expression of a register by its number."""
+        return self._local(number, kind)
+
     # ---- results
 
     def _guarded(self, expression: str, old: str) -> str:
@@ -365,6 +369,11 @@ class Emitter:
         """Note from which space the result comes."""
         if self.recorded is not None:
             self.recorded.reads_space = space
+
+    def writes_memory(self, space: Space) -> None:
+        """Note to which space it writes."""
+        if self.recorded is not None:
+            self.recorded.writes_space = space
 
     def note_copy(self) -> None:
         """Note that the instruction moves global to shared memory."""

@@ -16,7 +16,8 @@ from ...machine_code.cubin import ModuleVariable
 from ...machine_code.program import MachineCode
 from ...program.instruction import Space
 from ..access import Site
-from ..global_memory import LOCAL_WINDOW, SHARED_WINDOW, Bytes, GlobalMemory
+from ..global_memory import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Bytes, GlobalMemory
+from ..initialise import parameter_value
 from ..machine import Environment
 
 BANK_BYTES = 65_536
@@ -32,10 +33,41 @@ class _LaunchPlaces:
     shared_window: int | None
     local_window: int
     stack: int
+    parameters: int
+    """The generic address of the first parameter."""
+    is_cluster: int
+    cluster: int
+    cluster_reciprocals: int
+    clusters: int
+    cluster_blocks: int
 
 
-_BEFORE_BLACKWELL = _LaunchPlaces(block=0x0, grid=0xC, shared_window=0x18, local_window=0x20, stack=0x28)
-_BLACKWELL = _LaunchPlaces(block=0x360, grid=0x370, shared_window=None, local_window=0x2F8, stack=0x37C)
+_BEFORE_BLACKWELL = _LaunchPlaces(
+    block=0x0,
+    grid=0xC,
+    shared_window=0x18,
+    local_window=0x20,
+    stack=0x28,
+    parameters=0x198,
+    is_cluster=0x140,
+    cluster=0x144,
+    cluster_reciprocals=0x150,
+    clusters=0x15C,
+    cluster_blocks=0x188,
+)
+_BLACKWELL = _LaunchPlaces(
+    block=0x360,
+    grid=0x370,
+    shared_window=None,
+    local_window=0x2F8,
+    stack=0x37C,
+    parameters=0x348,
+    is_cluster=0x36C,
+    cluster=0x2A0,
+    cluster_reciprocals=0x2B0,
+    clusters=0x2C0,
+    cluster_blocks=0x2CC,
+)
 
 
 @dataclass(slots=True)
@@ -98,6 +130,21 @@ def _launch_words(kernel: MachineCode, bank: Bytes, launch: Launch, local_bytes:
         _put(bank, places.shared_window, np.array([SHARED_WINDOW], np.uint64))
     _put(bank, places.local_window, np.array([LOCAL_WINDOW], np.uint64))
     _put(bank, places.stack, np.array([local_bytes], np.uint32))
+    if places.parameters < kernel.cubin.parameter_offset:
+        _put(bank, places.parameters, np.array([PARAMETER_WINDOW + kernel.cubin.parameter_offset], np.uint64))
+        _cluster_words(bank, places, launch)
+
+
+def _cluster_words(bank: Bytes, places: _LaunchPlaces, launch: Launch) -> None:
+    """What special registers of clusters are made from; reciprocals round up, so that whole quotients stay whole."""
+    extents = np.array(launch.cluster, np.uint32)
+    reciprocals = (np.float32(1) / extents).astype(np.float32)
+    reciprocals = np.where(extents & (extents - 1), np.nextafter(reciprocals, np.float32(2)), reciprocals)
+    _put(bank, places.is_cluster, np.array([launch.blocks_per_cluster > 1], np.uint32))
+    _put(bank, places.cluster, extents)
+    _put(bank, places.cluster_reciprocals, reciprocals.astype(np.float32))
+    _put(bank, places.clusters, np.array(launch.grid, np.uint32) // extents)
+    _put(bank, places.cluster_blocks, np.array([launch.blocks_per_cluster], np.uint32))
 
 
 def _put_parameters(kernel: MachineCode, bank: Bytes, values: list[Any]) -> None:
@@ -132,12 +179,7 @@ def make_environment(kernel: MachineCode, launch: Launch, call: KernelCall, site
         SimulationError: an argument does not fit its parameter.
     """
     memory, given_memory = GlobalMemory(call.memory), call.memory
-    values: list[Any] = []
-    for argument in call.parameters:
-        if isinstance(argument, Buffer):
-            values.append(np.uint64(memory.allocate(argument.name, argument.array.nbytes, argument.array)))
-        else:
-            values.append(argument)
+    values = [parameter_value(memory, argument) for argument in call.parameters]
     cubin = kernel.cubin
     given = {buffer.name: buffer for buffer in call.constants}
     unknown = given.keys() - {variable.name for variable in cubin.variables}
@@ -172,6 +214,7 @@ def make_environment(kernel: MachineCode, launch: Launch, call: KernelCall, site
         local_bytes=round_up(cubin.stack_bytes, 16),
         sites=sites,
         banks=banks,
+        cluster_blocks=launch.blocks_per_cluster,
     )
 
 

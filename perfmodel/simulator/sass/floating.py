@@ -395,12 +395,38 @@ def emit_i2f(e: Emitter, i: MachineInstruction) -> None:
 
 
 def emit_f2fp(e: Emitter, i: MachineInstruction) -> None:
-    """``F2FP``: two floats to packed halves; the first goes to the upper half."""
+    """``F2FP``: two floats to packed halves (the first goes to the upper half), 8-bit floats and back, ``tf32``."""
+    kind = next((part.lower() for part in i.parts if part in ("E4M3", "E5M2")), None)
+    if kind is not None and not i.has("BF16"):
+        _emit_eight_bits(e, i, kind)
+        return
+    if i.has("TF32") and i.has("PACK_B") and not i.has("RZ", "RELU"):
+        e.write(i, i.operand(0), f"to_tf32({e.read(i, i.operand(1), 'f32')})")
+        return
     if not i.has("PACK_AB") or i.has("E4M3", "E5M2", "TF32", "E2M1", "E3M2", "E2M3", "UE8M0"):
-        raise i.error("only packing of two floats to half precision or bfloat16 is supported")
+        raise i.error("only packing to half precision, bfloat16, 8-bit floats and tf32 is supported")
     high, low = (e.read(i, operand, "f32") for operand in i.operands[1:3])
     flags = f"{not i.has('BF16')},{i.has('RELU')},{i.has('RZ')}"
     e.write(i, i.operand(0), f"pack_halves({high},{low},{flags})")
+
+
+def _emit_eight_bits(e: Emitter, i: MachineInstruction, kind: str) -> None:
+    relu = i.has("RELU")
+    if i.has("PACK_AB_MERGE_C") and i.has("SATFINITE"):
+        high, low = (e.read(i, operand, "f32") for operand in i.operands[1:3])
+        e.write(i, i.operand(0), f"pack_eight_bits({high},{low},{e.read(i, i.operand(3))},{kind!r},{relu})")
+    elif i.has("UNPACK_B_MERGE_C") and i.has("SATFINITE"):
+        halves = e.read(i, i.operand(1))
+        high, low = (f"half_as_double({halves},{half},'f16')" for half in (1, 0))
+        e.write(i, i.operand(0), f"pack_eight_bits({high},{low},{e.read(i, i.operand(2))},{kind!r},{relu})")
+    elif i.has("UNPACK_B"):
+        operand = i.operand(1)
+        shift = 16 if isinstance(operand, Register) and {"H1", "H1_H1"} & set(operand.modifiers) else 0
+        text = e.read(i, operand)
+        word = f"({text}>>{e.constant(shift)})" if shift else text
+        e.write(i, i.operand(0), f"unpack_eight_bits({word},{kind!r},{relu})")
+    else:
+        raise i.error("this conversion of 8-bit floats is not supported")
 
 
 def emit_i2i(e: Emitter, i: MachineInstruction) -> None:

@@ -9,12 +9,17 @@ from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
 from ...errors import SimulationError
+from ...program.instruction import Space
+from ..block_classes.classes import NotFollowedError
 from ..block_classes.values import permuted
 from ..faults import FaultKind
 from ..functions.bits import leading_zeros, reverse_bits
 from ..functions.floats import flush
-from ..machine import Lanes
+from ..global_memory import is_in_space
+from ..machine import CLUSTER_RANK_UNIT, Lanes
 from ..plan import Mask, both, rows_and_warps
+from ..transfer import checked, generic_parts, hold, index_of, storage
+from .matrices import eight_bit_floats
 
 Values = NDArray[Any]
 _LOW = np.uint64(2**32 - 1)
@@ -367,3 +372,113 @@ def matrix_fragments(
             matrix = np.ascontiguousarray(matrix.transpose(0, 1, 3, 2))
         fragments.append(np.ascontiguousarray(matrix).view(np.uint32).reshape(rows, lanes.threads))
     return fragments
+
+
+def exchange_wide(
+    lanes: Lanes,
+    instruction: int,
+    space: Space,
+    base: NDArray[np.uint64],
+    offset: int,
+    words: tuple[NDArray[np.uint32], ...],
+    guard: Mask | None,
+) -> tuple[NDArray[np.uint32], ...]:
+    """Exchange of 16 bytes, lane after lane; with eight words, where the first four are there. Gives the words before."""
+    if lanes.batch.classes is not None:
+        raise NotFollowedError(f"results of atomic operations ({lanes.environment.instructions[instruction].text})")
+    before = np.zeros((4, *lanes.shape), np.uint32)
+    for _, where, address, part in (
+        generic_parts(lanes, base, offset, guard) if space is Space.GENERIC else [(0, space, base, guard)]
+    ):
+        plan = lanes.plan(address, part)
+        if plan.empty:
+            continue
+        safe, shift = checked(lanes, instruction, where, plan, offset, 16)
+        cells = storage(lanes, where, np.uint32)
+        hold(lanes, where, safe, shift, 16)
+        index, moved = index_of(lanes, where, safe, 4)
+        first = safe.chosen(index) + (moved + shift // 4)
+        given = np.stack([safe.chosen(word) for word in words], axis=1)
+        found = np.zeros((len(first), 4), np.uint32)
+        for k, place in enumerate(first.tolist()):
+            found[k] = cells[place : place + 4]
+            if len(words) == 4 or (found[k] == given[k, :4]).all():
+                cells[place : place + 4] = given[k, -4:]
+        mask = np.ones(lanes.shape, np.bool_) if safe.mask is None else np.broadcast_to(safe.mask, lanes.shape)
+        before[:, mask] = found.T
+    return tuple(before)
+
+
+def leads_to(lanes: Lanes, addresses: NDArray[np.uint64], space: str) -> Mask:
+    """Whether generic addresses lead to the block's shared memory (S), another block's of the cluster (D), or elsewhere."""
+    names = {"L": "local", "G": "global", "C": "const"}
+    if space in names:
+        return is_in_space(addresses, names[space])
+    shared = is_in_space(addresses, "shared")
+    rank = (addresses & np.uint64(2**32 - 1)) >> np.uint64(CLUSTER_RANK_UNIT.bit_length() - 1)
+    own: Mask = rank == lanes.special["%cluster_ctarank"]
+    return shared & own if space == "S" else shared & ~own
+
+
+def pack_eight_bits(
+    high: NDArray[np.floating[Any]], low: NDArray[np.floating[Any]], above: NDArray[np.uint32], kind: str, relu: bool
+) -> NDArray[np.uint32]:
+    """Two numbers as 8-bit floats, rounded to the nearest and kept finite, below the lower half of another word."""
+    upper, lower = (to_eight_bits(np.maximum(x, 0) if relu else x, kind) for x in (high, low))
+    return upper << np.uint32(8) | lower | above << np.uint32(16)
+
+
+def to_eight_bits(values: NDArray[np.floating[Any]], kind: str) -> NDArray[np.uint32]:
+    """Numbers as ``e4m3`` or ``e5m2`` (PTX ISA 9.7.9.21, ``cvt.rn.satfinite``): ties to even, the largest for what is beyond.
+
+    >>> [hex(code) for code in to_eight_bits(np.array([1.0, -1e9, 17.0]), "e4m3").tolist()]
+    ['0x38', '0xfe', '0x58']
+    """
+    table = eight_bit_floats(kind)[: 127 if kind == "e4m3" else 124]
+    size = np.abs(values.astype(np.float64))
+    above = np.clip(np.searchsorted(table, size), 1, len(table) - 1)
+    middle = (table[above - 1] + table[above]) / 2
+    up = (size > middle) | ((size == middle) & (above % 2 == 0))
+    code = np.where(np.isnan(values), 127, np.where(up, above, above - 1)).astype(np.uint32)
+    sign = np.signbit(values) & ~np.isnan(values)
+    packed: NDArray[np.uint32] = code | sign.astype(np.uint32) << np.uint32(7)
+    return packed
+
+
+def unpack_eight_bits(word: NDArray[np.uint32], kind: str, relu: bool) -> NDArray[np.uint32]:
+    """The two lowest bytes, 8-bit floats, as packed halves."""
+    values = eight_bit_floats(kind)[np.stack([word & np.uint32(255), word >> np.uint32(8) & np.uint32(255)], axis=-1)]
+    halves = (np.maximum(values, 0) if relu else values).astype(np.float16).view(np.uint16)
+    packed: NDArray[np.uint32] = np.where(np.isnan(values), np.uint16(0x7FFF), halves).view(np.uint32)[..., 0]
+    return packed
+
+
+def to_tf32(values: NDArray[np.float32]) -> NDArray[np.uint32]:
+    """The nearest ``tf32``, ties to even."""
+    bits = values.view(np.uint32)
+    rounded = (bits + np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1))) & np.uint32(0xFFFFE000)
+    return np.where(np.isnan(values), np.uint32(0x7FFFFFFF), rounded)
+
+
+def matrix_rows(
+    lanes: Lanes, words: tuple[NDArray[np.uint32], ...], transposed: bool
+) -> tuple[NDArray[np.uint32], ...]:
+    """The four words of the row that each lane stores (PTX ISA, ``stmatrix``): lanes 8k … 8k+7 hold the rows of matrix k."""
+    rows = max(word.shape[0] for word in words)
+    stored = np.zeros((rows, lanes.threads // WARP_SIZE, 4, 8, 4), np.uint32)
+    for k, word in enumerate(words):
+        matrix = (
+            np.ascontiguousarray(np.broadcast_to(word, (rows, lanes.threads))).view(np.uint16).reshape(rows, -1, 8, 8)
+        )
+        if transposed:
+            matrix = np.ascontiguousarray(matrix.transpose(0, 1, 3, 2))
+        stored[:, :, k] = matrix.view(np.uint32)
+    flat = stored.reshape(rows, lanes.threads, 4)
+    return tuple(np.ascontiguousarray(flat[:, :, k]) for k in range(4))
+
+
+def transposed_matrix(lanes: Lanes, word: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Fragments of the transposed 8 x 8 matrices of 16-bit elements (PTX ISA, ``movmatrix``)."""
+    full = np.ascontiguousarray(np.broadcast_to(word, (word.shape[0], lanes.threads))).view(np.uint16)
+    turned = full.reshape(word.shape[0], -1, 8, 8).transpose(0, 1, 3, 2)
+    return np.ascontiguousarray(turned).view(np.uint32).reshape(word.shape[0], lanes.threads)

@@ -583,7 +583,6 @@ _SPECIAL = {
     "SR_GTMASK": "%lanemask_gt",
     "SR_GEMASK": "%lanemask_ge",
     "SR_CgaCtaId": "%cluster_ctarank",
-    "SR_CgaSize": "%cluster_nctarank",
     "SR_SMEMSZ": "%total_smem_size",
     "SR_DYNSMEMSZ": "%dynamic_smem_size",
 }
@@ -595,6 +594,9 @@ def _special(e: Emitter, i: MachineInstruction, name: str) -> str:
         return e.constant(0)
     if name in _SPECIAL:
         return f"C.special[{_SPECIAL[name]!r}]"
+    if name == "SR_CgaSize":
+        # the compiler uses it to find one of several tables about clusters; the first one is filled here
+        return e.constant(0)
     if name in _CLOCKS:
         return "C.clock(uint32)" if name.endswith("LO") else e.constant(0)
     if name == "SR_SWINHI":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -11,6 +12,7 @@ from ...machine_code.operands import Address, Operand, Register
 from ...program.instruction import Space
 from ..access import Action
 from ..transfer import UNCOUNTED
+from .asynchronous import emit_old_arrival
 from .emitter import Emitter
 from .integer import following, is_true, write_words
 
@@ -30,6 +32,7 @@ _SPACES = {
     "RED": Space.GLOBAL,
 }
 """Before sm_90, ``RED`` names reductions on global memory; nvdisasm prints ``REDG`` since."""
+_VECTOR = re.compile(r"(F32|F16|BF16)x([248])(?<!16x2)")
 _NARROW = {"U8": (1, "uint8"), "S8": (1, "int8"), "U16": (2, "uint16"), "S16": (2, "int16")}
 _OPERATIONS = {
     "ADD": "add",
@@ -140,8 +143,6 @@ def _atomic_type(i: MachineInstruction, operation: str) -> tuple[str, str, int]:
         return "float32", operation, 1
     if i.has("64", "U64", "S64"):
         return ("int64" if i.has("S64") else "uint64"), operation, 2
-    if i.has("128"):
-        raise i.error("atomics of 16 bytes are not supported")
     return ("int32" if i.has("S32") else "uint32"), operation, 1
 
 
@@ -153,8 +154,14 @@ def emit_atomic(e: Emitter, i: MachineInstruction) -> None:
     name = next((part for part in i.parts[1:] if part in _OPERATIONS), None)
     if counts_lanes:
         name = "ADD"
-    if name is None or i.has("ARRIVE", "VEC2", "VEC4"):
+    if i.has("ARRIVE"):
+        emit_old_arrival(e, i)
+        return
+    if name is None:
         raise i.error("the atomic operation is not supported")
+    if i.has("128") or any(_VECTOR.fullmatch(part) for part in i.parts):
+        _emit_wide_atomic(e, i, _OPERATIONS[name])
+        return
     scalar, operation, words = _atomic_type(i, _OPERATIONS[name])
     targets = [o for o in i.operands[:place] if isinstance(o, Register) and not o.is_predicate]
     sources = [o for o in i.operands[place + 1 :] if not (isinstance(o, Register) and o.is_predicate)]
@@ -170,6 +177,13 @@ def emit_atomic(e: Emitter, i: MachineInstruction) -> None:
             raise i.error("the operands of an atomic operation are not understood")
         plain = e.stored(i, [(source, words) for source in sources[:needed]], space)
         values = [_value(plain[k * words : (k + 1) * words], scalar) for k in range(needed)]
+    succeeds = next((o for o in i.operands[:place] if isinstance(o, Register) and o.is_predicate), None)
+    if space is Space.GENERIC and succeeds is not None and succeeds.index is not None:
+        # of these, those on shared memory are left to a loop of the program; the predicate says which are done
+        base, offset = e.address(i, i.operands[place], True)
+        done = e.temporary(f"is_in_space({base}+{e.constant(offset, 'u64')},'global')")
+        e.write_predicate(i, succeeds, done)
+        e.guard = e.temporary(done if e.guard == "None" else f"{e.guard}&{done}")
     live = bool(targets) and e.live_registers(targets[0], words)
     if not e.pool.moves(space) and not live:
         e.line(f"touch{suffix}({arguments},{4 * words},{e.guard})")
@@ -187,6 +201,56 @@ def emit_atomic(e: Emitter, i: MachineInstruction) -> None:
         e.write_pair(i, targets[0], f"{before}.view(uint64)")
     else:
         e.write(i, targets[0], f"{before}.view(uint32)")
+
+
+def _emit_wide_atomic(e: Emitter, i: MachineInstruction, operation: str) -> None:
+    """Atomics of 16 bytes, and on vectors, whose elements are atomic each on its own."""
+    space, place = space_of(i), _place(i)
+    vector = next((m for m in map(_VECTOR.fullmatch, i.parts) if m), None)
+    words = 4 if vector is None else int(vector[2]) // (1 if vector[1] == "F32" else 2)
+    targets = [o for o in i.operands[:place] if isinstance(o, Register) and not o.is_predicate]
+    sources = [o for o in i.operands[place + 1 :] if not (isinstance(o, Register) and o.is_predicate)]
+    needed = 2 if operation == "cas" else 1
+    if len(sources) < needed or (vector is None and operation not in ("cas", "exch")):
+        raise i.error("the atomic operation is not supported")
+    e.acts()
+    e.reads_memory(space)
+    suffix, arguments = _arguments(e, i, i.operands[place], Action.REDUCTION, space, 4 * words)
+    values = e.stored(i, [(source, words) for source in sources[:needed]], space)
+    live = bool(targets) and e.live_registers(targets[0], words)
+    e.line(f"touch{suffix}({arguments},{4 * words},{e.guard})")
+    if not e.pool.moves(space) and not live:
+        return
+    base, offset = e.address(i, i.operands[place], _is_wide(space))
+    if vector is None:
+        call = f"exchange_wide(C,{e.index},Space.{space.name},{base},{offset},({','.join(values)},),{e.guard})"
+        before = e.temporary(call)
+        found = [f"{before}[{k}]" for k in range(words)] if live else []
+    else:
+        scalar = "float32" if vector[1] == "F32" else "uint32"
+        kind = operation if vector[1] == "F32" else f"{operation}.{vector[1].lower()}x2"
+        uncounted = str((UNCOUNTED,) * 4) if space is Space.GENERIC else f"{UNCOUNTED}"
+        found = []
+        for k, value in enumerate(values):
+            at = f"C,{uncounted},{e.index}" + ("" if space is Space.GENERIC else f",Space.{space.name}")
+            operand = f"({value}).view({scalar})"
+            call = f"atomic{suffix}({at},{base},{offset + 4 * k},{kind!r},{scalar},({operand},),{live},{e.guard})"
+            if live:
+                found.append(f"{e.temporary(call)}.view(uint32)")
+            else:
+                e.line(call)
+    for k, text in enumerate(found):
+        e.write(i, following(targets[0], k), text)
+
+
+def emit_space_query(e: Emitter, i: MachineInstruction) -> None:
+    """``QSPC``: whether a generic address leads to shared memory of the block (``.S``), of its cluster (``.D``) or elsewhere."""
+    place = _place(i)
+    base, offset = e.address(i, i.operands[place], True)
+    name = next((part for part in i.parts if part in ("S", "D", "L", "G", "C")), None)
+    if name is None:
+        raise i.error("the space that is asked for is not known")
+    e.write_predicate(i, i.operand(0), f"leads_to(C,{base}+{e.constant(offset, 'u64')},{name!r})")
 
 
 def _value(words: list[str], scalar: str) -> str:
@@ -223,18 +287,15 @@ def emit_copy(e: Emitter, i: MachineInstruction) -> None:
 
 def emit_matrix_load(e: Emitter, i: MachineInstruction) -> None:
     """``LDSM``: 8 x 8 matrices of 16-bit elements; eight lanes for each give the addresses of its rows."""
-    count = next((int(part) for part in i.parts[1:] if part in ("1", "2", "4")), 1)
-    if i.parts[-1] in ("2", "4"):
-        count = int(i.parts[-1])
+    count = _matrices(i)
     target = i.operand(0)
-    if not isinstance(target, Register) or not i.has("M88", "MT88"):
-        raise i.error("only 8 x 8 matrices of 16-bit elements are loaded")
+    if not isinstance(target, Register):
+        raise i.error("the operands of a load are not understood")
     e.acts()
     e.reads_memory(Space.SHARED)
     base, offset = e.address(i, i.operands[_place(i)], False)
     site = e.site(i, Action.LOAD, Space.SHARED, 16)
-    rows = e.constant(8 * count)
-    lanes = e.temporary(f"C.special['%laneid']<{rows}" + ("" if e.guard == "None" else f"&{e.guard}"))
+    lanes = e.temporary(_first_lanes(e, 8 * count))
     arguments = f"C,{site},{e.index},Space.SHARED,{base},{offset}"
     if not e.live_registers(target, count):
         e.line(f"touch({arguments},16,{lanes})")
@@ -246,10 +307,50 @@ def emit_matrix_load(e: Emitter, i: MachineInstruction) -> None:
     e.line(f"del {loaded},{spread}")
 
 
+def emit_matrix_store(e: Emitter, i: MachineInstruction) -> None:
+    """``STSM``: 8 x 8 matrices of 16-bit elements; eight lanes for each give the addresses of its rows."""
+    count = _matrices(i)
+    place = _place(i)
+    source = i.operand(place + 1)
+    e.acts()
+    base, offset = e.address(i, i.operands[place], False)
+    site = e.site(i, Action.STORE, Space.SHARED, 16)
+    lanes = e.temporary(_first_lanes(e, 8 * count))
+    values = e.stored(i, [(source, count)], Space.SHARED)
+    arguments = f"C,{site},{e.index},Space.SHARED,{base},{offset}"
+    if not e.pool.moves(Space.SHARED):
+        e.line(f"touch({arguments},16,{lanes})")
+        return
+    spread = e.temporary(f"matrix_rows(C,({','.join(values)},),{i.has('MT88')})")
+    e.line(f"store({arguments},uint32,{spread},{lanes})")
+
+
+def emit_matrix_move(e: Emitter, i: MachineInstruction) -> None:
+    """``MOVM``: an 8 x 8 matrix of 16-bit elements transposed within a warp."""
+    if not i.has("MT88") or not i.has("16"):
+        raise i.error("only 8 x 8 matrices of 16-bit elements are transposed")
+    e.write(i, i.operand(0), f"transposed_matrix(C,{e.read(i, i.operand(1))})")
+
+
+def _matrices(i: MachineInstruction) -> int:
+    """How many matrices an instruction moves."""
+    if not i.has("M88", "MT88") or i.has("U8", "U4x16P64", "U6x16P32", "B8", "T8"):
+        raise i.error("only 8 x 8 matrices of 16-bit elements are loaded and stored")
+    return int(i.parts[-1]) if i.parts[-1] in ("2", "4") else 1
+
+
+def _first_lanes(e: Emitter, count: int) -> str:
+    """The lanes whose addresses are those of rows, under the guard."""
+    return f"C.special['%laneid']<{e.constant(count)}" + ("" if e.guard == "None" else f"&{e.guard}")
+
+
 EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     **dict.fromkeys(("LDG", "LDS", "LDL", "LD"), emit_load),
     **dict.fromkeys(("STG", "STS", "STL", "ST"), emit_store),
     **dict.fromkeys(("ATOMG", "ATOMS", "ATOM", "REDG", "RED"), emit_atomic),
     "LDGSTS": emit_copy,
     "LDSM": emit_matrix_load,
+    "STSM": emit_matrix_store,
+    "MOVM": emit_matrix_move,
+    "QSPC": emit_space_query,
 }

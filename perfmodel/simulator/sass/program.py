@@ -13,7 +13,7 @@ from ..program import SyncScope, Unit
 from ..refusals import remedy
 from ..translate.emitter import Pool
 from ..translate.slices import EVERY_SPACE
-from . import floating, integer, memory, tensor, warp
+from . import asynchronous, floating, integer, memory, tensor, warp
 from .emitter import Effects, Emitter
 from .registers import REGISTER_COUNT, members, number_of, type_of
 
@@ -23,10 +23,11 @@ _EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     **memory.EMITTERS,
     **warp.EMITTERS,
     **tensor.EMITTERS,
+    **asynchronous.EMITTERS,
 }
 EXECUTED = frozenset(_EMITTERS) | {"BRA", "JMP", "BRX", "JMX", "CALL", "RET", "EXIT", "KILL"}
 """Opcodes (without modifiers) that are executed."""
-_POLLING = frozenset({"ATOM", "ATOMG", "ATOMS", "NANOSLEEP"})
+_POLLING = frozenset({"ATOM", "ATOMG", "ATOMS", "NANOSLEEP", "SYNCS"})
 _READ_OF_GENERIC = frozenset({Space.GLOBAL, Space.SHARED, Space.LOCAL})
 
 
@@ -49,6 +50,8 @@ def wait_of(i: MachineInstruction) -> SyncScope:
         return SyncScope.NOBODY
     if i.name in ("BSYNC", "WARPSYNC"):
         return SyncScope.WARP
+    if i.name == "UCGABAR_WAIT":
+        return SyncScope.CLUSTER
     return SyncScope.BLOCK if warp.waits_for_block(i) else SyncScope.NOBODY
 
 
@@ -81,13 +84,19 @@ class MachineProgram:
         self._find_live_registers()
 
     def _cut_units(self) -> None:
-        """Units begin behind what waits; a wait at the end of a block is a unit without instructions."""
+        """Units begin behind what waits, or with a wait for an ``mbarrier``; some have no instructions."""
         for block in self.blocks:
             self.unit_of_block.append(len(self.units))
-            count = len(block.instructions)
-            cuts = [k + 1 for k, i in enumerate(block.instructions) if wait_of(i) is not SyncScope.NOBODY]
-            for start, stop in zip([0, *cuts], [*cuts, count], strict=True):
-                sync_scope = wait_of(block.instructions[start - 1]) if start else SyncScope.NOBODY
+            cuts = [(0, SyncScope.NOBODY)]
+            for k, i in enumerate(block.instructions):
+                if asynchronous.waits_for_phase(i):
+                    cuts.append((k, SyncScope.PHASE))
+                if wait_of(i) is not SyncScope.NOBODY:
+                    cuts.append((k + 1, wait_of(i)))
+            if cuts[1:2] == [(0, SyncScope.PHASE)]:
+                del cuts[0]
+            ends = [*(start for start, _ in cuts[1:]), len(block.instructions)]
+            for number, ((start, sync_scope), stop) in enumerate(zip(cuts, ends, strict=True), 1):
                 self.units.append(
                     Unit(
                         index=len(self.units),
@@ -95,7 +104,7 @@ class MachineProgram:
                         first=block.first + start,
                         instructions=block.instructions[start:stop],  # type: ignore[arg-type]
                         sync_scope=sync_scope,
-                        ends_block=stop == count and (stop not in cuts or start == stop),
+                        ends_block=number == len(cuts),
                     )
                 )
 
@@ -229,11 +238,15 @@ class MachineProgram:
 
     @cached_property
     def counted(self) -> frozenset[int]:
-        """Units from which the rest of the basic block holds a barrier that counts threads."""
+        """Units from which the rest of the basic block holds a wait that not all lanes need to pass together.
+
+        Those are barriers that count threads, and waits for an ``mbarrier``.
+        """
         counting: set[int] = set()
         for unit in reversed(self.units):
             follows = not unit.ends_block and unit.index + 1 in counting
-            if follows or any(self._counts_threads(i) for i in unit.instructions):  # type: ignore[arg-type]
+            waits = unit.sync_scope is SyncScope.PHASE
+            if follows or waits or any(self._counts_threads(i) for i in unit.instructions):  # type: ignore[arg-type]
                 counting.add(unit.index)
         return frozenset(counting)
 

@@ -12,7 +12,9 @@ from ...program.types import ScalarType
 _FIRST = {"R": 0, "UR": 256, "P": 512, "UP": 520, "B": 528}
 BARRIER_PREDICATE = 560
 """Predicates handed to a reducing barrier, kept until its result is read."""
-REGISTER_COUNT = 561
+RETURN_PLACE = 561
+"""The two halves of the register that holds a return address."""
+REGISTER_COUNT = 563
 UNIFORM = range(_FIRST["UR"], _FIRST["P"])
 PREDICATES = range(_FIRST["P"], _FIRST["B"])
 

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from ...core.constants import WARP_SIZE
 from ...errors import SimulationError
 from ...machine_code.instruction import MachineInstruction
-from ...machine_code.operands import Immediate, Register
+from ...machine_code.operands import Address, Immediate, Operand, Register
 from ...machine_code.program import Transfer
 from ..plan import Mask, rows_and_warps
 from ..program import SyncScope, Unit
 from ..schedule import Scheduler
 from ..synchronization import Synchronization
+from .mbarrier import never_completes, phase_complete
 from .program import MachineProgram, waited_register
 from .registers import number_of
 from .warp import barrier_number
@@ -32,6 +33,71 @@ class Convergence(Synchronization):
 
     program: MachineProgram  # type: ignore[assignment]
     held: list[tuple[int, Mask]]
+
+    def ready(self, place: int) -> Mask | None:
+        """Lanes at a place that need not wait, or None."""
+        scope = self.program.units[place].sync_scope
+        if scope not in (SyncScope.PHASE, SyncScope.CLUSTER) or place in self.released:
+            return super().ready(place)
+        mask = self.pending[place]
+        assert mask is not None
+        ready = self._ready_phase(place, mask) if scope is SyncScope.PHASE else self._ready_clusters(place) & mask
+        return ready if ready.any() else None
+
+    def _ready_phase(self, place: int, mask: Mask) -> Mask:
+        """Lanes of warps whose lanes here all find the phase over that they wait for."""
+        unit = self.program.units[place]
+        instruction = self.program.instructions[unit.first]
+        address = next(o for o in instruction.operands if isinstance(o, Address))
+        base: Values = np.zeros((1, 1), np.uint32)
+        for register, scale in ((address.base, address.scale), (address.uniform, 1)):
+            if register is not None and register.index is not None:
+                base = base + self.registers[number_of(register)] * np.uint32(scale)
+        token = self._held(instruction.operands[-1])
+        guard = None
+        if instruction.guard is not None and instruction.guard.index is not None:
+            held = self.registers[number_of(instruction.guard)].astype(np.bool_)
+            guard = ~held if instruction.guard.inverted else held
+        self.lanes.active = mask
+        extended = base.view(np.int32).astype(np.int64).view(np.uint64)
+        over = phase_complete(self.lanes, unit.first, extended, address.offset, token, guard)
+        waiting = mask & ~over if guard is None else mask & guard & ~over
+        full = np.broadcast_to(waiting, (waiting.shape[0], self.batch.threads))
+        stays = np.repeat(rows_and_warps(full, self.batch.threads), WARP_SIZE, axis=1)
+        ready: Mask = mask & ~stays
+        return ready
+
+    def _held(self, operand: Operand) -> Values:
+        if isinstance(operand, Register):
+            return np.zeros((1, 1), np.uint32) if operand.index is None else self.registers[number_of(operand)]
+        return np.full((1, 1), getattr(operand, "value", 0) or 0, np.uint32)
+
+    def _ready_clusters(self, place: int) -> Mask:
+        """Lanes of clusters of which every live lane waits for its cluster."""
+        places = [p for p in self.pending if self.program.units[p].sync_scope is SyncScope.CLUSTER]
+        here = np.zeros((1, 1), np.bool_)
+        for other in places:
+            waiting = self.pending[other]
+            assert waiting is not None
+            here = here | waiting
+        absent = np.broadcast_to(self._live() & ~here, self.shape).any(axis=1)
+        blocks = self.batch.environment.cluster_blocks
+        complete = np.repeat(~absent.reshape(-1, blocks).any(axis=1), blocks)[:, None]
+        for other in places:
+            waiting = self.pending[other]
+            assert waiting is not None
+            passing = waiting & complete
+            if passing.any():
+                self.released[other] = self.released.get(other, np.zeros((1, 1), np.bool_)) | passing
+        return self.released.get(place, np.zeros((1, 1), np.bool_))
+
+    def deadlock(self, order: list[int]) -> tuple[int, Mask]:
+        """Nobody can go on; a wait for an ``mbarrier`` is named before others, which mostly wait for the same reason."""
+        for place in order:
+            mask = self.pending[place]
+            if self.program.units[place].sync_scope is SyncScope.PHASE and mask is not None:
+                never_completes(self.lanes, self.program.units[place].first, mask)
+        return super().deadlock(order)
 
     def _live(self) -> Mask:
         live = super()._live() if self.pending else np.zeros((1, 1), np.bool_)
@@ -125,15 +191,18 @@ class MachineScheduler(Scheduler):
         warps = self.batch.threads // WARP_SIZE
         if mask is None:
             running: Any = True
-            per_row: Any = warps
+            per_row: Any = np.broadcast_to(warps, (self.batch.rows,))
             count = self.batch.rows * warps
         else:
             running = rows_and_warps(mask, self.batch.threads)
             per_row = np.broadcast_to(running.sum(axis=1), (self.batch.rows,))
             count = int(per_row.sum())
+        companions = self.batch.positions < 0
         end, length = self.program.stretch(unit) if whole else (unit.index + 1, len(unit.instructions))
-        self.tally.visits[unit.index : end] += count
-        if self.tally.by_block is not None:
+        self.tally.visits[unit.index : end] += int(per_row[~companions].sum()) if companions.any() else count
+        if self.tally.by_block is not None and companions.any():
+            self.tally.by_block[self.batch.positions[~companions], unit.index : end] += per_row[~companions, None]
+        elif self.tally.by_block is not None:
             first = int(self.batch.positions[0])
             of_blocks = self.tally.by_block[first : first + self.batch.rows, unit.index : end]
             of_blocks += per_row if mask is None else per_row[:, None]
@@ -158,7 +227,7 @@ class MachineScheduler(Scheduler):
     def _route_block(self, unit: Unit, mask: Mask | None, value: Values | None) -> None:
         block = self.program.blocks[unit.block]
         successors = self.program.successors(unit)
-        if block.transfer in (Transfer.RETURN, Transfer.INDIRECT):
+        if block.transfer in (Transfer.RETURN, Transfer.INDIRECT, Transfer.CALL_THROUGH_POINTER):
             assert value is not None
             self._route_addresses(block.instructions[-1], block.successors, mask, value)
         elif len(successors) == 1:

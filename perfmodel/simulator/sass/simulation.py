@@ -8,6 +8,7 @@ from typing import Any
 from ...launch.launch import KernelCall, Launch
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.program import MachineCode
+from ..block_classes.classes import NotFollowedError
 from ..simulation import Mode, RunOptions, Simulation, run_launch
 from ..translate.slices import WITHIN_BLOCK
 from .environment import make_environment
@@ -66,6 +67,8 @@ def simulate_machine_code(kernel: MachineCode, launch: Launch, call: KernelCall,
         options: fields of `RunOptions`.
     """
     given = RunOptions(**options)
+    if given.classes is not None and launch.blocks_per_cluster > 1:
+        raise NotFollowedError("blocks of a cluster use one another's shared memory")
     translation = _translation(kernel, given.mode is Mode.TRACE)
     return run_launch(
         kernel,

@@ -283,13 +283,15 @@ def branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | N
 
 def _branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | None:
     guard = None if i.guard is None or i.guard.index is None else e.predicate(i, i.guard)
-    if block.transfer in (Transfer.RETURN, Transfer.INDIRECT):
+    if block.transfer in (Transfer.RETURN, Transfer.INDIRECT, Transfer.CALL_THROUGH_POINTER):
         if guard is not None:
             raise i.error("a guarded indirect jump is not supported")
         registers = [o for o in i.operands if isinstance(o, Register)]
         base = e.read(i, registers[0]) if registers else e.constant(0)
         if block.transfer is Transfer.RETURN:
             return base
+        if block.transfer is Transfer.CALL_THROUGH_POINTER:
+            return f"({base}+{e.constant(i.target or 0)})"
         offset = next((o.value for o in i.operands if isinstance(o, Immediate)), 0) or 0
         start = i.address + 16 if i.name == "BRX" else 0
         return f"({base}+{e.constant(start + offset)})"

@@ -1,0 +1,367 @@
+"""Bulk copies and bulk tensor copies (TMA; PTX ISA 9.7.9.25), done at once and in order, which is one of the orders allowed.
+
+One instruction is executed once by each warp that reaches it. Global memory is read and written past L1, in pieces of 16 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.constants import WARP_SIZE
+from ...errors import SimulationError
+from ...launch.tensor_map import TENSOR_MAP_BYTES, TensorTiling, decoded
+from ...program.types import ScalarType
+from ..block_classes.classes import NotFollowedError
+from ..faults import FaultKind
+from ..functions.atomics import folded
+from ..global_memory import PARAMETER_WINDOW, WINDOW_BYTES
+from ..machine import Lanes
+from ..plan import Mask, Plan, both, rows_and_warps
+from . import mbarrier
+
+Values = NDArray[Any]
+Numbers = NDArray[np.int64]
+PIECE_BYTES = 16
+_PIECES = 4
+_LARGEST_UNIT_BYTES = 8
+_UNSIGNED: dict[int, ScalarType] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_FLOATS: dict[str, ScalarType] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+def _warps(lanes: Lanes, instruction: int, guard: Mask | None) -> tuple[Numbers, Numbers]:
+    """Row and warp of each warp with an active lane.
+
+    Raises:
+        NotFollowedError: other blocks are followed; each of them is executed then.
+    """
+    if lanes.batch.classes is not None:
+        raise NotFollowedError(f"bulk copies ({lanes.environment.instructions[instruction].text})")
+    effective = both(lanes.active, guard)
+    if effective is None:
+        rows, warps = np.divmod(np.arange(lanes.rows * (lanes.threads // WARP_SIZE)), lanes.threads // WARP_SIZE)
+        return rows, warps
+    found = rows_and_warps(np.broadcast_to(effective, (lanes.rows, effective.shape[1])), lanes.threads)
+    rows, warps = np.nonzero(found)
+    return rows, warps
+
+
+def _of_warps(lanes: Lanes, values: Values, rows: Numbers, warps: Numbers) -> Values:
+    """What some warps hold in a uniform register."""
+    taken: Values = np.broadcast_to(values, lanes.shape)[rows, warps * WARP_SIZE]
+    return taken
+
+
+def _shared_start(lanes: Lanes, rows: Numbers, addresses: Values) -> tuple[Numbers, Numbers]:
+    """Row of the batch and offset in the block's shared memory of addresses of the cluster's shared memory."""
+    address = addresses.astype(np.int64)
+    return lanes.rows_of_cluster(rows, address), lanes.offset_in_block(address)
+
+
+def _require_shared(lanes: Lanes, instruction: int, rows: Numbers, start: Numbers, size: Numbers | int) -> None:
+    wrong = (start < 0) | (start + size > lanes.environment.shared_bytes)
+    if wrong.any():
+        where = int(np.flatnonzero(wrong)[0])
+        mask = (np.arange(lanes.rows) == rows[where])[:, None]
+        detail = f"a bulk copy at shared address {int(start[where]):#x} of {lanes.environment.shared_bytes} bytes"
+        lanes.fault(FaultKind.OUT_OF_BOUNDS, instruction, mask, detail)
+
+
+def _touch(lanes: Lanes, addresses: Values, unit: int) -> None:
+    """Have the pages of global memory in place that some addresses lie in."""
+    if len(addresses):
+        known = addresses.astype(np.uint64)
+        lanes.environment.memory.touch(int(known.min()), int(known.max()) + unit, lambda: known)
+
+
+def _require_global(lanes: Lanes, instruction: int, rows: Numbers, addresses: Values, sizes: Values) -> None:
+    for row, address, size in zip(rows.tolist(), addresses.tolist(), sizes.tolist(), strict=True):
+        if size and not lanes.environment.memory.holds(address, address + size):
+            mask = (np.arange(lanes.rows) == row)[:, None]
+            lanes.fault(
+                FaultKind.OUT_OF_BOUNDS,
+                instruction,
+                mask,
+                f"a bulk copy of {size} bytes at global address {address:#x}",
+            )
+
+
+def _observe(lanes: Lanes, site: int, rows: Numbers, pieces: Numbers) -> None:
+    """Give the observers the 16-byte pieces of global memory that some blocks' copies access."""
+    if not lanes.environment.observers or not len(pieces):
+        return
+    order = np.argsort(rows, kind="stable")
+    rows, pieces = rows[order], pieces[order]
+    counts = np.bincount(rows, minlength=lanes.rows)
+    width = -(-int(counts.max()) // WARP_SIZE) * WARP_SIZE
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    base = np.zeros((lanes.rows, width), np.uint64)
+    mask = np.zeros((lanes.rows, width), np.bool_)
+    base[rows, place] = pieces.astype(np.uint64)
+    mask[rows, place] = True
+    lanes.observe(site, Plan(base, mask, lanes.rows, width), 0)
+
+
+def _signal(lanes: Lanes, rows: Numbers, addresses: Values, done: Numbers) -> None:
+    """Report bytes to the ``mbarrier`` of each copy."""
+    row, start = _shared_start(lanes, rows, addresses)
+    cells = (row * lanes.batch.shared_stride + start) // mbarrier.WORD_BYTES
+    mbarrier.change_owed(lanes, cells, -done)
+
+
+# ---- contiguous bytes
+
+
+def bulk_copy(
+    lanes: Lanes,
+    site: int,
+    instruction: int,
+    direction: str,
+    target: Values,
+    source: Values,
+    pieces: Values,
+    barrier: Values | None,
+    reduction: tuple[str, ScalarType] | None,
+    guard: Mask | None,
+    moves: bool,
+) -> None:
+    """``cp.async.bulk`` and ``cp.reduce.async.bulk``.
+
+    Args:
+        lanes: who is here.
+        site: of the access to global memory.
+        instruction: its index.
+        direction: ``S.G`` (global to shared), ``G.S`` or ``S.S``.
+        target: addresses, of shared memory in the cluster or of global memory.
+        source: likewise.
+        pieces: how many 16 bytes are copied.
+        barrier: of the ``mbarrier`` that gets the bytes; None for copies in a bulk group.
+        reduction: operation and type where the target's values are combined with the source's.
+        guard: lanes that execute it.
+        moves: whether the bytes themselves are wanted.
+    """
+    rows, warps = _warps(lanes, instruction, guard)
+    if not len(rows):
+        return
+    to, by = (_of_warps(lanes, values, rows, warps) for values in (target, source))
+    sizes = _of_warps(lanes, pieces, rows, warps).astype(np.int64) * PIECE_BYTES
+    outside, within = (to, by) if direction == "G.S" else (by, to)
+    if direction != "S.S":
+        _require_global(lanes, instruction, rows, outside, sizes)
+        each = np.repeat(np.arange(len(rows)), sizes // PIECE_BYTES)
+        steps = np.arange(len(each)) - np.repeat(
+            np.cumsum(sizes // PIECE_BYTES) - sizes // PIECE_BYTES, sizes // PIECE_BYTES
+        )
+        touched = outside.astype(np.int64)[each] + steps * PIECE_BYTES
+        _observe(lanes, site, rows[each], touched)
+        if moves:
+            _touch(lanes, touched, PIECE_BYTES)
+    row, start = _shared_start(lanes, rows, within)
+    _require_shared(lanes, instruction, rows, start, sizes)
+    if moves:
+        shared = lanes.batch.shared
+        memory, base = lanes.environment.memory, lanes.environment.memory.base
+        from_row, from_start = _shared_start(lanes, rows, by) if direction == "S.S" else (row, start)
+        for k, size in enumerate(sizes.tolist()):
+            own = int(row[k]) * lanes.batch.shared_stride + int(start[k])
+            here = shared[own : own + size]
+            if direction == "S.S":
+                other = int(from_row[k]) * lanes.batch.shared_stride + int(from_start[k])
+                here[:] = shared[other : other + size]
+                continue
+            begin = int(outside[k]) - base
+            there = memory.view(np.uint8)[begin : begin + size]
+            if direction == "S.G":
+                here[:] = there
+            elif reduction is None:
+                there[:] = here
+            else:
+                operation, kind = reduction
+                folded(
+                    there.view(kind), np.arange(size // there.view(kind).itemsize), operation, [here.view(kind)], False
+                )
+    if barrier is not None:
+        _signal(lanes, rows, _of_warps(lanes, barrier, rows, warps), sizes)
+
+
+# ---- boxes of tensors
+
+
+def _map_of(lanes: Lanes, instruction: int, address: int) -> tuple[int, TensorTiling]:
+    """The tensor map at a generic address."""
+    environment = lanes.environment
+    if PARAMETER_WINDOW <= address < PARAMETER_WINDOW + WINDOW_BYTES:
+        begin = address - PARAMETER_WINDOW
+        data = environment.parameter_bank[begin : begin + TENSOR_MAP_BYTES].tobytes()
+    elif environment.memory.holds(address, address + TENSOR_MAP_BYTES):
+        begin = address - environment.memory.base
+        data = environment.memory.view(np.uint8)[begin : begin + TENSOR_MAP_BYTES].tobytes()
+    else:
+        data = b""
+    found = decoded(data)
+    if found is None:
+        raise environment.instructions[instruction].error(
+            "there is no tensor map at its address: give the argument as tensormap=f16[512,64]:box=128,64:swizzle=128"
+        )
+    return found
+
+
+def _unit_bytes(tiling: TensorTiling, first: Numbers) -> int:
+    """Bytes that are moved as one: of each row all or none of them are inside the tensor."""
+    unit = tiling.element_bytes
+    if tiling.element_strides[-1] != 1:
+        return unit
+    bits = int(np.bitwise_or.reduce(first)) | tiling.box[-1] | tiling.shape[-1]
+    while unit < _LARGEST_UNIT_BYTES and bits * tiling.element_bytes % (2 * unit) == 0:
+        unit *= 2
+    return unit
+
+
+def _swizzled(addresses: Numbers, width: int) -> Numbers:
+    """Addresses of shared memory with their 16-byte pieces spread over the banks."""
+    if not width:
+        return addresses
+    pattern = width // PIECE_BYTES - 1
+    return addresses ^ ((addresses >> 3) & (pattern << 4))
+
+
+def _boxes(tiling: TensorTiling, address: int, coordinates: Numbers) -> tuple[Numbers, NDArray[np.bool_], Numbers, int]:
+    """Global addresses of the units of each box, which of them are inside the tensor, their places in the box, their size.
+
+    ``coordinates`` are of the first elements, outermost first, shape ``(n, rank)``.
+    """
+    unit = _unit_bytes(tiling, coordinates[:, -1])
+    per_unit = unit // tiling.element_bytes
+    count = len(coordinates)
+    steps = (*tiling.strides_bytes, tiling.element_bytes)
+    where = np.full((count, 1), address, np.int64)
+    inside = np.ones((count, 1), np.bool_)
+    for axis, extent in enumerate(tiling.copied):
+        places = np.arange(0, extent, per_unit if axis == tiling.rank - 1 else 1) * tiling.element_strides[axis]
+        index = coordinates[:, axis, None] + places
+        fits = (index >= 0) & (index < tiling.shape[axis])
+        where = (where[:, :, None] + (index * steps[axis])[:, None, :]).reshape(count, -1)
+        inside = (inside[:, :, None] & fits[:, None, :]).reshape(count, -1)
+    row, column = np.divmod(np.arange(where.shape[1]), tiling.copied[-1] // per_unit)
+    return where, inside, row * tiling.row_bytes + column * unit, unit
+
+
+def tensor_copy(
+    lanes: Lanes,
+    site: int,
+    instruction: int,
+    action: str,
+    map_address: Values,
+    shared: Values | None,
+    coordinates: tuple[Values, ...],
+    barrier: Values | None,
+    multicast: Values | None,
+    reduction: str | None,
+    guard: Mask | None,
+    moves: bool,
+) -> None:
+    """``cp.async.bulk.tensor``: a box of a tensor to shared memory (``load``), from it (``store``), or to L2 (``prefetch``).
+
+    Elements outside of the tensor are zero and are not read; what lies outside is not written. ``coordinates`` begin with the
+    innermost axis. ``multicast`` names the blocks of the cluster that get the box.
+    """
+    rows, warps = _warps(lanes, instruction, guard)
+    if not len(rows):
+        return
+    maps = _of_warps(lanes, map_address, rows, warps)
+    first = np.stack([_of_warps(lanes, c, rows, warps).astype(np.int64) for c in coordinates[::-1]], axis=1)
+    first = first.astype(np.uint32).view(np.int32).astype(np.int64)
+    targets = None if shared is None else _of_warps(lanes, shared, rows, warps)
+    signals = None if barrier is None else _of_warps(lanes, barrier, rows, warps)
+    chosen = None if multicast is None else _of_warps(lanes, multicast, rows, warps).astype(np.int64)
+    for address in np.unique(maps).tolist():
+        start, tiling = _map_of(lanes, instruction, address)
+        if tiling.rank != len(coordinates):
+            raise lanes.environment.instructions[instruction].error(
+                f"names {len(coordinates)} coordinates; its tensor map has {tiling.rank} axes"
+            )
+        of_map = np.flatnonzero(maps == address)
+        own = rows[of_map]
+        _require_alignment(lanes, instruction, action, tiling, own, first[of_map])
+        where, inside, place, unit = _boxes(tiling, start, first[of_map])
+        op = np.broadcast_to(np.arange(len(of_map))[:, None], where.shape)[inside]
+        keys = np.unique(op * 2**48 + where[inside] // PIECE_BYTES)
+        pieces = (keys & (2**48 - 1)) * PIECE_BYTES
+        if len(pieces):
+            low, end = int(where[inside].min()), int(where[inside].max()) + unit
+            _require_global(lanes, instruction, own[:1], np.array([low]), np.array([end - low]))
+        _observe(lanes, site, own[keys >> 48], pieces)
+        if moves:
+            _touch(lanes, pieces, PIECE_BYTES)
+        if targets is None:
+            continue
+        for member in range(lanes.environment.cluster_blocks) if chosen is not None else (None,):
+            going = np.arange(len(of_map)) if member is None else np.flatnonzero(chosen[of_map] >> member & 1)  # type: ignore[index]
+            if not len(going):
+                continue
+            row, begin = _shared_start(lanes, own[going], targets[of_map][going])
+            if member is not None:
+                row = lanes.row_of_member(own[going], member)
+            _require_shared(lanes, instruction, own[going], begin, tiling.shared_bytes)
+            if moves:
+                places = (
+                    _swizzled(begin[:, None] + place, tiling.swizzle_bytes) + (row * lanes.batch.shared_stride)[:, None]
+                )
+                _move(lanes, action, reduction, tiling, where[going], inside[going], places, unit)
+            if signals is not None:
+                at, offset = _shared_start(lanes, own[going], signals[of_map][going])
+                at = row if member is not None else at
+                cells = (at * lanes.batch.shared_stride + offset) // mbarrier.WORD_BYTES
+                mbarrier.change_owed(lanes, cells, np.full(len(going), -tiling.box_bytes))
+
+
+def _require_alignment(
+    lanes: Lanes, instruction: int, action: str, tiling: TensorTiling, rows: Numbers, coordinates: Numbers
+) -> None:
+    """End the simulation where an H200 ends the launch, with an illegal instruction."""
+    misaligned = coordinates[:, -1] * tiling.element_bytes % PIECE_BYTES != 0
+    negative = (coordinates < 0).any(axis=1) & (action == "store")
+    for wrong, reason in (
+        (misaligned, f"a box must begin at a multiple of {PIECE_BYTES} bytes along the innermost axis"),
+        (negative, "a box that is stored must not begin at a negative coordinate"),
+    ):
+        if wrong.any():
+            where = int(np.flatnonzero(wrong)[0])
+            mask = (np.arange(lanes.rows) == rows[where])[:, None]
+            kind = FaultKind.MISALIGNED if wrong is misaligned else FaultKind.OUT_OF_BOUNDS
+            lanes.fault(kind, instruction, mask, f"{reason}, not at {tuple(coordinates[where].tolist())}")
+
+
+def _move(
+    lanes: Lanes,
+    action: str,
+    reduction: str | None,
+    tiling: TensorTiling,
+    where: Numbers,
+    inside: NDArray[np.bool_],
+    places: Numbers,
+    unit: int,
+) -> None:
+    """Move the units of boxes between global and shared memory."""
+    memory = lanes.environment.memory
+    if reduction is not None and tiling.element not in _FLOATS and tiling.element == "bf16":
+        raise SimulationError("reductions of bf16 by bulk tensor copies are not supported")
+    kind = _UNSIGNED[unit]
+    if reduction is not None:
+        kind = tiling.element_dtype.type
+        if unit != tiling.element_bytes:
+            parts = unit // tiling.element_bytes
+            step = np.arange(parts) * tiling.element_bytes
+            where, places = ((part[:, :, None] + step).reshape(len(part), -1) for part in (where, places))
+            inside, unit = np.repeat(inside, parts, axis=1), tiling.element_bytes
+    cells, shared = memory.view(kind), lanes.batch.shared.view(kind)
+    outside = (where - memory.base) // unit
+    if action == "load":
+        values = cells.take(np.where(inside, outside, 0))
+        shared[places // unit] = np.where(inside, values, kind(0))
+    elif reduction is None:
+        cells[outside[inside]] = shared[places[inside] // unit]
+    else:
+        folded(cells, outside[inside], reduction, [shared[places[inside] // unit]], False)
