@@ -24,7 +24,7 @@ class Action(Enum):
     REDUCTION = "reduction"
     ASYNC_COPY = "async copy"
     BULK_READ = "bulk read"
-    """What bulk copies (TMA) read of global memory, past L1, in pieces of 16 bytes."""
+    """What bulk copies (TMA) read of global memory, past L1, in whole sectors."""
     BULK_WRITE = "bulk write"
     SHUFFLE = "shuffle"
     VOTE = "vote"

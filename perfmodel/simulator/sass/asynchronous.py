@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...core.constants import SECTOR_BYTES
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Address, Operand, Register, Word
 from ...program.instruction import Space
@@ -161,7 +162,7 @@ def emit_old_arrival(e: Emitter, i: MachineInstruction) -> None:
 
 
 def _bulk_site(e: Emitter, i: MachineInstruction, reads: bool) -> int:
-    return e.site(i, Action.BULK_READ if reads else Action.BULK_WRITE, Space.GLOBAL, 16)
+    return e.site(i, Action.BULK_READ if reads else Action.BULK_WRITE, Space.GLOBAL, SECTOR_BYTES)
 
 
 def emit_bulk(e: Emitter, i: MachineInstruction) -> None:

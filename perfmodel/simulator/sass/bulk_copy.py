@@ -1,6 +1,7 @@
 """Bulk copies and bulk tensor copies (TMA; PTX ISA 9.7.9.25), done at once and in order, which is one of the orders allowed.
 
-One instruction is executed once by each warp that reaches it. Global memory is read and written past L1, in pieces of 16 bytes.
+One instruction is executed once by each warp that reaches it. Observers are given the sectors of global memory that it reads
+or writes past L1, as accesses of warps with a sector for each lane.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.constants import WARP_SIZE
+from ...core.constants import SECTOR_BYTES, WARP_SIZE
 from ...errors import SimulationError
 from ...launch.tensor_map import TENSOR_MAP_BYTES, TensorTiling, decoded
 from ...program.types import ScalarType
@@ -25,7 +26,6 @@ from . import mbarrier
 Values = NDArray[Any]
 Numbers = NDArray[np.int64]
 PIECE_BYTES = 16
-_PIECES = 4
 _LARGEST_UNIT_BYTES = 8
 _UNSIGNED: dict[int, ScalarType] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _FLOATS: dict[str, ScalarType] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
@@ -88,19 +88,21 @@ def _require_global(lanes: Lanes, instruction: int, rows: Numbers, addresses: Va
             )
 
 
-def _observe(lanes: Lanes, site: int, rows: Numbers, pieces: Numbers) -> None:
-    """Give the observers the 16-byte pieces of global memory that some blocks' copies access."""
-    if not lanes.environment.observers or not len(pieces):
+def _observe(lanes: Lanes, site: int, rows: Numbers, copy: Numbers, addresses: Numbers) -> None:
+    """Give the observers the sectors of global memory that copies access, by address and by number of the copy."""
+    if not lanes.environment.observers or not len(addresses):
         return
-    order = np.argsort(rows, kind="stable")
-    rows, pieces = rows[order], pieces[order]
-    counts = np.bincount(rows, minlength=lanes.rows)
+    keys = np.unique(copy << 48 | addresses // SECTOR_BYTES)
+    of_sector = rows[keys >> 48]
+    order = np.argsort(of_sector, kind="stable")
+    of_sector, sectors = of_sector[order], (keys[order] & (2**48 - 1)) * SECTOR_BYTES
+    counts = np.bincount(of_sector, minlength=lanes.rows)
     width = -(-int(counts.max()) // WARP_SIZE) * WARP_SIZE
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    place = np.arange(len(of_sector)) - np.repeat(np.cumsum(counts) - counts, counts)
     base = np.zeros((lanes.rows, width), np.uint64)
     mask = np.zeros((lanes.rows, width), np.bool_)
-    base[rows, place] = pieces.astype(np.uint64)
-    mask[rows, place] = True
+    base[of_sector, place] = sectors.astype(np.uint64)
+    mask[of_sector, place] = True
     lanes.observe(site, Plan(base, mask, lanes.rows, width), 0)
 
 
@@ -155,7 +157,7 @@ def bulk_copy(
             np.cumsum(sizes // PIECE_BYTES) - sizes // PIECE_BYTES, sizes // PIECE_BYTES
         )
         touched = outside.astype(np.int64)[each] + steps * PIECE_BYTES
-        _observe(lanes, site, rows[each], touched)
+        _observe(lanes, site, rows, each, touched)
         if moves:
             _touch(lanes, touched, PIECE_BYTES)
     row, start = _shared_start(lanes, rows, within)
@@ -197,6 +199,7 @@ def _map_of(lanes: Lanes, instruction: int, address: int) -> tuple[int, TensorTi
         data = environment.parameter_bank[begin : begin + TENSOR_MAP_BYTES].tobytes()
     elif environment.memory.holds(address, address + TENSOR_MAP_BYTES):
         begin = address - environment.memory.base
+        environment.memory.touch(address, address + TENSOR_MAP_BYTES)
         data = environment.memory.view(np.uint8)[begin : begin + TENSOR_MAP_BYTES].tobytes()
     else:
         data = b""
@@ -287,14 +290,13 @@ def tensor_copy(
         _require_alignment(lanes, instruction, action, tiling, own, first[of_map])
         where, inside, place, unit = _boxes(tiling, start, first[of_map])
         op = np.broadcast_to(np.arange(len(of_map))[:, None], where.shape)[inside]
-        keys = np.unique(op * 2**48 + where[inside] // PIECE_BYTES)
-        pieces = (keys & (2**48 - 1)) * PIECE_BYTES
-        if len(pieces):
-            low, end = int(where[inside].min()), int(where[inside].max()) + unit
+        touched = where[inside]
+        if len(touched):
+            low, end = int(touched.min()), int(touched.max()) + unit
             _require_global(lanes, instruction, own[:1], np.array([low]), np.array([end - low]))
-        _observe(lanes, site, own[keys >> 48], pieces)
+        _observe(lanes, site, own, op, touched)
         if moves:
-            _touch(lanes, pieces, PIECE_BYTES)
+            _touch(lanes, touched, unit)
         if targets is None:
             continue
         for member in range(lanes.environment.cluster_blocks) if chosen is not None else (None,):

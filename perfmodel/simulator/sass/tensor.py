@@ -87,6 +87,8 @@ def product_of(i: MachineInstruction) -> Product:
     shape = next((_SHAPES[part] for part in i.parts if part in _SHAPES), None)
     if warpgroup is not None:
         shape = (64, int(warpgroup[1]), int(warpgroup[2]))
+    if shape == (8, 8, 4) and i.name != "DMMA":
+        raise i.error("this matrix product is not executed: Volta's are done in four steps")
     if shape is None or i.has("SP", "SF", "E2M1", "E2M3", "E3M2", "SPARSE"):
         raise i.error("this matrix product is not executed: sparse and block-scaled ones are not")
     combination = "xor" if i.has("XOR") else "saturating" if i.has("SAT") else "product"

@@ -126,8 +126,8 @@ PRODUCTS = (
     Product(shape=(16, 8, 16), a="s8", b="s8", sums="s32", since=80),
     Product(shape=(16, 8, 64), a="s4", b="s4", sums="s32", since=80, until=90),
     Product(shape=(16, 8, 32), a="u4", b="s4", sums="s32", since=80, until=90),
-    Product(shape=(16, 8, 256), a="b1", b="b1", sums="s32", since=80, tail=".and.popc"),
-    Product(shape=(16, 8, 128), a="b1", b="b1", sums="s32", since=80, tail=".xor.popc"),
+    Product(shape=(16, 8, 256), a="b1", b="b1", sums="s32", since=80, tail=".and.popc", until=90),
+    Product(shape=(16, 8, 128), a="b1", b="b1", sums="s32", since=80, tail=".xor.popc", until=90),
     Product(shape=(8, 8, 4), a="f64", b="f64", sums="f64", since=80),
     Product(shape=(16, 8, 32), a="e4m3", b="e5m2", sums="f32", since=89),
     Product(shape=(16, 8, 4), a="f64", b="f64", sums="f64", since=90),
@@ -155,7 +155,9 @@ def products_source(products: Sequence[Product]) -> str:
     for p in products:
         (m, n, k), wide = p.shape, p.sums == "f64"
         counts = [m * k * BITS[p.a] // 1024, k * n * BITS[p.b] // 1024, m * n * BITS[p.sums] // 1024]
-        lines.append(f"{{ unsigned r[{sum(counts)}]; for (int i = 0; i < {sum(counts)}; ++i) r[i] = in[({read} + i) * 32 + l];")
+        lines.append(
+            f"{{ unsigned r[{sum(counts)}]; for (int i = 0; i < {sum(counts)}; ++i) r[i] = in[({read} + i) * 32 + l];"
+        )
         read += sum(counts)
         width = 2 if wide else 1
         kind = "d" if wide else "f" if p.sums == "f32" else "r"
@@ -175,7 +177,9 @@ def products_source(products: Sequence[Product]) -> str:
         types = f"{p.sums}.{p.a}.{p.b}.{p.sums}"
         text = f"mma.sync.aligned.m{m}n{n}k{k}.row.col{saturates}.{types}{popc} {c}, {a}, {b}, {c};"
         lines.append(f'asm volatile("{text}" : {", ".join(outs)} : {", ".join(ins)});')
-        lines.append(f"memcpy(r, c, {4 * counts[2]}); for (int i = 0; i < {counts[2]}; ++i) out[({written} + i) * 32 + l] = r[i]; }}")
+        lines.append(
+            f"memcpy(r, c, {4 * counts[2]}); for (int i = 0; i < {counts[2]}; ++i) out[({written} + i) * 32 + l] = r[i]; }}"
+        )
         written += counts[2]
     return "\n".join([*lines, "}"])
 
@@ -265,9 +269,15 @@ WGMMAS = (
     Wgmma(columns=24, depth=16, a="f16", b="f16", sums="f32", width_a=64, width_b=32, adds=0),
     Wgmma(columns=16, depth=16, a="f16", b="f16", sums="f16", width_a=0, width_b=0, sign=(-1, 1)),
     Wgmma(columns=64, depth=16, a="bf16", b="bf16", sums="f32", transposed_a=True, transposed_b=True),
-    Wgmma(columns=32, depth=16, a="f16", b="f16", sums="f32", width_a=64, width_b=64, transposed_a=True, transposed_b=True),
-    Wgmma(columns=32, depth=16, a="f16", b="f16", sums="f32", width_a=32, width_b=32, transposed_a=True, transposed_b=True),
-    Wgmma(columns=16, depth=16, a="f16", b="f16", sums="f32", width_a=0, width_b=0, transposed_a=True, transposed_b=True),
+    Wgmma(
+        columns=32, depth=16, a="f16", b="f16", sums="f32", width_a=64, width_b=64, transposed_a=True, transposed_b=True
+    ),
+    Wgmma(
+        columns=32, depth=16, a="f16", b="f16", sums="f32", width_a=32, width_b=32, transposed_a=True, transposed_b=True
+    ),
+    Wgmma(
+        columns=16, depth=16, a="f16", b="f16", sums="f32", width_a=0, width_b=0, transposed_a=True, transposed_b=True
+    ),
     Wgmma(columns=128, depth=16, a="f16", b="f16", sums="f32", width_a=None, transposed_b=True, width_b=128),
     Wgmma(columns=8, depth=8, a="tf32", b="tf32", sums="f32"),
     Wgmma(columns=8, depth=8, a="tf32", b="tf32", sums="f32", width_a=None, width_b=32),
@@ -397,9 +407,7 @@ TENSORS: tuple[Callable[[], Case], ...] = (
     lambda: tensor_case("u32_32", tensor_tiling("u32", (40, 16), box=(16, 8), swizzle_bytes=32), 4, 7),
     lambda: tensor_case("f32_plain", tensor_tiling("f32", (40, 60), box=(16, 48)), 16, 33),
     lambda: tensor_case("f16_narrow", tensor_tiling("f16", (40, 64), box=(16, 16), swizzle_bytes=128), 8, 4),
-    lambda: tensor_case(
-        "f32_strided", tensor_tiling("f32", (40, 60), box=(16, 48), element_strides=(2, 1)), 4, 3
-    ),
+    lambda: tensor_case("f32_strided", tensor_tiling("f32", (40, 60), box=(16, 48), element_strides=(2, 1)), 4, 3),
 )
 
 
@@ -478,7 +486,7 @@ def copies_case() -> Case:
     x = np.random.default_rng(9).random((3, 4, 128, 4)).astype(np.float32)
     return Case(
         name="barrier_copies",
-        source=(KERNELS / "barriers.cu").read_text(encoding="utf-8"),
+        source=(KERNELS / "barrier_copies.cu").read_text(encoding="utf-8"),
         kernel="copies",
         launch=Launch(grid_x=4, block_x=128),
         arguments={"in": x, "out": np.zeros_like(x)},
@@ -487,19 +495,20 @@ def copies_case() -> Case:
     )
 
 
-def operations_case() -> Case:
+def operations_case(architecture: str) -> Case:
     """192 arrivals: of each of 64 threads one for its copy, one at once and one that drops out of the next phase.
 
-    128 arrivals are done when the first warp drops out, so that 64 are pending for it and 32 for the second. Then 128 arrivals a phase
+    128 arrivals are done when the first warp drops out, so that 64 are pending for it and 32 for the second
+    (before sm_90 lanes arrive one by one). Then 128 arrivals a phase
     remain, of which 64 come: the second phase is not over.
     """
     x = np.arange(64, dtype=np.uint32) * 3
     out = np.zeros(192, np.uint32)
     out[:64] = x
-    out[128:] = np.repeat([64, 32], 32)
+    out[128:] = np.repeat([64, 32], 32) if architecture in HOPPER else np.arange(64, 0, -1)
     return Case(
         name="barrier_operations",
-        source=(KERNELS / "barriers.cu").read_text(encoding="utf-8"),
+        source=(KERNELS / "barrier_operations.cu").read_text(encoding="utf-8"),
         kernel="operations",
         launch=Launch(grid_x=1, block_x=64),
         arguments={"out": np.zeros_like(out), "in": x},
@@ -548,10 +557,10 @@ def matrices_case(architecture: str) -> Case:
 
 def rounded_to(values: Array, table: Array) -> Array:
     """Codes of the entries nearest to some numbers, the even one of two, the largest for what is beyond; NaN is code 127."""
-    size = np.abs(values)[:, None]
+    size = np.where(np.isfinite(values), np.abs(values), 2 * table[-1])[:, None]
     distance = np.abs(size - table)
     nearest = distance == distance.min(axis=1, keepdims=True)
-    codes = np.array([next((c for c in np.flatnonzero(row) if c % 2 == 0), np.flatnonzero(row)[0]) if row.any() else 127 for row in nearest])
+    codes = np.array([min(np.flatnonzero(row), key=lambda code: code % 2) for row in nearest])
     codes = np.where(size[:, 0] > table[-1], len(table) - 1, codes)
     return np.where(np.isnan(values), 127, codes | np.signbit(values).astype(int) << 7).astype(np.uint32)
 
@@ -656,6 +665,12 @@ def calls_case() -> Case:
 def cases(architecture: str) -> list[Case]:
     """All cases of an architecture but the products of single warps."""
     found = [wgmma_case(w, number) for number, w in enumerate(WGMMAS)]
-    found += [make() for make in (*TENSORS, plain_case, exchange_case, share_case, copies_case, operations_case)]
-    found += [matrices_case(architecture), eight_bits_case(architecture), atomics_case(), calls_case()]
+    found += [make() for make in (*TENSORS, plain_case, exchange_case, share_case, copies_case)]
+    found += [
+        operations_case(architecture),
+        matrices_case(architecture),
+        eight_bits_case(architecture),
+        atomics_case(),
+        calls_case(),
+    ]
     return [case for case in found if architecture in case.architectures]

@@ -1,4 +1,4 @@
-"""Products of the tensor cores: fragments of known matrices give the product of NumPy."""
+"""Products of single warps: fragments by the PTX manual's tables give the product of NumPy, bit for bit where it is exact."""
 
 from __future__ import annotations
 
@@ -7,54 +7,27 @@ import pytest
 
 from perfmodel.launch.launch import Buffer, Launch
 
-from .differential import run_machine_code
+from .differential import EXECUTED_ARCHITECTURES, run_machine_code
+from .tensor_cases import encoded, fragment, products_data, products_of, products_source
 
 pytestmark = pytest.mark.compiler
 
-HALF = """
-#include <mma.h>
-using namespace nvcuda;
-extern "C" __global__ void k(float *out, const half *a, const half *b)
-{
-    __shared__ half s[512];
-    for (int i = threadIdx.x; i < 256; i += 32) { s[i] = a[i]; s[256 + i] = b[i]; }
-    __syncthreads();
-    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> x;
-    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> y;
-    wmma::fragment<wmma::accumulator, 16, 16, 16, float> z;
-    wmma::fill_fragment(z, 1.0f);
-    wmma::load_matrix_sync(x, s, 16);
-    wmma::load_matrix_sync(y, s + 256, 16);
-    wmma::mma_sync(z, x, y, z);
-    wmma::store_matrix_sync(out, z, 16, wmma::mem_row_major);
-}
-"""
 
-BYTES = HALF.replace("half", "signed char").replace("float", "int").replace("1.0f", "1")
-
-
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
-def test_half_precision(architecture: str) -> None:
-    random = np.random.default_rng(1)
-    a, b = (random.integers(-4, 5, (16, 16)).astype(np.float16) for _ in range(2))
+@pytest.mark.parametrize("architecture", EXECUTED_ARCHITECTURES[1:])
+def test_products_of_all_shapes_and_types(architecture: str) -> None:
+    products = products_of(architecture)
+    given, expected = products_data(products, seed=1)
     parameters = [
-        Buffer(name="out", array=np.zeros((16, 16), np.float32), output=True),
-        Buffer(name="a", array=a),
-        Buffer(name="b", array=b),
+        Buffer(name="in", array=given),
+        Buffer(name="out", array=np.zeros_like(expected), output=True),
     ]
-    simulation = run_machine_code(HALF, architecture, Launch(grid_x=1, block_x=32), parameters)
-    np.testing.assert_array_equal(simulation.outputs["out"], a.astype(np.float32) @ b.astype(np.float32) + 1)
-    assert simulation.counts.tensor > 0
+    run = run_machine_code(products_source(products), architecture, Launch(grid_x=1, block_x=32), parameters)
+    np.testing.assert_array_equal(run.outputs["out"], expected)
+    assert run.counts.tensor >= len(products)  # some need two instructions
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90"])
-def test_bytes(architecture: str) -> None:
-    random = np.random.default_rng(2)
-    a, b = (random.integers(-100, 100, (16, 16)).astype(np.int8) for _ in range(2))
-    parameters = [
-        Buffer(name="out", array=np.zeros((16, 16), np.int32), output=True),
-        Buffer(name="a", array=a),
-        Buffer(name="b", array=b),
-    ]
-    simulation = run_machine_code(BYTES, architecture, Launch(grid_x=1, block_x=32), parameters)
-    np.testing.assert_array_equal(simulation.outputs["out"], a.astype(np.int32) @ b.astype(np.int32) + 1)
+def test_a_fragment_of_the_manual() -> None:
+    """Lane 5 of A (16 x 16, f16) holds row 1, columns 2 and 3, in its first register (PTX ISA, mma.m16n8k16)."""
+    a = np.arange(256).reshape(16, 16) % 64
+    halves = fragment(encoded(a, "f16"), "f16", "a").T.copy().view(np.float16)
+    assert halves[5].tolist() == [a[1, 2], a[1, 3], a[9, 2], a[9, 3], a[1, 10], a[1, 11], a[9, 10], a[9, 11]]

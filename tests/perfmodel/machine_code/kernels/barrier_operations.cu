@@ -1,21 +1,4 @@
-// cuda::barrier with asynchronous copies, and the operations of mbarrier: tokens, counts, drops, pending arrivals.
-#include <cuda/barrier>
-
-extern "C" __global__ void copies(const float4 *in, float4 *out) {
-    __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
-    __shared__ float4 staged[128];
-    const int thread = threadIdx.x, first = blockIdx.x * 128;
-    if (thread == 0) init(&barrier, blockDim.x);
-    __syncthreads();
-    for (int round = 0; round < 3; ++round) {
-        cuda::memcpy_async(&staged[thread], in + (round * gridDim.x * 128 + first + thread), cuda::aligned_size_t<16>(16), barrier);
-        barrier.arrive_and_wait();
-        out[round * gridDim.x * 128 + first + thread] = staged[thread ^ 1];
-        auto token = barrier.arrive();
-        barrier.wait(std::move(token));
-    }
-}
-
+// The operations of mbarrier: tokens, counts, drops, pending arrivals, arrivals of asynchronous copies.
 extern "C" __global__ void operations(unsigned *out, const unsigned *in) {
     __shared__ alignas(8) unsigned long long barrier[2];
     __shared__ unsigned staged[64];
