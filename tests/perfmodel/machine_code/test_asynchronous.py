@@ -147,11 +147,12 @@ def test_a_map_may_be_handed_over_by_pointer() -> None:
         if (threadIdx.x == 0) {
             asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full));
             asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" ::"r"(full) : "memory");
-            asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];" ::"r"(
-                             static_cast<unsigned>(__cvta_generic_to_shared(box))), "l"(map), "r"(4), "r"(full) : "memory");
+            asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];"
+                         ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(box))), "l"(map), "r"(4), "r"(full) : "memory");
         }
         __syncthreads();
-        asm volatile("{ .reg .pred p; w: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra w; }" ::"r"(full) : "memory");
+        asm volatile("{ .reg .pred p; w: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra w; }"
+                     ::"r"(full) : "memory");
         out[threadIdx.x] = box[threadIdx.x];
     }"""
     x = np.arange(64, dtype=np.uint32)

@@ -10,6 +10,7 @@ import pytest
 
 import perfmodel
 from perfmodel.errors import SimulationError
+from perfmodel.simulator.sass.program import EXECUTED as OPCODES
 from perfmodel.simulator.simulation import Mode
 from perfmodel.simulator.translate.tensor import REFUSED
 from perfmodel.simulator.translate.translation import EXECUTED
@@ -97,6 +98,12 @@ def documented(reason: str) -> bool:
 def test_the_executed_instructions_of_the_manual_are_those_of_the_code() -> None:
     (listed,) = re.findall(r"\n\n((?:`\w+`\s)+)\n", SECTION)
     assert re.findall(r"`(\w+)`", listed) == sorted(EXECUTED)
+
+
+def test_the_opcodes_of_the_manual_are_those_of_the_code() -> None:
+    section = PAGE[PAGE.index("## Machine code\n") : PAGE.index("## What is executed")]
+    (listed,) = re.findall(r"\n\n((?:`\w+`\s)+)\n", section)
+    assert re.findall(r"`(\w+)`", listed) == sorted(OPCODES)
 
 
 def test_the_instructions_without_execution_of_the_manual_are_those_of_the_code() -> None:
