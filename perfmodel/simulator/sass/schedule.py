@@ -205,7 +205,7 @@ class MachineScheduler(Scheduler):
         elif self.tally.by_block is not None:
             first = int(self.batch.positions[0])
             of_blocks = self.tally.by_block[first : first + self.batch.rows, unit.index : end]
-            of_blocks += per_row if mask is None else per_row[:, None]
+            of_blocks += per_row[:, None]
         for row, visits in self.watched:
             visits[:, unit.index : end] += running if mask is None else running[min(row, len(running) - 1), :, None]
         for row, path in self.paths:

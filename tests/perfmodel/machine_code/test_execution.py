@@ -182,8 +182,8 @@ def test_an_access_out_of_bounds_names_the_instruction() -> None:
 
 def test_an_unknown_opcode_is_refused_by_name() -> None:
     code = compiled(STRAIGHT, "sm_90")[2]
-    strange = tuple(replace(i, opcode="TEX.SCR.LL") if i.name == "STG" else i for i in code.instructions)
-    with pytest.raises(SimulationError, match=r"opcode TEX is not executed"):
+    strange = tuple(replace(i, opcode="UTCHMMA") if i.name == "STG" else i for i in code.instructions)
+    with pytest.raises(SimulationError, match=r"opcode UTCHMMA is not executed"):
         counted_run(
             replace(code, instructions=strange),
             Launch(grid_x=1, block_x=32),
