@@ -78,12 +78,6 @@ class Plan:
             self._shifted[offset] = Plan(base, self.mask, self.rows, self.threads, self.steps)
         return self._shifted[offset]
 
-    def of_rows(self, rows: NDArray[np.int64]) -> Plan:
-        """The plan of some rows alone."""
-        base = self.base if self.base.shape[0] == 1 else self.base[rows]
-        mask = self.mask if self.mask is None or self.mask.shape[0] == 1 else self.mask[rows]
-        return Plan(base, mask, len(rows), self.threads)
-
     def in_rows_of(self, other: Plan) -> Plan:
         """The plan with at least as many pattern rows as another one with the same mask."""
         if self.pattern_rows >= other.pattern_rows:
