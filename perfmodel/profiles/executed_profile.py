@@ -156,7 +156,7 @@ def execute(
     code, reason = executable(compiled)
     parts = (compiled.key, launch, call, effort.all_blocks, effort.seed)
     key = launch_key(*parts, critical_path, check, gpu is not None) if remember else None
-    traffic_key = launch_key(*parts, gpu) if remember and gpu is not None else None
+    traffic_key = launch_key(*parts, _without_clock(gpu)) if remember and gpu is not None else None
     counted = _fetched(key)
     traffic = fetch(traffic_key, Hierarchy)
     if counted is None:
@@ -232,6 +232,11 @@ def _execute(
     caches: CacheObserver = found.observers[-1]
     traffic = caches.hierarchy(found.segments, counted.profile.counts, trips=trips, instruction_read_sectors=fetched)
     return counted, traffic
+
+
+def _without_clock(gpu: Gpu) -> Gpu:
+    """The GPU as its caches are simulated: how fast it is does not matter."""
+    return replace(gpu, base_clock_hz=0.0, boost_clock_hz=0.0)
 
 
 def _keep(key: str | None, counted: CountedLaunch) -> None:

@@ -22,6 +22,20 @@ from ..launch.launch import Launch
 from .kernel_profile import KernelProfile
 from .warp_traces import WarpTraces
 
+COUNTING_FOLDERS = (
+    "core",
+    "launch",
+    "program",
+    "sources",
+    "compiler",
+    "machine_code",
+    "ptx",
+    "simulator",
+    "memory",
+    "profiles",
+)
+"""Folders whose code decides what an execution gives."""
+
 
 @functools.cache
 def counting_version() -> str:
@@ -30,7 +44,7 @@ def counting_version() -> str:
     root = Path(str(files("perfmodel")))
     for name in ("caches", "warp_latencies"):
         digest.update((root / "data" / "calibrations" / f"{name}.toml").read_bytes())
-    for folder in ("sources", "compiler", "machine_code", "ptx", "simulator", "memory", "profiles"):
+    for folder in COUNTING_FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

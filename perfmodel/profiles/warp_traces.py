@@ -12,15 +12,14 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES, WARP_SIZE
-from ..launch.launch import KernelCall, Launch
+from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, issue_table
 from ..machine_code.program import MachineCode
 from ..memory.access_counts import AccessCounts, InstructionCount
 from ..program.instruction import Space
 from ..simulator.access import Action, WarpAccess
-from ..simulator.sass.simulation import simulate_machine_code, units_of
+from ..simulator.sass.simulation import units_of
 from ..simulator.schedule import BlockPath
-from ..simulator.simulation import Budget, Mode
 
 TRACED_BLOCKS = 4
 """Blocks whose warps are followed."""
@@ -142,35 +141,6 @@ def traced_blocks(launch: Launch, count: int = TRACED_BLOCKS) -> Integers:
     if blocks <= count:
         return np.arange(blocks)
     return np.linspace(0, blocks - 1, count + 2)[1:-1].astype(np.int64)
-
-
-def trace_warps(
-    code: MachineCode, launch: Launch, call: KernelCall, budget: Budget | None = None, blocks: Integers | None = None
-) -> WarpTraces:
-    """Follow the warps of some blocks through machine code.
-
-    Args:
-        code: the machine code.
-        launch: a single launch of it.
-        call: its arguments.
-        budget: of the simulation.
-        blocks: linear indices; those of `traced_blocks` where None.
-    """
-    chosen = traced_blocks(launch) if blocks is None else blocks
-    observer = WarpObserver()
-    run = simulate_machine_code(
-        code,
-        launch,
-        call,
-        mode=Mode.TRACE,
-        blocks=chosen,
-        budget=budget,
-        observers=[observer],
-        visits_by_warp=chosen.tolist(),
-    )
-    return traces_of(
-        code, launch, observer, {block: (run.paths[block], run.visits_by_warp[block]) for block in chosen.tolist()}
-    )
 
 
 class WarpObserver:
