@@ -165,6 +165,7 @@ Run = _object(
         ("launches", _list_of(ProgramLaunchObject)),
         ("failures", list[str]),
         ("missing", list[str]),
+        ("overruns", list[str]),
     ],
 )
 Rank = _object(

@@ -112,6 +112,8 @@ def run(
         print_json(found.to_json())
     else:
         _print(found)
+    for text in found.overruns:
+        note(text)
     if found.exit_status:
         ended = f"by signal {-found.exit_status}" if found.exit_status < 0 else f"with status {found.exit_status}"
         note(f"{found.program} ended {ended}")

@@ -19,10 +19,11 @@ from ..profiles.executed_profile import Effort, execute
 from ..profiles.totals import counted_run
 from ..profiles.user_launch import Index3, LaunchConfiguration
 from ..simulator.execution import execute_code
+from ..simulator.faults import FaultError
 from ..simulator.simulation import Mode
 from .modules import ProgramKernel
-from .shared_memory import SharedMemory
-from .written_memory import WrittenAllocations
+from .shared_memory import SharedMemory, Snapshot
+from .touched_memory import TouchedAllocations
 
 MAX_PREDICTIONS = 64
 """Launches of one kernel and shape that are predicted; later ones take the prediction of the one whose execution is nearest."""
@@ -134,6 +135,8 @@ class Launches:
 
     def __init__(self, scenario: Scenario, effort: Effort, mode: Execute, memory: SharedMemory) -> None:
         self.scenario, self.effort, self.mode, self.memory = scenario, effort, mode, memory
+        self.overruns: dict[str, None] = {}
+        """Accesses past the end of an allocation that hardware lets pass, in order."""
         self._groups: dict[tuple[object, ...], LaunchGroup] = {}
 
     @property
@@ -184,11 +187,11 @@ class Launches:
         """The prediction of a launch that is not executed; of one with other parameters where many are there already."""
         if len(group.predicted) >= MAX_PREDICTIONS:
             return group.predicted[-1]
-        return group.add(self._prediction(group, launch, values, self.memory.scratch(group.kernel.module.variables)))
+        return group.add(self._prediction(group, launch, values))
 
     def _predicted_first(self, group: LaunchGroup, launch: Launch, values: bytes) -> _Predicted:
         """Predict a launch, then execute it."""
-        prediction = self._prediction(group, launch, values, self.memory.scratch(group.kernel.module.variables))
+        prediction = self._prediction(group, launch, values)
         done = self._executed(group, launch, values, counted=True)
         return group.add(prediction, done)
 
@@ -211,12 +214,20 @@ class Launches:
         group.varying = group.varying or known is not None
         if before is None:
             return nearest
-        scratch = self.memory.scratch(group.kernel.module.variables, before)
-        return group.add(self._prediction(group, launch, values, scratch), done)
+        return group.add(self._prediction(group, launch, values, before), done)
 
-    def _prediction(self, group: LaunchGroup, launch: Launch, values: bytes, memory: DeviceMemory) -> Prediction:
+    def _prediction(
+        self, group: LaunchGroup, launch: Launch, values: bytes, before: Snapshot | None = None
+    ) -> Prediction:
+        """The prediction of a launch on the memory as it is, or as it was."""
         kernel, shape = group.kernel, group.shape
-        found = execute(kernel.compiled, launch, _call(kernel, values, memory), self.scenario.gpu, self.effort)
+        gpu, effort = self.scenario.gpu, self.effort
+        try:
+            memory = self.memory.scratch(kernel.module.variables, before)
+            found = execute(kernel.compiled, launch, _call(kernel, values, memory), gpu, effort)
+        except FaultError:
+            memory = self.memory.scratch(kernel.module.variables, before, in_pages=True)
+            found = execute(kernel.compiled, launch, _call(kernel, values, memory), gpu, effort)
         configuration = LaunchConfiguration(grid=shape.grid, block=shape.block, shared=shape.shared_bytes)
         return prediction_of_launch(kernel.name, configuration, found.profile, self.scenario)
 
@@ -253,9 +264,11 @@ class Launches:
         budget = self.effort.budget
         if not counted:
             return _Behaviour(visits=execute_code(kernel.code, launch, call, mode=Mode.EXECUTE, budget=budget).visits)
-        stores = WrittenAllocations(self.memory.allocations)
-        run = counted_run(kernel.code, launch, call, mode=Mode.EXECUTE, budget=budget, observers=[stores])
-        self._note_written(group, values, stores.written)
+        touched = TouchedAllocations(self.memory.allocations, kernel.instructions)
+        run = counted_run(kernel.code, launch, call, mode=Mode.EXECUTE, budget=budget, observers=[touched])
+        self._note_written(group, values, touched.written)
+        for text in touched.overruns.values():
+            self.overruns.setdefault(f"kernel {kernel.name}: {text}")
         accesses: dict[Hashable, float] = {}
         for one in run.instructions:
             name = (one.instruction, one.action, one.space)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +19,9 @@ from ..compiler.resources import read_resources
 from ..core.constants import round_up
 from ..gpus.gpu import Gpu
 from ..machine_code.module_variables import ModuleVariables, module_variables
+from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import executable
+from ..program.instruction import ExecutedInstruction
 from ..simulator.execution import Code
 
 VARIABLE_ALIGNMENT_BYTES = 256
@@ -48,6 +50,14 @@ class ProgramKernel:
     def code(self) -> Code:
         """What is executed; SimulationError where an instruction is not, and CompilerMissingError without nvdisasm."""
         return executable(self.compiled)[0]
+
+    @cached_property
+    def instructions(self) -> Sequence[ExecutedInstruction]:
+        """The instructions of its code by their indices."""
+        code = self.code
+        if isinstance(code, MachineCode):
+            return code.instructions
+        return [instruction for block in code.blocks for instruction in block.instructions]
 
 
 class Module:

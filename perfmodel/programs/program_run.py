@@ -63,7 +63,10 @@ class ProgramLaunch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramRun:
-    """What a program did: its exit status, its launches by kernel and shape, what failed and what the runtime lacked."""
+    """What a program did: its exit status, its launches by kernel and shape, what failed, what the runtime lacked.
+
+    ``overruns`` are accesses past the end of an allocation that hardware lets pass.
+    """
 
     program: str
     gpu: str
@@ -72,6 +75,7 @@ class ProgramRun:
     launches: tuple[ProgramLaunch, ...]
     failures: tuple[Failure, ...]
     missing: tuple[str, ...]
+    overruns: tuple[str, ...]
 
     @property
     def device_s(self) -> float:
@@ -89,6 +93,7 @@ class ProgramRun:
             "launches": [launch.to_json() for launch in self.launches],
             "failures": [failure.text for failure in self.failures],
             "missing": list(self.missing),
+            "overruns": list(self.overruns),
         }
 
 
@@ -234,6 +239,7 @@ def _result(program: BuiltProgram, scenario: Scenario, mode: Execute, status: in
         launches=tuple(_launch(group, total) for group in groups),
         failures=tuple(simulator.failures),
         missing=tuple(simulator.missing),
+        overruns=tuple(simulator.launches.overruns),
     )
 
 

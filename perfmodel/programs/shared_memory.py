@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.constants import round_up
 from ..launch.launch import Allocation, DeviceMemory
 
 ADDRESS = 0x2000_0000_0000
 """Where the program maps it, far from where systems put programs, libraries and stacks."""
+PAGE_BYTES = 2**21
+"""What GPUs map at once: within a page that holds an allocation no access faults."""
 _NO_RESERVE = 0x4000
 """``MAP_NORESERVE`` of Linux: pages take memory when they are written, not before."""
 KINDS = ("cudaMalloc", "pinned host memory", "managed memory", "registered host memory", "module variables")
@@ -29,6 +34,7 @@ class SharedMemory:
         self._data = self._mapped(mmap.MAP_SHARED)
         self._allocations: dict[int, Allocation] = {}
         self._ordered: tuple[Allocation, ...] | None = None
+        self._mapped_ones: tuple[Allocation, ...] | None = None
 
     def close(self) -> None:
         """Give the file back; mappings go with their arrays."""
@@ -45,12 +51,12 @@ class SharedMemory:
         """Note an allocation of the program's."""
         name = f"{KINDS[kind]} of {size_bytes:,} bytes"
         self._allocations[address] = Allocation(name=name, address=address, size_bytes=size_bytes)
-        self._ordered = None
+        self._ordered = self._mapped_ones = None
 
     def freed(self, address: int) -> None:
         """Note that an allocation is gone."""
         self._allocations.pop(address, None)
-        self._ordered = None
+        self._ordered = self._mapped_ones = None
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
@@ -65,17 +71,35 @@ class SharedMemory:
             return None
         return next((o for o in self.allocations if o.address <= address < o.address + o.size_bytes), None)
 
+    @property
+    def mapped(self) -> tuple[Allocation, ...]:
+        """What hardware lets a kernel access: each allocation up to the next one, or to the end of its last page."""
+        if self._mapped_ones is None:
+            found = []
+            for one, following in itertools.zip_longest(self.allocations, self.allocations[1:]):
+                end = round_up(one.address + one.size_bytes, PAGE_BYTES)
+                size = min(end, following.address if following else end) - one.address
+                found.append(replace(one, size_bytes=size))
+            self._mapped_ones = tuple(found)
+        return self._mapped_ones
+
     def view(self, variables: Mapping[str, int]) -> DeviceMemory:
         """The memory itself: what a launch writes stays."""
-        return DeviceMemory(address=ADDRESS, data=self._data, allocations=self.allocations, variables=variables)
+        return DeviceMemory(address=ADDRESS, data=self._data, allocations=self.mapped, variables=variables)
 
-    def scratch(self, variables: Mapping[str, int], before: Snapshot | None = None) -> DeviceMemory:
-        """The memory as it is now, or as it was: what a launch writes there goes away with the view."""
+    def scratch(
+        self, variables: Mapping[str, int], before: Snapshot | None = None, *, in_pages: bool = False
+    ) -> DeviceMemory:
+        """The memory as it is now, or as it was: what a launch writes there goes away with the view.
+
+        Allocations end where they end, or with ``in_pages`` where hardware stops an access.
+        """
         data = self._mapped(mmap.MAP_PRIVATE)
         for allocation, contents in () if before is None else before.contents:
             begin = allocation.address - ADDRESS
             data[begin : begin + allocation.size_bytes] = contents
-        return DeviceMemory(address=ADDRESS, data=data, allocations=self.allocations, variables=variables)
+        allocations = self.mapped if in_pages else self.allocations
+        return DeviceMemory(address=ADDRESS, data=data, allocations=allocations, variables=variables)
 
     def snapshot(self, allocations: Sequence[Allocation], limit_bytes: int) -> Snapshot | None:
         """Contents of some allocations, None where they are larger than a limit."""

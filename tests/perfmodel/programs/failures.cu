@@ -1,9 +1,9 @@
-// A program that asks for a texture, which the stand-in runtime lacks, and writes past the end of a buffer.
+// A program that asks for a texture, which the stand-in runtime lacks, and writes past the end of a buffer, near to it and far away.
 #include <cstdio>
 #include <cuda_runtime.h>
 
 __global__ void good(float *x) { x[threadIdx.x] = 1.0f; }
-__global__ void past_the_end(float *x) { x[threadIdx.x] = 2.0f; }
+__global__ void past_the_end(float *x, long long by) { x[threadIdx.x + by] = 2.0f; }
 
 int main()
 {
@@ -19,7 +19,9 @@ int main()
     float seen = 0;
     cudaMemcpy(&seen, x, sizeof seen, cudaMemcpyDeviceToHost);
     std::printf("x[0] is %g\n", seen);
-    past_the_end<<<1, 128>>>(x);
+    past_the_end<<<1, 64>>>(x, 1);
+    std::printf("one past the end: %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    past_the_end<<<1, 64>>>(x, 1 << 20);
     std::printf("past the end: %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
     std::printf("afterwards: %s\n", cudaGetErrorString(cudaMalloc(&x, 64)));
     return 0;

@@ -49,19 +49,21 @@ def test_a_program_gets_right_results_from_every_part_of_the_runtime(capfd: pyte
 def test_a_failing_launch_and_a_missing_function_are_named(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["run", str(FAILURES), "--gpu", "h200"]) == 1
     printed = capfd.readouterr()
-    assert printed.out.splitlines()[:5] == [
+    assert printed.out.splitlines()[:6] == [
         "texture: cudaErrorNotSupported",
         "good: cudaSuccess",
         "x[0] is 1",
+        "one past the end: cudaSuccess",
         "past the end: cudaErrorIllegalAddress",
         "afterwards: an illegal memory access was encountered",
     ]
-    missing, failed = printed.err.splitlines()
+    missing, failed, overrun = printed.err.splitlines()
     assert "calls cudaCreateTextureObject, which the stand-in runtime does not have" in missing
     assert failed.startswith("perfmodel: kernel past_the_end: ")
     assert "failures.cu:6" in failed
     assert "4 bytes at global address" in failed
-    assert "0 bytes past the end of 'cudaMalloc of 256 bytes'" in failed
+    assert overrun.startswith("perfmodel: kernel past_the_end: ")
+    assert "4 bytes 0 bytes past the end of 'cudaMalloc of 256 bytes': hardware lets it pass" in overrun
 
 
 @pytest.mark.parametrize(("execute", "seen"), [("first", "x[0] is 1"), ("none", "x[0] is 0")])
