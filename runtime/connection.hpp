@@ -21,7 +21,7 @@ enum class Request : uint32_t {
     load = 2,       // fat binary -> module, bytes of its variables
     place = 3,      // module, address -> addresses of its variables
     kernel = 4,     // module, name -> kernel, attributes, parameters
-    launch = 5,     // kernel, shape, parameter bytes -> error, seconds, printed text
+    launch = 5,     // kernel, shape, parameter bytes -> error, whether the context is lost, seconds
     occupancy = 6,  // kernel, threads, shared bytes -> blocks per SM
     allocated = 7,  // address, bytes: no answer
     freed = 8,      // address: no answer
@@ -138,10 +138,8 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, std::function<c
 // Device time so far in seconds: the predicted times of all launches.
 double device_seconds();
 void add_device_seconds(double seconds);
-// The host waits for the device: its clocks now hold the device time so far; prints what kernels printed.
+// The host waits for the device: its clocks now hold the device time so far.
 void wait_for_device();
-// Keeps what a kernel printed until the host waits.
-void keep_printed(const std::string &text);
 // Time for which the host's clocks stand still while it waits for the simulator.
 void add_simulation_nanoseconds(long long nanoseconds);
 long long real_nanoseconds();

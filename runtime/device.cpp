@@ -162,13 +162,11 @@ EXPORTED cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp *p, int device) {
     p->managedMemory = 1;
     p->concurrentManagedAccess = 1;
     p->computePreemptionSupported = 1;
-    p->cooperativeLaunch = 1;
     p->sharedMemPerBlockOptin = size_t(fact("shared_bytes_per_block_opt_in"));
     p->maxBlocksPerMultiProcessor = int(fact("max_blocks_per_sm"));
     p->reservedSharedMemPerBlock = size_t(fact("shared_reserved_bytes_per_block"));
     p->hostRegisterSupported = 1;
     p->memoryPoolsSupported = 1;
-    p->clusterLaunch = p->major >= 9;
 #if CUDART_VERSION < 13000
     p->clockRate = int(fact("clock_khz"));
     p->memoryClockRate = int(fact("memory_clock_khz"));
@@ -224,7 +222,6 @@ EXPORTED cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute
         {cudaDevAttrManagedMemory, 1},
         {cudaDevAttrConcurrentManagedAccess, 1},
         {cudaDevAttrComputePreemptionSupported, 1},
-        {cudaDevAttrCooperativeLaunch, 1},
         {cudaDevAttrHostRegisterSupported, 1},
         {cudaDevAttrMemoryPoolsSupported, 1},
     };
@@ -234,6 +231,5 @@ EXPORTED cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute
     if (named != facts_of.end()) *value = int(fact(named->second));
     else if (fixed != constant.end()) *value = fixed->second;
     else if (attribute == cudaDevAttrMaxThreadsPerMultiProcessor) *value = int(fact("max_warps_per_sm") * 32);
-    else if (attribute == cudaDevAttrClusterLaunch) *value = fact("major") >= 9;
     return known(device);
 }

@@ -152,7 +152,6 @@ cudaError_t launch(Kernel &kernel, const Shape &shape, const std::vector<char> &
     cudaError_t error = cudaError_t(answer.get<int32_t>());
     bool context_lost = answer.get<uint32_t>();
     add_device_seconds(answer.get<double>());
-    keep_printed(answer.text());
     if (context_lost) make_sticky(error);
     return error;
 }

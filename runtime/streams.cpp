@@ -3,11 +3,9 @@
 
 #include "graphs.hpp"
 
-#include <cstdio>
 #include <ctime>
 #include <dlfcn.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 namespace perfmodel {
 
@@ -43,7 +41,6 @@ Stream *stream_of(cudaStream_t handle) {
 double device_time = 0;  // of all launches
 double waited_time = 0;  // of it, what the host has waited for
 long long simulation_time = 0;
-std::string printed;
 
 Event *event_of(cudaEvent_t handle) { return reinterpret_cast<Event *>(handle); }
 
@@ -51,15 +48,9 @@ Event *event_of(cudaEvent_t handle) { return reinterpret_cast<Event *>(handle); 
 
 double device_seconds() { return device_time; }
 void add_device_seconds(double seconds) { device_time += seconds; }
-void keep_printed(const std::string &text) { printed += text; }
 void add_simulation_nanoseconds(long long nanoseconds) { simulation_time += nanoseconds; }
 
-void wait_for_device() {
-    waited_time = device_time;
-    if (printed.empty()) return;
-    std::fwrite(printed.data(), 1, printed.size(), stdout);
-    printed.clear();
-}
+void wait_for_device() { waited_time = device_time; }
 
 cudaError_t enqueue(cudaStream_t handle, cudaGraphNodeType type, std::function<cudaError_t()> work) {
     Stream *stream = stream_of(handle);
@@ -114,9 +105,6 @@ EXPORTED clock_t clock(void) noexcept {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return now.tv_sec * CLOCKS_PER_SEC + now.tv_nsec / (1000000000LL / CLOCKS_PER_SEC);
 }
-
-// What a device function printed last is shown when the program ends after the device has been waited for; so here.
-__attribute__((destructor)) static void at_the_end() { wait_for_device(); }
 
 // ---- streams
 

@@ -61,6 +61,7 @@ class Simulator:
         self.missing: list[str] = []
         self._modules: list[Module] = []
         self._kernels: list[ProgramKernel] = []
+        self._printing: list[ProgramKernel] = []
         self._calls = 0
         self._answers: dict[Request, Callable[[Fields], bytes | None]] = {
             Request.DEVICE: self._device,
@@ -155,12 +156,20 @@ class Simulator:
         error = self._refused(kernel, shape, numbers[12])
         if error is not None:
             return _launched(error, lost=False)
-        if shape.cluster != (1, 1, 1):
-            self._failed(kernel, "launched in clusters of blocks, which are not executed")
+        if shape.cluster != (1, 1, 1) or shape.cooperative:
+            what = (
+                "cooperatively: blocks that wait for one another"
+                if shape.cooperative
+                else "in clusters of blocks, which"
+            )
+            self._failed(kernel, f"launched {what} are not executed")
             return _launched(CudaError.NOT_SUPPORTED, lost=False)
         self._calls += 1
         self.started(kernel.name, self._calls)
         try:
+            if kernel.prints and kernel not in self._printing:
+                self._printing.append(kernel)
+                self.report(f"kernel {kernel.name} calls printf: what it prints is not shown")
             seconds = self.launches.run(kernel, shape, fields.rest())
         except FaultError as fault:
             self._failed(kernel, str(fault))
@@ -205,5 +214,5 @@ class Simulator:
         )
 
 
-def _launched(error: CudaError, *, lost: bool, seconds: float = 0.0, printed: str = "") -> bytes:
-    return struct.pack("<iId", error, lost, seconds) + packed_text(printed)
+def _launched(error: CudaError, *, lost: bool, seconds: float = 0.0) -> bytes:
+    return struct.pack("<iId", error, lost, seconds)

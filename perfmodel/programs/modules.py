@@ -19,7 +19,7 @@ from ..compiler.resources import read_resources
 from ..core.constants import round_up
 from ..gpus.gpu import Gpu
 from ..machine_code.module_variables import ModuleVariables, module_variables
-from ..machine_code.program import MachineCode
+from ..machine_code.program import MachineCode, Transfer
 from ..profiles.executed_profile import executable
 from ..program.instruction import ExecutedInstruction
 from ..simulator.execution import Code
@@ -50,6 +50,14 @@ class ProgramKernel:
     def code(self) -> Code:
         """What is executed; SimulationError where an instruction is not, and CompilerMissingError without nvdisasm."""
         return executable(self.compiled)[0]
+
+    @cached_property
+    def prints(self) -> bool:
+        """Whether it calls ``printf``."""
+        code = self.code
+        if not isinstance(code, MachineCode) or "vprintf" not in code.cubin.external_functions:
+            return False
+        return any(block.transfer is Transfer.CALL_OUTSIDE for block in code.blocks)
 
     @cached_property
     def instructions(self) -> Sequence[ExecutedInstruction]:

@@ -58,5 +58,5 @@ class TouchedAllocations:
             allocation = self._allocations[place]
             beyond = address - allocation.address - allocation.size_bytes
             where = f"{beyond} bytes past the end of" if beyond >= 0 else "across the end of"
-            text = f"{width} bytes {where} {allocation.name!r}: hardware lets it pass, as it maps memory in pages"
+            text = f"accesses {width} bytes, {where} {allocation.name!r}; hardware lets it pass, as it maps memory in pages"
             self.overruns[instruction] = str(self._instructions[instruction].error(text))

@@ -63,7 +63,7 @@ def test_a_failing_launch_and_a_missing_function_are_named(capfd: pytest.Capture
     assert "failures.cu:6" in failed
     assert "4 bytes at global address" in failed
     assert overrun.startswith("perfmodel: kernel past_the_end: ")
-    assert "4 bytes 0 bytes past the end of 'cudaMalloc of 256 bytes': hardware lets it pass" in overrun
+    assert "accesses 4 bytes, 0 bytes past the end of 'cudaMalloc of 256 bytes'; hardware lets it pass" in overrun
 
 
 @pytest.mark.parametrize(("execute", "seen"), [("first", "x[0] is 1"), ("none", "x[0] is 0")])
