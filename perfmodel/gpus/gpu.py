@@ -49,6 +49,14 @@ class Gpu:
     fp64_lanes_per_sm: Positive
     special_function_lanes_per_sm: Positive
     load_store_lanes_per_sm: Positive
+    tensor_f16_per_sm: NotNegative
+    tensor_f16_f32_per_sm: NotNegative
+    tensor_tf32_per_sm: NotNegative
+    tensor_f8_per_sm: NotNegative
+    tensor_i8_per_sm: NotNegative
+    tensor_i4_per_sm: NotNegative
+    tensor_f64_per_sm: NotNegative
+    tensor_warp_share: Rate
     schedulers_per_sm: Positive
 
     max_warps_per_sm: Positive

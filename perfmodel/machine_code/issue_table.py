@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .instruction import MachineInstruction
+from .matrix_products import tensor_work
 from .operands import Immediate
 from .program import MachineCode
 from .schedule import fields
@@ -76,6 +77,8 @@ class IssueTable:
         wait_mask: Scoreboards that must be free before it issues, one bit for each.
         bank_reads: Registers read from each bank, shape ``(n, 2)``.
         groups_left: Groups of copies that a `Wait.COPY_WAIT` lets run on.
+        tensor_rate: `TensorRate` of matrix products.
+        tensor_operations: Operations of a matrix product of one warp; negative for its part of a ``wgmma``.
     """
 
     pipe: Integers
@@ -86,6 +89,8 @@ class IssueTable:
     wait_mask: Integers
     bank_reads: Integers
     groups_left: Integers
+    tensor_rate: Integers
+    tensor_operations: Integers
 
     def __len__(self) -> int:
         return len(self.pipe)
@@ -163,6 +168,7 @@ def issue_table(code: MachineCode) -> IssueTable:
     instructions = code.instructions
     words = np.array([(i.word, i.high) for i in instructions], np.uint64).reshape(-1, 2)
     stall, write, read, mask = fields(words)
+    products = [tensor_work(i) for i in instructions]
     return IssueTable(
         pipe=np.array([pipe_of(i) for i in instructions], np.int64),
         wait=np.array([wait_of_result(i) for i in instructions], np.int64),
@@ -172,6 +178,8 @@ def issue_table(code: MachineCode) -> IssueTable:
         wait_mask=mask,
         bank_reads=_bank_reads(instructions),
         groups_left=np.array([_groups_left(i) for i in instructions], np.int64),
+        tensor_rate=np.array([rate for rate, _, _ in products], np.int64),
+        tensor_operations=np.array([-count if group else count for _, count, group in products], np.int64),
     )
 
 

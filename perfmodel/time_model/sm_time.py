@@ -15,6 +15,7 @@ from ..core.numbers import numbers
 from ..gpus.gpu import Gpu
 from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, Pipe, Wait
+from ..machine_code.matrix_products import TensorRate
 from ..profiles.warp_traces import MemoryDemand, WarpTraces
 
 Floats = NDArray[np.float64]
@@ -223,7 +224,23 @@ def _pipe_cycles(table: IssueTable, gpu: Gpu) -> Floats:
     found = np.zeros(len(table))
     for pipe, held in cycles.items():
         found[table.pipe == pipe] = held
-    return found
+    return found + tensor_cycles(table, gpu)
+
+
+def tensor_cycles(table: IssueTable, gpu: Gpu) -> Floats:
+    """Cycles that matrix products hold a sub-partition's tensor cores: operations over the sheet's rate for their types.
+
+    Those of single warps reach a part of the rate (`Gpu.tensor_warp_share`); a rate of 0 is not known and takes no time.
+    """
+    rates = np.zeros(len(TensorRate))
+    rates[TensorRate.F16], rates[TensorRate.F16_F32] = gpu.tensor_f16_per_sm, gpu.tensor_f16_f32_per_sm
+    rates[TensorRate.TF32], rates[TensorRate.F8] = gpu.tensor_tf32_per_sm, gpu.tensor_f8_per_sm
+    rates[TensorRate.I8], rates[TensorRate.I4] = gpu.tensor_i8_per_sm, gpu.tensor_i4_per_sm
+    rates[TensorRate.F64] = gpu.tensor_f64_per_sm
+    of_warps = (table.tensor_operations > 0) & (table.tensor_rate != TensorRate.F64)
+    rate = rates[table.tensor_rate] * np.where(of_warps, gpu.tensor_warp_share, 1.0)
+    cycles = np.abs(table.tensor_operations) * float(gpu.schedulers_per_sm) / np.maximum(rate, 1.0)
+    return np.asarray(np.where(rate > 0, cycles, 0.0), np.float64)
 
 
 def _issue_cycles(table: IssueTable, gpu: Gpu) -> Floats:

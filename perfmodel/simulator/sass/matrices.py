@@ -9,25 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
+from ...machine_code.matrix_products import ELEMENT_BITS
 from ..functions.floats import bfloat16_to_f32
 from ..machine import Lanes
 
 Words = NDArray[np.uint32]
-ELEMENT_BITS = {
-    "f16": 16,
-    "bf16": 16,
-    "tf32": 32,
-    "e4m3": 8,
-    "e5m2": 8,
-    "s8": 8,
-    "u8": 8,
-    "s4": 4,
-    "u4": 4,
-    "b1": 1,
-    "f64": 64,
-    "f32": 32,
-    "s32": 32,
-}
 _SUMS: dict[str, type[np.generic]] = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "s32": np.int32}
 
 

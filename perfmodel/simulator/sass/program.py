@@ -259,9 +259,13 @@ class MachineProgram:
 
     @cached_property
     def order_decides(self) -> str | None:
-        """The first atomic operation, or load past L1, whose result is read later; of a trace, to decide something."""
+        """The first atomic operation, or load past L1, whose result is read later; of a trace, to decide something.
+
+        Tries to wait for an ``mbarrier`` are none: they last until the phase is over, and arrivals decide nothing by themselves.
+        """
         for index, (instruction, effect) in enumerate(zip(self.instructions, self.effects, strict=True)):
-            unordered = instruction.name in _POLLING or instruction.loads_past_l1
+            settled = asynchronous.waits_for_phase(instruction) or instruction.has("ARRIVE")
+            unordered = (instruction.name in _POLLING and not settled) or instruction.loads_past_l1
             if unordered and effect.writes & self.live_after[index]:
                 return instruction.text
         return None

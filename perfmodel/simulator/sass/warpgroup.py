@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
+from ...machine_code.matrix_products import ELEMENT_BITS
 from ..faults import FaultKind
 from ..machine import Lanes
 from ..plan import rows_and_warps
-from .matrices import ELEMENT_BITS, Words, elements_of, fragments_of, matrix_of
+from .matrices import Words, elements_of, fragments_of, matrix_of
 
 Numbers = NDArray[np.int64]
 _ROWS = 64
