@@ -19,6 +19,7 @@ from ..machine_code.program import MachineCode, read_machine_code
 from ..memory.access_counts import InstructionCount
 from ..memory.hierarchy import CacheObserver, Hierarchy, memory_hierarchy, with_hierarchy
 from ..memory.instruction_fetch import instruction_sectors
+from ..program.instruction import Space
 from ..program.kernel import Kernel
 from ..ptx.module import Module
 from ..ptx.parse import parse_module
@@ -31,6 +32,9 @@ from .execution_cache import fetch, keep, launch_key
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .slowest_warp import slowest_warp
 from .warp_traces import WarpObserver, WarpTraces, traced_blocks, traces_of
+
+_OF_LOADS = (Space.GLOBAL, Space.GENERIC)
+_OF_CACHES = (Space.GLOBAL, Space.LOCAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,14 +200,14 @@ def _execute(
     checked = _checked_blocks(launch, effort) if check else None
     guests = []
     if checked is not None:
-        guests.append(Guest(blocks=checked, make=partial(SteeringLoads, steering_instructions(code))))
+        guests.append(Guest(blocks=checked, make=partial(SteeringLoads, steering_instructions(code)), spaces=_OF_LOADS))
     follow = gpu is not None and critical_path and isinstance(code, MachineCode)
     if follow:
         guests.append(Guest(blocks=traced_blocks(launch), make=WarpObserver, follow=True))
     if gpu is not None:
         trips = _trips(compiled, reason)
         make = partial(CacheObserver, launch, gpu, compiled.resources, seed=effort.seed)
-        guests.append(Guest(blocks=make().blocks, make=make))
+        guests.append(Guest(blocks=make().blocks, make=make, spaces=_OF_CACHES))
     found = count_launch(
         code,
         launch,

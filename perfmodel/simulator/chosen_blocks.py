@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..program.instruction import Space
 from .access import Observer, WarpAccess
 from .plan import Plan
 
@@ -14,7 +15,7 @@ from .plan import Plan
 class ChosenBlocks:
     """Gives accesses of some blocks to an observer, as if the run executed just these.
 
-    >>> from perfmodel.program.instruction import Instruction, Space
+    >>> from perfmodel.program.instruction import Instruction
     >>> from perfmodel.simulator.access import Action, Site
     >>> seen = []
     >>> observer = type("Seen", (), {"access": lambda self, access: seen.append(access)})()
@@ -28,11 +29,13 @@ class ChosenBlocks:
     Args:
         observer: what gets the accesses; their positions are places among the chosen blocks.
         blocks: linear indices of the blocks, in ascending order.
+        spaces: state spaces whose accesses it looks at; all when None.
     """
 
-    def __init__(self, observer: Observer, blocks: NDArray[np.int64]) -> None:
+    def __init__(self, observer: Observer, blocks: NDArray[np.int64], spaces: tuple[Space, ...] | None = None) -> None:
         self.observer = observer
         self.blocks = blocks
+        self._spaces = spaces
         self._taken = blocks
         self._of: NDArray[np.int64] | None = None
         self._rows: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -45,6 +48,8 @@ class ChosenBlocks:
 
     def access(self, access: WarpAccess) -> None:
         """Pass on what the chosen blocks do."""
+        if self._spaces is not None and access.site.space not in self._spaces:
+            return
         if access.blocks is not self._of:
             self._of = access.blocks
             self._rows = np.flatnonzero(np.isin(access.blocks, self._taken))

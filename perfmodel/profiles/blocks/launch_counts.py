@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ...core.counts import Counts
 from ...launch.launch import KernelCall, Launch
 from ...memory.access_counts import BLOCK_TOTALS, AccessCounts, ClassCounts, InstructionCount, instruction_counts
+from ...program.instruction import Space
 from ...simulator.access import Observer, Site
 from ...simulator.block_classes.classes import BlockClasses, NotFollowedError
 from ...simulator.chosen_blocks import ChosenBlocks
@@ -79,12 +80,13 @@ class Guest:
     """Blocks that are executed in any case, linear indices in ascending order, and what makes their observer.
 
     The observer is made anew where blocks have to be executed in another way than it was tried first. With ``follow`` the ways
-    of the blocks' warps are kept.
+    of the blocks' warps are kept. ``spaces`` are those whose accesses the observer looks at, all when None.
     """
 
     blocks: NDArray[np.int64]
     make: Callable[[], Observer]
     follow: bool = False
+    spaces: tuple[Space, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -165,7 +167,7 @@ class _LaunchCounter:
     def _restart(self) -> None:
         """Forget what executed blocks have shown to those that look at single blocks."""
         self._watched = WatchedBlock(middle_block(self._launch))
-        self._observers = [ChosenBlocks(guest.make(), guest.blocks) for guest in self._guests]
+        self._observers = [ChosenBlocks(guest.make(), guest.blocks, guest.spaces) for guest in self._guests]
         wanted = [np.array([self._watched.block]), *(guest.blocks for guest in self._guests)]
         self._unseen = np.unique(np.concatenate([*wanted, *([] if self._checked is None else [self._checked])]))
         """Blocks that someone still wants to see."""
