@@ -55,6 +55,8 @@ class Architecture:
     """Registers per thread that the compiler uses before it gives up speed for occupancy, if occupancy allows fewer."""
     l2_partitions: Annotated[int, Meta(ge=1)]
     """Parts of L2, each of which holds its own copy of what its GPCs read."""
+    l2_dirty_bytes_at_start: Size
+    """What L2 has still to write back of others when a launch begins with a cold L2, as after the flush of the profiler."""
 
     @property
     def compute_capability(self) -> tuple[int, int]:

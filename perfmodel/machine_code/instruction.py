@@ -82,6 +82,11 @@ class MachineInstruction:
         return self.name == "LDGSTS" and "BYPASS" in self.parts
 
     @property
+    def evicts_first(self) -> bool:
+        """Whether what it loads is to give way in the caches first."""
+        return "EF" in self.parts
+
+    @property
     def line(self) -> int:
         """The address, where PTX has a line number."""
         return self.address

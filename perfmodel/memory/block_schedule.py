@@ -18,14 +18,16 @@ from .request_coalescing import sms_of_gpcs
 _SAMPLED_SMS = 3
 _LEAST_BLOCKS = 8
 _MAX_RESIDENT = 16
-_CHECKED_BLOCKS = 2
+_STREAMED_BLOCKS = 128
+_STREAMED_THREADS = 1 << 15
+"""Blocks whose streams are taken at most, and their threads."""
 _GPC_BLOCKS = 128
 """Blocks of a GPC's first wave that are executed at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Blocks that each sampled SM runs in turn, ``together`` at once, and the blocks whose footprint is taken.
+    """Blocks that each sampled SM runs in turn, ``together`` at once, and the blocks whose streams to L2 are taken.
 
     ``gpc`` has the blocks with which each SM of a GPC begins, where the GPU merges what these miss together.
     """
@@ -34,18 +36,15 @@ class Schedule:
     gpc: list[NDArray[np.int64]]
     together: int
     shape: tuple[int, ...]
-    centre: tuple[int, ...]
-    middle: int
-    neighbours: tuple[int, ...]
-    checked: NDArray[np.int64]
+    streamed: NDArray[np.int64]
+
+    def of_l1(self) -> NDArray[np.int64]:
+        """Blocks that L1 is simulated with, in order."""
+        return np.unique(np.concatenate([*self.runs, *self.gpc]))
 
     def all_blocks(self) -> NDArray[np.int64]:
         """All blocks that are executed, in order."""
-        return np.unique(np.concatenate([*self.runs, *self.gpc, self.footprint_blocks()]))
-
-    def footprint_blocks(self) -> NDArray[np.int64]:
-        """Blocks whose words are kept: the one in the middle, its neighbours, and some that check the rule."""
-        return np.unique([self.middle, *self.neighbours, *self.checked.tolist()])
+        return np.unique(np.concatenate([self.of_l1(), self.streamed]))
 
 
 def residency(launch: Launch, gpu: Gpu, resources: Resources) -> tuple[int, int]:
@@ -79,21 +78,29 @@ def schedule_blocks(
         places = rng.integers(0, min(gpu.sm_count, total), len(rounds))
         blocks = begin + gpu.sm_count * rounds + np.where(rounds < together, places[0], places)
         runs.append(blocks[blocks < total])
-    strides = [int(np.prod(shape[:axis], dtype=np.int64)) for axis in range(len(shape))]
-    centre = tuple(extent // 2 for extent in shape)
-    middle = int(np.dot(centre, strides))
     return Schedule(
         runs=runs,
         gpc=_first_blocks_of_gpc(total, together, gpu),
         together=together,
         shape=shape,
-        centre=centre,
-        middle=middle,
-        neighbours=tuple(
-            middle - stride if extent > 1 else middle for stride, extent in zip(strides, shape, strict=True)
-        ),
-        checked=rng.integers(0, total, _CHECKED_BLOCKS),
+        streamed=rng.permutation(_spread_blocks(shape, int(launch.threads_per_block), rng)),
     )
+
+
+def _spread_blocks(shape: tuple[int, ...], threads: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Blocks drawn from parts of the grid of about one size, one of each; short axes are divided into single blocks."""
+    room = min(_STREAMED_BLOCKS, max(_STREAMED_THREADS // threads, 1))
+    bounds: dict[int, NDArray[np.int64]] = {}
+    for left, axis in zip(range(len(shape), 0, -1), np.argsort(shape, kind="stable").tolist(), strict=True):
+        parts = min(shape[axis], max(int(room ** (1 / left) + 1e-9), 1))
+        bounds[axis] = np.arange(parts + 1) * shape[axis] // parts
+        room //= parts
+    cells = np.meshgrid(*(np.arange(len(bounds[axis]) - 1) for axis in range(len(shape))), indexing="ij")
+    drawn = [
+        rng.integers(bounds[axis][cell], bounds[axis][cell + 1])
+        for axis, cell in enumerate(c.reshape(-1) for c in cells)
+    ]
+    return np.unique(np.ravel_multi_index(drawn[::-1], shape[::-1])).astype(np.int64)
 
 
 def _first_blocks_of_gpc(total: int, together: int, gpu: Gpu) -> list[NDArray[np.int64]]:
@@ -106,10 +113,12 @@ def _first_blocks_of_gpc(total: int, together: int, gpu: Gpu) -> list[NDArray[np
     return [run[run < total] for run in runs]
 
 
-def position_of(block: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Block index along every axis, first axis fastest, of a linear index.
+def begins_of_blocks(steps: NDArray[np.int64], slots: int) -> NDArray[np.float64]:
+    """When each block of a grid begins, in steps: a wave of them when the one before has ended, on average.
 
-    >>> position_of(7, (3, 2, 2))
-    (1, 0, 1)
+    >>> begins_of_blocks(np.array([4, 4, 2, 2]), 2).tolist()
+    [0.0, 0.0, 4.0, 4.0]
     """
-    return tuple(int(index) for index in np.unravel_index(block, shape[::-1])[::-1])
+    wave = np.arange(len(steps)) // slots
+    ends = np.cumsum(np.bincount(wave, steps) / np.bincount(wave))
+    return np.append(0.0, ends)[wave]

@@ -26,6 +26,35 @@ _MIX = np.random.default_rng(0x5EED).integers(1, 2**63, size=WARP_SIZE, dtype=np
 afterwards."""
 
 
+_LINE_WORDS = LINE_BYTES // BANK_BYTES
+_FAR = 2**48
+"""Added to relative addresses, which may lie below that of the first active lane."""
+
+
+def _words_of_lanes(placed: Addresses, width_bytes: int) -> NDArray[np.int64]:
+    """4-byte words of each lane relative to `_FAR`, shape ``(cases, 32, words)``."""
+    first = placed.astype(np.int64) // BANK_BYTES - _FAR // BANK_BYTES
+    return first[:, :, None] + np.arange(max(1, width_bytes // BANK_BYTES))
+
+
+def _touched(
+    line: NDArray[np.int64], bit: NDArray[np.int64], active: Mask, own: NDArray[np.int64], case: NDArray[np.intp]
+) -> TouchedLines:
+    """Lines of each warp: those of its case (shape ``(cases, 32, words)``), moved to the warp's ``own`` line."""
+    of_case, lane, word = np.nonzero(active)
+    lines, bits = line[of_case, lane, word], np.int64(1) << bit[of_case, lane, word]
+    order = np.lexsort((lines, of_case))
+    of_case, lines, bits = of_case[order], lines[order], bits[order]
+    first = np.flatnonzero(np.append(True, (of_case[1:] != of_case[:-1]) | (lines[1:] != lines[:-1])))
+    masks = np.bitwise_or.reduceat(bits, first)
+    of_case, lines = of_case[first], lines[first]
+    begins = np.searchsorted(of_case, np.arange(len(line) + 1))
+    number = (begins[1:] - begins[:-1])[case]
+    warp = np.repeat(np.arange(len(case)), number)
+    entry = np.arange(len(warp)) - np.repeat(np.cumsum(number) - number, number) + np.repeat(begins[case], number)
+    return TouchedLines(warp, own[warp] + lines[entry], masks[entry])
+
+
 def distinct_per_row(values: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Number of distinct values in each row of an array of shape ``(n, k)``.
 
@@ -45,6 +74,19 @@ class Footprint:
 
     sectors: NDArray[np.int64]
     lines: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedLines:
+    """What one warp-level access touches, as an entry for each pair of a warp and a line (arrays of shape ``(n,)``).
+
+    ``warp`` is the index of the warp among those analysed, ``line`` the line's address over its size, ``words`` has the
+    4-byte words of it that are touched as bits.
+    """
+
+    warp: NDArray[np.int64]
+    line: NDArray[np.int64]
+    words: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +150,23 @@ class WarpPatterns:
                 distinct_per_row(placed // np.uint64(LINE_BYTES))[inverse],
             )
         return self._footprints[key]
+
+    def lines(self, width_bytes: int, offset: int) -> TouchedLines:
+        """Lines of each warp when ``offset`` bytes are added to every address of ``width_bytes`` a lane."""
+        placed, active, case = self._cases(offset, LINE_BYTES)
+        words = _words_of_lanes(placed, width_bytes)
+        of_lane = np.broadcast_to(active[:, :, None], words.shape)
+        own = (self.first + np.uint64(offset % 2**64)) // np.uint64(LINE_BYTES)
+        return _touched(words // _LINE_WORDS, words % _LINE_WORDS, of_lane, own.astype(np.int64), case)
+
+    def local_lines(self, width_bytes: int, offset: int) -> TouchedLines:
+        """The same for local memory, whose line n holds the n-th word of the stacks of a warp's lanes."""
+        placed, active, case = self._cases(offset, BANK_BYTES)
+        words = _words_of_lanes(placed, width_bytes)
+        lane = np.broadcast_to(np.arange(WARP_SIZE)[None, :, None], words.shape)
+        own = (self.first + np.uint64(offset % 2**64)) // np.uint64(BANK_BYTES)
+        of_lane = np.broadcast_to(active[:, :, None], words.shape)
+        return _touched(words, lane, of_lane, own.astype(np.int64), case)
 
     def wavefronts(self, width_bytes: int, offset: int, store: bool = False) -> Wavefronts:
         """Shared-memory wavefronts of each warp, and their number without bank conflicts."""

@@ -15,16 +15,17 @@ class Shares:
     read_ahead_bytes: float
     blocks_of_one_gpc: int
     oldest_share: float
-    stack_share: float
-    read_ramp: float
     dirty_share: float
+    partly_written_share: float
+    clean_age: float
+    read_once_age: float
 
 
 @cache
 def shares() -> Shares:
     """The shares that the package ships.
 
-    >>> shares().stack_share
-    0.5
+    >>> shares().oldest_share
+    0.3
     """
     return numbers("caches", Shares)

@@ -1,9 +1,9 @@
 """What passes L1 and L2 in a launch: sectors and bytes, from sampled blocks and the footprint of the whole grid.
 
-L1 is simulated for a few SMs with the loads of blocks that are resident together (`l1`); loads past L1 and asynchronous copies
-of 16 bytes ask L2 for all that they read. DRAM traffic is the launch's distinct sectors (`footprint`), read once, plus what a
-row or plane of blocks loads again after L2 has lost it. L2 is cold at the begin; what is written and still lies in it at the end
-does not count as DRAM traffic.
+L1 is simulated for a few SMs with the accesses of blocks that are resident together (`l1`); loads past L1 and asynchronous copies
+of 16 bytes ask L2 for all that they read. L2 is simulated for a part of its lines with the accesses of all blocks of the grid
+(`grid_streams`, `l2`). It is cold at the begin; what is written and still lies in it at the end does not count as DRAM
+traffic.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..compiler.resources import Resources
-from ..core.constants import SECTOR_BYTES
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE, ceil_div
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
@@ -24,12 +23,15 @@ from ..simulator.execution import Code, execute_code
 from ..simulator.global_memory import Segment
 from ..simulator.simulation import Budget, Mode
 from .access_counts import BLOCK_TOTALS, AccessCounts
-from .block_schedule import Schedule, position_of, residency, schedule_blocks
-from .footprint import Union, affine_shifts, nothing, random_union, union_sectors
+from .block_schedule import begins_of_blocks, residency, schedule_blocks
+from .grid_streams import launch_stream, place_blocks
 from .l1 import l1_traffic, launch_rates
-from .l2 import kept_bytes, local_traffic, refilled_sectors
+from .l2 import DramTraffic, dram_traffic, partition_of_sms
 from .request_coalescing import AskedShares, asked_shares
-from .trace import WORD_BYTES, Trace
+from .trace import Trace
+
+_SAMPLED_ACCESSES = 1_500_000
+"""Accesses of blocks to sampled lines that are looked at, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,7 @@ class CacheObserver:
         gpu: caches and SMs.
         resources: registers, shared memory and stack of the compiled kernel.
         shape: the grid's extents as the kernel sees them (`LaunchCounts.shape`); the launch's own when None.
+        trips: round trip of each global load; each has its own when None.
         seed: of the SMs and blocks that are drawn.
         also: further blocks that the run executes for other observers; they are left out here.
     """
@@ -73,6 +76,7 @@ class CacheObserver:
         resources: Resources,
         *,
         shape: tuple[int, ...] | None = None,
+        trips: Mapping[int, int] | None = None,
         seed: int = 0,
         also: Sequence[int] = (),
     ) -> None:
@@ -84,7 +88,17 @@ class CacheObserver:
         self.blocks = np.union1d(own, np.array(also, np.int64))
         """Linear indices of the blocks to execute, in order."""
         self._own = np.isin(self.blocks, own)
-        self._trace = Trace(self.schedule.footprint_blocks())
+        self._seed = seed
+        self._warps = -(-int(launch.threads_per_block) // WARP_SIZE)
+        self._stack_words = ceil_div(resources.stack_bytes_per_thread, BANK_BYTES)
+        self._trace = Trace(
+            self.blocks,
+            self.schedule.of_l1(),
+            self.schedule.streamed,
+            warps=self._warps,
+            stack_words=self._stack_words,
+            trips=trips or {},
+        )
         self._accesses = AccessCounts(len(self.blocks))
 
     def access(self, access: WarpAccess) -> None:
@@ -97,7 +111,6 @@ class CacheObserver:
         segments: Sequence[Segment],
         counts: Counts,
         *,
-        trips: Mapping[int, int] | None = None,
         instruction_read_sectors: float = 0.0,
     ) -> Hierarchy:
         """The traffic, after ``blocks`` have been executed.
@@ -105,12 +118,9 @@ class CacheObserver:
         Args:
             segments: buffers of the run (`Simulation.segments`).
             counts: counts of the whole launch, local memory's from the machine code.
-            trips: round trip of each global load; each has its own when None.
             instruction_read_sectors: what instruction caches miss.
         """
         launch, gpu, schedule = self.launch, self.gpu, self.schedule
-        trips = trips or {}
-        past_l1 = frozenset(one.instruction for one in self._accesses.instructions() if one.uncached_sectors)
         column = BLOCK_TOTALS.index("uncached_sectors")
         tables = self._accesses.tables()
         scale = float(launch.blocks) / int(self._own.sum())
@@ -119,48 +129,51 @@ class CacheObserver:
             for actions in (tuple(Action), (Action.LOAD,))
         )
         copies = any(site.action is Action.ASYNC_COPY for site, _ in tables)
-        lines = self._trace.lines(trips, without=past_l1)
+        lines, l1_bytes = self._trace.l1_accesses(past_l1=False), self.l1_bytes * self._trace.l1_share
         ramp_up = min(self.resident * gpu.sm_count / launch.blocks, 1.0)
-        sampled = [l1_traffic(lines, run, schedule.together, self.l1_bytes, by_age=copies) for run in schedule.runs]
+        sampled = [l1_traffic(lines, run, schedule.together, l1_bytes, by_age=copies) for run in schedule.runs]
         rates = launch_rates(sampled, ramp_up)
         asked = AskedShares()
         if schedule.gpc:
             turns = max(min(self.resident, launch.blocks / gpu.sm_count), 1.0) if copies else 1.0
-            by_copies = self._trace.lines(trips, only=past_l1)
-            asked = asked_shares(
-                lines, by_copies, schedule.gpc, self.l1_bytes, gpu.l2_requests_merged, rates, ramp_up / turns
-            )
-        every_load = rates.asked_per_block * float(launch.blocks)
-        cached = (
-            every_load
-            if float(counts.async_copy_requests)
-            else max(float(counts.global_load_sectors) - uncached_loads, 0.0)
-        )
+            by_copies = self._trace.l1_accesses(past_l1=True)
+            merged = gpu.l2_requests_merged
+            asked = asked_shares(lines, by_copies, schedule.gpc, l1_bytes, merged, rates, ramp_up / turns)
+        every_load = rates.asked_per_block * float(launch.blocks) / self._trace.l1_share
+        local_loads = float(counts.local_load_sectors)
+        cached = max(float(counts.global_load_sectors) - uncached_loads, 0.0) + local_loads
+        if float(counts.async_copy_requests):
+            cached = every_load
         missed = cached * rates.missed
-        read, written = (_grid_union(self._trace, schedule, segments, store) for store in (False, True))
-        refilled = refilled_sectors(read, written, schedule.shape, gpu, self.resident * gpu.sm_count)
-        local = local_traffic(
-            float(counts.local_load_sectors),
-            float(counts.local_store_sectors),
-            float(self.resident * launch.threads_per_block) * self.resources.stack_bytes_per_thread,
-            float(self.l1_bytes),
-            gpu.l2_bytes / gpu.sm_count,
-        )
-        kept = kept_bytes(SECTOR_BYTES * read.sectors[-1], SECTOR_BYTES * written.sectors[-1], gpu)
-        exact = read.exact and written.exact
+        dram, exact = self._dram(segments)
         loads = cached + uncached
         return Hierarchy(
             l1_hit_rate=1.0 - ((missed + uncached) / loads if loads else 0.0),
-            l2_read_sectors=missed * asked.missed + uncached * asked.past_l1 + local.l2_read_sectors,
+            l2_read_sectors=missed * asked.missed + uncached * asked.past_l1,
             instruction_read_sectors=instruction_read_sectors,
-            l2_write_sectors=float(counts.global_store_sectors + counts.bulk_write_sectors) + local.l2_write_sectors,
-            dram_read_bytes=SECTOR_BYTES * (refilled + local.dram_read_sectors),
-            dram_write_bytes=SECTOR_BYTES * (written.sectors[-1] + local.dram_write_sectors) - float(kept),
+            l2_write_sectors=float(counts.global_store_sectors + counts.bulk_write_sectors + counts.local_store_sectors),
+            dram_read_bytes=SECTOR_BYTES * dram.read_sectors,
+            dram_write_bytes=SECTOR_BYTES * dram.written_sectors,
             relative_error=rates.relative_error,
             exact=exact,
             notes=() if exact else ("the grid's footprint is estimated: blocks' addresses do not just shift",),
             blocks_executed=int(self._own.sum()),
         )
+
+    def _dram(self, segments: Sequence[Segment]) -> tuple[DramTraffic, bool]:
+        """What passes L2, and whether the accesses of all blocks follow from those executed."""
+        gpu, schedule = self.gpu, self.schedule
+        streams = self._trace.streams(_small_buffers(segments, gpu.l2_bytes / 2))
+        placement = place_blocks(streams, schedule.shape)
+        slots = self.resident * gpu.sm_count
+        blocks = np.arange(int(self.launch.blocks))
+        stacks = blocks % slots * (self._warps * self._stack_words)
+        steps = np.array([1 + streams[block].step.max(initial=0) for block in placement.executed.tolist()])
+        begins = begins_of_blocks(steps[np.searchsorted(placement.executed, placement.like)], slots)
+        beside = partition_of_sms(gpu)[blocks % gpu.sm_count]
+        company = blocks // slots * gpu.architecture.l2_partitions + beside
+        stream = launch_stream(streams, segments, placement, stacks, company, _SAMPLED_ACCESSES, self._seed)
+        return dram_traffic(stream, begins, beside, gpu), placement.exact
 
 
 def memory_hierarchy(
@@ -182,9 +195,9 @@ def memory_hierarchy(
     Raises:
         SimulationError: the kernel cannot be executed on the CPU.
     """
-    caches = CacheObserver(launch, gpu, resources, shape=shape, seed=seed)
+    caches = CacheObserver(launch, gpu, resources, shape=shape, trips=trips, seed=seed)
     run = execute_code(kernel, launch, call, mode=Mode.TRACE, blocks=caches.blocks, budget=budget, observers=[caches])
-    return caches.hierarchy(run.segments, counts, trips=trips, instruction_read_sectors=instruction_read_sectors)
+    return caches.hierarchy(run.segments, counts, instruction_read_sectors=instruction_read_sectors)
 
 
 def with_hierarchy(counts: Counts, hierarchy: Hierarchy) -> Counts:
@@ -199,37 +212,12 @@ def with_hierarchy(counts: Counts, hierarchy: Hierarchy) -> Counts:
     )
 
 
-def _grid_union(trace: Trace, schedule: Schedule, segments: Sequence[Segment], store: bool) -> Union:
-    """Distinct sectors that the launch reads or writes, summed over its buffers."""
-
-    def words(block: int, segment: Segment) -> NDArray[np.int64]:
-        footprint = trace.footprint(block)
-        found = footprint.written if store else footprint.read
-        low, high = np.searchsorted(found, [segment.start // WORD_BYTES, _end(segment)])
-        return found[low:high]
-
-    shape = schedule.shape
-    total = nothing(len(shape))
-    for segment in segments:
-        centre = words(schedule.middle, segment)
-        if not (len(centre) or any(len(words(block, segment)) for block in schedule.checked.tolist())):
-            continue
-        around = [words(block, segment) for block in schedule.neighbours]
-        shifts = affine_shifts(centre, around)
-        union = None
-        if shifts is not None:
-            steps = tuple(-shift for shift in shifts)
-            moved = [centre, *(found - shift for found, shift in zip(around, shifts, strict=True))]
-            origin = max(moved, key=len) - int(np.dot(steps, schedule.centre))
-            union = union_sectors(origin, steps, shape, segment.start // WORD_BYTES, _end(segment))
-            for block in schedule.checked.tolist():
-                predicted = origin + int(np.dot(steps, position_of(block, shape)))
-                if not np.isin(words(block, segment), predicted).all():
-                    union = None
-        sectors = len(np.unique(centre * WORD_BYTES // SECTOR_BYTES))
-        total += union or random_union(float(sectors), shape, segment.size_bytes / SECTOR_BYTES)
-    return total
-
-
-def _end(segment: Segment) -> int:
-    return -(-(segment.start + segment.size_bytes) // WORD_BYTES)
+def _small_buffers(segments: Sequence[Segment], room_bytes: float) -> list[tuple[int, int]]:
+    """First and last line of the smallest buffers, as many as fit together."""
+    small = []
+    for segment in sorted(segments, key=lambda segment: segment.size_bytes):
+        room_bytes -= segment.size_bytes
+        if room_bytes < 0.0:
+            break
+        small.append((segment.start // LINE_BYTES, (segment.start + segment.size_bytes) // LINE_BYTES))
+    return small

@@ -10,7 +10,7 @@ them: the oldest first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from ..core.constants import LINE_BYTES
 from .fitted_shares import shares
-from .trace import SECTORS_OF_MASK, LineAccesses
+from .trace import LOCAL_LINES, SECTORS_OF_MASK, LineAccesses
 
 _SEED = 0
 _NORMAL_95 = 1.96
+_STACK_BITS = 40
+"""Lines of a block's stacks are fewer than ``2 ** 40``."""
 WAVES = 3
 """Waves of blocks that a sampled SM runs at least, where the grid has so many: two follow the first."""
 
@@ -68,17 +70,20 @@ def launch_rates(sampled: list[tuple[L1Traffic, L1Traffic]], ramp_up: float) -> 
     )
 
 
-def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: int) -> NDArray[np.int64]:
-    """Of each access, made in the given order from an empty L1, the sectors, as bits, that it misses."""
-    capacity = max(l1_bytes // LINE_BYTES, 1)
+def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: float) -> NDArray[np.int64]:
+    """Of each load, made in the given order from an empty L1, the sectors, as bits, that it misses; 0 of stores."""
+    capacity = max(round(l1_bytes / LINE_BYTES), 1)
     held: dict[int, tuple[int, int]] = {}  # place of each line, and the sectors of it that were filled
     places: list[int] = []
     used: list[int] = []
     missed = []
-    lines, masks = accesses.line[order].tolist(), accesses.sectors[order].tolist()
+    lines, masks, loads = (column[order].tolist() for column in (accesses.line, accesses.sectors, accesses.load))
     drawn = np.random.default_rng(_SEED).integers(capacity, size=(len(order), 2)).tolist()
-    for now, (line, mask, (one, other)) in enumerate(zip(lines, masks, drawn, strict=True)):
+    for now, (line, mask, load, (one, other)) in enumerate(zip(lines, masks, loads, drawn, strict=True)):
         place, before = held.get(line, (-1, 0))
+        if place < 0 and not load and line < LOCAL_LINES:
+            missed.append(0)
+            continue
         if place < 0 and len(places) < capacity:
             place = len(places)
             places.append(line)
@@ -88,13 +93,13 @@ def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: i
             del held[places[place]]
             places[place] = line
         used[place] = now
-        missed.append(mask & ~before)
+        missed.append(mask & ~before if load else 0)
         held[line] = (place, before | mask)
     return np.array(missed, np.int64)
 
 
 def l1_traffic(
-    accesses: LineAccesses, run: NDArray[np.int64], together: int, l1_bytes: int, *, by_age: bool = False
+    accesses: LineAccesses, run: NDArray[np.int64], together: int, l1_bytes: float, *, by_age: bool = False
 ) -> tuple[L1Traffic, L1Traffic]:
     """Traffic of one SM that runs the given blocks, so many at once: in its first wave, and in what follows.
 
@@ -105,6 +110,7 @@ def l1_traffic(
     >>> l1_traffic(twice, np.array([0, 1]), 1, 1024)  # the second block finds what the first one loaded
     (L1Traffic(blocks=0, asked=0, missed=0), L1Traffic(blocks=2, asked=4, missed=2))
     """
+    accesses = with_own_stacks(accesses, run, together)
     if by_age:
         order, later = _oldest_first(accesses, run, together)
         sectors = _traffic(accesses, order, l1_bytes)
@@ -122,10 +128,12 @@ def l1_traffic(
     )
 
 
-def _traffic(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: int) -> NDArray[np.int64]:
+def _traffic(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: float) -> NDArray[np.int64]:
     """Sectors that each access asks for and misses, shape ``(n, 2)``, made in the given order."""
     missed = missed_sectors(accesses, order, l1_bytes)
-    return SECTORS_OF_MASK[np.column_stack([accesses.sectors[order], missed])]
+    asked = np.where(accesses.load[order], accesses.sectors[order], 0)
+    sectors: NDArray[np.int64] = SECTORS_OF_MASK[np.column_stack([asked, missed])]
+    return sectors
 
 
 def _total(blocks: int, sectors: NDArray[np.int64]) -> L1Traffic:
@@ -182,6 +190,17 @@ def _oldest_first(
             waiting.pop(rank)
     order = np.lexsort((accesses.warp[chosen], turn, step_of[turn, accesses.trip[chosen]]))
     return chosen[order], turn[order] >= together
+
+
+def with_own_stacks(accesses: LineAccesses, run: NDArray[np.int64], together: int) -> LineAccesses:
+    """The accesses of a run's blocks, with local memory of its own for each of the places that an SM has for them.
+
+    A block uses the stacks of the one before it in its place.
+    """
+    chosen, turn, _ = _turns(accesses, run)
+    kept = accesses.of(chosen)
+    line = np.where(kept.line >= LOCAL_LINES, kept.line + (turn % together << _STACK_BITS), kept.line)
+    return replace(kept, line=line)
 
 
 def _turns(

@@ -1,18 +1,40 @@
-"""L2: what it holds of data that all SMs use and of written data, what is read again, and local memory's part."""
+"""L2, simulated for a sample of its lines: reads and writes of DRAM, and what it still holds of written data at the end.
+
+Each partition keeps what the SMs next to it ask for. A line has its home in one of the partitions, which reads it from DRAM,
+takes what is written and writes it back; the others keep copies for their own SMs. Of each partition the line that was not used
+for longest makes room, clean lines a bit earlier than written ones (`Shares.clean_age`). Written lines are at most a share of
+L2: beyond it the oldest one is written back and stays, clean. Sectors that are written in part need what DRAM holds before
+they are written back, and of these L2 keeps fewer.
+
+A launch begins with an L2 that holds no data of it. What the profiler's flush leaves there to be written back
+(`Architecture.l2_dirty_bytes_at_start`) is pushed out by the launch, and counted with it.
+"""
 
 from __future__ import annotations
 
-import math
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..core.constants import SECTOR_BYTES
+from ..core.constants import LINE_BYTES, SECTORS_PER_LINE
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from .fitted_shares import shares
-from .footprint import Union
+from .grid_streams import LaunchStream
+from .request_coalescing import sms_of_gpcs
+from .trace import SECTORS_OF_MASK, WORDS_OF_SECTOR, Integers, Kind, sectors_of
+
+_SIMULATED_ACCESSES = 120_000
+"""Accesses that are simulated, about: those of one line by several blocks at a time are one."""
+
+_PARTS = 1 << 24
+"""Parts of all lines among which those are chosen that are simulated."""
+_ALL_SECTORS = (1 << SECTORS_PER_LINE) - 1
+_SECTORS = SECTORS_OF_MASK.tolist()
+_BEFORE = -(1 << 40)
+"""Lines below are what L2 held before the launch."""
 
 
 def shared_l2_bytes(gpu: Gpu) -> float:
@@ -26,8 +48,191 @@ def shared_l2_bytes(gpu: Gpu) -> float:
     return gpu.l2_bytes / gpu.architecture.l2_partitions
 
 
+def partition_of_sms(gpu: Gpu) -> Integers:
+    """Next to which partition each SM is: GPCs are dealt out to them, SMs where it is not known which GPC they belong to.
+
+    >>> from perfmodel.gpus.catalogue import load_gpu
+    >>> partition_of_sms(load_gpu("h200"))[[0, 15, 16, 131]].tolist()
+    [0, 0, 1, 1]
+    """
+    sms = np.arange(gpu.sm_count)
+    gpc = sms if gpu.gpc_count == 1 else np.repeat(np.arange(gpu.gpc_count), sms_of_gpcs(gpu))[sms]
+    return gpc % gpu.architecture.l2_partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DramTraffic:
+    """Sectors that a launch reads from DRAM and that it writes there until it ends."""
+
+    read_sectors: float
+    written_sectors: float
+
+
+class _Partition:
+    """Lines of one partition, the one that was not used for longest first: clean ones, those read once, and written ones.
+
+    A clean line has the time of its last use and its valid sectors as bits, a written one the words written as well. Partly
+    written lines are also in a queue of their own.
+    """
+
+    def __init__(self, lines: float) -> None:
+        fitted = shares()
+        self.capacity = lines
+        self.dirty_lines, self.partial_lines = fitted.dirty_share * lines, fitted.partly_written_share * lines
+        self.clean_age, self.once_age = fitted.clean_age, fitted.read_once_age
+        self.clean: OrderedDict[int, tuple[int, int]] = OrderedDict()
+        self.once: OrderedDict[int, tuple[int, int]] = OrderedDict()
+        self.dirty: OrderedDict[int, tuple[int, int, int]] = OrderedDict()
+        self.partial: OrderedDict[int, None] = OrderedDict()
+        self.read = self.written = 0
+
+    def lacks(self, line: int, sectors: int, now: int, once: bool) -> int:
+        """Of the sectors of a line those that were not there; now they are."""
+        written = self.dirty.get(line)
+        if written is not None:
+            self.dirty[line] = (now, written[1] | sectors, written[2])
+            self.dirty.move_to_end(line)
+            return sectors & ~written[1]
+        held = self.clean.pop(line, None) or self.once.pop(line, None)
+        (self.once if once else self.clean)[line] = (now, sectors | held[1] if held else sectors)
+        if held:
+            return sectors & ~held[1]
+        self.make_room(now)
+        return sectors
+
+    def write(self, line: int, words: int, now: int) -> None:
+        """Write words of a line that has its home here."""
+        held = self.clean.pop(line, None) or self.once.pop(line, None)
+        if held:
+            valid, before = held[1], 0
+        else:
+            _, valid, before = self.dirty.get(line, (0, 0, 0))
+        words |= before
+        partial = False
+        for sector in range(SECTORS_PER_LINE):
+            of_sector = words >> 8 * sector & WORDS_OF_SECTOR
+            if of_sector == WORDS_OF_SECTOR:
+                valid |= 1 << sector
+            elif of_sector and not valid >> sector & 1:
+                partial = True
+        self.dirty[line] = (now, valid, words)
+        self.dirty.move_to_end(line)
+        if partial:
+            self.partial[line] = None
+            if len(self.partial) > self.partial_lines:
+                self.clean_up(next(iter(self.partial)))
+        else:
+            self.partial.pop(line, None)
+        if len(self.dirty) > self.dirty_lines:
+            self.clean_up(next(iter(self.dirty)))
+        self.make_room(now)
+
+    def write_back(self, line: int) -> tuple[int, int]:
+        """Write a line back that is no longer kept as written; its last use and valid sectors."""
+        used, valid, words = self.dirty.pop(line)
+        self.partial.pop(line, None)
+        changed = 0
+        for sector in range(SECTORS_PER_LINE):
+            changed |= (words >> 8 * sector & WORDS_OF_SECTOR != 0) << sector
+        self.read += _SECTORS[changed & ~valid]
+        self.written += _SECTORS[changed]
+        return used, valid | changed
+
+    def clean_up(self, line: int) -> None:
+        """Write a line back and keep it as a clean one that has just been used."""
+        used, valid = self.write_back(line)
+        self.clean[line] = (used, valid)
+
+    def make_room(self, now: int) -> None:
+        """Give lines up until the others fit."""
+        while len(self.clean) + len(self.once) + len(self.dirty) > self.capacity:
+            clean = now - next(iter(self.clean.values()), (now,))[0]
+            once = now - next(iter(self.once.values()), (now,))[0]
+            dirty = now - next(iter(self.dirty.values()), (now,))[0]
+            if clean >= self.clean_age * dirty and clean * self.once_age >= once * self.clean_age and self.clean:
+                self.clean.popitem(last=False)
+            elif once >= self.once_age * dirty and self.once:
+                self.once.popitem(last=False)
+            else:
+                self.write_back(next(iter(self.dirty)))
+
+
+def dram_traffic(stream: LaunchStream, begins: Any, partition_of_block: Integers, gpu: Gpu) -> DramTraffic:
+    """What passes L2 in a launch.
+
+    Args:
+        stream: accesses of all blocks to the sampled lines.
+        begins: time at which each block of the grid begins, in steps, shape ``(blocks,)``.
+        partition_of_block: next to which partition its SM is, likewise.
+        gpu: the L2.
+    """
+    partitions = gpu.architecture.l2_partitions
+    line, words, kind, beside, share = _together(stream, begins, partition_of_block)
+    lines = gpu.l2_bytes / LINE_BYTES / partitions * share
+    parts = [_Partition(lines) for _ in range(partitions)]
+    left = round(gpu.architecture.l2_dirty_bytes_at_start / LINE_BYTES / partitions * share)
+    for part in parts:
+        for number in range(left):
+            part.dirty[_BEFORE - number] = (_BEFORE, _ALL_SECTORS, (1 << 32) - 1)
+    home = _mixed(line) // _PARTS % partitions
+    columns = (line, words, sectors_of(words), kind, home, beside)
+    for now, (one, bits, sectors, what, at, near) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+        part, once = parts[at], what == Kind.READ_ONCE
+        if what != Kind.WRITE:
+            beside_it = at != near and what != Kind.REDUCE
+            lacking = parts[near].lacks(one, sectors, now, once) if beside_it else sectors
+            if lacking:
+                part.read += _SECTORS[part.lacks(one, lacking, now, once)]
+        if what in (Kind.WRITE, Kind.REDUCE):
+            part.write(one, bits, now)
+            if at != near:
+                parts[near].lacks(one, sectors, now, once)
+    return DramTraffic(
+        read_sectors=sum(part.read for part in parts) / share,
+        written_sectors=sum(part.written for part in parts) / share,
+    )
+
+
+def _mixed(lines: Integers) -> Integers:
+    """Random numbers of 62 bits, one for each line (the finalizer of SplitMix64)."""
+    mixed = lines.astype(np.uint64)
+    for odd, bits in ((0xBF58_476D_1CE4_E5B9, 30), (0x94D0_49BB_1331_11EB, 27)):
+        mixed = (mixed ^ mixed >> np.uint64(bits)) * np.uint64(odd)
+    return ((mixed ^ mixed >> np.uint64(31)) >> np.uint64(2)).astype(np.int64)
+
+
+def _together(
+    stream: LaunchStream, begins: Any, partition_of_block: Integers
+) -> tuple[Integers, Integers, Integers, Integers, float]:
+    """Lines, words, kinds and partitions of the accesses in order of time, and the share of lines.
+
+    What the SMs beside a partition do with a line in the same step is one access.
+    """
+    time = np.floor(stream.time + begins[stream.block]).astype(np.int64)
+    beside = partition_of_block[stream.block]
+    order = np.lexsort((beside, stream.line, stream.kind, time))
+    time, kind, beside, line = (column[order] for column in (time, stream.kind, beside, stream.line))
+    new = np.ones(len(line), np.bool_)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in (time, kind, line, beside)])
+    first = np.flatnonzero(new)
+    if len(first):
+        words = np.bitwise_or.reduceat(stream.words[order], first)
+        block = np.minimum.reduceat(stream.block[order], first)
+    else:
+        words = block = first
+    time, kind, beside, line = (column[first] for column in (time, kind, beside, line))
+    share = min(1.0, _SIMULATED_ACCESSES / max(len(line), 1))
+    kept = np.flatnonzero(_mixed(line) % _PARTS < share * _PARTS)
+    kept = kept[np.lexsort((block[kept], time[kept]))]
+    if share < 1.0:  # of lines that are touched once, nothing is left to chance
+        share = len(np.unique(line[kept])) / len(np.unique(line))
+    return line[kept], words[kept], kind[kept], beside[kept], share * stream.share
+
+
 def kept_bytes(read: Any, written: Any, gpu: Gpu) -> Any:
-    """Written bytes that L2 still holds when a launch ends: their part of what passed L2, at most all of them.
+    """Written bytes that L2 still holds when a launch ends that reads and writes everything once.
+
+    They are their part of what passed it, of which partitions hold copies, but no more than L2 keeps of written data.
 
     Args:
         read: bytes read from DRAM, of one launch or shape ``(n,)``.
@@ -36,66 +241,16 @@ def kept_bytes(read: Any, written: Any, gpu: Gpu) -> Any:
 
     >>> from perfmodel.gpus.catalogue import load_gpu
     >>> gpu = load_gpu("rtx-2080-ti")
-    >>> float(kept_bytes(64e6, 64e6, gpu)) == gpu.l2_bytes / 2, float(kept_bytes(1e6, 2e6, gpu))
+    >>> float(kept_bytes(64e6, 64e6, gpu)) == shares().dirty_share * gpu.l2_bytes, float(kept_bytes(1e6, 2e6, gpu))
     (True, 2000000.0)
     """
-    part = np.divide(written, np.maximum(read + written, 1.0))
-    return np.minimum(shared_l2_bytes(gpu) * part, written)
+    copies = 1.0 - 1.0 / gpu.architecture.l2_partitions
+    clean = shares().clean_age * ((1.0 + copies) * read + copies * written)
+    part = np.divide(written, np.maximum(clean + written, 1.0))
+    return np.minimum(gpu.l2_bytes * np.minimum(part, shares().dirty_share), written)
 
 
 def written_by_the_end(counts: Counts, gpu: Gpu) -> Counts:
     """The counts with the bytes that have reached DRAM when the launch ends, as a counter of that launch sees them."""
     written = np.asarray(counts.dram_write_bytes, np.float64)
     return replace(counts, dram_write_bytes=written - kept_bytes(counts.dram_read_bytes, written, gpu))
-
-
-def refilled_sectors(read: Union, written: Union, shape: tuple[int, ...], gpu: Gpu, together: int) -> float:
-    """Sectors read from DRAM: each once, and again what a row or plane of blocks pushes out before the next one wants it.
-
-    Rows of which blocks run ``together`` on the GPU read at a time. What SMs of both halves of an L2 want stands in both.
-    """
-    factor = 1.0
-    l2_bytes = shared_l2_bytes(gpu)
-    for axis in range(1, len(shape)):
-        inner, outer = read.sectors[axis - 1], read.sectors[axis]
-        passed = (inner + written.sectors[axis - 1]) * SECTOR_BYTES
-        lost = min(max(passed / l2_bytes - 1.0, 0.0), 1.0)
-        at_a_time = max(together // math.prod(shape[:axis]), 1)
-        passes = math.ceil(shape[axis] / at_a_time)
-        factor *= 1.0 + lost * max(passes * inner / outer - 1.0, 0.0) if outer else 1.0
-    return factor * read.sectors[-1]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTraffic:
-    """Sectors of local memory that pass L1 and that pass L2."""
-
-    l2_read_sectors: float
-    l2_write_sectors: float
-    dram_read_sectors: float
-    dram_write_sectors: float
-
-
-def local_traffic(
-    load_sectors: float, store_sectors: float, resident_bytes_per_sm: float, l1_bytes: float, l2_bytes_per_sm: float
-) -> LocalTraffic:
-    """Traffic of stacks that all resident threads use at once.
-
-    L1 keeps stacks in a part of itself, beside what is global, and writes through. L2 keeps written sectors in a part of itself;
-    reads pass it when the stacks of all SMs exceed it, but for those that L1 as a whole could hold.
-
-    >>> local_traffic(100.0, 50.0, 4096.0, 2048.0, 8192.0).l2_read_sectors
-    75.0
-    """
-    beyond_l2 = resident_bytes_per_sm / l2_bytes_per_sm - 1.0
-    past_l2 = min(max(beyond_l2 / shares().read_ramp, 0.0), 1.0)
-    return LocalTraffic(
-        l2_read_sectors=load_sectors * _beyond(resident_bytes_per_sm, shares().stack_share * l1_bytes),
-        l2_write_sectors=store_sectors,
-        dram_read_sectors=load_sectors * _beyond(resident_bytes_per_sm, l1_bytes) * past_l2,
-        dram_write_sectors=store_sectors * min(1.0, resident_bytes_per_sm / (shares().dirty_share * l2_bytes_per_sm)),
-    )
-
-
-def _beyond(used_bytes: float, kept_bytes: float) -> float:
-    return max(0.0, 1.0 - kept_bytes / used_bytes) if used_bytes else 0.0

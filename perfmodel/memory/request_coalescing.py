@@ -128,7 +128,7 @@ def asked_shares(
     cached: LineAccesses,
     past_l1: LineAccesses,
     runs: list[NDArray[np.int64]],
-    l1_bytes: int,
+    l1_bytes: float,
     merged: int,
     rates: L1Rates,
     in_step: float,
@@ -143,7 +143,7 @@ def asked_shares(
 
 
 def merged_traffic(
-    accesses: LineAccesses, runs: list[NDArray[np.int64]], l1_bytes: int, merged: int, *, cached: bool = True
+    accesses: LineAccesses, runs: list[NDArray[np.int64]], l1_bytes: float, merged: int, *, cached: bool = True
 ) -> MergedTraffic:
     """Traffic of SMs that run the given blocks, all of one SM at once; without ``cached`` no L1 keeps anything.
 
@@ -161,7 +161,7 @@ def merged_traffic(
     )
 
 
-def _missed(accesses: LineAccesses, run: NDArray[np.int64], l1_bytes: int, cached: bool) -> NDArray[np.int64]:
+def _missed(accesses: LineAccesses, run: NDArray[np.int64], l1_bytes: float, cached: bool) -> NDArray[np.int64]:
     """Step, line and sectors of it, as one number, of all that one SM asks L2 for."""
     order = in_lock_step(accesses, run)
     masks = missed_sectors(accesses, order, l1_bytes) if cached else accesses.sectors[order]

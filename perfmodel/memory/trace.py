@@ -1,143 +1,313 @@
-"""Global accesses of sampled blocks, kept as sectors in the order in which co-resident blocks would issue them."""
+"""Accesses of the executed blocks, kept as lines: in order for L1, and thinned out for L2.
+
+Both are kept within a budget of entries. What L1 is simulated with keeps fewer lines where there are too many: those whose
+hash lies below a threshold, so that all accesses of a line are kept or none. What L2 is simulated with keeps fewer blocks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import SECTOR_BYTES, SECTORS_PER_LINE
+from ..core.constants import SECTORS_PER_LINE
 from ..program.instruction import Space
-from ..simulator.access import WarpAccess
+from ..simulator.access import Action, Site, WarpAccess
+from .access_counts import passes_l1, patterns_of
+from .coalescing import TouchedLines
 
-WORD_BYTES = 4
+Integers = NDArray[np.int64]
+
+LOCAL_LINES = 1 << 60
+"""Lines from here on are local memory: word by word of the stacks of a block's warps."""
+WORDS_OF_SECTOR = 0xFF
 SECTORS_OF_MASK = np.array([bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE)], np.int64)
 """How many sectors a line's sectors, as bits, are."""
 
+_L1_ENTRIES = 600_000
+_L2_ENTRIES = 2_000_000
+_STEPS = 64
+"""Parts that the life of a block is divided into for L2, at most."""
+_SMALL_STEPS = 16
+_LEAST_STREAMS = 16
+HASH_BITS = 62
+_ODD = 0x9E37_79B9_7F4A_7C15
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """Distinct 4-byte words that one block reads or writes, as sorted word addresses."""
 
-    read: NDArray[np.int64]
-    written: NDArray[np.int64]
+def hashes(lines: Integers) -> Integers:
+    """Numbers of 62 bits that spread evenly over lines; the hash of a sum is the sum of the hashes, modulo ``2 ** 62``."""
+    return ((lines.astype(np.uint64) * np.uint64(_ODD)) >> np.uint64(64 - HASH_BITS)).astype(np.int64)
+
+
+def sectors_of(words: Integers) -> Integers:
+    """The sectors, as bits, of lines whose words are given as bits.
+
+    >>> sectors_of(np.array([0x1, 0x80000100])).tolist()
+    [1, 10]
+    """
+    bits = np.zeros_like(words)
+    for sector in range(SECTORS_PER_LINE):
+        bits |= ((words >> (8 * sector)) & WORDS_OF_SECTOR != 0).astype(np.int64) << sector
+    return bits
+
+
+class Kind(IntEnum):
+    """What L2 is asked for: a reduction is a store that needs what memory holds; what is read once gives way first."""
+
+    READ = 0
+    WRITE = 1
+    REDUCE = 2
+    READ_ONCE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LineAccesses:
-    """Loads, in order of time, as one entry for each line that a warp's request touches.
+    """Accesses, in order of time, as one entry for each line that a warp's request touches.
 
     ``trip`` counts the round trips of a warp: loads that it has in flight together have the same number. ``line`` is the
-    line's address over its size, ``sectors`` has the sectors that are read as bits.
+    line's address over its size, ``sectors`` has the sectors as bits, ``load`` tells loads from stores.
     """
 
-    block: NDArray[np.int64]
-    warp: NDArray[np.int64]
-    trip: NDArray[np.int64]
-    line: NDArray[np.int64]
-    sectors: NDArray[np.int64]
+    block: Integers
+    warp: Integers
+    trip: Integers
+    line: Integers
+    sectors: Integers
+    load: NDArray[np.bool_]
+
+    def of(self, chosen: NDArray[Any]) -> LineAccesses:
+        """Some of them."""
+        parts = (self.block, self.warp, self.trip, self.line, self.sectors, self.load)
+        return LineAccesses(*(part[chosen] for part in parts))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class BlockStream:
+    """What one block asks of L2: each line once for each step of its life and each kind of access.
+
+    ``group`` numbers instructions whose addresses are alike: those that share a base register. ``kind`` has the numbers of
+    `Kind`, ``words`` the words of the line as bits.
+    """
+
+    group: Integers
+    step: Integers
+    kind: Integers
+    line: Integers
+    words: Integers
+
+
 class Trace:
-    """An observer that keeps load lines of all blocks, and words of the blocks in ``footprint_blocks``."""
+    """An observer that keeps lines of the executed blocks.
 
-    footprint_blocks: NDArray[np.int64]
-    _loads: list[tuple[int, tuple[NDArray[np.int64], ...]]] = field(default_factory=list)
-    _words: dict[bool, list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = field(
-        default_factory=lambda: {False: [], True: []}
-    )
-    _calls: int = 0
+    Args:
+        blocks: linear indices of the blocks executed.
+        for_l1: blocks that L1 is simulated with.
+        for_l2: blocks whose streams are kept, in no order: of many accesses those of the first ones.
+        warps: of a block.
+        stack_words: 4-byte words of a thread's stack.
+        trips: the round trip of each instruction that shares one with others (`loads_in_flight`); the others have their own.
+    """
+
+    def __init__(
+        self,
+        blocks: Integers,
+        for_l1: Integers,
+        for_l2: Integers,
+        *,
+        warps: int,
+        stack_words: int,
+        trips: Mapping[int, int],
+    ) -> None:
+        self._blocks = blocks
+        self._in_l1 = np.isin(blocks, for_l1)
+        self._streamed = for_l2
+        self._in_l2 = np.isin(blocks, for_l2)
+        self._stack_words, self._trip_of = stack_words, trips
+        self._place = np.full((len(blocks), warps), -1, np.int64)
+        self._own = np.full((len(blocks), warps), np.iinfo(np.int64).min, np.int64)
+        self._trip = np.full((len(blocks), warps), -1, np.int64)
+        self.l1_share = 1.0
+        """The part of all lines that is kept for L1."""
+        self._groups: dict[int, int] = {}
+        self._l1: list[tuple[Integers, ...]] = []
+        self._l2: list[tuple[Integers, ...]] = []
+        self._l1_entries = self._l2_entries = self._calls = 0
+        self._calls_of_step = 1
 
     def access(self, access: WarpAccess) -> None:
         """Keep one access; the order of the calls is the order of time."""
-        if access.site.space is not Space.GLOBAL:
+        site, plan = access.site, access.plan
+        if site.space not in (Space.GLOBAL, Space.LOCAL):
             return
         self._calls += 1
-        warps = access.of_warps
-        bytes_at = warps.addresses.astype(np.int64)
-        chosen = np.isin(warps.block, self.footprint_blocks)
-        if chosen.any():
-            row, lane = np.nonzero(warps.active[chosen])
-            words = bytes_at[chosen][row, lane] // WORD_BYTES
-            spread = words[:, None] + np.arange(max(1, access.site.width_bytes // WORD_BYTES))
-            owner = np.repeat(warps.block[chosen][row], spread.shape[1])
-            self._words[access.writes].append((owner, spread.reshape(-1)))
-        if not access.writes:
-            row, lane = np.nonzero(warps.active)
-            keys = np.unique(row.astype(np.int64) << 48 | bytes_at[row, lane] // SECTOR_BYTES)
-            row, sector = keys >> 48, keys & ((1 << 48) - 1)
-            time = np.full(len(row), self._calls, np.int64)
-            self._loads.append((access.site.instruction_index, (warps.block[row], warps.warp[row], time, sector)))
+        local = site.space is Space.LOCAL
+        patterns = patterns_of(plan)
+        touched = (patterns.local_lines if local else patterns.lines)(site.width_bytes, access.offset)
+        position, warp, line, words = _of_blocks(access, touched)
+        if local:
+            line = LOCAL_LINES + warp * self._stack_words + line
+        load = site.action in (Action.LOAD, Action.ASYNC_COPY)
+        if load and not local:
+            self._count_trips(position, warp, site.instruction_index)
+        kept = self._in_l1[position]
+        if kept.any() and site.action is not Action.REDUCTION:
+            self._keep_for_l1(position[kept], warp[kept], line[kept], words[kept], load, passes_l1(site))
+        kept = self._in_l2[position]
+        if kept.any():
+            entries = int(kept.sum())
+            same = (
+                np.full(entries, value)
+                for value in (self._group(access), self._calls // self._calls_of_step, _kind(site))
+            )
+            self._l2.append((position[kept], *same, line[kept], words[kept]))
+            self._l2_entries += entries
+            if self._l2_entries > _L2_ENTRIES:
+                self._keep_less_for_l2()
 
-    def lines(
-        self,
-        trips: Mapping[int, int],
-        *,
-        without: frozenset[int] = frozenset(),
-        only: frozenset[int] | None = None,
-    ) -> LineAccesses:
-        """All loads so far, or those of the instructions ``only``, but those of the instructions ``without``.
+    def _group(self, access: WarpAccess) -> int:
+        """The first instruction that was seen with the same base addresses, or with an instruction of which that holds."""
+        number, groups = access.site.number, self._groups
+        groups.setdefault(number, number)
+        first = groups.get(access.plan.cache.setdefault(Trace, number), number)
+        if first != groups[number]:
+            low, high = sorted((first, groups[number]))
+            for site, group in groups.items():
+                groups[site] = low if group == high else group
+        return number
+
+    def _count_trips(self, position: Integers, warp: Integers, instruction: int) -> None:
+        """A warp's next request is in the same round trip if it is one of its instructions that comes later in the code.
+
+        One that comes again is the loop's next round.
+        """
+        own = self._trip_of.get(instruction, -1 - instruction)
+        at = position, warp
+        begins = (self._own[at] != own) | (instruction <= self._place[at])
+        self._trip[at] = np.where(begins, self._trip[at] + 1, self._trip[at])
+        self._own[at], self._place[at] = own, instruction
+
+    def _keep_for_l1(
+        self, position: Integers, warp: Integers, line: Integers, words: Integers, load: bool, past_l1: bool
+    ) -> None:
+        trip = np.maximum(self._trip[position, warp], 0)
+        flags = np.full(len(line), load + 2 * past_l1, np.int64)
+        entries: tuple[Integers, ...] = (position, warp, trip, line, sectors_of(words), flags)
+        if self.l1_share < 1.0:
+            entries = _thinned(entries, self.l1_share)
+        self._l1.append(entries)
+        self._l1_entries += len(entries[0])
+        while self._l1_entries > _L1_ENTRIES:
+            self.l1_share /= 2
+            self._l1 = [_thinned(_joined(self._l1), self.l1_share)]
+            self._l1_entries = len(self._l1[0][0])
+
+    def _keep_less_for_l2(self) -> None:
+        """Half of the blocks are left out; where few are left, steps of time become longer, in which a line counts once."""
+        while True:
+            position, site, step, kind, line, words = _joined(self._l2)
+            self._l2 = [_merged((position, self._grouped(site), step, kind, line, words))]
+            self._l2_entries = len(self._l2[0][0])
+            if self._l2_entries <= _L2_ENTRIES // 2:
+                return
+            if len(self._streamed) > _LEAST_STREAMS:
+                self._streamed = self._streamed[: max(len(self._streamed) // 2, _LEAST_STREAMS)]
+                self._in_l2 = np.isin(self._blocks, self._streamed)
+                kept = self._in_l2[self._l2[0][0]]
+                self._l2 = [tuple(part[kept] for part in self._l2[0])]
+            elif self._calls_of_step < self._calls:
+                self._calls_of_step *= 2
+                position, site, step, *others = self._l2[0]
+                self._l2 = [(position, site, step // 2, *others)]
+            else:
+                return
+
+    def _grouped(self, site: Integers) -> Integers:
+        """The group of each instruction."""
+        groups = np.zeros(max(self._groups, default=0) + 1, np.int64)
+        groups[list(self._groups)] = list(self._groups.values())
+        return groups[site]
+
+    def l1_accesses(self, *, past_l1: bool) -> LineAccesses:
+        """Accesses of global and local memory for L1, or those loads that pass it by."""
+        position, warp, trip, line, sectors, flags = _joined(self._l1)
+        found = LineAccesses(self._blocks[position], warp, trip, line, sectors, flags % 2 == 1)
+        return found.of((flags >= 2) == past_l1)
+
+    def streams(self, small: Sequence[tuple[int, int]] = ()) -> dict[int, BlockStream]:
+        """What each block whose stream was kept asks of L2, by the block's linear index; steps begin with 0.
 
         Args:
-            trips: the round trip of each instruction that shares one with others (`load_trips`); the others have their own.
-            without: instructions to leave out.
-            only: instructions to take.
+            small: first and last line of buffers that L2 holds as a whole: of these a line counts once for several steps.
         """
-        kept = [
-            (np.full(len(load[0]), instruction, np.int64), *load)
-            for instruction, load in self._loads
-            if instruction not in without and (only is None or instruction in only)
-        ]
-        if not kept:
-            none = np.zeros(0, np.int64)
-            return LineAccesses(none, none, none, none, none)
-        instruction, block, warp, time, sector = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-        line = sector // SECTORS_PER_LINE
-        new = _changes(line) | _changes(time) | _changes(block) | _changes(warp)
-        bits = np.bitwise_or.reduceat(1 << (sector % SECTORS_PER_LINE), np.flatnonzero(new))
-        trip = _trips_of_warps(block[new], warp[new], time[new], instruction[new], trips)
-        return LineAccesses(block[new], warp[new], trip, line[new], bits)
+        position, site, call, kind, line, words = _joined(self._l2)
+        group = self._grouped(site)
+        streams = {}
+        order = np.argsort(position, kind="stable")
+        begins = np.searchsorted(position[order], np.arange(len(self._blocks) + 1))
+        for index in np.flatnonzero(self._in_l2).tolist():
+            own = order[begins[index] : begins[index + 1]]
+            calls = call[own] - (call[own].min() if len(own) else 0)
+            step = calls // max(-(-(int(calls.max(initial=0)) + 1) // _STEPS), 1)
+            for low, high in small:
+                step = np.where((line[own] >= low) & (line[own] <= high), step // _SMALL_STEPS * _SMALL_STEPS, step)
+            merged = _merged((group[own], step, kind[own], line[own], words[own]))
+            streams[int(self._blocks[index])] = BlockStream(*merged)
+        return streams
 
-    def footprint(self, block: int) -> Footprint:
-        """Words of one of the ``footprint_blocks``."""
-        read, written = (
-            np.unique(
-                np.concatenate(
-                    [words[owner == block] for owner, words in self._words[store]] or [np.zeros(0, np.int64)]
-                )
-            )
-            for store in (False, True)
+
+def _kind(site: Site) -> Kind:
+    if site.action is Action.STORE:
+        return Kind.WRITE
+    if site.action is Action.REDUCTION:
+        return Kind.REDUCE
+    return Kind.READ_ONCE if site.instruction.evicts_first else Kind.READ
+
+
+def _of_blocks(access: WarpAccess, touched: TouchedLines) -> tuple[Integers, Integers, Integers, Integers]:
+    """Position of the block, warp, line and words of each entry of all blocks."""
+    plan = access.plan
+    row = plan.row_of_warp[touched.warp]
+    warps = np.arange(len(plan.row_of_warp)) if plan.warp_active is None else np.flatnonzero(plan.warp_active)
+    warp = (warps % (plan.threads // 32))[touched.warp]
+    line, words = touched.line, touched.words
+    if plan.pattern_rows == 1:
+        rows = (
+            np.arange(plan.rows)
+            if plan.row_mask is None
+            else np.flatnonzero(np.broadcast_to(plan.row_mask[:, 0], plan.rows))
         )
-        return Footprint(read, written)
+        number = len(line)
+        row = np.repeat(rows, number)
+        warp, line, words = (np.tile(part, len(rows)) for part in (warp, line, words))
+    elif plan.row_mask is not None:
+        kept = np.broadcast_to(plan.row_mask[:, 0], plan.rows)[row]
+        row, warp, line, words = (part[kept] for part in (row, warp, line, words))
+    return access.positions[row], warp, line, words
 
 
-def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where a value differs from the one before, and at the first."""
-    return np.append(True, values[1:] != values[:-1])
+def _joined(parts: list[tuple[Integers, ...]]) -> tuple[Integers, ...]:
+    if not parts:
+        return tuple(np.zeros(0, np.int64) for _ in range(6))
+    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
-def _trips_of_warps(
-    block: NDArray[np.int64],
-    warp: NDArray[np.int64],
-    time: NDArray[np.int64],
-    instruction: NDArray[np.int64],
-    trips: Mapping[int, int],
-) -> NDArray[np.int64]:
-    """Number of each access's round trip, from 0 in each warp of each block.
+def _thinned(entries: tuple[Integers, ...], share: float) -> tuple[Integers, ...]:
+    """The entries, with the line in the fourth column, whose line's hash is below the threshold."""
+    kept = hashes(entries[3]) < int(share * 2**HASH_BITS)
+    return tuple(part[kept] for part in entries)
 
-    A warp's next request is in the same round trip if it is one of its instructions that comes later in the code; one that comes
-    again is the loop's next round.
-    """
-    order = np.lexsort((time, warp, block))
-    known, place = np.unique(instruction[order], return_inverse=True)
-    own = np.array([trips.get(number, -1 - number) for number in known.tolist()], np.int64)[place]
-    new_warp = _changes(block[order]) | _changes(warp[order])
-    earlier = np.append(True, place[1:] <= place[:-1])
-    begins = new_warp | (_changes(time[order]) & (_changes(own) | earlier))
-    number = np.cumsum(begins)
-    trips_of_warps = np.empty_like(number)
-    trips_of_warps[order] = number - np.maximum.accumulate(np.where(new_warp, number, 0))
-    return trips_of_warps
+
+def _merged(entries: tuple[Integers, ...]) -> tuple[Integers, ...]:
+    """The entries with the words of equal ones, in all columns but the last, joined; sorted."""
+    *keys, words = entries
+    if not len(words):
+        return entries
+    order = np.lexsort(tuple(reversed(keys)))
+    keys = [key[order] for key in keys]
+    new = np.append(True, np.logical_or.reduce([key[1:] != key[:-1] for key in keys]))
+    first = np.flatnonzero(new)
+    return (*(key[first] for key in keys), np.bitwise_or.reduceat(words[order], first))

@@ -58,6 +58,10 @@ class ExecutedInstruction(Protocol):
     def copies_past_l1(self) -> bool:
         """Whether it is an asynchronous copy that leaves L1 out."""
 
+    @property
+    def evicts_first(self) -> bool:
+        """Whether what it loads is to give way in the caches first, as it is not needed again."""
+
     def error(self, reason: str) -> SimulationError:
         """The error that names this instruction and the reason."""
 
@@ -90,6 +94,7 @@ class Parameter:
 
 
 _PAST_L1 = frozenset({"cg", "cv", "volatile"})
+_EVICTS_FIRST = frozenset({"cs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,11 @@ class Instruction:
     def copies_past_l1(self) -> bool:
         """Whether it is an asynchronous copy that leaves L1 out (``cp.async.cg``)."""
         return self.name == "cp" and "cg" in self.parts
+
+    @property
+    def evicts_first(self) -> bool:
+        """Whether what it loads is to give way in the caches first (PTX ISA, cache operator ``.cs``)."""
+        return not _EVICTS_FIRST.isdisjoint(self.parts)
 
     @property
     def text(self) -> str:
