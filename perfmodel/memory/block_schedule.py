@@ -18,7 +18,7 @@ from .request_coalescing import sms_of_gpcs
 _SAMPLED_SMS = 3
 _LEAST_BLOCKS = 8
 _MAX_RESIDENT = 16
-_STREAMED_BLOCKS = 128
+_STREAMED_BLOCKS = 256
 _STREAMED_THREADS = 1 << 15
 """Blocks whose streams are taken at most, and their threads."""
 _GPC_BLOCKS = 128

@@ -31,16 +31,8 @@ _FAR = 2**48
 """Added to relative addresses, which may lie below that of the first active lane."""
 
 
-def _words_of_lanes(placed: Addresses, width_bytes: int) -> NDArray[np.int64]:
-    """4-byte words of each lane relative to `_FAR`, shape ``(cases, 32, words)``."""
-    first = placed.astype(np.int64) // BANK_BYTES - _FAR // BANK_BYTES
-    return first[:, :, None] + np.arange(max(1, width_bytes // BANK_BYTES))
-
-
-def _touched(
-    line: NDArray[np.int64], bit: NDArray[np.int64], active: Mask, own: NDArray[np.int64], case: NDArray[np.intp]
-) -> TouchedLines:
-    """Lines of each warp: those of its case (shape ``(cases, 32, words)``), moved to the warp's ``own`` line."""
+def _touched(line: NDArray[np.int64], bit: NDArray[np.int64], active: Mask, case: NDArray[np.intp]) -> TouchedLines:
+    """Lines of each warp relative to its own, from those of the words of all cases, shape ``(cases, 32, words)``."""
     of_case, lane, word = np.nonzero(active)
     lines, bits = line[of_case, lane, word], np.int64(1) << bit[of_case, lane, word]
     order = np.lexsort((lines, of_case))
@@ -51,8 +43,8 @@ def _touched(
     begins = np.searchsorted(of_case, np.arange(len(line) + 1))
     number = (begins[1:] - begins[:-1])[case]
     warp = np.repeat(np.arange(len(case)), number)
-    entry = np.arange(len(warp)) - np.repeat(np.cumsum(number) - number, number) + np.repeat(begins[case], number)
-    return TouchedLines(warp, own[warp] + lines[entry], masks[entry])
+    entry = np.arange(len(warp)) - np.repeat(np.cumsum(number) - number - begins[case], number)
+    return TouchedLines(warp, lines[entry], masks[entry])
 
 
 def distinct_per_row(values: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -123,6 +115,7 @@ class WarpPatterns:
         self.active = np.ones(self.relative.shape, np.bool_) if active is None else active[chosen]
         self._wavefronts: dict[tuple[int, int, bool], Wavefronts] = {}
         self._footprints: dict[int, Footprint] = {}
+        self._lines: dict[tuple[int, int, int], TouchedLines] = {}
 
     @cached_property
     def _filled(self) -> Addresses:
@@ -153,20 +146,27 @@ class WarpPatterns:
 
     def lines(self, width_bytes: int, offset: int) -> TouchedLines:
         """Lines of each warp when ``offset`` bytes are added to every address of ``width_bytes`` a lane."""
-        placed, active, case = self._cases(offset, LINE_BYTES)
-        words = _words_of_lanes(placed, width_bytes)
-        of_lane = np.broadcast_to(active[:, :, None], words.shape)
-        own = (self.first + np.uint64(offset % 2**64)) // np.uint64(LINE_BYTES)
-        return _touched(words // _LINE_WORDS, words % _LINE_WORDS, of_lane, own.astype(np.int64), case)
+        return self._lines_of(width_bytes, offset, LINE_BYTES)
 
     def local_lines(self, width_bytes: int, offset: int) -> TouchedLines:
         """The same for local memory, whose line n holds the n-th word of the stacks of a warp's lanes."""
-        placed, active, case = self._cases(offset, BANK_BYTES)
-        words = _words_of_lanes(placed, width_bytes)
-        lane = np.broadcast_to(np.arange(WARP_SIZE)[None, :, None], words.shape)
-        own = (self.first + np.uint64(offset % 2**64)) // np.uint64(BANK_BYTES)
-        of_lane = np.broadcast_to(active[:, :, None], words.shape)
-        return _touched(words, lane, of_lane, own.astype(np.int64), case)
+        return self._lines_of(width_bytes, offset, BANK_BYTES)
+
+    def _lines_of(self, width_bytes: int, offset: int, lane_bytes: int) -> TouchedLines:
+        """Lines of which a lane has so many bytes in a row: all of them, or a word of each."""
+        key = (width_bytes, offset % lane_bytes, lane_bytes)
+        if key not in self._lines:
+            placed, active, case = self._cases(offset, lane_bytes)
+            words = placed.astype(np.int64) // BANK_BYTES - _FAR // BANK_BYTES
+            words = words[:, :, None] + np.arange(max(1, width_bytes // BANK_BYTES))
+            if lane_bytes == LINE_BYTES:
+                line, bit = words // _LINE_WORDS, words % _LINE_WORDS
+            else:
+                line, bit = words, np.broadcast_to(np.arange(WARP_SIZE)[None, :, None], words.shape)
+            self._lines[key] = _touched(line, bit, np.broadcast_to(active[:, :, None], words.shape), case)
+        own = ((self.first + np.uint64(offset % 2**64)) // np.uint64(lane_bytes)).astype(np.int64)
+        found = self._lines[key]
+        return TouchedLines(found.warp, own[found.warp] + found.line, found.words)
 
     def wavefronts(self, width_bytes: int, offset: int, store: bool = False) -> Wavefronts:
         """Shared-memory wavefronts of each warp, and their number without bank conflicts."""

@@ -17,7 +17,6 @@ class Shares:
     oldest_share: float
     dirty_share: float
     partly_written_share: float
-    clean_age: float
     read_once_age: float
 
 

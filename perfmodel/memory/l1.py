@@ -1,11 +1,12 @@
 """Sectored L1 data cache of an SM, fed by the loads of its resident blocks.
 
 Model: lines of 128 bytes with four sectors that are filled one by one, fully associative; of two lines drawn at random the one
-that was not used for longer makes room. Stores write through and allocate nothing. All resident blocks load, a round trip of
-each warp after the other: what a warp has in flight together follows without another warp's loads between. Blocks of the first
-wave begin together and find the cache empty; later ones begin whenever others end, so that those of an SM are at any point of
-their loads. Where loads run ahead of the arithmetic that uses them, as asynchronous copies do, blocks advance as an SM serves
-them: the oldest first.
+that was not used for longer makes room. Stores write through; what stacks are written with stays, global stores leave nothing
+there. All resident blocks load, a round trip of each warp after the other: what a warp has in flight together follows without
+another warp's loads between. Blocks of the first wave begin together and find the cache empty; later ones begin whenever others
+end, so that those of an SM are at any point of their loads. Where loads run ahead of the arithmetic that uses them, as
+asynchronous copies do, blocks advance as an SM serves them: the oldest first. Of many accesses a part of the lines is simulated,
+with the same part of the cache.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def l1_traffic(
     Blocks advance by age, or in step in the first wave and at any point of their loads later. Of a run of fewer than `WAVES`
     waves all is what follows; where blocks do not advance by age, it is simulated wave by wave.
 
-    >>> twice = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [0, 0], [7, 7], [3, 3])))
+    >>> twice = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [0, 0], [7, 7], [3, 3], [True, True])))
     >>> l1_traffic(twice, np.array([0, 1]), 1, 1024)  # the second block finds what the first one loaded
     (L1Traffic(blocks=0, asked=0, missed=0), L1Traffic(blocks=2, asked=4, missed=2))
     """

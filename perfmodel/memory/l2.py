@@ -2,9 +2,9 @@
 
 Each partition keeps what the SMs next to it ask for. A line has its home in one of the partitions, which reads it from DRAM,
 takes what is written and writes it back; the others keep copies for their own SMs. Of each partition the line that was not used
-for longest makes room, clean lines a bit earlier than written ones (`Shares.clean_age`). Written lines are at most a share of
-L2: beyond it the oldest one is written back and stays, clean. Sectors that are written in part need what DRAM holds before
-they are written back, and of these L2 keeps fewer.
+for longest makes room, what was read to be evicted first a bit earlier (`Shares.read_once_age`). Written lines are at most a
+share of L2: beyond it the oldest one is written back and stays, clean. Sectors that are written in part need what DRAM holds
+before they are written back, and of these L2 keeps fewer.
 
 A launch begins with an L2 that holds no data of it. What the profiler's flush leaves there to be written back
 (`Architecture.l2_dirty_bytes_at_start`) is pushed out by the launch, and counted with it.
@@ -30,7 +30,8 @@ _SIMULATED_ACCESSES = 120_000
 """Accesses that are simulated, about: those of one line by several blocks at a time are one."""
 
 _PARTS = 1 << 24
-"""Parts of all lines among which those are chosen that are simulated."""
+_ODD = 0x6A09_E667_F3BC_C909
+"""The fraction of the square root of 2, whose multiples spread evenly, and evenly over those of `trace.hashes`."""
 _ALL_SECTORS = (1 << SECTORS_PER_LINE) - 1
 _SECTORS = SECTORS_OF_MASK.tolist()
 _BEFORE = -(1 << 40)
@@ -79,7 +80,7 @@ class _Partition:
         fitted = shares()
         self.capacity = lines
         self.dirty_lines, self.partial_lines = fitted.dirty_share * lines, fitted.partly_written_share * lines
-        self.clean_age, self.once_age = fitted.clean_age, fitted.read_once_age
+        self.once_age = fitted.read_once_age
         self.clean: OrderedDict[int, tuple[int, int]] = OrderedDict()
         self.once: OrderedDict[int, tuple[int, int]] = OrderedDict()
         self.dirty: OrderedDict[int, tuple[int, int, int]] = OrderedDict()
@@ -149,9 +150,9 @@ class _Partition:
             clean = now - next(iter(self.clean.values()), (now,))[0]
             once = now - next(iter(self.once.values()), (now,))[0]
             dirty = now - next(iter(self.dirty.values()), (now,))[0]
-            if clean >= self.clean_age * dirty and clean * self.once_age >= once * self.clean_age and self.clean:
+            if self.clean and clean >= dirty and self.once_age * clean >= once:
                 self.clean.popitem(last=False)
-            elif once >= self.once_age * dirty and self.once:
+            elif self.once and once >= self.once_age * dirty:
                 self.once.popitem(last=False)
             else:
                 self.write_back(next(iter(self.dirty)))
@@ -174,7 +175,7 @@ def dram_traffic(stream: LaunchStream, begins: Any, partition_of_block: Integers
     for part in parts:
         for number in range(left):
             part.dirty[_BEFORE - number] = (_BEFORE, _ALL_SECTORS, (1 << 32) - 1)
-    home = _mixed(line) // _PARTS % partitions
+    home = _mixed(line) % partitions
     columns = (line, words, sectors_of(words), kind, home, beside)
     for now, (one, bits, sectors, what, at, near) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
         part, once = parts[at], what == Kind.READ_ONCE
@@ -194,7 +195,7 @@ def dram_traffic(stream: LaunchStream, begins: Any, partition_of_block: Integers
 
 
 def _mixed(lines: Integers) -> Integers:
-    """Random numbers of 62 bits, one for each line (the finalizer of SplitMix64)."""
+    """Random numbers, one for each line (the finalizer of SplitMix64)."""
     mixed = lines.astype(np.uint64)
     for odd, bits in ((0xBF58_476D_1CE4_E5B9, 30), (0x94D0_49BB_1331_11EB, 27)):
         mixed = (mixed ^ mixed >> np.uint64(bits)) * np.uint64(odd)
@@ -222,7 +223,7 @@ def _together(
         words = block = first
     time, kind, beside, line = (column[first] for column in (time, kind, beside, line))
     share = min(1.0, _SIMULATED_ACCESSES / max(len(line), 1))
-    kept = np.flatnonzero(_mixed(line) % _PARTS < share * _PARTS)
+    kept = np.flatnonzero((line.astype(np.uint64) * np.uint64(_ODD) >> np.uint64(40)).astype(np.int64) < share * _PARTS)
     kept = kept[np.lexsort((block[kept], time[kept]))]
     if share < 1.0:  # of lines that are touched once, nothing is left to chance
         share = len(np.unique(line[kept])) / len(np.unique(line))
@@ -244,13 +245,18 @@ def kept_bytes(read: Any, written: Any, gpu: Gpu) -> Any:
     >>> float(kept_bytes(64e6, 64e6, gpu)) == shares().dirty_share * gpu.l2_bytes, float(kept_bytes(1e6, 2e6, gpu))
     (True, 2000000.0)
     """
-    copies = 1.0 - 1.0 / gpu.architecture.l2_partitions
-    clean = shares().clean_age * ((1.0 + copies) * read + copies * written)
-    part = np.divide(written, np.maximum(clean + written, 1.0))
+    part = np.divide(written, np.maximum(_occupied(read, written, gpu), 1.0))
     return np.minimum(gpu.l2_bytes * np.minimum(part, shares().dirty_share), written)
 
 
 def written_by_the_end(counts: Counts, gpu: Gpu) -> Counts:
     """The counts with the bytes that have reached DRAM when the launch ends, as a counter of that launch sees them."""
-    written = np.asarray(counts.dram_write_bytes, np.float64)
-    return replace(counts, dram_write_bytes=written - kept_bytes(counts.dram_read_bytes, written, gpu))
+    read, written = counts.dram_read_bytes, np.asarray(counts.dram_write_bytes, np.float64)
+    beyond = np.maximum(_occupied(read, written, gpu) - gpu.l2_bytes, 0.0)
+    of_others = np.minimum(gpu.architecture.l2_dirty_bytes_at_start, beyond)
+    return replace(counts, dram_write_bytes=written - kept_bytes(read, written, gpu) + of_others)
+
+
+def _occupied(read: Any, written: Any, gpu: Gpu) -> Any:
+    """Bytes of L2 that data take, with the copies that other partitions hold for their SMs."""
+    return (2.0 - 1.0 / gpu.architecture.l2_partitions) * (read + written)

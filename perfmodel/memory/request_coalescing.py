@@ -147,7 +147,7 @@ def merged_traffic(
 ) -> MergedTraffic:
     """Traffic of SMs that run the given blocks, all of one SM at once; without ``cached`` no L1 keeps anything.
 
-    >>> both = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [1, 1], [7, 7], [3, 3])))
+    >>> both = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [1, 1], [7, 7], [3, 3], [True, True])))
     >>> merged_traffic(both, [np.array([0]), np.array([1])], 1024, 4)  # two SMs miss two sectors, and ask once
     MergedTraffic(blocks=2, asked=4, requests=2)
     """

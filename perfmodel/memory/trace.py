@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import SECTORS_PER_LINE
+from ..core.constants import SECTORS_PER_LINE, WARP_SIZE
 from ..program.instruction import Space
 from ..simulator.access import Action, Site, WarpAccess
+from ..simulator.plan import Plan
 from .access_counts import passes_l1, patterns_of
 from .coalescing import TouchedLines
 
@@ -140,14 +141,14 @@ class Trace:
 
     def access(self, access: WarpAccess) -> None:
         """Keep one access; the order of the calls is the order of time."""
-        site, plan = access.site, access.plan
+        site, (plan, offset) = access.site, access.pattern
         if site.space not in (Space.GLOBAL, Space.LOCAL):
             return
         self._calls += 1
         local = site.space is Space.LOCAL
         patterns = patterns_of(plan)
-        touched = (patterns.local_lines if local else patterns.lines)(site.width_bytes, access.offset)
-        position, warp, line, words = _of_blocks(access, touched)
+        touched = (patterns.local_lines if local else patterns.lines)(site.width_bytes, offset)
+        position, warp, line, words = _of_blocks(plan, access.positions, touched)
         if local:
             line = LOCAL_LINES + warp * self._stack_words + line
         load = site.action in (Action.LOAD, Action.ASYNC_COPY)
@@ -172,7 +173,7 @@ class Trace:
         """The first instruction that was seen with the same base addresses, or with an instruction of which that holds."""
         number, groups = access.site.number, self._groups
         groups.setdefault(number, number)
-        first = groups.get(access.plan.cache.setdefault(Trace, number), number)
+        first = groups.get(access.pattern[0].cache.setdefault(Trace, number), number)
         if first != groups[number]:
             low, high = sorted((first, groups[number]))
             for site, group in groups.items():
@@ -267,12 +268,11 @@ def _kind(site: Site) -> Kind:
     return Kind.READ_ONCE if site.instruction.evicts_first else Kind.READ
 
 
-def _of_blocks(access: WarpAccess, touched: TouchedLines) -> tuple[Integers, Integers, Integers, Integers]:
+def _of_blocks(plan: Plan, positions: Integers, touched: TouchedLines) -> tuple[Integers, Integers, Integers, Integers]:
     """Position of the block, warp, line and words of each entry of all blocks."""
-    plan = access.plan
     row = plan.row_of_warp[touched.warp]
     warps = np.arange(len(plan.row_of_warp)) if plan.warp_active is None else np.flatnonzero(plan.warp_active)
-    warp = (warps % (plan.threads // 32))[touched.warp]
+    warp = (warps % (plan.threads // WARP_SIZE))[touched.warp]
     line, words = touched.line, touched.words
     if plan.pattern_rows == 1:
         rows = (
@@ -286,7 +286,7 @@ def _of_blocks(access: WarpAccess, touched: TouchedLines) -> tuple[Integers, Int
     elif plan.row_mask is not None:
         kept = np.broadcast_to(plan.row_mask[:, 0], plan.rows)[row]
         row, warp, line, words = (part[kept] for part in (row, warp, line, words))
-    return access.positions[row], warp, line, words
+    return positions[row], warp, line, words
 
 
 def _joined(parts: list[tuple[Integers, ...]]) -> tuple[Integers, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -14,11 +13,8 @@ from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.memory.block_schedule import position_of
-from perfmodel.memory.footprint import Union
 from perfmodel.memory.hierarchy import Hierarchy, memory_hierarchy, with_hierarchy
 from perfmodel.memory.instruction_fetch import missed_bytes
-from perfmodel.memory.l2 import refilled_sectors
 from perfmodel.profiles.blocks.launch_counts import count_launch
 from perfmodel.ptx.parse import parse_module
 
@@ -38,6 +34,45 @@ extern "C" __global__ void halo(const float *in, float *out, int width)
     for (int i = 0; i < 5; i++)
         sum += in[(y + i) * width + x];
     out[y * width + x] = sum;
+}
+"""
+GUARDED = """
+extern "C" __global__ void guarded(const float *in, float *out, int n)
+{
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n)
+        out[i] = in[i];
+}
+"""
+TRIANGLE = """
+extern "C" __global__ void triangle(float *a, int width)
+{
+    const int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y;
+    if (x <= y)
+        a[y * width + x] *= 2.0f;
+}
+"""
+HEADS = """
+extern "C" __global__ void heads(const float *in, float *out)
+{
+    const int block = blockIdx.x, head = block / 24, row = block % 24;
+    out[block * 256 + threadIdx.x] = in[(row * 40 + head) * 256 + threadIdx.x];
+}
+"""
+PASSES = """
+extern "C" __global__ void passes(const float *in, float *out, int length)
+{
+    float sum = 0.0f;
+    for (int pass = 0; pass < 3; pass++)
+        for (int i = threadIdx.x; i < length; i += 256)
+            sum += __ldcg(in + blockIdx.x * length + (i ^ pass));
+    out[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+"""
+COUNTERS = """
+extern "C" __global__ void counters(int *bins)
+{
+    atomicAdd(bins + blockIdx.x * 256 + threadIdx.x, 1);
 }
 """
 GATHER = """
@@ -97,9 +132,9 @@ def test_a_copy_reads_and_writes_each_sector_once() -> None:
     )
     assert found.l1_hit_rate == 0.0
     assert found.l2_read_sectors == found.l2_write_sectors == n * 4 / 32
-    assert found.dram_read_bytes == n * 4
+    assert found.dram_read_bytes == pytest.approx(n * 4, rel=0.001)
     gpu = load_gpu("rtx-2080-ti")
-    assert found.dram_write_bytes == n * 4 - gpu.l2_bytes / 2  # of an L2 full of as many read as written sectors
+    assert found.dram_write_bytes == pytest.approx(n * 4 - 0.474 * gpu.l2_bytes, rel=0.01)  # written data that L2 keeps
     assert found.exact
     assert found.relative_error == 0.0
 
@@ -130,7 +165,7 @@ def test_rows_of_a_halo_come_from_dram_once_and_from_l2_for_every_block() -> Non
     launch = Launch(grid_x=30, grid_y=height, block_x=128)
     arguments = (floats("in", width * (height + 4)), floats("out", width * height, output=True), np.int32(width))
     found = hierarchy_of(HALO, "rtx-2080-ti", launch, *arguments)
-    assert found.dram_read_bytes == width * (height + 4) * 4
+    assert found.dram_read_bytes == pytest.approx(width * (height + 4) * 4, rel=0.005)
     requested = width * height * 5 * 4 / 32
     assert requested / 5 <= found.l2_read_sectors <= requested
 
@@ -149,22 +184,51 @@ def test_a_matrix_larger_than_l2_is_read_again_for_every_row_of_blocks() -> None
     small = hierarchy_of(MATRICES, "rtx-2080-ti", launch, *arguments)
     large = hierarchy_of(MATRICES, "h200", launch, *arguments)
     matrix_bytes = inner * columns * 4  # 12.8 MB, more than twice the L2 of the RTX 2080 Ti
-    assert large.dram_read_bytes == matrix_bytes + rows * inner * 4
+    assert large.dram_read_bytes == pytest.approx(matrix_bytes + rows * inner * 4, rel=0.005)
     assert small.dram_read_bytes == pytest.approx(rows * matrix_bytes, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("gpu_id", "l2_bytes", "expected"),
-    [
-        ("rtx-2080-ti", 16_000, 3000),  # a row reads twice as much as fits; two rows at a time, so three times
-        ("rtx-2080-ti", 40_000, 1000),  # all of it fits
-        ("h200", 40_000, 2200),  # but not into either half: 0.6 of it is lost, twice
-    ],
-)
-def test_rows_of_blocks_that_run_together_read_together(gpu_id: str, l2_bytes: int, expected: int) -> None:
-    gpu = replace(load_gpu(gpu_id), l2_bytes=l2_bytes)
-    read, written = Union(sectors=(1000.0, 1000.0), exact=True), Union(sectors=(0.0, 0.0), exact=True)
-    assert refilled_sectors(read, written, (100, 6), gpu, 250) == pytest.approx(expected)
+@pytest.mark.compiler
+def test_blocks_beyond_the_data_read_nothing() -> None:
+    n = 250 * 256
+    arguments = (floats("in", n), floats("out", n, output=True), np.int32(n))
+    found = hierarchy_of(GUARDED, "h200", Launch(grid_x=1000, block_x=256), *arguments)
+    assert found.dram_read_bytes == pytest.approx(n * 4, rel=0.01)
+
+
+@pytest.mark.compiler
+def test_half_a_matrix_is_read_and_written_in_place() -> None:
+    width = 4096
+    launch = Launch(grid_x=width // 32, grid_y=width, block_x=32)
+    found = hierarchy_of(TRIANGLE, "rtx-2080-ti", launch, floats("a", width * width, output=True), np.int32(width))
+    half = sum(-(-(y + 1) // 8) for y in range(width)) * 32  # sectors up to the diagonal
+    assert found.dram_read_bytes == pytest.approx(half, rel=0.02)
+    assert found.dram_write_bytes == pytest.approx(half - 0.474 * load_gpu("rtx-2080-ti").l2_bytes, rel=0.02)
+
+
+@pytest.mark.compiler
+def test_a_block_index_that_the_kernel_takes_apart() -> None:
+    n = 24 * 40 * 256
+    found = hierarchy_of(HEADS, "h200", Launch(grid_x=960, block_x=256), floats("in", n), floats("out", n, output=True))
+    assert found.exact
+    assert found.dram_read_bytes == n * 4
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("blocks", "reads"), [(64, 1), (544, 3)])
+def test_passes_over_more_than_l2_holds_read_it_again(blocks: int, reads: int) -> None:
+    length = 8192  # 32 KB a block; an RTX 2080 Ti runs 272 blocks of 256 threads at once
+    arguments = (floats("in", blocks * length), floats("out", blocks * 256, output=True), np.int32(length))
+    found = hierarchy_of(PASSES, "rtx-2080-ti", Launch(grid_x=blocks, block_x=256), *arguments)
+    assert found.dram_read_bytes == pytest.approx(reads * blocks * length * 4, rel=0.02)
+
+
+@pytest.mark.compiler
+def test_a_reduction_reads_what_it_adds_to() -> None:
+    n = 256 * 100
+    bins = Buffer(name="bins", array=np.zeros(n, np.int32), output=True)
+    found = hierarchy_of(COUNTERS, "h200", Launch(grid_x=100, block_x=256), bins)
+    assert (found.dram_read_bytes, found.dram_write_bytes) == (n * 4, 0.0)
 
 
 @pytest.mark.compiler
@@ -210,10 +274,3 @@ def test_missed_code_lies_between_none_and_all_that_is_passed(code: list[tuple[i
     assert 0.0 <= missed <= float((sizes * passes).sum())
     if float(sizes[passes > 0].sum()) <= cache_bytes:
         assert missed == 0.0
-
-
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple), st.data())
-def test_position_of_a_linear_index(shape: tuple[int, ...], data: st.DataObject) -> None:
-    position = tuple(data.draw(st.integers(0, extent - 1)) for extent in shape)
-    strides = np.cumprod([1, *shape[:-1]])
-    assert position_of(int(np.dot(position, strides)), shape) == position

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmodel.memory.l1 import L1Traffic, l1_traffic, launch_rates
-from perfmodel.memory.trace import LineAccesses
+from perfmodel.memory.l1 import L1Traffic, l1_traffic, launch_rates, with_own_stacks
+from perfmodel.memory.trace import LOCAL_LINES, LineAccesses
 
 
 def accesses(lines: list[int]) -> LineAccesses:
     """Whole-line loads of one warp of block 0, one after the other."""
     n = len(lines)
     zeros = np.zeros(n, np.int64)
-    return LineAccesses(zeros, zeros, np.arange(n), np.array(lines, dtype=np.int64), np.full(n, 15))
+    return LineAccesses(zeros, zeros, np.arange(n), np.array(lines, dtype=np.int64), np.full(n, 15), np.full(n, True))
 
 
 def brute_force_misses(lines: list[int], capacity: int, drawn: list[list[int]]) -> int:
@@ -61,7 +61,7 @@ def test_a_walk_in_circles_finds_some_of_the_lines_that_it_left() -> None:
 def test_sectors_of_a_line_are_filled_one_by_one() -> None:
     masks = np.array([0b0001, 0b0011, 0b1111, 0b0001])
     zeros = np.zeros(4, np.int64)
-    _, found = l1_traffic(LineAccesses(zeros, zeros, np.arange(4), zeros, masks), np.array([0]), 1, 4096)
+    _, found = l1_traffic(LineAccesses(zeros, zeros, np.arange(4), zeros, masks, masks > 0), np.array([0]), 1, 4096)
     assert found == L1Traffic(1, 1 + 2 + 4 + 1, 1 + 1 + 2)
 
 
@@ -69,7 +69,8 @@ def blocks_that_load(lines: list[list[int]]) -> LineAccesses:
     """Block b has one warp that loads the whole lines ``lines[b]``, one after the other."""
     block = np.repeat(np.arange(len(lines)), [len(own) for own in lines])
     trip = np.concatenate([np.arange(len(own)) for own in lines])
-    return LineAccesses(block, np.zeros_like(block), trip, np.concatenate(lines), np.full(len(block), 15))
+    whole, loads = np.full(len(block), 15), np.full(len(block), True)
+    return LineAccesses(block, np.zeros_like(block), trip, np.concatenate(lines), whole, loads)
 
 
 def test_the_first_wave_misses_and_those_that_follow_find_what_it_loaded() -> None:
@@ -136,3 +137,20 @@ def test_blocks_that_advance_by_age_share_what_fits() -> None:
     assert first.missed + later.missed == 4 * 60
     alone = l1_traffic(several, np.arange(8), 8, 100 * 128, by_age=True)
     assert alone == (L1Traffic(0, 0, 0), L1Traffic(8, 8 * 4 * 60, 4 * 60))
+
+
+def test_a_stack_is_read_from_l1_where_it_was_written_and_global_stores_leave_nothing_there() -> None:
+    zeros = np.zeros(4, np.int64)
+    stores = np.array([False, True, False, True])
+    lines = np.array([LOCAL_LINES, LOCAL_LINES, 7, 7])
+    _, found = l1_traffic(LineAccesses(zeros, zeros, np.arange(4), lines, zeros + 15, stores), np.array([0]), 1, 4096)
+    assert found == L1Traffic(1, 4 + 4, 4)
+
+
+def test_each_place_of_an_sm_has_stacks_of_its_own() -> None:
+    block, load = np.array([0, 0, 1, 1, 2]), np.array([False, True, False, True, True])
+    zeros = np.zeros(5, np.int64)
+    found = with_own_stacks(
+        LineAccesses(block, zeros, zeros, zeros + LOCAL_LINES, zeros + 15, load), np.arange(3), together=2
+    )
+    assert found.line[0] == found.line[4] != found.line[2]  # the third block takes the place of the first one

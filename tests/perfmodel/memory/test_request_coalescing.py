@@ -76,7 +76,7 @@ def accesses(lines: list[list[int]], masks: list[list[int]]) -> LineAccesses:
     blocks = np.repeat(np.arange(len(lines)), [len(own) for own in lines])
     times = np.concatenate([np.arange(len(own)) for own in lines])
     flat: list[NDArray[np.int64]] = [np.concatenate(values).astype(np.int64) for values in (lines, masks)]
-    return LineAccesses(blocks, np.zeros_like(blocks), times, *flat)
+    return LineAccesses(blocks, np.zeros_like(blocks), times, *flat, np.full(len(blocks), True))
 
 
 def test_four_sms_share_a_request() -> None:

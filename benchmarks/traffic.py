@@ -1,0 +1,175 @@
+"""What passes L1, L2 and DRAM against an H200's counters, launch by launch: ``python -m benchmarks.traffic``.
+
+The package's own counted launches, and with ``--others FOLDER`` those of kernels that others wrote (``launches.jsonl`` with
+sources beside it). What was executed is kept in ``--keep FOLDER``, so that a change of the cache model is scored in a second
+or two a launch. Half of the launches can be left out: ``--half even`` to work with, ``--half odd`` to report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import perfmodel.validation
+from perfmodel.accuracy.counter_metrics import counts_of_metrics
+from perfmodel.cli.output import print_table
+from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
+from perfmodel.compiler.user_kernel import described_signature, user_request
+from perfmodel.errors import PerfmodelError
+from perfmodel.families.base import Batch
+from perfmodel.families.registry import family as family_of_name
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.arguments import kernel_call
+from perfmodel.launch.launch import KernelCall, Launch
+from perfmodel.memory.hierarchy import CacheObserver, Hierarchy
+from perfmodel.profiles.blocks.launch_classes import count_launch
+from perfmodel.profiles.executed_profile import executable, loads_in_flight, profile_of
+from perfmodel.profiles.user_launch import LaunchConfiguration, launch_of
+from perfmodel.records.columns import record_of_fields
+from perfmodel.records.own_records import read_records
+from perfmodel.records.schema import RecordKind
+from perfmodel.simulator.execution import execute_code
+from perfmodel.simulator.simulation import Mode
+from perfmodel.sources.kernel_source import read_kernel_source
+
+GPU = load_gpu("h200")
+RECORDS = Path(perfmodel.validation.__file__).parent / "data" / "h200-recounted.jsonl.gz"
+COUNTS = ("l2_read_sectors", "l2_write_sectors", "dram_read_bytes", "dram_write_bytes")
+LOADED = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+HIT = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"
+LEAST_WRITTEN = 4e6
+"""Of fewer bytes written to DRAM most is what the profiler's flush left in L2: no relative error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One counted launch and how to make it again."""
+
+    name: str
+    make: Callable[[], tuple[CompiledKernel, Launch, KernelCall]]
+    counters: Mapping[str, float]
+
+
+def own_cases() -> Iterator[Case]:
+    """Launches of the package's families."""
+    for record in read_records(RECORDS):
+        if record.kind is not RecordKind.KERNEL or not counts_of_metrics(record.counters):
+            continue
+
+        def make(record: Any = record) -> tuple[CompiledKernel, Launch, KernelCall]:
+            family = family_of_name(record.name)
+            problem = record_of_fields(family.problem_type, record.problem)
+            configuration = record_of_fields(family.configuration_type, record.configuration)
+            compiled = compile_kernel(family.compile_request(problem, configuration, GPU), GPU.architecture.name)
+            call = family.call(problem, configuration, GPU, family.inputs(problem, np.random.default_rng(0)))
+            return compiled, family.launch(problem, Batch.of([configuration]), GPU).at(0), call
+
+        told = json.dumps([record.name, record.problem, record.configuration], sort_keys=True, default=str)
+        yield Case(name=f"{record.name} {_digest(told)}", make=make, counters=record.counters)
+
+
+def other_cases(folder: Path) -> Iterator[Case]:
+    """Launches that a ``launches.jsonl`` has counters of."""
+    for line in (folder / "launches.jsonl").read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        counters = entry.get("measured_h200", {}).get("counters")
+        missing = [a for a in entry["args"] if "@" in a and not (folder / a.partition("@")[2]).is_file()]
+        if not counters or missing:
+            continue
+
+        def make(entry: Any = entry) -> tuple[CompiledKernel, Launch, KernelCall]:
+            defines = {name: value for name, value in entry.get("defines", {}).items() if name != "uint"}  # nvcc has it
+            configuration = LaunchConfiguration(
+                grid=tuple(entry["grid"]), block=tuple(entry["block"]), shared=entry["shared"], defines=defines
+            )
+            include = [folder / "sources" / path for path in entry.get("include", [])]
+            source = read_kernel_source(folder / "sources" / entry["source"], include)
+            request = user_request(source, entry["kernel"], defines, entry.get("options", ()))
+            compiled = compile_kernel(request, GPU.architecture.name)
+            constants = dict(constant.split("=", 1) for constant in entry.get("constants", []))
+            signature = described_signature(compiled, request)
+            call = kernel_call(signature, entry["args"], constants, np.random.default_rng(0))
+            return compiled, launch_of(configuration, compiled), call
+
+        yield Case(name=entry["id"], make=make, counters=counters)
+
+
+def simulated(case: Case, keep: Path) -> tuple[Hierarchy, float]:
+    """The traffic of a launch and the seconds that its caches took, from what an earlier run kept, if there is any."""
+    kept = keep / f"{case.name.replace(' ', '-')}.pickle"
+    if kept.is_file():
+        observer, segments, counts = pickle.loads(kept.read_bytes())
+    else:
+        compiled, launch, call = case.make()
+        code, reason = executable(compiled)
+        counted = count_launch(code, launch, call)
+        counts = counted.counts
+        trips = loads_in_flight(profile_of(compiled)) if reason is None else {}
+        observer = CacheObserver(launch, GPU, compiled.resources, shape=counted.shape, trips=trips)
+        run = execute_code(code, launch, call, mode=Mode.TRACE, blocks=observer.blocks, observers=[observer])
+        segments = run.segments
+        keep.mkdir(parents=True, exist_ok=True)
+        kept.write_bytes(pickle.dumps((observer, segments, counts)))
+    start = time.process_time()
+    return observer.hierarchy(segments, counts), time.process_time() - start
+
+
+def errors_of(found: Hierarchy, counters: Mapping[str, float]) -> dict[str, float]:
+    """Relative error of each count, and the difference of L1 hit rates."""
+    errors = {}
+    for measured in counts_of_metrics(counters):
+        counted = float(measured.launches[0])
+        least = LEAST_WRITTEN if measured.count == "dram_write_bytes" else 1.0
+        if measured.count in COUNTS and counted >= least:
+            errors[measured.count] = getattr(found, measured.count) / counted - 1.0
+    if counters.get(LOADED):
+        errors["l1_hit_rate"] = found.l1_hit_rate - counters[HIT] / counters[LOADED]
+    return errors
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def main() -> None:
+    """Print each launch's errors, and their medians."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--others", type=Path, help="a folder with launches.jsonl and sources/")
+    parser.add_argument("--keep", type=Path, default=Path("out/traffic"), help="where executions are kept")
+    parser.add_argument("--half", choices=("even", "odd"), help="every other launch")
+    parser.add_argument("--only", default="", metavar="TEXT", help="launches whose name holds it")
+    chosen = parser.parse_args()
+    cases = [*(other_cases(chosen.others) if chosen.others else ()), *own_cases()]
+    cases = list(islice(cases, int(chosen.half == "odd"), None, 2 if chosen.half else 1))
+    names = (*COUNTS, "l1_hit_rate")
+    rows, all_errors = [], []
+    for case in cases:
+        if chosen.only not in case.name:
+            continue
+        try:
+            found, seconds = simulated(case, chosen.keep)
+        except PerfmodelError as error:
+            print(f"{case.name}: {error}", file=sys.stderr)
+            continue
+        errors = errors_of(found, case.counters)
+        all_errors.append(errors)
+        rows.append((case.name, *(f"{errors[n]:+.1%}" if n in errors else "" for n in names), f"{seconds:.1f} s"))
+    for name, summary in (("median", np.median), ("within 10 %", lambda e: np.mean(e <= 0.1))):
+        columns = [np.abs([errors[n] for errors in all_errors if n in errors]) for n in names]
+        rows.append((name, *(f"{float(summary(c)):.1%}" if len(c) else "" for c in columns), ""))
+    print_table("simulated against counted", ("launch", *names, "caches"), rows, left=1)
+
+
+if __name__ == "__main__":
+    main()
