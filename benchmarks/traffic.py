@@ -33,7 +33,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.arguments import kernel_call
 from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.memory.hierarchy import CacheObserver, Hierarchy
-from perfmodel.profiles.blocks.launch_classes import count_launch
+from perfmodel.profiles.blocks.launch_counts import count_launch
 from perfmodel.profiles.executed_profile import executable, loads_in_flight, profile_of
 from perfmodel.profiles.user_launch import LaunchConfiguration, launch_of
 from perfmodel.records.columns import record_of_fields
@@ -133,7 +133,7 @@ def errors_of(found: Hierarchy, counters: Mapping[str, float]) -> dict[str, floa
         least = LEAST_WRITTEN if measured.count == "dram_write_bytes" else 1.0
         if measured.count in COUNTS and counted >= least:
             errors[measured.count] = getattr(found, measured.count) / counted - 1.0
-    if counters.get(LOADED):
+    if counters.get(LOADED) and HIT in counters:
         errors["l1_hit_rate"] = found.l1_hit_rate - counters[HIT] / counters[LOADED]
     return errors
 
