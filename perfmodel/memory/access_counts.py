@@ -55,7 +55,7 @@ BLOCK_TOTALS = (
 )
 """What is added up, by instruction and by block."""
 _FIELDS = len(BLOCK_TOTALS)
-_READS = (Action.LOAD, Action.ASYNC_COPY, Action.BULK_READ)
+READS = (Action.LOAD, Action.ASYNC_COPY, Action.BULK_READ)
 _BANKED = (Space.SHARED, Space.LOCAL)
 """Spaces whose wavefronts and interleaved sectors do not change when all addresses move by whole banks."""
 
@@ -92,7 +92,7 @@ class _Counter:
         offset += residue
         of_site = self._of_sites.get(site.number)
         if of_site is None:
-            action = site.action if site.action in _READS else Action.STORE
+            action = site.action if site.action in READS else Action.STORE
             modulus = 1 if site.space is Space.GENERIC else BANK_BYTES if site.space in _BANKED else LINE_BYTES
             of_site = self._of_sites[site.number] = (
                 f"{site.space.value} {action.value} {site.width_bytes}",

@@ -151,7 +151,9 @@ class CacheObserver:
             l1_hit_rate=1.0 - ((missed + uncached) / loads if loads else 0.0),
             l2_read_sectors=missed * asked.missed + uncached * asked.past_l1,
             instruction_read_sectors=instruction_read_sectors,
-            l2_write_sectors=float(counts.global_store_sectors + counts.bulk_write_sectors + counts.local_store_sectors),
+            l2_write_sectors=float(
+                counts.global_store_sectors + counts.bulk_write_sectors + counts.local_store_sectors
+            ),
             dram_read_bytes=SECTOR_BYTES * dram.read_sectors,
             dram_write_bytes=SECTOR_BYTES * dram.written_sectors,
             relative_error=rates.relative_error,

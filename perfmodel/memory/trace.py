@@ -18,7 +18,7 @@ from ..core.constants import SECTORS_PER_LINE, WARP_SIZE
 from ..program.instruction import Space
 from ..simulator.access import Action, Site, WarpAccess
 from ..simulator.plan import Plan
-from .access_counts import passes_l1, patterns_of
+from .access_counts import READS, passes_l1, patterns_of
 from .coalescing import TouchedLines
 
 Integers = NDArray[np.int64]
@@ -151,7 +151,7 @@ class Trace:
         position, warp, line, words = _of_blocks(plan, access.positions, touched)
         if local:
             line = LOCAL_LINES + warp * self._stack_words + line
-        load = site.action in (Action.LOAD, Action.ASYNC_COPY)
+        load = site.action in READS
         if load and not local:
             self._count_trips(position, warp, site.instruction_index)
         kept = self._in_l1[position]
@@ -261,7 +261,7 @@ class Trace:
 
 
 def _kind(site: Site) -> Kind:
-    if site.action is Action.STORE:
+    if site.action in (Action.STORE, Action.BULK_WRITE):
         return Kind.WRITE
     if site.action is Action.REDUCTION:
         return Kind.REDUCE

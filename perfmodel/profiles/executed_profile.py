@@ -206,7 +206,7 @@ def _execute(
         guests.append(Guest(blocks=traced_blocks(launch), make=WarpObserver, follow=True))
     if gpu is not None:
         trips = _trips(compiled, reason)
-        make = partial(CacheObserver, launch, gpu, compiled.resources, seed=effort.seed)
+        make = partial(CacheObserver, launch, gpu, compiled.resources, trips=trips, seed=effort.seed)
         guests.append(Guest(blocks=make().blocks, make=make, spaces=_OF_CACHES))
     found = count_launch(
         code,
@@ -234,7 +234,7 @@ def _execute(
         return counted, _traffic(compiled, code, reason, launch, call, gpu, effort, counted)
     fetched = _fetched_code(code, compiled, counted, launch, gpu)
     caches: CacheObserver = found.observers[-1]
-    traffic = caches.hierarchy(found.segments, counted.profile.counts, trips=trips, instruction_read_sectors=fetched)
+    traffic = caches.hierarchy(found.segments, counted.profile.counts, instruction_read_sectors=fetched)
     return counted, traffic
 
 
