@@ -44,14 +44,23 @@ class Segment:
     size_bytes: int
 
 
-def _address_space(size: int) -> Bytes:
-    """Zeros of which only what is written takes memory, by the small pages of the system."""
-    if sys.platform == "win32":
-        return np.zeros(size, np.uint8)
+def _address_space(size: int) -> mmap.mmap | None:
+    """Zeros of which only what is written takes memory, by the small pages of the system; None where it has no such thing."""
+    if sys.platform == "win32" or not hasattr(mmap, "MADV_DONTNEED"):
+        return None
     fresh = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
     if hasattr(mmap, "MADV_NOHUGEPAGE"):
         fresh.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(fresh, np.uint8)
+    return fresh
+
+
+def _runs(pages: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """First page and one past the last of each stretch of neighbours, of pages in ascending order."""
+    if not len(pages):
+        return []
+    ends = np.flatnonzero(np.append(np.diff(pages) != 1, True))
+    begins = np.append(0, ends[:-1] + 1)
+    return list(zip(pages[begins].tolist(), (pages[ends] + 1).tolist(), strict=True))
 
 
 class GlobalMemory:
@@ -78,7 +87,9 @@ class GlobalMemory:
         self._given = given is not None
         self._data: Bytes | None = None if given is None else given.data
         self._views: dict[ScalarType, NDArray[Any]] = {}
+        self._space: mmap.mmap | None = None
         self._touched = np.zeros(0, np.bool_)
+        self._written = np.zeros(0, np.bool_)
         self._held_pages = 0
 
     def allocate(self, name: str, size_bytes: int, contents: Contents | NDArray[Any] | None) -> int:
@@ -103,43 +114,71 @@ class GlobalMemory:
         """The range as values of a type; pages that nothing has touched (`touch`) hold anything."""
         if self._data is None:
             size = -(-(self._top - self.base) // PAGE_BYTES) * PAGE_BYTES
-            self._data = _address_space(max(size, PAGE_BYTES))
+            size = max(size, PAGE_BYTES)
+            self._space = _address_space(size)
+            self._data = np.zeros(size, np.uint8) if self._space is None else np.frombuffer(self._space, np.uint8)
+            self._written = np.zeros(size // PAGE_BYTES, np.bool_)
             self._touched = np.zeros(len(self._data) // PAGE_BYTES, np.bool_)
         if scalar_type not in self._views:
             width = np.dtype(scalar_type).itemsize
             self._views[scalar_type] = self._data[: len(self._data) // width * width].view(scalar_type)
         return self._views[scalar_type]
 
-    def touch(self, low: int, end: int, addresses: Callable[[], NDArray[np.uint64]] | None = None) -> None:
+    def touch(
+        self,
+        low: int,
+        end: int,
+        addresses: Callable[[], NDArray[np.uint64]] | None = None,
+        *,
+        written: bool = False,
+    ) -> None:
         """Make what will be read or written from ``low`` up to ``end``, or at single ``addresses`` between.
 
+        What was only read is given up for what is needed now where both do not fit the budget: it can be made again.
+
         Raises:
-            SimulationError: more is touched than the budget allows.
+            SimulationError: more is written, or needed at once, than the budget allows.
         """
         if self._given:
             return
         self.view(np.uint8)
         first, stop = (low - self.base) // PAGE_BYTES, -(-(end - self.base) // PAGE_BYTES)
-        touched = self._touched[first:stop]
-        if touched.all():
+        known = self._written if written else self._touched
+        if known[first:stop].all():
             return
-        pages = np.flatnonzero(~touched) + first
+        pages = np.arange(first, stop)
         if addresses is not None and len(pages) > 1:
             of_lanes = ((addresses() - np.uint64(self.base)) // np.uint64(PAGE_BYTES)).view(np.int64)
-            pages = np.unique(of_lanes[~self._touched[of_lanes]])
-        if not len(pages):
+            if known[of_lanes].all():
+                return
+            pages = np.unique(of_lanes)
+        if written:
+            self._written[pages] = True
+        missing = pages[~self._touched[pages]]
+        if not len(missing):
             return
-        self._held_pages += len(pages)
-        if self.limit_bytes is not None and self.held_bytes > self.limit_bytes:
-            raise SimulationError(
-                f"the kernel touches more than {self.limit_bytes / 2**20:.0f} MiB of its buffers, which is half of what a "
-                "simulation may use: raise --max-memory-mib (Budget.memory_bytes)"
-            )
-        self._touched[pages] = True
-        ends = np.flatnonzero(np.append(np.diff(pages) != 1, True))
-        begins = np.append(0, ends[:-1] + 1)
-        for begin, last in zip(pages[begins].tolist(), pages[ends].tolist(), strict=True):
-            self._fill(self.base + begin * PAGE_BYTES, self.base + (last + 1) * PAGE_BYTES)
+        if self.limit_bytes is not None and self.held_bytes + len(missing) * PAGE_BYTES > self.limit_bytes:
+            self._give_up(pages)
+            if self.held_bytes + len(missing) * PAGE_BYTES > self.limit_bytes:
+                raise SimulationError(
+                    f"the kernel touches more than {self.limit_bytes / 2**20:.0f} MiB of its buffers, which is half of what a "
+                    "simulation may use: raise --max-memory-mib (Budget.memory_bytes)"
+                )
+        self._held_pages += len(missing)
+        self._touched[missing] = True
+        for begin, last in _runs(missing):
+            self._fill(self.base + begin * PAGE_BYTES, self.base + last * PAGE_BYTES)
+
+    def _give_up(self, needed: NDArray[np.int64]) -> None:
+        """Give back to the system the pages that were only read, but for those that are needed."""
+        if self._space is None:
+            return
+        clean = self._touched & ~self._written
+        clean[needed] = False
+        for begin, last in _runs(np.flatnonzero(clean)):
+            self._space.madvise(mmap.MADV_DONTNEED, begin * PAGE_BYTES, (last - begin) * PAGE_BYTES)
+        self._touched[clean] = False
+        self._held_pages = int(self._touched.sum())
 
     def _fill(self, low: int, end: int) -> None:
         """Put the contents of all segments between two addresses in place."""

@@ -177,11 +177,11 @@ def index_of(lanes: Lanes, space: Space, plan: Plan, width: int) -> tuple[NDArra
     return index, 0 if root is plan else plan.shift // width
 
 
-def hold(lanes: Lanes, space: Space, plan: Plan, offset: int, width: int) -> None:
+def hold(lanes: Lanes, space: Space, plan: Plan, offset: int, width: int, *, written: bool = False) -> None:
     """Let global memory hold what is read or written next."""
     if space is Space.GLOBAL:
-        shifted = np.uint64(offset % 2**64)
-        lanes.environment.memory.touch(plan.low + offset, plan.high + offset + width, lambda: plan.read_base + shifted)
+        low, end, shifted = plan.low + offset, plan.high + offset + width, np.uint64(offset % 2**64)
+        lanes.environment.memory.touch(low, end, lambda: plan.read_base + shifted, written=written)
 
 
 def touch(
@@ -304,7 +304,7 @@ def store(
     if space is Space.SHARED and lanes.batch.race_detector is not None:
         lanes.batch.race_detector.write(lanes, instruction, safe, shift, width * len(elements), elements)
     elements = lanes.batch.stored.plain(space, safe, shift, width, elements)
-    hold(lanes, space, safe, shift, width * len(elements))
+    hold(lanes, space, safe, shift, width * len(elements), written=True)
     index, moved = index_of(lanes, space, safe, width)
     index = safe.chosen(index)
     values = storage(lanes, space, scalar_type)

@@ -108,7 +108,7 @@ def atomic(
     if returns and lanes.batch.classes is not None:
         raise NotFollowedError(f"results of atomic operations ({lanes.environment.instructions[instruction].text})")
     lanes.batch.stored.forget(space)
-    hold(lanes, space, safe, shift, width)
+    hold(lanes, space, safe, shift, width, written=True)
     index, moved = index_of(lanes, space, safe, width)
     index = safe.chosen(index) + (moved + shift // width)
     chosen = [safe.chosen(operand) for operand in operands]

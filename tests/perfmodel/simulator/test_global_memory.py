@@ -45,10 +45,26 @@ def test_two_buffers_of_two_gibibytes_take_the_pages_that_are_touched() -> None:
     copy(distance=GIB // 64, blocks=128)  # 128 blocks, a page of both buffers each: 16 MiB
 
 
-def test_what_is_touched_is_held_to_half_the_budget() -> None:
-    copy(distance=PAGE_BYTES, blocks=8, budget=Budget(memory_bytes=2 * 16 * PAGE_BYTES))  # 8 + 8 pages
+def test_what_is_written_is_held_to_half_the_budget() -> None:
+    copy(distance=PAGE_BYTES, blocks=15, budget=Budget(memory_bytes=2 * 30 * PAGE_BYTES))  # 15 pages read, 15 written
+    copy(distance=PAGE_BYTES, blocks=15, budget=Budget(memory_bytes=2 * 16 * PAGE_BYTES))  # those read are given up
     with pytest.raises(SimulationError, match=r"more than 1 MiB of its buffers.*raise --max-memory-mib"):
-        copy(distance=PAGE_BYTES, blocks=9, budget=Budget(memory_bytes=2 * 16 * PAGE_BYTES))
+        copy(distance=PAGE_BYTES, blocks=17, budget=Budget(memory_bytes=2 * 16 * PAGE_BYTES))
+
+
+def test_what_is_given_up_is_made_again() -> None:
+    whole = np.asarray(contents("u32[200000]"))  # 12.2 pages
+    memory = GlobalMemory()
+    memory.limit_bytes = 4 * PAGE_BYTES
+    start = memory.allocate("x", whole.nbytes, contents("u32[200000]"))  # type: ignore[arg-type]
+    words = memory.view(np.uint32)
+    memory.touch(start, start + 4, written=True)
+    words[0] = 7
+    for _ in range(2):
+        for place in range(0, 200000, 16384):
+            memory.touch(start + 4 * place, start + 4 * place + 4)
+            assert words[place] == (whole[place] if place else 7)
+            assert memory.held_bytes <= memory.limit_bytes
 
 
 @pytest.mark.parametrize("text", ["f32[300000]", "i8[300001]=arange", "bf16[100000]=1.5", "f64[70000]=0..1"])
