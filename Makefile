@@ -33,8 +33,9 @@ accuracy: .venv/dev.stamp  ## compute the accuracy table anew from the published
 counts: .venv/dev.stamp  ## fill the counts store from the published configurations (hours; resumes where it stopped)
 	$(BIN)/python -m perfmodel.cli.store_filling
 
-fuzz: .venv/dev.stamp  ## mutate PTX 20,000 times
+fuzz: .venv/dev.stamp  ## mutate PTX and machine code 20,000 times each
 	$(BIN)/python -m tests.perfmodel.simulator.fuzz
+	$(BIN)/python -W ignore -m tests.perfmodel.machine_code.fuzz
 
 .venv/demo.stamp: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

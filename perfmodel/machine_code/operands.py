@@ -12,6 +12,8 @@ _REGISTER = re.compile(r"(UR|UP|R|P|B)(Z|T|\d+)((?:\.[\w.]+)?)$")
 _CONSTANT = re.compile(r"c\[(0x[0-9a-f]+|UR\d+)\]\[([^\]]*)\]((?:\.[\w.]+)?)$")
 _ADDRESS = re.compile(r"(?:desc\[(UR\d+|URZ)\])?\[([^\]]*)\]((?:\.[\w.]+)?)$")
 _DESCRIPTORS = re.compile(r"gdesc\[(UR\d+)\]((?:\.\w+)*)$")
+_REGISTERS = {"R": 255, "UR": 255, "P": 7, "UP": 7, "B": 32}
+"""Registers of each file."""
 _INTEGER = re.compile(_NUMBER + "$")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|INF|[QS]?NAN)$")
 _SCOREBOARD_SET = re.compile(r"\{[\d,]*\}$")
@@ -118,6 +120,8 @@ def _register(text: str) -> Register | None:
         return None
     modifiers = tuple(m for m in match[3].split(".") if m and m != "reuse")
     index = None if match[2] in "ZT" else int(match[2])
+    if index is not None and index >= _REGISTERS[match[1]]:
+        raise SimulationError(f"register {text} does not exist")
     return Register(file=match[1], index=index, modifiers=modifiers)
 
 

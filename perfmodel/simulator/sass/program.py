@@ -41,7 +41,10 @@ def emit_instruction(e: Emitter, i: MachineInstruction) -> None:
     if emitter is None:
         missing = f"opcode {i.name} is not executed: it needs a translation in perfmodel.simulator.sass"
         raise i.error(remedy(i.name) or missing)
-    emitter(e, i)
+    try:
+        emitter(e, i)
+    except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise i.error("the number or kind of its operands is not that of the opcode") from error
 
 
 def wait_of(i: MachineInstruction) -> SyncScope:
