@@ -193,11 +193,11 @@ def defines_from(texts: list[str]) -> dict[str, str | int]:
 
 
 def _print(found: Analysis) -> None:
-    prediction, shape = found.prediction, found.configuration
+    prediction, shape, blocks = found.prediction, found.configuration, found.blocks
     typer.echo(
         f"{prediction.kernel} on {prediction.gpu}: grid {'x'.join(map(str, shape.grid))}, "
         f"block {'x'.join(map(str, shape.block))}, counts {'exact' if prediction.exact else 'estimated'} from "
-        f"{found.blocks_executed:,} executed blocks"
+        f"{blocks.executed:,} executed block{'s' if blocks.executed > 1 else ''}\n{blocks.checked_text}"
     )
     print_prediction(prediction, usage_note=f"; L1 hit rate {found.l1_hit_rate:.0%}")
     if found.instructions:

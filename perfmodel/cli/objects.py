@@ -126,12 +126,23 @@ class Launch(Struct, kw_only=True, forbid_unknown_fields=True):
     defines: dict[str, str | int]
 
 
+class Blocks(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Blocks of the launch, those that counts come from, those checked; whether each other one does what a checked one does."""
+
+    launched: int
+    executed: int
+    checked: int
+    unchecked_alike: bool
+
+
 Analyze = _object(
     "Analyze",
     "`perfmodel analyze --json`, of several --gpu a list of these; faults are races and accesses out of bounds.",
     [
         ("config", Launch),
         *_PREDICTION,
+        ("blocks", Blocks),
+        ("standard_errors", CountsObject | UnsetType, UNSET),
         ("faults", list[str] | UnsetType, UNSET),
         ("instructions", _list_of(Instruction) | UnsetType, UNSET),
     ],

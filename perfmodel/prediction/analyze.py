@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..compiler.compiled import CompiledKernel, compile_kernel
 from ..compiler.user_kernel import described_signature, dynamic_shared_array, user_request
 from ..core.counts import Counts
+from ..core.json_values import number
 from ..core.value_types import require_type
 from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
@@ -40,18 +41,40 @@ _SHARED_CLASSES = frozenset({"shared_load", "shared_store", "async_copy"})
 """Classes of instructions that only shared memory gives something to do."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlocksLookedAt:
+    """Blocks of a launch: all, those that the counts come from, and those that were checked for races and bounds.
+
+    ``unchecked_alike`` says that every other block provably does what one of the checked ones does.
+    """
+
+    launched: int
+    executed: int
+    checked: int
+    unchecked_alike: bool
+
+    @property
+    def checked_text(self) -> str:
+        """What was checked, in one phrase."""
+        if self.checked == self.launched:
+            return f"races and bounds checked in all {self.launched:,} blocks"
+        others = ", the others provably do the same" if self.unchecked_alike else ""
+        return f"races and bounds checked in {self.checked:,} of {self.launched:,} blocks{others}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
     """What one launch does and how long it takes; ``prediction`` has counts, resources, occupancy and time.
 
     ``instructions`` lists the memory instructions, those that waste most first; ``faults`` what the executed blocks did wrong;
-    ``blocks_executed`` of how many blocks the counts come from.
+    ``blocks`` says which blocks were looked at; ``standard_errors`` are those of counts that come from a sample of blocks.
     """
 
     prediction: Prediction
     instructions: tuple[InstructionListing, ...]
     faults: tuple[Fault, ...]
-    blocks_executed: int
+    blocks: BlocksLookedAt
+    standard_errors: Counts | None
     l1_hit_rate: float
     _code: Code = field(repr=False)
     _compiled: CompiledKernel = field(repr=False)
@@ -77,6 +100,9 @@ class Analysis:
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""
         found = {name: value for name, value in self.prediction.to_json().items() if name != "problem"}
+        found["blocks"] = asdict(self.blocks)
+        if self.standard_errors is not None:
+            found["standard_errors"] = {name: number(value) for name, value in self.standard_errors.items()}
         if self.faults:
             found["faults"] = [fault.text for fault in self.faults]
         if self.instructions:
@@ -193,7 +219,13 @@ def analyze(
         ),
         instructions=listing(found.instructions) if lines else (),
         faults=found.faults,
-        blocks_executed=found.blocks_executed,
+        blocks=BlocksLookedAt(
+            launched=int(launch.blocks),
+            executed=found.blocks_executed,
+            checked=found.blocks_checked,
+            unchecked_alike=found.unchecked_alike,
+        ),
+        standard_errors=found.standard_errors,
         l1_hit_rate=found.l1_hit_rate,
         _code=code,
         _compiled=compiled,

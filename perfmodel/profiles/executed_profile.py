@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.compiled import CompiledKernel
+from ..core.counts import Counts
 from ..errors import CompilerMissingError, SimulationError
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
@@ -50,9 +51,10 @@ class Effort:
 class Execution:
     """The profile of an executed launch, and what else its execution gave.
 
-    ``instructions`` are totals of each memory instruction where they were asked for; ``l1_hit_rate`` is NaN where no caches
-    were simulated. ``faults`` are what ``blocks_checked`` blocks did wrong, ``steering`` the buffers that decide what these do,
-    where checks were asked for.
+    ``instructions`` are totals of each memory instruction; ``l1_hit_rate`` is NaN where no caches were simulated.
+    ``standard_errors`` are those of counts that come from a sample of blocks. ``faults`` are what ``blocks_checked`` blocks did
+    wrong, ``steering`` the buffers that decide what these do, where checks were asked for; ``unchecked_alike`` says that each
+    other block provably does what a checked one does.
     """
 
     profile: KernelProfile
@@ -60,6 +62,8 @@ class Execution:
     blocks_executed: int
     l1_hit_rate: float
     blocks_checked: int
+    unchecked_alike: bool
+    standard_errors: Counts | None
     faults: tuple[Fault, ...]
     steering: frozenset[str]
 
@@ -78,6 +82,8 @@ class CountedLaunch:
     shape: tuple[int, ...]
     blocks_executed: int
     blocks_checked: int = 0
+    unchecked_alike: bool = False
+    standard_errors: Counts | None = None
     faults: tuple[Fault, ...] = ()
     steering: tuple[str, ...] = ()
     traces: bytes = b""
@@ -180,6 +186,8 @@ def execute(
         blocks_executed=counted.blocks_executed,
         l1_hit_rate=np.nan if traffic is None else traffic.l1_hit_rate,
         blocks_checked=counted.blocks_checked,
+        unchecked_alike=counted.unchecked_alike,
+        standard_errors=counted.standard_errors,
         faults=counted.faults,
         steering=frozenset(counted.steering),
     )
@@ -220,9 +228,9 @@ def _execute(
     )
     counted = _counted_launch(compiled, code, reason, launch, found, critical_path)
     if checked is not None:
-        faults = _executed_faults(code, launch, call, effort, checked) if found.undecided else found.faults
+        faults = _executed_faults(code, launch, call, effort, found.checked) if found.undecided else found.faults
         steering = sorted(found.observers[0].buffers(found.segments))
-        counted = replace(counted, faults=faults, blocks_checked=len(checked), steering=tuple(steering))
+        counted = replace(counted, faults=faults, blocks_checked=len(found.checked), steering=tuple(steering))
     if follow:
         assert isinstance(code, MachineCode)
         traces = traces_of(code, launch, found.observers[-2], found.followed)
@@ -287,6 +295,8 @@ def _counted_launch(
         visits=tuple(found.visits.tolist()),
         shape=found.shape,
         blocks_executed=found.blocks_executed,
+        unchecked_alike=found.unchecked_alike,
+        standard_errors=found.standard_errors,
     )
 
 

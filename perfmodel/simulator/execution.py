@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..machine_code.program import MachineCode
+from ..program.instruction import Space
 from ..program.kernel import Kernel
+from .sass.simulation import kept_in_trace as kept_by_machine_code
 from .sass.simulation import order_decides, simulate_machine_code, units_of
 from .sass.simulation import steering_instructions as steering_in_machine_code
 from .simulation import Simulation, simulate
+from .simulation import kept_in_trace as kept_by_ptx
 from .simulation import steering_instructions as steering_in_ptx
 
 Code = Kernel | MachineCode
@@ -36,6 +39,12 @@ def instructions_of_places(code: Code) -> Sequence[Sequence[Any]]:
 def steering_instructions(code: Code) -> frozenset[int]:
     """Indices of the instructions whose result a branch, an address or a guard of a memory access depends on."""
     return steering_in_machine_code(code) if isinstance(code, MachineCode) else steering_in_ptx(code)
+
+
+def loads_decide(code: Code) -> bool:
+    """Whether values loaded from global memory decide branches, addresses, or what other loads read."""
+    kept = kept_by_machine_code(code) if isinstance(code, MachineCode) else kept_by_ptx(code)
+    return Space.GLOBAL in kept
 
 
 def decided_by_order(code: Code) -> str | None:

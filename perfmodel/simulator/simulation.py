@@ -211,6 +211,11 @@ def steering_instructions(kernel: Kernel) -> frozenset[int]:
     )
 
 
+def kept_in_trace(kernel: Kernel) -> frozenset[Space]:
+    """Spaces from which values are loaded that decide something."""
+    return _translation(kernel, True).pool.kept
+
+
 def outputs_of(call: KernelCall, memory: GlobalMemory) -> dict[str, NDArray[Any]]:
     """Output buffers of a call as they are now."""
     outputs: dict[str, NDArray[Any]] = {}

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.counts import Counts
-from ...launch.launch import KernelCall, Launch
+from ...launch.launch import Buffer, KernelCall, Launch
 from ...memory.access_counts import BLOCK_TOTALS, AccessCounts, ClassCounts, InstructionCount, instruction_counts
 from ...program.instruction import Space
 from ...simulator.access import Observer, Site
 from ...simulator.block_classes.classes import BlockClasses, NotFollowedError
 from ...simulator.chosen_blocks import ChosenBlocks
-from ...simulator.execution import Code, decided_by_order, execute_code, instructions_of_places
+from ...simulator.execution import Code, decided_by_order, execute_code, instructions_of_places, loads_decide
 from ...simulator.faults import Fault, FaultError, FaultKind
 from ...simulator.global_memory import Segment
 from ...simulator.schedule import BlockPath
@@ -40,12 +40,18 @@ _LANES = 65_536
 _ROUNDS = 24
 _OWN_KIND = 0.5
 """Blocks are executed each where they are of more than so many kinds for each block."""
-ALL_BLOCKS_INSTRUCTIONS = 2 * 10**8
+ALL_BLOCKS_INSTRUCTIONS = 10**8
 """Warp instructions that executing every block may take; a larger launch is sampled."""
 _PILOT_BLOCKS = 64
 _REPLICATES = 16
 """Blocks drawn from each stratum; the first of each stratum make one estimate, the second another, and so on."""
 _MIX = 0x9E3779B97F4A7C15
+_WHOLE = 2
+"""Where a sample would have one of so many blocks, all are executed."""
+_SHARE_OF_MEMORY = 0.5
+"""Of the memory that a simulation may use, for the buffers that it touches."""
+CHECKED_INSTRUCTIONS = 2 * 10**6
+"""Warp instructions of blocks that are executed one by one up to which all of them are checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +61,9 @@ class LaunchCounts:
     ``visits`` says how often each place of the code was executed by a warp, ``instructions`` has the totals of each memory
     instruction. ``exact`` says that they are proved for every block; else ``notes`` says why not, and ``standard_errors`` has
     those of the counts where blocks were sampled. ``shape`` has the grid's extents, x first, with an axis that the kernel
-    splits by division split (`launch_shape`). ``watched`` is the block in the middle, for the critical path.
+    splits by division split (`launch_shape`). ``checked`` are the blocks that were checked for races, bounds and barriers;
+    ``unchecked_alike`` says that each other block provably does what one of them does. ``watched`` is the block in the middle,
+    for the critical path.
     """
 
     kernel: Code
@@ -67,6 +75,8 @@ class LaunchCounts:
     standard_errors: Counts | None
     notes: tuple[str, ...]
     blocks_executed: int
+    checked: NDArray[np.int64]
+    unchecked_alike: bool
     watched: WatchedBlock
     observers: tuple[Any, ...]
     segments: tuple[Segment, ...]
@@ -173,6 +183,10 @@ class _LaunchCounter:
         """Blocks that someone still wants to see."""
         self._faults: dict[tuple[FaultKind, int], Fault] = {}
         self._undecided = False
+        self._seen = np.zeros(0, np.int64)
+        """Blocks that have been checked."""
+        self._all_checked = self._checked is not None
+        """Whether all blocks that were counted have been."""
         self._followed: dict[int, tuple[BlockPath, NDArray[np.int64]]] = {}
         self._executed = 0
 
@@ -180,9 +194,10 @@ class _LaunchCounter:
         """All blocks' counts."""
         errors = None
         if all_blocks or self._blocks <= _FEW_BLOCKS:
-            self._execute_all(np.arange(self._blocks))
+            self._execute_all(np.arange(self._blocks), check=True)
         else:
             errors = self._count_rest(self._by_classes())
+        alike = self._all_checked
         if len(self._unseen):
             self._run(self._unseen, [])
         ordered = decided_by_order(self._kernel)
@@ -198,6 +213,8 @@ class _LaunchCounter:
             standard_errors=errors,
             notes=tuple(self._notes),
             blocks_executed=min(self._executed, self._blocks),
+            checked=self._seen,
+            unchecked_alike=alike,
             watched=self._watched,
             observers=tuple(chosen.observer for chosen in self._observers),
             segments=self._segments,
@@ -213,15 +230,23 @@ class _LaunchCounter:
         return launch_shape(self._launch.grid, self._stores.of, np.random.default_rng(self._seed))
 
     def _run(
-        self, blocks: NDArray[np.int64], observers: list[Observer], classes: BlockClasses | None = None
+        self,
+        blocks: NDArray[np.int64],
+        observers: list[Observer],
+        classes: BlockClasses | None = None,
+        *,
+        check: bool = False,
     ) -> Simulation:
-        """Trace some blocks; whoever wants to see one of them for the first time does."""
+        """Trace some blocks; whoever wants to see one of them for the first time does. With ``check`` all are checked."""
         fresh = np.intersect1d(blocks, self._unseen)
         watched = [self._watched] if self._watched.block in fresh else []
         for chosen in self._observers:
             chosen.take(fresh)
         guests = self._observers if len(fresh) else []
-        checked = None if self._checked is None else np.intersect1d(fresh, self._checked)
+        checked = None if self._checked is None else blocks if check else np.intersect1d(fresh, self._checked)
+        if checked is not None:
+            self._seen = np.union1d(self._seen, checked)
+        self._all_checked = self._all_checked and check
         followed = [
             block for guest in self._guests if guest.follow for block in np.intersect1d(fresh, guest.blocks).tolist()
         ]
@@ -253,9 +278,9 @@ class _LaunchCounter:
 
     # ---- all blocks
 
-    def _execute_all(self, blocks: NDArray[np.int64]) -> None:
+    def _execute_all(self, blocks: NDArray[np.int64], *, check: bool) -> None:
         accesses = AccessCounts()
-        run = self._run(blocks, [accesses, self._stores])
+        run = self._run(blocks, [accesses, self._stores], check=check)
         self._total.visits += run.visits
         for site, totals in accesses.tables():
             self._total.add(site, totals.sum(axis=0))
@@ -290,9 +315,7 @@ class _LaunchCounter:
                 try:
                     self._run_classes(classes, total)
                 except NotFollowedError:
-                    self._stores.incomplete()
-                    self._restart()
-                    return np.arange(self._blocks)
+                    return self._none_by_classes()
                 buffers = (buffers[0] | classes.read, buffers[1] | classes.written)
                 left.append(
                     (classes.blocks[classes.left], classes.keys[classes.left] + np.uint64(begin * _MIX % 2**64))
@@ -301,17 +324,21 @@ class _LaunchCounter:
             keys = np.concatenate([part[1] for part in left])
             if not len(blocks):
                 break
-        if buffers[0] & buffers[1]:
+        if buffers[0] and (len(blocks) or buffers[0] & buffers[1]):
             # what decides may be what another block has written
-            self._stores.incomplete()
-            self._restart()
-            return np.arange(self._blocks)
+            return self._none_by_classes()
         self._total = total
         return blocks
 
+    def _none_by_classes(self) -> NDArray[np.int64]:
+        """Forget the classes; gives all blocks."""
+        self._stores = FirstStores(self._blocks)
+        self._restart()
+        return np.arange(self._blocks)
+
     def _run_classes(self, classes: BlockClasses, total: _Totals) -> None:
         accesses = ClassCounts(classes)
-        run = self._run(classes.blocks[classes.executed], [accesses, self._stores], classes)
+        run = self._run(classes.blocks[classes.executed], [accesses, self._stores], classes, check=True)
         assert run.visits_by_block is not None
         total.visits += classes.sizes() @ run.visits_by_block
         for site, totals in accesses.totals():
@@ -328,11 +355,23 @@ class _LaunchCounter:
         rng = np.random.default_rng(self._seed)
         pilot = np.sort(rng.choice(blocks, min(_PILOT_BLOCKS, len(blocks)), replace=False))
         cost = float(self._lengths @ self._pilot(pilot).visits) / len(pilot)
-        affordable = int(ALL_BLOCKS_INSTRUCTIONS / max(cost, 1.0))
-        if affordable >= len(blocks) <= MAX_BLOCKS:
-            self._execute_all(blocks)
+        affordable = max(int(ALL_BLOCKS_INSTRUCTIONS / max(cost, 1.0)), _PILOT_BLOCKS)
+        held = self._fraction_held()
+        few = len(blocks) <= _REPLICATES
+        if few or (held >= 1.0 and _WHOLE * affordable >= len(blocks) <= MAX_BLOCKS):
+            self._execute_all(blocks, check=few or cost * len(blocks) <= CHECKED_INSTRUCTIONS)
             return None
-        return self._sample(blocks, max(affordable // _REPLICATES, 4), rng)
+        return self._sample(blocks, min(affordable, int(held * len(blocks))) // _REPLICATES, rng)
+
+    def _fraction_held(self) -> float:
+        """What part of the launch may be executed at once, so that the buffers it touches can be held; 1 or more where all may.
+
+        Blocks are taken to touch equal shares of the buffers, where loaded values decide anything.
+        """
+        if not loads_decide(self._kernel):
+            return 1.0
+        bytes_of_buffers = sum(p.array.nbytes for p in self._call.parameters if isinstance(p, Buffer))
+        return _SHARE_OF_MEMORY * (self._budget or Budget()).memory_bytes / max(bytes_of_buffers, 1)
 
     def _pilot(self, blocks: NDArray[np.int64]) -> Simulation:
         """Trace blocks that nobody looks at, to learn what they cost."""
@@ -343,7 +382,7 @@ class _LaunchCounter:
 
         Each replicate has one block of every stratum and makes an estimate of its own; how far these lie apart is the error.
         """
-        strata = min(strata, len(blocks) // _REPLICATES)
+        strata = max(min(strata, len(blocks) // _REPLICATES), 1)
         bounds = np.linspace(0, len(blocks), strata + 1).astype(np.int64)
         drawn = np.concatenate(
             [

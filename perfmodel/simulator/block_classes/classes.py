@@ -24,6 +24,10 @@ _SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """Odd multipliers that spread the place, the class and the kind of a decision over the bits of a key."""
 
 
+_REMEMBERED = 256
+"""Arrays of coefficients of which it is remembered whether all lanes of a block share them."""
+
+
 class NotFollowedError(Exception):
     """What a block does depends on values that are not followed from block to block; the text says on which."""
 
@@ -79,6 +83,7 @@ class BlockClasses:
         self.written: set[int] = set()
         """First addresses of the buffers that were stored to."""
         self._functions: WeakValueDictionary[int, BlockFunction] = WeakValueDictionary()
+        self._of_rows: dict[tuple[int, int], tuple[Integers, Mask | None, Integers | None]] = {}
         self._group = group.copy()
         self._decisions = 0
         self._set_members()
@@ -129,12 +134,9 @@ class BlockClasses:
 
     # ---- shifts
 
-    def mask(self, guard: Mask | None = None) -> Mask | None:
-        """Lanes for which a decision counts: those that run, under a guard."""
-        active = None if self.running is None else self.running.active
-        if active is None or guard is None:
-            return guard if active is None else active
-        return active & guard
+    def mask(self, lanes: Mask | None = None) -> Mask | None:
+        """Lanes for which a decision counts: those given, else all that run."""
+        return self.running.active if lanes is None and self.running is not None else lanes
 
     def by_row(self, steps: Steps, mask: Mask | None) -> RowSteps | None:
         """Coefficients of whole blocks where all lanes of a mask have the same ones."""
@@ -143,18 +145,28 @@ class BlockClasses:
             if coefficients.shape[1] == 1:
                 found.append((function, np.broadcast_to(coefficients[:, 0], (self.count,))))
                 continue
-            full = np.broadcast_to(coefficients, (self.count, coefficients.shape[1]))
-            if mask is None:
-                low, high = full.min(axis=1), full.max(axis=1)
-            else:
-                low = np.where(mask, full, LIMIT).min(axis=1)
-                high = np.where(mask, full, -LIMIT).max(axis=1)
-                nobody = low > high
-                low, high = np.where(nobody, 0, low), np.where(nobody, 0, high)
-            if (low != high).any():
+            key = (id(coefficients), id(mask))
+            if key not in self._of_rows:
+                if len(self._of_rows) >= _REMEMBERED:
+                    self._of_rows.clear()
+                self._of_rows[key] = (coefficients, mask, self._of_row(coefficients, mask))
+            of_row = self._of_rows[key][2]
+            if of_row is None:
                 return None
-            found.append((function, low))
+            found.append((function, of_row))
         return tuple(found)
+
+    def _of_row(self, coefficients: Integers, mask: Mask | None) -> Integers | None:
+        """The coefficient of each row's lanes in a mask; None where they differ."""
+        full = np.broadcast_to(coefficients, (self.count, coefficients.shape[1]))
+        if mask is None:
+            low, high = full.min(axis=1), full.max(axis=1)
+        else:
+            low = np.where(mask, full, LIMIT).min(axis=1)
+            high = np.where(mask, full, -LIMIT).max(axis=1)
+            nobody = low > high
+            low, high = np.where(nobody, 0, low), np.where(nobody, 0, high)
+        return None if (low != high).any() else low
 
     def of_rows(self, steps: Steps, guard: Mask | None = None) -> RowSteps:
         """Coefficients of whole blocks; blocks that differ in a function that not all lanes that run share leave."""
@@ -176,6 +188,14 @@ class BlockClasses:
             factor: Any = first if (coefficients == first).all() else coefficients[self.rows]
             total += factor * self.of_members(function.differences)
         return total
+
+    def _reach_of_rows(self, steps: RowSteps) -> tuple[Integers, Integers]:
+        """Numbers between which the shifts of each class lie."""
+        low = high = np.zeros(self.count, np.int64)
+        for function, coefficients in steps:
+            ends = [coefficients * d for d in function.range_over(self)]
+            low, high = low + np.minimum(*ends), high + np.maximum(*ends)
+        return low, high
 
     def _bounds(self, steps: Steps) -> tuple[int, int]:
         """Numbers between which every shift lies, quickly."""
@@ -226,20 +246,19 @@ class BlockClasses:
             (values + bounds[0] >= low).all() and (values + bounds[1] <= high).all()
         ):
             return
-        mask = self.mask(guard)
-        reach = self.reach(steps)
-        if reach is None:
+        if max(-bounds[0], bounds[1]) >= LIMIT:
             self.stay_equal(steps, 0, guard)
             return
-        inside = (values + reach[0] >= low) & (values + reach[1] <= high)
-        if (inside if mask is None else inside | ~mask).all():
-            return
+        mask = self.mask(guard)
         low_room, high_room = np.maximum(low - values, -LIMIT), np.minimum(high - values, LIMIT)
         steps_of_rows = self.by_row(steps, mask)
         if steps_of_rows is not None:
-            shift = self.shift(steps_of_rows)
             least = _most_over_lanes(low_room, mask, self.count)
             most = -_most_over_lanes(-high_room, mask, self.count)
+            reach = self._reach_of_rows(steps_of_rows)
+            if (reach[0] >= least).all() and (reach[1] <= most).all():
+                return
+            shift = self.shift(steps_of_rows)
             wrong = (shift < least[self.rows]) | (shift > most[self.rows])
             self._leave(wrong, lambda rows: _ranks(shift[wrong], rows, low_room, high_room, mask, self.count))
             return

@@ -8,6 +8,7 @@ from typing import Any
 from ...launch.launch import KernelCall, Launch
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.program import MachineCode
+from ...program.instruction import Space
 from ..block_classes.classes import NotFollowedError
 from ..simulation import Mode, RunOptions, Simulation, run_launch
 from ..translate.slices import WITHIN_BLOCK
@@ -47,6 +48,11 @@ def steering_instructions(kernel: MachineCode) -> frozenset[int]:
         if effect.reads_space is not None
         and (effect.writes & program.live_after[index] or effect.writes_space in program.kept)
     )
+
+
+def kept_in_trace(kernel: MachineCode) -> frozenset[Space]:
+    """Spaces from which values are loaded that decide something."""
+    return _translation(kernel, True).program.kept
 
 
 def order_decides(kernel: MachineCode) -> str | None:
