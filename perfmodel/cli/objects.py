@@ -118,12 +118,13 @@ Instruction = _object("Instruction", "What the accesses of one instruction cost.
 
 
 class Launch(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How a user's kernel was launched and compiled; shared is dynamic shared memory in bytes."""
+    """How a user's kernel was launched and compiled; shared is dynamic shared memory in bytes; no cluster is that of the kernel."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
     defines: dict[str, str | int]
+    cluster: tuple[int, int, int] | None
 
 
 class Blocks(Struct, kw_only=True, forbid_unknown_fields=True):
