@@ -118,7 +118,7 @@ Instruction = _object("Instruction", "What the accesses of one instruction cost.
 
 
 class Launch(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How a user's kernel was launched and compiled; shared is dynamic shared memory in bytes; no cluster is that of the kernel."""
+    """How a user's kernel was launched and compiled; shared is dynamic shared memory in bytes."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
