@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -124,7 +124,7 @@ class Launch(Struct, kw_only=True, forbid_unknown_fields=True):
     block: tuple[int, int, int]
     shared: int
     defines: dict[str, str | int]
-    cluster: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | Literal["none"]
 
 
 class Blocks(Struct, kw_only=True, forbid_unknown_fields=True):
