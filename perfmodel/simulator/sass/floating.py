@@ -247,6 +247,8 @@ def emit_half(e: Emitter, i: MachineInstruction) -> None:
         a, b = (f"lower_as_float({text},{kind!r})" for text in texts[:2])
         e.write(i, i.operand(0), f"({a}+{b})", "f32")
         return
+    if len(texts) != (3 if i.name == "HFMA2" else 2):
+        raise i.error("the number of its operands is not that of the opcode")
     function = {"HADD2": "add_wide", "HMUL2": "mul_wide", "HFMA2": "fma_wide"}[i.name]
     e.write(i, i.operand(0), f"narrow({function},{_half_finished(i)},{','.join(texts)})")
 
