@@ -92,6 +92,7 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
     _metric("l2_write_sectors", "lts__t_sectors_srcunit_tex_op_write.sum"),
     _metric("l2_read_sectors", "lts__t_sectors_op_read.sum", also=("l2_instruction_sectors",)),
     _metric("l2_write_sectors", "lts__t_sectors_op_write.sum"),
+    _metric("l2_atomic_sectors", "lts__t_sectors_srcunit_tex_op_red.sum", "lts__t_sectors_srcunit_tex_op_atom.sum"),
     _metric("dram_read_bytes", "dram__bytes_read.sum"),
     _metric("dram_write_bytes", "dram__bytes_write.sum"),
     _metric("dram_read_bytes", "dram__sectors_read.sum", factor=SECTOR_BYTES),

@@ -26,6 +26,9 @@ class Counts:
     ``bulk_…_sectors`` are what bulk copies (TMA) read and write of global memory, past L1.
     ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
     without them.
+    ``l2_atomic_sectors`` are operations that atomics on global memory ask of L2: in each sector as many as the most lanes on
+    one word. ``l2_busiest_slice_atomics`` are those on one slice of L2; ``l2_busiest_word_atomics`` and
+    ``l2_busiest_float_atomics`` are the lanes that change one word, an integer or a floating-point number.
 
     >>> Counts(global_load_requests=np.array([1.0, 2.0])).at(1).global_load_requests
     np.float64(2.0)
@@ -66,6 +69,11 @@ class Counts:
     dram_read_bytes: Any = 0.0
     dram_write_bytes: Any = 0.0
     l2_instruction_sectors: Any = 0.0
+    l2_atomic_sectors: Any = 0.0
+    l2_busiest_slice_atomics: Any = 0.0
+    l2_busiest_word_atomics: Any = 0.0
+    l2_busiest_float_atomics: Any = 0.0
+    shared_atomic_wavefronts: Any = 0.0
     async_copy_read_requests: Any = 0.0
     async_copy_read_sectors: Any = 0.0
     async_copy_read_wavefronts: Any = 0.0

@@ -89,6 +89,10 @@ class Gpu:
     l2_port_bytes_per_cycle: Positive
     l2_requests_merged: Positive
     l2_partial_write_reads: Rate
+    l2_slices: Positive
+    l2_atomic_s: Rate
+    l2_word_atomic_s: Rate
+    l2_float_atomic_s: Rate
     dram_bytes: Positive
     dram_bytes_per_s: Rate
     dram_read_bytes_per_s: Rate

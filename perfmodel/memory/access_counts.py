@@ -15,6 +15,7 @@ from ..simulator.access import Action, Site, WarpAccess
 from ..simulator.block_classes.classes import BlockClasses, RowSteps
 from ..simulator.plan import Plan
 from .async_copy import WIDEST_COPY_WORDS
+from .bank_conflicts import atomic_wavefronts, load_wavefronts, store_wavefronts
 from .coalescing import WarpPatterns
 
 
@@ -25,7 +26,8 @@ class InstructionCount:
     ``requests`` counts warp-level executions with an active lane; ``conflict_free_wavefronts`` the wavefronts that
     would do without bank conflicts; wavefronts of what asynchronous copies read are passes through L1. Sectors and lines
     are distinct ones, summed over requests; for local memory, of the interleaved layout; for asynchronous copies those of
-    `copy_sectors`. ``uncached_sectors`` are what accesses past L1 ask of L2.
+    `copy_sectors`. ``uncached_sectors`` are what accesses past L1 ask of L2; of atomics on global memory, the operations
+    (`sector_operations`).
     """
 
     instruction: int
@@ -79,6 +81,11 @@ def passes_l1(site: Site) -> bool:
     return copied and site.space is Space.GLOBAL and site.instruction.copies_past_l1
 
 
+def counts_lanes(site: Site) -> bool:
+    """Whether it adds 1 for each lane (``ATOMS.POPC.INC``): lanes on one word are counted and added together."""
+    return "POPC" in site.instruction.opcode.split(".")
+
+
 class _Counter:
     """What accesses touch, kept with the plans whose addresses theirs are a shift of."""
 
@@ -92,10 +99,10 @@ class _Counter:
         offset += residue
         of_site = self._of_sites.get(site.number)
         if of_site is None:
-            action = site.action if site.action in READS else Action.STORE
+            kind = "lanes counted" if counts_lanes(site) else site.action.value
             modulus = 1 if site.space is Space.GENERIC else BANK_BYTES if site.space in _BANKED else LINE_BYTES
             of_site = self._of_sites[site.number] = (
-                f"{site.space.value} {action.value} {site.width_bytes}",
+                f"{site.space.value} {kind} {site.width_bytes}",
                 modulus,
                 passes_l1(site),
             )
@@ -245,7 +252,10 @@ def _of_warps(site: Site, plan: Plan, offset: int, target: tuple[Plan, int] | No
     zero = np.zeros(len(lanes), np.int64)
     fields = [zero] * 5
     if site.space is Space.SHARED:
-        fields[2:4] = patterns_of(plan).wavefronts(site.width_bytes, offset, site.action is not Action.LOAD)
+        passes = load_wavefronts if site.action is Action.LOAD else store_wavefronts
+        if site.action is Action.REDUCTION and not counts_lanes(site):
+            passes = atomic_wavefronts
+        fields[2:4] = patterns_of(plan).wavefronts(site.width_bytes, offset, passes)
     elif site.space is Space.LOCAL:
         touched = patterns_of(plan).local_footprint(site.width_bytes, offset)
         fields[:4] = [touched.sectors, touched.lines, touched.lines, touched.lines]
@@ -260,4 +270,6 @@ def _of_warps(site: Site, plan: Plan, offset: int, target: tuple[Plan, int] | No
             fields[2] = patterns.copy_passes(site.width_bytes)
         elif passes_l1(site):
             fields[4] = touched.sectors
+        elif site.action is Action.REDUCTION:
+            fields[4] = patterns.atomic_operations(offset)
     return np.stack([zero + 1, lanes, *fields], axis=1)

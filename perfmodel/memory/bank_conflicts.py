@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,8 @@ def phases_of(width_bytes: int) -> int:
 
 Wavefronts = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Of each row of 32 lanes, and how many there would be without bank conflicts."""
+Passes = Callable[[Addresses, Mask, int], Wavefronts]
+"""Wavefronts by addresses and active lanes, rows of 32, and the bytes of a lane."""
 
 
 def store_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
@@ -34,6 +38,25 @@ def store_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wa
     [2, 1]
     """
     return _served(addresses, active, width_bytes, phases_of(width_bytes))
+
+
+def atomic_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
+    """Wavefronts of atomics on shared memory: lanes on one word follow one another, too.
+
+    Measured on an H200 (micro-benchmark ``atomic_shared``): 32 wavefronts where all lanes add to one word.
+
+    >>> one_word = np.zeros((1, 32), np.uint64)
+    >>> [int(n[0]) for n in atomic_wavefronts(one_word, np.ones((1, 32), bool), 4)]
+    [32, 1]
+    """
+    rows, phases = len(addresses), phases_of(width_bytes)
+    row, lane = np.nonzero(active)
+    phase = row * phases + lane * phases // WARP_SIZE
+    places = addresses[row, lane] // np.uint64(max(width_bytes, BANK_BYTES))
+    bank = (places % np.uint64(SHARED_BANKS // phases)).astype(np.int64)
+    per_bank = np.bincount(phase * SHARED_BANKS + bank, minlength=rows * phases * SHARED_BANKS)
+    per_phase = per_bank.reshape(rows, phases, SHARED_BANKS).max(axis=2)
+    return per_phase.sum(axis=1), (per_phase > 0).sum(axis=1)
 
 
 def load_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
 from .async_copy import copy_passes, copy_sectors, uncached_copy_sectors
-from .bank_conflicts import Wavefronts, load_wavefronts, store_wavefronts
+from .atomics import sector_operations
+from .bank_conflicts import Passes, Wavefronts, load_wavefronts
 
 Mask = NDArray[np.bool_]
 Addresses = NDArray[np.uint64]
@@ -113,7 +114,7 @@ class WarpPatterns:
         self._chosen = chosen
         self.relative = relative[chosen]
         self.active = np.ones(self.relative.shape, np.bool_) if active is None else active[chosen]
-        self._wavefronts: dict[tuple[int, int, bool], Wavefronts] = {}
+        self._wavefronts: dict[tuple[int, int, Passes], Wavefronts] = {}
         self._footprints: dict[int, Footprint] = {}
         self._lines: dict[tuple[int, int, int], TouchedLines] = {}
 
@@ -168,15 +169,19 @@ class WarpPatterns:
         found = self._lines[key]
         return TouchedLines(found.warp, own[found.warp] + found.line, found.words)
 
-    def wavefronts(self, width_bytes: int, offset: int, store: bool = False) -> Wavefronts:
-        """Shared-memory wavefronts of each warp, and their number without bank conflicts."""
-        key = (width_bytes, offset % BANK_BYTES if width_bytes < BANK_BYTES else 0, store)
+    def wavefronts(self, width_bytes: int, offset: int, passes: Passes = load_wavefronts) -> Wavefronts:
+        """Shared-memory wavefronts of each warp by `load_wavefronts` or another rule, and their number without bank conflicts."""
+        key = (width_bytes, offset % BANK_BYTES if width_bytes < BANK_BYTES else 0, passes)
         if key not in self._wavefronts:
             placed, active, inverse = self._cases(key[1], BANK_BYTES)
-            count = store_wavefronts if store else load_wavefronts
-            total, ideal = count(placed, active, width_bytes)
+            total, ideal = passes(placed, active, width_bytes)
             self._wavefronts[key] = (total[inverse], ideal[inverse])
         return self._wavefronts[key]
+
+    def atomic_operations(self, offset: int) -> NDArray[np.int64]:
+        """Operations that each warp's atomics ask of L2 when ``offset`` bytes are added to every address."""
+        placed, active, inverse = self._cases(offset, LINE_BYTES)
+        return sector_operations(placed, active)[inverse]
 
     def copy_passes(self, width_bytes: int) -> NDArray[np.int64]:
         """Passes of each warp through L1's data pipe to read what it copies asynchronously."""

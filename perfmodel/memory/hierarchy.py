@@ -22,7 +22,8 @@ from ..simulator.access import Action, WarpAccess
 from ..simulator.execution import Code, execute_code
 from ..simulator.global_memory import Segment
 from ..simulator.simulation import Budget, Mode
-from .access_counts import BLOCK_TOTALS, AccessCounts
+from .access_counts import BLOCK_TOTALS, READS, AccessCounts
+from .atomics import AtomicObserver, Contention
 from .block_schedule import begins_of_blocks, residency, schedule_blocks
 from .grid_streams import launch_stream, place_blocks
 from .l1 import l1_traffic, launch_rates
@@ -41,7 +42,7 @@ class Hierarchy:
     ``l2_read_sectors`` is what loads miss in L1 and what passes it by, local memory's with it; ``instruction_read_sectors``
     what instruction caches miss. ``relative_error`` is the half width of the 95 % interval of the L1 miss rate over the
     sampled SMs; ``exact`` says that the footprint of the grid follows from that of its blocks; ``notes`` says what was
-    estimated.
+    estimated; ``contention`` where atomics queue.
     """
 
     l1_hit_rate: float
@@ -54,6 +55,7 @@ class Hierarchy:
     exact: bool
     notes: tuple[str, ...]
     blocks_executed: int
+    contention: Contention
 
 
 class CacheObserver:
@@ -100,11 +102,13 @@ class CacheObserver:
             trips=trips or {},
         )
         self._accesses = AccessCounts(len(self.blocks))
+        self._atomics = AtomicObserver(gpu.l2_slices)
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""
         self._trace.access(access)
         self._accesses.access(access)
+        self._atomics.access(access)
 
     def hierarchy(
         self,
@@ -126,7 +130,7 @@ class CacheObserver:
         scale = float(launch.blocks) / int(self._own.sum())
         uncached, uncached_loads = (
             scale * sum(float(table[self._own, column].sum()) for site, table in tables if site.action in actions)
-            for actions in (tuple(Action), (Action.LOAD,))
+            for actions in (READS, (Action.LOAD,))
         )
         copies = any(site.action is Action.ASYNC_COPY for site, _ in tables)
         lines, l1_bytes = self._trace.l1_accesses(past_l1=False), self.l1_bytes * self._trace.l1_share
@@ -160,6 +164,7 @@ class CacheObserver:
             exact=exact,
             notes=() if exact else ("the grid's footprint is estimated: blocks' addresses do not just shift",),
             blocks_executed=int(self._own.sum()),
+            contention=self._atomics.contention(len(self.blocks), int(launch.blocks)),
         )
 
     def _dram(self, segments: Sequence[Segment]) -> tuple[DramTraffic, bool]:
@@ -211,6 +216,9 @@ def with_hierarchy(counts: Counts, hierarchy: Hierarchy) -> Counts:
         l2_write_sectors=hierarchy.l2_write_sectors,
         dram_read_bytes=hierarchy.dram_read_bytes,
         dram_write_bytes=hierarchy.dram_write_bytes,
+        l2_busiest_slice_atomics=hierarchy.contention.busiest_slice,
+        l2_busiest_word_atomics=hierarchy.contention.busiest_word,
+        l2_busiest_float_atomics=hierarchy.contention.busiest_float,
     )
 
 

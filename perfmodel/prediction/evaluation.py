@@ -84,6 +84,8 @@ def followed(
 ) -> tuple[NDArray[np.float64], Terms]:
     """Times by the model of one SM where the warps of a launch were followed, and what they waited for.
 
+    No launch is faster than its atomics, which queue in L2, where one SM does not see those of the others.
+
     Args:
         profile: Of n launches.
         blocks_per_sm: Resident blocks by occupancy, shape ``(n,)``.
@@ -106,7 +108,8 @@ def followed(
             scenario.gpu,
             warm=scenario.l2 is L2State.WARM,
         )
-        seconds[index] = found.seconds
+        queued = float(np.broadcast_to(terms.atomics, len(seconds))[index]) + scenario.gpu.empty_kernel_s
+        seconds[index] = max(found.seconds, queued)
         for name, share in found.waits().items():
             waits[name][index] = share * found.seconds
     return seconds, replace(terms, **waits)

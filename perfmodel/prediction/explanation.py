@@ -117,6 +117,7 @@ _MEANING = {
     "constant_cache": "indexed constants beyond the constant cache",
     "l2": "L2 bandwidth",
     "dram": "DRAM bandwidth",
+    "atomics": "atomics that follow one another in L2",
     "local_memory": "traffic of spilled registers and stack arrays behind L1",
     "exposed_memory_latency": "latency of loads that the resident blocks do not hide",
     "exposed_dependency_latency": "latency of the dependent instructions that the resident blocks do not hide",

@@ -84,7 +84,15 @@ class KernelProfile:
         return replace(self, notes="\n".join([*filter(None, [self.notes]), *notes]))
 
 
-TRAFFIC_COUNTS = ("l2_read_sectors", "l2_write_sectors", "dram_read_bytes", "dram_write_bytes")
+TRAFFIC_COUNTS = (
+    "l2_read_sectors",
+    "l2_write_sectors",
+    "dram_read_bytes",
+    "dram_write_bytes",
+    "l2_busiest_slice_atomics",
+    "l2_busiest_word_atomics",
+    "l2_busiest_float_atomics",
+)
 """Traffic behind L1, which only a simulation of the caches knows, or a closed form."""
 _CRITICAL_PATH = (
     "global_round_trips",

@@ -178,6 +178,8 @@ def launch_counts(
         constant_load_requests=float(_of(counts, load, Space.CONSTANT, "requests")),
         local_load_sectors=float(_of(counts, load, Space.LOCAL, "sectors")),
         local_store_sectors=float(_of(counts, store, Space.LOCAL, "sectors")),
+        l2_atomic_sectors=float(_of(counts, reduce, Space.GLOBAL, "uncached_sectors")),
+        shared_atomic_wavefronts=float(_of(counts, reduce, Space.SHARED, "wavefronts")),
         warp_instructions=float(instructions),
         **issued,
         **predicated_off,

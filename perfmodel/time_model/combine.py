@@ -38,6 +38,7 @@ class Terms:
     constant_cache: Any
     l2: Any
     dram: Any
+    atomics: Any
     local_memory: Any
     exposed_memory_latency: Any
     exposed_dependency_latency: Any
@@ -246,6 +247,7 @@ def _joined_terms(
     waves = executed / resident
 
     dram = kept("dram", terms.dram_seconds(counts, gpu, coefficients))
+    atomics = kept("atomics", terms.atomic_seconds(counts, gpu))
     dispatch = kept("block_launch_rate", blocks * gpu.block_dispatch_cycles)
     burst = kept("dram", terms.dram_burst_seconds(counts, gpu, coefficients))
     exposed = dispatch + coefficients.first_wave_exposure * burst * clock
@@ -255,7 +257,7 @@ def _joined_terms(
     local = terms.local_seconds(work, terms.local_traffic(work, resident, gpu), waves, gpu, coefficients, clock)
     local = kept("local_memory", local)
     empty = kept("fixed_launch_cost", gpu.empty_kernel_s)
-    total = p_norm(1 + coefficients.memory_norm, busy / clock, l2, dram, dispatch / clock) + local + empty
+    total = p_norm(1 + coefficients.memory_norm, busy / clock, l2, dram, atomics, dispatch / clock) + local + empty
     parts = Terms(
         arithmetic=arithmetic / clock,
         sfu_fp64_fp16_pipes=slow / clock,
@@ -266,6 +268,7 @@ def _joined_terms(
         constant_cache=constants / clock,
         l2=l2,
         dram=dram,
+        atomics=atomics,
         local_memory=local,
         exposed_memory_latency=load * waves / clock,
         exposed_dependency_latency=compute * waves / clock,

@@ -61,7 +61,8 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> 
     """The data pipe of L1 and shared memory: shared accesses, asynchronous copies, shuffles, global requests.
 
     (shared + predicated off + c.async_copy_cycles · copies + max(global_load_requests, global_load_lines / l1_tags_per_cycle)
-    + global_store_requests + global_reduction_requests + cycles_per_instruction · shuffles) / sm_count, where shared sums
+    + global_store_requests + global_reduction_requests + cycles_per_wavefront · shared_atomic_wavefronts +
+    cycles_per_instruction · shuffles) / sm_count, where shared sums
     max(cycles_per_instruction · requests, cycles_per_wavefront · wavefronts) over loads and stores.
 
     Shared accesses of warps whose lanes are all predicated off pass through it too. An asynchronous copy reads its source a
@@ -70,6 +71,7 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> 
     instruction, wavefront = gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront
     shared = np.maximum(instruction * counts.shared_load_requests, wavefront * counts.shared_load_wavefronts)
     shared = shared + np.maximum(instruction * counts.shared_store_requests, wavefront * counts.shared_store_wavefronts)
+    shared = shared + wavefront * counts.shared_atomic_wavefronts
     off = counts.shared_load_predicated_off + counts.shared_store_predicated_off
     copies = counts.async_copy_requests + counts.async_copy_read_wavefronts + counts.async_copy_wavefronts
     tags = np.maximum(counts.global_load_requests, counts.global_load_lines / gpu.l1_tags_per_cycle)
@@ -240,6 +242,18 @@ def partial_writes(counts: Counts) -> Floats:
     written = np.maximum(counts.dram_write_bytes, counts.global_store_requests * float(WARP_SIZE * FLOAT_BYTES))
     missing = np.maximum(writes * SECTOR_BYTES - written, 0.0)
     return np.asarray(np.minimum(missing / (SECTOR_BYTES / 2), writes), np.float64)
+
+
+def atomic_seconds(counts: Counts, gpu: Gpu) -> Floats:
+    """Atomics on global memory, which L2 does one after the other: on the busiest slice, or on the busiest word.
+
+    max(l2_busiest_slice_atomics · l2_atomic_s, l2_busiest_word_atomics · l2_word_atomic_s, l2_busiest_float_atomics ·
+    l2_float_atomic_s).
+    """
+    slice_ = np.asarray(counts.l2_busiest_slice_atomics, np.float64) * gpu.l2_atomic_s
+    word = np.asarray(counts.l2_busiest_word_atomics, np.float64) * gpu.l2_word_atomic_s
+    floating = np.asarray(counts.l2_busiest_float_atomics, np.float64) * gpu.l2_float_atomic_s
+    return np.asarray(np.maximum(np.maximum(slice_, word), floating), np.float64)
 
 
 def dram_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -36,10 +36,10 @@ MAKERS = [
 
 
 class Recount:
-    """Requests, lanes, sectors and lines by instruction, from the addresses that an observer receives."""
+    """Requests, lanes, sectors, lines, and operations of atomics by instruction, from the addresses that an observer receives."""
 
     def __init__(self) -> None:
-        self.totals: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+        self.totals: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
 
     def access(self, access: WarpAccess) -> None:
         if access.site.space is not Space.GLOBAL:
@@ -49,7 +49,11 @@ class Recount:
         for row, mask in zip(warps.addresses, warps.active, strict=True):
             used = [int(address) for address, on in zip(row, mask, strict=True) if on]
             assert all(address % access.site.width_bytes == 0 for address in used)
-            found = (1, len(used), len({a // 32 for a in used}), len({a // 128 for a in used}))
+            sectors, operations = {a // 32 for a in used}, 0
+            if access.site.action is Action.REDUCTION:  # in each sector the most lanes on one address
+                lanes = Counter(used)
+                operations = sum(max(n for a, n in lanes.items() if a // 32 == sector) for sector in sectors)
+            found = (1, len(used), len(sectors), len({a // 128 for a in used}), operations)
             before = self.totals[access.site.instruction_index]
             self.totals[access.site.instruction_index] = [a + b for a, b in zip(before, found, strict=True)]
 
@@ -62,7 +66,13 @@ def test_observed_addresses_give_the_counts(make: object, mode: Mode) -> None:
     recount, counts = Recount(), AccessCounts()
     simulate(kernel, case.launch, case.call, mode=mode, observers=[recount, counts])
     counted = {
-        count.instruction: [count.requests, count.lanes, count.sectors, count.lines]
+        count.instruction: [
+            count.requests,
+            count.lanes,
+            count.sectors,
+            count.lines,
+            count.uncached_sectors if count.action is Action.REDUCTION else 0,
+        ]
         for count in counts.instructions()
         if count.space is Space.GLOBAL
     }

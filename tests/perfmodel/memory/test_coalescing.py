@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from perfmodel.memory.access_counts import patterns_of
-from perfmodel.memory.bank_conflicts import load_wavefronts, store_wavefronts
+from perfmodel.memory.bank_conflicts import atomic_wavefronts, load_wavefronts, store_wavefronts
 from perfmodel.memory.coalescing import WarpPatterns
 from perfmodel.simulator.plan import Plan
 
@@ -61,6 +63,27 @@ def interleaved(lanes: Lanes, width: int, unit_bytes: int) -> int:
     return len(places)
 
 
+def follow_one_another(row: Lanes, width: int) -> tuple[int, int]:
+    """Wavefronts of an atomic: in each phase the most lanes on one bank, or pair of banks, whatever words they name."""
+    phases = max(1, width // 4)
+    total = ideal = 0
+    for phase in range(phases):
+        lanes = [a for a, on in row[phase * 32 // phases : (phase + 1) * 32 // phases] if on]
+        banks = Counter(a // max(width, 4) % (32 // phases) for a in lanes)
+        total += max(banks.values(), default=0)
+        ideal += bool(lanes)
+    return total, ideal
+
+
+def operations(row: Lanes) -> int:
+    """Operations of an atomic on sectors: in each the most lanes on one address."""
+    lanes = Counter(a for a, on in row if on)
+    most: dict[int, int] = {}
+    for address, number in lanes.items():
+        most[address // 32] = max(most.get(address // 32, 0), number)
+    return sum(most.values())
+
+
 def rows_of(addresses: np.ndarray, active: np.ndarray) -> list[Lanes]:
     return [[(int(a), bool(m)) for a, m in zip(*row, strict=True)] for row in zip(addresses, active, strict=True)]
 
@@ -94,9 +117,12 @@ def test_patterns_equal_a_count_lane_by_lane(case: tuple[np.ndarray, np.ndarray,
     assert footprint.lines.tolist() == [distinct(row, 128) for row in rows]
     total, ideal = patterns.wavefronts(width, offset)
     assert list(zip(total.tolist(), ideal.tolist(), strict=True)) == [wavefronts(row, width) for row in rows]
-    total, ideal = patterns.wavefronts(width, offset, store=True)
+    total, ideal = patterns.wavefronts(width, offset, store_wavefronts)
     phases = max(1, width // 4)
     assert list(zip(total.tolist(), ideal.tolist(), strict=True)) == [served(row, width, phases) for row in rows]
+    total, ideal = patterns.wavefronts(width, offset, atomic_wavefronts)
+    assert list(zip(total.tolist(), ideal.tolist(), strict=True)) == [follow_one_another(row, width) for row in rows]
+    assert patterns.atomic_operations(offset).tolist() == [operations(row) for row in rows]
     local = patterns.local_footprint(width, offset)
     assert local.sectors.tolist() == [interleaved(row, width, 32) for row in rows]
     assert local.lines.tolist() == [interleaved(row, width, 128) for row in rows]

@@ -35,4 +35,5 @@ BUSY = {
     "barriers": 2e4,
     "l2_read_sectors": 3e5,
     "dram_read_bytes": 9e6,
+    "l2_busiest_slice_atomics": 2e3,
 }

@@ -62,6 +62,21 @@ def test_a_shared_access_costs_its_instruction_or_its_wavefronts() -> None:
     assert terms.shared_pipe_cycles(conflicts, TURING, PRIOR) == pytest.approx(320 * wavefront)
 
 
+def test_atomics_on_one_word_of_shared_memory_follow_one_another() -> None:
+    found = terms.shared_pipe_cycles(Counts(shared_atomic_wavefronts=SMS * 32), TURING, PRIOR)
+    assert found == pytest.approx(32 * TURING.shared_cycles_per_wavefront)
+
+
+def test_atomics_queue_at_a_slice_or_at_a_word() -> None:
+    """An operation on a slice is shorter than one on a word, and that than an addition of floating-point numbers."""
+    slices = Counts(l2_busiest_slice_atomics=1e6, l2_busiest_word_atomics=1e4, l2_busiest_float_atomics=1e4)
+    assert terms.atomic_seconds(slices, HOPPER) == pytest.approx(1e6 * HOPPER.l2_atomic_s)
+    words = Counts(l2_busiest_slice_atomics=1e6, l2_busiest_word_atomics=1e6)
+    assert terms.atomic_seconds(words, HOPPER) == pytest.approx(1e6 * HOPPER.l2_word_atomic_s)
+    floats = Counts(l2_busiest_slice_atomics=1e6, l2_busiest_float_atomics=1e6)
+    assert terms.atomic_seconds(floats, HOPPER) == pytest.approx(1e6 * HOPPER.l2_float_atomic_s)
+
+
 def test_global_requests_and_shuffles_pass_the_same_pipe() -> None:
     """A scattered load looks up 32 lines, 4 a cycle; a contiguous one takes its one cycle."""
     scattered = Counts(global_load_requests=SMS, global_load_lines=SMS * 32)
@@ -190,7 +205,7 @@ def _l2(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Any:
     return terms.l2_seconds(counts, 1000.0, gpu, coefficients)
 
 
-OF_COUNTS = (terms.arithmetic_cycles, terms.slow_pipe_cycles, terms.issue_cycles, _shared_pipe)
+OF_COUNTS = (terms.arithmetic_cycles, terms.slow_pipe_cycles, terms.issue_cycles, _shared_pipe, terms.atomic_seconds)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

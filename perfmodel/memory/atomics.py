@@ -1,0 +1,170 @@
+"""What atomics on global memory ask of L2, and where they queue: operations on sectors, on one slice, on one word.
+
+L2 works on one lane of each word at a time: a request whose lanes share words costs, in each sector, as many operations as
+the most lanes on one word. The operations on a slice follow one another, and so do those on a word. Measured on an H200 by
+micro-benchmark ``atomic_global``: the counters ``lts__t_sectors_srcunit_tex_op_red`` and ``…_atom`` are these operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import SECTOR_BYTES
+from ..program.instruction import ExecutedInstruction, Space
+from ..simulator.access import Action, WarpAccess
+
+SLICE_BYTES = 512
+"""Neighbouring bytes that lie in one slice of L2: an H200 does atomics on 1 KiB as fast as two slices, on 4 KiB as seven."""
+_MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
+"""Of the finalizer of SplitMix64 (Steele et al. 2014), which spreads addresses over the slices as if drawn; which slice has
+which address is not published."""
+_FLOATING = frozenset({"f16", "f16x2", "bf16", "bf16x2", "bf16_v2", "f32", "f64"})
+_EXCHANGES = frozenset({"cas", "cast", "exch"})
+_ENTRIES = 1_000_000
+"""Entries that wait until those of one block and place are added up."""
+
+Integers = NDArray[np.int64]
+Addresses = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+
+def sector_operations(addresses: Addresses, active: Mask) -> Integers:
+    """Operations of each row of 32 lanes: over its sectors, the most lanes on one word of each.
+
+    >>> lanes, everyone = np.arange(32, dtype=np.uint64)[None], np.ones((1, 32), bool)
+    >>> [int(sector_operations(address, everyone)[0]) for address in (lanes * 4, lanes % 8 * 4, lanes * 0)]
+    [4, 4, 32]
+    """
+    row, _, most = _operations(addresses, active)
+    return np.bincount(row, weights=most, minlength=len(addresses)).astype(np.int64)
+
+
+def _operations(addresses: Addresses, active: Mask) -> tuple[Integers, Addresses, Integers]:
+    """Row, sector and operations of each sector that a row of lanes asks for."""
+    row, column = np.nonzero(active)
+    row, address, lanes = _added_up(row, addresses[row, column], np.ones(len(row), np.int64))
+    return _joined(row, address // np.uint64(SECTOR_BYTES), lanes, np.maximum)
+
+
+def _added_up(owner: Integers, place: Addresses, amount: Integers) -> tuple[Integers, Addresses, Integers]:
+    """Distinct pairs of owner and place in order, with the sums of their amounts."""
+    order = np.lexsort((place, owner))
+    return _joined(owner[order], place[order], amount[order], np.add)
+
+
+def _joined(
+    owner: Integers, place: Addresses, amount: Integers, join: np.ufunc
+) -> tuple[Integers, Addresses, Integers]:
+    """Distinct pairs of sorted ones, their amounts joined."""
+    new = np.ones(len(owner), np.bool_)
+    new[1:] = (owner[1:] != owner[:-1]) | (place[1:] != place[:-1])
+    first = np.flatnonzero(new)
+    return owner[first], place[first], join.reduceat(amount, first) if len(first) else amount
+
+
+def slices_of(sector: Addresses, slices: int) -> Addresses:
+    """The slice of L2 of each sector, by its address over its size."""
+    mixed = sector * np.uint64(SECTOR_BYTES) // np.uint64(SLICE_BYTES)
+    for shift, factor in _MIX:
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor
+    return (mixed ^ (mixed >> np.uint64(31))) % np.uint64(slices)
+
+
+def is_floating(instruction: ExecutedInstruction) -> bool:
+    """Whether an atomic adds or compares floating-point numbers, which L2 takes longer for than for integers."""
+    parts = frozenset(instruction.opcode.lower().split("."))
+    return bool(parts & _FLOATING) and not parts & _EXCHANGES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contention:
+    """Operations of a launch on the busiest slice of L2, and lanes on the integer and floating-point words most changed."""
+
+    busiest_slice: float = 0.0
+    busiest_word: float = 0.0
+    busiest_float: float = 0.0
+
+
+class _Tally:
+    """How much each executed block asks of each place."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Integers, Addresses, Integers]] = []
+        self._waiting = 0
+
+    def add(self, block: Integers, place: Addresses, amount: Integers) -> None:
+        """Add amounts."""
+        self._parts.append((block, place, amount))
+        self._waiting += len(block)
+        if self._waiting > _ENTRIES:
+            self._parts, self._waiting = [self._all()], 0
+
+    def _all(self) -> tuple[Integers, Addresses, Integers]:
+        block, place, amount = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        return _added_up(block, place, amount)
+
+    def total(self) -> float:
+        """What all blocks ask of all places."""
+        return float(sum(amount.sum() for _, _, amount in self._parts))
+
+    def busiest(self, executed: int, launch_blocks: int) -> float:
+        """What a launch asks of its busiest place, ``executed`` of whose blocks were executed.
+
+        Where all blocks go to the same place the most grows as their number, where each has its own it does not: as a power
+        of the number in between, that by which it grows from one executed block to all of them.
+        """
+        if not self._parts:
+            return 0.0
+        block, place, amount = self._all()
+        together = float(np.bincount(np.unique(place, return_inverse=True)[1], weights=amount).max())
+        begins = np.flatnonzero(np.append(True, block[1:] != block[:-1]))
+        alone = float(np.maximum.reduceat(amount, begins).mean())
+        growth = np.log(max(together / alone, 1.0)) / np.log(len(begins)) if len(begins) > 1 else 1.0
+        return float(together * max(launch_blocks / executed, 1.0) ** min(growth, 1.0))
+
+
+class AtomicObserver:
+    """Keeps where the atomics of executed blocks go.
+
+    Args:
+        slices: of L2.
+
+    >>> from perfmodel.program.instruction import Instruction
+    >>> from perfmodel.simulator.access import Site
+    >>> from perfmodel.simulator.plan import Plan
+    >>> add = Instruction("red.global.add.u32", ("[%rd1]", "1"), None, False, 1, None)
+    >>> site = Site(0, 0, add, Action.REDUCTION, Space.GLOBAL, 4)
+    >>> one_word = Plan(np.zeros((2, 64), np.uint64), None, rows=2, threads=64)
+    >>> observer = AtomicObserver(slices=94)
+    >>> observer.access(WarpAccess(site, one_word, 0, np.array([3, 8]), np.array([0, 1])))
+    >>> observer.contention(executed=2, launch_blocks=10)
+    Contention(busiest_slice=640.0, busiest_word=640.0, busiest_float=0.0)
+    """
+
+    def __init__(self, slices: int) -> None:
+        self._slices = slices
+        self._on_slices = _Tally()
+        self._on_words = {False: _Tally(), True: _Tally()}
+
+    def access(self, access: WarpAccess) -> None:
+        """Take note of one access."""
+        if access.site.action is not Action.REDUCTION or access.site.space is not Space.GLOBAL:
+            return
+        warps = access.of_warps
+        row, sector, most = _operations(warps.addresses, warps.active)
+        self._on_slices.add(warps.block[row], slices_of(sector, self._slices), most)
+        row, lane = np.nonzero(warps.active)
+        words = self._on_words[is_floating(access.site.instruction)]
+        words.add(*_added_up(warps.block[row], warps.addresses[row, lane], np.ones(len(row), np.int64)))
+
+    def contention(self, executed: int, launch_blocks: int) -> Contention:
+        """Of a launch, ``executed`` of whose blocks were executed."""
+        even = self._on_slices.total() * launch_blocks / executed / self._slices
+        return Contention(
+            busiest_slice=max(self._on_slices.busiest(executed, launch_blocks), even),
+            busiest_word=self._on_words[False].busiest(executed, launch_blocks),
+            busiest_float=self._on_words[True].busiest(executed, launch_blocks),
+        )

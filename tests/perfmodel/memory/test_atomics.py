@@ -1,0 +1,71 @@
+"""Where the atomics of a launch queue, from a few executed blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfmodel.memory.atomics import AtomicObserver, Contention
+from perfmodel.program.instruction import Instruction, Space
+from perfmodel.simulator.access import Action, Site, WarpAccess
+from perfmodel.simulator.plan import Plan
+
+SLICES = 94
+
+
+def contention(words: np.ndarray, opcode: str, launch_blocks: int, executed: int | None = None) -> Contention:
+    """Of blocks of 32 threads that change these words, shape (blocks, 32), once each; in two accesses of half the blocks."""
+    site = Site(0, 0, Instruction(opcode, (), None, False, 1, None), Action.REDUCTION, Space.GLOBAL, 4)
+    observer = AtomicObserver(SLICES)
+    for half in np.array_split(np.arange(len(words)), 2):
+        plan = Plan(words[half].astype(np.uint64) * np.uint64(4), None, rows=len(half), threads=32)
+        observer.access(WarpAccess(site, plan, 4096, half, half))
+    return observer.contention(executed or len(words), launch_blocks)
+
+
+LANE, BLOCK = np.arange(32), np.arange(8)[:, None]
+
+
+def test_one_word_is_changed_by_all_lanes_of_the_launch() -> None:
+    found = contention(0 * (BLOCK + LANE), "red.global.add.f32", 1000)
+    assert found.busiest_float == pytest.approx(32 * 1000)
+    assert found.busiest_slice == pytest.approx(32 * 1000)  # one operation for each lane on the word
+    assert found.busiest_word == 0
+
+
+def test_a_word_of_each_block_keeps_its_lanes_however_many_blocks_there_are() -> None:
+    found = contention(BLOCK * 1024 + 0 * LANE, "RED.E.ADD.STRONG.GPU", 1000)
+    assert found.busiest_word == pytest.approx(32)
+    assert found.busiest_slice >= 32 * 1000 / SLICES  # no slice is the busiest below the average
+
+
+def test_blocks_that_share_words_in_part_lie_in_between() -> None:
+    found = contention(BLOCK // 2 * 1024 + 0 * LANE, "atom.global.add.u32", 64)
+    # 64 lanes of 2 blocks on a word: 2 = 8 ** (1 / 3) times as many as of one, and 64 blocks are 8 times 8
+    assert found.busiest_word == pytest.approx(64 * 8 ** (1 / 3))
+
+
+def test_executing_all_blocks_leaves_nothing_to_estimate() -> None:
+    found = contention(LANE % 4 + 0 * BLOCK, "red.global.add.u32", 8)
+    assert found.busiest_word == 8 * 8  # 8 lanes of each block
+    assert found.busiest_slice == 8 * 8  # one sector, as many operations as the most lanes on a word
+
+
+def test_blocks_without_atomics_count_as_executed() -> None:
+    found = contention(0 * (BLOCK + LANE), "red.global.add.u32", 1000, executed=80)
+    assert found.busiest_word == pytest.approx(32 * 1000 * 8 / 80)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "floating"),
+    [
+        ("ATOM.E.ADD.F32.FTZ.RN.STRONG.GPU", True),
+        ("red.global.add.noftz.bf16x2", True),
+        ("ATOMG.E.CAS.64", False),
+        ("atom.global.exch.b32", False),
+        ("RED.E.MAX.S32", False),
+    ],
+)
+def test_integers_and_floating_point_numbers_stand_apart(opcode: str, floating: bool) -> None:
+    found = contention(0 * (BLOCK + LANE), opcode, 8)
+    assert (found.busiest_float, found.busiest_word) == ((256, 0) if floating else (0, 256))
