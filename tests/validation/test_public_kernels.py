@@ -68,6 +68,12 @@ def test_stored_facts_are_made_again_from_the_source(tmp_path: Path) -> None:
     assert counts.global_reduction_requests == 264 * 8 * 16  # blocks, warps of a block, steps
     assert counts.global_reduction_requests == stored.kernel_profile().counts.global_reduction_requests
     assert counts.warp_instructions == pytest.approx(stored.counters["smsp__inst_executed.sum"], rel=0.01)
+    # 32 neighbouring doubles of a warp lie in 8 sectors, one lane on each word
+    assert counts.l2_atomic_sectors == 264 * 8 * 16 * 8 == stored.counters["lts__t_sectors_srcunit_tex_op_red.sum"]
+    (score,) = scored([replace(again, timings=stored.timings)], scenario_of("h200"), L2State.COLD)
+    terms = score.prediction.time.terms
+    # all warps add to the same words: no SM sees the queue that the others make
+    assert score.prediction.time.predicted_s == pytest.approx(float(terms.atomics + terms.fixed_launch_cost))
 
 
 def test_a_score_is_the_ratio_of_predicted_to_measured() -> None:
