@@ -174,7 +174,7 @@ def _access(
     wait = code.wait[index]
     start = max(time, servers[_DATA])
     servers[_DATA] = start + code.data_cycles[index]
-    read = start + machine.operand_cycles
+    read = time + machine.operand_cycles
     if wait == _SHARED:
         return servers[_DATA] + machine.shared_latency, read
     if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION):

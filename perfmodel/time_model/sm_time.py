@@ -20,8 +20,8 @@ from ..profiles.warp_traces import MemoryDemand, WarpTraces
 
 Floats = NDArray[np.float64]
 
-SIMULATED_INSTRUCTIONS = 300_000
-"""Instructions that are followed, about a tenth of a second; what comes after goes on at the same rate."""
+SIMULATED_INSTRUCTIONS = 100_000
+"""Instructions that are followed, some tens of milliseconds; what comes after goes on at the same rate."""
 SIMULATED_WAVES = 24
 """Blocks that are followed, in those that share an SM."""
 _LEAST_WAVES = 4
