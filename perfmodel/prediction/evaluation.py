@@ -31,6 +31,7 @@ class Evaluation:
         counts: What the launches do, by the names and meanings of counters.
         seconds: Device time, infinite where a launch cannot run.
         terms: Time of every resource.
+        followed: Where the time is that of the model of one SM.
     """
 
     feasibility: Feasibility
@@ -38,6 +39,7 @@ class Evaluation:
     counts: Counts
     seconds: NDArray[np.float64]
     terms: Terms
+    followed: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -63,7 +65,7 @@ def evaluate(profile: KernelProfile, scenario: Scenario, checks: Sequence[Check]
     seconds, terms = launch_seconds(
         profile, np.maximum(resident.blocks_per_sm, 1), gpu, scenario.calibration.coefficients
     )
-    seconds, terms = followed(profile, resident.blocks_per_sm, scenario, seconds, terms)
+    seconds, terms, followed = _followed(profile, resident.blocks_per_sm, scenario, seconds, terms)
     by_the_end = written_by_the_end(profile.counts, gpu).dram_write_bytes
     reached = np.where(profile.caches_simulated, profile.counts.dram_write_bytes, by_the_end)
     return Evaluation(
@@ -72,16 +74,17 @@ def evaluate(profile: KernelProfile, scenario: Scenario, checks: Sequence[Check]
         counts=replace(profile.counts, dram_write_bytes=reached),
         seconds=np.where(can_run.reason_codes == FITS, seconds, np.inf),
         terms=terms,
+        followed=followed,
     )
 
 
-def followed(
+def _followed(
     profile: KernelProfile,
     blocks_per_sm: NDArray[np.int64],
     scenario: Scenario,
     seconds: NDArray[np.float64],
     terms: Terms,
-) -> tuple[NDArray[np.float64], Terms]:
+) -> tuple[NDArray[np.float64], Terms, NDArray[np.bool_]]:
     """Times by the model of one SM where the warps of a launch were followed, and what they waited for.
 
     No launch is faster than its atomics, which queue in L2, where one SM does not see those of the others.
@@ -94,12 +97,14 @@ def followed(
         terms: Its terms.
     """
     traces = np.broadcast_to(np.asarray(profile.traces, object), (len(seconds),))
-    which = [index for index, one in enumerate(traces) if one is not None and blocks_per_sm[index] > 0]
-    if not which:
-        return seconds, terms
+    known = (
+        np.array([one is not None for one in traces], np.bool_) & (blocks_per_sm > 0) & (not scenario.own_coefficients)
+    )
+    if not known.any():
+        return seconds, terms, known
     seconds = seconds.copy()
     waits = {name: np.array(np.broadcast_to(getattr(terms, name), len(seconds)), np.float64) for name in WAITED}
-    for index in which:
+    for index in np.flatnonzero(known).tolist():
         found = sm_seconds(
             traces[index],
             profile.launch.at(index),
@@ -112,7 +117,7 @@ def followed(
         seconds[index] = max(found.seconds, queued)
         for name, share in found.waits().items():
             waits[name][index] = share * found.seconds
-    return seconds, replace(terms, **waits)
+    return seconds, replace(terms, **waits), known
 
 
 def evaluate_batch(

@@ -20,6 +20,7 @@ from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..profiles.kernel_profile import Fidelity, KernelProfile
 from ..time_model.combine import LIMITER_NAMES, limiters
+from ..time_model.sm_time import sm_evidence
 from .evaluation import Evaluation, evaluate_batch
 from .feasibility import FITS, Feasibility, feasibility
 from .launch_features import Launches
@@ -179,6 +180,11 @@ def prediction_at(
     """The record of one launch of an evaluation; ``calibrated_kernel`` names the kernel whose interval is taken."""
     seconds = float(found.seconds[index])
     profile, occupancy, terms = found.profile.at(index), found.occupancy.at(index), found.terms.at(index)
+    calibration = scenario.calibration.for_kernel(calibrated_kernel)
+    interval, status = calibration.interval_s(seconds), calibration.calibration_status.value
+    if found.followed[index]:
+        evidence = sm_evidence(scenario.gpu)
+        interval, status = evidence.interval_s(seconds), evidence.status
     own_notes = (ESTIMATED_NOTE,) if fidelity is Fidelity.ANALYTIC else str(profile.notes).splitlines()
     return Prediction(
         kernel=kernel,
@@ -197,9 +203,9 @@ def prediction_at(
         counts=found.counts.at(index),
         time=TimePrediction(
             predicted_s=seconds,
-            interval_s=scenario.calibration.for_kernel(calibrated_kernel).interval_s(seconds),
+            interval_s=interval,
             limiter=LIMITER_NAMES[int(limiters(terms)[0])],
-            calibration_status=scenario.calibration.calibration_status.value,
+            calibration_status=status,
             terms=terms,
         ),
         notes=(*own_notes, *notes),

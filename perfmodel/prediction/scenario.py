@@ -26,12 +26,14 @@ class Scenario:
     """The GPU (its boost clock is the SM clock), what lies in its L2 when the kernel starts, and the coefficients.
 
     ``residual`` is what was learned of the model's errors; it stands beside predictions and changes none of them.
+    ``own_coefficients``: the calibration is a user's file, so that the closed form, whose coefficients it has, gives every time.
     """
 
     gpu: Gpu
     calibration: Calibration
     l2: L2State = L2State.COLD
     residual: Residual | None = None
+    own_coefficients: bool = False
 
     def apply(self, profile: KernelProfile) -> KernelProfile:
         """The profile with this L2: what is warm and fits needs no DRAM reads."""
@@ -66,4 +68,5 @@ def scenario_of(
         calibration=load_calibration(found, calibration),
         l2=one_of(L2State, "l2", l2),
         residual=None if residual is None else read_residual(Path(residual)),
+        own_coefficients=calibration is not None,
     )

@@ -34,7 +34,11 @@ _WIDE_FMA_LANES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmModel:
-    """The fitted numbers; ``data/calibrations/sm_model.toml`` says what each one means and what it was fitted to."""
+    """The fitted numbers; ``data/calibrations/sm_model.toml`` says what each one means and what it was fitted to.
+
+    The last two are no part of the model but its errors, on a logarithmic scale: 90 % of the launches of programs that were left
+    out of the fit are within the first on the GPU that was fitted to, and within the second on other GPUs.
+    """
 
     dram_efficiency: float
     loaded_latency: float
@@ -46,6 +50,39 @@ class SmModel:
     fetch_latency_cycles: float
     operand_cycles: float
     variable_latency_cycles: float
+    left_out_log_error: float
+    other_gpu_log_error: float
+
+
+FITTED_GPUS = ("h200",)
+"""GPUs whose launches the numbers were fitted to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmEvidence:
+    """What backs a time by the model of one SM: a phrase, and half the width of the 90 % interval on a logarithmic scale."""
+
+    status: str
+    log_error_90: float
+
+    def interval_s(self, seconds: float) -> tuple[float, float]:
+        """The 90 % interval around a time."""
+        factor = math.exp(self.log_error_90)
+        return seconds / factor, seconds * factor
+
+
+def sm_evidence(gpu: Gpu) -> SmEvidence:
+    """What backs the time of a launch on a GPU.
+
+    >>> from perfmodel.gpus.catalogue import load_gpu
+    >>> sm_evidence(load_gpu("h200")).status
+    'fitted to other kernels on this GPU'
+    """
+    if gpu.id in FITTED_GPUS:
+        return SmEvidence(status="fitted to other kernels on this GPU", log_error_90=sm_model().left_out_log_error)
+    return SmEvidence(
+        status=f"fitted to other kernels on {', '.join(FITTED_GPUS)}", log_error_90=sm_model().other_gpu_log_error
+    )
 
 
 @cache

@@ -17,6 +17,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 
+from .fitting import drawn_models, fit_sm, fit_table, log_errors, measured_launches
 from .measuring import PLAN, count_step, time_step
 from .mechanisms import mechanism_launches
 from .preparing import Outcome, compile_all, execute_all
@@ -69,6 +70,27 @@ def score(
         typer.echo("\n" + worst_table(scores, worst), nl=False)
     if each:
         typer.echo("\n" + launch_table(scores), nl=False)
+
+
+@app.command()
+def fit(
+    records: Annotated[list[Path], typer.Option("--records", metavar="FILE.jsonl.gz", help="May be repeated.")],
+    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")] = "h200",
+    l2: Annotated[str, typer.Option("--l2", metavar="cold|warm")] = "cold",
+    draws: Annotated[int, typer.Option("--draws", min=1, help="Vectors of numbers that are tried.")] = 64,
+    seed: Annotated[int, typer.Option("--seed", help="Of the draws.")] = 0,
+) -> None:
+    """Fit the numbers of the model of one SM, and say how far programs are off that a fit left out."""
+    state = one_of(L2State, "--l2", l2)
+    scenario = scenario_of(gpu)
+    launches = measured_launches([one for path in records for one in read_public_records(path)], scenario, state)
+    if not launches:
+        note("no launch has both traces and a time in that state of L2")
+        raise typer.Exit(1)
+    models = drawn_models(draws, seed)
+    with progress_bar("fitted", len(models)) as advance:
+        errors = log_errors(launches, models, scenario.gpu, state, advance)
+    typer.echo(fit_table(fit_sm(launches, models, errors), launches), nl=False)
 
 
 @app.command()
