@@ -78,6 +78,13 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         """How many blocks were followed."""
         return (len(self.offsets) - 1) // self.warps_per_block
 
+    def executions(self) -> Integers:
+        """How often the traced warps issue each instruction, shape ``(instructions,)``."""
+        change = np.zeros(len(self.table) + 1, np.int64)
+        np.add.at(change, self.first, 1)
+        np.add.at(change, self.first + self.length, -1)
+        return np.cumsum(change)[:-1]
+
     def to_bytes(self) -> bytes:
         """The traces as a compressed NumPy archive."""
         archive = io.BytesIO()

@@ -226,6 +226,8 @@ def _code(traces: WarpTraces, counts: Counts, blocks: int, waves: float, gpu: Gp
     shared = np.maximum(gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts)
     data_cycles = np.where(wait == Wait.SHARED, shared, np.maximum(lines, 1.0))
     data_cycles = np.where(wait == Wait.ASYNC_COPY, np.maximum(lines + memory.wavefronts, 1.0), data_cycles)
+    asking = np.minimum(1.0, memory.requests / np.maximum(traces.executions(), 1))
+    data_cycles = np.where(memory.requests > 0, asking * data_cycles + (1.0 - asking), data_cycles)
     chance, sectors = _misses(memory, wait, counts, blocks / traces.blocks)
     stores = np.isin(wait, [Wait.GLOBAL_STORE, Wait.LOCAL_STORE, Wait.GLOBAL_REDUCTION])
     return Code(
@@ -240,10 +242,10 @@ def _code(traces: WarpTraces, counts: Counts, blocks: int, waves: float, gpu: Gp
         pipe_cycles=pipe_cycles,
         latency=model.variable_latency_cycles + pipe_cycles,
         data_cycles=data_cycles,
-        miss_chance=chance,
+        miss_chance=chance * asking,
         missed_bytes=sectors * SECTOR_BYTES,
         far_chance=_far(memory, counts, waves),
-        stored_bytes=np.where(stores, memory.sectors * SECTOR_BYTES, 0.0),
+        stored_bytes=np.where(stores, asking * memory.sectors * SECTOR_BYTES, 0.0),
     )
 
 
