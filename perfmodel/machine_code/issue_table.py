@@ -70,6 +70,7 @@ class IssueTable:
 
     Attributes:
         pipe: `Pipe`.
+        pipe_passes: How often it passes its pipe: twice for integer products of 64 bits or of their upper half.
         wait: `Wait`.
         stall_cycles: Until the next instruction of the warp may issue.
         write_barrier: Scoreboard that the result releases, 7 for none.
@@ -82,6 +83,7 @@ class IssueTable:
     """
 
     pipe: Integers
+    pipe_passes: Integers
     wait: Integers
     stall_cycles: Integers
     write_barrier: Integers
@@ -171,6 +173,7 @@ def issue_table(code: MachineCode) -> IssueTable:
     products = [tensor_work(i) for i in instructions]
     return IssueTable(
         pipe=np.array([pipe_of(i) for i in instructions], np.int64),
+        pipe_passes=np.array([2 if i.name == "IMAD" and i.has("WIDE", "HI") else 1 for i in instructions], np.int64),
         wait=np.array([wait_of_result(i) for i in instructions], np.int64),
         stall_cycles=np.maximum(stall, 1),
         write_barrier=write,

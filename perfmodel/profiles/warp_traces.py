@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from ..core.constants import SECTOR_BYTES, WARP_SIZE
+from ..core.constants import MAX_THREADS_PER_BLOCK, SECTOR_BYTES, WARP_SIZE
 from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, issue_table
 from ..machine_code.program import MachineCode
@@ -36,6 +36,7 @@ class MemoryDemand:
         lines: Distinct lines of 128 bytes, global and local.
         sectors: Distinct sectors of 32 bytes, likewise.
         first_touches: Part of the loaded sectors that the block has not touched before.
+        first_touches_of_warps: Part that the warp has not touched before; warps that read the same in step all wait for it.
         requests: Executions by the traced blocks.
     """
 
@@ -43,6 +44,7 @@ class MemoryDemand:
     lines: Floats
     sectors: Floats
     first_touches: Floats
+    first_touches_of_warps: Floats
     requests: Floats
 
 
@@ -61,8 +63,9 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         length: Its number of instructions.
         offsets: Shape ``(blocks * warps_per_block + 1,)``.
         warps_per_block: Warps of a block.
-        instructions_per_block: Warp instructions of a block on average; more than the stretches hold where a way was too
+        instructions: Warp instructions of each block, shape ``(blocks,)``; more than the stretches hold where a way was too
             long to be kept.
+        whole_grid: Whether all blocks of the launch were followed; else the first and the last are those of the grid.
     """
 
     table: IssueTable
@@ -71,12 +74,30 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
     length: Integers
     offsets: Integers
     warps_per_block: int
-    instructions_per_block: float
+    instructions: Floats
+    whole_grid: bool
 
     @property
     def blocks(self) -> int:
         """How many blocks were followed."""
         return (len(self.offsets) - 1) // self.warps_per_block
+
+    def of_blocks(self, blocks: Sequence[int]) -> WarpTraces:
+        """The traces of some of the followed blocks, by their numbers among them."""
+        first, length, offsets = [], [], [0]
+        for block in blocks:
+            for warp in range(block * self.warps_per_block, (block + 1) * self.warps_per_block):
+                own = slice(self.offsets[warp], self.offsets[warp + 1])
+                first.append(self.first[own])
+                length.append(self.length[own])
+                offsets.append(offsets[-1] + len(first[-1]))
+        return structs.replace(
+            self,
+            first=np.concatenate(first),
+            length=np.concatenate(length),
+            offsets=np.array(offsets, np.int64),
+            instructions=self.instructions[list(blocks)],
+        )
 
     def executions(self) -> Integers:
         """How often the traced warps issue each instruction, shape ``(instructions,)``."""
@@ -100,14 +121,11 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             table = IssueTable(**{name: archive[name] for name in IssueTable.__dataclass_fields__})
             memory = MemoryDemand(**{name: archive[f"memory_{name}"] for name in MemoryDemand.__dataclass_fields__})
             own = {name: archive[name] for name in _OWN}
-        own["warps_per_block"], own["instructions_per_block"] = (
-            int(own["warps_per_block"]),
-            float(own["instructions_per_block"]),
-        )
+        own["warps_per_block"], own["whole_grid"] = int(own["warps_per_block"]), bool(own["whole_grid"])
         return cls(table=table, memory=memory, **own)
 
 
-_OWN = ("first", "length", "offsets", "warps_per_block", "instructions_per_block")
+_OWN = ("first", "length", "offsets", "warps_per_block", "instructions", "whole_grid")
 
 
 def _prefixed(memory: MemoryDemand) -> dict[str, Floats]:
@@ -119,8 +137,10 @@ class FirstTouches:
     """An observer that counts the sectors each load asks for, and those that its block has not touched before."""
 
     sectors: dict[int, list[int]] = field(default_factory=dict)
-    """By instruction: sectors asked for, those asked for the first time."""
-    _known: set[tuple[int, int]] = field(default_factory=set)
+    """By instruction: sectors asked for, those that are new to the block, those that are new to the warp."""
+    _blocks: dict[int, int] = field(default_factory=dict)
+    _known: set[int] = field(default_factory=set)
+    _known_by_warp: set[int] = field(default_factory=set)
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one global load; a lane that reads across sectors counts by its first."""
@@ -129,25 +149,33 @@ class FirstTouches:
         warps = access.of_warps
         rows, lanes = np.nonzero(warps.active)
         sectors = (warps.addresses[rows, lanes] // np.uint64(SECTOR_BYTES)).astype(np.int64)
-        asked = np.unique(np.stack([rows, sectors]), axis=1)
-        touched = set(zip(warps.block[asked[0]].tolist(), asked[1].tolist(), strict=True))
-        fresh = touched - self._known
-        self._known |= fresh
-        counts = self.sectors.setdefault(access.site.instruction_index, [0, 0])
-        counts[0] += asked.shape[1]
-        counts[1] += len(fresh)
+        rows, sectors = np.unique(np.stack([rows, sectors]), axis=1)
+        block = np.array([self._blocks.setdefault(one, len(self._blocks)) for one in warps.block.tolist()])[rows]
+        counts = self.sectors.setdefault(access.site.instruction_index, [0, 0, 0])
+        counts[0] += len(rows)
+        counts[1] += _added(self._known, sectors * _BLOCKS + block)
+        counts[2] += _added(self._known_by_warp, (sectors * _BLOCKS + block) * _WARPS + warps.warp[rows])
+
+
+_BLOCKS, _WARPS = 64, MAX_THREADS_PER_BLOCK // WARP_SIZE
+"""Room for the numbers of followed blocks and of their warps beside a sector's."""
+
+
+def _added(known: set[int], keys: Integers) -> int:
+    """Put keys into a set; how many are new."""
+    before = len(known)
+    known.update(keys.tolist())
+    return len(known) - before
 
 
 def traced_blocks(launch: Launch, count: int = TRACED_BLOCKS) -> Integers:
-    """Linear indices of blocks at equal distances over the grid; all of a small one.
+    """Linear indices of blocks at equal distances over the grid, the first and the last among them; all of a small one.
 
     >>> traced_blocks(Launch(grid_x=100, block_x=32)).tolist()
-    [19, 39, 59, 79]
+    [0, 19, 39, 59, 79, 99]
     """
     blocks = int(launch.blocks)
-    if blocks <= count:
-        return np.arange(blocks)
-    return np.linspace(0, blocks - 1, count + 2)[1:-1].astype(np.int64)
+    return np.arange(blocks) if blocks <= count + 2 else np.linspace(0, blocks - 1, count + 2).astype(np.int64)
 
 
 class WarpObserver:
@@ -180,7 +208,8 @@ def traces_of(
         length=length,
         offsets=offsets,
         warps_per_block=warps,
-        instructions_per_block=float(sum((followed[block][1] @ lengths).sum() for block in blocks)) / len(blocks),
+        instructions=np.array([(followed[block][1] @ lengths).sum() for block in blocks], np.float64),
+        whole_grid=len(blocks) == int(launch.blocks),
     )
 
 
@@ -205,7 +234,7 @@ def _stretches(paths: Sequence[BlockPath], lengths: Integers, warps: int) -> tup
 
 
 def _demand(instructions: int, counts: Sequence[InstructionCount], touches: FirstTouches) -> MemoryDemand:
-    wavefronts, lines, sectors, fresh, requests = np.zeros((5, instructions))
+    wavefronts, lines, sectors, fresh, fresh_of_warps, requests = np.zeros((6, instructions))
     for count in counts:
         index = count.instruction
         copied_to_shared = count.action is Action.ASYNC_COPY and count.space is Space.SHARED
@@ -215,6 +244,13 @@ def _demand(instructions: int, counts: Sequence[InstructionCount], touches: Firs
             requests[index] = count.requests
         if count.space in (Space.GLOBAL, Space.LOCAL):
             lines[index], sectors[index] = count.lines / count.requests, count.sectors / count.requests
-    for index, (asked, first) in touches.sectors.items():
-        fresh[index] = first / asked
-    return MemoryDemand(wavefronts=wavefronts, lines=lines, sectors=sectors, first_touches=fresh, requests=requests)
+    for index, (asked, of_block, of_warp) in touches.sectors.items():
+        fresh[index], fresh_of_warps[index] = of_block / asked, of_warp / asked
+    return MemoryDemand(
+        wavefronts=wavefronts,
+        lines=lines,
+        sectors=sectors,
+        first_touches=fresh,
+        first_touches_of_warps=fresh_of_warps,
+        requests=requests,
+    )

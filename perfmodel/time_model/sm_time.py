@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from ..machine_code.issue_table import IssueTable, Pipe, Wait
 from ..machine_code.matrix_products import TensorRate
 from ..profiles.warp_traces import MemoryDemand, WarpTraces
 
+if TYPE_CHECKING:
+    from .sm_simulation import Code, Machine, Run
+
 Floats = NDArray[np.float64]
 
 SIMULATED_INSTRUCTIONS = 100_000
@@ -25,6 +29,10 @@ SIMULATED_INSTRUCTIONS = 100_000
 SIMULATED_WAVES = 24
 """Blocks that are followed, in those that share an SM."""
 _LEAST_WAVES = 4
+_LEAST_FOLLOWED = 4
+"""Followed blocks from which on the first and the last of the grid are set apart."""
+_UNEVEN = 2.0
+"""Times the instructions of other blocks from which on a block is one of its own kind."""
 _UNSEEN_LOCAL = 0.02
 """First touches of a local load, which reads what its own thread has stored: it goes behind L1 only where the counts say so."""
 _INSTRUCTIONS_PER_LINE = 8
@@ -142,21 +150,51 @@ def sm_seconds(
         model: fitted numbers; the package's where None.
         budget: instructions to follow.
     """
-    from .sm_simulation import Machine, Paths, Stall, simulate_sm
+    from .sm_simulation import Stall
 
     model = model or sm_model()
-    blocks = int(launch.blocks)
-    average = blocks / gpu.sm_count
-    resident = max(1, min(blocks_per_sm, math.ceil(average)))
-    waves = max(1.0, average / resident)
-    code = _code(traces, counts, blocks, waves, gpu, model)
-    active = min(gpu.sm_count, blocks)
+    usual, longest = _usual_and_longest(traces, int(launch.blocks), gpu)
+    code = _code(traces, counts, launch, blocks_per_sm, gpu, model)
+    machine = _machine(traces, counts, launch, gpu, model, warm)
+    run, cycles = _launch_cycles(usual, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget)
+    if longest is not None:
+        alone, lone_cycles = _launch_cycles(longest, code, machine, 1.0, 1, counts, gpu, budget)
+        if lone_cycles > cycles:
+            run, cycles = alone, lone_cycles
+    cycles += model.first_block_latencies * gpu.dram_latency_cycles
+    waited = float(run.stalls.sum())
+    return SmTime(
+        seconds=cycles / gpu.boost_clock_hz + gpu.empty_kernel_s,
+        stalls={stall.name.lower(): float(run.stalls[stall]) / max(waited, 1.0) for stall in Stall},
+        issued_share=run.issued / max(run.cycles * gpu.schedulers_per_sm, 1.0),
+    )
+
+
+def _usual_and_longest(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[WarpTraces, WarpTraces | None]:
+    """The blocks that stand for the grid, and the first or last block where that does far more.
+
+    Where every SM has a block at most, the longest block stands for all.
+    """
+    if blocks <= gpu.sm_count:
+        return traces.of_blocks([int(traces.instructions.argmax())]), None
+    if traces.whole_grid or traces.blocks < _LEAST_FOLLOWED:
+        return traces, None
+    inner = list(range(1, traces.blocks - 1))
+    ends = [0, traces.blocks - 1]
+    most = max(ends, key=lambda block: float(traces.instructions[block]))
+    uneven = traces.instructions[most] > _UNEVEN * traces.instructions[inner].mean()
+    return traces.of_blocks(inner), traces.of_blocks([most]) if uneven else None
+
+
+def _machine(traces: WarpTraces, counts: Counts, launch: Launch, gpu: Gpu, model: SmModel, warm: bool) -> Machine:
+    """One SM of the GPU, with its share of the memories where all SMs that have a block ask at once."""
+    from .sm_simulation import Machine
+
+    active = min(gpu.sm_count, int(launch.blocks))
     clock = gpu.boost_clock_hz
     read, written = float(counts.l2_read_sectors) * SECTOR_BYTES, float(counts.l2_write_sectors) * SECTOR_BYTES
-    fetched = float(counts.dram_read_bytes)
     back = float(counts.dram_write_bytes) if warm else max(written, float(counts.dram_write_bytes))
-    lines = -(-len(traces.table) // _INSTRUCTIONS_PER_LINE)
-    machine = Machine(
+    return Machine(
         schedulers=gpu.schedulers_per_sm,
         split_fma=_split_fma(gpu),
         l1_latency=gpu.l1_latency_cycles,
@@ -166,7 +204,7 @@ def sm_seconds(
         loaded_latency=model.loaded_latency,
         l2_bytes_per_cycle=min(float(gpu.l2_port_bytes_per_cycle), gpu.l2_read_bytes_per_s / active / clock),
         dram_bytes_per_cycle=model.dram_efficiency * gpu.dram_read_bytes_per_s / active / clock,
-        dram_share=min(1.0, fetched / read) if read else 0.0,
+        dram_share=min(1.0, float(counts.dram_read_bytes) / read) if read else 0.0,
         write_back=min(1.0, back / written) if written else 0.0,
         data_queue=model.data_queue_entries,
         write_queue_cycles=model.write_queue_cycles,
@@ -177,22 +215,38 @@ def sm_seconds(
         l0_lines=gpu.instruction_cache_l0_bytes // LINE_BYTES,
         fetch_cycles=gpu.instruction_supply_cycles * _INSTRUCTIONS_PER_LINE * gpu.schedulers_per_sm,
         fetch_latency=model.fetch_latency_cycles,
-        code_lines=lines,
+        code_lines=-(-len(traces.table) // _INSTRUCTIONS_PER_LINE),
     )
+
+
+def _launch_cycles(
+    traces: WarpTraces,
+    code: Code,
+    machine: Machine,
+    blocks: float,
+    blocks_per_sm: int,
+    counts: Counts,
+    gpu: Gpu,
+    budget: int,
+) -> tuple[Run, float]:
+    """The run of one SM, and the cycles of the launch."""
+    from .sm_simulation import Paths, simulate_sm
+
+    average = blocks / gpu.sm_count
+    resident = max(1, min(blocks_per_sm, math.ceil(average)))
     paths = Paths(traces.first, traces.length, traces.offsets, traces.warps_per_block, traces.blocks)
     followed = float(traces.length.sum()) / traces.blocks
     most = max(_LEAST_WAVES * resident, min(SIMULATED_WAVES * resident, int(budget / max(followed, 1.0))))
     simulated = min(math.ceil(average), most)
     run = simulate_sm(code, paths, machine, resident, simulated, budget)
     cycles = _whole(run.cycles, run.finished, run.issued, simulated, average, resident, followed)
-    cycles *= traces.instructions_per_block / max(followed, 1.0)
-    cycles += model.first_block_latencies * gpu.dram_latency_cycles
-    waited = float(run.stalls.sum())
-    return SmTime(
-        seconds=cycles / clock + gpu.empty_kernel_s,
-        stalls={stall.name.lower(): float(run.stalls[stall]) / max(waited, 1.0) for stall in Stall},
-        issued_share=run.issued / max(run.cycles * gpu.schedulers_per_sm, 1.0),
-    )
+    own = float(traces.instructions.mean())
+    cycles *= own / max(followed, 1.0)
+    if average > _LEAST_WAVES * resident:
+        # over many waves the blocks that were not followed count as much as those that were
+        least, largest = 1.0 / _UNEVEN, _UNEVEN
+        cycles *= min(max(float(counts.warp_instructions) / (own * blocks), least), largest)
+    return run, cycles
 
 
 def _whole(
@@ -215,11 +269,13 @@ def _split_fma(gpu: Gpu) -> bool:
     return gpu.fp32_lanes_per_sm / gpu.schedulers_per_sm >= _WIDE_FMA_LANES
 
 
-def _code(traces: WarpTraces, counts: Counts, blocks: int, waves: float, gpu: Gpu, model: SmModel) -> object:
+def _code(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int, gpu: Gpu, model: SmModel) -> Code:
     """What the simulation needs of each instruction on this GPU."""
     from .sm_simulation import Code
 
     table, memory = traces.table, traces.memory
+    blocks = int(launch.blocks)
+    waves = max(1.0, blocks / gpu.sm_count / max(blocks_per_sm, 1))
     wait = table.wait
     pipe_cycles = _pipe_cycles(table, gpu)
     lines = np.maximum(memory.lines, memory.sectors * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm)
@@ -263,7 +319,7 @@ def _pipe_cycles(table: IssueTable, gpu: Gpu) -> Floats:
     found = np.zeros(len(table))
     for pipe, held in cycles.items():
         found[table.pipe == pipe] = held
-    return found + tensor_cycles(table, gpu)
+    return found * table.pipe_passes + tensor_cycles(table, gpu)
 
 
 def tensor_cycles(table: IssueTable, gpu: Gpu) -> Floats:
@@ -294,7 +350,8 @@ def _misses(memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale
     """Chance of a request to go behind L1, and the sectors that it then asks for.
 
     Loads that touch sectors for the first time miss most; all are scaled alike so that as many sectors pass L1 as the counts
-    say. A request to many lines misses where any of them does.
+    say. A request to many lines misses where any of them does. What is new to a warp and not to its block is on its way: the warp
+    waits as long, and no further sectors are asked for.
     """
     first = memory.first_touches + np.where(wait == Wait.LOCAL_LOAD, _UNSEEN_LOCAL, 0.0)
     loads = np.isin(wait, [Wait.GLOBAL_LOAD, Wait.LOCAL_LOAD, Wait.ASYNC_COPY]) & (memory.requests > 0)
@@ -305,7 +362,8 @@ def _misses(memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale
         middle = math.sqrt(low * high)
         low, high = (middle, high) if np.minimum(1.0, middle * first) @ asked < target else (low, middle)
     missed = np.where(loads, np.minimum(1.0, low * first), 0.0)
-    chance = np.minimum(1.0, missed * np.maximum(memory.lines, 1.0))
+    waiting = np.where(loads, np.minimum(1.0, low * np.maximum(first, memory.first_touches_of_warps)), 0.0)
+    chance = np.minimum(1.0, waiting * np.maximum(memory.lines, 1.0))
     atomics = wait == Wait.GLOBAL_ATOMIC
     chance = np.where(atomics, 1.0, chance)
     sectors = np.where(atomics, memory.sectors, missed * memory.sectors / np.maximum(chance, 1e-12))
