@@ -48,6 +48,7 @@ class SmModel:
     out of the fit are within the first on the GPU that was fitted to, and within the second on other GPUs.
     """
 
+    latency_factor: float
     dram_efficiency: float
     loaded_latency: float
     block_start_cycles: float
@@ -199,8 +200,8 @@ def _machine(traces: WarpTraces, counts: Counts, launch: Launch, gpu: Gpu, model
         split_fma=_split_fma(gpu),
         l1_latency=gpu.l1_latency_cycles,
         shared_latency=gpu.shared_latency_cycles,
-        l2_latency=gpu.l2_latency_cycles,
-        dram_latency=gpu.dram_latency_cycles,
+        l2_latency=model.latency_factor * gpu.l2_latency_cycles,
+        dram_latency=model.latency_factor * gpu.dram_latency_cycles,
         loaded_latency=model.loaded_latency,
         l2_bytes_per_cycle=min(float(gpu.l2_port_bytes_per_cycle), gpu.l2_read_bytes_per_s / active / clock),
         dram_bytes_per_cycle=model.dram_efficiency * gpu.dram_read_bytes_per_s / active / clock,

@@ -25,15 +25,15 @@ from perfmodel.time_model.sm_time import SmModel, sm_model, sm_seconds
 from .record import PublicRecord
 
 FREE = (
+    "latency_factor",
     "dram_efficiency",
     "loaded_latency",
     "block_start_cycles",
     "first_block_latencies",
     "barrier_cycles",
-    "data_queue_entries",
 )
 """Numbers that are drawn; the others stay as they are."""
-SPREAD = 0.35
+SPREAD = 0.25
 """Standard deviation of the logarithm of a drawn number."""
 CAPPED_LOG_ERROR = 0.5
 """Error from which on a launch counts no more: what the model lacks altogether says nothing of its numbers."""
@@ -108,7 +108,6 @@ def drawn_models(count: int, seed: int) -> list[SmModel]:
     for _ in range(count):
         factors = np.exp(SPREAD * rng.standard_normal(len(FREE)))
         drawn = {name: getattr(present, name) * factor for name, factor in zip(FREE, factors.tolist(), strict=True)}
-        drawn["data_queue_entries"] = max(1, round(drawn["data_queue_entries"]))
         drawn["dram_efficiency"] = min(1.0, drawn["dram_efficiency"])
         models.append(replace(present, **drawn))
     return models
