@@ -21,6 +21,7 @@ from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.time_model.sm_time import SmModel, sm_model, sm_seconds
+from perfmodel.time_model.terms import atomic_seconds
 
 from .record import PublicRecord
 
@@ -129,7 +130,8 @@ def log_errors(
                 warm=l2 is L2State.WARM,
                 model=model,
             )
-            row[index] = np.log(one.measured_s / predicted.seconds)
+            atomics = float(atomic_seconds(one.profile.counts, gpu)) + gpu.empty_kernel_s
+            row[index] = np.log(one.measured_s / max(predicted.seconds, atomics))
         advance()
     return found
 
