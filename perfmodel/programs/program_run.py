@@ -198,15 +198,14 @@ def _run(
         other.close()
         try:
             while True:
-                own.settimeout(None if deadline is None else max(deadline - time.monotonic(), 0.001))
+                own.settimeout(_left_s(deadline))
                 received = receive(own)
                 if received is None:
                     break
                 fields = simulator.answer(*received)
                 if fields is not None:
                     answer(own, fields)
-            rest = None if deadline is None else max(deadline - time.monotonic(), 0.001)
-            return process.wait(rest)
+            return process.wait(_left_s(deadline))
         except (TimeoutError, subprocess.TimeoutExpired):
             raise SimulationError(
                 f"{program.name}: not ended after {time_limit_s:g} s; give smaller arguments, --execute first, or a longer "
@@ -214,6 +213,16 @@ def _run(
             ) from None
         finally:
             _end(process)
+
+
+def _left_s(deadline: float | None) -> float | None:
+    """The time to a deadline; ``TimeoutError`` once it has passed, however fast the program calls."""
+    if deadline is None:
+        return None
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -21,6 +21,7 @@ from ...compiler.request import CompileRequest
 from ...compiler.user_kernel import signature_of, user_request
 from ...core.constants import MAX_GRID_X, MAX_GRID_YZ
 from ...core.counts import Counts
+from ...core.value_types import require_type
 from ...errors import InputError
 from ...gpus.gpu import Gpu
 from ...launch.argument_spec import spec_identity
@@ -31,7 +32,7 @@ from ...profiles.executed_profile import execute
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ...sources.kernel_source import KernelSource, read_kernel_source
 from ..base import Batch, Check, Family, Product, Space
-from ..registry import family
+from ..registry import family, family_names
 from .configuration import configuration_type, member, plain_values, with_values
 from .space_file import MAX_CANDIDATES, SpaceFile, read_space_file
 from .tuning_call import TuningCall, write_space
@@ -285,6 +286,8 @@ def script_problem(script: str | Path, arguments: Sequence[str] = ()) -> UserPro
 
 def source_family(name: str, space: str | Path | None = None) -> Family[Any, Any]:
     """The family of a name, of a CUDA file with its space, or of a Kernel Tuner script."""
+    accepted = f"the name of one ({', '.join(family_names())}), FILE.cu with its space, or a Kernel Tuner script"
+    require_type(str, accepted, family=name)
     if name.endswith(".py"):
         if space is not None:
             raise InputError(f"--space {space} has no place here: {name} states its own space")

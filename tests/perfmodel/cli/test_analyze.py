@@ -69,7 +69,13 @@ def test_the_object_is_that_of_the_contract(source: Path, capsys: pytest.Capture
         "simulated",
         True,
     )
-    assert found["config"] == {"grid": [16, 1, 1], "block": [64, 1, 1], "shared": 0, "defines": {"BIAS": 2}}
+    assert found["config"] == {
+        "grid": [16, 1, 1],
+        "block": [64, 1, 1],
+        "shared": 0,
+        "cluster": "none",
+        "defines": {"BIAS": 2},
+    }
     assert set(found["counts"]) == set(COUNT_NAMES)
     assert found["counts"]["global_load_requests"] == 32
     assert found["counts"]["global_load_sectors"] == 32 * 8  # 32 lanes of every second word

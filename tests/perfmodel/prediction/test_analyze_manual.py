@@ -20,11 +20,8 @@ def test_the_space_of_the_manual_is_a_space() -> None:
 
 def test_the_arguments_of_the_manual_are_arguments() -> None:
     table = PAGE[PAGE.index("| spec | meaning |") : PAGE.index("Types: `f16")]
-    specs = [
-        spec
-        for row in table.split("\n")[2:]
-        for spec in re.findall(r"`([^`]+)`", row.partition("|")[2].partition("|")[0])
-    ]
-    assert len(specs) == 14
-    for spec in specs:
-        assert parse_argument(spec).text == spec
+    rows = table.strip().split("\n")[2:]
+    assert rows
+    for row in rows:
+        specs = re.findall(r"`([^`]+)`", row.split("|")[1])
+        assert [parse_argument(spec).text for spec in specs] == specs != []

@@ -188,9 +188,15 @@ def test_two_singles_in_a_register(operation: str, expected: tuple[float, float]
     assert counts.fp32_fma + counts.fp32_other == 1
 
 
-@pytest.mark.parametrize("code", ["frobnicate.u32 %r2, %r1;", "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];"])
-def test_tracing_passes_over_nothing_that_it_does_not_know(code: str) -> None:
-    with pytest.raises(SimulationError, match="instruction is not supported"):
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("frobnicate.u32 %r2, %r1;", "instruction is not supported"),
+        ("tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];", "read the array through a pointer instead"),
+    ],
+)
+def test_tracing_passes_over_nothing_that_it_does_not_know(code: str, reason: str) -> None:
+    with pytest.raises(SimulationError, match=reason):
         run(code, mode=Mode.TRACE)
 
 
