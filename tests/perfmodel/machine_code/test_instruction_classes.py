@@ -81,6 +81,7 @@ def test_integers_of_64_bits(name: str, architecture: str, a: NDArray[Any], b: N
     np.testing.assert_array_equal(actual, expected)
 
 
+# A product of halves that is added is rounded by name (_rn): ptxas may fuse what PTX states without a rounding.
 SINGLES = {
     "sums": "r = x + y - x * 3.0f + fmaf(x, y, -2.5f) + fabsf(y) * x;",
     "comparisons": "r = (x < y) + 2 * (x >= y) + 4 * (x == y) + 8 * (x != y) + 16 * !(x > y) + 32 * isnan(x) "
@@ -94,7 +95,7 @@ SINGLES = {
     "converted": "r = (float)(int)x + (float)(unsigned)y + (float)__float2int_rd(x) + (float)(long long)y + (float)(double)x "
     "+ (float)(unsigned char)(int)fminf(fmaxf(x, 0.0f), 255.0f);",
     "halves": "__half2 h = __floats2half2_rn(x, y); h = __hfma2(h, __floats2half2_rn(2.0f, 0.5f), h); "
-    "h = __hadd2(h, __hmul2(h, h)); r = __low2float(h) + __high2float(h) + __half2float(__float2half_rz(x));",
+    "h = __hadd2(h, __hmul2_rn(h, h)); r = __low2float(h) + __high2float(h) + __half2float(__float2half_rz(x));",
     "half comparisons": "__half p = __float2half(x), q = __float2half(y); r = __hgt(p, q) + 2 * __hle(p, q) "
     "+ 4 * __heq(p, q) + __half2float(__float2half((float)__half2int_rn(p)));",
 }
