@@ -233,7 +233,7 @@ def _execute(
         counted = replace(counted, faults=faults, blocks_checked=len(found.checked), steering=tuple(steering))
     if follow:
         assert isinstance(code, MachineCode)
-        traces = traces_of(code, launch, found.observers[-2], found.followed)
+        traces = traces_of(code, launch, found.observers[-2], found.followed, found.longest)
         counted = replace(counted, profile=replace(counted.profile, traces=traces))
     if gpu is None:
         return counted, None

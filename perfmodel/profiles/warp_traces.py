@@ -65,6 +65,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         warps_per_block: Warps of a block.
         instructions: Warp instructions of each block, shape ``(blocks,)``; more than the stretches hold where a way was too
             long to be kept.
+        observed: Blocks, from the first on, that ``memory`` was averaged over; one behind them is the longest of the launch.
         whole_grid: Whether all blocks of the launch were followed; else the first and the last are those of the grid.
     """
 
@@ -75,6 +76,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
     offsets: Integers
     warps_per_block: int
     instructions: Floats
+    observed: int
     whole_grid: bool
 
     @property
@@ -100,10 +102,11 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         )
 
     def executions(self) -> Integers:
-        """How often the traced warps issue each instruction, shape ``(instructions,)``."""
+        """How often the warps of the observed blocks issue each instruction, shape ``(instructions,)``."""
+        end = self.offsets[self.observed * self.warps_per_block]
         change = np.zeros(len(self.table) + 1, np.int64)
-        np.add.at(change, self.first, 1)
-        np.add.at(change, self.first + self.length, -1)
+        np.add.at(change, self.first[:end], 1)
+        np.add.at(change, (self.first + self.length)[:end], -1)
         return np.cumsum(change)[:-1]
 
     def to_bytes(self) -> bytes:
@@ -122,10 +125,11 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             memory = MemoryDemand(**{name: archive[f"memory_{name}"] for name in MemoryDemand.__dataclass_fields__})
             own = {name: archive[name] for name in _OWN}
         own["warps_per_block"], own["whole_grid"] = int(own["warps_per_block"]), bool(own["whole_grid"])
+        own["observed"] = int(own["observed"])
         return cls(table=table, memory=memory, **own)
 
 
-_OWN = ("first", "length", "offsets", "warps_per_block", "instructions", "whole_grid")
+_OWN = ("first", "length", "offsets", "warps_per_block", "instructions", "observed", "whole_grid")
 
 
 def _prefixed(memory: MemoryDemand) -> dict[str, Floats]:
@@ -195,12 +199,16 @@ def traces_of(
     launch: Launch,
     observer: WarpObserver,
     followed: Mapping[int, tuple[BlockPath, NDArray[np.int64]]],
+    longest: tuple[BlockPath, NDArray[np.int64]] | None = None,
 ) -> WarpTraces:
-    """The traces of blocks that a run has executed: their ways through the code, and visits of each unit by each warp."""
+    """The traces of blocks that a run has executed: their ways through the code, and visits of each unit by each warp.
+
+    ``longest``: of a block that does far more, whose memory was not looked at.
+    """
     lengths = np.array([len(unit) for unit in units_of(code)], np.int64)
     warps = -(-int(launch.threads_per_block) // WARP_SIZE)
-    blocks = sorted(followed)
-    first, length, offsets = _stretches([followed[block][0] for block in blocks], lengths, warps)
+    ways = [*(followed[block] for block in sorted(followed)), *([] if longest is None else [longest])]
+    first, length, offsets = _stretches([path for path, _ in ways], lengths, warps)
     return WarpTraces(
         table=issue_table(code),
         memory=_demand(len(code.instructions), observer.counts.instructions(), observer.touches),
@@ -208,8 +216,9 @@ def traces_of(
         length=length,
         offsets=offsets,
         warps_per_block=warps,
-        instructions=np.array([(followed[block][1] @ lengths).sum() for block in blocks], np.float64),
-        whole_grid=len(blocks) == int(launch.blocks),
+        instructions=np.array([(visits @ lengths).sum() for _, visits in ways], np.float64),
+        observed=len(followed),
+        whole_grid=len(followed) == int(launch.blocks),
     )
 
 

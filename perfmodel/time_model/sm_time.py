@@ -172,19 +172,20 @@ def sm_seconds(
 
 
 def _usual_and_longest(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[WarpTraces, WarpTraces | None]:
-    """The blocks that stand for the grid, and the first or last block where that does far more.
+    """The blocks that stand for the grid, and the longest of the others where it does far more.
 
     Where every SM has a block at most, the longest block stands for all.
     """
     if blocks <= gpu.sm_count:
         return traces.of_blocks([int(traces.instructions.argmax())]), None
-    if traces.whole_grid or traces.blocks < _LEAST_FOLLOWED:
-        return traces, None
-    inner = list(range(1, traces.blocks - 1))
-    ends = [0, traces.blocks - 1]
-    most = max(ends, key=lambda block: float(traces.instructions[block]))
-    uneven = traces.instructions[most] > _UNEVEN * traces.instructions[inner].mean()
-    return traces.of_blocks(inner), traces.of_blocks([most]) if uneven else None
+    if traces.whole_grid or traces.observed < _LEAST_FOLLOWED:
+        usual = list(range(traces.observed))
+    else:
+        usual = list(range(1, traces.observed - 1))
+    others = [block for block in range(traces.blocks) if block not in usual]
+    most = max(others, key=lambda block: float(traces.instructions[block]), default=None)
+    uneven = most is not None and traces.instructions[most] > _UNEVEN * traces.instructions[usual].mean()
+    return traces.of_blocks(usual), traces.of_blocks([most]) if uneven and most is not None else None
 
 
 def _machine(traces: WarpTraces, counts: Counts, launch: Launch, gpu: Gpu, model: SmModel, warm: bool) -> Machine:
@@ -285,7 +286,7 @@ def _code(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int
     data_cycles = np.where(wait == Wait.ASYNC_COPY, np.maximum(lines + memory.wavefronts, 1.0), data_cycles)
     asking = np.minimum(1.0, memory.requests / np.maximum(traces.executions(), 1))
     data_cycles = np.where(memory.requests > 0, asking * data_cycles + (1.0 - asking), data_cycles)
-    chance, sectors = _misses(memory, wait, counts, blocks / traces.blocks)
+    chance, sectors = _misses(memory, wait, counts, blocks / traces.observed)
     stores = np.isin(wait, [Wait.GLOBAL_STORE, Wait.LOCAL_STORE, Wait.GLOBAL_REDUCTION])
     return Code(
         pipe=table.pipe,

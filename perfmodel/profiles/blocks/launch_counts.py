@@ -43,6 +43,8 @@ _OWN_KIND = 0.5
 ALL_BLOCKS_INSTRUCTIONS = 10**8
 """Warp instructions that executing every block may take; a larger launch is sampled."""
 _PILOT_BLOCKS = 64
+FAR_LONGER = 2.0
+"""Times the instructions of the followed blocks from which on the longest block is followed, too."""
 _REPLICATES = 16
 """Blocks drawn from each stratum; the first of each stratum make one estimate, the second another, and so on."""
 _MIX = 0x9E3779B97F4A7C15
@@ -83,6 +85,7 @@ class LaunchCounts:
     faults: tuple[Fault, ...]
     undecided: bool
     followed: Mapping[int, tuple[BlockPath, NDArray[np.int64]]]
+    longest: tuple[BlockPath, NDArray[np.int64]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +191,8 @@ class _LaunchCounter:
         self._all_checked = self._checked is not None
         """Whether all blocks that were counted have been."""
         self._followed: dict[int, tuple[BlockPath, NDArray[np.int64]]] = {}
+        self._longest = (-1, 0.0)
+        """The executed block with most instructions, and how many."""
         self._executed = 0
 
     def count(self, all_blocks: bool) -> LaunchCounts:
@@ -221,6 +226,7 @@ class _LaunchCounter:
             faults=tuple(self._faults.values()),
             undecided=self._undecided,
             followed=self._followed,
+            longest=self._longest_followed(),
         )
 
     def _shape(self) -> tuple[int, ...]:
@@ -268,6 +274,10 @@ class _LaunchCounter:
             raise FaultError(run.faults[-1])
         for one in watched:
             one.take_visits(run.visits_by_warp)
+        assert run.visits_by_block is not None
+        instructions = run.visits_by_block @ self._lengths
+        if len(instructions) and instructions.max() > self._longest[1]:
+            self._longest = (int(run.blocks[instructions.argmax()]), float(instructions.max()))
         self._followed |= {block: (run.paths[block], run.visits_by_warp[block]) for block in followed}
         for fault in run.faults:
             self._faults.setdefault((fault.kind, fault.instruction_index), fault)
@@ -275,6 +285,23 @@ class _LaunchCounter:
         self._segments = run.segments
         self._unseen = np.setdiff1d(self._unseen, fresh)
         return run
+
+    def _longest_followed(self) -> tuple[BlockPath, NDArray[np.int64]] | None:
+        """The way and the visits of the longest block, where those that are followed do far less."""
+        block, instructions = self._longest
+        followed = [float((visits @ self._lengths).sum()) for _, visits in self._followed.values()]
+        if block in self._followed or not followed or instructions <= FAR_LONGER * max(followed):
+            return None
+        run = execute_code(
+            self._kernel,
+            self._launch,
+            self._call,
+            mode=Mode.TRACE,
+            blocks=np.array([block]),
+            budget=self._budget,
+            visits_by_warp=[block],
+        )
+        return run.paths[block], run.visits_by_warp[block]
 
     # ---- all blocks
 

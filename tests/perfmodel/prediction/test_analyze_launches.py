@@ -391,3 +391,22 @@ def test_a_texture_is_refused_with_what_to_do_instead() -> None:
     source = "__global__ void k(cudaTextureObject_t t, float *x) {\n    x[0] = tex2D<float>(t, 0, 1);\n}"
     with pytest.raises(SimulationError, match=r"source.cu:2.* textures and surfaces are not executed: read the array"):
         analyze(source, kernel="k", grid=1, block=1, args=[1, "f32[1]"], gpu="h200")
+
+
+@pytest.mark.compiler
+def test_a_block_that_does_far_more_than_the_others_decides_the_time() -> None:
+    source = """__global__ void odd(float *x, int long_one) {
+        int n = blockIdx.x == long_one ? 20000 : 10;
+        float sum = 0;
+        for (int i = 0; i < n; i++) sum += x[(threadIdx.x + i) & 1023];
+        x[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+    }"""
+
+    def seconds(long_one: int) -> float:
+        x = np.zeros(2000 * 64, np.float32)
+        found = analyze(source, kernel="odd", grid=2000, block=64, args=[x, long_one], gpu="h200")
+        assert found.prediction.exact
+        return found.prediction.time.predicted_s
+
+    assert seconds(1501) > 20 * seconds(-1)
+    assert seconds(1501) > 20_000 * 4 / 1.98e9  # four cycles at least for each dependent addition
