@@ -134,7 +134,7 @@ def _distinct(problem: Conv2d, tile_rows: int, tile_columns: int, whole_warps: i
     first, step = -problem.padding, tile_rows * problem.stride
     tiles = ceil_div(problem.output_height, tile_rows)
     begins = row_loads(first, step, 1, tiles, problem.height)
-    begins[0] += min(ceil_div(problem.padding, step), tiles)  # patches that begin above the image
+    begins[0] += _patches_from_above(problem, tile_rows, min(ceil_div(problem.padding, step), tiles))
     begins, loaded = (_row_starts(problem, rows) for rows in (begins, _strip_rows(problem, tile_rows)))
     start, end = ((_REMAINDERS + column[:, None]) // WORDS_PER_SECTOR for column in (left, right))
     above = (_REMAINDERS - problem.width + right[:, None]) // WORDS_PER_SECTOR
@@ -142,10 +142,16 @@ def _distinct(problem: Conv2d, tile_rows: int, tile_columns: int, whole_warps: i
     return int(times @ ((end - start + 1) @ begins + fresh @ (loaded - begins)))
 
 
+def _patches_from_above(problem: Conv2d, tile_rows: int, tiles: int) -> int:
+    """Of the uppermost tiles, whose patches begin above the image, those whose patches reach it."""
+    rows = np.minimum((np.arange(tiles) + 1) * tile_rows, problem.output_height)
+    return int(np.count_nonzero((rows - 1) * problem.stride + problem.filter_height > problem.padding))
+
+
 def _patch_columns(problem: Conv2d, tile_columns: int, whole_warps: int) -> tuple[Integers, Integers, Integers]:
     """First and last column of the tiles' patches, clipped to the image, and how many tiles have such a patch.
 
-    Tiles that no edge cuts are alike, as all of them begin a multiple of a line further.
+    Tiles that no edge cuts are alike, as all of them begin a multiple of a line further. No tile has a patch of padding alone.
     """
     tiles = ceil_div(problem.output_width, tile_columns)
     step = tile_columns * problem.stride
@@ -157,8 +163,10 @@ def _patch_columns(problem: Conv2d, tile_columns: int, whole_warps: int) -> tupl
         times = np.where(tile == edge, tiles - 2 * edge, 1)
     outputs = WARP_SIZE * ceil_div(problem.output_width, WARP_SIZE) if whole_warps else problem.output_width
     last = np.minimum((tile + 1) * tile_columns, outputs) - 1
-    low = np.clip(tile * step - problem.padding, 0, problem.width - 1)
+    low = tile * step - problem.padding
     high = last * problem.stride - problem.padding + problem.filter_width - 1
+    times = np.where((high >= 0) & (low < problem.width), times, 0)
+    low = np.clip(low, 0, problem.width - 1)
     return low, np.clip(high, low, problem.width - 1), times
 
 

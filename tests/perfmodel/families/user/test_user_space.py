@@ -77,11 +77,13 @@ def test_a_copy_of_the_tiled_kernel_is_ranked_like_the_family(tmp_path: Path) ->
     ]
     problem = perfmodel.TiledConv2d(height=192, width=200, filter_height=3, filter_width=3)
     built_in = perfmodel.predict_many(problem, configurations, gpu="rtx-3090", fidelity="simulated")
-    assert [found.time.predicted_s for found in built_in] == pytest.approx(
-        [found.time.predicted_s for found in own.top], rel=0.01
-    )
-    order = sorted(built_in, key=lambda found: found.time.predicted_s)
-    assert [found.configuration for found in order] == configurations
+    for name in ("global_load_requests", "global_load_sectors", "shared_load_wavefronts", "barriers", "fp32_fma"):
+        executed = [float(getattr(found.counts, name)) for found in own.top]
+        assert [float(getattr(found.counts, name)) for found in built_in] == executed, name
+    times = [found.time.predicted_s for found in built_in]
+    assert times == pytest.approx([found.time.predicted_s for found in own.top], rel=0.01)
+    for place, seconds in enumerate(times):  # the same order, but for what is as fast within the same hundredth
+        assert seconds >= 0.99 * max(times[: place + 1])
 
 
 def test_every_candidate_is_executed_and_strides_cost_time(tmp_path: Path) -> None:
