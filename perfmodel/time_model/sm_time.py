@@ -99,7 +99,7 @@ def sm_model() -> SmModel:
     """The numbers that the package ships.
 
     >>> sm_model().loaded_latency
-    1.0
+    1.17
     """
     return numbers("sm_model", SmModel)
 
@@ -211,7 +211,7 @@ def _machine(traces: WarpTraces, counts: Counts, launch: Launch, gpu: Gpu, model
         data_queue=model.data_queue_entries,
         write_queue_cycles=model.write_queue_cycles,
         operand_cycles=model.operand_cycles,
-        barrier_cycles=model.barrier_cycles,
+        barrier_cycles=model.barrier_cycles + traces.warps_per_block * WARP_SIZE / gpu.barrier_threads_per_cycle,
         block_start_cycles=model.block_start_cycles,
         dispatch_cycles=active * gpu.block_dispatch_cycles,
         l0_lines=gpu.instruction_cache_l0_bytes // LINE_BYTES,
