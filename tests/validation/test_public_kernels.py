@@ -44,11 +44,15 @@ def test_every_launch_has_a_source_and_a_cold_time(records: tuple[PublicRecord, 
         assert (record.timing(L2State.WARM) is None) == launch.restore, launch.id
 
 
+DRAWN_ANEW = {"jenkins_hash"}
+"""Launches whose random values decide what they execute: buffers have been drawn in another way since they were measured."""
+
+
 def test_profiles_and_counters_agree_on_what_both_count(records: tuple[PublicRecord, ...]) -> None:
     ratios = [
         record.kernel_profile().counts.warp_instructions / record.counters["smsp__inst_executed.sum"]
         for record in records
-        if record.counters and record.profile and record.kernel_profile().exact
+        if record.counters and record.profile and record.kernel_profile().exact and record.launch.id not in DRAWN_ANEW
     ]
     assert len(ratios) > 0.5 * len(records)
     assert np.abs(np.array(ratios) - 1.0).max() < 0.005
