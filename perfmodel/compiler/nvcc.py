@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ from .kernel_names import find_kernel, kernels_of, listed
 from .messages import errors_of, missing_header, one_line
 from .ptx_functions import with_kernel_only
 from .request import CompileRequest, including_requests
-from .toolchain import cuda13_program
+from .toolchain import cuda13_program, run_compiler
 
 TIME_LIMIT_S = 600.0
 
@@ -335,25 +334,10 @@ class _Run:
 
     def _ended(self, command: list[str]) -> tuple[int, str]:
         """Exit status and messages; nvcc and all that it started are ended when time is up."""
-        environment = {**os.environ, "TMPDIR": str(self.folder), "LC_ALL": "C"}
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=environment,
-            start_new_session=True,
-        )
         try:
-            output, _ = process.communicate(timeout=self.time_limit_s)
+            return run_compiler(command, self.folder, self.time_limit_s)
         except subprocess.TimeoutExpired as error:
             raise CompileError(f"{self.request.file_name}: not compiled within {self.time_limit_s:g} s") from error
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        return process.returncode, output
 
 
 def _write(path: Path, text: str) -> None:

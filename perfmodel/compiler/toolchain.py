@@ -6,6 +6,9 @@ import ctypes
 import importlib.util
 import os
 import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -139,3 +142,27 @@ def compiler_available() -> bool:
     except CompilerMissingError:
         return False
     return True
+
+
+def run_compiler(command: Sequence[str], folder: Path, time_limit_s: float | None = None) -> tuple[int, str]:
+    """Exit status and messages of a compiler that keeps its temporary files in a folder; all that it started ends with it.
+
+    Raises:
+        subprocess.TimeoutExpired: it was not ready in time.
+    """
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"},
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=time_limit_s)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return process.returncode, output

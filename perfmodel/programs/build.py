@@ -7,8 +7,6 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 
 from ..compiler.disk_cache import cache_directory
 from ..compiler.messages import errors_of, missing_header, one_line
-from ..compiler.toolchain import cuda13_program, nvcc_version
+from ..compiler.toolchain import cuda13_program, nvcc_version, run_compiler
 from ..errors import CompileError, InputError
 from ..gpus.architecture import Architecture
 from ..sources.includes import included_files, read_text
@@ -116,23 +114,8 @@ def _compile(options: Sequence[str], first: Path, library: Path, target: Path) -
         built = Path(folder) / "program"
         command = [str(cuda13_program("nvcc")), "-cudart", "none", *options, "-Xlinker", str(library)]
         command += ["-Xlinker", f"-rpath={library.parent}", "-o", str(built)]
-        environment = {**os.environ, "TMPDIR": folder, "LC_ALL": "C"}
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=environment,
-            start_new_session=True,
-        )
-        try:
-            output, _ = process.communicate()
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        if process.returncode != 0 or not built.is_file():
+        status, output = run_compiler(command, Path(folder))
+        if status != 0 or not built.is_file():
             raise CompileError(_reason(output, first, [str(first.parent), folder]))
         shutil.move(built, target)
 

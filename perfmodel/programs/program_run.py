@@ -27,7 +27,7 @@ from .protocol import answer, receive
 from .shared_memory import SharedMemory
 
 _PATIENCE_S = 5.0
-"""How long a program that is told to end may take before it is killed."""
+"""How long a program that has been sent the signal to end may take before it is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ Integers = NDArray[np.int64]
 PIPES = len(Pipe) + 1
 SCOREBOARDS = 6
 COPY_GROUPS = 16
-"""Groups of asynchronous copies of a warp that are told apart."""
+"""Groups of asynchronous copies of a warp that are distinguished."""
 NEVER = 1e18
 
 
@@ -121,8 +121,8 @@ class Run(NamedTuple):
 
 
 # columns of the state of a warp
-_READY, _FIXED, _LAST, _COPY = 0, 1, 2, 3
-_TIMES = 4
+_READY, _LAST, _COPY = 0, 1, 2
+_TIMES = 3
 _STRETCH, _OFFSET, _END, _NEXT, _AGE, _GROUPS, _AT_BARRIER = 0, 1, 2, 3, 4, 5, 6
 _PLACES = 7
 # servers of the SM
@@ -351,7 +351,6 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
             releases[warp, board], kinds[warp, board] = read, _SHORT
         stale[scheduler] = True
         slot = warp // warps
-        times[warp, _FIXED] = fixed
         stalls[_FIXED_STALL] += max(0.0, fixed - time - 1.0)
         if not _advance(paths, warp, places):
             times[warp, _READY] = NEVER

@@ -13,22 +13,12 @@ from ...machine_code.operands import Address, Operand, Register, Word
 from ...program.instruction import Space
 from ..access import Action
 from ..transfer import UNCOUNTED
-from .emitter import Emitter
+from .emitter import REDUCTIONS, Emitter
 from .integer import emit_nothing, following
 from .registers import RETURN_PLACE
 
 _HALVES = {"Rpc.LO": RETURN_PLACE, "Rpc.HI": RETURN_PLACE + 1}
 _ARRIVAL = re.compile(r"A([01R])T([0RX1])")
-_REDUCTIONS = {
-    "ADD": "add",
-    "MIN": "min",
-    "MAX": "max",
-    "AND": "and",
-    "OR": "or",
-    "XOR": "xor",
-    "INC": "inc",
-    "DEC": "dec",
-}
 _TYPES = {
     "F32": "float32",
     "F64": "float64",
@@ -192,7 +182,7 @@ def emit_bulk(e: Emitter, i: MachineInstruction) -> None:
         moves = e.pool.moves(writes)
     reduction = "None"
     if i.name == "UBLKRED":
-        operation = next((name for part, name in _REDUCTIONS.items() if i.has(part)), None)
+        operation = next((name for part, name in REDUCTIONS.items() if i.has(part)), None)
         kind = next((name for part, name in _TYPES.items() if i.has(part)), "uint32")
         if operation is None or i.has("BF16"):
             raise i.error("this reduction of a bulk copy is not executed")
@@ -229,7 +219,7 @@ def emit_tensor(e: Emitter, i: MachineInstruction) -> None:
         moves = e.pool.moves(writes)
     reduction = None
     if i.name == "UTMAREDG":
-        reduction = next((name for part, name in _REDUCTIONS.items() if i.has(part)), None)
+        reduction = next((name for part, name in REDUCTIONS.items() if i.has(part)), None)
         if reduction is None:
             raise i.error("this reduction of a bulk copy is not executed")
     site = _bulk_site(e, i, action != "store")

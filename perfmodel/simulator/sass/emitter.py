@@ -18,6 +18,18 @@ from ..access import Action
 from ..translate.emitter import Pool
 from .registers import BARRIER_PREDICATE, is_uniform, members, number_of
 
+REDUCTIONS = {
+    "ADD": "add",
+    "MIN": "min",
+    "MAX": "max",
+    "AND": "and",
+    "OR": "or",
+    "XOR": "xor",
+    "INC": "inc",
+    "DEC": "dec",
+}
+"""Operations by their names in machine code that need not give back what was there before."""
+
 _ALIASES = {"u32": "uint32", "s32": "int32", "f32": "float32", "u64": "uint64", "s64": "int64", "f64": "float64"}
 _FLOAT_SIGN = {"f32": (np.uint32, 0x8000_0000), "f64": (np.uint64, 0x8000_0000_0000_0000)}
 

@@ -13,7 +13,7 @@ from ...program.instruction import Space
 from ..access import Action
 from ..transfer import UNCOUNTED
 from .asynchronous import emit_old_arrival
-from .emitter import Emitter
+from .emitter import REDUCTIONS, Emitter
 from .integer import following, is_true, write_words
 
 _SPACES = {
@@ -34,19 +34,7 @@ _SPACES = {
 """Before sm_90, ``RED`` names reductions on global memory; nvdisasm prints ``REDG`` since."""
 _VECTOR = re.compile(r"(F32|F16|BF16)x([248])(?<!16x2)")
 _NARROW = {"U8": (1, "uint8"), "S8": (1, "int8"), "U16": (2, "uint16"), "S16": (2, "int16")}
-_OPERATIONS = {
-    "ADD": "add",
-    "MIN": "min",
-    "MAX": "max",
-    "AND": "and",
-    "OR": "or",
-    "XOR": "xor",
-    "INC": "inc",
-    "DEC": "dec",
-    "EXCH": "exch",
-    "CAS": "cas",
-    "CAST": "cas",
-}
+_OPERATIONS = REDUCTIONS | {"EXCH": "exch", "CAS": "cas", "CAST": "cas"}
 
 
 def space_of(i: MachineInstruction) -> Space:
