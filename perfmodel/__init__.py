@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .accuracy.validating import Validation, validate
+    from .checks.checking import CheckReport, check
     from .errors import InfeasibleError, InputError, PerfmodelError
     from .families.conv1d import Conv1d, Conv1dConfiguration
     from .families.direct_conv2d import Conv2d, DirectConv2dConfiguration
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "accuracy.validating": ("Validation", "validate"),
+    "checks.checking": ("CheckReport", "check"),
     "errors": ("InfeasibleError", "InputError", "PerfmodelError"),
     "families.conv1d": ("Conv1d", "Conv1dConfiguration"),
     "families.direct_conv2d": ("Conv2d", "DirectConv2dConfiguration"),
@@ -55,6 +57,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Analysis",
+    "CheckReport",
     "Conv1d",
     "Conv1dConfiguration",
     "Conv2d",
@@ -76,6 +79,7 @@ __all__ = [
     "TiledConv2dConfiguration",
     "Validation",
     "analyze",
+    "check",
     "frame",
     "gpu_ids",
     "load_gpu",

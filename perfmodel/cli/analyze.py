@@ -96,9 +96,14 @@ def analyze(
     ] = False,
     all_blocks: Annotated[bool, typer.Option("--all-blocks", help="Execute and check every block.")] = False,
     baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Earlier result; exit 1 if something got worse.")
+        Path | None, typer.Option(metavar="FILE.json", help="Earlier result; exit 1 if it got worse (--fail-on).")
     ] = None,
-    tolerance: Annotated[float, typer.Option(min=0.0, help="Growth that is accepted, as a fraction.")] = 0.0,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on", metavar="LIMITS", help="Growth that fails against the baseline [default: time=5%,spill=0]"
+        ),
+    ] = None,
     seed: SeedOption = 0,
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
@@ -114,15 +119,17 @@ def analyze(
     wrong (a race, uninitialised shared memory …) or is worse than the baseline. Several --gpu are compared in one table; with
     --json they are a list.
     """
+    from ..checks.baseline import growth_since, read_result
+    from ..checks.limits import DEFAULT_LIMITS, parse_limits
     from ..launch.launch import L2State
     from ..prediction.analyze import analyze as analyze_launch
-    from ..prediction.baseline import read_baseline, regressions
     from ..profiles.executed_profile import Effort
     from ..simulator.simulation import Budget
 
     if baseline is not None and len(gpu) > 1:
         raise InputError(f"--baseline compares with one GPU's result; {len(gpu)} times --gpu were given")
-    earlier = None if baseline is None else read_baseline(baseline)
+    limits = parse_limits(DEFAULT_LIMITS if fail_on is None else fail_on)
+    earlier = None if baseline is None else read_result(baseline)
     budget = Budget(seconds=max_seconds, memory_bytes=max_memory_mib * 2**20, warp_instructions=max_instructions)
     analyze_one = partial(
         analyze_launch,
@@ -150,7 +157,7 @@ def analyze(
             found.append(analyze_one(gpu=one))
             advance()
     results = [analysis.to_json() for analysis in found]
-    worse = () if earlier is None else regressions(earlier, results[0], tolerance)
+    worse = () if earlier is None else growth_since(earlier, results[0], limits)
     if as_json:
         print_json(results if len(results) > 1 else results[0])
     elif len(found) > 1:

@@ -14,6 +14,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ..accuracy.count_agreement import CountAgreement
 from ..accuracy.metrics import Accuracy
+from ..checks.baseline import BaselineFile
+from ..checks.check_file import CheckTables
+from ..checks.checking import Verdict
 from ..compiler.resources import Resources
 from ..core.counts import COUNT_NAMES
 from ..core.json_aliases import FORMER_NAMES
@@ -195,6 +198,32 @@ Rank = _object(
         ("order", str | UnsetType, UNSET),
     ],
 )
+CheckChange = _object(
+    "CheckChange", "One quantity in the baseline and now.", [("name", str), ("before", float), ("now", float)]
+)
+CheckOutcome = _object(
+    "CheckOutcome",
+    "One launch on one GPU; altered says what differs from the baseline's: source, machine code, launch.",
+    [
+        ("launch", str),
+        ("gpu", str),
+        ("file", str),
+        ("kernel", str | None),
+        ("verdict", Verdict),
+        ("before_us", float | None),
+        ("now_us", float | None),
+        ("altered", list[str]),
+        ("regressions", _list_of(CheckChange)),
+        ("information", _list_of(CheckChange)),
+        ("faults", list[str]),
+        ("error", str | None),
+    ],
+)
+Check = _object(
+    "Check",
+    "`perfmodel check --json`; status is the exit status.",
+    [("status", int), ("outcomes", _list_of(CheckOutcome)), ("notes", list[str])],
+)
 AccuracyObject = _object("Accuracy", "Agreement of predicted and measured times, as fractions.", _of(Accuracy))
 Agreement = _object(
     "Agreement", "How many counts equal the counter, and how far the others are off.", _of(CountAgreement, "count")
@@ -289,6 +318,7 @@ class Measure(Struct, kw_only=True, forbid_unknown_fields=True):
 OBJECTS: dict[str, Any] = {
     "predict": Predict,
     "analyze": Analyze,
+    "check": Check,
     "run": Run,
     "rank": Rank,
     "validate": Validate,
@@ -299,6 +329,8 @@ OBJECTS: dict[str, Any] = {
     "fit": Fit,
     "measure": Measure,
     "record": Record,
+    "check-file": CheckTables,
+    "baseline": BaselineFile,
     "gpu-file": GpuFile,
     "calibration": CalibrationFile,
     "residual": ResidualFile,

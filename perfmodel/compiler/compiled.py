@@ -17,7 +17,7 @@ from .front_end_process import compile_apart
 from .kernel_names import find_kernel, kernels_of, listed
 from .nvcc import compile_file, plain_file_names
 from .request import CompileRequest, including_requests
-from .resources import Resources, read_resources
+from .resources import Resources, code_digest, read_resources
 from .toolchain import compiler_version, nvcc_available, nvcc_version
 
 
@@ -26,7 +26,7 @@ class CompiledKernel:
     """PTX, cubin, resources and the content hash that names them together; ``note`` is what users should know, or empty.
 
     ``architecture`` is that of the machine code: a cubin of a user's binary may be for an earlier one than the GPU's. ``ptx`` is
-    empty where such a binary has none.
+    empty where such a binary has none. ``source_digest`` is the hash of what the user gave: source, headers, macros, options.
     """
 
     kernel_name: str
@@ -36,6 +36,12 @@ class CompiledKernel:
     cubin: bytes
     resources: Resources
     note: str = ""
+    source_digest: str = ""
+
+    @property
+    def code_digest(self) -> str:
+        """Hash of the machine code, whatever the folder that it was compiled in."""
+        return code_digest(self.cubin)
 
 
 def _content(request: CompileRequest) -> tuple[object, ...]:
@@ -141,6 +147,7 @@ def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel
         cubin=assembled.cubin,
         resources=read_resources(assembled.cubin, ptx.kernel_name, architecture, assembled.log),
         note=ptx.note,
+        source_digest=_digest(*_content(request)),
     )
 
 
@@ -163,4 +170,5 @@ def _from_binary(request: CompileRequest, architecture: str) -> CompiledKernel:
         cubin=image.content,
         resources=resources,
         note=stated,
+        source_digest=_digest(*_content(request)),
     )

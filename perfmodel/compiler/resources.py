@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import struct
@@ -68,6 +69,20 @@ def required_cluster(cubin: bytes, kernel_name: str) -> tuple[int, int, int] | N
             x, y, z = struct.unpack("<III", payload)
             return x, y, z
     return None
+
+
+_DECISIVE_SECTIONS = (".text", ".nv.constant", ".nv.global.init")
+"""Beginnings of the names of sections that decide what a module computes."""
+
+
+def code_digest(cubin: bytes) -> str:
+    """Hash of the machine code and constants of a cubin; names of files, line tables and symbols do not matter."""
+    sections = ELFFile(io.BytesIO(cubin)).iter_sections()
+    contents = sorted(section.data() for section in sections if section.name.startswith(_DECISIVE_SECTIONS))
+    digest = hashlib.sha256()
+    for content in contents:
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
 
 
 def code_section(cubin: bytes, kernel_name: str) -> bytes:

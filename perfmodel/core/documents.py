@@ -9,7 +9,7 @@ import tomllib
 import types
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -138,7 +138,9 @@ def _part(kind: Any, step: str) -> Any:
 
 
 def _without_alternatives(kind: Any) -> Any:
-    """The first type of a union that is more than an absent value."""
+    """The first type of a union that is more than an absent value, without bounds."""
+    if get_origin(kind) is Annotated:
+        return _without_alternatives(get_args(kind)[0])
     if get_origin(kind) not in (Union, types.UnionType):
         return kind
     return next(part for part in get_args(kind) if part not in (type(None), msgspec.UnsetType))

@@ -23,6 +23,7 @@ from ..launch.arguments import Argument, drawn_element, host_argument, kernel_ca
 from ..launch.launch import Buffer, KernelCall, L2State, Launch
 from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import Effort, executable, execute
+from ..profiles.execution_cache import content_digest
 from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, stacked
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
 from ..simulator.execution import Code, execute_code
@@ -62,6 +63,15 @@ class BlocksLookedAt:
         return f"races and bounds checked in {self.checked:,} of {self.launched:,} blocks{others}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentDigests:
+    """Hashes of what was analysed: the source with its headers, macros and options; the machine code; launch and arguments."""
+
+    source: str
+    code: str
+    launch: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
     """What one launch does and how long it takes; ``prediction`` has counts, resources, occupancy and time.
@@ -96,6 +106,20 @@ class Analysis:
             SimulationError: the kernel does something wrong, or the budget is used up.
         """
         return execute_code(self._code, self._launch, self._call, budget=self._effort.budget).outputs
+
+    @property
+    def digests(self) -> ContentDigests:
+        """Hashes by which a later analysis tells what has changed."""
+        return ContentDigests(
+            source=self._compiled.source_digest,
+            code=self._compiled.code_digest,
+            launch=content_digest(
+                replace(self._launch, static_shared_bytes=0),  # the source's to say
+                self._call,
+                self._effort.all_blocks,
+                self._effort.seed,
+            ),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""

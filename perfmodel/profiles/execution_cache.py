@@ -18,10 +18,19 @@ _Kept = TypeVar("_Kept")
 
 def launch_key(*parts: Any) -> str:
     """Key of an execution from all that decides what it gives: code, launch, arguments, effort, and the code that counts."""
-    digest = hashlib.blake2b(counting_version().encode(), digest_size=32)
+    return "execution-" + content_digest(counting_version(), *parts)
+
+
+def content_digest(*parts: Any) -> str:
+    """Hash of values, of arrays and buffers by what they hold.
+
+    >>> content_digest(np.arange(3)) == content_digest(np.array([0, 1, 2]))
+    True
+    """
+    digest = hashlib.blake2b(digest_size=32)
     for part in parts:
         _add(digest, part)
-    return "execution-" + digest.hexdigest()
+    return digest.hexdigest()
 
 
 def _add(digest: Any, part: Any) -> None:

@@ -94,12 +94,19 @@ def test_source_lists_the_wasteful_lines_first(source: Path, capsys: pytest.Capt
     assert "predicted" in table
 
 
-def test_a_baseline_fails_what_got_worse(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_fails_what_got_slower(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = tmp_path / "before.json"
-    before.write_text(json.dumps(json_of(capsys, gather(source, 1)) | {"kernel": "gather<2>"}))
+    earlier = json_of(capsys, gather(source, 2))
+    before.write_text(
+        json.dumps(earlier | {"time": earlier["time"] | {"predicted_us": earlier["time"]["predicted_us"] / 2}})
+    )
     assert run(gather(source, 2, "--baseline", str(before))) == 1
-    assert "global_load_sectors grew from 128 to 256 (+100.0%)" in capsys.readouterr().err
-    assert run(gather(source, 2, "--baseline", str(before), "--tolerance", "1")) == 0
+    assert "(+100.0%)" in capsys.readouterr().err
+    assert run(gather(source, 2, "--baseline", str(before), "--fail-on", "time=101%")) == 0
+    fewer = earlier["counts"] | {"global_load_sectors": 1}
+    before.write_text(json.dumps(earlier | {"counts": fewer}))
+    assert run(gather(source, 2, "--baseline", str(before))) == 0  # counts are information
+    assert run(gather(source, 2, "--baseline", str(before), "--fail-on", "global_load_sectors=0")) == 1
     assert run(gather(source, 4, "--baseline", str(before))) == 2  # of another kernel
 
 

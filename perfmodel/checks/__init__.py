@@ -1,0 +1,1 @@
+"""Checks for continuous integration: the launches of a repository against a baseline."""
