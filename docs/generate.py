@@ -26,7 +26,7 @@ def python_names() -> str:
 def gpu_table() -> str:
     """All GPUs with the values that matter most."""
     lines = [
-        "# All GPUs\n\nEvery value with its source: `perfmodel gpus ID`.\n",
+        "# All GPUs\n\nEvery value with its source: `perfmodel gpus show NAME`.\n",
         "| id | name | compute capability | SMs | boost MHz | L2 MiB | DRAM GB/s |",
         "|---|---|---|---:|---:|---:|---:|",
     ]

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from ..core.documents import nearest
 from ..errors import InputError
 from .options import JsonOption
 from .output import print_json, print_table
+from .targets import require_writable, write_target
+
+
+class _Gpus(typer.core.TyperGroup):
+    """The group ``gpus``, where ``gpus NAME`` is ``gpus show NAME``."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first word names, ``show`` where it names a GPU."""
+        named = args if args[0] in self.commands else ["show", *args]
+        return super().resolve_command(ctx, named)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    app.command("gpus")(gpus)
+    group = typer.Typer(cls=_Gpus, invoke_without_command=True, callback=gpus, subcommand_metavar="[NAME|COMMAND]")
+    group.command("show")(show)
+    group.command("add")(add)
+    app.add_typer(group, name="gpus")
     app.command("families")(families)
     app.command("schema")(schema)
 
 
-def gpus(
-    name: str = typer.Argument(
-        None, metavar="[ID|FILE.toml|auto]", help="Show every value of one GPU with its source."
-    ),
-    as_json: JsonOption = False,
-) -> None:
-    """List the GPUs, or every value of one with the source that it was taken from."""
+def gpus(context: typer.Context, as_json: JsonOption = False) -> None:
+    """List the GPUs; `gpus NAME` shows every value of one, `gpus add` makes a sheet for your own card."""
     from ..gpus.catalogue import gpu_ids, load_gpu, values_of
 
-    if name is not None:
-        _one_gpu(name, as_json)
+    if context.invoked_subcommand is not None:
         return
     found = [load_gpu(gpu_id) for gpu_id in gpu_ids()]
     if as_json:
@@ -53,17 +63,59 @@ def gpus(
     print_table("GPUs", columns, rows, left=2)
 
 
-def _one_gpu(name: str, as_json: bool) -> None:
-    from ..gpus.catalogue import load_gpu, source_of, values_of
+def show(
+    context: typer.Context,
+    name: str = typer.Argument(metavar="NAME|FILE.toml|auto", help="An id or another name of a GPU, or a file."),
+    as_json: JsonOption = False,
+) -> None:
+    """Show every value of one GPU, with the sheet that it is inherited from and the source that it was taken from."""
+    from ..gpus.catalogue import inherited_fields, load_gpu, source_of, values_of
 
     gpu = load_gpu(name)
-    values = values_of(gpu)
+    values, inherited = values_of(gpu), inherited_fields(name)
     sources = {field: source_of(name, field) for field in values if field not in ("id", "name")}
-    if as_json:
-        print_json({"gpu": values, "sources": sources})
+    if as_json or (context.parent is not None and context.parent.params.get("as_json")):
+        print_json({"gpu": values, "sources": sources, "inherited": inherited})
         return
-    print_table(
-        f"{gpu.name} ({gpu.id})", ("field", "value", "source"), [(f, values[f], s) for f, s in sources.items()], 3
+    rows = [(field, values[field], inherited.get(field, "–"), source) for field, source in sources.items()]
+    print_table(f"{gpu.name} ({gpu.id})", ("field", "value", "inherited from", "source"), rows, 4)
+    derived = sum(source.startswith("derived:") for source in sources.values())
+    typer.echo(
+        f"{len(rows) - len(inherited)} values of its own, {len(inherited)} inherited; {derived} derived, which nobody published"
+    )
+
+
+def add(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Output of `deviceQuery` or `nvidia-smi -q` on your card.")
+    ],
+    base: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The GPU that it is most like [default: by name or capability]")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="The sheet to write [default: by the card's name, here]")
+    ] = None,
+) -> None:
+    """Make a sheet for your own card from what NVIDIA's tools print of it, to be named as --gpu FILE.toml.
+
+    Values that FILE does not say are those of the nearest shipped GPU; `gpus show FILE.toml` lists them.
+    """
+    from ..core.files import read_text
+    from ..gpus.catalogue import inherited_fields, load_gpu
+    from ..gpus.own_card import base_of, card_sheet, read_card
+    from ..gpus.sheet import FIELD_TYPES
+
+    card = read_card(read_text(file), str(file))
+    chosen = load_gpu(base).id if base is not None else base_of(card)
+    target = output or Path(re.sub(r"[^a-z0-9]+", "-", card.name.casefold()).strip("-") + ".toml")
+    if target.suffix != ".toml":
+        raise InputError(f"--output {target}: a sheet's name ends in .toml")
+    require_writable("--output", target, [file])
+    write_target("--output", target, card_sheet(card, chosen, file.name))
+    made = load_gpu(str(target))
+    own = len(FIELD_TYPES) - len(inherited_fields(str(target)))
+    typer.echo(
+        f"{target}: {made.name}, {own} values of its own, the others are those of {chosen}; use it as --gpu {target}"
     )
 
 

@@ -245,7 +245,9 @@ Validate = _object(
 GpuValues = _object("GpuValues", "Every value of a GPU.", [("id", str), ("name", str), *FIELD_TYPES.items()])
 Gpus = _object("Gpus", "`perfmodel gpus --json`.", [("gpus", _list_of(GpuValues))])
 OneGpu = _object(
-    "OneGpu", "`perfmodel gpus ID --json`: values and their sources.", [("gpu", GpuValues), ("sources", dict[str, str])]
+    "OneGpu",
+    "`perfmodel gpus show ID --json`: values, their sources, and the sheet that each inherited value comes from.",
+    [("gpu", GpuValues), ("sources", dict[str, str]), ("inherited", dict[str, str])],
 )
 
 

@@ -38,16 +38,21 @@ def gpu_ids() -> tuple[str, ...]:
 
 
 def load_gpu(id_or_path: str) -> Gpu:
-    """The GPU of this id, of the user's file (a path that ends in ``.toml``), or, for ``auto``, the one present.
+    """The GPU of this id or name, of the user's file (a path that ends in ``.toml``), or, for ``auto``, the one present.
+
+    Names are those of the data sheets, of the driver, and the usual short ones; case, blanks and hyphens do not matter, nor do
+    ``NVIDIA`` and ``GeForce``.
 
     Raises:
         InputError: the id is unknown, the file is not as the manual's page on GPUs says, or ``auto`` finds no GPU.
 
     >>> load_gpu("rtx-3090").sm_count
     82
+    >>> load_gpu("NVIDIA GeForce RTX 4090").id, load_gpu("H200").id
+    ('rtx-4090', 'h200')
     >>> load_gpu("rtx-309O")
     Traceback (most recent call last):
-    perfmodel.errors.InputError: unknown GPU 'rtx-309O'; nearest: rtx-3090, rtx-4090, rtx-3080
+    perfmodel.errors.InputError: unknown GPU 'rtx-309O'; nearest: rtx-3090, rtx-5090, rtx-4090
     """
     require_type(str, "an id, the path of a file that ends in .toml, or 'auto'", gpu=id_or_path)
     if id_or_path.endswith(".toml"):
@@ -85,8 +90,29 @@ def source_of(id_or_path: str, field: str) -> str:
     if field not in FIELD_TYPES:
         raise InputError(f"unknown field {field!r} of a GPU; {nearest(field, FIELD_TYPES)}")
     load_gpu(id_or_path)
-    sheet = _sheet(id_or_path) if id_or_path.endswith(".toml") else _shipped_sheet(_gpu_id(id_or_path))
-    return sheet.facts[field].source
+    return _sheet_of(id_or_path).facts[field].source
+
+
+def inherited_fields(id_or_path: str) -> dict[str, str]:
+    """The fields whose values a GPU takes from another sheet, with the name of that sheet (an architecture, or another GPU).
+
+    Raises:
+        InputError: as `load_gpu`.
+
+    >>> inherited_fields("rtx-5090")["max_warps_per_sm"], inherited_fields("rtx-5090").get("sm_count")
+    ('sm_120', None)
+    """
+    load_gpu(id_or_path)
+    sheet = _sheet_of(id_or_path)
+    return {
+        field: sheet.origins[field].removesuffix(".toml")
+        for field in FIELD_TYPES
+        if sheet.origins[field] != sheet.origin
+    }
+
+
+def _sheet_of(id_or_path: str) -> Sheet:
+    return _sheet(id_or_path) if id_or_path.endswith(".toml") else _shipped_sheet(_gpu_id(id_or_path))
 
 
 def values_of(gpu: Gpu) -> dict[str, Any]:
@@ -123,23 +149,42 @@ def gpu_id_of_device(device_name: str) -> str:
     >>> gpu_id_of_device("NVIDIA GeForce RTX 3090")
     'rtx-3090'
     """
-    wanted = _plain_name(device_name)
+    found = _names().get(_plain_name(device_name))
+    if found is None:
+        raise InputError(f"no data for the GPU {device_name!r}; give a file for it, or one of {', '.join(gpu_ids())}")
+    return found
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    """The id of every name that a shipped GPU goes by, in its plain form."""
+    names: dict[str, str] = {}
     for gpu_id in gpu_ids():
-        if wanted in map(_plain_name, _shipped_sheet(gpu_id).device_names):
-            return gpu_id
-    raise InputError(f"no data for the GPU {device_name!r}; give a file for it, or one of {', '.join(gpu_ids())}")
+        sheet = _shipped_sheet(gpu_id)
+        for name in (gpu_id, sheet.name or gpu_id, *sheet.device_names, *sheet.aliases):
+            if names.setdefault(_plain_name(name), gpu_id) != gpu_id:
+                raise InputError(f"{gpu_id}.toml: {name!r} is also a name of {names[_plain_name(name)]}")
+    return names
 
 
-def _plain_name(device_name: str) -> str:
-    return device_name.strip().removeprefix("NVIDIA ").casefold()
+def _plain_name(name: str) -> str:
+    """A name without case, blanks, hyphens and the maker's words.
+
+    >>> _plain_name("NVIDIA GeForce RTX 4090") == _plain_name("rtx-4090")
+    True
+    """
+    return re.sub(r"[^a-z0-9]|\b(?:nvidia|geforce|tesla)\b", "", name.casefold())
 
 
 def _gpu_id(name: str) -> str:
     if name == "auto":
         return _present_gpu_id()
-    if name not in gpu_ids():
+    if name in gpu_ids():
+        return name
+    found = _names().get(_plain_name(name))
+    if found is None:
         raise InputError(f"unknown GPU {name!r}; {nearest(name, gpu_ids())}")
-    return name
+    return found
 
 
 def _present_gpu_id() -> str:

@@ -22,7 +22,7 @@ class IntegerPorts(Enum):
     """How the 32-bit integer lanes of a sub-partition relate to its FP32 lanes."""
 
     SAME = "same"
-    """Integer and FP32 instructions share all lanes (Pascal, and 10.0)."""
+    """Integer and FP32 instructions share all lanes (Pascal, and from 10.0 on)."""
     SEPARATE = "separate"
     """Integer lanes stand beside the FP32 lanes (7.0, 7.5, 8.0)."""
     HALF_SHARED = "half-shared"

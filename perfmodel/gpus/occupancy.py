@@ -1,7 +1,8 @@
 """Resident blocks and warps of an SM, and what limits them, for one launch or for arrays of candidates at once.
 
-The rules are those of NVIDIA's `cuda_occupancy.h` (CUDA 12.9) for compute capability 6.0 to 10.0, with the driver's default
-preferences: the largest carve-out of shared memory, no partitioned global caching, opt-in to large dynamic shared memory.
+The rules are those of NVIDIA's `cuda_occupancy.h` (CUDA 13.3) for compute capability 6.0 to 12.0, with the
+driver's default preferences: the largest carve-out of shared memory, no partitioned global caching, opt-in to large dynamic
+shared memory.
 """
 
 from __future__ import annotations
@@ -256,12 +257,14 @@ def _occupancy(
     registers_per_warp = round_up(np.maximum(registers, 1) * WARP_SIZE, gpu.register_allocation_unit)
     shared_allocated = round_up(shared + gpu.shared_reserved_bytes_per_block, gpu.shared_allocation_unit_bytes)
     registers_per_sub_partition = gpu.registers_per_sm // gpu.sub_partitions_per_sm
-    resident = {
+    resident = {  # one barrier for each block there always is
         Limiter.WARPS: gpu.max_warps_per_sm // warps,
         Limiter.BLOCKS: np.int32(gpu.max_blocks_per_sm),
         Limiter.REGISTERS: registers_per_sub_partition // registers_per_warp * gpu.sub_partitions_per_sm // warps,
         Limiter.SHARED_MEMORY: gpu.shared_bytes_per_sm // np.maximum(shared_allocated, 1),
-        Limiter.BARRIERS: (gpu.barriers_per_sm or _UNCOUNTED) // np.maximum(barriers, 1),
+        Limiter.BARRIERS: np.where(
+            barriers > 1, (gpu.barriers_per_sm or _UNCOUNTED) // np.maximum(barriers, 1), _UNCOUNTED
+        ),
     }
     registers_checked = registers_per_warp * round_up(warps, gpu.warp_allocation_granularity)
     broken = {

@@ -45,6 +45,7 @@ GpuFile = msgspec.defstruct(
         ("base", str | None, None),
         ("name", str | None, None),
         ("device_names", tuple[str, ...], ()),
+        ("aliases", tuple[str, ...], ()),
         *((name, Fact[kind] | UnsetType, UNSET) for name, kind in FIELD_TYPES.items()),  # type: ignore[valid-type]
     ],
     frozen=True,
@@ -57,12 +58,18 @@ GpuFile = msgspec.defstruct(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """What a GPU file says, above what its base says; ``origin`` is how messages call the file."""
+    """What a GPU file says, above what its base says; ``origin`` is how messages call the file.
+
+    ``device_names`` are what the driver calls the GPU, ``aliases`` what people call it. ``origins`` names the file that each fact
+    stands in.
+    """
 
     origin: str
     name: str | None
     device_names: tuple[str, ...]
+    aliases: tuple[str, ...]
     facts: Mapping[str, Fact[Any]]
+    origins: Mapping[str, str]
 
 
 def read_sheet(path: Traversable, origin: str, base_of: Callable[[str], Sheet]) -> Sheet:
@@ -73,14 +80,16 @@ def read_sheet(path: Traversable, origin: str, base_of: Callable[[str], Sheet]) 
     """
     table: Any = converted(GpuFile, _toml(path, origin), origin)
     own = {name: getattr(table, name) for name in FIELD_TYPES if getattr(table, name) is not UNSET}
+    origins = dict.fromkeys(own, origin)
+    names = {"device_names": table.device_names, "aliases": table.aliases}
     if table.base is None:
-        return Sheet(origin=origin, name=table.name, device_names=table.device_names, facts=own)
+        return Sheet(origin=origin, name=table.name, facts=own, origins=origins, **names)
     try:
         base = base_of(table.base)
     except InputError as error:
         raise InputError(f"{origin}: {error}") from None
     name = table.name or base.name
-    return Sheet(origin=origin, name=name, device_names=table.device_names, facts={**base.facts, **own})
+    return Sheet(origin=origin, name=name, facts={**base.facts, **own}, origins={**base.origins, **origins}, **names)
 
 
 def architecture_from_sheet(name: str, sheet: Sheet) -> Architecture:

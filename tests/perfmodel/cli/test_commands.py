@@ -64,7 +64,7 @@ def test_a_warm_cache_saves_dram_reads(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_gpus_and_families_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(json_of(capsys, "gpus")["gpus"]) == 25
+    assert len(json_of(capsys, "gpus")["gpus"]) == 32
     names = {entry["family"] for entry in json_of(capsys, "families")["families"]}
     assert names >= {"conv1d", "direct_conv2d", "pointwise_conv2d", "ssim", "tiled_conv2d"}
 

@@ -77,7 +77,7 @@ def test_missing_fields_are_named(tmp_path_factory: pytest.TempPathFactory, miss
             'base = "h200"\nsm_counts = { value = 1, source = "" }',
             "unknown key 'sm_counts'; nearest: sm_count",
         ),
-        ('base = "h200"\nid = "mine"', "unknown key 'id'; accepted: base, name, device_names, compute_capability, "),
+        ('base = "h200"\nid = "mine"', "unknown key 'id'; accepted: base, name, device_names, aliases, "),
         ('base = "h200"\nsm_count = 66', "sm_count = 66 must be a table of value, source"),
         (
             'base = "h200"\nsm_count = { value = 66 }',

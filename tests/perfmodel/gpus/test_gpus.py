@@ -10,14 +10,22 @@ from pathlib import Path
 import pytest
 
 from perfmodel.errors import InputError
-from perfmodel.gpus.catalogue import gpu_id_of_device, gpu_ids, load_gpu, source_of, with_sm_clock
+from perfmodel.gpus.catalogue import gpu_id_of_device, gpu_ids, inherited_fields, load_gpu, source_of, with_sm_clock
 from perfmodel.gpus.gpu import IntegerPorts
 from perfmodel.gpus.sheet import FIELD_TYPES
 
 DATA = Path(str(files("perfmodel.data"))) / "gpus"
 FIELDS = list(FIELD_TYPES)
 PUBLISHED = (
-    *("data sheet", "product brief", "whitepaper", "CUDA C++ Programming Guide", "Tuning Guide", "cuda_occupancy.h"),
+    *(
+        "data sheet",
+        "product brief",
+        "technical brief",
+        "whitepaper",
+        "CUDA C++ Programming Guide",
+        "Tuning Guide",
+        "cuda_occupancy.h",
+    ),
     *("deviceQuery", "cudaDeviceProp", "machine_parameters.csv", "TechPowerUp", "arXiv:", "GTC S"),
     *("micro-benchmark", "NVRTC", "ptxas", "nvdisasm", "CUDA Binary Utilities", "PTX ISA"),
 )
@@ -31,9 +39,11 @@ def test_the_gpus_of_the_contract_are_there() -> None:
         *("titan-rtx", "rtx-2080-ti", "rtx-2070-super", "t4"),
         *("a100-pcie-40gb", "a100-sxm-40gb", "a100-sxm-80gb"),
         *("a40", "rtx-a4000", "rtx-a6000", "rtx-3060-laptop", "rtx-3080", "rtx-3090"),
-        *("l4", "l40", "rtx-4090"),
-        *("h100-pcie-80gb", "h100-sxm-80gb", "h200", "gh200"),
-        *("b200",),
+        "jetson-agx-orin-64gb",
+        *("l4", "l40", "l40s", "rtx-4090"),
+        *("h100-pcie-80gb", "h100-nvl", "h100-sxm-80gb", "h200", "gh200"),
+        *("b200", "b300"),
+        *("rtx-5080", "rtx-5090", "rtx-pro-6000-blackwell"),
     }
 
 
@@ -81,6 +91,13 @@ def test_no_file_repeats_what_its_base_says(path: Path) -> None:
         ("h200", 67.0),
         ("gh200", 67.0),
         ("b200", 75.0),
+        ("b300", 75.0),
+        ("h100-nvl", 60.0),
+        ("l40s", 91.6),
+        ("rtx-5080", 56.3),
+        ("rtx-5090", 104.8),
+        ("rtx-pro-6000-blackwell", 125.0),
+        ("jetson-agx-orin-64gb", 5.3),
     ],
 )
 def test_fp32_peak_is_the_data_sheets(gpu_id: str, tflops: float) -> None:
@@ -114,6 +131,13 @@ def test_fp32_peak_is_the_data_sheets(gpu_id: str, tflops: float) -> None:
         ("h100-sxm-80gb", 5120, 5.238),
         ("gh200", 6144, 5.238),
         ("b200", 7680, 7.992),
+        ("b300", 7680, 7.992),
+        ("h100-nvl", 6016, 5.238),
+        ("l40s", 384, 18),
+        ("rtx-5080", 256, 30),
+        ("rtx-5090", 512, 28),
+        ("rtx-pro-6000-blackwell", 512, 28),
+        ("jetson-agx-orin-64gb", 256, 6.4),
     ],
 )
 def test_dram_peak_is_bus_width_times_pin_rate(gpu_id: str, bus_bits: int, gbit_per_pin: float) -> None:
@@ -132,7 +156,7 @@ def test_what_holds_on_every_gpu(gpu_id: str) -> None:
     assert gpu.l1_bytes_per_sm * gpu.sm_count < gpu.dram_bytes
     assert gpu.fp32_lanes_per_sm % gpu.sub_partitions_per_sm == 0
     expected_ports = {64: IntegerPorts.SEPARATE, 128: IntegerPorts.HALF_SHARED}[gpu.fp32_lanes_per_sm]
-    if gpu.int32_lanes_per_sm == gpu.fp32_lanes_per_sm and gpu.architecture.compute_capability[0] in (6, 10):
+    if gpu.int32_lanes_per_sm == gpu.fp32_lanes_per_sm and gpu.architecture.compute_capability[0] in (6, 10, 12):
         expected_ports = IntegerPorts.SAME
     assert gpu.integer_ports is expected_ports
 
@@ -145,7 +169,7 @@ def test_cost_of_a_shared_access_by_conflict_degree() -> None:
     assert [cost("rtx-2080-ti", degree) for degree in (1, 2, 4)] == [2, 4, 8]  # 2·c
     assert [cost("rtx-3090", degree) for degree in (1, 2, 4)] == [2, 2, 4]  # max(2, c)
     assert [cost("rtx-4090", degree) for degree in (1, 2, 4)] == [2, 2, 4]
-    for gpu_id in ("p100-pcie-12gb", "v100-sxm2-32gb", "a100-sxm-80gb", "h200", "b200"):
+    for gpu_id in ("p100-pcie-12gb", "v100-sxm2-32gb", "a100-sxm-80gb", "h200", "b200", "b300"):
         assert [cost(gpu_id, degree) for degree in (1, 2, 4)] == [1, 2, 4]  # c
 
 
@@ -175,7 +199,7 @@ def test_measured_parameters_are_the_published_ones(published_data: Path) -> Non
 
 
 def test_unknown_gpu_suggests_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"^unknown GPU 'H100'; nearest: h100-pcie-80gb, h100-sxm-80gb, "):
+    with pytest.raises(InputError, match=r"^unknown GPU 'H100'; nearest: h100-nvl, h100-pcie-80gb, h100-sxm-80gb, "):
         load_gpu("H100")
     with pytest.raises(InputError, match=r"^unknown GPU 'sm_90'; accepted: a100-pcie-40gb, .*, v100-sxm2-32gb$"):
         load_gpu("sm_90")
@@ -184,6 +208,40 @@ def test_unknown_gpu_suggests_the_nearest() -> None:
 def test_unknown_field_suggests_the_nearest() -> None:
     with pytest.raises(InputError, match=r"^unknown field 'l2_byte' of a GPU; nearest: l2_bytes"):
         source_of("h200", "l2_byte")
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu_id"),
+    [
+        ("H200", "h200"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("RTX 4090", "rtx-4090"),
+        ("rtx4090", "rtx-4090"),
+        ("Tesla V100-SXM2-32GB", "v100-sxm2-32gb"),
+        ("RTX PRO 6000", "rtx-pro-6000-blackwell"),
+        ("Jetson AGX Orin", "jetson-agx-orin-64gb"),
+        ("NVIDIA H100 NVL", "h100-nvl"),
+    ],
+)
+def test_a_gpu_goes_by_the_names_that_people_use(name: str, gpu_id: str) -> None:
+    assert load_gpu(name).id == gpu_id
+    assert source_of(name, "sm_count") == source_of(gpu_id, "sm_count")
+
+
+@pytest.mark.parametrize("name", ["H20", "RTX 3060", "RTX 5090 D", "RTX"])
+def test_a_name_of_another_gpu_is_none_of_these(name: str) -> None:
+    """An H20 is no H200, an RTX 3060 no laptop's."""
+    with pytest.raises(InputError, match=f"unknown GPU '{name}'"):
+        load_gpu(name)
+
+
+def test_what_is_inherited_is_listed() -> None:
+    inherited = inherited_fields("rtx-5090")
+    assert inherited["max_warps_per_sm"] == "sm_120"  # 48, of GB202
+    assert inherited["instruction_cache_l1_bytes"] == "sm_100"
+    assert inherited["registers_per_sm"] == "common"
+    assert not {"sm_count", "l2_bytes", "dram_bytes_per_s"} & inherited.keys()
+    assert inherited_fields("h200").keys() < set(FIELDS)
 
 
 def test_driver_names() -> None:
