@@ -21,7 +21,7 @@ enum class Request : uint32_t {
     load = 2,       // fat binary -> module, bytes of its variables
     place = 3,      // module, address -> addresses of its variables
     kernel = 4,     // module, name -> kernel, attributes, parameters
-    launch = 5,     // kernel, shape, parameter bytes -> error, whether the context is lost, seconds
+    launch = 5,     // kernel, shape, parameter bytes -> error, whether the context is lost, seconds, what was printed
     occupancy = 6,  // kernel, threads, shared bytes -> blocks per SM
     allocated = 7,  // address, bytes: no answer
     freed = 8,      // address: no answer
@@ -52,6 +52,11 @@ class Reader {
         T value{};
         if (at_ + sizeof(T) <= bytes_.size()) std::memcpy(&value, &bytes_[at_], sizeof(T));
         at_ += sizeof(T);
+        return value;
+    }
+    std::string rest() {
+        std::string value(at_ < bytes_.size() ? &bytes_[at_] : "", at_ < bytes_.size() ? bytes_.size() - at_ : 0);
+        at_ = bytes_.size();
         return value;
     }
     std::string text() {
@@ -138,8 +143,9 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, std::function<c
 // Device time so far in seconds: the predicted times of all launches.
 double device_seconds();
 void add_device_seconds(double seconds);
-// The host waits for the device: its clocks now hold the device time so far.
+// The host waits for the device: its clocks now hold the device time so far, and what kernels have printed appears.
 void wait_for_device();
+void add_printed(const std::string &text);
 // Time for which the host's clocks stand still while it waits for the simulator.
 void add_simulation_nanoseconds(long long nanoseconds);
 long long real_nanoseconds();

@@ -167,6 +167,8 @@ EXPORTED cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp *p, int device) {
     p->reservedSharedMemPerBlock = size_t(fact("shared_reserved_bytes_per_block"));
     p->hostRegisterSupported = 1;
     p->memoryPoolsSupported = 1;
+    p->cooperativeLaunch = 1;
+    p->clusterLaunch = fact("major") >= 9;
 #if CUDART_VERSION < 13000
     p->clockRate = int(fact("clock_khz"));
     p->memoryClockRate = int(fact("memory_clock_khz"));
@@ -224,12 +226,14 @@ EXPORTED cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute
         {cudaDevAttrComputePreemptionSupported, 1},
         {cudaDevAttrHostRegisterSupported, 1},
         {cudaDevAttrMemoryPoolsSupported, 1},
+        {cudaDevAttrCooperativeLaunch, 1},
     };
     *value = 0;
     auto named = facts_of.find(attribute);
     auto fixed = constant.find(attribute);
     if (named != facts_of.end()) *value = int(fact(named->second));
     else if (fixed != constant.end()) *value = fixed->second;
+    else if (attribute == cudaDevAttrClusterLaunch) *value = fact("major") >= 9;
     else if (attribute == cudaDevAttrMaxThreadsPerMultiProcessor) *value = int(fact("max_warps_per_sm") * 32);
     return known(device);
 }

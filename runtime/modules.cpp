@@ -152,6 +152,7 @@ cudaError_t launch(Kernel &kernel, const Shape &shape, const std::vector<char> &
     cudaError_t error = cudaError_t(answer.get<int32_t>());
     bool context_lost = answer.get<uint32_t>();
     add_device_seconds(answer.get<double>());
+    add_printed(answer.rest());
     if (context_lost) make_sticky(error);
     return error;
 }
@@ -171,12 +172,8 @@ static cudaError_t start(
 std::function<cudaError_t()> launch_work(const cudaKernelNodeParams &p) {
     Kernel *kernel = kernel_of(p.func);
     if (!kernel) return [] { return cudaErrorInvalidDeviceFunction; };
-    Shape shape;
-    shape.grid = p.gridDim;
-    shape.block = p.blockDim;
-    shape.shared_bytes = p.sharedMemBytes;
     std::vector<char> parameters = packed(*kernel, p.kernelParams);
-    return [=] { return launch(*kernel, shape, parameters); };
+    return [=] { return launch(*kernel, {p.gridDim, p.blockDim, {}, p.sharedMemBytes}, parameters); };
 }
 
 }  // namespace perfmodel
@@ -250,38 +247,22 @@ EXPORTED cudaError_t __cudaGetKernel(cudaKernel_t *handle, const void *function)
 }
 EXPORTED cudaError_t __cudaLaunchKernel(
     cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream) {
-    Shape shape;
-    shape.grid = grid;
-    shape.block = block;
-    shape.shared_bytes = shared_bytes;
-    return start(kernel, shape, arguments, stream);
+    return start(kernel, {grid, block, {}, shared_bytes}, arguments, stream);
 }
 
 // ---- launches
 
 EXPORTED cudaError_t cudaLaunchKernel(
     const void *function, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream) {
-    Shape shape;
-    shape.grid = grid;
-    shape.block = block;
-    shape.shared_bytes = shared_bytes;
-    return start(function, shape, arguments, stream);
+    return start(function, {grid, block, {}, shared_bytes}, arguments, stream);
 }
 EXPORTED cudaError_t cudaLaunchCooperativeKernel(
     const void *function, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream) {
-    Shape shape;
-    shape.grid = grid;
-    shape.block = block;
-    shape.shared_bytes = shared_bytes;
-    shape.cooperative = true;
-    return start(function, shape, arguments, stream);
+    return start(function, {grid, block, {}, shared_bytes, true}, arguments, stream);
 }
 EXPORTED cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *function, void **arguments) {
     if (!config) return result(cudaErrorInvalidValue);
-    Shape shape;
-    shape.grid = config->gridDim;
-    shape.block = config->blockDim;
-    shape.shared_bytes = config->dynamicSmemBytes;
+    Shape shape{config->gridDim, config->blockDim, {}, config->dynamicSmemBytes};
     for (unsigned k = 0; k < config->numAttrs; ++k) {
         const cudaLaunchAttribute &attribute = config->attrs[k];
         if (attribute.id == cudaLaunchAttributeClusterDimension)

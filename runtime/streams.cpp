@@ -3,6 +3,7 @@
 
 #include "graphs.hpp"
 
+#include <cstdio>
 #include <ctime>
 #include <dlfcn.h>
 #include <sys/time.h>
@@ -41,6 +42,7 @@ Stream *stream_of(cudaStream_t handle) {
 double device_time = 0;  // of all launches
 double waited_time = 0;  // of it, what the host has waited for
 long long simulation_time = 0;
+std::string printed;  // by kernels, since the host last waited
 
 Event *event_of(cudaEvent_t handle) { return reinterpret_cast<Event *>(handle); }
 
@@ -50,7 +52,14 @@ double device_seconds() { return device_time; }
 void add_device_seconds(double seconds) { device_time += seconds; }
 void add_simulation_nanoseconds(long long nanoseconds) { simulation_time += nanoseconds; }
 
-void wait_for_device() { waited_time = device_time; }
+void add_printed(const std::string &text) { printed += text; }
+
+void wait_for_device() {
+    waited_time = device_time;
+    if (printed.empty()) return;
+    std::fwrite(printed.data(), 1, printed.size(), stdout);
+    printed.clear();
+}
 
 cudaError_t enqueue(cudaStream_t handle, cudaGraphNodeType type, std::function<cudaError_t()> work) {
     Stream *stream = stream_of(handle);

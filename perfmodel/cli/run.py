@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from ..compiler.kernel_names import shortened
 from ..core.choices import one_of
 from .analyze import defines_from
 from .options import CalibrationOption, ClockOption, GpuOption, JsonOption, L2Option, SeedOption
@@ -140,7 +141,7 @@ def _print(found: ProgramRun) -> None:
         return
     rows = [
         (
-            launch.kernel,
+            shortened(launch.kernel),
             "x".join(map(str, launch.shape.grid)),
             "x".join(map(str, launch.shape.block)),
             f"{launch.shape.shared_bytes:,}" if launch.shape.shared_bytes else "–",
@@ -157,6 +158,6 @@ def _print(found: ProgramRun) -> None:
     title = f"{found.program} on {found.gpu}: {calls:,} launches, predicted {time_text(found.device_s)} in all"
     print_table(title, columns, rows, 5)
     for text in dict.fromkeys(
-        f"{launch.kernel}: {text}" for launch in found.launches for text in launch.prediction.notes
+        f"{shortened(launch.kernel)}: {text}" for launch in found.launches for text in launch.prediction.notes
     ):
         typer.echo(f"note: {text}")

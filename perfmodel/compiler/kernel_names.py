@@ -73,6 +73,18 @@ def split_name(name: str) -> tuple[str, tuple[str, ...] | None]:
     return text[:start].removeprefix("void "), () if types == ("void",) else types
 
 
+def shortened(name: str, most: int = 60) -> str:
+    """A name as people know it where it is long: without its namespaces, and with the arguments of a template left out.
+
+    >>> shortened("cub::detail::DeviceScanKernel<cub::detail::policy<int, int, unsigned int>, int*, int*, plus>")
+    'DeviceScanKernel<…>'
+    """
+    if len(name) <= most:
+        return name
+    stem, mark, _ = name.partition("<")
+    return stem.rpartition("::")[2] + ("<…>" if mark else "")
+
+
 def _split(text: str) -> Iterable[str]:
     """The parts between commas that stand in no bracket."""
     depth, begin = 0, 0

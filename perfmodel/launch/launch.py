@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from ..core.batched import mapped
 from ..core.constants import WARP_SIZE, ceil_div
 from .contents import Contents
+from .device_heap import DeviceHeap
 from .tensor_map import TensorTiling
+
+GRID_BARRIER_BYTES = 256
+"""Room for the counter of a grid's barrier; the device's runtime uses the first 8 bytes."""
 
 
 class L2State(Enum):
@@ -40,6 +44,8 @@ class Launch:
     cluster_x: Any = 1
     cluster_y: Any = 1
     cluster_z: Any = 1
+    cooperative: Any = False
+    """Whether blocks wait for one another, so that none is executed without the others."""
 
     @property
     def blocks(self) -> Any:
@@ -95,6 +101,12 @@ class Launch:
         """Blocks of a cluster of a single launch."""
         x, y, z = self.cluster
         return x * y * z
+
+    def companions_of(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Some blocks with all that are executed together with them: of the grid, of their clusters, or none; linear indices."""
+        if self.cooperative:
+            return np.arange(int(self.blocks), dtype=np.int64)
+        return blocks if self.blocks_per_cluster == 1 else self.clusters_of(blocks)
 
     def clusters_of(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
         """All blocks of the clusters that some blocks belong to, by rank within their cluster; linear indices, x fastest.
@@ -153,12 +165,16 @@ class DeviceMemory:
         data: all bytes, shape ``(n,)``; n is a multiple of 16.
         allocations: what may be accessed, in order of address.
         variables: addresses of the module's variables by name; constant arrays are copied from there when a launch begins.
+        heap: what kernels allocate from.
+        grid_barrier: address of the `GRID_BARRIER_BYTES` at which blocks of a cooperative launch meet.
     """
 
     address: int
     data: NDArray[np.uint8] = field(repr=False)
     allocations: tuple[Allocation, ...] = field(repr=False)
     variables: Mapping[str, int] = field(default_factory=dict, repr=False)
+    heap: DeviceHeap | None = None
+    grid_barrier: int = 0
 
     def at(self, address: int, size_bytes: int) -> NDArray[np.uint8]:
         """The bytes from an address on."""

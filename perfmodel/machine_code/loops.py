@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import networkx as nx
+import numpy as np
 
 from .control_flow import ControlFlow
 from .dominators import DominatorTree
@@ -60,6 +62,27 @@ def natural_loops(flow: ControlFlow) -> tuple[Loop, ...]:
             )
         )
     return tuple(loops)
+
+
+def innermost_loops(successors: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Blocks of each natural loop that holds no other, from the successors of each block; those past the end are none.
+
+    >>> innermost_loops([(1,), (2,), (2, 3), (1, 4)])
+    ((2,),)
+    """
+    edges = tuple((a, b) for a, after in enumerate(successors) for b in after if b < len(successors))
+    flow = ControlFlow(
+        first=np.arange(len(successors)),
+        stop=np.arange(1, len(successors) + 1),
+        edges=edges,
+        calls=(),
+        entries=(0,),
+        indirect=(),
+        reachable=np.ones(len(successors), np.bool_),
+    )
+    loops = natural_loops(flow)
+    around = {loop.parent for loop in loops}
+    return tuple(loop.blocks for position, loop in enumerate(loops) if position not in around)
 
 
 def _back_edges(graph: nx.DiGraph[int]) -> list[tuple[int, int]]:

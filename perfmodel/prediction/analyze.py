@@ -253,7 +253,7 @@ def analyze(
         l1_hit_rate=found.l1_hit_rate,
         _code=code,
         _compiled=compiled,
-        _launch=launch,
+        _launch=found.profile.launch,
         _call=call,
         _effort=effort,
     )

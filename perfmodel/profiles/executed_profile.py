@@ -24,8 +24,15 @@ from ..program.instruction import Space
 from ..program.kernel import Kernel
 from ..ptx.module import Module
 from ..ptx.parse import parse_module
-from ..simulator.execution import Code, execute_code, executions, instructions_of_places, steering_instructions
-from ..simulator.faults import Fault, FaultError
+from ..simulator.execution import (
+    Code,
+    called_outside,
+    execute_code,
+    executions,
+    instructions_of_places,
+    steering_instructions,
+)
+from ..simulator.faults import Fault, FaultError, WaitsForBlocksError
 from ..simulator.simulation import Budget
 from ..simulator.steering import SteeringLoads
 from .blocks.launch_counts import Guest, LaunchCounts, count_launch
@@ -34,6 +41,8 @@ from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .slowest_warp import slowest_warp
 from .warp_traces import WarpObserver, WarpTraces, traced_blocks, traces_of
 
+_RUNTIME_FUNCTIONS = {"vprintf": "printf", "malloc": "malloc", "free": "free"}
+"""Functions of the device's runtime that have no code in a cubin, by what sources call them."""
 _OF_LOADS = (Space.GLOBAL, Space.GENERIC)
 _OF_CACHES = (Space.GLOBAL, Space.LOCAL)
 
@@ -143,6 +152,8 @@ def execute(
 ) -> Execution:
     """Execute one launch of a compiled kernel, each block that is executed once for all that is asked of it.
 
+    Where blocks wait for what others write, the launch is executed as a cooperative one: all blocks together.
+
     Every count is read off the machine code's instructions as they are executed. Where that cannot be executed (`executable`),
     the PTX is: its memory accesses are those of the machine code but for what the assembler merges or unrolls, and its
     instructions are estimates.
@@ -164,6 +175,28 @@ def execute(
     """
     effort = effort or Effort()
     code, reason = executable(compiled)
+    try:
+        return _executed(compiled, code, reason, launch, call, gpu, effort, critical_path, check, remember)
+    except WaitsForBlocksError:
+        if launch.cooperative:
+            raise
+        launch = replace(launch, cooperative=True)
+        return _executed(compiled, code, reason, launch, call, gpu, effort, critical_path, check, remember)
+
+
+def _executed(
+    compiled: CompiledKernel,
+    code: Code,
+    reason: str | None,
+    launch: Launch,
+    call: KernelCall,
+    gpu: Gpu | None,
+    effort: Effort,
+    critical_path: bool,
+    check: bool,
+    remember: bool,
+) -> Execution:
+    """One launch executed, or what an earlier execution of it gave."""
     parts = (compiled.key, launch, call, effort.all_blocks, effort.seed)
     key = launch_key(*parts, critical_path, check, gpu is not None) if remember else None
     traffic_key = launch_key(*parts, _without_clock(gpu)) if remember and gpu is not None else None
@@ -279,7 +312,7 @@ def _counted_launch(
         constant_bytes=np.nan,
         read_only_share=np.nan,
         exact=found.exact and reason is None,
-    ).with_notes(*found.notes, *([] if reason is None else [reason]))
+    ).with_notes(*found.notes, *([] if reason is None else [reason]), *_notes_on_calls(code))
     if critical_path:
         slowest = slowest_warp(compiled, code, found.watched)
         profile = replace(
@@ -298,6 +331,11 @@ def _counted_launch(
         unchecked_alike=found.unchecked_alike,
         standard_errors=found.standard_errors,
     )
+
+
+def _notes_on_calls(code: Code) -> list[str]:
+    names = [_RUNTIME_FUNCTIONS[name] for name in called_outside(code) if name in _RUNTIME_FUNCTIONS]
+    return [f"calls of {' and '.join(names)} are counted, not what they execute themselves"] if names else []
 
 
 def _traffic(

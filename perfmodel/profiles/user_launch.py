@@ -14,6 +14,8 @@ from ..gpus.catalogue import load_architecture
 from ..gpus.gpu import Gpu
 from ..gpus.occupancy import Limiter, occupancy, unfit_text
 from ..launch.launch import Launch
+from ..simulator.execution import waits_for_grid
+from .executed_profile import executable
 
 Index3 = tuple[int, int, int]
 
@@ -57,7 +59,7 @@ def index3(name: str, given: int | Sequence[int]) -> Index3:
 
 
 def launch_of(configuration: LaunchConfiguration, compiled: CompiledKernel) -> Launch:
-    """The launch of a compiled kernel.
+    """The launch of a compiled kernel; a cooperative one where the kernel synchronises its grid.
 
     Raises:
         InputError: the cluster is another than the kernel declares, or does not divide the grid.
@@ -76,6 +78,7 @@ def launch_of(configuration: LaunchConfiguration, compiled: CompiledKernel) -> L
         cluster_x=cx,
         cluster_y=cy,
         cluster_z=cz,
+        cooperative=waits_for_grid(executable(compiled)[0]),
     )
 
 
@@ -103,7 +106,7 @@ def _shown(sizes: Index3) -> str:
 
 
 def require_fits(launch: Launch, compiled: CompiledKernel, gpu: Gpu) -> None:
-    """Raise ``InfeasibleError`` naming the limit where not one block fits an SM."""
+    """Raise ``InfeasibleError`` naming the limit where not one block fits an SM, or not all of a cooperative launch."""
     shared = int(launch.static_shared_bytes + launch.dynamic_shared_bytes)
     found = occupancy(
         gpu,
@@ -116,3 +119,9 @@ def require_fits(launch: Launch, compiled: CompiledKernel, gpu: Gpu) -> None:
         limiter = found.limiters()[0] if found.limiters() else Limiter.WARPS
         registers = compiled.resources.registers_per_thread
         raise InfeasibleError(unfit_text(gpu, limiter, int(launch.threads_per_block), registers, shared))
+    resident = int(found.blocks_per_sm) * gpu.sm_count
+    if launch.cooperative and int(launch.blocks) > resident:
+        raise InfeasibleError(
+            f"grid of {int(launch.blocks):,} blocks: the kernel synchronises its grid, and {gpu.name} holds {resident:,} of its "
+            "blocks at once; give a smaller --grid"
+        )

@@ -6,9 +6,13 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..core.constants import MAX_BLOCKS_PER_CLUSTER
 from ..errors import PerfmodelError
 from ..gpus.gpu import Gpu
+from ..profiles.user_launch import Index3
+from ..simulator.execution import waits_for_grid
 from ..simulator.faults import FaultError, FaultKind
+from ..simulator.printed_text import MAX_PRINTED_BYTES
 from .launches import Launches, Shape
 from .modules import Module, ProgramKernel
 from .protocol import CudaError, Fields, Request, packed_text
@@ -18,6 +22,7 @@ _ERRORS = {
     FaultKind.OUT_OF_BOUNDS: CudaError.ILLEGAL_ADDRESS,
     FaultKind.MISALIGNED: CudaError.MISALIGNED_ADDRESS,
     FaultKind.TRAP: CudaError.LAUNCH_FAILURE,
+    FaultKind.ASSERTION: CudaError.ASSERT,
     FaultKind.DEADLOCK: CudaError.LAUNCH_FAILURE,
 }
 _LARGEST_GRID = (2**31 - 1, 65_535, 65_535)
@@ -61,7 +66,6 @@ class Simulator:
         self.missing: list[str] = []
         self._modules: list[Module] = []
         self._kernels: list[ProgramKernel] = []
-        self._printing: list[ProgramKernel] = []
         self._calls = 0
         self._answers: dict[Request, Callable[[Fields], bytes | None]] = {
             Request.DEVICE: self._device,
@@ -145,39 +149,46 @@ class Simulator:
     def _launch(self, fields: Fields) -> bytes:
         numbers = fields.take("10IQII")
         kernel = self._kernels[numbers[0]]
-        cluster = tuple(max(size, 1) for size in numbers[7:10])
+        given: Index3 = numbers[7:10]
         shape = Shape(
             grid=numbers[1:4],
             block=numbers[4:7],
-            cluster=(cluster[0], cluster[1], cluster[2]),
+            cluster=given if given != (1, 1, 1) else kernel.declared_cluster,
             shared_bytes=numbers[10],
             cooperative=bool(numbers[11]),
         )
         error = self._refused(kernel, shape, numbers[12])
         if error is not None:
-            return _launched(error, lost=False)
-        if shape.cluster != (1, 1, 1) or shape.cooperative:
-            what = (
-                "cooperatively: blocks that wait for one another"
-                if shape.cooperative
-                else "in clusters of blocks, which"
-            )
-            self._failed(kernel, f"launched {what} are not executed")
-            return _launched(CudaError.NOT_SUPPORTED, lost=False)
+            return self._launched(error, lost=False)
         self._calls += 1
         self.started(kernel.name, self._calls)
         try:
-            if kernel.prints and kernel not in self._printing:
-                self._printing.append(kernel)
-                self.report(f"kernel {kernel.name} calls printf: what it prints is not shown")
             seconds = self.launches.run(kernel, shape, fields.rest())
         except FaultError as fault:
-            self._failed(kernel, str(fault))
-            return _launched(_ERRORS[fault.fault.kind], lost=True)
+            self._failed(kernel, f"{fault}{self._remedy(kernel, shape, fault)}")
+            return self._launched(_ERRORS[fault.fault.kind], lost=True)
         except PerfmodelError as reason:
             self._failed(kernel, str(reason))
-            return _launched(CudaError.NOT_SUPPORTED, lost=False)
-        return _launched(CudaError.SUCCESS, lost=False, seconds=seconds)
+            return self._launched(CudaError.NOT_SUPPORTED, lost=False)
+        return self._launched(CudaError.SUCCESS, lost=False, seconds=seconds)
+
+    def _launched(self, error: CudaError, *, lost: bool, seconds: float = 0.0) -> bytes:
+        """The answer to a launch, with what it has printed."""
+        printed = self.launches.printed
+        if printed.dropped:
+            self.report(
+                f"a launch prints more than {MAX_PRINTED_BYTES // 2**20} MiB, as much as the hardware keeps: "
+                f"{printed.dropped:,} calls of printf are not shown"
+            )
+            printed.dropped = 0
+        return struct.pack("<iId", error, lost, seconds) + printed.taken()
+
+    @staticmethod
+    def _remedy(kernel: ProgramKernel, shape: Shape, fault: FaultError) -> str:
+        """What to do about a trap of a kernel that synchronises its grid without being launched so."""
+        if fault.fault.kind is not FaultKind.TRAP or shape.cooperative or not waits_for_grid(kernel.code):
+            return ""
+        return "; a kernel that calls grid.sync() is launched by cudaLaunchCooperativeKernel"
 
     def _refused(self, kernel: ProgramKernel, shape: Shape, opted_in_bytes: int) -> CudaError | None:
         """The error of a launch that no hardware would take."""
@@ -185,12 +196,19 @@ class Simulator:
         threads = shape.block[0] * shape.block[1] * shape.block[2]
         if any(not 1 <= size <= limit for size, limit in pairs) or threads > self.gpu.max_threads_per_block:
             return CudaError.INVALID_CONFIGURATION
+        blocks = shape.cluster[0] * shape.cluster[1] * shape.cluster[2]
+        divides = all(size and not extent % size for extent, size in zip(shape.grid, shape.cluster, strict=True))
+        if not divides or blocks > (MAX_BLOCKS_PER_CLUSTER if self.gpu.architecture.has_clusters else 1):
+            return CudaError.INVALID_CLUSTER_SIZE
         static = int(kernel.compiled.resources.static_shared_bytes)
         usual = self.gpu.shared_bytes_per_block - static
         if shape.shared_bytes > max(usual, opted_in_bytes):
             return CudaError.INVALID_VALUE
         if not self.launches.fitting_blocks(kernel, threads, shape.shared_bytes):
             return CudaError.LAUNCH_OUT_OF_RESOURCES
+        resident = self.gpu.sm_count * self.launches.fitting_blocks(kernel, threads, shape.shared_bytes)
+        if shape.cooperative and shape.grid[0] * shape.grid[1] * shape.grid[2] > resident:
+            return CudaError.COOPERATIVE_LAUNCH_TOO_LARGE
         return None
 
     def _failed(self, kernel: ProgramKernel, reason: str) -> None:
@@ -212,7 +230,3 @@ class Simulator:
             f"the program calls {function}, which the stand-in runtime does not have; it gets cudaErrorNotSupported "
             "(single kernels of the program are answered by `perfmodel analyze`)"
         )
-
-
-def _launched(error: CudaError, *, lost: bool, seconds: float = 0.0) -> bytes:
-    return struct.pack("<iId", error, lost, seconds)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..profiles.totals import counted_run
 from ..profiles.user_launch import Index3, LaunchConfiguration
 from ..simulator.execution import execute_code
 from ..simulator.faults import FaultError
+from ..simulator.printed_text import PrintedText
 from ..simulator.simulation import Mode
 from .modules import ProgramKernel
 from .shared_memory import SharedMemory, Snapshot
@@ -58,7 +60,7 @@ class Shape:
 
     def launch(self, static_shared_bytes: int) -> Launch:
         """The launch of a kernel with so much static shared memory."""
-        (gx, gy, gz), (bx, by, bz) = self.grid, self.block
+        (gx, gy, gz), (bx, by, bz), (cx, cy, cz) = self.grid, self.block, self.cluster
         return Launch(
             grid_x=gx,
             grid_y=gy,
@@ -68,6 +70,10 @@ class Shape:
             block_z=bz,
             static_shared_bytes=static_shared_bytes,
             dynamic_shared_bytes=self.shared_bytes,
+            cluster_x=cx,
+            cluster_y=cy,
+            cluster_z=cz,
+            cooperative=self.cooperative,
         )
 
 
@@ -111,6 +117,8 @@ class LaunchGroup:
     """Positions of parameters that point to what is written."""
     written_addresses: set[int] = field(default_factory=set)
     """Allocations that are written and that no parameter points to."""
+    blocks_wait: bool = False
+    """Whether blocks wait for one another, so that they are executed together."""
     varying: bool = False
     """Whether launches with equal arguments have done different things."""
 
@@ -134,10 +142,24 @@ class Launches:
     """All launches of one run of a program."""
 
     def __init__(self, scenario: Scenario, effort: Effort, mode: Execute, memory: SharedMemory) -> None:
-        self.scenario, self.effort, self.mode, self.memory = scenario, effort, mode, memory
+        self.scenario, self.mode, self.memory = scenario, mode, memory
+        self._effort = effort
+        self.deadline: float | None = None
+        """When the run ends at the latest, on the monotonic clock."""
+        self.printed = PrintedText()
+        """What executed launches have printed since it was last taken."""
         self.overruns: dict[str, None] = {}
         """Accesses past the end of an allocation that hardware lets pass, in order."""
         self._groups: dict[tuple[object, ...], LaunchGroup] = {}
+
+    @property
+    def effort(self) -> Effort:
+        """How much is executed for a launch that begins now, in no more time than is left."""
+        if self.deadline is None:
+            return self._effort
+        budget = self._effort.budget
+        left_s = max(self.deadline - time.monotonic(), 0.0)
+        return replace(self._effort, budget=replace(budget, seconds=min(budget.seconds, left_s)))
 
     @property
     def groups(self) -> Sequence[LaunchGroup]:
@@ -228,6 +250,7 @@ class Launches:
         except FaultError:
             memory = self.memory.scratch(kernel.module.variables, before, in_pages=True)
             found = execute(kernel.compiled, launch, _call(kernel, values, memory), gpu, effort)
+        group.blocks_wait = bool(found.profile.launch.cooperative)
         configuration = LaunchConfiguration(grid=shape.grid, block=shape.block, shared=shape.shared_bytes)
         return prediction_of_launch(kernel.name, configuration, found.profile, self.scenario)
 
@@ -262,11 +285,15 @@ class Launches:
         kernel = group.kernel
         call = _call(kernel, values, self.memory.view(kernel.module.variables))
         budget = self.effort.budget
+        launch = replace(launch, cooperative=launch.cooperative or group.blocks_wait)
         if not counted:
-            return _Behaviour(visits=execute_code(kernel.code, launch, call, mode=Mode.EXECUTE, budget=budget).visits)
-        touched = TouchedAllocations(self.memory.allocations, kernel.instructions)
-        run = counted_run(kernel.code, launch, call, mode=Mode.EXECUTE, budget=budget, observers=[touched])
-        self._note_written(group, values, touched.written)
+            done = execute_code(kernel.code, launch, call, mode=Mode.EXECUTE, budget=budget, printed=self.printed)
+            return _Behaviour(visits=done.visits)
+        touched = TouchedAllocations((*self.memory.allocations, self.memory.own), kernel.instructions)
+        run = counted_run(
+            kernel.code, launch, call, mode=Mode.EXECUTE, budget=budget, observers=[touched], printed=self.printed
+        )
+        self._note_written(group, values, [one for one in touched.written if one is not self.memory.own])
         for text in touched.overruns.values():
             self.overruns.setdefault(f"kernel {kernel.name}: {text}")
         accesses: dict[Hashable, float] = {}

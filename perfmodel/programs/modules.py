@@ -15,11 +15,11 @@ from ..compiler.compiled import CompiledKernel
 from ..compiler.device_images import ImageKind, device_images, image_for
 from ..compiler.kernel_names import split_name
 from ..compiler.parameter_layout import PlacedParameter, cubin_parameters
-from ..compiler.resources import read_resources
+from ..compiler.resources import read_resources, required_cluster
 from ..core.constants import round_up
 from ..gpus.gpu import Gpu
 from ..machine_code.module_variables import ModuleVariables, module_variables
-from ..machine_code.program import MachineCode, Transfer
+from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import executable
 from ..program.instruction import ExecutedInstruction
 from ..simulator.execution import Code
@@ -52,12 +52,9 @@ class ProgramKernel:
         return executable(self.compiled)[0]
 
     @cached_property
-    def prints(self) -> bool:
-        """Whether it calls ``printf``."""
-        code = self.code
-        if not isinstance(code, MachineCode) or "vprintf" not in code.cubin.external_functions:
-            return False
-        return any(block.transfer is Transfer.CALL_OUTSIDE for block in code.blocks)
+    def declared_cluster(self) -> tuple[int, int, int]:
+        """Blocks of a cluster along x, y, z that it is declared with; one where it leaves them open."""
+        return required_cluster(self.compiled.cubin, self.compiled.kernel_name) or (1, 1, 1)
 
     @cached_property
     def instructions(self) -> Sequence[ExecutedInstruction]:

@@ -186,7 +186,7 @@ def _run(
         "PERFMODEL_RUN_MEMORY": str(memory.descriptor),
         "LD_PRELOAD": preloaded,
     }
-    deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
+    deadline = simulator.launches.deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
     with own:
         process = subprocess.Popen(
             [str(program.path), *arguments],

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import round_up
-from ..launch.launch import Allocation, DeviceMemory
+from ..launch.device_heap import HEAP_BYTES, DeviceHeap
+from ..launch.launch import GRID_BARRIER_BYTES, Allocation, DeviceMemory
 
 ADDRESS = 0x2000_0000_0000
 """Where the program maps it, far from where systems put programs, libraries and stacks."""
@@ -28,9 +29,17 @@ class SharedMemory:
     """The arena of a GPU's memory, and what is allocated in it."""
 
     def __init__(self, size_bytes: int) -> None:
-        self.size_bytes = size_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+        self.size_bytes = size_bytes // PAGE_BYTES * PAGE_BYTES
+        self.own = Allocation(
+            name="memory of the runtime on the device",
+            address=ADDRESS + self.size_bytes,
+            size_bytes=GRID_BARRIER_BYTES + HEAP_BYTES,
+        )
+        """Behind what the program has: the barrier of a grid, and the heap of ``malloc``."""
+        self._heap = DeviceHeap(self.own.address + GRID_BARRIER_BYTES)
+        self._mapped_bytes = self.size_bytes + self.own.size_bytes
         self.descriptor = os.memfd_create("perfmodel")
-        os.ftruncate(self.descriptor, self.size_bytes)
+        os.ftruncate(self.descriptor, self._mapped_bytes)
         self._data = self._mapped(mmap.MAP_SHARED)
         self._allocations: dict[int, Allocation] = {}
         self._ordered: tuple[Allocation, ...] | None = None
@@ -41,7 +50,7 @@ class SharedMemory:
         os.close(self.descriptor)
 
     def _mapped(self, flags: int) -> NDArray[np.uint8]:
-        return np.frombuffer(mmap.mmap(self.descriptor, self.size_bytes, flags=flags | _NO_RESERVE), np.uint8)
+        return np.frombuffer(mmap.mmap(self.descriptor, self._mapped_bytes, flags=flags | _NO_RESERVE), np.uint8)
 
     def at(self, address: int, size_bytes: int) -> NDArray[np.uint8]:
         """The bytes from an address on."""
@@ -85,7 +94,7 @@ class SharedMemory:
 
     def view(self, variables: Mapping[str, int]) -> DeviceMemory:
         """The memory itself: what a launch writes stays."""
-        return DeviceMemory(address=ADDRESS, data=self._data, allocations=self.mapped, variables=variables)
+        return self._memory(self._data, self.mapped, variables, self._heap)
 
     def scratch(
         self, variables: Mapping[str, int], before: Snapshot | None = None, *, in_pages: bool = False
@@ -99,7 +108,23 @@ class SharedMemory:
             begin = allocation.address - ADDRESS
             data[begin : begin + allocation.size_bytes] = contents
         allocations = self.mapped if in_pages else self.allocations
-        return DeviceMemory(address=ADDRESS, data=data, allocations=allocations, variables=variables)
+        return self._memory(data, allocations, variables, self._heap.copy())
+
+    def _memory(
+        self,
+        data: NDArray[np.uint8],
+        allocations: tuple[Allocation, ...],
+        variables: Mapping[str, int],
+        heap: DeviceHeap,
+    ) -> DeviceMemory:
+        return DeviceMemory(
+            address=ADDRESS,
+            data=data,
+            allocations=(*allocations, self.own),
+            variables=variables,
+            heap=heap,
+            grid_barrier=self.own.address,
+        )
 
     def snapshot(self, allocations: Sequence[Allocation], limit_bytes: int) -> Snapshot | None:
         """Contents of some allocations, None where they are larger than a limit."""

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine_code.program import MachineCode
+from ..machine_code.program import MachineCode, Transfer
 from ..program.instruction import Space
 from ..program.kernel import Kernel
+from .sass.environment import waits_for_grid as machine_code_waits_for_grid
 from .sass.simulation import kept_in_trace as kept_by_machine_code
 from .sass.simulation import order_decides, simulate_machine_code, units_of
 from .sass.simulation import steering_instructions as steering_in_machine_code
@@ -53,6 +54,18 @@ def decided_by_order(code: Code) -> str | None:
     Of PTX it is not known.
     """
     return order_decides(code) if isinstance(code, MachineCode) else None
+
+
+def called_outside(code: Code) -> tuple[str, ...]:
+    """Functions of the device's runtime that a kernel may call (``vprintf``, ``malloc`` …); of PTX they are not known."""
+    if not isinstance(code, MachineCode) or all(block.transfer is not Transfer.CALL_OUTSIDE for block in code.blocks):
+        return ()
+    return tuple(code.cubin.external_functions)
+
+
+def waits_for_grid(code: Code) -> bool:
+    """Whether a kernel synchronises its grid, so that it must be launched cooperatively; of PTX it is not known."""
+    return isinstance(code, MachineCode) and machine_code_waits_for_grid(code)
 
 
 def executions(code: Code, visits: NDArray[Any]) -> NDArray[Any]:

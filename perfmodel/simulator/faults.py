@@ -15,6 +15,7 @@ class FaultKind(Enum):
     OUT_OF_BOUNDS = "out-of-bounds access"
     MISALIGNED = "misaligned access"
     TRAP = "trap"
+    ASSERTION = "failed assertion"
     DEADLOCK = "barrier that some threads never reach"
     SHARED_RACE = "race in shared memory"
     UNINITIALISED_SHARED = "read of uninitialised shared memory"
@@ -22,7 +23,9 @@ class FaultKind(Enum):
     INACTIVE_LANE = "shuffle from an inactive lane"
 
 
-FATAL = frozenset({FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED, FaultKind.TRAP, FaultKind.DEADLOCK})
+FATAL = frozenset(
+    {FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED, FaultKind.TRAP, FaultKind.ASSERTION, FaultKind.DEADLOCK}
+)
 
 Index = tuple[int, int, int]
 
@@ -56,6 +59,10 @@ def fault_of(
         source_line=instruction.source.line if instruction.source else None,
         text=str(instruction.error(f"{kind.value} by thread {thread} of block {block}: {detail}")),
     )
+
+
+class WaitsForBlocksError(SimulationError):
+    """Threads wait in a loop for what no block that is executed with them writes."""
 
 
 class FaultError(SimulationError):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE, ceil_div
+from ..launch.device_heap import DeviceHeap
 from ..launch.launch import Launch
 from ..program.instruction import ExecutedInstruction, Space
 from ..program.types import ScalarType
@@ -20,6 +21,7 @@ from .block_classes.values import FollowedValue
 from .faults import FATAL, Fault, FaultError, FaultKind, fault_of
 from .global_memory import GlobalMemory
 from .plan import Families, Mask, Plan, both, rows_and_warps
+from .printed_text import PrintedText
 from .race_detector import RaceDetector
 from .special_registers import FollowedRegisters, special_registers
 
@@ -57,6 +59,10 @@ class Environment:
     undecided: bool = False
     clock: int = 0
     families: Families = field(default_factory=Families)
+    printed: PrintedText | None = None
+    """Where the text goes that lanes print; it is dropped when None."""
+    heap: DeviceHeap | None = None
+    """The heap of ``malloc``, where the kernel calls it."""
     _symbols: dict[tuple[str, ScalarType], Values] = field(default_factory=dict)
 
     def symbol(self, name: str, scalar_type: ScalarType) -> Values:
@@ -93,7 +99,9 @@ class Batch:
         self.stored = StoredSteps(classes)
         self.block_ids = block_ids
         self.positions = positions
-        """Places of the blocks among those asked for; -1 for others of their clusters, which are not counted."""
+        """Places of the blocks among those asked for; -1 for those executed with them, which are not counted."""
+        self.counted: NDArray[np.int64] | None = np.flatnonzero(positions >= 0) if (positions < 0).any() else None
+        """Rows of the blocks asked for; None for all."""
         launch = environment.launch
         self.real_threads = int(np.prod(launch.block))
         self.threads = ceil_div(self.real_threads, WARP_SIZE) * WARP_SIZE
@@ -198,7 +206,7 @@ class Lanes:
                 classes.written |= environment.memory.starts_between(plan.low + offset, end)
         if environment.observers:
             blocks, positions = self.block_ids, self.positions
-            if environment.cluster_blocks > 1 and positions.min() < 0:
+            if self.batch.counted is not None and positions.min() < 0:
                 kept = np.flatnonzero(positions >= 0)
                 plan, blocks, positions = plan.of_rows(kept), blocks[kept], positions[kept]
                 target = None if target is None else (target[0].of_rows(kept), target[1])
@@ -212,11 +220,11 @@ class Lanes:
         """``barrier.arrive``: whole warps arrive at a named barrier and go on."""
         effective = both(self.active, guard)
         here = np.broadcast_to(np.ones((1, 1), np.bool_) if effective is None else effective, self.shape)
-        threads = rows_and_warps(here, self.threads).sum(axis=1) * WARP_SIZE
-        name = int(number.flat[0]) % BARRIERS
-        self.arrived[self.row_index, name] += threads
-        if self.batch.race_detector is not None:
-            self.batch.race_detector.arrive(self, name, effective)
+        for name in np.unique(np.broadcast_to(number, self.shape)[here]).tolist():
+            arriving = here & (number == np.uint32(name))
+            self.arrived[self.row_index, name] += rows_and_warps(arriving, self.threads).sum(axis=1) * WARP_SIZE
+            if self.batch.race_detector is not None:
+                self.batch.race_detector.arrive(self, name, arriving)
 
     def offset_in_block(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
         """Place within a block's shared memory of addresses of the shared memory of its cluster."""

@@ -133,6 +133,13 @@ class Program:
                 units.add(unit.index)
         return frozenset(units)
 
+    waiting: frozenset[int] = frozenset()
+    """Units of loops that do nothing but poll memory; they are known of machine code alone."""
+
+    def polled(self, place: int) -> Instruction:
+        """The instruction of a unit that reads what others write."""
+        return next(i for i in self.units[place].instructions if _polls(i))
+
     @cached_property
     def polling(self) -> frozenset[int]:
         """Units that read what other threads may be about to write: loops around them may wait for those threads."""

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
 from ..errors import SimulationError
+from .block_classes.classes import NotFollowedError
+from .faults import WaitsForBlocksError
 from .machine import Batch, Lanes
 from .plan import Mask, rows_and_warps
 from .program import Unit
@@ -32,6 +34,9 @@ PATIENCE_STEPS = 256
 """Steps in which lanes may read what others write, again and again, before lanes at other places go first."""
 YIELD_STEPS = 64
 """Steps for which those lanes then go first."""
+_ROUND_STEPS = PATIENCE_STEPS + YIELD_STEPS
+_WAITING_STEPS = 4 * _ROUND_STEPS
+"""Steps of polling after which it is looked whether anything changes still."""
 _SUBSET_FRACTION = 0.5
 """When fewer of a batch's blocks than this take part, they are gathered and run alone."""
 
@@ -96,6 +101,24 @@ class Limits:
             raise SimulationError(f"more than {self.seconds} s: time budget used up")
 
 
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """Where all lanes of a batch stand and what their registers hold."""
+
+    place: int
+    mask: Mask | None
+    pending: dict[int, Mask | None]
+    registers: list[Values]
+
+    def equals(self, other: _Moment) -> bool:
+        """Whether lanes that read the same memory again will do the same again."""
+        if self.place != other.place or self.pending.keys() != other.pending.keys():
+            return False
+        pairs = [(self.mask, other.mask), *((mask, other.pending[place]) for place, mask in self.pending.items())]
+        pairs += zip(self.registers, other.registers, strict=True)
+        return all(one is two or np.array_equal(one, two) for one, two in pairs)  # type: ignore[arg-type]
+
+
 class Scheduler:
     """Runs one batch of blocks to its end."""
 
@@ -128,9 +151,22 @@ class Scheduler:
             (row, tally.paths[block]) for row, block in enumerate(batch.block_ids.tolist()) if block in tally.paths
         ]
         """Rows of the blocks whose ways are kept, and where."""
+        self.positions = self._positions()
+        """Places in the tally of the rows that are counted."""
         self.recent: set[int] = set()
         """Places that ran since lanes last had to yield."""
+        self.last_run: dict[int, int] = {}
+        """Step in which lanes last ran at each place."""
+        self.waited = 0
+        """Steps in which lanes have done nothing but wait in loops for what others write."""
+        self.seen: _Moment | None = None
+        """What they waited with, some steps ago."""
         self.synchronization = self.synchronization_type(self.program, self.lanes, self.registers, self.pending)
+
+    def _positions(self) -> NDArray[np.int64] | slice:
+        positions = self.batch.positions[self.batch.positions >= 0]
+        consecutive = len(positions) > 0 and bool((np.diff(positions) == 1).all())
+        return slice(int(positions[0]), int(positions[-1]) + 1) if consecutive else positions
 
     def run(self) -> None:
         """Execute until no lane is left."""
@@ -142,13 +178,42 @@ class Scheduler:
             (place, together), *others = self.pending.items()
             if not others and self._runs_together(place, together):
                 self.pending.clear()
+                self._look_for_progress(place, together)
                 self._step_together(place, together)
             else:
                 if together is None:
                     self.pending[place] = np.ones((1, 1), np.bool_)
                 place, mask = self._choose(steps)
+                self._look_for_progress(place, mask)
                 self.tally.diverged = self.tally.diverged or self._diverges(mask)
                 self._step_masked(place, mask)
+
+    def _look_for_progress(self, place: int, mask: Mask | None) -> None:
+        """Notice that lanes wait for what nobody here writes: all of them poll memory in loops, and nothing has changed.
+
+        Raises:
+            WaitsForBlocksError: so it is.
+            NotFollowedError: lanes of followed blocks wait.
+        """
+        if place not in self.program.waiting:
+            self.waited, self.seen = 0, None
+            return
+        self.waited += 1
+        if self.waited < _WAITING_STEPS:
+            return
+        if self.batch.classes is not None:
+            raise NotFollowedError("blocks wait in a loop for what others write")
+        now = _Moment(place, mask, dict(self.pending), list(self.registers))
+        if self.waited % _WAITING_STEPS == 0:
+            self.seen = now
+        elif self.seen is not None and self.waited % _WAITING_STEPS > _ROUND_STEPS and self.seen.equals(now):
+            raise WaitsForBlocksError(
+                str(
+                    self.program.polled(place).error(
+                        "threads wait in a loop for what no thread that is executed with them writes"
+                    )
+                )
+            )
 
     # ---- one step
 
@@ -220,12 +285,21 @@ class Scheduler:
         last = self.program.blocks[unit.block]
         length = last.first + len(last.instructions) - unit.first if whole else len(unit.instructions)
         if unit.first == last.first:
-            self.tally.visits[unit.block] += count
-            if self.tally.by_block is not None:
-                self.tally.by_block[self.batch.positions, unit.block] += per_row
+            self._count(unit.block, per_row, count)
             for row, visits in self.watched:
                 visits[:, unit.block] += running if mask is None else running[min(row, len(running) - 1)]
         self.limits.spend(count * length)
+
+    def _count(self, place: int | slice, per_row: Any, count: int) -> None:
+        """Add the warps of each row that visit a place; ``count`` of them in all."""
+        rows, of_blocks = self.batch.counted, self.tally.by_block
+        if rows is not None:
+            per_row = np.broadcast_to(per_row, (self.batch.rows,))[rows]
+            count = int(per_row.sum())
+        self.tally.visits[place] += count
+        if of_blocks is not None:
+            chosen = of_blocks[:, place]  # a view: what is added there is added to all
+            chosen[self.positions] += per_row if isinstance(place, int) else np.reshape(per_row, (-1, 1))
 
     def _diverges(self, mask: Mask) -> bool:
         """Whether a warp with lanes in a mask has lanes that stand elsewhere."""
@@ -299,11 +373,12 @@ class Scheduler:
         if phase == 0:
             self.recent.clear()
         elif phase >= PATIENCE_STEPS and self.recent & self.program.polling:
-            order.sort(key=lambda place: place in self.recent)
+            order.sort(key=lambda place: self.last_run.get(place, 0))
         for place in order:
             ready = self.synchronization.ready(place)
             if ready is not None:
                 if phase < PATIENCE_STEPS:
                     self.recent.add(place)
+                self.last_run[place] = steps
                 return place, self.synchronization.take(place, ready)
         return self.synchronization.deadlock(order)

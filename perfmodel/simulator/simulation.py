@@ -24,6 +24,7 @@ from .faults import FATAL, Fault, FaultError
 from .global_memory import GlobalMemory, Segment
 from .initialise import Contents, initialise
 from .machine import BARRIERS, Batch, Environment
+from .printed_text import PrintedText
 from .program import align_up
 from .race_detector import BYTES_PER_PLACE, BYTES_PER_PLACE_AND_WARP, RaceDetector
 from .schedule import BlockPath, Limits, Reconvergence, Scheduler, Tally
@@ -65,6 +66,7 @@ class RunOptions:
         reconvergence: where lanes of a warp run together again after a branch of PTX; machine code says it itself.
         classes: follow other blocks too: those that do not do what the executed block of their class does leave it. The
             ``blocks`` are then the executed ones.
+        printed: where the text goes that lanes print; it is dropped when None.
     """
 
     mode: Mode = Mode.EXECUTE
@@ -77,6 +79,7 @@ class RunOptions:
     visits_by_warp: Sequence[int] = ()
     reconvergence: Reconvergence = Reconvergence.EARLY
     classes: BlockClasses | None = None
+    printed: PrintedText | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,8 +159,8 @@ def _batch_rows(register_bytes_per_lane: int, environment: Environment, budget: 
             f"a block needs {4 * per_block / 2**20:.4g} MiB to be simulated, {budget.memory_bytes / 2**20:.4g} MiB are "
             "allowed: raise --max-memory-mib (Budget.memory_bytes)"
         )
-    rows: int = max(1, min(_TARGET_LANES // threads, available // per_block))
-    return rows
+    affordable: int = available // per_block
+    return affordable if environment.launch.cooperative else max(1, min(_TARGET_LANES // threads, affordable))
 
 
 def check_launch(launch: Launch) -> None:
@@ -266,11 +269,11 @@ def simulate(kernel: Kernel, launch: Launch, call: KernelCall, **options: Any) -
 
 
 def _with_companions(launch: Launch, blocks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Blocks and the others of their clusters, and the place of each among those asked for, -1 for the others."""
-    if launch.blocks_per_cluster == 1:
+    """Blocks and those that are executed with them, and the place of each among those asked for, -1 for the others."""
+    run = launch.companions_of(blocks)
+    if run is blocks:
         return blocks, np.arange(len(blocks))
     asked = {block: position for position, block in enumerate(blocks.tolist())}
-    run = launch.clusters_of(blocks)
     return run, np.array([asked.get(block, -1) for block in run.tolist()], np.int64)
 
 
@@ -299,6 +302,7 @@ def run_launch(
     blocks = block_ids(launch, options.blocks)
     environment.observers, environment.check = options.observers, options.check
     environment.raced, environment.max_faults = options.raced, budget.faults
+    environment.printed = options.printed
     environment.memory.limit_bytes = budget.memory_bytes // 2
     rows = _batch_rows(register_bytes_per_lane, environment, budget) if classes is None else len(blocks)
     by_block = np.zeros((len(blocks), places), np.int64) if options.visits_by_block else None

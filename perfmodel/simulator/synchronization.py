@@ -101,14 +101,23 @@ class Synchronization:
 
     def _ready_blocks(self, unit: Unit, mask: Mask) -> Mask:
         """Lanes of blocks whose barrier is complete; those at other places of the same barrier are released too."""
-        number = self.barrier_of(unit)
-        places = [place for place in self.pending if self._barrier_at(place) == number]
-        here = mask
-        for place in places:
-            other = self.pending[place]
-            assert other is not None
-            here = here | other
-        count = self._barrier_count(unit)
+        numbers = self.barriers_of(unit)
+        if numbers.size > 1:
+            numbers = np.unique(np.broadcast_to(numbers, self.shape)[np.broadcast_to(mask, self.shape)])
+        for number in numbers.flat:
+            self._complete(int(number), unit)
+        return self.released.get(unit.index, np.zeros((1, 1), np.bool_)) & mask
+
+    def _complete(self, number: int, unit: Unit) -> None:
+        """Release the lanes of blocks whose barrier of a number is complete; some of them wait at a unit."""
+        waits: dict[int, Mask] = {}
+        here: Mask = np.zeros((1, 1), np.bool_)
+        for place in self.pending:
+            waiting = self._waiting_for(number, place)
+            if waiting is not None:
+                waits[place] = waiting
+                here = here | waiting
+        count = self._barrier_count(unit, waits[unit.index])
         if count is None:
             absent = np.broadcast_to(self._live() & ~here, self.shape)
             rows: Mask = ~np.logical_or.reduce(absent, axis=1)
@@ -117,29 +126,34 @@ class Synchronization:
             present = rows_and_warps(full, self.batch.threads).sum(axis=1) * WARP_SIZE
             rows = (present + self.arrived[:, number] >= count) & np.logical_or.reduce(full, axis=1)
         if not rows.any():
-            return np.zeros((1, 1), np.bool_)
+            return
         self.arrived[rows, number] = 0
         if self.batch.race_detector is not None:
             self.batch.race_detector.complete(self.lanes, number, here & rows[:, None])
-        for place in places:
-            waiting = self.pending[place]
-            assert waiting is not None
+        for place, waiting in waits.items():
             passing = waiting & rows[:, None]
             if passing.any():
                 self._check_aligned(place, waiting, rows)
                 self.released[place] = self.released.get(place, np.zeros((1, 1), np.bool_)) | passing
-        return self.released.get(unit.index, np.zeros((1, 1), np.bool_)) & mask
 
-    def _barrier_at(self, place: int) -> int | None:
-        unit = self.program.units[place]
-        return self.barrier_of(unit) if unit.sync_scope is SyncScope.BLOCK else None
+    def _waiting_for(self, number: int, place: int) -> Mask | None:
+        """Lanes at a place that wait for the barrier of a number; None where there are none."""
+        unit, mask = self.program.units[place], self.pending[place]
+        if unit.sync_scope is not SyncScope.BLOCK:
+            return None
+        assert mask is not None
+        numbers = self.barriers_of(unit)
+        if numbers.size == 1:
+            return mask if int(numbers.flat[0]) == number else None
+        waiting: Mask = mask & (numbers == number)
+        return waiting if waiting.any() else None
 
-    def barrier_of(self, unit: Unit) -> int:
-        """Number of the barrier at which a unit begins."""
-        return barrier_identifier(unit.instructions[0])
+    def barriers_of(self, unit: Unit) -> NDArray[Any]:
+        """Number of the barrier at which a unit begins, for all lanes or for each."""
+        return np.full((1, 1), barrier_identifier(unit.instructions[0]))
 
-    def _barrier_count(self, unit: Unit) -> int | None:
-        """Threads that a counted barrier waits for, or None where it waits for the whole block."""
+    def _barrier_count(self, unit: Unit, waiting: Mask) -> int | None:
+        """Threads that a barrier of some lanes waits for, or None where it waits for the whole block."""
         instruction = unit.instructions[0]
         position = 2 if "red" in instruction.parts else 1
         operands = instruction.operands[:-1] if "red" in instruction.parts else instruction.operands

@@ -198,7 +198,7 @@ class _LaunchCounter:
     def count(self, all_blocks: bool) -> LaunchCounts:
         """All blocks' counts."""
         errors = None
-        if all_blocks or self._blocks <= _FEW_BLOCKS:
+        if all_blocks or self._blocks <= _FEW_BLOCKS or self._launch.cooperative:
             self._execute_all(np.arange(self._blocks), check=True)
         else:
             errors = self._count_rest(self._by_classes())

@@ -276,6 +276,10 @@ class Emitter:
         """Expression of a register by its number."""
         return self._local(number, kind)
 
+    def read_pair(self, number: int) -> str:
+        """Expression of the pair of registers from a number on, as 64 bits."""
+        return self._pair(number, "u64")
+
     # ---- results
 
     def _guarded(self, expression: str, old: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from ...compiler.parameter_layout import PlacedParameter
 from ...core.constants import round_up
 from ...errors import SimulationError
-from ...launch.launch import Buffer, Buffered, KernelCall, Launch
+from ...launch.device_heap import HEAP_BYTES, DeviceHeap
+from ...launch.launch import GRID_BARRIER_BYTES, Buffer, Buffered, KernelCall, Launch
 from ...machine_code.cubin import ModuleVariable
+from ...machine_code.operands import Constant
 from ...machine_code.program import MachineCode
 from ...program.instruction import Space
 from ..access import Site
@@ -40,9 +42,11 @@ class _LaunchPlaces:
     cluster_reciprocals: int
     clusters: int
     cluster_blocks: int
+    grid_barrier: int
+    """The address of the grid's barrier, its upper half first (``%envreg1`` and ``%envreg2`` of PTX)."""
 
 
-_BEFORE_BLACKWELL = _LaunchPlaces(
+_BEFORE_HOPPER = _LaunchPlaces(
     block=0x0,
     grid=0xC,
     shared_window=0x18,
@@ -54,7 +58,9 @@ _BEFORE_BLACKWELL = _LaunchPlaces(
     cluster_reciprocals=0x150,
     clusters=0x15C,
     cluster_blocks=0x188,
+    grid_barrier=0x8C,
 )
+_HOPPER = replace(_BEFORE_HOPPER, grid_barrier=0x44)
 _BLACKWELL = _LaunchPlaces(
     block=0x360,
     grid=0x370,
@@ -67,6 +73,7 @@ _BLACKWELL = _LaunchPlaces(
     cluster_reciprocals=0x2B0,
     clusters=0x2C0,
     cluster_blocks=0x2CC,
+    grid_barrier=0x254,
 )
 
 
@@ -122,8 +129,21 @@ def _put(bank: Bytes, offset: int, values: NDArray[Any]) -> None:
     bank[offset : offset + len(data)] = data
 
 
+def _places(kernel: MachineCode) -> _LaunchPlaces:
+    if kernel.properties.launch_words_of_blackwell:
+        return _BLACKWELL
+    return _HOPPER if kernel.properties.has_clusters else _BEFORE_HOPPER
+
+
+def waits_for_grid(kernel: MachineCode) -> bool:
+    """Whether a kernel synchronises its grid (``grid.sync()`` of cooperative groups): it reads where the barrier lies."""
+    place = _places(kernel).grid_barrier
+    operands = (operand for instruction in kernel.instructions for operand in instruction.operands)
+    return any(isinstance(operand, Constant) and (operand.bank, operand.offset) == (0, place) for operand in operands)
+
+
 def _launch_words(kernel: MachineCode, bank: Bytes, launch: Launch, local_bytes: int) -> None:
-    places = _BLACKWELL if kernel.properties.launch_words_of_blackwell else _BEFORE_BLACKWELL
+    places = _places(kernel)
     _put(bank, places.block, np.array(launch.block, np.uint32))
     _put(bank, places.grid, np.array(launch.grid, np.uint32))
     if places.shared_window is not None:
@@ -202,6 +222,16 @@ def make_environment(kernel: MachineCode, launch: Launch, call: KernelCall, site
     for reference in cubin.references:
         address = addresses.get(reference.symbol, 0) + reference.addend
         _put(banks[reference.bank], reference.offset, np.array([address], np.uint64))
+    if launch.cooperative and waits_for_grid(kernel):
+        barrier = (
+            memory.allocate("barrier of the grid", GRID_BARRIER_BYTES, None)
+            if given_memory is None
+            else given_memory.grid_barrier
+        )
+        _put(banks[0], _places(kernel).grid_barrier, np.array([barrier >> 32, barrier & 0xFFFF_FFFF], np.uint32))
+    heap = None if given_memory is None else given_memory.heap
+    if heap is None and "malloc" in cubin.external_functions:
+        heap = DeviceHeap(memory.allocate("heap of malloc", HEAP_BYTES, None))
     reserved = kernel.properties.shared_bytes_reserved_in_cubin
     return MachineEnvironment(
         launch=launch,
@@ -215,6 +245,7 @@ def make_environment(kernel: MachineCode, launch: Launch, call: KernelCall, site
         sites=sites,
         banks=banks,
         cluster_blocks=launch.blocks_per_cluster,
+        heap=heap,
     )
 
 

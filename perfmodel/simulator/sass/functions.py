@@ -12,7 +12,6 @@ from ...errors import SimulationError
 from ...program.instruction import Space
 from ..block_classes.classes import NotFollowedError
 from ..block_classes.values import permuted
-from ..faults import FaultKind
 from ..functions.bits import leading_zeros, reverse_bits
 from ..functions.floats import flush
 from ..global_memory import is_in_space
@@ -118,21 +117,6 @@ def without_lanes(lanes: Lanes, members: NDArray[np.uint32], leaving: Mask | Non
     gone = np.repeat((by_warp * bits).sum(axis=2, dtype=np.uint64).astype(np.uint32), WARP_SIZE, axis=1)
     staying: NDArray[np.uint32] = members & ~gone
     return staying
-
-
-def call_outside(
-    lanes: Lanes, instruction: int, target: NDArray[np.uint64], guard: Mask | None, functions: dict[int, str]
-) -> None:
-    """A call of a function that is not in the cubin: printing does nothing, a failed assertion ends the simulation."""
-    effective = both(lanes.active, guard)
-    here = np.ones((1, 1), np.bool_) if effective is None else effective
-    for address in np.unique(np.broadcast_to(target, lanes.shape)[np.broadcast_to(here, lanes.shape)]):
-        name = functions.get(int(address))
-        if name == "__assertfail":
-            lanes.fault(FaultKind.TRAP, instruction, here & (target == address), "a failed assertion")
-        elif name != "vprintf":
-            text = lanes.environment.instructions[instruction]
-            raise text.error(f"calls {name or 'a function pointer'}, which has no code here")
 
 
 # ---- floating point

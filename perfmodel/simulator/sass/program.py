@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from ...machine_code.instruction import MachineInstruction
+from ...machine_code.loops import innermost_loops
 from ...machine_code.operands import Register
 from ...machine_code.program import CodeBlock, MachineCode, Transfer, reachable_blocks
 from ...program.instruction import Space
@@ -28,6 +29,7 @@ _EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
 EXECUTED = frozenset(_EMITTERS) | {"BRA", "JMP", "BRX", "JMX", "CALL", "RET", "EXIT", "KILL"}
 """Opcodes (without modifiers) that are executed."""
 _POLLING = frozenset({"ATOM", "ATOMG", "ATOMS", "NANOSLEEP", "SYNCS"})
+_STORES = frozenset({"ST", "STG", "STS", "STL", "STAS", "RED", "REDG", "UBLKRED", "UTMASTG", "UTMAREDG"})
 _READ_OF_GENERIC = frozenset({Space.GLOBAL, Space.SHARED, Space.LOCAL})
 
 
@@ -249,16 +251,9 @@ class MachineProgram:
         for unit in reversed(self.units):
             follows = not unit.ends_block and unit.index + 1 in counting
             waits = unit.sync_scope is SyncScope.PHASE
-            if follows or waits or any(self._counts_threads(i) for i in unit.instructions):  # type: ignore[arg-type]
+            if follows or waits or any(warp.counts_threads(i) for i in unit.instructions):  # type: ignore[arg-type]
                 counting.add(unit.index)
         return frozenset(counting)
-
-    @staticmethod
-    def _counts_threads(i: MachineInstruction) -> bool:
-        if i.name != "BAR" or i.never:
-            return False
-        values = [o for o in i.operands if not (isinstance(o, Register) and o.is_predicate)]
-        return i.has("ARV") or len(values) > 1
 
     @cached_property
     def order_decides(self) -> str | None:
@@ -284,6 +279,21 @@ class MachineProgram:
         return frozenset(
             unit.index for unit in self.units if any(i.name in _POLLING or i.loads_past_l1 for i in unit.instructions)
         )
+
+    @cached_property
+    def waiting(self) -> frozenset[int]:
+        """Units of innermost loops that poll memory and write none: lanes wait there for what others write."""
+        polling = {self.units[place].block for place in self.polling}
+        writing = {unit.block for unit in self.units if any(i.name in _STORES for i in unit.instructions)}
+        loops = [set(loop) & self.reached for loop in innermost_loops([block.successors for block in self.blocks])]
+        blocks = set().union(*(loop for loop in loops if loop & polling and not loop & writing))
+        return frozenset(unit.index for unit in self.units if unit.block in blocks)
+
+    def polled(self, place: int) -> MachineInstruction:
+        """An instruction that reads what others write, of the loop that a unit belongs to."""
+        near = sorted(self.polling & self.waiting, key=lambda other: abs(other - place))
+        found = (i for i in self.units[near[0]].instructions if i.name in _POLLING or i.loads_past_l1)
+        return next(found)  # type: ignore[return-value]
 
     def touched(self, unit: Unit) -> set[int]:
         """Registers that a unit reads or writes."""

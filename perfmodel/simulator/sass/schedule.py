@@ -23,7 +23,7 @@ from ..synchronization import Synchronization
 from .mbarrier import never_completes, phase_complete
 from .program import MachineProgram, waited_register
 from .registers import number_of
-from .warp import barrier_number
+from .warp import BARRIERS, COUNT_SHIFT, MAX_COUNT, barrier_operands, counts_threads
 
 Values = NDArray[Any]
 
@@ -128,24 +128,25 @@ class Convergence(Synchronization):
         flat: Mask = (full & same).reshape(rows, self.batch.threads)
         return flat
 
-    def barrier_of(self, unit: Unit) -> int:
-        """Number of the barrier behind which a unit begins."""
-        return barrier_number(self.program.waiting_instruction(unit))
+    def barriers_of(self, unit: Unit) -> NDArray[Any]:
+        """Number of the barrier behind which a unit begins, for all lanes or for each."""
+        number = barrier_operands(self.program.waiting_instruction(unit))[0]
+        if isinstance(number, Register):
+            return self.registers[number_of(number)] & np.uint32(BARRIERS - 1)
+        return np.full((1, 1), number)
 
-    def _barrier_count(self, unit: Unit) -> int | None:
+    def _barrier_count(self, unit: Unit, waiting: Mask) -> int | None:
         instruction = self.program.waiting_instruction(unit)
-        values = [o for o in instruction.operands if not (isinstance(o, Register) and o.is_predicate)]
-        if len(values) < 2:
-            return None
-        count = values[1]
-        if isinstance(count, Immediate) and count.value is not None:
-            return count.value
-        if not isinstance(count, Register) or count.index is None:
-            raise instruction.error("the thread count of a barrier is not understood")
+        number, count = barrier_operands(instruction)
+        if not isinstance(count, Register):
+            return count
         held = self.registers[number_of(count)]
-        if (held != held.flat[0]).any():
+        if held.size > 1:
+            held = np.broadcast_to(held, self.shape)[np.broadcast_to(waiting, self.shape)]
+        threads = (held >> np.uint32(COUNT_SHIFT)) & np.uint32(MAX_COUNT) if isinstance(number, Register) else held
+        if (threads != threads.flat[0]).any():
             raise instruction.error("the thread count of a barrier must be the same for all threads")
-        return int(held.flat[0])
+        return int(threads.flat[0]) or None
 
     def _aligned_barrier(self, unit: Unit) -> int | None:
         return unit.first - 1
@@ -154,7 +155,7 @@ class Convergence(Synchronization):
         found, unit = [], first
         while not unit.ends_block:
             unit = self.program.units[unit.index + 1]
-            if unit.sync_scope is SyncScope.BLOCK and self._barrier_count(unit) is None:
+            if unit.sync_scope is SyncScope.BLOCK and not counts_threads(self.program.waiting_instruction(unit)):
                 found.append(unit.first - 1)
         return found
 
@@ -197,15 +198,8 @@ class MachineScheduler(Scheduler):
             running = rows_and_warps(mask, self.batch.threads)
             per_row = np.broadcast_to(running.sum(axis=1), (self.batch.rows,))
             count = int(per_row.sum())
-        companions = self.batch.positions < 0
         end, length = self.program.stretch(unit) if whole else (unit.index + 1, len(unit.instructions))
-        self.tally.visits[unit.index : end] += int(per_row[~companions].sum()) if companions.any() else count
-        if self.tally.by_block is not None and companions.any():
-            self.tally.by_block[self.batch.positions[~companions], unit.index : end] += per_row[~companions, None]
-        elif self.tally.by_block is not None:
-            first = int(self.batch.positions[0])
-            of_blocks = self.tally.by_block[first : first + self.batch.rows, unit.index : end]
-            of_blocks += per_row[:, None]
+        self._count(slice(unit.index, end), per_row, count)
         for row, visits in self.watched:
             visits[:, unit.index : end] += running if mask is None else running[min(row, len(running) - 1), :, None]
         for row, path in self.paths:

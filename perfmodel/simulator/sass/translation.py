@@ -11,7 +11,7 @@ from ...machine_code.program import MachineCode, Transfer
 from ..program import Unit
 from ..translate.emitter import Pool
 from ..translate.translation import UnitFunction, engine_names
-from . import bulk_copy, functions, matrices, mbarrier, warp, warpgroup
+from . import bulk_copy, functions, matrices, mbarrier, outside, warp, warpgroup
 from .emitter import Emitter
 from .program import MachineProgram, emit_instruction
 
@@ -19,7 +19,7 @@ from .program import MachineProgram, emit_instruction
 def _names() -> dict[str, Any]:
     own = {
         name: value
-        for module in (functions, matrices, warpgroup, mbarrier, bulk_copy)
+        for module in (functions, matrices, warpgroup, mbarrier, bulk_copy, outside)
         for name, value in vars(module).items()
         if callable(value) and name[0] != "_"
     }

@@ -13,9 +13,12 @@ from ...program.instruction import Space
 from ..access import Action
 from .emitter import Emitter
 from .integer import is_false, is_true
+from .outside import FIRST_ARGUMENT
 from .registers import BARRIER_PREDICATE, number_of
 
 BARRIERS = 16
+COUNT_SHIFT, MAX_COUNT = 16, 0xFFF
+"""Where a register with the number of a barrier holds the threads that it waits for."""
 _SHUFFLES = {"UP": "up", "DOWN": "down", "BFLY": "bfly", "IDX": "idx"}
 _REDUCTIONS = {"SUM": "add", "MIN": "min", "MAX": "max", "AND": "and", "OR": "or", "XOR": "xor"}
 
@@ -188,16 +191,32 @@ def emit_warpsync(e: Emitter, i: MachineInstruction) -> None:
 # ---- barriers of the block
 
 
-def barrier_number(i: MachineInstruction) -> int:
-    """Number of a barrier, which must be a literal."""
-    values = [o for o in i.operands if isinstance(o, Immediate)]
-    first = next((o for o in i.operands if not (isinstance(o, Register) and o.is_predicate)), None)
-    if isinstance(first, Register):
-        raise i.error("barrier number must be a literal")
-    value = values[0].value if values else 0
-    if value is None or not 0 <= value < BARRIERS:
-        raise i.error("barrier number must be a literal from 0 to 15")
-    return value
+def barrier_operands(i: MachineInstruction) -> tuple[int | Register, int | Register | None]:
+    """Number of a barrier and the threads it waits for, None for all; a register where they are computed.
+
+    A register that holds the number holds a computed count, too: from bit `COUNT_SHIFT` on, and zero for all threads.
+    """
+    values = _registers(i)
+    number, count = values[0] if values else Immediate(text="0x0", value=0), values[1] if len(values) > 1 else None
+    if isinstance(number, Immediate) and number.value is not None and 0 <= number.value < BARRIERS:
+        found: int | Register = number.value
+    elif isinstance(number, Register) and number.index is not None:
+        found = number
+    else:
+        raise i.error("barrier number must be one from 0 to 15")
+    if count is None or (isinstance(count, Register) and count.index is not None):
+        return found, count
+    if not isinstance(count, Immediate) or count.value is None:
+        raise i.error("the thread count of a barrier is not understood")
+    return found, count.value
+
+
+def counts_threads(i: MachineInstruction) -> bool:
+    """Whether lanes of a block need not all pass a barrier together: it counts threads, or has a computed number."""
+    if i.name != "BAR" or i.never or not i.has("ARV", "SYNC", "RED"):
+        return False
+    number, count = barrier_operands(i)
+    return i.has("ARV") or count is not None or isinstance(number, Register)
 
 
 def waits_for_block(i: MachineInstruction) -> bool:
@@ -208,23 +227,25 @@ def waits_for_block(i: MachineInstruction) -> bool:
 def emit_bar(e: Emitter, i: MachineInstruction) -> None:
     """``BAR``: where all lanes run together the barrier is complete here; otherwise the scheduler completes it."""
     e.acts()
-    if i.has("ARV"):
-        values = [o for o in i.operands if not (isinstance(o, Register) and o.is_predicate)]
-        e.root = True
-        count = e.read(i, values[1])
-        e.root = False
-        e.line(f"C.arrive({e.constant(barrier_number(i))},{count},{e.guard})")
-        return
-    if not i.has("SYNC", "RED"):
+    if not i.has("ARV", "SYNC", "RED"):
         raise i.error("the barrier is not supported")
-    number = barrier_number(i)
+    number, count = barrier_operands(i)
+    e.root = True
+    shown = e.constant(number) if isinstance(number, int) else f"({e.read(i, number)}&{e.constant(BARRIERS - 1)})"
+    threads = "" if count is None else e.constant(count) if isinstance(count, int) else e.read(i, count)
+    e.root = False
+    if isinstance(number, Register) and isinstance(count, Register):
+        threads = f"(({threads}>>{e.constant(COUNT_SHIFT)})&{e.constant(MAX_COUNT)})"
+    if i.has("ARV"):
+        e.line(f"C.arrive({shown},{threads},{e.guard})")
+        return
     if i.has("RED"):
         predicate = next((o for o in reversed(i.operands) if isinstance(o, Register) and o.is_predicate), None)
         text = e.array(np.ones((1, 1), np.bool_)) if predicate is None else e.predicate(i, predicate)
         e.write_register(BARRIER_PREDICATE, text, "bool")
     if e.guard != "None" and len(_registers(i)) < 2:
         e.line(f"guarded_barrier(C,{e.index},{e.guard})")
-    if not e.masked:
+    if not e.masked and isinstance(number, int):
         # a guard is the same for all threads of a block, or the others would wait for ever
         condition = "" if e.guard == "None" else f"if {e.guard}.any(): "
         e.line(f"{condition}block_barrier(C,{number})")
@@ -300,7 +321,10 @@ def _branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | 
         if not registers:
             raise i.error("the function that is called is not in the cubin")
         target = e.pair(i, registers[0])
-        e.line(f"call_outside(C,{e.index},{target},{guard},FUNCTIONS)")
+        first, second = (e.read_pair(FIRST_ARGUMENT + number) for number in (0, 2))
+        result = e.temporary(f"call_outside(C,{e.index},{target},{guard},FUNCTIONS,{first},{second})")
+        for number, half in enumerate(("lower_half", "upper_half")):
+            e.write_register(FIRST_ARGUMENT + number, f"{half}({result})", "u32")
         return None
     if i.has("DIV"):
         members = next((o for o in i.operands if isinstance(o, Register) and o.index is not None), None)

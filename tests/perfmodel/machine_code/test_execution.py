@@ -167,6 +167,26 @@ def test_atomics(architecture: str) -> None:
     np.testing.assert_array_equal(run_machine_code(ATOMICS, architecture, launch, parameters).outputs["out"], expected)
 
 
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+def test_barriers_with_computed_numbers(architecture: str) -> None:
+    source = """
+extern "C" __global__ void k(int *out, const int *in)
+{
+    __shared__ int s[128];
+    const int t = threadIdx.x, pair = t / 64;
+    s[t] = in[t];
+    asm volatile("bar.sync %0, %1;" :: "r"(1 + pair), "r"(in[0] + 64) : "memory");
+    const int other = s[t ^ 32];
+    asm volatile("bar.sync %0;" :: "r"(in[0]) : "memory");
+    out[t] = other + 1000 * s[127 - t];
+}
+"""
+    values = np.arange(128, dtype=np.int32)
+    parameters = [_blank(128, np.int32), Buffer(name="in", array=values)]
+    simulation = run_machine_code(source, architecture, Launch(grid_x=2, block_x=128), parameters)
+    np.testing.assert_array_equal(simulation.outputs["out"], (values ^ 32) + 1000 * (127 - values))
+
+
 def test_instructions_name_their_source_lines() -> None:
     simulation = run_machine_code(STRAIGHT, "sm_90", Launch(grid_x=1, block_x=32), [_blank(64, np.float32)])
     assert isinstance(simulation.kernel, MachineCode)

@@ -8,6 +8,7 @@ import pytest
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.core.counts import INSTRUCTION_CLASSES
+from perfmodel.errors import SimulationError
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.profiles.executed_profile import executed_profile
 from perfmodel.profiles.kernel_profile import KernelProfile
@@ -90,3 +91,29 @@ def test_accesses_that_the_assembler_joins_are_one_request(architecture: str) ->
     profile = profile_of(WIDE, architecture, Launch(grid_x=1, block_x=32), floats("a", 128), floats("out", 32))
     assert profile.counts.shared_store_requests == 1  # one of 16 bytes a lane
     assert profile.counts.shared_store_wavefronts == 4
+
+
+BARRIER = """
+__device__ unsigned arrived;
+extern "C" __global__ void barrier(float *x, unsigned blocks)
+{
+    if (threadIdx.x == 0) {
+        atomicAdd(&arrived, 1u);
+        while (*(volatile unsigned *)&arrived < blocks) {}
+    }
+    __syncthreads();
+    x[blockIdx.x * 64 + threadIdx.x] += 1.0f;
+}
+"""
+
+
+def test_blocks_that_wait_for_one_another_are_executed_together() -> None:
+    blocks = 100
+    launch, x = Launch(grid_x=blocks, block_x=64), floats("x", blocks * 64)
+    profile = profile_of(BARRIER, "sm_90", launch, x, np.uint32(blocks))
+    assert profile.launch.cooperative
+    assert not profile.exact
+    assert profile.counts.global_store_requests == blocks * 2  # each warp stores once
+    assert profile.counts.global_reduction_requests == blocks
+    with pytest.raises(SimulationError, match=r"LDG.* threads wait in a loop for what no thread that is executed"):
+        profile_of(BARRIER, "sm_90", launch, x, np.uint32(blocks + 1))

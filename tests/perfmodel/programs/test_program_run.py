@@ -66,6 +66,33 @@ def test_a_failing_launch_and_a_missing_function_are_named(capfd: pytest.Capture
     assert "accesses 4 bytes, 0 bytes past the end of 'cudaMalloc of 256 bytes'; hardware lets it pass" in overrun
 
 
+def test_what_kernels_ask_of_the_runtime_on_the_device_is_done(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", str(HERE / "device_runtime.cu"), "--gpu", "h200"]) == 1
+    printed = capfd.readouterr()
+    texts, _, table = printed.out.partition("device_runtime.cu on h200: ")
+    assert texts.splitlines() == [
+        "grid.sync: x[0] is 8, x[510] is 4",  # three times x[i] += x[i + 1] of ones: 2**3, and 1 + 2 + 1 near the end
+        "40000 blocks at once: cudaErrorCooperativeLaunchTooLarge",
+        "own barrier: x[0] is 128",  # 0 + 128
+        "before the host waits",
+        "block 0 thread 0:   0.00 text c -5 ffffffff",
+        "block 0 thread 1:   1.50 text c -5 ffffffff",
+        "100%",
+        "block 1 thread 0:   0.00 text c -5 ffffffff",
+        "block 1 thread 1:   1.50 text c -5 ffffffff",
+        "100%",
+        "heap: 63",
+        "clusters: 1 0 3 2",
+        "assertion: device-side assert triggered",
+    ]
+    assert table.startswith("5 launches")
+    assert printed.err.startswith("perfmodel: kernel small: ")
+    assert "(device_runtime.cu:58): " in printed.err
+    assert printed.err.endswith(
+        "failed assertion by thread (7, 0, 0) of block (0, 0, 0): assert(x[threadIdx.x] < 100)\n"
+    )
+
+
 @pytest.mark.parametrize(("execute", "seen"), [("first", "x[0] is 1"), ("none", "x[0] is 0")])
 def test_a_built_program_is_run_with_fewer_executions(
     execute: str, seen: str, capfd: pytest.CaptureFixture[str]

@@ -71,7 +71,10 @@ MALFORMED = {
     "… bytes are not packed from … elements",
 }
 """Reasons that only PTX gets which the ISA does not allow; … stands for what the message names."""
-IN_THE_TEXT = {"calls expand to more than … instructions"}
+IN_THE_TEXT = {
+    "calls expand to more than … instructions",
+    "threads wait in a loop for what no thread that is executed with them writes",
+}
 OF_FAULTS = {"… by thread … of block …: …"}
 
 
