@@ -65,6 +65,12 @@ class Synchronization:
         ready = self._ready_warps(unit, mask) if unit.sync_scope is SyncScope.WARP else self._ready_blocks(unit, mask)
         return ready if ready.any() else None
 
+    def waiting(self, place: int) -> Mask:
+        """Lanes at a place whose barrier is not complete yet; others there may go on and have not arrived anywhere."""
+        mask = self.pending[place]
+        assert mask is not None
+        return mask & ~self.released[place] if place in self.released else mask
+
     def _live(self) -> Mask:
         masks = [mask for mask in self.pending.values() if mask is not None]
         live = masks[0]
@@ -138,11 +144,10 @@ class Synchronization:
 
     def _waiting_for(self, number: int, place: int) -> Mask | None:
         """Lanes at a place that wait for the barrier of a number; None where there are none."""
-        unit, mask = self.program.units[place], self.pending[place]
+        unit = self.program.units[place]
         if unit.sync_scope is not SyncScope.BLOCK:
             return None
-        assert mask is not None
-        numbers = self.barriers_of(unit)
+        mask, numbers = self.waiting(place), self.barriers_of(unit)
         if numbers.size == 1:
             return mask if int(numbers.flat[0]) == number else None
         waiting: Mask = mask & (numbers == number)
@@ -201,10 +206,15 @@ class Synchronization:
                 FaultKind.DIVERGENT_BARRIER, index, wrong, "other threads of the block have ended before it"
             )
 
+    def _waits_at(self, unit: Unit) -> int:
+        """Index of the instruction at which lanes wait before a unit."""
+        return unit.first
+
     def _aligned_barrier(self, unit: Unit) -> int | None:
         """Index of the barrier at which a unit begins, where all lanes of a warp must come to it together."""
         instruction = unit.instructions[0]
-        return None if instruction.name == "barrier" and "aligned" not in instruction.parts else unit.first
+        aligned = instruction.name != "barrier" or "aligned" in instruction.parts
+        return self._waits_at(unit) if aligned else None
 
     def _barriers_from(self, first: Unit) -> list[int]:
         """Indices of the barriers for the whole block from a unit to the end of its basic block."""
@@ -225,12 +235,12 @@ class Synchronization:
                 mask = self.pending[place]
                 assert mask is not None
                 if self.batch.environment.check:
-                    self.lanes.fault(
-                        FaultKind.INACTIVE_LANE, unit.first, mask, "a lane that the member mask names never comes here"
-                    )
+                    detail = "a lane that the member mask names never comes here"
+                    self.lanes.fault(FaultKind.INACTIVE_LANE, self._waits_at(unit), mask, detail)
                 return place, self.take(place, mask)
         unit = self.program.units[order[0]]
         mask = self.pending[order[0]]
         assert mask is not None
-        self.lanes.fault(FaultKind.DEADLOCK, unit.first, mask, "the other threads wait elsewhere or have ended")
+        detail = "the other threads wait elsewhere or have ended"
+        self.lanes.fault(FaultKind.DEADLOCK, self._waits_at(unit), mask, detail)
         raise AssertionError("a deadlock ends the simulation")

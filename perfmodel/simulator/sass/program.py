@@ -60,11 +60,15 @@ def wait_of(i: MachineInstruction) -> SyncScope:
     return SyncScope.BLOCK if warp.waits_for_block(i) else SyncScope.NOBODY
 
 
-def waited_register(i: MachineInstruction) -> Register | None:
-    """Register that names the lanes an instruction waits for."""
-    if i.name not in ("BSYNC", "WARPSYNC"):
-        return None
-    return next((o for o in i.operands if isinstance(o, Register) and o.index is not None), None)
+def waited_registers(i: MachineInstruction) -> tuple[Register, ...]:
+    """Registers that say whom an instruction waits for: its members, or how many threads, and under which guard."""
+    if i.never or not (i.name in ("BSYNC", "WARPSYNC") or warp.waits_for_block(i)):
+        return ()
+    named = [o for o in i.operands if isinstance(o, Register) and o.index is not None]
+    if i.name != "BAR":
+        return tuple(named[:1])
+    guard = [i.guard] if i.guard is not None and i.guard.index is not None else []
+    return (*guard, *(o for o in named if not o.is_predicate))
 
 
 class MachineProgram:
@@ -214,8 +218,7 @@ class MachineProgram:
                 live |= live_in[successor]
             for k in range(len(block.instructions) - 1, -1, -1):
                 instruction = block.instructions[k]
-                register = waited_register(instruction)
-                if register is not None and not instruction.never:
+                for register in waited_registers(instruction):
                     live |= 1 << number_of(register)
                 self.live_after[block.first + k] = live
                 live = self._before(block.first + k, live)
@@ -250,7 +253,9 @@ class MachineProgram:
         counting: set[int] = set()
         for unit in reversed(self.units):
             follows = not unit.ends_block and unit.index + 1 in counting
-            waits = unit.sync_scope is SyncScope.PHASE
+            waits = unit.sync_scope is SyncScope.PHASE or (
+                unit.sync_scope is SyncScope.BLOCK and warp.counts_threads(self.waiting_instruction(unit))
+            )
             if follows or waits or any(warp.counts_threads(i) for i in unit.instructions):  # type: ignore[arg-type]
                 counting.add(unit.index)
         return frozenset(counting)

@@ -21,7 +21,7 @@ from ..program import SyncScope, Unit
 from ..schedule import Scheduler
 from ..synchronization import Synchronization
 from .mbarrier import never_completes, phase_complete
-from .program import MachineProgram, waited_register
+from .program import MachineProgram, waited_registers
 from .registers import number_of
 from .warp import BARRIERS, COUNT_SHIFT, MAX_COUNT, barrier_operands, counts_threads
 
@@ -36,11 +36,15 @@ class Convergence(Synchronization):
 
     def ready(self, place: int) -> Mask | None:
         """Lanes at a place that need not wait, or None."""
-        scope = self.program.units[place].sync_scope
-        if scope not in (SyncScope.PHASE, SyncScope.CLUSTER) or place in self.released:
-            return super().ready(place)
+        unit = self.program.units[place]
+        scope = unit.sync_scope
         mask = self.pending[place]
         assert mask is not None
+        guard = self._guard(self.program.waiting_instruction(unit)) if scope is SyncScope.BLOCK else None
+        if guard is not None and (mask & ~guard).any():
+            return mask & ~guard
+        if scope not in (SyncScope.PHASE, SyncScope.CLUSTER) or place in self.released:
+            return super().ready(place)
         ready = self._ready_phase(place, mask) if scope is SyncScope.PHASE else self._ready_clusters(place) & mask
         return ready if ready.any() else None
 
@@ -54,10 +58,7 @@ class Convergence(Synchronization):
             if register is not None and register.index is not None:
                 base = base + self.registers[number_of(register)] * np.uint32(scale)
         token = self._held(instruction.operands[-1])
-        guard = None
-        if instruction.guard is not None and instruction.guard.index is not None:
-            held = self.registers[number_of(instruction.guard)].astype(np.bool_)
-            guard = ~held if instruction.guard.inverted else held
+        guard = self._guard(instruction)
         self.lanes.active = mask
         extended = base.view(np.int32).astype(np.int64).view(np.uint64)
         over = phase_complete(self.lanes, unit.first, extended, address.offset, token, guard)
@@ -66,6 +67,20 @@ class Convergence(Synchronization):
         stays = np.repeat(rows_and_warps(full, self.batch.threads), WARP_SIZE, axis=1)
         ready: Mask = mask & ~stays
         return ready
+
+    def waiting(self, place: int) -> Mask:
+        """Lanes at a place whose barrier is not complete yet; a guard that does not hold lets lanes pass a barrier by."""
+        waiting = super().waiting(place)
+        unit = self.program.units[place]
+        guard = self._guard(self.program.waiting_instruction(unit)) if unit.sync_scope is SyncScope.BLOCK else None
+        return waiting if guard is None else waiting & guard
+
+    def _guard(self, instruction: MachineInstruction) -> Mask | None:
+        """Lanes for which an instruction's guard holds, or None where it has none."""
+        if instruction.guard is None or instruction.guard.index is None:
+            return None
+        held = self.registers[number_of(instruction.guard)].astype(np.bool_)
+        return ~held if instruction.guard.inverted else held
 
     def _held(self, operand: Operand) -> Values:
         if isinstance(operand, Register):
@@ -77,16 +92,12 @@ class Convergence(Synchronization):
         places = [p for p in self.pending if self.program.units[p].sync_scope is SyncScope.CLUSTER]
         here = np.zeros((1, 1), np.bool_)
         for other in places:
-            waiting = self.pending[other]
-            assert waiting is not None
-            here = here | waiting
+            here = here | self.waiting(other)
         absent = np.broadcast_to(self._live() & ~here, self.shape).any(axis=1)
         blocks = self.batch.environment.cluster_blocks
         complete = np.repeat(~absent.reshape(-1, blocks).any(axis=1), blocks)[:, None]
         for other in places:
-            waiting = self.pending[other]
-            assert waiting is not None
-            passing = waiting & complete
+            passing = self.waiting(other) & complete
             if passing.any():
                 self.released[other] = self.released.get(other, np.zeros((1, 1), np.bool_)) | passing
         return self.released.get(place, np.zeros((1, 1), np.bool_))
@@ -107,8 +118,7 @@ class Convergence(Synchronization):
 
     def _member_mask(self, unit: Unit) -> Values:
         instruction = self.program.waiting_instruction(unit)
-        register = waited_register(instruction)
-        if register is not None:
+        for register in waited_registers(instruction):
             return self.registers[number_of(register)].astype(np.uint32)
         literal = next((o.value for o in instruction.operands if isinstance(o, Immediate)), None)
         value = 2**32 - 1 if literal is None else literal % 2**32
@@ -148,8 +158,11 @@ class Convergence(Synchronization):
             raise instruction.error("the thread count of a barrier must be the same for all threads")
         return int(threads.flat[0]) or None
 
+    def _waits_at(self, unit: Unit) -> int:
+        return unit.first if unit.sync_scope is SyncScope.PHASE else unit.first - 1
+
     def _aligned_barrier(self, unit: Unit) -> int | None:
-        return unit.first - 1
+        return self._waits_at(unit)
 
     def _barriers_from(self, first: Unit) -> list[int]:
         found, unit = [], first

@@ -243,7 +243,7 @@ def emit_bar(e: Emitter, i: MachineInstruction) -> None:
         predicate = next((o for o in reversed(i.operands) if isinstance(o, Register) and o.is_predicate), None)
         text = e.array(np.ones((1, 1), np.bool_)) if predicate is None else e.predicate(i, predicate)
         e.write_register(BARRIER_PREDICATE, text, "bool")
-    if e.guard != "None" and len(_registers(i)) < 2:
+    if e.guard != "None" and not counts_threads(i):
         e.line(f"guarded_barrier(C,{e.index},{e.guard})")
     if not e.masked and isinstance(number, int):
         # a guard is the same for all threads of a block, or the others would wait for ever

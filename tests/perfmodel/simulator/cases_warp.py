@@ -178,6 +178,19 @@ def named_barriers() -> Case:
     )
 
 
+def alternating_barriers() -> Case:
+    rounds = 4
+    values = random(31).integers(0, 100, (rounds, 64), dtype=np.int32)
+    total = values.sum(axis=0)[::-1]
+    return Case(
+        source="alternating_barriers",
+        launch=Launch(grid_x=1, block_x=128),
+        parameters=(blank("out", 128, np.int32), given("in", values), np.int32(rounds)),
+        expected={"out": np.concatenate([3 * total, -total])},
+        counts={"barriers": 2 * rounds * 4 + 3},  # each warp twice a round; three of four at the counted one
+    )
+
+
 def barrier_reductions() -> Case:
     values = random(30).integers(0, 100, (4, 96), dtype=np.int32)
     values[1] %= 50
@@ -283,6 +296,7 @@ CASES = [
     votes,
     warp_reductions,
     named_barriers,
+    alternating_barriers,
     barrier_reductions,
     aggregated_atomics,
     atomics,

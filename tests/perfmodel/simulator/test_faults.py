@@ -117,6 +117,14 @@ def test_fatal_faults_of_machine_code() -> None:
     assert (out_of_bounds.completed, traced("failed_assertion", 32).faults[0].kind) == (False, FaultKind.TRAP)
 
 
+@pytest.mark.parametrize("name", ["incomplete_barrier", "short_barrier"])
+def test_a_counted_barrier_that_is_never_filled_ends_the_simulation(name: str) -> None:
+    for simulation in (run(name, 64), traced(name, 64), traced(name, 64, Mode.EXECUTE)):
+        (fault,) = simulation.faults
+        assert (fault.kind, fault.thread, fault.source_line) == (FaultKind.DEADLOCK, (0, 0, 0), fault_line(name))
+        assert not simulation.completed
+
+
 def test_the_same_kernels_run_unchecked() -> None:
     simulation = run("missing_barrier", 64, check=False)
     assert simulation.faults == ()
