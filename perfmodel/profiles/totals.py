@@ -104,10 +104,13 @@ def _classes_of_machine_code(
     What accesses memory is a request where it has an active lane; with all lanes predicated off it is ``control``.
     """
     requests: Counter[int] = Counter()
+    on_shared: Counter[int] = Counter()
     for count in counts:
         reads_of_copy = count.action is Action.ASYNC_COPY and count.space is Space.GLOBAL
         if count.action not in (Action.SHUFFLE, Action.VOTE) and not reads_of_copy:
             requests[count.instruction] += count.requests
+        if count.action is Action.REDUCTION and count.space is Space.SHARED:
+            on_shared[count.instruction] += count.requests
     classes: Counter[str] = Counter()
     off: Counter[str] = Counter()
     for index, (instruction, times) in enumerate(
@@ -119,7 +122,9 @@ def _classes_of_machine_code(
         elif times:
             # a generic access to two spaces is one instruction and two requests
             active = 0 if instruction.never else min(requests[index], times)
-            classes["atomics" if name == "atomics" else MEMORY] += active
+            atomics = min(on_shared[index], active)
+            classes["atomics"] += atomics
+            classes[MEMORY] += active - atomics
             classes["control"] += times - active
             off[name] += times - active
     return classes, off

@@ -243,22 +243,25 @@ def _stretches(paths: Sequence[BlockPath], lengths: Integers, warps: int) -> tup
 
 
 def _demand(instructions: int, counts: Sequence[InstructionCount], touches: FirstTouches) -> MemoryDemand:
-    wavefronts, lines, sectors, fresh, fresh_of_warps, requests = np.zeros((6, instructions))
-    for count in counts:
+    wavefronts, copied, lines, sectors, fresh, fresh_of_warps, requests = np.zeros((7, instructions))
+    for count in counts:  # a generic access has one for each space that it reached
         index = count.instruction
-        copied_to_shared = count.action is Action.ASYNC_COPY and count.space is Space.SHARED
+        if count.action is Action.ASYNC_COPY and count.space is Space.SHARED:
+            copied[index] = count.wavefronts / count.requests
+            continue
+        requests[index] += count.requests
         if count.space is Space.SHARED:
-            wavefronts[index] = count.wavefronts / count.requests
-        if not copied_to_shared:
-            requests[index] = count.requests
-        if count.space in (Space.GLOBAL, Space.LOCAL):
-            lines[index], sectors[index] = count.lines / count.requests, count.sectors / count.requests
+            wavefronts[index] += count.wavefronts
+        elif count.space in (Space.GLOBAL, Space.LOCAL):
+            lines[index] += count.lines
+            sectors[index] += count.sectors
+    divisor = np.maximum(requests, 1)
     for index, (asked, of_block, of_warp) in touches.sectors.items():
         fresh[index], fresh_of_warps[index] = of_block / asked, of_warp / asked
     return MemoryDemand(
-        wavefronts=wavefronts,
-        lines=lines,
-        sectors=sectors,
+        wavefronts=wavefronts / divisor + copied,
+        lines=lines / divisor,
+        sectors=sectors / divisor,
         first_touches=fresh,
         first_touches_of_warps=fresh_of_warps,
         requests=requests,

@@ -118,13 +118,13 @@ def _report(lanes: Lanes, kind: FaultKind, instruction: int, space: Space, plan:
     address = int(np.broadcast_to(plan.base, lanes.shape)[row, thread])
     detail = f"{width} bytes at {space.value} address {address:#x}"
     if space is Space.GLOBAL:
-        segment = lanes.environment.memory.segment_at(address)
-        if segment is None:
-            below = [s for s in lanes.environment.memory.segments if s.start <= address]
-            if below:
-                detail += (
-                    f", {address - below[-1].start - below[-1].size_bytes} bytes past the end of {below[-1].name!r}"
-                )
+        memory = lanes.environment.memory
+        below = [s for s in memory.segments if s.start <= address]
+        if memory.segments and not below:
+            first = memory.segments[0]
+            detail += f", {first.start - address} bytes before the start of {first.name!r}"
+        elif below and memory.segment_at(address) is None:
+            detail += f", {address - below[-1].start - below[-1].size_bytes} bytes past the end of {below[-1].name!r}"
     else:
         detail += f" of {_limit(lanes, space)} bytes"
     lanes.fault(kind, instruction, wrong, detail)

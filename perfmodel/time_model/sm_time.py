@@ -278,12 +278,15 @@ def _code(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int
     table, memory = traces.table, traces.memory
     blocks = int(launch.blocks)
     waves = max(1.0, blocks / gpu.sm_count / max(blocks_per_sm, 1))
-    wait = table.wait
+    copies = table.wait == Wait.ASYNC_COPY
+    # a generic access that reached shared memory alone waits for that
+    reaches_shared = (memory.wavefronts > 0) & (memory.lines == 0) & ~copies
+    wait = np.where(reaches_shared, int(Wait.SHARED), table.wait)
     pipe_cycles = _pipe_cycles(table, gpu)
     lines = np.maximum(memory.lines, memory.sectors * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm)
     shared = np.maximum(gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts)
-    data_cycles = np.where(wait == Wait.SHARED, shared, np.maximum(lines, 1.0))
-    data_cycles = np.where(wait == Wait.ASYNC_COPY, np.maximum(lines + memory.wavefronts, 1.0), data_cycles)
+    passes = np.where(copies, memory.wavefronts, gpu.shared_cycles_per_wavefront * memory.wavefronts)
+    data_cycles = np.where(wait == Wait.SHARED, shared, np.maximum(lines + passes, 1.0))
     asking = np.minimum(1.0, memory.requests / np.maximum(traces.executions(), 1))
     data_cycles = np.where(memory.requests > 0, asking * data_cycles + (1.0 - asking), data_cycles)
     chance, sectors = _misses(memory, wait, counts, blocks / traces.observed)

@@ -379,7 +379,7 @@ def exchange_wide(
             continue
         safe, shift = checked(lanes, instruction, where, plan, offset, 16)
         cells = storage(lanes, where, np.uint32)
-        hold(lanes, where, safe, shift, 16)
+        hold(lanes, where, safe, shift, 16, written=True)
         index, moved = index_of(lanes, where, safe, 4)
         first = safe.chosen(index) + (moved + shift // 4)
         given = np.stack([safe.chosen(word) for word in words], axis=1)

@@ -172,7 +172,8 @@ def emit_atomic(e: Emitter, i: MachineInstruction) -> None:
         done = e.temporary(f"is_in_space({base}+{e.constant(offset, 'u64')},'global')")
         e.write_predicate(i, succeeds, done)
         e.guard = e.temporary(done if e.guard == "None" else f"{e.guard}&{done}")
-    live = bool(targets) and e.live_registers(targets[0], words)
+    compared = succeeds if i.has("CAST") and space is Space.SHARED else None  # from sm_100 on a predicate says it
+    live = (bool(targets) and e.live_registers(targets[0], words)) or (compared is not None and e.live(compared))
     if not e.pool.moves(space) and not live:
         e.line(f"touch{suffix}({arguments},{4 * words},{e.guard})")
         return
@@ -183,7 +184,9 @@ def emit_atomic(e: Emitter, i: MachineInstruction) -> None:
         e.line(call)
         return
     before = e.temporary(call)
-    if i.has("CAST"):
+    if compared is not None:
+        e.write_predicate(i, compared, f"({before}=={values[0]})")
+    elif i.has("CAST"):
         e.write(i, targets[0], f"succeeded({before},{values[0]})")
     elif words == 2:
         e.write_pair(i, targets[0], f"{before}.view(uint64)")

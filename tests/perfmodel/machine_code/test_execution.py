@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perfmodel.core.counts import INSTRUCTION_CLASSES
 from perfmodel.errors import SimulationError
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code.program import MachineCode, Transfer, read_machine_code
+from perfmodel.prediction.analyze import analyze
 from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.simulator.execution import executions
 from perfmodel.simulator.faults import FaultError, FaultKind
@@ -104,6 +106,26 @@ extern "C" __global__ void k(unsigned *out, const unsigned *in)
 """
 
 
+GENERIC_ATOMICS = """
+extern "C" __global__ void k(unsigned *out, const unsigned *in, int shared)
+{
+    __shared__ unsigned s[64];
+    s[threadIdx.x] = 0;
+    __syncthreads();
+    unsigned *to = shared ? s : out;
+    for (int k = 0; k < TIMES; k++)
+        atomicAdd(CAST&to[in[threadIdx.x] & MASK], in[threadIdx.x]);
+    __syncthreads();
+    if (shared)
+        out[threadIdx.x] = s[threadIdx.x];
+}
+"""
+
+
+def _generic_atomics(cast: str, mask: int, times: int) -> str:
+    return GENERIC_ATOMICS.replace("CAST", cast).replace("MASK", f"{mask}").replace("TIMES", f"{times}")
+
+
 def _blank(count: int, dtype: type[np.generic]) -> Buffer:
     return Buffer(name="out", array=np.zeros(count, dtype), output=True)
 
@@ -185,6 +207,38 @@ extern "C" __global__ void k(int *out, const int *in)
     parameters = [_blank(128, np.int32), Buffer(name="in", array=values)]
     simulation = run_machine_code(source, architecture, Launch(grid_x=2, block_x=128), parameters)
     np.testing.assert_array_equal(simulation.outputs["out"], (values ^ 32) + 1000 * (127 - values))
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_100"])
+@pytest.mark.parametrize("cast", ["", "(float *)", "(unsigned long long *)"])
+def test_generic_atomics_on_shared_memory(cast: str, architecture: str) -> None:
+    values = np.arange(64, dtype=np.uint32) * 6
+    source = _generic_atomics(cast, mask=14, times=1)
+    launch = Launch(grid_x=1, block_x=64)
+    for shared in (0, 1):
+        parameters = [_blank(64, np.uint32), Buffer(name="in", array=values), np.int32(shared)]
+        expected = run_ptx(source, architecture, launch, parameters).outputs["out"]
+        simulation = run_machine_code(source, architecture, launch, parameters)
+        np.testing.assert_array_equal(simulation.outputs["out"], expected)
+        counts = simulation.counts
+        memory = ("global_load", "global_store", "global_reduction", "shared_load", "shared_store")
+        requests = sum(getattr(counts, f"{name}_requests") for name in memory)
+        assert requests + sum(getattr(counts, name) for name in INSTRUCTION_CLASSES) == counts.warp_instructions
+        if not cast:
+            # lanes of a warp share 8 words: four wavefronts, in shared memory
+            on_shared = (counts.atomics, counts.shared_atomic_wavefronts, counts.global_reduction_requests)
+            assert on_shared == ((2, 2 * 4, 0) if shared else (0, 0, 2))
+
+
+def test_a_generic_atomic_takes_what_the_memory_takes_that_it_reaches() -> None:
+    def predicted_s(source: str) -> float:
+        arguments = ["u32[65536]", "u32[64]=arange", 1]
+        found = analyze(source, gpu="h200", kernel="k", grid=1024, block=64, args=arguments)
+        return float(found.prediction.time.predicted_s)
+
+    generic = _generic_atomics("", mask=1, times=64)  # 16 lanes of a warp meet at a word: the data pipe is busy
+    shared = generic.replace("shared ? s : out", "s")
+    assert predicted_s(generic) == pytest.approx(predicted_s(shared), rel=0.1)
 
 
 def test_instructions_name_their_source_lines() -> None:

@@ -9,6 +9,7 @@ from perfmodel.errors import SimulationError
 from perfmodel.launch.argument_spec import BufferSpec, buffer_contents, parse_argument
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.ptx.parse import parse_module
+from perfmodel.simulator.faults import FaultError
 from perfmodel.simulator.global_memory import PAGE_BYTES, GlobalMemory
 from perfmodel.simulator.simulation import Budget, simulate
 
@@ -80,3 +81,31 @@ def test_contents_do_not_depend_on_what_is_touched_first(text: str) -> None:
     begin = start - memory.base
     assert (memory.view(np.uint8)[begin : begin + whole.nbytes] == whole.view(np.uint8)).all()
     assert (memory.contents("x") == whole.view(np.uint8)).all()
+
+
+BELOW = """.version 8.0
+.target sm_75
+.address_size 64
+.entry below(.param .u64 at, .param .u64 distance) {{ .reg .b32 %r<3>; .reg .b64 %a<5>; ld.param.u64 %a1, [at];
+  ld.param.u64 %a2, [distance]; mov.u32 %r1, %tid.x; mul.wide.u32 %a3, %r1, 4; add.u64 %a3, %a3, %a1; sub.u64 %a3, %a3, %a2;
+  {access} ret; }}"""
+
+
+@pytest.mark.parametrize(
+    "access",
+    ["ld.global.u32 %r2, [%a3+256]; st.global.u32 [%a3+256], %r2;", "red.global.add.u32 [%a3+256], 0;"],
+)
+def test_a_base_register_may_lie_below_the_first_buffer_but_no_access_may(access: str) -> None:
+    kernel = parse_module(BELOW.format(access=access)).kernel("below")
+    for distance, fault in (
+        (256, None),
+        (260, "4 bytes before the start of 'at'"),
+        (2**46, "before the start of 'at'"),
+    ):
+        buffer = Buffer(name="at", array=np.arange(64, dtype=np.uint32), output=True)
+        call = KernelCall(parameters=(buffer, np.uint64(distance)))
+        if fault is None:
+            assert simulate(kernel, Launch(grid_x=1, block_x=32), call).outputs["at"].tolist() == list(range(64))
+        else:
+            with pytest.raises(FaultError, match=fault):
+                simulate(kernel, Launch(grid_x=1, block_x=32), call)
