@@ -29,6 +29,8 @@ _ARRIVALS = 2**20
 _OWED_BITS = 22
 _OLD_ARRIVALS = 2**31
 _OLD_EXPECTED = 2**30
+_NOBODY = (np.zeros((1, 1), np.uint32), np.zeros((1, 1), np.uint32))
+"""What is given where no lane takes part."""
 
 
 @dataclass(slots=True)
@@ -39,6 +41,10 @@ class _Objects:
     owed: Numbers
     pending: Numbers
     phase: Numbers
+
+    def of(self, place: Numbers) -> _Objects:
+        """The objects at some places of these, one for each place."""
+        return _Objects(self.expected[place], self.owed[place], self.pending[place], self.phase[place])
 
 
 def _unpacked(words: NDArray[np.uint64]) -> _Objects:
@@ -136,8 +142,13 @@ def arrive_barrier(
 ) -> tuple[Values, Values]:
     """Lanes arrive and change the bytes owed; gives both halves of the word that each lane's warp found, as an H200 does."""
     plan, cells = _cells(lanes, instruction, base, offset, guard)
-    if plan.empty:
-        return np.zeros((1, 1), np.uint32), np.zeros((1, 1), np.uint32)
+    return _NOBODY if plan.empty else _arrived(lanes, plan, cells, arrivals, owed, drops)
+
+
+def _arrived(
+    lanes: Lanes, plan: Plan, cells: Numbers, arrivals: Values, owed: Values, drops: bool
+) -> tuple[Values, Values]:
+    """Both halves of the words that the lanes of a plan found before their warp arrived."""
     words = _words(lanes)
     counts = plan.chosen(arrivals).astype(np.int64)
     debts = plan.chosen(owed.astype(np.int32)).astype(np.int64)
@@ -147,12 +158,7 @@ def arrive_barrier(
     total = np.bincount(place, counts, len(known)).astype(np.int64)
     warp = plan.chosen(np.arange(lanes.rows * lanes.threads).reshape(lanes.shape)) // WARP_SIZE
     before = _before_warp(place, warp, counts)
-    found = _settle(
-        _Objects(objects.expected[place], objects.owed[place], objects.pending[place], objects.phase[place]),
-        before,
-        debt[place],
-        np.zeros_like(before),
-    )
+    found = _settle(objects.of(place), before, debt[place], np.zeros_like(before))
     low = (words[cells] & np.uint64(2**32 - 1)).astype(np.uint32)
     high = np.where(
         before == 0, _upper(objects.phase[place], objects.pending[place]), _upper(found.phase, found.pending)
@@ -192,8 +198,8 @@ def arrive_together(
     """As `arrive_barrier` for ``.noComplete``; gives the lanes of the warp at the same object, and the upper half before them."""
     plan, cells = _cells(lanes, instruction, base, offset, guard)
     if plan.empty:
-        return np.zeros((1, 1), np.uint32), np.zeros((1, 1), np.uint32)
-    _, high = arrive_barrier(lanes, instruction, base, offset, arrivals, np.zeros((1, 1), np.int32), drops, guard)
+        return _NOBODY
+    _, high = _arrived(lanes, plan, cells, arrivals, np.zeros((1, 1), np.int32), drops)
     owner = _spread(lanes, plan, cells + 1).reshape(lanes.rows, -1, WARP_SIZE)
     same = (owner[:, :, :, None] == owner[:, :, None, :]) & (owner[:, :, :, None] > 0)
     bits = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
@@ -233,7 +239,7 @@ def arrive_in_shared(
     """``ATOMS.ARRIVE.64``: one arrival of each lane at an object in shared memory; gives the word that each lane found."""
     plan, cells = _cells(lanes, instruction, base, offset, guard)
     if plan.empty:
-        return np.zeros((1, 1), np.uint32), np.zeros((1, 1), np.uint32)
+        return _NOBODY
     words = lanes.batch.shared.view(np.uint64)
     known, place = np.unique(cells, return_inverse=True)
     low = (words[known] & np.uint64(2**32 - 1)).astype(np.int64)
@@ -246,12 +252,7 @@ def arrive_in_shared(
         phase=high // _OLD_ARRIVALS,
     )
     before = _running_sum(place, ones)
-    found = _settle(
-        _Objects(objects.expected[place], objects.owed[place], objects.pending[place], objects.phase[place]),
-        before,
-        np.zeros_like(before),
-        np.zeros_like(before),
-    )
+    found = _settle(objects.of(place), before, np.zeros_like(before), np.zeros_like(before))
     upper = np.where(
         before == 0, high[place], found.phase * _OLD_ARRIVALS + (_OLD_ARRIVALS - found.pending) % _OLD_ARRIVALS
     )
