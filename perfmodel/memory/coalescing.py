@@ -116,7 +116,6 @@ class WarpPatterns:
         self.active = np.ones(self.relative.shape, np.bool_) if active is None else active[chosen]
         self._wavefronts: dict[tuple[int, int, Passes], Wavefronts] = {}
         self._footprints: dict[int, Footprint] = {}
-        self._lines: dict[tuple[int, int, int], TouchedLines] = {}
 
     @cached_property
     def _filled(self) -> Addresses:
@@ -155,18 +154,15 @@ class WarpPatterns:
 
     def _lines_of(self, width_bytes: int, offset: int, lane_bytes: int) -> TouchedLines:
         """Lines of which a lane has so many bytes in a row: all of them, or a word of each."""
-        key = (width_bytes, offset % lane_bytes, lane_bytes)
-        if key not in self._lines:
-            placed, active, case = self._cases(offset, lane_bytes)
-            words = placed.astype(np.int64) // BANK_BYTES - _FAR // BANK_BYTES
-            words = words[:, :, None] + np.arange(max(1, width_bytes // BANK_BYTES))
-            if lane_bytes == LINE_BYTES:
-                line, bit = words // _LINE_WORDS, words % _LINE_WORDS
-            else:
-                line, bit = words, np.broadcast_to(np.arange(WARP_SIZE)[None, :, None], words.shape)
-            self._lines[key] = _touched(line, bit, np.broadcast_to(active[:, :, None], words.shape), case)
-        own = ((self.first + np.uint64(offset % 2**64)) // np.uint64(lane_bytes)).astype(np.int64)
-        found = self._lines[key]
+        placed, active, case = self._cases(offset, lane_bytes)
+        words = placed.astype(np.int64) // BANK_BYTES - _FAR // BANK_BYTES
+        words = words[:, :, None] + np.arange(max(1, width_bytes // BANK_BYTES))
+        if lane_bytes == LINE_BYTES:
+            line, bit = words // _LINE_WORDS, words % _LINE_WORDS
+        else:
+            line, bit = words, np.broadcast_to(np.arange(WARP_SIZE)[None, :, None], words.shape)
+        found = _touched(line, bit, np.broadcast_to(active[:, :, None], words.shape), case)
+        own = (self.first + np.uint64(offset % 2**64)).view(np.int64) // lane_bytes
         return TouchedLines(found.warp, own[found.warp] + found.line, found.words)
 
     def wavefronts(self, width_bytes: int, offset: int, passes: Passes = load_wavefronts) -> Wavefronts:

@@ -32,8 +32,7 @@ _SEARCHES = 4
 _WORDS_OF_GROUP = 1 << 21
 _LEAST_COMPARED = 8
 """Blocks that are compared however many words they touch."""
-_BLOCKS_AT_ONCE = 4096
-_WINDOWS = 16
+_WINDOWS = 4
 """Windows of hashes of which lines are sampled, so that strides of lines and of hashes do not meet."""
 
 
@@ -110,7 +109,38 @@ def place_blocks(streams: Mapping[int, BlockStream], shape: tuple[int, ...]) -> 
     executed = np.array(sorted(streams), np.int64)
     accesses = np.array([len(streams[block].line) for block in executed.tolist()])
     like = _nearest(executed, accesses, sorted(shapes, key=len)[-1])
-    return Placement(executed=executed, like=like, movements=movements)
+    same = _first_same(streams, executed, movements)
+    return Placement(executed=executed, like=same[np.searchsorted(executed, like)], movements=movements)
+
+
+def _first_same(
+    streams: Mapping[int, BlockStream], executed: Integers, movements: Mapping[int, Movement | None]
+) -> Integers:
+    """For each executed block the first one whose stream is its own, moved by whole lines."""
+    if None in movements.values():
+        return executed
+    groups = np.array(sorted(movements), np.int64)
+    words = np.zeros((len(executed), len(groups)), np.int64)
+    for column, group in enumerate(groups.tolist()):
+        movement = movements[group]
+        if movement is not None:
+            words[:, column] = movement.words(executed)
+    first: dict[bytes, int] = {}
+    same = []
+    for number, block in enumerate(executed.tolist()):
+        stream = streams[block]
+        of_group = np.searchsorted(groups, stream.group) % max(len(groups), 1)
+        by = np.where(stream.line < LOCAL_LINES, words[number][of_group], 0) if len(groups) else 0 * stream.line
+        columns = (
+            stream.group,
+            stream.step,
+            stream.kind,
+            stream.line - by // LINE_WORDS,
+            stream.words,
+            by % LINE_WORDS,
+        )
+        same.append(first.setdefault(b"".join(column.tobytes() for column in columns), block))
+    return np.array(same, np.int64)
 
 
 def _nearest(executed: Integers, accesses: Integers, shape: tuple[int, ...]) -> Integers:
@@ -249,16 +279,8 @@ def _common(few: Integers, many: Integers) -> int:
     return int((many[place] == drawn).sum())
 
 
-def launch_stream(
-    streams: Mapping[int, BlockStream],
-    segments: Sequence[Segment],
-    placement: Placement,
-    local_shifts: Integers,
-    company: Integers,
-    entries: int,
-    seed: int,
-) -> LaunchStream:
-    """Accesses of all blocks to a share of all lines, as large as so many ``entries`` allow.
+class GridStreams:
+    """What all blocks of a grid ask of L2, of which accesses to some lines are drawn.
 
     Args:
         streams: of the executed blocks, by linear index.
@@ -266,18 +288,33 @@ def launch_stream(
         placement: which executed block each block is like.
         local_shifts: lines by which the local memory of each block of the grid is moved.
         company: a number for each block of the grid; of blocks with the same number that access the same lines one is taken.
-        entries: to find, about.
         seed: of the places of words that lie anywhere.
     """
-    regions = list(_regions(streams, segments, placement, local_shifts, company, np.random.default_rng(seed)))
-    total = sum(len(region.entries) * len(region.blocks) for region in regions)
-    share = min(1.0, entries / max(total, 1))
-    parts = [part for region in regions for part in _moved(region, share)]
-    if not parts:
-        none = np.zeros(0, np.int64)
-        return LaunchStream(none, none, none, none, none, share)
-    block, step, kind, line, words = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return LaunchStream(block, step, kind, line, words, share)
+
+    def __init__(
+        self,
+        streams: Mapping[int, BlockStream],
+        segments: Sequence[Segment],
+        placement: Placement,
+        local_shifts: Integers,
+        company: Integers,
+        seed: int,
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        regions = _regions(streams, segments, placement, local_shifts, company, rng)
+        self._parts = [part for region in regions for part in _parts(region)]
+        self.entries = sum(len(part.line.keys) * len(part.by.keys) for part in self._parts)
+        """How many accesses there are, about."""
+
+    def drawn(self, samples: int, turn: int) -> LaunchStream:
+        """Accesses to one of so many samples of all lines: those whose hash lies in some windows."""
+        windows = _windows(samples, turn)
+        parts = [found for part in self._parts for found in part.within(windows)]
+        if not parts:
+            none = np.zeros(0, np.int64)
+            return LaunchStream(none, none, none, none, none, 1.0 / samples)
+        block, step, kind, line, words = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return LaunchStream(block, step, kind, line, words, 1.0 / samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +338,9 @@ def _regions(
     rng: np.random.Generator,
 ) -> Iterator[_Region]:
     order = np.argsort(placement.like, kind="stable")
-    bounds = np.searchsorted(placement.like[order], np.append(placement.executed, np.iinfo(np.int64).max))
-    for block, begin, end in zip(placement.executed.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    executed = np.unique(placement.like)
+    bounds = np.searchsorted(placement.like[order], np.append(executed, np.iinfo(np.int64).max))
+    for block, begin, end in zip(executed.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         stream, blocks = streams[block], order[begin:end]
         local = stream.line >= LOCAL_LINES
         if local.any():
@@ -320,7 +358,8 @@ def _regions(
                 if not len(own):
                     continue
                 if shift is not None:
-                    first = np.unique(np.stack([shift, company[blocks]]), axis=1, return_index=True)[1]
+                    keys = shift * (int(company.max()) + 1) + company[blocks]
+                    first = np.unique(keys, return_index=True)[1]
                     yield _Region(stream, own, low, high, blocks[first], shift[first])
                     continue
                 drawn = np.where(blocks == block, 0, rng.integers(0, high - low, len(blocks)))
@@ -328,41 +367,72 @@ def _regions(
                     yield _Region(stream, own, low, high, blocks, (drawn - around) * LINE_WORDS)
 
 
-def _moved(region: _Region, share: float) -> list[tuple[Integers, ...]]:
-    """Block, step, kind, line and words of the entries of a region for all its blocks, in the sampled lines."""
-    stream, blocks, low, high = region.stream, region.blocks, region.low, region.high
-    key = hashes(stream.line[region.entries])
-    order = np.argsort(key, kind="stable")
-    chosen, key = region.entries[order], key[order]
-    line, words = stream.line[chosen], stream.words[chosen]
-    twice = np.concatenate([key, key + _MODULUS])
-    windows = _windows(share)
-    parts: list[tuple[Integers, ...]] = []
-    whole, rest = region.shift // LINE_WORDS, region.shift % LINE_WORDS
+class _Hashed:
+    """Lines in the order of their hashes: ``keys`` are the hashes, ``index`` says where each line stood."""
+
+    def __init__(self, lines: Integers) -> None:
+        found = hashes(lines)
+        self.index = np.argsort(found, kind="stable")
+        self.keys = found[self.index]
+
+    def pairs(self, others: _Hashed, windows: Integers) -> tuple[Integers, Integers]:
+        """Places of a line here and one there for which the sum of both hashes lies in a window."""
+        twice = np.concatenate([others.keys, others.keys + _MODULUS])
+        first = (windows[:, :1] - self.keys) % _MODULUS
+        ends = np.searchsorted(twice, np.stack([first, first + windows[:, 1:]]))
+        number = (ends[1] - ends[0]).reshape(-1)
+        other = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number - ends[0].reshape(-1), number)
+        own = np.repeat(np.tile(self.index, len(windows)), number)
+        return own, others.index[other % len(others.keys)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A region whose words stay within their lines when moved, or cross into the next ones (``carried``)."""
+
+    region: _Region
+    carried: bool
+    taken: Integers
+    lines: Integers
+    line: _Hashed
+    by: _Hashed
+
+    def within(self, windows: Integers) -> Iterator[tuple[Integers, ...]]:
+        """Block, step, kind, line and words of the accesses in some windows."""
+        region, stream = self.region, self.region.stream
+        if len(self.line.keys) < len(self.by.keys):
+            entry, of = self.line.pairs(self.by, windows)
+        else:
+            of, entry = self.by.pairs(self.line, windows)
+        at = stream.line[region.entries[entry]] + self.lines[of]
+        entry, of = region.entries[entry], self.taken[of]
+        words, rest = stream.words[entry], region.shift[of] % LINE_WORDS
+        bits = words >> (LINE_WORDS - rest) if self.carried else words << rest & _ALL_WORDS
+        kept = (bits != 0) & (at >= region.low) & (at < region.high)
+        entry = entry[kept]
+        yield region.blocks[of[kept]], stream.step[entry], stream.kind[entry], at[kept], bits[kept]
+
+
+def _parts(region: _Region) -> Iterator[_Part]:
+    line = _Hashed(region.stream.line[region.entries])
     for carried in (False, True):
-        by = whole + carried
-        taken = np.flatnonzero(rest > 0) if carried else np.arange(len(blocks))
-        for begin in range(0, len(taken), _BLOCKS_AT_ONCE):
-            some = taken[begin : begin + _BLOCKS_AT_ONCE]
-            first = (windows[:, :1] - hashes(by[some])) % _MODULUS
-            ends = np.searchsorted(twice, np.stack([first, first + windows[:, 1:]]))
-            number = (ends[1] - ends[0]).reshape(-1)
-            entry = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number - ends[0].reshape(-1), number)
-            entry %= len(key)
-            of = np.repeat(np.tile(some, len(windows)), number)
-            bits = words[entry] >> (LINE_WORDS - rest[of]) if carried else words[entry] << rest[of] & _ALL_WORDS
-            at = line[entry] + by[of]
-            kept = (bits != 0) & (at >= low) & (at < high)
-            entry, of = chosen[entry[kept]], of[kept]
-            parts.append((blocks[of], stream.step[entry], stream.kind[entry], at[kept], bits[kept]))
-    return parts
+        taken = np.flatnonzero(region.shift % LINE_WORDS > 0) if carried else np.arange(len(region.blocks))
+        if len(taken):
+            by = region.shift[taken] // LINE_WORDS + carried
+            yield _Part(region, carried, taken, by, line, _Hashed(by))
 
 
-def _windows(share: float) -> Integers:
-    """Where the windows of hashes begin, and how long they are: shape ``(windows, 2)``; one for all lines."""
-    if share >= 1.0:
+def _windows(samples: int, turn: int) -> Integers:
+    """Where the windows of hashes of a sample begin, and how long they are: shape ``(windows, 2)``; one for all lines.
+
+    The samples of all turns are all lines.
+    """
+    if samples <= 1:
         return np.array([[0, _MODULUS]])
     part = _MODULUS // _WINDOWS
-    room = part - int(share * part)
-    begins = np.arange(_WINDOWS) * part + (np.random.default_rng(1).random(_WINDOWS) * room).astype(np.int64)
-    return np.stack([begins, np.full(_WINDOWS, int(share * part))], axis=1)
+    first = np.random.default_rng(1).integers(0, samples, _WINDOWS)
+    place = (first + turn) % samples
+    ends = [
+        np.arange(_WINDOWS) * part + part // samples * place,
+    ]
+    return np.stack([*ends, np.full(_WINDOWS, part // samples)], axis=1)

@@ -25,14 +25,11 @@ from ..simulator.simulation import Budget, Mode
 from .access_counts import BLOCK_TOTALS, READS, AccessCounts
 from .atomics import AtomicObserver, Contention
 from .block_schedule import begins_of_blocks, residency, schedule_blocks
-from .grid_streams import launch_stream, place_blocks
+from .grid_streams import GridStreams, place_blocks
 from .l1 import l1_traffic, launch_rates
 from .l2 import DramTraffic, dram_traffic, partition_of_sms
 from .request_coalescing import AskedShares, asked_shares
 from .trace import Trace
-
-_SAMPLED_ACCESSES = 1_500_000
-"""Accesses of blocks to sampled lines that are looked at, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +176,8 @@ class CacheObserver:
         begins = begins_of_blocks(steps[np.searchsorted(placement.executed, placement.like)], slots)
         beside = partition_of_sms(gpu)[blocks % gpu.sm_count]
         company = blocks // slots * gpu.architecture.l2_partitions + beside
-        stream = launch_stream(streams, segments, placement, stacks, company, _SAMPLED_ACCESSES, self._seed)
-        return dram_traffic(stream, begins, beside, gpu), placement.exact
+        grid = GridStreams(streams, segments, placement, stacks, company, self._seed)
+        return dram_traffic(grid, begins, beside, gpu), placement.exact
 
 
 def memory_hierarchy(

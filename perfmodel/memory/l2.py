@@ -18,20 +18,23 @@ from typing import Any
 
 import numpy as np
 
-from ..core.constants import LINE_BYTES, SECTORS_PER_LINE
+from ..core.constants import LINE_BYTES, SECTOR_BYTES, SECTORS_PER_LINE, ceil_div
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from .fitted_shares import shares
-from .grid_streams import LaunchStream
+from .grid_streams import GridStreams, LaunchStream
 from .request_coalescing import sms_of_gpcs
 from .trace import SECTORS_OF_MASK, WORDS_OF_SECTOR, Integers, Kind, sectors_of
 
-_SIMULATED_ACCESSES = 120_000
-"""Accesses that are simulated, about: those of one line by several blocks at a time are one."""
-
-_PARTS = 1 << 24
-_ODD = 0x6A09_E667_F3BC_C909
-"""The fraction of the square root of 2, whose multiples spread evenly, and evenly over those of `trace.hashes`."""
+_SIMULATED_ACCESSES = 16_000
+"""Accesses to one sample of lines, about: those of one line by several blocks at a time are one."""
+_DRAWN_ACCESSES = 50_000
+_MOST_DRAWN = 250_000
+"""Accesses of blocks to one sample of lines that are looked at, about: to learn how many are one, and at most."""
+_LEAST_SAMPLES = 3
+_MOST_SAMPLES = 8
+_TOLERANCE = 0.002
+"""Standard error of the sectors read and written up to which more samples are simulated, and as a part of what L2 holds."""
 _ALL_SECTORS = (1 << SECTORS_PER_LINE) - 1
 _SECTORS = SECTORS_OF_MASK.tolist()
 _BEFORE = -(1 << 40)
@@ -158,25 +161,47 @@ class _Partition:
                 self.write_back(next(iter(self.dirty)))
 
 
-def dram_traffic(stream: LaunchStream, begins: Any, partition_of_block: Integers, gpu: Gpu) -> DramTraffic:
-    """What passes L2 in a launch.
+def dram_traffic(grid: GridStreams, begins: Any, partition_of_block: Integers, gpu: Gpu) -> DramTraffic:
+    """What passes L2 in a launch: of one sample of its lines after the other, until their results agree.
 
     Args:
-        stream: accesses of all blocks to the sampled lines.
+        grid: what all blocks ask of L2.
         begins: time at which each block of the grid begins, in steps, shape ``(blocks,)``.
         partition_of_block: next to which partition its SM is, likewise.
         gpu: the L2.
     """
+    samples = ceil_div(grid.entries, _DRAWN_ACCESSES)
+    first = _together(grid.drawn(samples, 0), begins, partition_of_block)
+    # those of one line by several blocks at a time are one access
+    samples = max(ceil_div(len(first.line) * samples, _SIMULATED_ACCESSES), ceil_div(grid.entries, _MOST_DRAWN))
+    found: list[tuple[float, float]] = []
+    while len(found) < samples and not _agree(found, samples, gpu):
+        accesses = _together(grid.drawn(samples, len(found)), begins, partition_of_block)
+        found.append(_simulated(accesses, 1.0 / samples, gpu))
+    read, written = np.mean(found, axis=0).tolist()
+    return DramTraffic(read_sectors=read, written_sectors=written)
+
+
+def _agree(found: list[tuple[float, float]], samples: int, gpu: Gpu) -> bool:
+    """Whether the means of what some samples gave are known well enough, or cost enough."""
+    if len(found) < _LEAST_SAMPLES:
+        return False
+    error = np.std(found, axis=0, ddof=1) * np.sqrt((1.0 - len(found) / samples) / len(found))
+    least = _TOLERANCE * gpu.l2_bytes / SECTOR_BYTES
+    return len(found) >= _MOST_SAMPLES or bool((error <= np.maximum(_TOLERANCE * np.mean(found, axis=0), least)).all())
+
+
+def _simulated(accesses: _Accesses, share: float, gpu: Gpu) -> tuple[float, float]:
+    """Sectors read and written of a launch, from the accesses to a share of its lines."""
     partitions = gpu.architecture.l2_partitions
-    line, words, kind, beside, share = _together(stream, begins, partition_of_block)
     lines = gpu.l2_bytes / LINE_BYTES / partitions * share
     parts = [_Partition(lines) for _ in range(partitions)]
     left = round(gpu.architecture.l2_dirty_bytes_at_start / LINE_BYTES / partitions * share)
     for part in parts:
         for number in range(left):
             part.dirty[_BEFORE - number] = (_BEFORE, _ALL_SECTORS, (1 << 32) - 1)
-    home = _mixed(line) % partitions
-    columns = (line, words, sectors_of(words), kind, home, beside)
+    home = _mixed(accesses.line) % partitions
+    columns = (accesses.line, accesses.words, sectors_of(accesses.words), accesses.kind, home, accesses.beside)
     for now, (one, bits, sectors, what, at, near) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
         part, once = parts[at], what == Kind.READ_ONCE
         if what != Kind.WRITE:
@@ -188,10 +213,7 @@ def dram_traffic(stream: LaunchStream, begins: Any, partition_of_block: Integers
             part.write(one, bits, now)
             if at != near:
                 parts[near].lacks(one, sectors, now, once)
-    return DramTraffic(
-        read_sectors=sum(part.read for part in parts) / share,
-        written_sectors=sum(part.written for part in parts) / share,
-    )
+    return sum(part.read for part in parts) / share, sum(part.written for part in parts) / share
 
 
 def _mixed(lines: Integers) -> Integers:
@@ -202,13 +224,18 @@ def _mixed(lines: Integers) -> Integers:
     return ((mixed ^ mixed >> np.uint64(31)) >> np.uint64(2)).astype(np.int64)
 
 
-def _together(
-    stream: LaunchStream, begins: Any, partition_of_block: Integers
-) -> tuple[Integers, Integers, Integers, Integers, float]:
-    """Lines, words, kinds and partitions of the accesses in order of time, and the share of lines.
+@dataclass(frozen=True, slots=True)
+class _Accesses:
+    """Accesses in order of time, shape ``(n,)``; ``beside`` is the partition next to the SM."""
 
-    What the SMs beside a partition do with a line in the same step is one access.
-    """
+    line: Integers
+    words: Integers
+    kind: Integers
+    beside: Integers
+
+
+def _together(stream: LaunchStream, begins: Any, partition_of_block: Integers) -> _Accesses:
+    """Accesses in order of time; what the SMs beside a partition do with a line in the same step is one access."""
     time = np.floor(stream.time + begins[stream.block]).astype(np.int64)
     beside = partition_of_block[stream.block]
     order = np.lexsort((beside, stream.line, stream.kind, time))
@@ -222,12 +249,8 @@ def _together(
     else:
         words = block = first
     time, kind, beside, line = (column[first] for column in (time, kind, beside, line))
-    share = min(1.0, _SIMULATED_ACCESSES / max(len(line), 1))
-    kept = np.flatnonzero((line.astype(np.uint64) * np.uint64(_ODD) >> np.uint64(40)).astype(np.int64) < share * _PARTS)
-    kept = kept[np.lexsort((block[kept], time[kept]))]
-    if share < 1.0:  # of lines that are touched once, nothing is left to chance
-        share = len(np.unique(line[kept])) / len(np.unique(line))
-    return line[kept], words[kept], kind[kept], beside[kept], share * stream.share
+    order = np.lexsort((block, time))
+    return _Accesses(line[order], words[order], kind[order], beside[order])
 
 
 def kept_bytes(read: Any, written: Any, gpu: Gpu) -> Any:

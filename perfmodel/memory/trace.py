@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import SECTORS_PER_LINE, WARP_SIZE
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTORS_PER_LINE, WARP_SIZE
 from ..program.instruction import Space
 from ..simulator.access import Action, Site, WarpAccess
 from ..simulator.plan import Plan
@@ -37,6 +37,7 @@ _SMALL_STEPS = 16
 _LEAST_STREAMS = 16
 HASH_BITS = 62
 _ODD = 0x9E37_79B9_7F4A_7C15
+_MIX = 0xBF58_476D_1CE4_E5B9
 
 
 def hashes(lines: Integers) -> Integers:
@@ -101,6 +102,23 @@ class BlockStream:
     words: Integers
 
 
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """What accesses whose addresses differ by whole lines touch, but for the distance between them.
+
+    ``position`` and ``warp`` have the warps that ask. ``l1`` has position, warp, line and sectors of the blocks that L1 is
+    simulated with, ``l2`` position, line and words of those whose streams are kept, each line of a block once. It holds as long
+    as ``positions`` and ``streamed`` are the same arrays.
+    """
+
+    positions: Integers
+    streamed: NDArray[np.bool_]
+    position: Integers
+    warp: Integers
+    l1: tuple[Integers, ...]
+    l2: tuple[Integers, ...]
+
+
 class Trace:
     """An observer that keeps lines of the executed blocks.
 
@@ -136,38 +154,56 @@ class Trace:
         self._groups: dict[int, int] = {}
         self._l1: list[tuple[Integers, ...]] = []
         self._l2: list[tuple[Integers, ...]] = []
+        self._recent: dict[tuple[int, ...], _Touched] = {}
+        """What accesses since the last of ``_l2`` touch, by what they are: lines moved by the first number."""
         self._l1_entries = self._l2_entries = self._calls = 0
         self._calls_of_step = 1
 
     def access(self, access: WarpAccess) -> None:
         """Keep one access; the order of the calls is the order of time."""
-        site, (plan, offset) = access.site, access.pattern
+        site = access.site
         if site.space not in (Space.GLOBAL, Space.LOCAL):
             return
         self._calls += 1
         local = site.space is Space.LOCAL
-        patterns = patterns_of(plan)
-        touched = (patterns.local_lines if local else patterns.lines)(site.width_bytes, offset)
-        position, warp, line, words = _of_blocks(plan, access.positions, touched)
-        if local:
-            line = LOCAL_LINES + warp * self._stack_words + line
+        touched, moved = self._touched(access, local)
         load = site.action in READS
         if load and not local:
-            self._count_trips(position, warp, site.instruction_index)
-        kept = self._in_l1[position]
-        if kept.any() and site.action is not Action.REDUCTION:
-            self._keep_for_l1(position[kept], warp[kept], line[kept], words[kept], load, passes_l1(site))
-        kept = self._in_l2[position]
-        if kept.any():
-            entries = int(kept.sum())
-            same = (
-                np.full(entries, value)
-                for value in (self._group(access), self._calls // self._calls_of_step, _kind(site))
-            )
-            self._l2.append((position[kept], *same, line[kept], words[kept]))
-            self._l2_entries += entries
-            if self._l2_entries > _L2_ENTRIES:
-                self._keep_less_for_l2()
+            self._count_trips(touched.position, touched.warp, site.instruction_index)
+        if len(touched.l1[0]) and site.action is not Action.REDUCTION:
+            self._keep_for_l1(touched.l1, moved, load, passes_l1(site))
+        if len(touched.l2[0]):
+            key = (moved, id(touched), self._group(access), self._calls // self._calls_of_step, _kind(site))
+            if key not in self._recent:
+                self._recent[key] = touched
+                self._l2_entries += len(touched.l2[0])
+                if self._l2_entries > _L2_ENTRIES:
+                    self._keep_less_for_l2()
+
+    def _touched(self, access: WarpAccess, local: bool) -> tuple[_Touched, int]:
+        """What an access touches, kept with the plan whose addresses its own are a shift of, and by how many lines to move it."""
+        plan, offset = access.pattern
+        size = BANK_BYTES if local else LINE_BYTES
+        key = (Trace, local, access.site.width_bytes, offset % size)
+        found: _Touched | None = plan.cache.get(key)
+        if found is None or found.positions is not access.positions or found.streamed is not self._in_l2:
+            patterns = patterns_of(plan)
+            lines = (patterns.local_lines if local else patterns.lines)(access.site.width_bytes, offset % size)
+            found = plan.cache[key] = self._touched_anew(plan, access.positions, lines, local)
+        return found, offset // size
+
+    def _touched_anew(self, plan: Plan, positions: Integers, lines: TouchedLines, local: bool) -> _Touched:
+        warps = np.arange(len(plan.row_of_warp))
+        asking, asking_warp, _, _ = lines_of_rows(plan, TouchedLines(warps, warps, warps))
+        row, warp, line, words = lines_of_rows(plan, lines)
+        position = positions[row]
+        if local:
+            line = LOCAL_LINES + warp * self._stack_words + line
+        own = self._in_l1[position]
+        l1 = (position[own], warp[own], line[own], sectors_of(words[own]))
+        own = self._in_l2[position]
+        l2 = _merged((position[own], line[own], words[own]))
+        return _Touched(positions, self._in_l2, positions[asking], asking_warp, l1, l2)
 
     def _group(self, access: WarpAccess) -> int:
         """The first instruction that was seen with the same base addresses, or with an instruction of which that holds."""
@@ -191,27 +227,36 @@ class Trace:
         self._trip[at] = np.where(begins, self._trip[at] + 1, self._trip[at])
         self._own[at], self._place[at] = own, instruction
 
-    def _keep_for_l1(
-        self, position: Integers, warp: Integers, line: Integers, words: Integers, load: bool, past_l1: bool
-    ) -> None:
+    def _keep_for_l1(self, touched: tuple[Integers, ...], moved: int, load: bool, past_l1: bool) -> None:
+        position, warp, line, sectors = touched
+        line = line + moved
+        if self.l1_share < 1.0:
+            position, warp, line, sectors = _thinned((position, warp, line, sectors), 2, self.l1_share)
         trip = np.maximum(self._trip[position, warp], 0)
         flags = np.full(len(line), load + 2 * past_l1, np.int64)
-        entries: tuple[Integers, ...] = (position, warp, trip, line, sectors_of(words), flags)
-        if self.l1_share < 1.0:
-            entries = _thinned(entries, self.l1_share)
-        self._l1.append(entries)
-        self._l1_entries += len(entries[0])
+        self._l1.append((position, warp, trip, line, sectors, flags))
+        self._l1_entries += len(position)
         while self._l1_entries > _L1_ENTRIES:
             self.l1_share /= 2
-            self._l1 = [_thinned(_joined(self._l1), self.l1_share)]
+            self._l1 = [_thinned(_joined(self._l1), 3, self.l1_share)]
             self._l1_entries = len(self._l1[0][0])
+
+    def _gather(self) -> None:
+        """Put what recent accesses touch to the rest, each line once."""
+        parts = list(self._l2)
+        for (moved, _, site, step, kind), touched in self._recent.items():
+            position, line, words = touched.l2
+            same = (np.full(len(line), value) for value in (site, step, kind))
+            parts.append((position, *same, line + moved, words))
+        self._recent.clear()
+        position, site, step, kind, line, words = _joined(parts)
+        self._l2 = [_merged((position, self._grouped(site), step, kind, line, words))]
+        self._l2_entries = len(self._l2[0][0])
 
     def _keep_less_for_l2(self) -> None:
         """Half of the blocks are left out; where few are left, steps of time become longer, in which a line counts once."""
         while True:
-            position, site, step, kind, line, words = _joined(self._l2)
-            self._l2 = [_merged((position, self._grouped(site), step, kind, line, words))]
-            self._l2_entries = len(self._l2[0][0])
+            self._gather()
             if self._l2_entries <= _L2_ENTRIES // 2:
                 return
             if len(self._streamed) > _LEAST_STREAMS:
@@ -244,8 +289,8 @@ class Trace:
         Args:
             small: first and last line of buffers that L2 holds as a whole: of these a line counts once for several steps.
         """
-        position, site, call, kind, line, words = _joined(self._l2)
-        group = self._grouped(site)
+        self._gather()
+        position, group, call, kind, line, words = self._l2[0]
         streams = {}
         order = np.argsort(position, kind="stable")
         begins = np.searchsorted(position[order], np.arange(len(self._blocks) + 1))
@@ -256,7 +301,8 @@ class Trace:
             for low, high in small:
                 step = np.where((line[own] >= low) & (line[own] <= high), step // _SMALL_STEPS * _SMALL_STEPS, step)
             merged = _merged((group[own], step, kind[own], line[own], words[own]))
-            streams[int(self._blocks[index])] = BlockStream(*merged)
+            in_order = np.lexsort(merged[3::-1])
+            streams[int(self._blocks[index])] = BlockStream(*(column[in_order] for column in merged))
         return streams
 
 
@@ -268,8 +314,8 @@ def _kind(site: Site) -> Kind:
     return Kind.READ_ONCE if site.instruction.evicts_first else Kind.READ
 
 
-def _of_blocks(plan: Plan, positions: Integers, touched: TouchedLines) -> tuple[Integers, Integers, Integers, Integers]:
-    """Position of the block, warp, line and words of each entry of all blocks."""
+def lines_of_rows(plan: Plan, touched: TouchedLines) -> tuple[Integers, Integers, Integers, Integers]:
+    """Row of the plan, warp, line and words of each entry, of all rows, from what the pattern rows touch."""
     row = plan.row_of_warp[touched.warp]
     warps = np.arange(len(plan.row_of_warp)) if plan.warp_active is None else np.flatnonzero(plan.warp_active)
     warp = (warps % (plan.threads // WARP_SIZE))[touched.warp]
@@ -286,7 +332,7 @@ def _of_blocks(plan: Plan, positions: Integers, touched: TouchedLines) -> tuple[
     elif plan.row_mask is not None:
         kept = np.broadcast_to(plan.row_mask[:, 0], plan.rows)[row]
         row, warp, line, words = (part[kept] for part in (row, warp, line, words))
-    return positions[row], warp, line, words
+    return row, warp, line, words
 
 
 def _joined(parts: list[tuple[Integers, ...]]) -> tuple[Integers, ...]:
@@ -295,19 +341,21 @@ def _joined(parts: list[tuple[Integers, ...]]) -> tuple[Integers, ...]:
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
-def _thinned(entries: tuple[Integers, ...], share: float) -> tuple[Integers, ...]:
-    """The entries, with the line in the fourth column, whose line's hash is below the threshold."""
-    kept = hashes(entries[3]) < int(share * 2**HASH_BITS)
+def _thinned(entries: tuple[Integers, ...], column: int, share: float) -> tuple[Integers, ...]:
+    """The entries, with the line in a column, whose line's hash is below the threshold."""
+    kept = hashes(entries[column]) < int(share * 2**HASH_BITS)
     return tuple(part[kept] for part in entries)
 
 
 def _merged(entries: tuple[Integers, ...]) -> tuple[Integers, ...]:
-    """The entries with the words of equal ones, in all columns but the last, joined; sorted."""
+    """The entries with the words of equal ones, in all columns but the last, joined; in no order."""
     *keys, words = entries
     if not len(words):
         return entries
-    order = np.lexsort(tuple(reversed(keys)))
+    mixed = np.zeros(len(words), np.uint64)
+    for key in keys:
+        mixed = (mixed ^ mixed >> np.uint64(29)) * np.uint64(_MIX) + key.view(np.uint64) * np.uint64(_ODD)
+    order = np.argsort(mixed, kind="stable")
     keys = [key[order] for key in keys]
-    new = np.append(True, np.logical_or.reduce([key[1:] != key[:-1] for key in keys]))
-    first = np.flatnonzero(new)
+    first = np.flatnonzero(np.append(True, np.logical_or.reduce([key[1:] != key[:-1] for key in keys])))
     return (*(key[first] for key in keys), np.bitwise_or.reduceat(words[order], first))

@@ -11,11 +11,12 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from ..core.constants import MAX_THREADS_PER_BLOCK, SECTOR_BYTES, WARP_SIZE
+from ..core.constants import LINE_BYTES, MAX_THREADS_PER_BLOCK, SECTORS_PER_LINE, WARP_SIZE
 from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, issue_table
 from ..machine_code.program import MachineCode
-from ..memory.access_counts import AccessCounts, InstructionCount
+from ..memory.access_counts import AccessCounts, InstructionCount, patterns_of
+from ..memory.trace import lines_of_rows, sectors_of
 from ..program.instruction import Space
 from ..simulator.access import Action, WarpAccess
 from ..simulator.sass.simulation import units_of
@@ -145,20 +146,37 @@ class FirstTouches:
     _blocks: dict[int, int] = field(default_factory=dict)
     _known: set[int] = field(default_factory=set)
     _known_by_warp: set[int] = field(default_factory=set)
+    _last: dict[int, tuple[int, Integers]] = field(default_factory=dict)
+    """By instruction: what it touched last, and by how many lines that was moved."""
 
     def access(self, access: WarpAccess) -> None:
-        """Take note of one global load; a lane that reads across sectors counts by its first."""
+        """Take note of one global load."""
         if access.site.space is not Space.GLOBAL or access.site.action not in (Action.LOAD, Action.ASYNC_COPY):
             return
-        warps = access.of_warps
-        rows, lanes = np.nonzero(warps.active)
-        sectors = (warps.addresses[rows, lanes] // np.uint64(SECTOR_BYTES)).astype(np.int64)
-        rows, sectors = np.unique(np.stack([rows, sectors]), axis=1)
-        block = np.array([self._blocks.setdefault(one, len(self._blocks)) for one in warps.block.tolist()])[rows]
-        counts = self.sectors.setdefault(access.site.instruction_index, [0, 0, 0])
-        counts[0] += len(rows)
-        counts[1] += _added(self._known, sectors * _BLOCKS + block)
-        counts[2] += _added(self._known_by_warp, (sectors * _BLOCKS + block) * _WARPS + warps.warp[rows])
+        instruction = access.site.instruction_index
+        of_block, of_warp, moved = self._touched(access)
+        counts = self.sectors.setdefault(instruction, [0, 0, 0])
+        counts[0] += len(of_warp)
+        before = self._last.get(instruction)
+        if before is None or before[0] != moved or not np.array_equal(before[1], of_warp):
+            shift = moved * SECTORS_PER_LINE * _BLOCKS
+            counts[1] += _added(self._known, of_block + shift)
+            counts[2] += _added(self._known_by_warp, of_warp + shift * _WARPS)
+            self._last[instruction] = moved, of_warp
+
+    def _touched(self, access: WarpAccess) -> tuple[Integers, Integers, int]:
+        """Numbers of the sectors that each block, and each of its warps, asks for, but for the lines to move them by."""
+        plan, offset = access.pattern
+        key = (FirstTouches, access.site.width_bytes, offset % LINE_BYTES)
+        held = plan.cache.get(key)
+        if held is None or held[0] is not access.blocks:
+            lines = patterns_of(plan).lines(access.site.width_bytes, offset % LINE_BYTES)
+            row, warp, line, words = lines_of_rows(plan, lines)
+            entry, sector = np.nonzero(sectors_of(words)[:, None] >> np.arange(SECTORS_PER_LINE) & 1)
+            blocks = [self._blocks.setdefault(one, len(self._blocks)) for one in access.blocks.tolist()]
+            of_block = (line[entry] * SECTORS_PER_LINE + sector) * _BLOCKS + np.array(blocks)[row[entry]]
+            held = plan.cache[key] = access.blocks, np.unique(of_block), of_block * _WARPS + warp[entry]
+        return held[1], held[2], offset // LINE_BYTES
 
 
 _BLOCKS, _WARPS = 64, MAX_THREADS_PER_BLOCK // WARP_SIZE
