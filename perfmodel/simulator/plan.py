@@ -14,6 +14,8 @@ from .block_classes.classes import RowSteps, Steps
 
 MAX_ROOTS = 64
 """Plans that others are compared with; more would only hold memory."""
+_MAX_ALIKE = 8
+"""Of these, plans that are alike where they are sampled."""
 _NEVER_WRAPS = 2**62
 """Addresses below this are compared as integers: adding a shift does not wrap."""
 
@@ -233,7 +235,8 @@ class Families:
     """
 
     def __init__(self) -> None:
-        self._roots: dict[Hashable, Plan] = {}
+        self._roots: dict[Hashable, list[Plan]] = {}
+        """Plans that are alike where they are sampled."""
 
     def placed(self, plan: Plan) -> Plan:
         """The plan, with the root that it is a shift of; itself where there is none."""
@@ -244,13 +247,15 @@ class Families:
         samples = (selected[[len(selected) // 3, len(selected) // 2, -1]] - first).tolist()
         of_mask = None if plan.mask is None else (plan.mask.shape, plan.mask.tobytes())
         key = (plan.base.shape, plan.rows, plan.threads, len(selected), of_mask, *samples)
-        root = self._roots.get(key)
-        if root is None:
+        roots = self._roots.get(key)
+        if roots is None:
             if len(self._roots) >= MAX_ROOTS:
                 del self._roots[next(iter(self._roots))]
-            self._roots[key] = plan
-            return plan
-        before = root._selected.reshape(-1)
-        if ((selected - before) == first - before[0]).all():
-            return plan.placed(root, int(first) - int(before[0]))
+            roots = self._roots[key] = []
+        for root in roots:
+            before = root._selected.reshape(-1)
+            if ((selected - before) == first - before[0]).all():
+                return plan.placed(root, int(first) - int(before[0]))
+        if len(roots) < _MAX_ALIKE:
+            roots.append(plan)
         return plan
