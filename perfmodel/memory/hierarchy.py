@@ -27,7 +27,7 @@ from .atomics import AtomicObserver, Contention
 from .block_schedule import begins_of_blocks, residency, schedule_blocks
 from .grid_streams import GridStreams, place_blocks
 from .l1 import l1_traffic, launch_rates
-from .l2 import DramTraffic, dram_traffic, partition_of_sms
+from .l2 import DramTraffic, partition_of_sms, sampled_dram_traffic
 from .request_coalescing import AskedShares, asked_shares
 from .trace import Trace
 
@@ -177,7 +177,7 @@ class CacheObserver:
         beside = partition_of_sms(gpu)[blocks % gpu.sm_count]
         company = blocks // slots * gpu.architecture.l2_partitions + beside
         grid = GridStreams(streams, segments, placement, stacks, company, self._seed)
-        return dram_traffic(grid, begins, beside, gpu), placement.exact
+        return sampled_dram_traffic(grid, begins, beside, gpu), placement.exact
 
 
 def memory_hierarchy(

@@ -161,7 +161,7 @@ class _Partition:
                 self.write_back(next(iter(self.dirty)))
 
 
-def dram_traffic(grid: GridStreams, begins: Any, partition_of_block: Integers, gpu: Gpu) -> DramTraffic:
+def sampled_dram_traffic(grid: GridStreams, begins: Any, partition_of_block: Integers, gpu: Gpu) -> DramTraffic:
     """What passes L2 in a launch: of one sample of its lines after the other, until their results agree.
 
     Args:
@@ -170,14 +170,15 @@ def dram_traffic(grid: GridStreams, begins: Any, partition_of_block: Integers, g
         partition_of_block: next to which partition its SM is, likewise.
         gpu: the L2.
     """
-    samples = ceil_div(grid.entries, _DRAWN_ACCESSES)
+    samples = max(ceil_div(grid.entries, _DRAWN_ACCESSES), 1)
     first = _together(grid.drawn(samples, 0), begins, partition_of_block)
     # those of one line by several blocks at a time are one access
-    samples = max(ceil_div(len(first.line) * samples, _SIMULATED_ACCESSES), ceil_div(grid.entries, _MOST_DRAWN))
+    together = ceil_div(len(first.line) * samples, _SIMULATED_ACCESSES)
+    samples = max(together, ceil_div(grid.entries, _MOST_DRAWN), 1)
     found: list[tuple[float, float]] = []
     while len(found) < samples and not _agree(found, samples, gpu):
-        accesses = _together(grid.drawn(samples, len(found)), begins, partition_of_block)
-        found.append(_simulated(accesses, 1.0 / samples, gpu))
+        one = dram_traffic(grid.drawn(samples, len(found)), begins, partition_of_block, gpu)
+        found.append((one.read_sectors, one.written_sectors))
     read, written = np.mean(found, axis=0).tolist()
     return DramTraffic(read_sectors=read, written_sectors=written)
 
@@ -191,8 +192,9 @@ def _agree(found: list[tuple[float, float]], samples: int, gpu: Gpu) -> bool:
     return len(found) >= _MOST_SAMPLES or bool((error <= np.maximum(_TOLERANCE * np.mean(found, axis=0), least)).all())
 
 
-def _simulated(accesses: _Accesses, share: float, gpu: Gpu) -> tuple[float, float]:
-    """Sectors read and written of a launch, from the accesses to a share of its lines."""
+def dram_traffic(stream: LaunchStream, begins: Any, partition_of_block: Integers, gpu: Gpu) -> DramTraffic:
+    """What passes L2 in a launch, from the accesses to a share of all lines; arguments as for `sampled_dram_traffic`."""
+    accesses, share = _together(stream, begins, partition_of_block), stream.share
     partitions = gpu.architecture.l2_partitions
     lines = gpu.l2_bytes / LINE_BYTES / partitions * share
     parts = [_Partition(lines) for _ in range(partitions)]
@@ -213,7 +215,10 @@ def _simulated(accesses: _Accesses, share: float, gpu: Gpu) -> tuple[float, floa
             part.write(one, bits, now)
             if at != near:
                 parts[near].lacks(one, sectors, now, once)
-    return sum(part.read for part in parts) / share, sum(part.written for part in parts) / share
+    return DramTraffic(
+        read_sectors=sum(part.read for part in parts) / share,
+        written_sectors=sum(part.written for part in parts) / share,
+    )
 
 
 def _mixed(lines: Integers) -> Integers:

@@ -244,10 +244,9 @@ class Trace:
     def _gather(self) -> None:
         """Put what recent accesses touch to the rest, each line once."""
         parts = list(self._l2)
-        for (moved, _, site, step, kind), touched in self._recent.items():
+        for (moved, _, *same), touched in self._recent.items():
             position, line, words = touched.l2
-            same = (np.full(len(line), value) for value in (site, step, kind))
-            parts.append((position, *same, line + moved, words))
+            parts.append((position, *(np.full(len(line), value) for value in same), line + moved, words))
         self._recent.clear()
         position, site, step, kind, line, words = _joined(parts)
         self._l2 = [_merged((position, self._grouped(site), step, kind, line, words))]

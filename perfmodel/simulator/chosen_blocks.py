@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,7 +61,7 @@ class ChosenBlocks:
             if plan.empty:
                 return
             target = None if target is None else (self._plan(target[0]), target[1])
-        self.observer.access(replace(access, plan=plan, blocks=self._chosen, positions=self._positions, target=target))
+        self.observer.access(WarpAccess(access.site, plan, access.offset, self._chosen, self._positions, target))
 
     def _plan(self, plan: Plan) -> Plan:
         """The plan of the chosen rows, made once for all plans that are shifts of one."""

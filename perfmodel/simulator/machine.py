@@ -203,7 +203,7 @@ class Lanes:
             accessed = environment.sites[site]
             if accessed.space is Space.GLOBAL and accessed.action in (Action.STORE, Action.REDUCTION):
                 end = plan.high + offset + accessed.width_bytes
-                classes.written |= environment.memory.starts_between(plan.low + offset, end)
+                classes.note(written=environment.memory.starts_between(plan.low + offset, end))
         if environment.observers:
             blocks, positions = self.block_ids, self.positions
             if self.batch.counted is not None and positions.min() < 0:

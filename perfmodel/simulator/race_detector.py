@@ -5,12 +5,13 @@ different threads to one place, one of them a plain write, race unless the later
 within a warp, unless an instruction that synchronises the warp lies between (PTX ISA 8.9). Atomics do not race with one another.
 
 Accesses are kept until a barrier of all warps, behind which nothing before it matters, and looked at together. Most kernels do
-the same between their barriers again and again: a stretch that has been looked at is not looked at again.
+the same between their barriers again and again: a stretch that has been looked at is not looked at again. As long as all blocks
+do the same in shared memory, one of them is looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,11 +26,18 @@ MAX_STRETCHES = 512
 """Different stretches between barriers that are known; more would only hold memory."""
 _MAX_KEPT = 4096
 """Accesses that are kept between barriers before they are looked at."""
+_READ_AT_ONCE = 1 << 18
+"""Lanes of reads that are looked at together."""
 _NOBODY = -1
 _MANY = -2
 BYTES_PER_PLACE = 16
 """Memory of the detector for each grain of shared memory, besides `BYTES_PER_PLACE_AND_WARP` for each warp of the block."""
 BYTES_PER_PLACE_AND_WARP = 8
+
+
+def _same(array: NDArray[Any] | None, rows: NDArray[np.int64]) -> bool:
+    """Whether some rows of an array are the same."""
+    return array is None or array.shape[0] == 1 or bool((array[rows] == array[rows[:1]]).all())
 
 
 class Lanes(Protocol):
@@ -82,12 +90,17 @@ class RaceDetector:
     """
 
     def __init__(self, watched: NDArray[np.bool_], threads: int, stride: int, barriers: int, grain: int) -> None:
-        rows = int(watched.sum())
-        size, warps = rows * stride // grain, threads // WARP_SIZE
+        self._watched = int(watched.sum())
+        size, warps = stride // grain, threads // WARP_SIZE
         self._row = np.where(watched, np.cumsum(watched) - 1, -1)
         """Of each block of the batch its row in the arrays here, -1 where it is not watched."""
+        self._rows = min(self._watched, 1)
+        """Blocks that the arrays have: one as long as all do the same."""
+        self._own_of: NDArray[np.int64] | None = None
+        self._own = self._first = np.zeros(0, np.int64)
+        """The watched ones among the lanes' rows that were asked about last, and the first of them."""
         self.grain = grain
-        self.stride = stride // grain
+        self.stride = size
         self._looked_at: dict[Hashable, list[Any]] = {}
         """Stretches between barriers that are known, with what keeps the identities in their signatures alive."""
         self.undecided = False
@@ -96,17 +109,49 @@ class RaceDetector:
         self._fresh = True
         """Whether nothing has been looked at since the last barrier of all warps."""
         self.warps = warps
+        size *= self._rows
         self.initialised = np.zeros(size, np.bool_)
         self.atomic = np.zeros(size, np.bool_)
         self.writer = np.full(size, _NOBODY, np.int32)
         self.write_time = np.zeros(size, np.int32)
         self.reader = np.full((size, warps), _NOBODY, np.int32)
         self.read_time = np.zeros((size, warps), np.int32)
-        self.known = np.zeros((rows, warps, warps), np.int32)
+        self.known = np.zeros((self._rows, warps, warps), np.int32)
         """``known[block, a, b]``: the time of warp b that warp a knows of; on the diagonal its own time."""
-        self._tick(np.ones((rows, warps), np.bool_))
-        self.at_barrier = np.zeros((rows, barriers, warps), np.int32)
+        self._tick(np.ones((self._rows, warps), np.bool_))
+        self.at_barrier = np.zeros((self._rows, barriers, warps), np.int32)
         """Times of the warps that have arrived at each named barrier."""
+
+    def _tell_apart(self) -> None:
+        """Have arrays for every block from now on."""
+        times, self._rows = self._watched // self._rows, self._watched
+        for name in ("initialised", "atomic", "writer", "write_time", "reader", "read_time", "known", "at_barrier"):
+            array = getattr(self, name)
+            setattr(self, name, np.tile(array, (times, *(1,) * (array.ndim - 1))))
+
+    def _rows_of(self, lanes: Lanes, alike: Callable[[NDArray[np.int64]], bool]) -> NDArray[np.int64]:
+        """Rows of these lanes that the arrays here have: all watched ones where they are not alike."""
+        if self._own_of is not lanes.row_index:
+            self._own_of, self._own = lanes.row_index, np.flatnonzero(self._row[lanes.row_index] >= 0)
+            self._first = self._own[:1]
+        if self._rows == self._watched or not len(self._own):
+            return self._own
+        if len(self._own) == self._watched and alike(self._own):
+            return self._first
+        self._tell_apart()
+        return self._own
+
+    def _rows_of_plan(self, access: _Access) -> NDArray[np.int64]:
+        plan = access.plan.root
+
+        def alike(own: NDArray[np.int64]) -> bool:
+            key = (RaceDetector, id(self))
+            if key not in plan.cache:
+                plan.cache[key] = _same(plan.base, own) and _same(plan.mask, own)
+            found: bool = plan.cache[key]
+            return found
+
+        return self._rows_of(access.lanes, alike)
 
     def _tick(self, warps: Mask) -> None:
         diagonal = np.arange(self.warps)
@@ -114,11 +159,11 @@ class RaceDetector:
 
     def _running(self, lanes: Lanes, mask: Mask | None) -> Mask:
         """Which warps of all watched blocks have a lane in a mask over some blocks of the batch."""
+        own = self._rows_of(lanes, lambda own: _same(mask, own))
         running = np.zeros((len(self.known), self.warps), np.bool_)
         here = np.ones((1, 1), np.bool_) if mask is None else mask
-        own = self._row[lanes.row_index]
         of_warps = np.broadcast_to(rows_and_warps(here, lanes.threads), (lanes.rows, self.warps))
-        running[own[own >= 0]] = of_warps[own >= 0]
+        running[self._row[lanes.row_index[own]] % max(self._rows, 1)] = of_warps[own]
         return running
 
     def warp_barrier(self, lanes: Lanes, mask: Mask | None) -> None:
@@ -137,13 +182,17 @@ class RaceDetector:
         """Look at what has been kept."""
         kept, self._kept = self._kept, []
         self._fresh = self._fresh and not kept
+        reads: dict[Hashable, _Access] = {}
         for event in kept:
+            if isinstance(event, _Access) and not event.writes:
+                reads.setdefault(self._signature(event), event)
+                continue
+            self._read(reads)
             if isinstance(event, _WarpBarrier):
                 self._tick(self._running(event.lanes, event.mask))
-            elif event.writes:
-                self._written(event)
             else:
-                self._read(event)
+                self._written(event)
+        self._read(reads)
 
     def _end_stretch(self) -> None:
         """Look at what was kept since the last barrier of all warps, unless just this was looked at before."""
@@ -193,18 +242,26 @@ class RaceDetector:
 
     def _accesses(self, access: _Access) -> tuple[NDArray[Any], ...]:
         """Flat index of the place, block, thread and lane position of every active lane's places."""
-        lanes, plan = access.lanes, access.plan
-        row = self._row[lanes.row_index]
+        own = self._rows_of_plan(access)
+        root, moved = access.plan.root, access.plan.shift + access.offset
+        key = (RaceDetector, access.width, self.grain)
+        held = root.cache.get(key)
+        if held is None or held[0] is not own:
+            held = root.cache[key] = own, self._accesses_of(root, access.lanes, own, access.width)
+        address, *of_lanes = held[1]
+        return (address + moved) // self.grain, *of_lanes
+
+    def _accesses_of(self, plan: Plan, lanes: Lanes, own: NDArray[np.int64], width: int) -> tuple[NDArray[Any], ...]:
+        """Address of the place in the memory of all blocks here, block, thread and lane position."""
         shape = (lanes.rows, lanes.threads)
-        taken = np.broadcast_to(row[:, None] >= 0, shape)
-        if plan.mask is not None:
-            taken = taken & plan.mask
-        block, thread = np.nonzero(taken)
-        first = (np.broadcast_to(plan.base, shape)[block, thread].astype(np.int64) + access.offset) // self.grain
-        first += row[block] * self.stride
-        places = access.width // self.grain
-        index = (first[:, None] + np.arange(places)).reshape(-1)
-        return index, *(np.repeat(column, places) for column in (row[block], thread, block * lanes.threads + thread))
+        active = np.ones((1, 1), np.bool_) if plan.mask is None else plan.mask
+        block, thread = np.nonzero(np.broadcast_to(active, shape)[own])
+        row = own[block]
+        held = (self._row[lanes.row_index] % max(self._rows, 1))[row]
+        address = np.broadcast_to(plan.base, shape)[row, thread].astype(np.int64) + held * (self.stride * self.grain)
+        places = width // self.grain
+        address = (address[:, None] + np.arange(places) * self.grain).reshape(-1)
+        return address, *(np.repeat(column, places) for column in (held, thread, row * lanes.threads + thread))
 
     def _unordered_write(self, index: NDArray[Any], block: NDArray[Any], thread: NDArray[Any]) -> Mask:
         """Where the last write of a byte is another thread's and nothing orders it before an access at hand."""
@@ -233,20 +290,37 @@ class RaceDetector:
         """Take note of a plain read."""
         self._keep(_Access(lanes, instruction, plan, offset, width, writes=False, atomic=False))
 
-    def _read(self, access: _Access) -> None:
-        index, block, thread, position = self._accesses(access)
+    def _read(self, reads: dict[Hashable, _Access]) -> None:
+        """Look at reads between which nothing is written and no time passes, and forget them."""
+        events = list(reads.values())
+        reads.clear()
+        while events:
+            lanes = np.cumsum([self._watched * event.lanes.threads for event in events])
+            some = max(int(np.searchsorted(lanes, _READ_AT_ONCE)), 1)
+            self._read_together(events[:some])
+            events = events[some:]
+
+    def _read_together(self, events: list[_Access]) -> None:
+        for event in events:
+            self._rows_of_plan(event)  # before any is looked at by itself
+        parts = [self._accesses(event) for event in events]
+        ends = np.cumsum([len(part[0]) for part in parts])
+        index, block, thread, _ = (np.concatenate(column) for column in zip(*parts, strict=True))
         missing = ~self.initialised[index]
-        if missing.any():
-            detail = f"shared byte {self._byte(index[missing][0]):#x}"
-            self._fault(access.lanes, FaultKind.UNINITIALISED_SHARED, access.instruction, position[missing], detail)
         race = self._unordered_write(index, block, thread)
-        if race.any():
-            k = int(race.argmax())
-            detail = (
-                f"reads shared byte {self._byte(index[k]):#x} that thread {int(self.writer[index[k]])} wrote "
-                "with no barrier between"
-            )
-            self._fault(access.lanes, FaultKind.SHARED_RACE, access.instruction, position[race], detail)
+        for event, end, part in zip(events, ends.tolist(), parts, strict=True) if (missing | race).any() else ():
+            own = slice(end - len(part[0]), end)
+            for kind, wrong in (
+                (FaultKind.UNINITIALISED_SHARED, missing[own]),
+                (FaultKind.SHARED_RACE, race[own]),
+            ):
+                if wrong.any():
+                    first = part[0][wrong][0]
+                    detail = f"shared byte {self._byte(first):#x}"
+                    if kind is FaultKind.SHARED_RACE:
+                        written = f"that thread {int(self.writer[first])} wrote with no barrier between"
+                        detail = f"reads {detail} {written}"
+                    self._fault(event.lanes, kind, event.instruction, part[3][wrong], detail)
         self._remember_read(index, block, thread)
 
     def _byte(self, index: Any) -> int:

@@ -251,7 +251,7 @@ def note_read(lanes: Lanes, space: Space, plan: Plan, offset: int, width: int) -
     """Note, where blocks are followed, that what they do depends on a buffer."""
     classes = lanes.batch.classes
     if classes is not None and space is Space.GLOBAL:
-        classes.read |= lanes.environment.memory.starts_between(plan.low + offset, plan.high + offset + width)
+        classes.note(read=lanes.environment.memory.starts_between(plan.low + offset, plan.high + offset + width))
 
 
 def _load_of_blocks(
@@ -275,7 +275,7 @@ def _load_of_blocks(
         memory = lanes.environment.memory
         base = memory.base
         low, end = int(some.min()), int(some.max()) + width * count
-        classes.read |= memory.starts_between(low, end)
+        classes.note(read=memory.starts_between(low, end))
         memory.touch(low, end, lambda: addresses.view(np.uint64))
     index = (addresses - base) // width
     values = storage(lanes, space, scalar_type)

@@ -43,6 +43,7 @@ _OWN_KIND = 0.5
 ALL_BLOCKS_INSTRUCTIONS = 10**8
 """Warp instructions that executing every block may take; a larger launch is sampled."""
 _PILOT_BLOCKS = 64
+"""Blocks from which it is learnt what blocks cost; of twice as many all are executed at once."""
 FAR_LONGER = 2.0
 """Times the instructions of the followed blocks from which on the longest block is followed, too."""
 _REPLICATES = 16
@@ -198,7 +199,7 @@ class _LaunchCounter:
     def count(self, all_blocks: bool) -> LaunchCounts:
         """All blocks' counts."""
         errors = None
-        if all_blocks or self._blocks <= _FEW_BLOCKS or self._launch.cooperative:
+        if all_blocks or self._launch.cooperative or self._blocks <= max(_FEW_BLOCKS, len(self._unseen)):
             self._execute_all(np.arange(self._blocks), check=True)
         else:
             errors = self._count_rest(self._by_classes())
@@ -379,14 +380,16 @@ class _LaunchCounter:
         """Count blocks one by one, or from a sample of them; gives the standard errors of a sample."""
         if not len(blocks):
             return None
+        held = self._fraction_held()
+        if len(blocks) <= _REPLICATES or (held >= 1.0 and len(blocks) <= 2 * _PILOT_BLOCKS):
+            self._execute_all(blocks, check=True)
+            return None
         rng = np.random.default_rng(self._seed)
         pilot = np.sort(rng.choice(blocks, min(_PILOT_BLOCKS, len(blocks)), replace=False))
         cost = float(self._lengths @ self._pilot(pilot).visits) / len(pilot)
         affordable = max(int(ALL_BLOCKS_INSTRUCTIONS / max(cost, 1.0)), _PILOT_BLOCKS)
-        held = self._fraction_held()
-        few = len(blocks) <= _REPLICATES
-        if few or (held >= 1.0 and _WHOLE * affordable >= len(blocks) <= MAX_BLOCKS):
-            self._execute_all(blocks, check=few or cost * len(blocks) <= CHECKED_INSTRUCTIONS)
+        if held >= 1.0 and _WHOLE * affordable >= len(blocks) <= MAX_BLOCKS:
+            self._execute_all(blocks, check=cost * len(blocks) <= CHECKED_INSTRUCTIONS)
             return None
         return self._sample(blocks, min(affordable, int(held * len(blocks))) // _REPLICATES, rng)
 

@@ -9,7 +9,7 @@ end of the run has gone the same way, with the same lanes, to the same addresses
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -87,6 +87,17 @@ class BlockClasses:
         self._group = group.copy()
         self._decisions = 0
         self._set_members()
+
+    def note(self, *, read: Set[int] = frozenset(), written: Set[int] = frozenset()) -> None:
+        """Note, by first address, buffers whose values decide what is done, and buffers that are stored to.
+
+        Raises:
+            NotFollowedError: one is both: what decides may be what another block has written.
+        """
+        self.read |= read
+        self.written |= written
+        if not self.read.isdisjoint(self.written):
+            raise NotFollowedError("values from a buffer that the launch writes")
 
     def _set_members(self) -> None:
         self.members: Integers = np.flatnonzero(self._group >= 0)
