@@ -4,66 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from perfmodel.core.constants import BANK_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
 from perfmodel.families.registry import family, family_names
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.prediction.throughput import Level, levels, operations
 from perfmodel.profiles.kernel_profile import Fidelity
 
 from .registry import Request
 from .style import CYCLE, PAGE_INCHES, figure, number_ticks, round_numbers, save, short_name
 
 GPU = "h200"
-WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
-"""Width of the data pipe of L1 and shared memory."""
 INTENSITIES = (0.1, 300.0)
 CROWDED = 1.3
 """Rates nearer than this factor: the lower one's name goes below its line."""
 LEVEL_MARKERS = {"L1 and shared memory": "o", "L2": "s", "DRAM": "^"}
 _DASHES = ("-", "--", ":")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
-    """One level of the memory hierarchy: what passed through it and what it could pass in a second."""
-
-    name: str
-    moved_bytes: float
-    roof_bytes_per_s: float
-
-
-def operations(prediction: Prediction) -> float:
-    """FP32 operations of the launch; a multiply-add is two."""
-    counts = prediction.counts
-    return float(2 * counts.fp32_fma + counts.fp32_other) * WARP_SIZE
-
-
-def levels(prediction: Prediction, gpu: Gpu) -> tuple[Level, ...]:
-    """Traffic and roof of each level, the nearest to the SM first; wavefronts count as what they could carry."""
-    counts = prediction.counts
-    wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts + counts.async_copy_wavefronts
-    sectors = counts.global_load_sectors + counts.global_store_sectors
-    sectors = sectors + counts.local_load_sectors + counts.local_store_sectors
-    pipe = WAVEFRONT_BYTES / gpu.shared_cycles_per_wavefront * gpu.sm_count * gpu.boost_clock_hz
-    moved = (
-        wavefronts * WAVEFRONT_BYTES + sectors * SECTOR_BYTES,
-        (counts.l2_read_sectors + counts.l2_write_sectors) * SECTOR_BYTES,
-        counts.dram_read_bytes + counts.dram_write_bytes,
-    )
-    peaks = (pipe, gpu.l2_read_bytes_per_s, gpu.dram_read_bytes_per_s)
-    return tuple(
-        Level(name=name, moved_bytes=float(passed), roof_bytes_per_s=roof)
-        for name, passed, roof in zip(LEVEL_MARKERS, moved, peaks, strict=True)
-    )
 
 
 def draw(request: Request) -> tuple[Path, Path]:

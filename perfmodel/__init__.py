@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .accuracy.validating import Validation, validate
     from .checks.checking import CheckReport, check
+    from .advice.advise import Advice, Advised, advise
     from .errors import InfeasibleError, InputError, PerfmodelError
     from .families.conv1d import Conv1d, Conv1dConfiguration
     from .families.direct_conv2d import Conv2d, DirectConv2dConfiguration
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "accuracy.validating": ("Validation", "validate"),
     "checks.checking": ("CheckReport", "check"),
+    "advice.advise": ("Advice", "Advised", "advise"),
     "errors": ("InfeasibleError", "InputError", "PerfmodelError"),
     "families.conv1d": ("Conv1d", "Conv1dConfiguration"),
     "families.direct_conv2d": ("Conv2d", "DirectConv2dConfiguration"),
@@ -56,6 +58,8 @@ _MODULES = {
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "Advice",
+    "Advised",
     "Analysis",
     "CheckReport",
     "Conv1d",
@@ -78,6 +82,7 @@ __all__ = [
     "TiledConv2d",
     "TiledConv2dConfiguration",
     "Validation",
+    "advise",
     "analyze",
     "check",
     "frame",

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from perfmodel.cli.options import EXTRA_OPTIONS, JsonOption, SeedOption, problem_from
-from perfmodel.cli.output import note, print_json, print_table, progress_bar, time_text
+from perfmodel.cli.output import note, print_json, print_table, progress_bar
 from perfmodel.cli.targets import require_writable
+from perfmodel.core.units import time_text
 from perfmodel.errors import InputError
 
 DEFAULT_TOP = 10

@@ -11,8 +11,9 @@ from perfmodel.gpus.gpu import Gpu
 from perfmodel.gpus.occupancy import Occupancy, occupancy
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import Ranking
+from perfmodel.prediction.throughput import Level, levels, operations
 
-from ..roofline import LEVEL_MARKERS, Level, levels, operations
+from ..roofline import LEVEL_MARKERS
 from ..style import CYCLE, MARKERS, log_ticks, number_ticks
 from ..time_terms import BARS, Bar, draw_time_terms
 from .parts import Drawing

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from perfmodel.cli.output import time_text
 from perfmodel.core.json_values import plain
+from perfmodel.core.units import time_text
 from perfmodel.families.registry import family_of
-from perfmodel.prediction.explanation import Change, limiter_text, neighbours, peak_shares, sensitivity, why_first
+from perfmodel.prediction.explanation import Change, limiter_text, neighbours, sensitivity, why_first
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import Ranking
 from perfmodel.prediction.scenario import Scenario
+from perfmodel.prediction.throughput import throughput
 from perfmodel.time_model.combine import LIMITER_NAMES
 
 from .parts import (
@@ -175,8 +176,14 @@ def _time_blocks(ranking: Ranking) -> tuple[Block, ...]:
 
 
 def _headroom_table(best: Prediction, scenario: Scenario) -> Table:
-    peaks = peak_shares(best, scenario.gpu)
-    pairs = (("FP32 multiply-adds", peaks.fp32), ("L2 bandwidth", peaks.l2), ("DRAM bandwidth", peaks.dram))
+    reached = throughput(best, scenario.gpu)
+    l1, l2, dram = reached.level_shares
+    pairs = (
+        ("FP32 operations", reached.fp32_share),
+        ("L1 and shared memory bandwidth", l1),
+        ("L2 bandwidth", l2),
+        ("DRAM bandwidth", dram),
+    )
     return Table(
         name="headroom",
         caption="What the winner reaches of the GPU's rates",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..core.choices import one_of
+from ..core.units import time_text
 from ..errors import InputError
 from .options import CalibrationOption, ClockOption, GpusOption, JsonOption, L2Option, SeedOption
 from .output import (
@@ -20,10 +21,10 @@ from .output import (
     print_prediction,
     print_table,
     progress_bar,
-    time_text,
 )
 
 if TYPE_CHECKING:
+    from ..advice.advise import Advised
     from ..prediction.analyze import Analysis
     from ..prediction.listing import InstructionListing
 
@@ -121,9 +122,11 @@ def analyze(
     """
     from ..checks.baseline import growth_since, read_result
     from ..checks.limits import DEFAULT_LIMITS, parse_limits
+    from ..advice.advise import advise
     from ..launch.launch import L2State
     from ..prediction.analyze import analyze as analyze_launch
     from ..profiles.executed_profile import Effort
+    from ..simulator.faults import fault_texts
     from ..simulator.simulation import Budget
 
     if baseline is not None and len(gpu) > 1:
@@ -151,20 +154,21 @@ def analyze(
         calibration=None if calibration is None else str(calibration),
         effort=Effort(all_blocks=all_blocks, seed=seed, budget=budget),
     )
-    found = []
+    found, advised = [], []
     with progress_bar("GPUs", len(gpu)) as advance:
         for one in gpu:
             found.append(analyze_one(gpu=one))
+            advised.append(advise(found[-1]))
             advance()
-    results = [analysis.to_json() for analysis in found]
+    results = [_json(analysis, advice) for analysis, advice in zip(found, advised, strict=True)]
     worse = () if earlier is None else growth_since(earlier, results[0], limits)
     if as_json:
         print_json(results if len(results) > 1 else results[0])
     elif len(found) > 1:
-        _print_comparison(found)
+        _print_comparison(found, advised)
     else:
-        _print(found[0])
-    faults = dict.fromkeys(fault.text for analysis in found for fault in analysis.faults)
+        _print(found[0], advised[0])
+    faults = fault_texts([fault for analysis in found for fault in analysis.faults])
     for text in (*faults, *(regression.text for regression in worse)):
         note(text)
     if faults or worse:
@@ -199,19 +203,25 @@ def defines_from(texts: list[str]) -> dict[str, str | int]:
     return found
 
 
-def _print(found: Analysis) -> None:
+def _json(found: Analysis, advised: Advised) -> dict[str, Any]:
+    rates = found.throughput.to_json()
+    return found.to_json() | {"throughput": rates, "advice": advised.to_json()}
+
+
+def _print(found: Analysis, advised: Advised) -> None:
     prediction, shape, blocks = found.prediction, found.configuration, found.blocks
     typer.echo(
         f"{prediction.kernel} on {prediction.gpu}: grid {'x'.join(map(str, shape.grid))}, "
         f"block {'x'.join(map(str, shape.block))}, counts {'exact' if prediction.exact else 'estimated'} from "
         f"{blocks.executed:,} executed block{'s' if blocks.executed > 1 else ''}\n{blocks.checked_text}"
     )
-    print_prediction(prediction, usage_note=f"; L1 hit rate {found.l1_hit_rate:.0%}")
+    usage = f"; L1 hit rate {found.l1_hit_rate:.0%}"
+    print_prediction(prediction, usage_note=usage, between=[advised.text, found.throughput.text])
     if found.instructions:
-        _print_instructions(found.instructions)
+        _print_instructions(found.instructions, advised)
 
 
-def _print_comparison(found: Sequence[Analysis]) -> None:
+def _print_comparison(found: Sequence[Analysis], advised: Sequence[Advised]) -> None:
     """One row for each GPU, then the notes that they have."""
     from ..prediction.explanation import limiter_text
 
@@ -251,15 +261,16 @@ def _print_comparison(found: Sequence[Analysis]) -> None:
             notes.setdefault(text, []).append(analysis.prediction.gpu)
     for text, gpus in notes.items():
         typer.echo(f"note: {text}" if len(gpus) == len(found) else f"note ({', '.join(gpus)}): {text}")
-    for analysis in found:
+    for analysis, advice in zip(found, advised, strict=True):
+        typer.echo(f"on {analysis.prediction.gpu}:\n{advice.text}")
         if analysis.instructions:
-            typer.echo(f"on {analysis.prediction.gpu}:")
-            _print_instructions(analysis.instructions)
+            _print_instructions(analysis.instructions, advice)
 
 
-def _print_instructions(rows: Sequence[InstructionListing]) -> None:
+def _print_instructions(rows: Sequence[InstructionListing], advised: Advised) -> None:
     from ..prediction.listing import by_line
 
+    cost = {(one.place, one.space): time_text(one.excess_s) for one in advised.excess}
     lines = by_line(rows)
     cells = [
         (
@@ -270,10 +281,11 @@ def _print_instructions(rows: Sequence[InstructionListing]) -> None:
             count_text(float(row.wavefronts)) if row.wavefronts else "–",
             f"{row.efficiency:.0%}",
             f"{count_text(float(row.excess_bytes))}B",
+            cost.get((f"{row.file}:{row.line}", row.space), "–") if row.excess_bytes else "–",
         )
         for row in lines[:_SHOWN_INSTRUCTIONS]
     ]
-    columns = ("line", "instruction", "requests", "sectors/request", "wavefronts", "efficiency", "excess")
+    columns = ("line", "instruction", "requests", "sectors/request", "wavefronts", "efficiency", "excess", "costs")
     print_table("memory instructions by source line, the largest excess first", columns, cells, 2)
     if len(lines) > _SHOWN_INSTRUCTIONS:
         typer.echo(f"… and {len(lines) - _SHOWN_INSTRUCTIONS} more; --json lists all")

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from ..core.choices import one_of
+from ..core.units import time_text
 from .options import CalibrationOption, ClockOption, FidelityOption, GpuOption, JsonOption, L2Option, scenario_from
-from .output import print_json, print_table, progress_bar, time_text
+from .output import print_json, print_table, progress_bar
 
 
 def register(app: typer.Typer) -> None:

@@ -92,6 +92,45 @@ Residual = _object(
         ("calibration_status", str),
     ],
 )
+PeakSharesObject = _object(
+    "PeakShares",
+    "Rates over the GPU's peaks, as fractions.",
+    [(name, float) for name in ("fp32", "tensor", "l1", "l2", "dram")],
+)
+ThroughputObject = _object(
+    "Throughput",
+    "Operations and bytes per second, their parts of the peaks, and operations for each byte of DRAM (arithmetic intensity).",
+    [
+        *(
+            (name, float)
+            for name in ("fp32_flop_per_s", "tensor_flop_per_s", "l1_bytes_per_s", "l2_bytes_per_s", "dram_bytes_per_s")
+        ),
+        ("flop_per_dram_byte", float | None),
+        ("peak_shares", PeakSharesObject),
+    ],
+)
+AdviceChange = _object(
+    "AdviceChange",
+    "A change with the predicted time after it; gain is the part of the time that it saves. lines are source lines.",
+    [
+        ("kind", str),
+        ("lines", list[str]),
+        ("finding", str),
+        ("change", str),
+        ("predicted_us", float),
+        ("gain", float),
+    ],
+)
+LineExcessObject = _object(
+    "LineExcess",
+    "What excess sectors (global) or wavefronts (shared) of a source line cost.",
+    [("line", str), ("space", str), ("excess_us", float)],
+)
+AdviceObject = _object(
+    "Advice",
+    "The changes worth most, the best first; none gains less than least_gain.",
+    [("least_gain", float), ("changes", _list_of(AdviceChange)), ("excess", _list_of(LineExcessObject))],
+)
 _PREDICTION: list[tuple[Any, ...]] = [
     ("kernel", str),
     ("gpu", str),
@@ -115,7 +154,13 @@ Change = _object(
 Predict = _object(
     "Predict",
     "`perfmodel predict --json`.",
-    [("problem", Values), ("config", Values), *_PREDICTION, ("sensitivity", _list_of(Change))],
+    [
+        ("problem", Values),
+        ("config", Values),
+        *_PREDICTION,
+        ("throughput", ThroughputObject),
+        ("sensitivity", _list_of(Change)),
+    ],
 )
 Instruction = _object("Instruction", "What the accesses of one instruction cost.", [*_of(InstructionListing, "places")])
 
@@ -145,6 +190,8 @@ Analyze = _object(
     [
         ("config", Launch),
         *_PREDICTION,
+        ("throughput", ThroughputObject),
+        ("advice", AdviceObject),
         ("blocks", Blocks),
         ("standard_errors", CountsObject | UnsetType, UNSET),
         ("faults", list[str] | UnsetType, UNSET),

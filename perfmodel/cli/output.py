@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..core.units import time_text
+
 if TYPE_CHECKING:
     from ..prediction.prediction import Prediction
 
@@ -37,18 +39,6 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 def note(text: str) -> None:
     """A remark on standard error."""
     typer.echo(f"perfmodel: {text}", err=True)
-
-
-def time_text(seconds: float) -> str:
-    """A duration in the unit that people would say it in.
-
-    >>> time_text(2.5e-6), time_text(0.0123), time_text(999.6e-6)
-    ('2.50 µs', '12.3 ms', '1.00 ms')
-    """
-    for factor, unit in ((1e-6, "µs"), (1e-3, "ms")):
-        if seconds < 999.5 * factor:
-            return f"{seconds / factor:.3g} {unit}" if seconds >= 10 * factor else f"{seconds / factor:.2f} {unit}"
-    return f"{seconds:.3g} s"
 
 
 def interval_text(bounds: tuple[float, float] | None) -> str:

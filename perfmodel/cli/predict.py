@@ -10,6 +10,7 @@ import typer
 
 from ..core.choices import one_of
 from ..core.json_aliases import with_former_names
+from ..core.units import time_text
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
@@ -25,7 +26,7 @@ from .options import (
     scenario_from,
     settings,
 )
-from .output import interval_text, print_json, print_prediction, print_table, progress_bar, time_text
+from .output import interval_text, print_json, print_prediction, print_table, progress_bar
 
 if TYPE_CHECKING:
     from ..gpus.gpu import Gpu
@@ -56,6 +57,7 @@ def predict(
     from ..families.registry import family
     from ..prediction.explanation import sensitivity
     from ..prediction.predicting import predict_all
+    from ..prediction.throughput import throughput
     from ..profiles.kernel_profile import Fidelity
 
     chosen = family(family_name)
@@ -69,9 +71,8 @@ def predict(
         prediction = predict_all(problem, [configuration], scenario, depth, advance)[0]
     changes = sensitivity(prediction, scenario)
     if as_json:
-        print_json(
-            prediction.to_json() | with_former_names({"sensitivity": [_change_json(change) for change in changes]})
-        )
+        named = with_former_names({"sensitivity": [_change_json(change) for change in changes]})
+        print_json(prediction.to_json() | {"throughput": throughput(prediction, scenario.gpu).to_json()} | named)
         return
     _print(prediction, changes, scenario.gpu)
 
@@ -103,14 +104,13 @@ def _residual_text(found: Corrected) -> str:
 
 def _print(prediction: Prediction, changes: Sequence[Change], gpu: Gpu) -> None:
     from ..core.json_values import plain
-    from ..prediction.explanation import peak_shares
+    from ..prediction.throughput import throughput
 
     for title, record in ((f"{prediction.kernel} on {gpu.id}", prediction.problem), ("configuration", None)):
         values = plain(prediction.configuration if record is None else record)
         typer.echo(f"{title}: {' '.join(f'{name}={value}' for name, value in values.items())}")
-    peaks = peak_shares(prediction, gpu)
     lines = [] if prediction.residual is None else [_residual_text(prediction.residual)]
-    lines.append(f"of peak: FP32 {peaks.fp32:.0%}, L2 {peaks.l2:.0%}, DRAM {peaks.dram:.0%}")
+    lines.append(throughput(prediction, gpu).text)
     print_prediction(prediction, time_note=f"; {prediction.fidelity.value}", between=lines)
     rows = [
         (

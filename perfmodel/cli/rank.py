@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..core.choices import one_of
+from ..core.units import time_text
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
@@ -21,7 +22,7 @@ from .options import (
     scenario_from,
     source_problem,
 )
-from .output import interval_text, note, print_json, print_table, progress_bar, time_text
+from .output import interval_text, note, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
     from ..prediction.prediction import Corrected

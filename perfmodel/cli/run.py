@@ -13,9 +13,10 @@ from typer.core import TyperCommand
 
 from ..compiler.kernel_names import shortened
 from ..core.choices import one_of
+from ..core.units import time_text
 from .analyze import defines_from
 from .options import CalibrationOption, ClockOption, GpuOption, JsonOption, L2Option, SeedOption
-from .output import note, print_json, print_table, time_text
+from .output import note, print_json, print_table
 
 if TYPE_CHECKING:
     from ..programs.program_run import ProgramRun

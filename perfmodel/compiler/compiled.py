@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 
-from ..errors import InputError
+from ..errors import CompileError, InputError
 from ..gpus.catalogue import load_architecture
 from ..sources.kernel_source import SourceKind
 from . import disk_cache
@@ -148,6 +148,25 @@ def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel
         resources=read_resources(assembled.cubin, ptx.kernel_name, architecture, assembled.log),
         note=ptx.note,
         source_digest=_digest(*_content(request)),
+    )
+
+
+def compile_with_registers(compiled: CompiledKernel, request: CompileRequest, registers: int) -> CompiledKernel:
+    """The kernel assembled anew with at most so many registers a thread; where it states launch bounds, these decide.
+
+    Raises ``CompileError`` where the assembler refuses, or where there is no PTX to assemble.
+    """
+    if not compiled.ptx:
+        raise CompileError(f"{compiled.kernel_name} has no PTX that could be assembled anew")
+    limited = replace(request, options=(*request.options, f"--maxrregcount={registers}"))
+    ptx = Ptx(text=compiled.ptx, kernel_name=compiled.kernel_name, log="")
+    key = _digest(compiled.key, registers)
+    assembled = _assembled(ptx, key, limited, compiled.architecture)
+    return replace(
+        compiled,
+        key=key,
+        cubin=assembled.cubin,
+        resources=read_resources(assembled.cubin, compiled.kernel_name, compiled.architecture, assembled.log),
     )
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiler.compiled import CompiledKernel, compile_kernel
+from ..compiler.compiled import CompiledKernel, compile_kernel, compile_with_registers
+from ..compiler.request import CompileRequest
 from ..compiler.user_kernel import described_signature, dynamic_shared_array, user_request
 from ..core.counts import Counts
 from ..core.json_values import number
@@ -22,21 +23,22 @@ from ..gpus.gpu import Gpu
 from ..launch.arguments import Argument, drawn_element, host_argument, kernel_call
 from ..launch.launch import Buffer, KernelCall, L2State, Launch
 from ..machine_code.program import MachineCode
-from ..profiles.executed_profile import Effort, executable, execute
+from ..profiles.executed_profile import Effort, Execution, executable, execute
 from ..profiles.execution_cache import content_digest
 from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, stacked
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
 from ..simulator.execution import Code, execute_code
-from ..simulator.faults import Fault, FaultError
+from ..simulator.faults import Fault, FaultError, fault_texts
 from ..sources.compile_commands import read_compile_flags
 from ..sources.kernel_source import is_source_text, read_kernel_source
 from ..sources.python_file import kernel_of_file
 from ..sources.python_kernel import BroughtKernel, Grid, KernelWish, Sizes, brought_by
-from .evaluation import evaluate
+from .evaluation import Evaluation, evaluate
 from .listing import InstructionListing, listing
 from .predicting import prediction_at
 from .prediction import Prediction
 from .scenario import Scenario, scenario_of
+from .throughput import Throughput, throughput
 
 _SHARED_CLASSES = frozenset({"shared_load", "shared_store", "async_copy"})
 """Classes of instructions that only shared memory gives something to do."""
@@ -78,6 +80,7 @@ class Analysis:
 
     ``instructions`` lists the memory instructions, those that waste most first; ``faults`` what the executed blocks did wrong;
     ``blocks`` says which blocks were looked at; ``standard_errors`` are those of counts that come from a sample of blocks.
+    ``execution`` is what the time was predicted from, ``scenario`` the GPU, its clock and what else was assumed.
     """
 
     prediction: Prediction
@@ -86,8 +89,11 @@ class Analysis:
     blocks: BlocksLookedAt
     standard_errors: Counts | None
     l1_hit_rate: float
+    execution: Execution = field(repr=False)
+    scenario: Scenario = field(repr=False)
     _code: Code = field(repr=False)
     _compiled: CompiledKernel = field(repr=False)
+    _request: CompileRequest = field(repr=False)
     _launch: Launch = field(repr=False)
     _call: KernelCall = field(repr=False)
     _effort: Effort = field(repr=False)
@@ -97,6 +103,11 @@ class Analysis:
         """Grid, block, shared memory and macros."""
         found: LaunchConfiguration = self.prediction.configuration
         return found
+
+    @property
+    def throughput(self) -> Throughput:
+        """Rates, their parts of the GPU's peaks, and arithmetic intensity."""
+        return throughput(self.prediction, self.scenario.gpu, self.execution.profile.traces)
 
     @cached_property
     def outputs(self) -> Mapping[str, NDArray[Any]]:
@@ -121,6 +132,17 @@ class Analysis:
             ),
         )
 
+    def with_registers(self, registers: int) -> KernelProfile:
+        """The profile of the same launch of the same PTX, assembled for at most so many registers a thread and executed.
+
+        Raises:
+            CompileError: there is no PTX, or the assembler refuses.
+            SimulationError: what it makes cannot be executed.
+        """
+        compiled = compile_with_registers(self._compiled, self._request, registers)
+        gpu, effort = self.scenario.gpu, self._effort
+        return execute(compiled, self._launch, self._call, gpu, effort, remember=True).profile
+
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""
         found = {name: value for name, value in self.prediction.to_json().items() if name != "problem"}
@@ -128,7 +150,7 @@ class Analysis:
         if self.standard_errors is not None:
             found["standard_errors"] = {name: number(value) for name, value in self.standard_errors.items()}
         if self.faults:
-            found["faults"] = [fault.text for fault in self.faults]
+            found["faults"] = list(fault_texts(self.faults))
         if self.instructions:
             found["instructions"] = [row.to_json() for row in self.instructions]
         return found
@@ -251,8 +273,11 @@ def analyze(
         ),
         standard_errors=found.standard_errors,
         l1_hit_rate=found.l1_hit_rate,
+        execution=found,
+        scenario=scenario,
         _code=code,
         _compiled=compiled,
+        _request=request,
         _launch=found.profile.launch,
         _call=call,
         _effort=effort,
@@ -326,8 +351,7 @@ def prediction_of_launch(
     name: str, configuration: LaunchConfiguration, profile: KernelProfile, scenario: Scenario
 ) -> Prediction:
     """The prediction for one executed launch that fits the GPU, of a kernel that belongs to no family."""
-    unknown = KernelProfile(launch=profile.launch, resources=profile.resources, counts=Counts(), global_round_trips=0.0)
-    found = evaluate(completed_by(unknown, stacked([profile])), scenario)
+    found = evaluate_launches([profile], scenario)
     return prediction_at(
         found,
         0,
@@ -338,3 +362,17 @@ def prediction_of_launch(
         problem=configuration,
         configuration=configuration,
     )
+
+
+def evaluate_launches(profiles: Sequence[KernelProfile], scenario: Scenario) -> Evaluation:
+    """Times of executed launches of kernels that belong to no family: what execution does not know is unknown, not estimated.
+
+    Args:
+        profiles: of single launches, at least one.
+        scenario: GPU, clock, state of the L2, calibration.
+    """
+    executed = stacked(profiles)
+    unknown = KernelProfile(
+        launch=executed.launch, resources=executed.resources, counts=Counts(), global_round_trips=0.0
+    )
+    return evaluate(completed_by(unknown, executed), scenario)

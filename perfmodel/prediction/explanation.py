@@ -1,4 +1,4 @@
-"""Why a configuration takes its time: terms, headroom to the roofs, what one step in each field would change."""
+"""Why a configuration takes its time: terms, what one step in each field would change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.constants import SECTOR_BYTES, WARP_SIZE
 from ..core.json_values import plain
 from ..core.units import microseconds
 from ..errors import InputError
@@ -30,28 +29,6 @@ class Change:
     ratio: float | None
     rejection: str | None
     configuration: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeakShares:
-    """Achieved rates over the peaks of the GPU, as fractions."""
-
-    fp32: float
-    l2: float
-    dram: float
-
-
-def peak_shares(prediction: Prediction, gpu: Gpu) -> PeakShares:
-    """How close the predicted launch comes to the GPU's FP32, L2 and DRAM rates (speed of light)."""
-    counts, seconds = prediction.counts, prediction.time.predicted_s
-    peak = gpu.fp32_lanes_per_sm * gpu.sm_count * gpu.boost_clock_hz
-    moved = counts.dram_read_bytes + counts.dram_write_bytes
-    sectors = counts.l2_read_sectors + counts.l2_write_sectors
-    return PeakShares(
-        fp32=float(counts.fp32_fma * WARP_SIZE / seconds / peak),
-        l2=float(sectors * SECTOR_BYTES / seconds / gpu.l2_read_bytes_per_s),
-        dram=float(moved / seconds / gpu.dram_bytes_per_s),
-    )
 
 
 def _field_values(family: Family[Any, Any], problem: Any, gpu: Gpu, name: str) -> list[Any]:

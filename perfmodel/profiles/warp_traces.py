@@ -21,6 +21,7 @@ from ..program.instruction import Space
 from ..simulator.access import Action, WarpAccess
 from ..simulator.sass.simulation import units_of
 from ..simulator.schedule import BlockPath
+from .access_patterns import AccessPatterns, PatternObserver
 
 TRACED_BLOCKS = 4
 """Blocks whose warps are followed."""
@@ -68,6 +69,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             long to be kept.
         observed: Blocks, from the first on, that ``memory`` was averaged over; one behind them is the longest of the launch.
         whole_grid: Whether all blocks of the launch were followed; else the first and the last are those of the grid.
+        patterns: How the lanes of the memory instructions lie; None in traces that were recorded without.
     """
 
     table: IssueTable
@@ -79,6 +81,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
     instructions: Floats
     observed: int
     whole_grid: bool
+    patterns: AccessPatterns | None = None
 
     @property
     def blocks(self) -> int:
@@ -114,7 +117,9 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         """The traces as a compressed NumPy archive."""
         archive = io.BytesIO()
         own = {name: getattr(self, name) for name in _OWN}
-        arrays: dict[str, Any] = asdict(self.table) | _prefixed(self.memory) | own
+        arrays: dict[str, Any] = asdict(self.table) | _prefixed("memory", self.memory) | own
+        if self.patterns is not None:
+            arrays |= _prefixed("patterns", self.patterns)
         np.savez_compressed(archive, **arrays)
         return archive.getvalue()
 
@@ -125,16 +130,20 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             table = IssueTable(**{name: archive[name] for name in IssueTable.__dataclass_fields__})
             memory = MemoryDemand(**{name: archive[f"memory_{name}"] for name in MemoryDemand.__dataclass_fields__})
             own = {name: archive[name] for name in _OWN}
+            seen = {name: archive[f"patterns_{name}"] for name in _PATTERNS if f"patterns_{name}" in archive}
         own["warps_per_block"], own["whole_grid"] = int(own["warps_per_block"]), bool(own["whole_grid"])
         own["observed"] = int(own["observed"])
-        return cls(table=table, memory=memory, **own)
+        return cls(table=table, memory=memory, patterns=AccessPatterns(**seen) if seen else None, **own)
 
 
 _OWN = ("first", "length", "offsets", "warps_per_block", "instructions", "observed", "whole_grid")
 
 
-def _prefixed(memory: MemoryDemand) -> dict[str, Floats]:
-    return {f"memory_{name}": value for name, value in asdict(memory).items()}
+_PATTERNS = tuple(AccessPatterns.__dataclass_fields__)
+
+
+def _prefixed(prefix: str, record: MemoryDemand | AccessPatterns) -> dict[str, Any]:
+    return {f"{prefix}_{name}": value for name, value in asdict(record).items()}
 
 
 @dataclass(slots=True)
@@ -204,12 +213,13 @@ class WarpObserver:
     """An observer of the blocks whose warps are followed: what their memory instructions ask for."""
 
     def __init__(self) -> None:
-        self.counts, self.touches = AccessCounts(), FirstTouches()
+        self.counts, self.touches, self.patterns = AccessCounts(), FirstTouches(), PatternObserver()
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""
         self.counts.access(access)
         self.touches.access(access)
+        self.patterns.access(access)
 
 
 def traces_of(
@@ -237,6 +247,7 @@ def traces_of(
         instructions=np.array([(visits @ lengths).sum() for _, visits in ways], np.float64),
         observed=len(followed),
         whole_grid=len(followed) == int(launch.blocks),
+        patterns=observer.patterns.patterns(len(code.instructions)),
     )
 
 

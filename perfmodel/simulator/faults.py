@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -45,6 +46,28 @@ class Fault:
     def is_beyond_shared(self) -> bool:
         """Whether it is an access beyond the block's shared memory."""
         return self.kind is FaultKind.OUT_OF_BOUNDS and f"at {Space.SHARED.value} address" in self.text
+
+
+def fault_texts(faults: Iterable[Fault]) -> tuple[str, ...]:
+    """A line for each cause, a kind of fault at one source line; the first of them with the number of further instructions.
+
+    >>> from dataclasses import replace
+    >>> race = Fault(
+    ...     kind=FaultKind.SHARED_RACE, block=(0, 0, 0), thread=(1, 0, 0), instruction_index=4, source_line=9, text="a race"
+    ... )
+    >>> fault_texts([race, replace(race, instruction_index=5), replace(race, instruction_index=5)])
+    ('a race (and at 1 more instruction of this line)',)
+    """
+    causes: dict[tuple[object, ...], list[Fault]] = {}
+    for fault in faults:
+        place = fault.instruction_index if fault.source_line is None else fault.source_line
+        causes.setdefault((fault.kind, fault.source_line is None, place), []).append(fault)
+    texts = []
+    for alike in causes.values():
+        more = len({fault.instruction_index for fault in alike}) - 1
+        counted = f" (and at {more} more instruction{'s' if more > 1 else ''} of this line)" if more else ""
+        texts.append(alike[0].text + counted)
+    return tuple(texts)
 
 
 def fault_of(

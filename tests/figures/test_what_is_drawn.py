@@ -23,7 +23,6 @@ from perfmodel.figures.predicted_measured import in_words_of
 from perfmodel.figures.predicted_measured_own import own_comparisons
 from perfmodel.figures.published import all_compared, compared, unspilled_runs
 from perfmodel.figures.regret_curve import random_curve, regret_curve
-from perfmodel.figures.roofline import levels, operations
 from perfmodel.figures.ssim_versions import published_times
 from perfmodel.figures.style import in_words, round_numbers
 from perfmodel.figures.time_terms import extremes
@@ -31,6 +30,7 @@ from perfmodel.figures.transactions import accesses
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.prediction.throughput import levels, operations
 from perfmodel.profiles.kernel_profile import Fidelity
 
 FACTOR = 1.25

@@ -17,10 +17,11 @@ from perfmodel.figures.report.html import html_text
 from perfmodel.figures.report.parts import Page, Paragraph, Table
 from perfmodel.figures.report.ranking_drawings import resident_warps
 from perfmodel.figures.report.ranking_page import TIE, ranking_page, rival_place
-from perfmodel.prediction.explanation import peak_shares, sensitivity
+from perfmodel.prediction.explanation import sensitivity
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.prediction.throughput import throughput
 from perfmodel.profiles.kernel_profile import Fidelity
 
 from .conftest import GPU, Ranked, Validated
@@ -163,9 +164,10 @@ def test_every_field_can_be_changed(ranked: Ranked) -> None:
 
 
 def test_headroom_is_what_the_peak_rates_leave(ranked: Ranked) -> None:
-    peaks = peak_shares(ranked.ranking.best, ranked.scenario.gpu)
+    reached = throughput(ranked.ranking.best, ranked.scenario.gpu)
+    shares = (reached.fp32_share, *reached.level_shares)
     table = ranked.page.table("headroom")
-    assert values(table, "% of peak") == pytest.approx([100 * peaks.fp32, 100 * peaks.l2, 100 * peaks.dram])
+    assert values(table, "% of peak") == pytest.approx([100 * share for share in shares])
     assert all(
         a is not None and b is not None and a + b == pytest.approx(100)
         for a, b in zip(values(table, "% of peak"), values(table, "left %"), strict=True)

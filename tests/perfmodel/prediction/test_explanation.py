@@ -9,11 +9,12 @@ import pytest
 from perfmodel.families.direct_conv2d import FAMILY as DIRECT
 from perfmodel.families.direct_conv2d import Conv2d
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.prediction.explanation import limiter_text, neighbours, peak_shares, sensitivity, why_first
+from perfmodel.prediction.explanation import limiter_text, neighbours, sensitivity, why_first
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.prediction.throughput import throughput
 from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.time_model.combine import LIMITER_NAMES
 
@@ -74,18 +75,21 @@ def test_what_if_says_why_a_step_cannot_be_taken() -> None:
 def test_shares_of_peak_are_work_over_time_over_peak() -> None:
     found = predicted(MIDDLE)
     gpu, seconds = UNDER.gpu, found.time.predicted_s
-    peaks = peak_shares(found, gpu)
-    fma = 512 * 512 * 25  # one multiply-add of a lane for each output and tap
-    assert peaks.fp32 == pytest.approx(fma / seconds / (68 * 64 * gpu.boost_clock_hz))
+    reached = throughput(found, gpu)
+    _, l2, dram = reached.level_shares
+    additions = 32 * float(found.counts.fp32_other)
+    operations = 2 * 512 * 512 * 25 + additions  # a multiply-add of a lane for each output and tap is two
+    assert reached.fp32_share == pytest.approx(operations / seconds / (2 * 68 * 64 * gpu.boost_clock_hz))
     moved = 4 * 516 * 516  # the padded image is read; the output fits L2 and stays there
-    assert peaks.dram == pytest.approx(moved / seconds / gpu.dram_bytes_per_s)
-    assert 0 < peaks.l2 <= 1
+    assert dram == pytest.approx(moved / seconds / gpu.dram_bytes_per_s)
+    assert 0 < l2 <= 1
+    assert reached.intensity == pytest.approx(operations / moved)
 
 
 def test_no_prediction_of_a_ranking_is_above_a_roof() -> None:
     for prediction in rank_problem(PROBLEM, UNDER, Fidelity.ANALYTIC, top=50).top:
-        peaks = peak_shares(prediction, UNDER.gpu)
-        assert max(peaks.fp32, peaks.l2, peaks.dram) <= 1
+        reached = throughput(prediction, UNDER.gpu)
+        assert max(reached.fp32_share, *reached.level_shares) <= 1
 
 
 def test_every_limiter_has_words() -> None:

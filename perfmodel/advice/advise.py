@@ -1,0 +1,263 @@
+"""The changes that are worth most: every candidate predicted again, those sorted out that gain no more than the model's noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from ..core.numbers import numbers
+from ..core.units import microseconds, time_text
+from ..errors import PerfmodelError
+from ..prediction.analyze import Analysis, evaluate_launches
+from ..profiles.kernel_profile import KernelProfile
+from .atomics import atomics
+from .bank_conflicts import bank_conflicts
+from .coalescing import uncoalesced
+from .grid import small_grid, tail
+from .redundant_loads import redundant_loads
+from .residency import residency, small_blocks
+from .spills import spills
+from .subject import AdviceKind, Candidate, Subject
+
+CHANGES = 3
+"""So many changes are named at most."""
+_KINDS: tuple[Callable[[Subject], Iterator[Candidate]], ...] = (
+    bank_conflicts,
+    uncoalesced,
+    redundant_loads,
+    atomics,
+    spills,
+    residency,
+    small_blocks,
+    small_grid,
+    tail,
+)
+_SPACES = {AdviceKind.BANK_CONFLICTS: "shared", AdviceKind.UNCOALESCED: "global"}
+"""Kinds that say what the excess of a source line costs, and of which memory."""
+_SHOWN_PLACES = 3
+_ALIKE = 0.01
+"""Gains that differ by less: the milder change is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """From which difference of two predicted times on one is called faster, as a fraction of the slower."""
+
+    least_difference: float
+
+
+@cache
+def noise() -> Noise:
+    """The number that the package ships.
+
+    >>> 0 < noise().least_difference < 0.2
+    True
+    """
+    return numbers("differences", Noise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One change: what is wrong at which source lines, what to do, and the predicted times without it and with it."""
+
+    kind: AdviceKind
+    places: tuple[str, ...]
+    finding: str
+    change: str
+    now_s: float
+    then_s: float
+
+    @property
+    def gain(self) -> float:
+        """Part of the time that it saves."""
+        return 1.0 - self.then_s / self.now_s
+
+    @property
+    def text(self) -> str:
+        """One line.
+
+        >>> Advice(
+        ...     kind=AdviceKind.BANK_CONFLICTS, places=("k.cu:11",), finding="32-way bank conflict",
+        ...     change="padding each 128-byte row of the shared array by 4 bytes", now_s=80e-6, then_s=44e-6,
+        ... ).text
+        'k.cu:11: 32-way bank conflict; padding each 128-byte row of the shared array by 4 bytes: 80 µs → 44 µs (-45%)'
+        """
+        where = f"{_places_text(self.places)}: " if self.places else ""
+        times = f"{time_text(self.now_s)} → {time_text(self.then_s)} (-{self.gain:.0%})"
+        return f"{where}{self.finding}; {self.change}: {times}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the JSON contract."""
+        return {
+            "kind": self.kind.value,
+            "lines": list(self.places),
+            "finding": self.finding,
+            "change": self.change,
+            "predicted_us": microseconds(self.then_s),
+            "gain": self.gain,
+        }
+
+
+def _places_text(places: Sequence[str]) -> str:
+    """Source lines, each file named once.
+
+    >>> _places_text(["k.cu:3", "k.cu:9", "k.cu:4", "k.cu:5"])
+    'k.cu:3, 9, 4 and 1 more line'
+    """
+    shown, last = [], ""
+    for place in places[:_SHOWN_PLACES]:
+        file, _, line = place.rpartition(":")
+        shown.append(line if file and file == last else place)
+        last = file
+    more = len(places) - len(shown)
+    return ", ".join(shown) + (f" and {more} more line{'s' if more > 1 else ''}" if more else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineExcess:
+    """What the excess sectors or wavefronts of one source line cost: the time that the launch would save without them."""
+
+    place: str
+    space: str
+    excess_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the JSON contract."""
+        return {"line": self.place, "space": self.space, "excess_us": microseconds(self.excess_s)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advised:
+    """The changes worth most, the best first, none that gains less than ``least_gain``; and the excess of each source line."""
+
+    least_gain: float
+    changes: tuple[Advice, ...]
+    excess: tuple[LineExcess, ...]
+
+    @property
+    def text(self) -> str:
+        """What a user reads: one line for each change, or that there is none."""
+        if not self.changes:
+            return f"changes: nothing found that would gain more than {self.least_gain:.0%}"
+        return "\n".join(f"change {number}: {change.text}" for number, change in enumerate(self.changes, 1))
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the JSON contract."""
+        return {
+            "least_gain": self.least_gain,
+            "changes": [change.to_json() for change in self.changes],
+            "excess": [line.to_json() for line in self.excess],
+        }
+
+
+def advise(analysis: Analysis) -> Advised:
+    """What to change in an analysed kernel, at most three changes, each predicted again.
+
+    A change is a launch with other counts, other warp traces or another occupancy; what it costs elsewhere is not known. Fewer
+    registers are asked of the compiler, and what it then makes is executed.
+
+    >>> import perfmodel as pm
+    >>> source = "__global__ void k(const float *x, float *y) { y[threadIdx.x] = x[threadIdx.x * 32]; }"
+    >>> found = pm.analyze(source, kernel="k", grid=1, block=64, args=["f32[2048]", "f32[64]"], gpu="h200")
+    >>> pm.advise(found).changes[0].kind.value
+    'grid_size'
+    """
+    subject = Subject(
+        profile=analysis.execution.profile,
+        instructions=analysis.execution.instructions,
+        prediction=analysis.prediction,
+        scenario=analysis.scenario,
+    )
+    return advise_on(subject, analysis.with_registers)
+
+
+def advise_on(subject: Subject, with_registers: Callable[[int], KernelProfile]) -> Advised:
+    """What to change in an executed launch; ``with_registers`` compiles for fewer registers and executes what that gives."""
+    now = subject.prediction.time.predicted_s
+    found = [candidate for kind in _KINDS for candidate in kind(subject)]
+    seconds = _predicted(subject, found)
+    least = noise().least_difference
+    advice = []
+    for candidate, then in zip(found, seconds, strict=True):
+        if then > now * (1.0 - least):
+            continue
+        if candidate.verify_registers is not None:
+            verified = _verified(subject, candidate, with_registers)
+            if verified is None or (then := _predicted(subject, [verified])[0]) > now * (1.0 - least):
+                continue
+            candidate = verified
+        advice.append(
+            Advice(
+                kind=candidate.kind,
+                places=candidate.places,
+                finding=candidate.finding,
+                change=candidate.change,
+                now_s=now,
+                then_s=then,
+            )
+        )
+    excess = tuple(
+        LineExcess(place=one.places[0], space=_SPACES[one.kind], excess_s=max(now - then, 0.0))
+        for one, then in zip(found, seconds, strict=True)
+        if one.kind in _SPACES and len(one.places) == 1
+    )
+    return Advised(least_gain=least, changes=_worth_most(advice, least), excess=excess)
+
+
+def _predicted(subject: Subject, candidates: Sequence[Candidate]) -> list[float]:
+    """The time of each changed launch."""
+    if not candidates:
+        return []
+    found = evaluate_launches([candidate.profile for candidate in candidates], subject.scenario)
+    fixed = subject.gpu.empty_kernel_s
+    return [
+        fixed + (own - fixed) * candidate.work
+        for candidate, own in zip(candidates, found.seconds.tolist(), strict=True)
+    ]
+
+
+def _verified(
+    subject: Subject, candidate: Candidate, with_registers: Callable[[int], KernelProfile]
+) -> Candidate | None:
+    """The candidate with the code that the compiler makes for so many registers; None where it does not."""
+    assert candidate.verify_registers is not None
+    try:
+        profile = with_registers(candidate.verify_registers)
+    except PerfmodelError:
+        return None
+    if int(profile.resources.registers_per_thread) > candidate.verify_registers:
+        return None
+    spilled = int(profile.resources.spill_store_bytes) - int(subject.profile.resources.spill_store_bytes)
+    text = f"spilling {spilled} bytes" if spilled > 0 else "without spills"
+    return replace(candidate, profile=profile, change=f"{candidate.change} ({text}, as compiled)")
+
+
+def _worth_most(advice: Sequence[Advice], least: float) -> tuple[Advice, ...]:
+    """At most `CHANGES`, the best first, none that another one contains."""
+    kept: list[Advice] = []
+    for kind in AdviceKind:
+        own = [one for one in advice if one.kind is kind]
+        lines = [one for one in own if len(one.places) == 1]
+        together = [one for one in own if len(one.places) > 1]
+        launch = [one for one in own if not one.places]
+        kept += _best_of_each_place(lines)
+        for one in together:
+            parts = [single for single in kept if single.kind is kind and single.places[0] in one.places]
+            if one.gain > max((single.gain for single in parts), default=0.0) + least:
+                kept = [single for single in kept if single not in parts] + [one]
+            elif not parts:
+                kept.append(one)
+        if launch:
+            best = max(one.gain for one in launch)
+            kept.append(next(one for one in launch if one.gain > best - _ALIKE))
+    return tuple(sorted(kept, key=lambda one: -one.gain)[:CHANGES])
+
+
+def _best_of_each_place(advice: Sequence[Advice]) -> list[Advice]:
+    best: dict[tuple[str, ...], Advice] = {}
+    for one in advice:
+        if one.places not in best or one.gain > best[one.places].gain + _ALIKE:
+            best[one.places] = one
+    return list(best.values())

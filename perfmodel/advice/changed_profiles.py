@@ -1,0 +1,265 @@
+"""Profiles of launches that do something else than the one that was executed: other accesses, other blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+from numpy.typing import NDArray
+
+from ..core.constants import SECTOR_BYTES, SECTORS_PER_LINE
+from ..memory.access_counts import READS, InstructionCount
+from ..profiles.kernel_profile import KernelProfile
+from ..profiles.warp_traces import WarpTraces
+from ..program.instruction import Space
+from ..simulator.access import Action
+from .subject import Subject
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_SECTOR_COUNTS = {
+    Action.LOAD: "global_load_sectors",
+    Action.STORE: "global_store_sectors",
+    Action.ASYNC_COPY: "async_copy_read_sectors",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What one global load asks for in the whole launch: sectors that pass L1, and those that each block needs at least once."""
+
+    behind_l1: float
+    first_touches: float
+
+
+def with_added(profile: KernelProfile, **amounts: float) -> KernelProfile:
+    """The profile with counts raised or lowered, none below 0."""
+    counts = profile.counts
+    changed = {name: max(float(getattr(counts, name)) + amount, 0.0) for name, amount in amounts.items()}
+    return replace(profile, counts=replace(counts, **changed))
+
+
+def with_demand(profile: KernelProfile, instruction: int, **factors: float) -> KernelProfile:
+    """The profile with fields of `MemoryDemand` of one instruction multiplied; the same where no warps were followed."""
+    traces = profile.traces
+    if traces is None:
+        return profile
+    changed = {}
+    for name, factor in factors.items():
+        values = getattr(traces.memory, name).copy()
+        values[instruction] *= factor
+        changed[name] = values
+    return replace(profile, traces=structs.replace(traces, memory=replace(traces.memory, **changed)))
+
+
+def fetched_by_loads(subject: Subject) -> Mapping[int, Fetched]:
+    """What each global load fetches, by instruction; empty where no warps were followed.
+
+    What passes L1 is shared out as the time model does: all loads miss in proportion to the part of their sectors that a block
+    touches for the first time, none more than all of them, and together as many as were counted.
+    """
+    traces: WarpTraces | None = subject.profile.traces
+    loads = [one for one in subject.instructions if one.space is Space.GLOBAL and one.action in READS and one.sectors]
+    if traces is None or not loads:
+        return {}
+    asked = np.array([float(one.sectors) for one in loads])
+    first = traces.memory.first_touches[[one.instruction for one in loads]]
+    target = min(float(subject.profile.counts.l2_read_sectors), float(asked.sum()))
+    low, high = 1e-6, 1e6
+    for _ in range(60):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if np.minimum(1.0, middle * first) @ asked < target else (low, middle)
+    return {
+        one.instruction: Fetched(behind_l1=float(min(1.0, low * share) * ask), first_touches=float(share * ask))
+        for one, share, ask in zip(loads, first, asked, strict=True)
+    }
+
+
+def with_sectors(
+    subject: Subject, profile: KernelProfile, count: InstructionCount, asked: float, behind_l1: float | None
+) -> KernelProfile:
+    """The profile in which one global instruction asks for other sectors.
+
+    DRAM gives no more than what passes L1: an instruction's part of its reads is that of the sectors which blocks touch first.
+
+    Args:
+        subject: the launch as it was executed.
+        profile: to be changed.
+        count: the instruction.
+        asked: sectors that it asks for in the whole launch.
+        behind_l1: those of a load that pass L1; None for a store, which asks L2 for all.
+    """
+    changes = {_SECTOR_COUNTS[count.action]: asked - count.sectors}
+    lines = max(asked / SECTORS_PER_LINE, float(count.requests))
+    if count.action is Action.LOAD:
+        changes["global_load_lines"] = min(lines - count.lines, 0.0)
+    counts = subject.profile.counts
+    first = 1.0
+    if behind_l1 is None:
+        changes["l2_write_sectors"] = max(asked - count.sectors, -float(counts.l2_write_sectors))
+        left = float(counts.l2_write_sectors) + changes["l2_write_sectors"]
+        changes["dram_write_bytes"] = min(left * SECTOR_BYTES - float(counts.dram_write_bytes), 0.0)
+    else:
+        fetched = fetched_by_loads(subject)
+        own = fetched[count.instruction]
+        everything = sum(one.first_touches for one in fetched.values())
+        from_dram = float(counts.dram_read_bytes) * own.first_touches / max(everything, 1.0)
+        changes["l2_read_sectors"] = behind_l1 - own.behind_l1
+        changes["dram_read_bytes"] = min(behind_l1 * SECTOR_BYTES - from_dram, 0.0)
+        first = min(count.sectors / max(asked, 1.0), 1.0 / max(own.first_touches / max(count.sectors, 1), 1e-9))
+    changed = with_added(profile, **changes)
+    return with_demand(
+        changed,
+        count.instruction,
+        sectors=asked / count.sectors,
+        lines=min(lines / max(count.lines, 1), 1.0),
+        first_touches=first,
+        first_touches_of_warps=first,
+    )
+
+
+def with_smaller_blocks(profile: KernelProfile, parts: int) -> KernelProfile:
+    """The profile of the same work in ``parts`` times as many blocks.
+
+    A block's warps are dealt out to the new blocks. Where it has fewer warps than parts, the way of each warp through the code
+    is cut as well, so that further blocks do the rest of it. Shared memory goes with the threads.
+    """
+    launch = profile.launch
+    warps = int(launch.warps_per_block)
+    groups = max(part for part in range(1, min(parts, warps) + 1) if warps % part == 0 and parts % part == 0)
+    pieces = parts // groups
+    threads = max(int(launch.threads_per_block) // groups, 1)
+    smaller = replace(
+        launch,
+        grid_x=int(launch.blocks) * parts,
+        grid_y=1,
+        grid_z=1,
+        block_x=threads,
+        block_y=1,
+        block_z=1,
+        static_shared_bytes=int(launch.static_shared_bytes) // groups,
+        dynamic_shared_bytes=int(launch.dynamic_shared_bytes) // groups,
+    )
+    traces: WarpTraces | None = profile.traces
+    if traces is None:
+        return replace(profile, launch=smaller)
+    sequences = [
+        piece
+        for block in range(traces.blocks)
+        for warp_group in range(groups)
+        for piece in _pieces(traces, block, warp_group, groups, pieces)
+    ]
+    followed = np.array([float(sum(map(len, block))) for block in sequences]).reshape(traces.blocks, parts)
+    share = followed / np.maximum(followed.sum(axis=1, keepdims=True), 1.0)
+    changed = _of_sequences(traces, [warp for block in sequences for warp in block])
+    changed = structs.replace(
+        changed,
+        warps_per_block=traces.warps_per_block // groups,
+        instructions=(traces.instructions[:, None] * share).reshape(-1),
+        observed=traces.observed * parts,
+    )
+    return replace(profile, launch=smaller, traces=changed)
+
+
+def with_larger_blocks(profile: KernelProfile, times: int) -> KernelProfile:
+    """The profile of the same work in blocks of so many times the threads; shared memory goes with the threads."""
+    launch = profile.launch
+    larger = replace(
+        launch,
+        grid_x=max(int(launch.blocks) // times, 1),
+        grid_y=1,
+        grid_z=1,
+        block_x=int(launch.threads_per_block) * times,
+        block_y=1,
+        block_z=1,
+        static_shared_bytes=int(launch.static_shared_bytes) * times,
+        dynamic_shared_bytes=int(launch.dynamic_shared_bytes) * times,
+    )
+    traces: WarpTraces | None = profile.traces
+    if traces is None:
+        return replace(profile, launch=larger)
+    warps = traces.warps_per_block
+    sequences = [
+        _sequence(traces, block * warps + warp)
+        for block in range(traces.blocks)
+        for _ in range(times)
+        for warp in range(warps)
+    ]
+    changed = structs.replace(
+        _of_sequences(traces, sequences),
+        warps_per_block=warps * times,
+        instructions=traces.instructions * times,
+        memory=replace(traces.memory, requests=traces.memory.requests * times),
+    )
+    return replace(profile, launch=larger, traces=changed)
+
+
+def _pieces(traces: WarpTraces, block: int, group: int, groups: int, pieces: int) -> list[list[Integers]]:
+    """The warps of each of the new blocks that a group of a block's warps becomes, as sequences of instructions."""
+    size = traces.warps_per_block // groups
+    begin = block * traces.warps_per_block + group * size
+    ways = [np.array_split(_sequence(traces, warp), pieces) for warp in range(begin, begin + size)]
+    return [[way[piece] for way in ways] for piece in range(pieces)]
+
+
+def with_fewer_executions(profile: KernelProfile, instructions: Collection[int], every: int) -> KernelProfile:
+    """The profile in which warps execute some instructions only every so many times, never where ``every`` is 0.
+
+    Counts of the launch stay as they are.
+    """
+    traces: WarpTraces | None = profile.traces
+    if traces is None:
+        return profile
+    left = []
+    executed = 0
+    for warp in range(len(traces.offsets) - 1):
+        sequence = _sequence(traces, warp)
+        dropped = np.zeros(len(sequence), np.bool_)
+        for index in instructions:
+            own = np.flatnonzero(sequence == index)
+            dropped[own] = True
+            if every:
+                dropped[own[::every]] = False
+        left.append(sequence[~dropped])
+        executed += len(sequence)
+    kept = sum(map(len, left)) / max(executed, 1)
+    changed = structs.replace(_of_sequences(traces, left), instructions=traces.instructions * kept)
+    requests = traces.memory.requests.copy()
+    requests[list(instructions)] *= 1.0 / every if every else 0.0
+    return replace(profile, traces=structs.replace(changed, memory=replace(traces.memory, requests=requests)))
+
+
+def _sequence(traces: WarpTraces, warp: int) -> Integers:
+    """The instructions that a warp issues, one after the other."""
+    own = slice(traces.offsets[warp], traces.offsets[warp + 1])
+    first, length = traces.first[own], traces.length[own]
+    ends = np.cumsum(length)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(first - (ends - length), length) + np.arange(total)
+
+
+def _of_sequences(traces: WarpTraces, sequences: list[Integers]) -> WarpTraces:
+    """Traces of warps that issue these instructions."""
+    firsts: list[Any] = []
+    lengths: list[Any] = []
+    offsets = [0]
+    for sequence in sequences:
+        begins = np.flatnonzero(np.append(True, np.diff(sequence) != 1))[: len(sequence)]
+        firsts.append(sequence[begins])
+        lengths.append(np.diff(np.append(begins, len(sequence))))
+        offsets.append(offsets[-1] + len(begins))
+    return structs.replace(
+        traces,
+        first=np.concatenate(firsts).astype(np.int64),
+        length=np.concatenate(lengths).astype(np.int64),
+        offsets=np.array(offsets, np.int64),
+    )
+
+
+def widest_request_sectors(count: InstructionCount) -> float:
+    """Sectors that an instruction would ask for if its lanes lay side by side: at least one a request."""
+    return float(max(count.requests, -(-count.lanes * count.width_bytes // SECTOR_BYTES)))

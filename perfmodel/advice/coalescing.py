@@ -1,0 +1,98 @@
+"""Global accesses whose lanes do not lie side by side: what asking for the fewest sectors would save."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..core.constants import SECTOR_BYTES
+from ..memory.access_counts import InstructionCount
+from ..profiles.access_patterns import NO_LANE
+from ..profiles.kernel_profile import KernelProfile
+from ..program.instruction import Space
+from ..simulator.access import Action
+from .changed_profiles import fetched_by_loads, widest_request_sectors, with_sectors
+from .subject import AdviceKind, Candidate, Subject, by_place
+
+_ACTIONS = (Action.LOAD, Action.STORE, Action.ASYNC_COPY)
+_STRUCTURE_BYTES = 128
+"""Distance of neighbouring lanes up to which they are taken to walk over structures; beyond it over rows."""
+
+
+def uncoalesced(subject: Subject) -> Iterator[Candidate]:
+    """A candidate for each source line that asks for more sectors than its lanes need, and one for all together."""
+    if subject.profile.traces is None:
+        return
+    accesses = [one for one in subject.instructions if one.space is Space.GLOBAL and one.action in _ACTIONS]
+    lines = by_place(one for one in accesses if _excess(one) > 0)
+    for place, counts in lines.items():
+        yield _candidate(subject, (place,), counts)
+    if len(lines) > 1:
+        worst_first = sorted(lines, key=lambda place: -sum(_excess(one) for one in lines[place]))
+        yield _candidate(subject, tuple(worst_first), [one for place in worst_first for one in lines[place]])
+
+
+def _excess(count: InstructionCount) -> float:
+    return count.sectors - widest_request_sectors(count)
+
+
+def _candidate(subject: Subject, places: tuple[str, ...], counts: Sequence[InstructionCount]) -> Candidate:
+    requests = sum(one.requests for one in counts)
+    asked, needed = sum(one.sectors for one in counts), sum(widest_request_sectors(one) for one in counts)
+    worst = max(counts, key=_excess)
+    return Candidate(
+        kind=AdviceKind.UNCOALESCED,
+        places=places,
+        finding=f"{asked / requests:.3g} sectors per request where {needed / requests:.3g} would do"
+        f" ({_layout_text(subject, worst)})",
+        change=_remedy_text(subject, worst),
+        profile=coalesced(subject, counts),
+    )
+
+
+def coalesced(subject: Subject, counts: Sequence[InstructionCount]) -> KernelProfile:
+    """The profile in which the lanes of some instructions lie side by side.
+
+    What a load then fetches past L1: its present share without the bytes that no load of the block asks for, and no more than
+    it asks for.
+    """
+    profile, fetched = subject.profile, fetched_by_loads(subject)
+    patterns = profile.traces.patterns
+    for one in counts:
+        needed = widest_request_sectors(one)
+        behind_l1 = None
+        if one.action is not Action.STORE:
+            filled = 1.0 if patterns is None else float(patterns.filled[one.instruction]) or 1.0
+            behind_l1 = min(fetched[one.instruction].behind_l1 * filled, needed)
+        profile = with_sectors(subject, profile, one, needed, behind_l1)
+    return profile
+
+
+def _stride(subject: Subject, count: InstructionCount) -> int | None:
+    """Bytes between neighbouring lanes; None where they differ or nobody looked."""
+    lanes = subject.lanes_of(count.instruction)
+    if lanes is None:
+        return None
+    steps = np.unique(np.diff(lanes[lanes != NO_LANE]))
+    return int(steps[0]) if len(steps) == 1 else None
+
+
+def _layout_text(subject: Subject, count: InstructionCount) -> str:
+    stride = _stride(subject, count)
+    if stride is None:
+        return "lanes at uneven distances"
+    if stride == count.width_bytes:
+        return f"the warp's data begins within a sector of {SECTOR_BYTES} bytes"
+    return f"neighbouring lanes {abs(stride):,} bytes apart"
+
+
+def _remedy_text(subject: Subject, count: InstructionCount) -> str:
+    stride = _stride(subject, count)
+    if stride is None:
+        return "data in the order in which lanes ask for it (sorted or packed), or through shared memory"
+    if stride == count.width_bytes:
+        return f"rows that begin at multiples of {SECTOR_BYTES} bytes"
+    if abs(stride) < _STRUCTURE_BYTES:
+        return "an array for each field (a structure of arrays), or whole structures by vector loads"
+    return "neighbouring lanes at neighbouring elements (swapped indices), or a tile in shared memory"

@@ -1,0 +1,184 @@
+"""How the lanes of memory instructions lie in some blocks: what of the sectors they use, and which words they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..memory.bank_conflicts import atomic_wavefronts
+from ..program.instruction import Space
+from ..simulator.access import AccessesOfWarps, Action, WarpAccess
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+NO_LANE = -1
+"""In `AccessPatterns.lanes`: the lane takes no part."""
+_BLOCKS = 64
+"""Room for the number of a block beside a sector or a word."""
+_ROW_SHIFT = 48
+"""Bits of an address below the number of its request."""
+_WAITING = 1_000_000
+"""Entries that wait until those of one sector are joined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessPatterns:
+    """One element for each instruction, averages over some blocks of the launch.
+
+    Attributes:
+        filled: Of the bytes of the sectors that an instruction touches in a block, the part that loads of the block ask for,
+            or that its stores write; 0 for other instructions.
+        reuse: How often a block loads each byte: bytes that the requests of a load ask for, lanes on one place once, over those
+            bytes of the same sectors that loads of the block ask for.
+        atomic_words_of_requests: Distinct words of atomics on global memory over their lanes, request by request.
+        atomic_words_of_blocks: The same over all requests of a block.
+        atomic_wavefronts: Passes that a request of such an atomic would need in shared memory.
+        lanes: Shape ``(instructions, 32)``: bytes of each lane's address beyond the 128-byte line of the lowest one, in the first
+            of the requests with most lanes; `NO_LANE` for lanes that take no part.
+    """
+
+    filled: Floats
+    reuse: Floats
+    atomic_words_of_requests: Floats
+    atomic_words_of_blocks: Floats
+    atomic_wavefronts: Floats
+    lanes: Integers
+
+
+@dataclass(slots=True)
+class _BytesOfSectors:
+    """Which bytes of each sector of each block are asked for, and by which instructions the sectors are touched."""
+
+    touched: dict[int, list[NDArray[np.uint64]]] = field(default_factory=dict)
+    keys: list[NDArray[np.uint64]] = field(default_factory=list)
+    masks: list[NDArray[np.uint32]] = field(default_factory=list)
+    requested: dict[int, int] = field(default_factory=dict)
+    waiting: int = 0
+
+    def add(self, instruction: int, keys: NDArray[np.uint64], masks: NDArray[np.uint32], requested_bytes: int) -> None:
+        """Take the sectors of one access, with a bit for each byte, and the distinct bytes of its requests together."""
+        self.requested[instruction] = self.requested.get(instruction, 0) + requested_bytes
+        keys, masks = _joined_masks(keys, masks)
+        self.touched.setdefault(instruction, []).append(keys)
+        self.keys.append(keys)
+        self.masks.append(masks)
+        self.waiting += len(keys)
+        if self.waiting > _WAITING:
+            self._compact()
+
+    def _compact(self) -> None:
+        keys, masks = _joined_masks(np.concatenate(self.keys), np.concatenate(self.masks))
+        self.keys, self.masks, self.waiting = [keys], [masks], 0
+        self.touched = {index: [np.unique(np.concatenate(parts))] for index, parts in self.touched.items()}
+
+    def filled_and_reuse(self) -> dict[int, tuple[float, float]]:
+        """Part of the bytes that are asked for, and how often each of them is, by instruction."""
+        if not self.keys:
+            return {}
+        self._compact()
+        bits = np.unpackbits(self.masks[0].view(np.uint8)).reshape(-1, SECTOR_BYTES).sum(axis=1)
+        found = {}
+        for index, parts in self.touched.items():
+            asked = float(bits[np.searchsorted(self.keys[0], parts[0])].sum())
+            found[index] = asked / (SECTOR_BYTES * len(parts[0])), self.requested[index] / asked
+        return found
+
+
+def _joined_masks(keys: NDArray[np.uint64], masks: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    order = np.argsort(keys, kind="stable")
+    keys, masks = keys[order], masks[order]
+    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    return keys[first], np.bitwise_or.reduceat(masks, first)
+
+
+@dataclass(slots=True)
+class _AtomicWords:
+    """Of one atomic instruction: lanes, requests, distinct words of requests, those of blocks, passes in shared memory."""
+
+    lanes: int = 0
+    requests: int = 0
+    of_requests: int = 0
+    of_blocks: list[NDArray[np.uint64]] = field(default_factory=list)
+    wavefronts: int = 0
+
+    def add(self, warps: AccessesOfWarps, blocks: Integers, width_bytes: int) -> None:
+        """Take one access; ``blocks``: the number of each row's block."""
+        rows, lanes = np.nonzero(warps.active)
+        words = warps.addresses[rows, lanes] // np.uint64(max(width_bytes, BANK_BYTES))
+        self.lanes += len(rows)
+        self.requests += len(warps.active)
+        self.of_requests += np.unique(np.stack([rows.astype(np.uint64), words]), axis=1).shape[1]
+        self.of_blocks.append(np.unique(words * np.uint64(_BLOCKS) + blocks[rows].astype(np.uint64)))
+        self.wavefronts += int(atomic_wavefronts(warps.addresses, warps.active, width_bytes)[0].sum())
+
+
+class PatternObserver:
+    """An observer of a run that executes at most 64 blocks."""
+
+    def __init__(self) -> None:
+        self._read, self._written = _BytesOfSectors(), _BytesOfSectors()
+        self._atomics: dict[int, _AtomicWords] = {}
+        self._lanes: dict[int, tuple[int, Integers]] = {}
+        self._blocks: dict[int, int] = {}
+
+    def access(self, access: WarpAccess) -> None:
+        """Take note of one access to global or shared memory."""
+        site = access.site
+        if site.space not in (Space.GLOBAL, Space.SHARED) or site.action in (Action.BULK_READ, Action.BULK_WRITE):
+            return
+        warps = access.of_warps
+        if not len(warps.active):
+            return
+        self._keep_lanes(site.instruction_index, warps)
+        if site.space is Space.SHARED:
+            return
+        blocks = np.array([self._blocks.setdefault(one, len(self._blocks)) for one in warps.block.tolist()], np.int64)
+        if site.action is Action.REDUCTION:
+            words = self._atomics.setdefault(site.instruction_index, _AtomicWords())
+            words.add(warps, blocks, site.width_bytes)
+            return
+        rows, lanes = np.nonzero(warps.active)
+        addresses = warps.addresses[rows, lanes]
+        keys = addresses // np.uint64(SECTOR_BYTES) * np.uint64(_BLOCKS) + blocks[rows].astype(np.uint64)
+        asked = np.uint64(2 ** min(site.width_bytes, SECTOR_BYTES) - 1)
+        masks = (asked << (addresses % np.uint64(SECTOR_BYTES))) & np.uint64(2**SECTOR_BYTES - 1)
+        kept = self._written if site.action is Action.STORE else self._read
+        places = addresses // np.uint64(site.width_bytes) + (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
+        kept.add(site.instruction_index, keys, masks.astype(np.uint32), len(np.unique(places)) * int(site.width_bytes))
+
+    def _keep_lanes(self, index: int, warps: AccessesOfWarps) -> None:
+        known = self._lanes.get(index)
+        if known is not None and known[0] == WARP_SIZE:
+            return
+        active = warps.active.sum(axis=1)
+        row = int(active.argmax())
+        if known is None or active[row] > known[0]:
+            addresses, taking_part = warps.addresses[row], warps.active[row]
+            lowest = addresses[taking_part].min() // np.uint64(LINE_BYTES) * np.uint64(LINE_BYTES)
+            offsets = np.where(taking_part, addresses - lowest, 0).astype(np.int64)
+            self._lanes[index] = int(active[row]), np.where(taking_part, offsets, NO_LANE)
+
+    def patterns(self, instructions: int) -> AccessPatterns:
+        """What was seen, for so many instructions of the code."""
+        filled, reuse, of_requests, of_blocks, wavefronts = np.zeros((5, instructions))
+        for index, found in (self._read.filled_and_reuse() | self._written.filled_and_reuse()).items():
+            filled[index], reuse[index] = found
+        for index, words in self._atomics.items():
+            of_requests[index] = words.of_requests / words.lanes
+            of_blocks[index] = len(np.unique(np.concatenate(words.of_blocks))) / words.lanes
+            wavefronts[index] = words.wavefronts / words.requests
+        lanes = np.full((instructions, WARP_SIZE), NO_LANE, np.int64)
+        for index, (_, offsets) in self._lanes.items():
+            lanes[index] = offsets
+        return AccessPatterns(
+            filled=filled,
+            reuse=reuse,
+            atomic_words_of_requests=of_requests,
+            atomic_words_of_blocks=of_blocks,
+            atomic_wavefronts=wavefronts,
+            lanes=lanes,
+        )

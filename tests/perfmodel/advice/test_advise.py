@@ -1,0 +1,153 @@
+"""Advice: what it promises is what the model predicts for the kernel so changed."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import perfmodel as pm
+from perfmodel.advice.subject import AdviceKind
+from perfmodel.prediction.analyze import Analysis
+
+pytestmark = pytest.mark.compiler
+
+TRANSPOSE = Path(__file__).parents[3] / "examples" / "transpose.cu"
+SOURCE = """
+struct Point { float x, y, z, w; };
+__global__ void scaled(const float *in, float *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = in[i] * 2.0f;
+}
+__global__ void scaled_points(const Point *in, float *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = in[i].x * 2.0f;
+}
+__global__ void product(const float *a, const float *b, float *c, int n, int swapped) {
+    int along = blockIdx.x * 16 + threadIdx.x, across = blockIdx.y * 16 + threadIdx.y;
+    int x = swapped ? across : along, y = swapped ? along : across;
+    float sum = 0.0f;
+    for (int k = 0; k < n; k++) sum += a[y * n + k] * b[k * n + x];
+    c[y * n + x] = sum;
+}
+__global__ void total(const float *in, float *out) {
+    atomicAdd(out, in[blockIdx.x * blockDim.x + threadIdx.x]);
+}
+__global__ void tiles(const float *in, float *out) {
+    extern __shared__ float tile[];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = in[i];
+    __syncthreads();
+    out[i] = tile[blockDim.x - 1 - threadIdx.x];
+}
+"""
+
+
+@cache
+def analysed(kernel: str, grid: int, block: int, *arguments: str, shared: int | None = None) -> Analysis:
+    return pm.analyze(
+        SOURCE, kernel=kernel, grid=grid, block=block, args=list(arguments), gpu="h200", shared_bytes=shared
+    )
+
+
+@cache
+def transposed(padding: int) -> Analysis:
+    return pm.analyze(
+        TRANSPOSE,
+        kernel="transpose",
+        grid=(32, 32),
+        block=(32, 8),
+        args=["f32[1024*1024]", "f32[1024*1024]=0", "i32=1024"],
+        gpu="h200",
+        defines={"PAD": padding},
+        lines=True,
+    )
+
+
+def streamed(kernel: str, elements: int, block: int, floats_per_element: int = 1) -> Analysis:
+    return analysed(kernel, elements // block, block, f"f32[{elements * floats_per_element}]", f"f32[{elements}]")
+
+
+def multiplied(swapped: int) -> Analysis:
+    return pm.analyze(
+        SOURCE,
+        kernel="product",
+        grid=(16, 16),
+        block=(16, 16),
+        args=[*["f32[256*256]"] * 3, "i32=256", f"i32={swapped}"],
+        gpu="h200",
+    )
+
+
+def test_padding_gains_what_the_padded_kernel_is_predicted() -> None:
+    found = pm.advise(transposed(0))
+    first = found.changes[0]
+    assert first.kind is AdviceKind.BANK_CONFLICTS
+    assert first.places == ("transpose.cu:20",)
+    assert first.finding == "32-way bank conflict"
+    assert first.change == "padding each 128-byte row of the shared array by 4 bytes"
+    assert first.now_s == transposed(0).prediction.time.predicted_s
+    assert first.then_s == pytest.approx(transposed(1).prediction.time.predicted_s, rel=0.02)
+    assert found.text.startswith("change 1: transpose.cu:20: 32-way bank conflict; padding")
+
+
+def test_the_excess_of_a_line_has_a_time() -> None:
+    (line,) = pm.advise(transposed(0)).excess
+    assert (line.place, line.space) == ("transpose.cu:20", "shared")
+    saved = transposed(0).prediction.time.predicted_s - transposed(1).prediction.time.predicted_s
+    assert line.excess_s == pytest.approx(saved, rel=0.05)
+
+
+def test_an_array_for_each_field_is_predicted_as_the_kernel_that_has_one() -> None:
+    elements = 2**20
+    first = pm.advise(streamed("scaled_points", elements, 256, 4)).changes[0]
+    assert first.kind is AdviceKind.UNCOALESCED
+    assert first.finding == "16 sectors per request where 4 would do (neighbouring lanes 16 bytes apart)"
+    assert first.then_s == pytest.approx(streamed("scaled", elements, 256).prediction.time.predicted_s, rel=0.03)
+
+
+def test_swapped_indices_are_predicted_as_the_kernel_with_the_other_order() -> None:
+    first = pm.advise(multiplied(1)).changes[0]
+    assert first.kind is AdviceKind.UNCOALESCED
+    assert first.then_s == pytest.approx(multiplied(0).prediction.time.predicted_s, rel=0.1)
+
+
+def test_a_kernel_that_streams_gets_no_advice() -> None:
+    found = pm.advise(streamed("scaled", 2**20, 256))
+    assert found.changes == ()
+    assert found.text == f"changes: nothing found that would gain more than {found.least_gain:.0%}"
+
+
+def test_larger_blocks_are_predicted_as_the_kernel_that_has_them() -> None:
+    elements = 2**20
+    first = pm.advise(streamed("scaled", elements, 32)).changes[0]
+    assert first.kind is AdviceKind.BLOCK_SIZE
+    threads = int(first.change.split()[2])
+    changed = streamed("scaled", elements, threads)
+    assert first.then_s == pytest.approx(changed.prediction.time.predicted_s, rel=0.05)
+
+
+def test_atomics_on_one_word_are_added_up_in_the_block() -> None:
+    first = pm.advise(analysed("total", 1024, 256, "f32[1024*256]", "f32[1]=0")).changes[0]
+    assert first.kind is AdviceKind.ATOMICS
+    assert first.finding == "256 lanes of a block add to one word"
+    assert first.gain > 0.9
+
+
+def test_a_grid_of_one_block_is_to_be_cut() -> None:
+    found = pm.advise(analysed("product", 1, 256, *["f32[256*256]"] * 3, "i32=256", "i32=0"))
+    change = next(one for one in found.changes if one.kind is AdviceKind.GRID_SIZE)
+    assert change.finding == "1 block leaves 131 of 132 SMs idle"
+    assert change.then_s < change.now_s
+
+
+def test_less_shared_memory_is_predicted_as_the_launch_with_less() -> None:
+    elements = 2**20
+    arguments = (elements // 128, 128, f"f32[{elements}]", f"f32[{elements}]")
+    held = pm.advise(analysed("tiles", *arguments, shared=100_000))  # two blocks of four warps on an SM
+    change = next(one for one in held.changes if one.kind is AdviceKind.SHARED_MEMORY)
+    fewer = int(change.change.split()[2].replace(",", ""))
+    assert change.finding == "100,000 bytes of shared memory per block allow 8 of 64 warps per SM"
+    smaller = analysed("tiles", *arguments, shared=fewer)
+    assert change.then_s == pytest.approx(smaller.prediction.time.predicted_s, rel=0.02)
