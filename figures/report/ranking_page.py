@@ -196,8 +196,9 @@ def _occupancy_text(best: Prediction) -> str:
     resident, resources = best.occupancy, best.resources
     return (
         f"The winner uses {resources.registers_per_thread} registers per thread; {resident.blocks_per_sm} of its blocks "
-        f"({resident.warps_per_sm} warps, {resident.fraction:.0%} of what an SM holds) are resident, limited by "
-        f"{resident.limiter.replace('_', ' ')}."
+        f"({resident.warps_per_sm} warps, {resident.fraction:.0%} of what an SM holds) fit on an SM, limited by "
+        f"{resident.limiter.replace('_', ' ')}. The grid has {resident.waves_per_sm:.2f} waves per SM; about "
+        f"{resident.achieved_fraction:.0%} of the warps are there on average."
     )
 
 

@@ -22,6 +22,7 @@ from ..core.counts import COUNT_NAMES
 from ..core.json_aliases import FORMER_NAMES
 from ..gpus.sheet import FIELD_TYPES, GpuFile
 from ..prediction.listing import InstructionListing
+from ..prediction.prediction import ResidentBlocks
 from ..prediction.residual import ResidualFile
 from ..records.schema import Record, Scalar
 from ..time_model.calibration import CalibrationFile
@@ -63,8 +64,9 @@ def _table_of(kind: Any) -> Any:
 ResourcesObject = _object("Resources", "What the compiler gave the kernel.", _of(Resources, kind=int))
 Occupancy = _object(
     "Occupancy",
-    "Blocks and warps resident on an SM, and what keeps further blocks away.",
-    [("blocks_per_sm", int), ("warps_per_sm", int), ("fraction", float), ("limiter", str)],
+    "Blocks and warps for which an SM has room (fraction: theoretical occupancy), what keeps further blocks away, waves per SM "
+    "(below 1 the grid limits occupancy), warps on an SM on average while it has any, and these as achieved occupancy.",
+    _of(ResidentBlocks),
 )
 CountsObject = _object("Counts", "Counts of the whole launch.", [(name, int | float) for name in COUNT_NAMES])
 TermsObject = _object(

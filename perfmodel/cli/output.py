@@ -68,7 +68,7 @@ def print_prediction(
     """Time, limiter, resources, occupancy, notes, terms and counts of a prediction; ``between`` stands after the time."""
     from ..prediction.explanation import limiter_text
 
-    time, resources, resident = prediction.time, prediction.resources, prediction.occupancy
+    time, resources = prediction.time, prediction.resources
     within = "" if time.interval_s is None else f", 90 % within {interval_text(time.interval_s)}"
     predicted = f"predicted {time_text(time.predicted_s)}{within} ({time.calibration_status}{time_note})"
     typer.echo(f"{predicted}, limited by {limiter_text(time.limiter)}")
@@ -76,10 +76,10 @@ def print_prediction(
         typer.echo(text)
     typer.echo(
         f"{resources.registers_per_thread} registers, {resources.static_shared_bytes + resources.dynamic_shared_bytes:,} bytes "
-        f"of shared memory, {resources.stack_bytes_per_thread} bytes of stack, {resources.spill_store_bytes} spilled; "
-        f"{resident.blocks_per_sm} blocks and {resident.warps_per_sm} warps per SM ({resident.fraction:.0%}), "
-        f"limited by {resident.limiter}{usage_note}"
+        f"of shared memory, {resources.stack_bytes_per_thread} bytes of stack, {resources.spill_store_bytes} spilled"
+        f"{usage_note}"
     )
+    typer.echo(prediction.occupancy.text)
     for text in prediction.notes:
         typer.echo(f"note: {text}")
     terms = [(n, time_text(s), f"{s / time.predicted_s:.0%}") for n, v in time.terms.items() if (s := float(v)) > 0]

@@ -23,6 +23,7 @@ from ..time_model.combine import LIMITER_NAMES, limiters
 from ..time_model.sm_time import sm_evidence
 from .evaluation import Evaluation, evaluate_batch
 from .feasibility import FITS, Feasibility, feasibility
+from .grid_occupancy import achieved_blocks, waves_per_sm
 from .launch_features import Launches
 from .prediction import Corrected, Prediction, ResidentBlocks, TimePrediction
 from .scenario import Scenario, scenario_of
@@ -179,7 +180,7 @@ def prediction_at(
 ) -> Prediction:
     """The record of one launch of an evaluation; ``calibrated_kernel`` names the kernel whose interval is taken."""
     seconds = float(found.seconds[index])
-    profile, occupancy, terms = found.profile.at(index), found.occupancy.at(index), found.terms.at(index)
+    profile, terms = found.profile.at(index), found.terms.at(index)
     calibration = scenario.calibration.for_kernel(calibrated_kernel)
     interval, status = calibration.interval_s(seconds), calibration.calibration_status.value
     if found.followed[index]:
@@ -194,12 +195,7 @@ def prediction_at(
         problem=problem,
         configuration=configuration,
         resources=profile.resources,
-        occupancy=ResidentBlocks(
-            blocks_per_sm=int(occupancy.blocks_per_sm),
-            warps_per_sm=int(occupancy.warps_per_sm),
-            fraction=float(occupancy.fraction),
-            limiter=", ".join(limiter.value for limiter in found.occupancy.limiters(index)),
-        ),
+        occupancy=_resident_blocks(found, index, scenario.gpu),
         counts=found.counts.at(index),
         time=TimePrediction(
             predicted_s=seconds,
@@ -210,6 +206,25 @@ def prediction_at(
         ),
         notes=(*own_notes, *notes),
         residual=residual,
+    )
+
+
+def _resident_blocks(found: Evaluation, index: int, gpu: Gpu) -> ResidentBlocks:
+    """Occupancy of one launch of an evaluation."""
+    occupancy = found.occupancy.at(index)
+    blocks, resident, warps = (
+        int(np.broadcast_to(value, len(found))[index])
+        for value in (found.profile.launch.blocks, occupancy.blocks_per_sm, found.profile.launch.warps_per_block)
+    )
+    achieved = warps * achieved_blocks(blocks, resident, float(found.seconds[index]), gpu)
+    return ResidentBlocks(
+        blocks_per_sm=resident,
+        warps_per_sm=int(occupancy.warps_per_sm),
+        fraction=float(occupancy.fraction),
+        limiter=", ".join(limiter.value for limiter in found.occupancy.limiters(index)),
+        waves_per_sm=waves_per_sm(blocks, resident, gpu),
+        achieved_warps_per_sm=achieved,
+        achieved_fraction=achieved / gpu.max_warps_per_sm,
     )
 
 

@@ -16,12 +16,40 @@ from ..time_model.combine import Terms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidentBlocks:
-    """Occupancy of one launch: blocks and warps resident on an SM, and what keeps further blocks away."""
+    """Occupancy of one launch, by the terms of Nsight Compute.
+
+    Attributes:
+        blocks_per_sm: Blocks of which an SM has room at once.
+        warps_per_sm: Their warps.
+        fraction: Theoretical occupancy: these over the warps that an SM can hold.
+        limiter: What keeps further blocks away.
+        waves_per_sm: Blocks of the grid over what all SMs hold at once; below 1 the grid limits occupancy.
+        achieved_warps_per_sm: Warps on an SM, on average over the time in which it has any (an estimate).
+        achieved_fraction: Achieved occupancy: these over the warps that an SM can hold.
+    """
 
     blocks_per_sm: int
     warps_per_sm: int
     fraction: float
     limiter: str
+    waves_per_sm: float
+    achieved_warps_per_sm: float
+    achieved_fraction: float
+
+    @property
+    def limited_by_grid(self) -> bool:
+        """Whether the grid has fewer blocks than the SMs have room for."""
+        return self.waves_per_sm < 1.0
+
+    @property
+    def text(self) -> str:
+        """One line."""
+        grid = " (limited by grid)" if self.limited_by_grid else ""
+        return (
+            f"theoretical occupancy {self.fraction:.0%} ({self.blocks_per_sm} blocks and {self.warps_per_sm} warps per SM, "
+            f"limited by {self.limiter}), {self.waves_per_sm:.2f} waves per SM{grid}, "
+            f"achieved about {self.achieved_fraction:.0%} ({self.achieved_warps_per_sm:.1f} warps)"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
