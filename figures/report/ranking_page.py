@@ -8,7 +8,9 @@ from typing import Any
 from perfmodel.core.json_values import plain
 from perfmodel.core.units import time_text
 from perfmodel.families.registry import family_of
-from perfmodel.prediction.explanation import Change, limiter_text, neighbours, sensitivity, why_first
+from perfmodel.prediction.differences import alike
+from perfmodel.prediction.explanation import Change, neighbours, sensitivity, why_first
+from perfmodel.prediction.limiter_names import limiter_text
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import Ranking
 from perfmodel.prediction.scenario import Scenario
@@ -32,9 +34,6 @@ from .parts import (
 )
 from .ranking_drawings import occupancy_drawing, roofline_drawing, time_drawing
 from .scenario_text import fields_text, interval_paragraph, scenario_pairs
-
-TIE = 0.0005
-"""Times that differ by a smaller fraction are shown as alike."""
 
 
 def ranking_page(ranking: Ranking, scenario: Scenario, command: str) -> Page:
@@ -127,23 +126,14 @@ def _best_row(place: int, found: Prediction) -> tuple[Cell, ...]:
 
 
 def rival_place(top: Sequence[Prediction]) -> int | None:
-    """Index of the first configuration that is predicted slower than the winner by more than a tie; None where there is none."""
-    limit = top[0].time.predicted_s * (1 + TIE)
-    return next((index for index, found in enumerate(top) if found.time.predicted_s > limit), None)
+    """Index of the first configuration that the model can tell from the winner; None where there is none."""
+    ties = alike([found.time.predicted_s for found in top])
+    return ties if ties < len(top) else None
 
 
-def _why_text(ranking: Ranking, rival: int | None) -> str:
-    top = ranking.top
-    why = why_first(top if rival is None else (top[0], top[rival]))
-    if rival == 1:
-        return f"{why[0].upper()}{why[1:]}."
-    alike = len(top) if rival is None else rival
-    if alike == 1:
-        return "There is nothing to compare it with."
-    ties = f"The first {alike} of the table are predicted alike (within {TIE:.2%}); any of them will do."
-    if rival is None:
-        return ties
-    return f"{ties} Against #{rival + 1}, the first that is slower: {why.replace('the second', f'#{rival + 1}')}."
+def _why_text(top: Sequence[Prediction]) -> str:
+    why = why_first(top)
+    return f"{why[0].upper()}{why[1:]}."
 
 
 def _time_blocks(ranking: Ranking) -> tuple[Block, ...]:
@@ -169,7 +159,7 @@ def _time_blocks(ranking: Ranking) -> tuple[Block, ...]:
     )
     overhead = time_text(float(first.time.terms.launch_overhead))
     return (
-        Paragraph(text=_why_text(ranking, rival)),
+        Paragraph(text=_why_text(ranking.top)),
         table,
         Paragraph(text=f"Launching takes about {overhead} beside this time and is not in it."),
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
-from ..core.numbers import numbers
 from ..core.units import microseconds, time_text
 from ..errors import PerfmodelError
 from ..prediction.analyze import Analysis, evaluate_launches
+from ..prediction.differences import noise
 from ..profiles.kernel_profile import KernelProfile
 from .atomics import atomics
 from .bank_conflicts import bank_conflicts
@@ -39,23 +38,6 @@ _SPACES = {AdviceKind.BANK_CONFLICTS: "shared", AdviceKind.UNCOALESCED: "global"
 _SHOWN_PLACES = 3
 _ALIKE = 0.01
 """Gains that differ by less: the milder change is named."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
-    """From which difference of two predicted times on one is called faster, as a fraction of the slower."""
-
-    least_difference: float
-
-
-@cache
-def noise() -> Noise:
-    """The number that the package ships.
-
-    >>> 0 < noise().least_difference < 0.2
-    True
-    """
-    return numbers("differences", Noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

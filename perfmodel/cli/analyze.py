@@ -4,32 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..core.choices import one_of
-from ..core.units import time_text
 from ..errors import InputError
+from .comparison import Variant, differing, print_comparison
 from .options import CalibrationOption, ClockOption, GpusOption, JsonOption, L2Option, SeedOption
-from .output import (
-    count_text,
-    interval_text,
-    note,
-    print_json,
-    print_prediction,
-    print_table,
-    progress_bar,
-)
+from .output import note, print_instructions, print_json, print_prediction, progress_bar
+from .pairs import for_each
 
 if TYPE_CHECKING:
     from ..advice.advise import Advised
     from ..prediction.analyze import Analysis
-    from ..prediction.listing import InstructionListing
 
 CHECK_FAILED_STATUS = 1
-_SHOWN_INSTRUCTIONS = 40
 
 
 def register(app: typer.Typer) -> None:
@@ -38,21 +30,30 @@ def register(app: typer.Typer) -> None:
 
 
 def analyze(
-    file: Annotated[
-        Path,
+    files: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="FILE",
-            help="CUDA C++ file, PTX, a cubin, a binary with kernels, or a Python file with kernels of Triton or Numba.",
+            metavar="FILE…",
+            help="CUDA C++ file, PTX, a cubin, a binary with kernels, or a Python file with kernels of Triton or Numba; "
+            "several are compared.",
         ),
     ],
     gpu: GpusOption,
     kernel: Annotated[
-        str | None,
-        typer.Option("--kernel", metavar="NAME", help="The kernel: a name, or a template such as 'conv<5,2>'."),
+        list[str] | None,
+        typer.Option(
+            "--kernel",
+            metavar="NAME",
+            help="The kernel: a name, or a template such as 'conv<5,2>'; several are compared.",
+        ),
     ] = None,
-    grid: Annotated[str | None, typer.Option("--grid", metavar="X,Y,Z", help="Blocks; what is left out is 1.")] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option("--grid", metavar="X,Y,Z", help="Blocks; what is left out is 1. Several launches are compared."),
+    ] = None,
     block: Annotated[
-        str | None, typer.Option("--block", metavar="X,Y,Z", help="Threads of a block; likewise. Triton states them.")
+        list[str] | None,
+        typer.Option("--block", metavar="X,Y,Z", help="Threads of a block; likewise, once or for each --grid."),
     ] = None,
     arguments: Annotated[
         list[str] | None,
@@ -117,8 +118,8 @@ def analyze(
     """Analyse one launch of a kernel of FILE: counts, registers, occupancy, caches, time; faults are reported.
 
     The source is compiled for the GPU's architecture and executed on the CPU. Exit status 1 where the kernel does something
-    wrong (a race, uninitialised shared memory …) or is worse than the baseline. Several --gpu are compared in one table; with
-    --json they are a list.
+    wrong (a race, uninitialised shared memory …) or is worse than the baseline. Several FILEs, kernels, launches or GPUs are
+    compared in one table; with --json they are a list.
     """
     from ..checks.baseline import growth_since, read_result
     from ..checks.limits import DEFAULT_LIMITS, parse_limits
@@ -129,17 +130,16 @@ def analyze(
     from ..simulator.faults import fault_texts
     from ..simulator.simulation import Budget
 
-    if baseline is not None and len(gpu) > 1:
-        raise InputError(f"--baseline compares with one GPU's result; {len(gpu)} times --gpu were given")
+    variants = _variants(files, kernel or [], grid or [], block or [], gpu)
+    if baseline is not None and len(variants) > 1:
+        raise InputError(
+            f"--baseline compares with one result; {len(variants)} were asked for (several {_several(variants)})"
+        )
     limits = parse_limits(DEFAULT_LIMITS if fail_on is None else fail_on)
     earlier = None if baseline is None else read_result(baseline)
     budget = Budget(seconds=max_seconds, memory_bytes=max_memory_mib * 2**20, warp_instructions=max_instructions)
     analyze_one = partial(
         analyze_launch,
-        file,
-        kernel=kernel,
-        grid=_sizes("--grid", grid),
-        block=_sizes("--block", block),
         args=arguments or [],
         shared_bytes=shared,
         cluster=None if cluster is None else _sizes("--cluster", cluster),
@@ -155,17 +155,18 @@ def analyze(
         effort=Effort(all_blocks=all_blocks, seed=seed, budget=budget),
     )
     found, advised = [], []
-    with progress_bar("GPUs", len(gpu)) as advance:
-        for one in gpu:
-            found.append(analyze_one(gpu=one))
+    with progress_bar("launches", len(variants)) as advance:
+        for one in variants:
+            grid_sizes, block_sizes = _sizes("--grid", one.grid), _sizes("--block", one.block)
+            found.append(analyze_one(one.file, kernel=one.kernel, grid=grid_sizes, block=block_sizes, gpu=one.gpu))
             advised.append(advise(found[-1]))
             advance()
-    results = [_json(analysis, advice) for analysis, advice in zip(found, advised, strict=True)]
+    results = [_json(*one) for one in zip(variants, found, advised, strict=True)]
     worse = () if earlier is None else growth_since(earlier, results[0], limits)
     if as_json:
         print_json(results if len(results) > 1 else results[0])
     elif len(found) > 1:
-        _print_comparison(found, advised)
+        print_comparison(variants, found, advised)
     else:
         _print(found[0], advised[0])
     faults = fault_texts([fault for analysis in found for fault in analysis.faults])
@@ -173,6 +174,29 @@ def analyze(
         note(text)
     if faults or worse:
         raise typer.Exit(CHECK_FAILED_STATUS)
+
+
+def _variants(
+    files: Sequence[Path], kernels: Sequence[str], grids: Sequence[str], blocks: Sequence[str], gpus: Sequence[str]
+) -> list[Variant]:
+    """Every file, kernel, launch and GPU that was named, each with each.
+
+    A grid goes with the block at its place; where there are as many kernels as files, so do these.
+    """
+    count = max(len(grids), len(blocks), 1)
+    each_grid = for_each("--grid", grids, count, "--block") if grids else [None] * count
+    each_block = for_each("--block", blocks, count, "--grid") if blocks else [None] * count
+    shapes = list(zip(each_grid, each_block, strict=True))
+    named: list[str | None] = [*kernels] or [None]
+    pairs = list(zip(files, named, strict=True) if len(named) == len(files) else product(files, named))
+    return [
+        Variant(file=file, kernel=kernel, grid=grid, block=block, gpu=gpu)
+        for (file, kernel), (grid, block), gpu in product(pairs, shapes, gpus)
+    ]
+
+
+def _several(variants: Sequence[Variant]) -> str:
+    return ", ".join(name.upper() if name == "file" else f"--{name}" for name in differing(variants))
 
 
 def _sizes(option: str, text: str | None) -> list[int] | None:
@@ -203,9 +227,9 @@ def defines_from(texts: list[str]) -> dict[str, str | int]:
     return found
 
 
-def _json(found: Analysis, advised: Advised) -> dict[str, Any]:
+def _json(variant: Variant, found: Analysis, advised: Advised) -> dict[str, Any]:
     rates = found.throughput.to_json()
-    return found.to_json() | {"throughput": rates, "advice": advised.to_json()}
+    return {"file": str(variant.file)} | found.to_json() | {"throughput": rates, "advice": advised.to_json()}
 
 
 def _print(found: Analysis, advised: Advised) -> None:
@@ -218,78 +242,4 @@ def _print(found: Analysis, advised: Advised) -> None:
     usage = f"; L1 hit rate {found.l1_hit_rate:.0%}"
     print_prediction(prediction, usage_note=usage, between=[advised.text, found.throughput.text])
     if found.instructions:
-        _print_instructions(found.instructions, advised)
-
-
-def _print_comparison(found: Sequence[Analysis], advised: Sequence[Advised]) -> None:
-    """One row for each GPU, then the notes that they have."""
-    from ..prediction.explanation import limiter_text
-
-    first = found[0]
-    grid, block = ("x".join(map(str, shape)) for shape in (first.configuration.grid, first.configuration.block))
-    rows = []
-    for prediction in (analysis.prediction for analysis in found):
-        time, counts = prediction.time, prediction.counts
-        rows.append(
-            (
-                prediction.gpu,
-                limiter_text(time.limiter),
-                time_text(time.predicted_s),
-                interval_text(time.interval_s),
-                prediction.resources.registers_per_thread,
-                f"{prediction.occupancy.fraction:.0%}",
-                f"{prediction.occupancy.achieved_fraction:.0%}",
-                f"{prediction.occupancy.waves_per_sm:.2f}",
-                count_text(float(counts.warp_instructions)),
-                f"{count_text(float(counts.dram_read_bytes + counts.dram_write_bytes))}B",
-                "exact" if prediction.exact else "estimated",
-            )
-        )
-    columns = (
-        "GPU",
-        "limited by",
-        "predicted",
-        "90 % within",
-        "registers",
-        "occupancy",
-        "achieved",
-        "waves",
-        "warp instructions",
-        "DRAM",
-        "counts",
-    )
-    print_table(f"{first.prediction.kernel}: grid {grid}, block {block}", columns, rows, 2)
-    notes: dict[str, list[str]] = {}
-    for analysis in found:
-        for text in analysis.prediction.notes:
-            notes.setdefault(text, []).append(analysis.prediction.gpu)
-    for text, gpus in notes.items():
-        typer.echo(f"note: {text}" if len(gpus) == len(found) else f"note ({', '.join(gpus)}): {text}")
-    for analysis, advice in zip(found, advised, strict=True):
-        typer.echo(f"on {analysis.prediction.gpu}:\n{advice.text}")
-        if analysis.instructions:
-            _print_instructions(analysis.instructions, advice)
-
-
-def _print_instructions(rows: Sequence[InstructionListing], advised: Advised) -> None:
-    from ..prediction.listing import by_line
-
-    cost = {(one.place, one.space): time_text(one.excess_s) for one in advised.excess}
-    lines = by_line(rows)
-    cells = [
-        (
-            f"{row.file}:{row.line}",
-            row.instruction if row.places == 1 else f"{row.instruction} ×{row.places}",
-            count_text(float(row.requests)),
-            f"{row.sectors_per_request:.2f}" if row.sectors else "–",
-            count_text(float(row.wavefronts)) if row.wavefronts else "–",
-            f"{row.efficiency:.0%}",
-            f"{count_text(float(row.excess_bytes))}B",
-            cost.get((f"{row.file}:{row.line}", row.space), "–") if row.excess_bytes else "–",
-        )
-        for row in lines[:_SHOWN_INSTRUCTIONS]
-    ]
-    columns = ("line", "instruction", "requests", "sectors/request", "wavefronts", "efficiency", "excess", "costs")
-    print_table("memory instructions by source line, the largest excess first", columns, cells, 2)
-    if len(lines) > _SHOWN_INSTRUCTIONS:
-        typer.echo(f"… and {len(lines) - _SHOWN_INSTRUCTIONS} more; --json lists all")
+        print_instructions(found.instructions, advised)

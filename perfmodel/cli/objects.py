@@ -188,8 +188,10 @@ class Blocks(Struct, kw_only=True, forbid_unknown_fields=True):
 
 Analyze = _object(
     "Analyze",
-    "`perfmodel analyze --json`, of several --gpu a list of these; faults are races and accesses out of bounds.",
+    "`perfmodel analyze --json`, of several files, kernels, launches or GPUs a list of these; faults are races and accesses "
+    "out of bounds.",
     [
+        ("file", str),
         ("config", Launch),
         *_PREDICTION,
         ("throughput", ThroughputObject),

@@ -12,7 +12,12 @@ import typer
 from ..core.units import time_text
 
 if TYPE_CHECKING:
+    from ..advice.advise import Advised
+    from ..prediction.listing import InstructionListing
     from ..prediction.prediction import Prediction
+
+
+_SHOWN_INSTRUCTIONS = 40
 
 
 def print_json(value: Any) -> None:
@@ -66,7 +71,7 @@ def print_prediction(
     prediction: Prediction, time_note: str = "", usage_note: str = "", between: Sequence[str] = ()
 ) -> None:
     """Time, limiter, resources, occupancy, notes, terms and counts of a prediction; ``between`` stands after the time."""
-    from ..prediction.explanation import limiter_text
+    from ..prediction.limiter_names import limiter_text
 
     time, resources = prediction.time, prediction.resources
     within = "" if time.interval_s is None else f", 90 % within {interval_text(time.interval_s)}"
@@ -87,6 +92,31 @@ def print_prediction(
     counts = [(name, count_text(float(value))) for name, value in prediction.counts.items() if float(value)]
     title = "counts of the whole launch" if prediction.exact else "counts of the whole launch (estimated)"
     print_table(title, ("count", "value"), counts)
+
+
+def print_instructions(rows: Sequence[InstructionListing], advised: Advised) -> None:
+    """The listing of memory instructions, with what the excess of each line costs."""
+    from ..prediction.listing import by_line
+
+    cost = {(one.place, one.space): time_text(one.excess_s) for one in advised.excess}
+    lines = by_line(rows)
+    cells = [
+        (
+            f"{row.file}:{row.line}",
+            row.instruction if row.places == 1 else f"{row.instruction} ×{row.places}",
+            count_text(float(row.requests)),
+            f"{row.sectors_per_request:.2f}" if row.sectors else "–",
+            count_text(float(row.wavefronts)) if row.wavefronts else "–",
+            f"{row.efficiency:.0%}",
+            f"{count_text(float(row.excess_bytes))}B",
+            cost.get((f"{row.file}:{row.line}", row.space), "–") if row.excess_bytes else "–",
+        )
+        for row in lines[:_SHOWN_INSTRUCTIONS]
+    ]
+    columns = ("line", "instruction", "requests", "sectors/request", "wavefronts", "efficiency", "excess", "costs")
+    print_table("memory instructions by source line, the largest excess first", columns, cells, 2)
+    if len(lines) > _SHOWN_INSTRUCTIONS:
+        typer.echo(f"… and {len(lines) - _SHOWN_INSTRUCTIONS} more; --json lists all")
 
 
 @contextmanager

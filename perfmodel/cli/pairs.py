@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -46,6 +46,9 @@ FiltersOption = Annotated[
 ]
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """A GPU with the rows that were measured on it."""
@@ -55,14 +58,14 @@ class Pair:
     rows: Measurements
 
 
-def for_each(option: str, given: Sequence[str], count: int) -> list[str]:
-    """What was given once or once for each pair, for each pair.
+def for_each(option: str, given: Sequence[T], count: int, of: str = "--gpu") -> list[T]:
+    """What was given once or once for each of another option, for each of that.
 
     >>> for_each("--filter", ["a > 1"], 2)
     ['a > 1', 'a > 1']
     """
     if len(given) not in (1, count):
-        raise InputError(f"{len(given)} times {option} for {count} times --gpu: one, or one for each is needed")
+        raise InputError(f"{len(given)} times {option} for {count} times {of}: one, or one for each is needed")
     return list(given) * (count if len(given) == 1 else 1)
 
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..core.json_values import plain
-from ..core.units import microseconds
 from ..errors import InputError
 from ..families.base import Batch, Family
 from ..families.registry import family_of
 from ..gpus.gpu import Gpu
-from ..time_model.combine import LIMITER_NAMES
+from .differences import alike, difference_text, spread_text
 from .evaluation import evaluate_batch
 from .prediction import Prediction
 from .scenario import Scenario
@@ -84,53 +83,19 @@ def sensitivity(prediction: Prediction, scenario: Scenario) -> list[Change]:
     ]
 
 
-_MEANING = {
-    "arithmetic": "FP32 and integer pipes",
-    "sfu_fp64_fp16_pipes": "FP64, special-function or half-precision pipes",
-    "issue_slots": "instruction issue",
-    "lsu_data_pipe": "the data pipe of shared memory and L1",
-    "sectors": "L1's fill and store path",
-    "instruction_fetch": "instruction fetch (code beyond the instruction cache)",
-    "constant_cache": "indexed constants beyond the constant cache",
-    "l2": "L2 bandwidth",
-    "dram": "DRAM bandwidth",
-    "atomics": "atomics that follow one another in L2",
-    "local_memory": "traffic of spilled registers and stack arrays behind L1",
-    "exposed_memory_latency": "latency of loads that the resident blocks do not hide",
-    "exposed_dependency_latency": "latency of the dependent instructions that the resident blocks do not hide",
-    "block_launch_rate": "starting the blocks one after the other",
-    "ramp_up": "ramp-up: the first blocks wait for code, constants and all their data at once",
-    "fixed_launch_cost": "the start and end of a kernel, whatever it does",
-}
-
-
-def limiter_text(name: str) -> str:
-    """A limiter's name as a sentence's end.
-
-    >>> limiter_text("dram")
-    'DRAM bandwidth'
-    """
-    return _MEANING[name]
-
-
 def why_first(top: Sequence[Prediction]) -> str:
-    """Why the winner of a ranking beats the runner-up: the term that differs most, in its favour."""
+    """Which configurations of a ranking are the fastest, as far as the model can tell, and why the next one is slower."""
     if len(top) < 2:
         return "one configuration; nothing to compare it with"
-    first, second = top[0], top[1]
-    gap = second.time.predicted_s / first.time.predicted_s - 1
-    changed = [
-        f"{name}={plain(first.configuration)[name]} instead of {value}"
-        for name, value in plain(second.configuration).items()
-        if plain(first.configuration)[name] != value
-    ]
-    gains = {
-        name: float(getattr(second.time.terms, name)) - float(getattr(first.time.terms, name)) for name in LIMITER_NAMES
-    }
-    best = max(gains, key=lambda name: gains[name])
-    reason = (
-        f"it saves {microseconds(gains[best]):.3g} µs of {limiter_text(best)}"
-        if gains[best] > 0
-        else "no single term explains it"
+    seconds = [found.time.predicted_s for found in top]
+    ties = alike(seconds)
+    first = "rank 1 is the fastest" if ties == 1 else f"ranks 1–{ties} lie {spread_text(seconds[:ties])}"
+    if ties == len(top):
+        return first
+    next_one = top[ties]
+    here, there = plain(top[0].configuration), plain(next_one.configuration)
+    changed = ", ".join(
+        f"{name}={value} instead of {here[name]}" for name, value in there.items() if here[name] != value
     )
-    return f"the first is predicted {gap:.1%} faster than the second ({', '.join(changed)}): {reason}"
+    slower = f"rank {ties + 1} ({changed}) is {seconds[ties] / seconds[0] - 1:.1%} slower than rank 1"
+    return f"{first}; {slower}: {difference_text(top[0], next_one)}"

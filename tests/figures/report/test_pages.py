@@ -16,7 +16,7 @@ from perfmodel.families.direct_conv2d.problem import Conv2d
 from perfmodel.figures.report.html import html_text
 from perfmodel.figures.report.parts import Page, Paragraph, Table
 from perfmodel.figures.report.ranking_drawings import resident_warps
-from perfmodel.figures.report.ranking_page import TIE, ranking_page, rival_place
+from perfmodel.figures.report.ranking_page import ranking_page, rival_place
 from perfmodel.prediction.explanation import sensitivity
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_problem
@@ -131,14 +131,13 @@ def with_time(found: Prediction, seconds: float) -> Prediction:
 @pytest.mark.parametrize(
     ("seconds", "rival", "text"),
     [
-        ((1.0, 1.1, 1.2), 1, "The first is predicted 10.0% faster than the second"),
+        ((1.0, 1.1, 1.2), 1, "Rank 1 is the fastest; rank 2 ("),
         (
-            (1.0, 1.0, 1.2),
+            (1.0, 1.02, 1.1),
             2,
-            "The first 2 of the table are predicted alike (within 0.05%); any of them will do. Against #3",
+            "Ranks 1–2 lie within 2.0%, which the model cannot tell apart; rank 3 (",
         ),
-        ((1.0, 1.0 + TIE / 2, 1.0 + TIE / 2), None, "The first 3 of the table are predicted alike"),
-        ((1.0,), None, "There is nothing to compare it with."),
+        ((1.0, 1.01, 1.02), None, "Ranks 1–3 lie within 2.0%, which the model cannot tell apart."),
     ],
 )
 def test_a_tie_is_called_one(ranked: Ranked, seconds: tuple[float, ...], rival: int | None, text: str) -> None:

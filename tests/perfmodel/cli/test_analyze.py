@@ -113,6 +113,7 @@ def test_a_baseline_fails_what_got_slower(source: Path, tmp_path: Path, capsys: 
 def test_a_fault_is_reported_with_status_1(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     launch = ["--kernel", "race", "--gpu", "h200", "--grid", "1", "--block", "64", "--define", "BIAS=0"]
     found = json_of(capsys, ["analyze", str(source), *launch, "--arg", "f32[64]"], status=1)
+    assert len(found["faults"]) == 1
     assert "race in shared memory by thread (0, 0, 0)" in found["faults"][0]
     assert "own.cu:12" in found["faults"][0]
 
@@ -174,7 +175,7 @@ def test_several_gpus_are_compared(source: Path, capsys: pytest.CaptureFixture[s
     several = gather(source, 2, "--gpu", "rtx-4090", "--gpu", "v100-pcie-32gb")
     assert run(several) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["gather<2>:", "grid", "16x1x1,", "block", "64x1x1"]
+    assert lines[0].split() == ["gather<2>,", "grid", "16x1x1,", "block", "64x1x1"]
     assert [line.split()[0] for line in lines[2:5]] == ["h200", "rtx-4090", "v100-pcie-32gb"]
     assert run([*several, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -182,7 +183,56 @@ def test_several_gpus_are_compared(source: Path, capsys: pytest.CaptureFixture[s
     assert found[0] == json_of(capsys, gather(source, 2))
     earlier = tmp_path / "earlier.json"
     earlier.write_text(json.dumps(found[0]))
-    assert "3 times --gpu" in error_of(capsys, [*several, "--baseline", str(earlier)])
+    assert "3 were asked for (several --gpu)" in error_of(capsys, [*several, "--baseline", str(earlier)])
+
+
+def test_several_files_and_launches_are_compared(
+    source: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The second file has the first one's kernel under another name, with lanes 32 bytes apart instead of 4."""
+    other = tmp_path / "strided.cu"
+    other.write_text(
+        SOURCE.replace("gather(", "strided(").replace("gather<", "strided<").replace("i * STRIDE", "i * 8")
+    )
+    launches = ["--gpu", "h200", "--define", "BIAS=2", "--block", "64", "--grid", "4096", "--grid", "2048"]
+    arguments = ["--arg", f"f32[{4096 * 64 * 8}]", "--arg", f"f32[{4096 * 64}]=0", "--arg", "f32=0.5"]
+    both = [
+        "analyze",
+        str(source),
+        str(other),
+        "--kernel",
+        "gather<1>",
+        "--kernel",
+        "strided<1>",
+        *launches,
+        *arguments,
+    ]
+    assert run(both) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["on", "h200,", "block", "64x1x1"]
+    assert [line.split()[1:3] for line in lines[2:6]] == [
+        ["gather<1>", "4096"],
+        ["gather<1>", "2048"],
+        ["strided<1>", "4096"],
+        ["strided<1>", "2048"],
+    ]
+    assert lines[6] == f"fastest: {source} gather<1> grid 2048"
+    assert lines[7].startswith(f"{source} gather<1> grid 4096 takes ")
+    assert run([*both, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(Path(one["file"]).name, one["config"]["grid"][0]) for one in found] == [
+        ("own.cu", 4096),
+        ("own.cu", 2048),
+        ("strided.cu", 4096),
+        ("strided.cu", 2048),
+    ]
+    wrong = [*both, "--grid", "64", "--block", "32"]
+    assert "2 times --block for 3 times --grid" in error_of(capsys, wrong)
+
+
+def test_what_the_model_cannot_tell_apart_is_called_so(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*gather(source, 2), "--grid", "16", "--block", "64"]) == 0
+    assert "fastest: grid 16 block 64,1, grid 16 block 64, within 0.0%, which" in capsys.readouterr().out
 
 
 def test_flags_of_the_project_are_used(source: Path, capsys: pytest.CaptureFixture[str]) -> None:

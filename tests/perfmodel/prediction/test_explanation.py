@@ -9,7 +9,9 @@ import pytest
 from perfmodel.families.direct_conv2d import FAMILY as DIRECT
 from perfmodel.families.direct_conv2d import Conv2d
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
-from perfmodel.prediction.explanation import limiter_text, neighbours, sensitivity, why_first
+from perfmodel.prediction.differences import difference_text, noise, term_changes
+from perfmodel.prediction.explanation import neighbours, sensitivity, why_first
+from perfmodel.prediction.limiter_names import limiter_text
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_problem
@@ -98,20 +100,29 @@ def test_every_limiter_has_words() -> None:
     assert all(words)
 
 
-def test_the_winner_is_explained_by_the_term_that_differs_most() -> None:
-    first, second = predicted(MIDDLE), predicted(replace(MIDDLE, tile_size_x=1))
+def test_the_next_rank_is_explained_by_the_terms_that_differ() -> None:
+    first, second = predicted(MIDDLE), predicted(replace(MIDDLE, block_size_x=16, tile_size_x=1))
     first, second = sorted((first, second), key=lambda prediction: prediction.time.predicted_s)
     text = why_first([first, second])
     gap = second.time.predicted_s / first.time.predicted_s - 1
-    assert f"{gap:.1%} faster" in text
-    assert f"tile_size_x={first.configuration.tile_size_x} instead of {second.configuration.tile_size_x}" in text
-    gains = {
-        name: float(getattr(second.time.terms, name)) - float(getattr(first.time.terms, name)) for name in LIMITER_NAMES
-    }
-    assert limiter_text(max(gains, key=gains.__getitem__)) in text
+    assert gap > noise().least_difference
+    assert text.startswith("rank 1 is the fastest; rank 2 (")
+    assert f"is {gap:.1%} slower than rank 1" in text
+    assert f"tile_size_x={second.configuration.tile_size_x} instead of {first.configuration.tile_size_x}" in text
+    assert limiter_text(term_changes(first, second)[0].name) in text
 
 
-def test_a_single_configuration_has_nothing_to_be_compared_with() -> None:
-    assert why_first([predicted(MIDDLE)]) == "one configuration; nothing to compare it with"
+def test_configurations_that_the_model_cannot_tell_apart_are_called_so() -> None:
     same = predicted(MIDDLE)
-    assert "no single term explains it" in why_first([same, same])
+    assert why_first([same]) == "one configuration; nothing to compare it with"
+    assert why_first([same, same]) == "ranks 1–2 lie within 0.0%, which the model cannot tell apart"
+
+
+def test_terms_that_shrink_by_more_than_they_grow_explain_nothing() -> None:
+    found = predicted(MIDDLE)
+    terms = found.time.terms
+    slower = replace(found.time, predicted_s=2 * found.time.predicted_s)
+    worse = replace(found, time=replace(slower, terms=replace(terms, dram=terms.dram + 1e-6)))
+    assert difference_text(found, worse).endswith("more: +1.00 µs DRAM bandwidth")
+    both = replace(terms, dram=terms.dram + 1e-6, arithmetic=terms.arithmetic - 2e-6)
+    assert difference_text(found, replace(found, time=replace(slower, terms=both))).endswith("which no term explains")

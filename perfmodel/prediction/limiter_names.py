@@ -1,0 +1,31 @@
+"""What limits a launch, in words."""
+
+from __future__ import annotations
+
+_MEANING = {
+    "arithmetic": "FP32 and integer pipes",
+    "sfu_fp64_fp16_pipes": "FP64, special-function or half-precision pipes",
+    "issue_slots": "instruction issue",
+    "lsu_data_pipe": "the data pipe of shared memory and L1",
+    "sectors": "L1's fill and store path",
+    "instruction_fetch": "instruction fetch (code beyond the instruction cache)",
+    "constant_cache": "indexed constants beyond the constant cache",
+    "l2": "L2 bandwidth",
+    "dram": "DRAM bandwidth",
+    "atomics": "atomics that follow one another in L2",
+    "local_memory": "traffic of spilled registers and stack arrays behind L1",
+    "exposed_memory_latency": "latency of loads that the resident blocks do not hide",
+    "exposed_dependency_latency": "latency of the dependent instructions that the resident blocks do not hide",
+    "block_launch_rate": "starting the blocks one after the other",
+    "ramp_up": "ramp-up: the first blocks wait for code, constants and all their data at once",
+    "fixed_launch_cost": "the start and end of a kernel, whatever it does",
+}
+
+
+def limiter_text(name: str) -> str:
+    """A limiter's name as a sentence's end.
+
+    >>> limiter_text("dram")
+    'DRAM bandwidth'
+    """
+    return _MEANING[name]
