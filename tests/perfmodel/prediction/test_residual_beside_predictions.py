@@ -204,7 +204,7 @@ def test_the_tables_show_both_times(made: Path, capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr().out
     assert "best by predicted time" in shown
     assert "corrected by 200 runs on rtx-3090" in shown
-    assert "the first is predicted" in shown
+    assert "which the model cannot tell apart" in shown
     assert run(["rank", *line, "--residual", str(made), "--order", "corrected"]) == 0
     shown = capsys.readouterr().out
     assert "best by corrected time" in shown
