@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .accuracy.validating import Validation, validate
-    from .checks.checking import CheckReport, check
     from .advice.advise import Advice, Advised, advise
+    from .checks.checking import CheckReport, check
     from .errors import InfeasibleError, InputError, PerfmodelError
     from .families.conv1d import Conv1d, Conv1dConfiguration
     from .families.direct_conv2d import Conv2d, DirectConv2dConfiguration

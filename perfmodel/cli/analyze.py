@@ -121,9 +121,9 @@ def analyze(
     wrong (a race, uninitialised shared memory …) or is worse than the baseline. Several FILEs, kernels, launches or GPUs are
     compared in one table; with --json they are a list.
     """
+    from ..advice.advise import advise
     from ..checks.baseline import growth_since, read_result
     from ..checks.limits import DEFAULT_LIMITS, parse_limits
-    from ..advice.advise import advise
     from ..launch.launch import L2State
     from ..prediction.analyze import analyze as analyze_launch
     from ..profiles.executed_profile import Effort
