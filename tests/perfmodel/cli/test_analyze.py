@@ -217,7 +217,11 @@ def test_several_files_and_launches_are_compared(
         ["strided<1>", "2048"],
     ]
     assert lines[6] == "fastest: own.cu gather<1> grid 2048"
-    assert lines[7].startswith("own.cu gather<1> grid 4096 takes ")
+    assert {line.partition(" takes ")[0] for line in lines[7:10]} == {
+        "own.cu gather<1> grid 4096",
+        "strided.cu strided<1> grid 2048",
+        "strided.cu strided<1> grid 4096",
+    }
     assert run([*both, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [(one["file"], one["config"]["grid"][0]) for one in found] == [
