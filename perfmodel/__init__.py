@@ -8,10 +8,11 @@ True
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # as `typing` has it, whose import would delay the start of the program
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from .accuracy.validating import Validation, validate
     from .advice.advise import Advice, Advised, advise
     from .checks.checking import CheckReport, check
@@ -102,6 +103,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when they are first used, so that the command line starts at once."""
+    from importlib import import_module
+
     if name not in _HOMES:
         raise AttributeError(f"module 'perfmodel' has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,5 +1,10 @@
 """Errors that a user caused and can mend; the command line turns each into one line and exit status 2."""
 
+INTERRUPTED_STATUS = 130
+"""Exit status of an interrupted program: 128 and the number of the signal."""
+INTERRUPTED = "perfmodel: interrupted; what was finished is kept"
+"""What it says then."""
+
 
 class PerfmodelError(Exception):
     """Base of everything this package raises on purpose; its text is one line that names the offending value."""

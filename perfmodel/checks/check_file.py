@@ -66,6 +66,7 @@ class CheckTables(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     sm_clock_mhz: Annotated[float, Meta(gt=0)] | None = None
     max_seconds: Annotated[float, Meta(gt=0)] = 300.0
     max_memory_mib: Size = 2048
+    max_instructions: Size = 10**11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,7 @@ class CheckedLaunch:
     seed: int
     max_seconds: float
     max_memory_mib: int
+    max_instructions: int
 
     @property
     def title(self) -> str:
@@ -181,6 +183,7 @@ def _on_each_gpu(
                 seed=one.seed,
                 max_seconds=shared.max_seconds,
                 max_memory_mib=shared.max_memory_mib,
+                max_instructions=shared.max_instructions,
             )
         )
     return found

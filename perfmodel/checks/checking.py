@@ -190,7 +190,11 @@ def analysed(launches: Sequence[CheckedLaunch], advance: Advance = no_progress) 
 
 def measured(launch: CheckedLaunch) -> Measured:
     """Analyse one launch; errors are those of `perfmodel.analyze`."""
-    budget = Budget(seconds=launch.max_seconds, memory_bytes=launch.max_memory_mib * 2**20)
+    budget = Budget(
+        seconds=launch.max_seconds,
+        memory_bytes=launch.max_memory_mib * 2**20,
+        warp_instructions=launch.max_instructions,
+    )
     found = analyze(
         launch.file,
         kernel=launch.kernel,

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points, version
 
 import typer
 
-from ..errors import PerfmodelError
+from ..errors import INTERRUPTED, INTERRUPTED_STATUS, PerfmodelError
 from . import analyze, catalogue, check, fit, network, predict, rank, validate
 from . import run as run_command
 from .interruption import interrupts_noted
@@ -21,7 +21,6 @@ COMMANDS_GROUP = "perfmodel.commands"
 USAGE_STATUS = 2
 # Typer carries a Click of its own from 0.25 on; its base of usage errors is reached through a class that Typer exports.
 _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-INTERRUPTED_STATUS = 130
 
 
 def _version(wanted: bool) -> None:
@@ -39,7 +38,6 @@ def build_app() -> typer.Typer:
         name="perfmodel",
         help="Predict how long a CUDA kernel takes on a GPU, what limits it and which configuration to run; no GPU needed.",
         no_args_is_help=False,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -82,7 +80,7 @@ def run(arguments: list[str] | None = None) -> int:
         except Exception as error:
             status = INTERRUPTED_STATUS if noted else _failed(error, sys.argv[1:] if arguments is None else arguments)
     if status == INTERRUPTED_STATUS:
-        typer.echo("perfmodel: interrupted; what was finished is kept", err=True)
+        typer.echo(INTERRUPTED, err=True)
     return status if isinstance(status, int) else 0
 
 

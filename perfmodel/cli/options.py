@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import Enum
 from pathlib import Path
@@ -22,10 +22,31 @@ if TYPE_CHECKING:
 EXTRA_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of commands that take a family's problem options."""
 
+
+def _gpu_names(incomplete: str) -> list[str]:
+    """What a shell offers behind ``--gpu``."""
+    from ..gpus.catalogue import gpu_ids
+
+    return [name for name in (*gpu_ids(), "auto") if name.startswith(incomplete)]
+
+
+def _family_names(incomplete: str) -> list[str]:
+    """What a shell offers for a family."""
+    from ..families.registry import family_names
+
+    return [name for name in family_names() if name.startswith(incomplete)]
+
+
+def _one_of(*values: str) -> Callable[[str], list[str]]:
+    return lambda incomplete: [value for value in values if value.startswith(incomplete)]
+
+
+FAMILY_COMPLETION = {"autocompletion": _family_names}
 SourceArgument = Annotated[
     str,
     typer.Argument(
         metavar="FAMILY|FILE.cu|TUNE.py",
+        autocompletion=_family_names,
         help="A name of `perfmodel families`, a source of your own, or a script that calls Kernel Tuner's tune_kernel.",
     ),
 ]
@@ -35,25 +56,46 @@ SpaceOption = Annotated[
 GpuOption = Annotated[
     str,
     typer.Option(
-        "--gpu", metavar="ID|FILE.toml|auto", help="GPU: an id of `perfmodel gpus`, a file, or the one present."
+        "--gpu",
+        metavar="NAME|FILE.toml|auto",
+        help="GPU: a name of `perfmodel gpus`, a file, or the one present.",
+        autocompletion=_gpu_names,
     ),
 ]
 GpusOption = Annotated[
     list[str],
     typer.Option(
         "--gpu",
-        metavar="ID|FILE.toml|auto",
-        help="GPU: an id of `perfmodel gpus`, a file, or the one present; several are compared.",
+        metavar="NAME|FILE.toml|auto",
+        help="GPU: a name of `perfmodel gpus`, a file, or the one present; several are compared.",
+        autocompletion=_gpu_names,
     ),
 ]
 ClockOption = Annotated[
     float | None, typer.Option("--sm-clock-mhz", min=1.0, help="SM clock in MHz [default: the boost clock]")
 ]
-L2Option = Annotated[str, typer.Option("--l2", metavar="cold|warm", help="What the L2 holds when the kernel starts.")]
+L2Option = Annotated[
+    str,
+    typer.Option(
+        "--l2",
+        metavar="cold|warm",
+        help="What the L2 holds when the kernel starts.",
+        autocompletion=_one_of("cold", "warm"),
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output and nothing else.")]
+CsvOption = Annotated[
+    bool, typer.Option("--csv", help="A table of comma-separated values on standard output and nothing else.")
+]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything that is drawn at random.")]
 FidelityOption = Annotated[
-    str, typer.Option("--fidelity", metavar="analytic|compiled|simulated", help="Where counts and registers come from.")
+    str,
+    typer.Option(
+        "--fidelity",
+        metavar="analytic|compiled|simulated",
+        help="Where counts and registers come from.",
+        autocompletion=_one_of("analytic", "compiled", "simulated"),
+    ),
 ]
 CalibrationOption = Annotated[
     Path | None,

@@ -13,6 +13,7 @@ from ..core.json_aliases import with_former_names
 from ..core.units import time_text
 from .options import (
     EXTRA_OPTIONS,
+    FAMILY_COMPLETION,
     CalibrationOption,
     ClockOption,
     FidelityOption,
@@ -41,7 +42,9 @@ def register(app: typer.Typer) -> None:
 
 def predict(
     context: typer.Context,
-    family_name: Annotated[str, typer.Argument(metavar="FAMILY", help="A name of `perfmodel families`.")],
+    family_name: Annotated[
+        str, typer.Argument(metavar="FAMILY", help="A name of `perfmodel families`.", **FAMILY_COMPLETION)
+    ],
     gpu: GpuOption,
     given: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A configuration field; may be repeated.")

@@ -83,6 +83,9 @@ class Tally:
     paths: Mapping[int, BlockPath] = field(default_factory=dict)
 
 
+_MORE = "--max-{0} (max_{0} in perf.toml, Budget in Python) allows more"
+
+
 @dataclass(slots=True)
 class Limits:
     """Budgets of one simulation, and what has been used."""
@@ -96,9 +99,10 @@ class Limits:
         """Account for executed instructions; SimulationError when a budget is used up."""
         self.used += warp_instructions
         if self.used > self.warp_instructions:
-            raise SimulationError(f"more than {self.warp_instructions} warp instructions: instruction budget used up")
+            used = f"more than {self.warp_instructions} warp instructions: instruction budget used up"
+            raise SimulationError(f"{used}; {_MORE.format('instructions')}")
         if time.monotonic() - self.started > self.seconds:
-            raise SimulationError(f"more than {self.seconds} s: time budget used up")
+            raise SimulationError(f"more than {self.seconds:g} s: time budget used up; {_MORE.format('seconds')}")
 
 
 @dataclass(frozen=True, slots=True)
