@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import perfmodel as pm
-from perfmodel.cli.output import print_table, time_text
+from perfmodel.cli.output import print_table
 from perfmodel.core.json_values import plain
+from perfmodel.core.units import time_text
 from perfmodel.networks.library import load_network
 from perfmodel.prediction.scenario import scenario_of
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from .accuracy.validating import Validation, validate
     from .advice.advise import Advice, Advised, advise
+    from .calibration.fit import Calibrated
+    from .calibration.fitted import fit
     from .checks.checking import CheckReport, check
+    from .core.results import frame
     from .errors import InfeasibleError, InputError, PerfmodelError
     from .families.conv1d import Conv1d, Conv1dConfiguration
     from .families.direct_conv2d import Conv2d, DirectConv2dConfiguration
@@ -24,9 +27,11 @@ if TYPE_CHECKING:
     from .families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
     from .families.user.family import script_problem, user_problem
     from .gpus.catalogue import gpu_ids, load_gpu
+    from .networks.estimate import NetworkReport
+    from .networks.estimating import network
     from .prediction.analyze import Analysis, analyze
     from .prediction.configurations import RankedConfigurations, rank_configurations
-    from .prediction.predicting import frame, predict, predict_many
+    from .prediction.predicting import predict, predict_many
     from .prediction.prediction import Prediction
     from .prediction.ranking import Ranking, rank
     from .prediction.tuning_space import rank_space
@@ -36,8 +41,11 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "accuracy.validating": ("Validation", "validate"),
+    "calibration.fit": ("Calibrated",),
+    "calibration.fitted": ("fit",),
     "checks.checking": ("CheckReport", "check"),
     "advice.advise": ("Advice", "Advised", "advise"),
+    "core.results": ("frame",),
     "errors": ("InfeasibleError", "InputError", "PerfmodelError"),
     "families.conv1d": ("Conv1d", "Conv1dConfiguration"),
     "families.direct_conv2d": ("Conv2d", "DirectConv2dConfiguration"),
@@ -46,9 +54,11 @@ _MODULES = {
     "families.tiled_conv2d": ("TiledConv2d", "TiledConv2dConfiguration"),
     "families.user.family": ("script_problem", "user_problem"),
     "gpus.catalogue": ("gpu_ids", "load_gpu"),
+    "networks.estimate": ("NetworkReport",),
+    "networks.estimating": ("network",),
     "prediction.analyze": ("Analysis", "analyze"),
     "prediction.configurations": ("RankedConfigurations", "rank_configurations"),
-    "prediction.predicting": ("frame", "predict", "predict_many"),
+    "prediction.predicting": ("predict", "predict_many"),
     "prediction.prediction": ("Prediction",),
     "prediction.ranking": ("Ranking", "rank"),
     "prediction.tuning_space": ("rank_space",),
@@ -62,6 +72,7 @@ __all__ = [
     "Advice",
     "Advised",
     "Analysis",
+    "Calibrated",
     "CheckReport",
     "Conv1d",
     "Conv1dConfiguration",
@@ -71,6 +82,7 @@ __all__ = [
     "Fidelity",
     "InfeasibleError",
     "InputError",
+    "NetworkReport",
     "PerfmodelError",
     "PointwiseConfiguration",
     "PointwiseConv2d",
@@ -86,9 +98,11 @@ __all__ = [
     "advise",
     "analyze",
     "check",
+    "fit",
     "frame",
     "gpu_ids",
     "load_gpu",
+    "network",
     "predict",
     "predict_many",
     "rank",

@@ -1,6 +1,6 @@
 """The program, as ``python -m perfmodel`` and as the script ``perfmodel``: Ctrl-C ends it from its first line on."""
 
-import _signal  # what `signal` wraps: that takes longer to import than an impatient user needs
+import _signal  # type: ignore[import-not-found]  # what `signal` wraps, which takes longer to import
 import os
 
 from .errors import INTERRUPTED, INTERRUPTED_STATUS

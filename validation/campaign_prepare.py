@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from perfmodel.cli.options import EXTRA_OPTIONS, problem_from
+from perfmodel.cli.options import EXTRA_OPTIONS, FamilyCommand, problem_from
 from perfmodel.cli.output import note, progress_bar
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.prediction.scenario import Scenario, scenario_of
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the campaign's program."""
     app.command()(prepare)
     app.command("prepare-counted")(prepare_counted)
-    app.command("prepare-problem", context_settings=EXTRA_OPTIONS)(prepare_problem)
+    app.command("prepare-problem", cls=FamilyCommand, context_settings=EXTRA_OPTIONS)(prepare_problem)
 
 
 def prepare(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from perfmodel.cli.options import EXTRA_OPTIONS, JsonOption, SeedOption, problem_from
+from perfmodel.cli.options import EXTRA_OPTIONS, FamilyCommand, JsonOption, SeedOption, problem_from
 from perfmodel.cli.output import note, print_json, print_table, progress_bar
 from perfmodel.cli.targets import require_writable
 from perfmodel.core.units import time_text
@@ -21,7 +21,7 @@ MOST_REASONS = 3
 
 def register(app: typer.Typer) -> None:
     """Add the commands that need a GPU to the program."""
-    app.command("measure", context_settings=EXTRA_OPTIONS)(measure)
+    app.command("measure", cls=FamilyCommand, context_settings=EXTRA_OPTIONS)(measure)
 
 
 def measure(

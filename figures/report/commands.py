@@ -12,6 +12,7 @@ from perfmodel.cli.options import (
     EXTRA_OPTIONS,
     CalibrationOption,
     ClockOption,
+    FamilyCommand,
     FidelityOption,
     GpuOption,
     JsonOption,
@@ -40,7 +41,7 @@ TOP = 24
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("report", context_settings=EXTRA_OPTIONS)(report)
+    app.command("report", cls=FamilyCommand, context_settings=EXTRA_OPTIONS)(report)
 
 
 def report(

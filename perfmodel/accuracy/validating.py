@@ -14,6 +14,7 @@ from ..calibration.evaluated_rows import RECORDED, evaluated_rows, stores_for
 from ..core.choices import one_of
 from ..core.counts import COUNT_NAMES, Counts
 from ..core.progress import Advance, no_progress
+from ..core.results import Bar, Result
 from ..core.value_types import require_type
 from ..errors import InputError
 from ..families.base import Family
@@ -50,8 +51,8 @@ class PredictedRows:
     """Whose stored counts were taken where the recorded registers are not the usual compiler's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Validation(Result):
     """The result of ``validate``: accuracy over the rows that ran and were predicted, and agreement of counters."""
 
     kernel: str
@@ -61,6 +62,26 @@ class Validation:
     accuracy: Accuracy
     counts: tuple[CountAgreement, ...]
     notes: tuple[str, ...]
+
+    @property
+    def headline(self) -> str:
+        """Kernel, GPU, number of rows, and the error after one factor."""
+        found = self.accuracy
+        errors = f"MAPE {found.mape_scaled:.1%} after one factor, tau {found.kendall_tau:.3f}"
+        return f"{self.kernel} on {self.gpu}: {found.n:,} runs, {errors}"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Its one row: the metrics, as fractions."""
+        head = {"kernel": self.kernel, "gpu": self.gpu, "fidelity": self.fidelity.value, "rejected": self.rejected}
+        return [head | self.accuracy.to_json()]
+
+    def shown(self) -> list[dict[str, str]]:
+        """One metric a row."""
+        return [{"metric": name, "value": f"{value:.4g}"} for name, value in asdict(self.accuracy).items()]
+
+    def bars(self) -> list[Bar]:
+        """Refused: figures compare predicted and measured times."""
+        raise InputError("a validation has no times to plot; `perfmodel plot` draws predicted against measured ones")
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.documents import to_builtins
+from ..core.files import write_text
 from ..core.progress import Advance, no_progress
+from ..core.results import Bar, Result
 from ..errors import InputError
 from ..time_model.calibration import (
     CalibrationFile,
@@ -34,8 +37,8 @@ INTERVAL_LEVEL = 0.9
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Calibrated(Result):
     """A fit to all data sets and the errors of runs held out of it, |log(measured / predicted)|.
 
     ``held_out`` has those of each data set by its name, after that set's scale; ``unseen`` those of every GPU by a fit to
@@ -51,6 +54,40 @@ class Calibrated:
     other_kernel: Floats = field(default_factory=lambda: np.empty(0))
     told: tuple[MeasuredRuns, ...] = ()
     told_errors: Mapping[str, Floats] = field(default_factory=dict)
+
+    @property
+    def headline(self) -> str:
+        """Data sets, runs, and how far runs that were held out are off."""
+        runs = sum(len(one.runs.seconds) for one in self.data)
+        error = f"90 % of those held out within a factor of {math.exp(self.log_error_90):.3f}"
+        return f"{len(self.data)} data sets, {runs:,} runs; {error}"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each coefficient: its value and the standard error of its logarithm, of all GPUs or one architecture's."""
+        content = to_builtins(calibration_file(self))
+        sets = {"": content["coefficients"], **content.get("architectures", {})}
+        return [
+            {
+                "coefficient": name,
+                "architecture": architecture or None,
+                "value": entry["value"],
+                "log_standard_error": entry.get("log_standard_error"),
+            }
+            for architecture, entries in sets.items()
+            for name, entry in entries.items()
+        ]
+
+    def bars(self) -> list[Bar]:
+        """Refused: coefficients are no times."""
+        raise InputError("a calibration has no times to plot; `perfmodel plot` draws what it predicts")
+
+    def write(self, path: str | Path) -> None:
+        """Write the calibration as a file for ``calibration=`` and ``--calibration``.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        write_text(Path(path), calibration_text(self))
 
     @property
     def log_error_90(self) -> float:

@@ -12,6 +12,8 @@ from typing import Any
 from ..compiler.pool import run_many
 from ..core.files import read_text
 from ..core.progress import Advance, no_progress
+from ..core.results import Bar, ResultList
+from ..core.units import MICROSECONDS
 from ..errors import InputError, PerfmodelError
 from ..prediction.analyze import analyze
 from ..profiles.executed_profile import Effort
@@ -101,13 +103,43 @@ def _json(change: Change) -> dict[str, Any]:
     return {"name": change.name, "before": change.before, "now": change.now}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
-    """All launches of a perf.toml against its baseline; ``gone`` names those that only the baseline has."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CheckReport(ResultList[Outcome]):
+    """All launches of a perf.toml against its baseline; a list of its outcomes."""
 
     path: Path
     outcomes: tuple[Outcome, ...]
     notes: tuple[str, ...]
+
+    @property
+    def items(self) -> Sequence[Outcome]:
+        """One for each launch and GPU."""
+        return self.outcomes
+
+    @property
+    def headline(self) -> str:
+        """File and verdicts."""
+        return f"{self.path}: {self.summary}"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each launch and GPU: seconds before and now, verdict, what changed."""
+        return [
+            {
+                "launch": outcome.launch.name,
+                "gpu": outcome.launch.shown_gpu,
+                "verdict": outcome.verdict.value,
+                "before_s": None if outcome.before is None else outcome.before.time.predicted_us / MICROSECONDS,
+                "now_s": None if outcome.now is None else outcome.now.time.predicted_us / MICROSECONDS,
+                "altered": ", ".join(outcome.altered),
+                "problems": "; ".join(outcome.problems),
+            }
+            for outcome in self.outcomes
+        ]
+
+    def bars(self) -> list[Bar]:
+        """The time of each launch now."""
+        timed = [(outcome.launch.title, outcome.now) for outcome in self.outcomes if outcome.now is not None]
+        return [Bar(label=title, seconds=now.time.predicted_us / MICROSECONDS) for title, now in timed]
 
     @property
     def status(self) -> int:

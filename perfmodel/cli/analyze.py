@@ -13,8 +13,17 @@ import typer
 from ..core.choices import one_of
 from ..errors import InputError
 from .comparison import Variant, differing, print_comparison
-from .options import CalibrationOption, ClockOption, GpusOption, JsonOption, L2Option, SeedOption
-from .output import note, print_instructions, print_json, print_prediction, progress_bar
+from .options import (
+    CalibrationOption,
+    ClockOption,
+    CsvOption,
+    GpusOption,
+    JsonOption,
+    L2Option,
+    SeedOption,
+    require_one_format,
+)
+from .output import note, print_csv, print_instructions, print_json, print_prediction, progress_bar
 from .pairs import for_each
 
 if TYPE_CHECKING:
@@ -114,6 +123,7 @@ def analyze(
     max_memory_mib: Annotated[int, typer.Option(min=1, help="Most memory that a simulation may use.")] = 2048,
     max_instructions: Annotated[int, typer.Option(min=1, help="Most warp instructions of a simulation.")] = 10**11,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Analyse one launch of a kernel of FILE: counts, registers, occupancy, caches, time; faults are reported.
 
@@ -130,6 +140,7 @@ def analyze(
     from ..simulator.faults import fault_texts
     from ..simulator.simulation import Budget
 
+    require_one_format(as_json, as_csv)
     variants = _variants(files, kernel or [], grid or [], block or [], gpu)
     if baseline is not None and len(variants) > 1:
         raise InputError(
@@ -165,6 +176,8 @@ def analyze(
     worse = () if earlier is None else growth_since(earlier, results[0], limits)
     if as_json:
         print_json(results if len(results) > 1 else results[0])
+    elif as_csv:
+        print_csv([row for analysis in found for row in analysis.to_rows()])
     elif len(found) > 1:
         print_comparison(variants, found, advised)
     else:

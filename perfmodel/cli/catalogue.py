@@ -12,8 +12,8 @@ import typer.core
 
 from ..core.documents import nearest
 from ..errors import InputError
-from .options import JsonOption
-from .output import print_json, print_table
+from .options import CsvOption, JsonOption, require_one_format
+from .output import print_csv, print_json, print_table
 from .targets import require_writable, write_target
 
 
@@ -36,15 +36,19 @@ def register(app: typer.Typer) -> None:
     app.command("schema")(schema)
 
 
-def gpus(context: typer.Context, as_json: JsonOption = False) -> None:
+def gpus(context: typer.Context, as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
     """List the GPUs; `gpus NAME` shows every value of one, `gpus add` makes a sheet for your own card."""
     from ..gpus.catalogue import gpu_ids, load_gpu, values_of
 
+    require_one_format(as_json, as_csv)
     if context.invoked_subcommand is not None:
         return
     found = [load_gpu(gpu_id) for gpu_id in gpu_ids()]
     if as_json:
         print_json({"gpus": [values_of(gpu) for gpu in found]})
+        return
+    if as_csv:
+        print_csv([values_of(gpu) for gpu in found])
         return
     columns = ("GPU", "arch", "SMs", "boost MHz", "FP32 TFLOP/s", "L2 MiB", "DRAM GB/s", "shared KiB/SM")
     rows = [

@@ -9,8 +9,8 @@ import typer
 
 from ..core.documents import nearest
 from ..errors import InputError
-from .options import JsonOption
-from .output import note, print_json, print_table, progress_bar
+from .options import CsvOption, JsonOption, require_one_format
+from .output import note, print_csv, print_json, print_table, progress_bar
 from .targets import require_writable, write_target
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def check(
         ),
     ] = None,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Check the launches of PERF.toml on its GPUs against a baseline: exit status 1 if one regressed, 0 if all are as good.
 
@@ -63,6 +64,7 @@ def check(
     from ..checks.checking import check as run_check
     from ..checks.formats import FORMATS
 
+    require_one_format(as_json, as_csv)
     accepted = (_TEXT, *FORMATS)
     if shown_as not in accepted:
         raise InputError(f"--format {shown_as!r} must be one of {', '.join(accepted)}")
@@ -78,6 +80,8 @@ def check(
         write_target("--write", path, FORMATS[name](report))
     if as_json:
         print_json(report.to_json())
+    elif as_csv:
+        print_csv(report.to_rows())
     elif shown_as == _TEXT:
         _print(report)
     else:

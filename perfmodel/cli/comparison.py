@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..core.units import time_text
-from .output import count_text, interval_text, print_instructions, print_table
+from ..core.units import count_text, interval_text, time_text
+from .output import print_instructions, print_table
 
 if TYPE_CHECKING:
     from ..advice.advise import Advised

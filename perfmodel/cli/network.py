@@ -8,8 +8,19 @@ import typer
 
 from ..core.choices import one_of
 from ..core.units import time_text
-from .options import CalibrationOption, ClockOption, FidelityOption, GpuOption, JsonOption, L2Option, scenario_from
-from .output import print_json, print_table, progress_bar
+from ..errors import InputError
+from .options import (
+    CalibrationOption,
+    ClockOption,
+    CsvOption,
+    FidelityOption,
+    GpuOption,
+    JsonOption,
+    L2Option,
+    require_one_format,
+    scenario_from,
+)
+from .output import print_csv, print_json, print_table, progress_bar
 
 
 def register(app: typer.Typer) -> None:
@@ -29,52 +40,37 @@ def network(
     l2: L2Option = "cold",
     calibration: CalibrationOption = None,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Estimate a network layer by layer: a shipped one, a TOML list, an ONNX file or a PyTorch module in a Python file.
 
     Shipped: mobilenet_v1, mobilenet_v2, efficientnet_b0, diffusion_policy_unet, ssim_4k_video. Times are device times of the
     layers that a family covers; the others are named with the reason.
     """
-    from ..networks.estimate import network_report
-    from ..prediction.ranking import rank_problem
+    from ..networks.estimating import estimate, load
     from ..profiles.kernel_profile import Fidelity
 
+    require_one_format(as_json, as_csv)
     depth = one_of(Fidelity, "--fidelity", fidelity)
     scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration)
-    layers = _load(name, batch, input_shape)
-
-    def rank(problem: Any) -> Any:
-        return rank_problem(problem, scenario, depth, top=1)
-
+    layers = load(name, batch, _shape(input_shape))
     with progress_bar("layers", len(layers.layers)) as advance:
-        report = network_report(layers, scenario.gpu, rank, depth, lambda _: advance())
+        report = estimate(layers, scenario, depth, advance)
     if as_json:
         print_json(report.to_json())
+    elif as_csv:
+        print_csv(report.to_rows())
     else:
         _print(report)
 
 
-def _load(name: str, batch: int | None, input_shape: str | None) -> Any:
-    from ..errors import InputError
-    from ..networks.importer_onnx import import_onnx
-    from ..networks.importer_torch import import_torch, load_torch_module
-    from ..networks.library import load_network
-
-    if input_shape is not None and ".py:" not in name:
-        raise InputError(f"--input-shape {input_shape!r} goes with a PyTorch module, FILE.py:MODULE, only")
-    if name.endswith(".onnx"):
-        return import_onnx(name, batch)
-    if ".py:" in name:
-        if input_shape is None:
-            raise InputError(f"{name}: a PyTorch module needs --input-shape N,C,H,W")
-        sizes = input_shape.split(",")
-        if not all(size.strip().isdecimal() for size in sizes):
-            raise InputError(f"--input-shape {input_shape!r} must be positive integers such as 1,3,224,224")
-        shape = [int(size) for size in sizes]
-        if batch not in (None, shape[0]):
-            raise InputError(f"--batch {batch}, but --input-shape {input_shape!r} begins with a batch of {shape[0]}")
-        return import_torch(load_torch_module(name), shape, name)
-    return load_network(name, 1 if batch is None else batch)
+def _shape(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    sizes = text.split(",")
+    if not all(size.strip().isdecimal() for size in sizes):
+        raise InputError(f"--input-shape {text!r} must be positive integers such as 1,3,224,224")
+    return [int(size) for size in sizes]
 
 
 def _print(report: Any) -> None:

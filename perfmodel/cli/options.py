@@ -10,6 +10,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from ..core.choices import one_of
 from ..core.second_names import second_names
@@ -19,6 +20,74 @@ if TYPE_CHECKING:
     from ..families.base import Family
     from ..prediction.scenario import Scenario
 
+
+class FamilyCommand(TyperCommand):
+    """A command that takes a family's problem options: ``rank FAMILY --help`` lists those of FAMILY too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Remember the words, of which the help needs the family's name."""
+        ctx.meta[_WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The command's own help, then the options of the families that are named."""
+        super().format_help(ctx, formatter)
+        words = [word for word in ctx.meta.get(_WORDS, []) if not word.startswith("-")]
+        for name in words[0].split(",") if words else []:
+            _print_family_options(name)
+
+
+def _print_family_options(name: str) -> None:
+    """Problem options of a family with their defaults, and the fields of a configuration; nothing of what is no family."""
+    from ..families.registry import family, family_names
+    from .output import print_table
+
+    if name not in family_names():
+        return
+    chosen = family(name)
+    default, second = chosen.default_problem(), second_names(chosen.problem_type)
+    also = {field: former for former, field in second.items()}
+    hints = get_type_hints(chosen.problem_type)
+    rows = [
+        (
+            f"--{field.name.replace('_', '-')}",
+            _kind_text(hints[field.name]),
+            _value_text(getattr(default, field.name)),
+            f"also --{also[field.name].replace('_', '-')}" if field.name in also else "",
+        )
+        for field in fields(chosen.problem_type)
+    ]
+    typer.echo(f"options of {name} ({chosen.summary}):")
+    print_table("", ("option", "takes", "default", ""), rows, 4)
+    kinds = get_type_hints(chosen.configuration_type)
+    fields_of = [(field.name, _kind_text(kinds[field.name])) for field in fields(chosen.configuration_type)]
+    typer.echo("fields of a configuration, for --set of `predict`:")
+    print_table("", ("field", "takes"), fields_of, 2)
+
+
+def _kind_text(hint: Any) -> str:
+    """What an option takes, in words.
+
+    >>> _kind_text(int | None), _kind_text(bool)
+    ('integer or none', 'true or false')
+    """
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return " or ".join(_one_kind_text(kind) for kind in kinds)
+
+
+def _one_kind_text(kind: Any) -> str:
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return ", ".join(str(member.value) for member in kind)
+    return {int: "integer", bool: "true or false", type(None): "none"}.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+_WORDS = "words of the command line"
 EXTRA_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of commands that take a family's problem options."""
 
@@ -30,7 +99,7 @@ def _gpu_names(incomplete: str) -> list[str]:
     return [name for name in (*gpu_ids(), "auto") if name.startswith(incomplete)]
 
 
-def _family_names(incomplete: str) -> list[str]:
+def family_completion(incomplete: str) -> list[str]:
     """What a shell offers for a family."""
     from ..families.registry import family_names
 
@@ -41,12 +110,11 @@ def _one_of(*values: str) -> Callable[[str], list[str]]:
     return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
 
-FAMILY_COMPLETION = {"autocompletion": _family_names}
 SourceArgument = Annotated[
     str,
     typer.Argument(
         metavar="FAMILY|FILE.cu|TUNE.py",
-        autocompletion=_family_names,
+        autocompletion=family_completion,
         help="A name of `perfmodel families`, a source of your own, or a script that calls Kernel Tuner's tune_kernel.",
     ),
 ]
@@ -110,6 +178,12 @@ ResidualOption = Annotated[
         help="Also show what `perfmodel fit --residual` learned; the model's own time stays as it is.",
     ),
 ]
+
+
+def require_one_format(as_json: bool, as_csv: bool) -> None:
+    """That not both formats are asked for."""
+    if as_json and as_csv:
+        raise InputError("--json and --csv exclude each other; give one")
 
 
 def scenario_from(

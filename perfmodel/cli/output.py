@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..core.units import time_text
+from ..core.units import count_text, interval_text, time_text
 
 if TYPE_CHECKING:
     from ..advice.advise import Advised
@@ -46,25 +48,14 @@ def note(text: str) -> None:
     typer.echo(f"perfmodel: {text}", err=True)
 
 
-def interval_text(bounds: tuple[float, float] | None) -> str:
-    """Both ends of an interval of durations; a dash where there is none.
-
-    >>> interval_text((2.5e-6, 3e-6)), interval_text(None)
-    ('2.50 µs … 3.00 µs', '–')
-    """
-    return "–" if bounds is None else f"{time_text(bounds[0])} … {time_text(bounds[1])}"
-
-
-def count_text(value: float) -> str:
-    """A large number as people read it.
-
-    >>> count_text(1234567.0), count_text(12.0)
-    ('1.23 M', '12')
-    """
-    for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= 10 * factor or (abs(value) >= factor and unit != "k"):
-            return f"{value / factor:.3g} {unit}"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows as comma-separated values on standard output, with a line of names; what a row lacks is empty."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    typer.echo(text.getvalue(), nl=False)
 
 
 def print_prediction(

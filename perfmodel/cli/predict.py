@@ -10,24 +10,27 @@ import typer
 
 from ..core.choices import one_of
 from ..core.json_aliases import with_former_names
-from ..core.units import time_text
+from ..core.units import interval_text, time_text
 from .options import (
     EXTRA_OPTIONS,
-    FAMILY_COMPLETION,
     CalibrationOption,
     ClockOption,
+    CsvOption,
+    FamilyCommand,
     FidelityOption,
     GpuOption,
     JsonOption,
     L2Option,
     ResidualOption,
     configuration_from,
+    family_completion,
     field_values,
     problem_from,
+    require_one_format,
     scenario_from,
     settings,
 )
-from .output import interval_text, print_json, print_prediction, print_table, progress_bar
+from .output import print_csv, print_json, print_prediction, print_table, progress_bar
 
 if TYPE_CHECKING:
     from ..gpus.gpu import Gpu
@@ -37,13 +40,13 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("predict", context_settings=EXTRA_OPTIONS)(predict)
+    app.command("predict", cls=FamilyCommand, context_settings=EXTRA_OPTIONS)(predict)
 
 
 def predict(
     context: typer.Context,
     family_name: Annotated[
-        str, typer.Argument(metavar="FAMILY", help="A name of `perfmodel families`.", **FAMILY_COMPLETION)
+        str, typer.Argument(metavar="FAMILY", help="A name of `perfmodel families`.", autocompletion=family_completion)
     ],
     gpu: GpuOption,
     given: Annotated[
@@ -55,6 +58,7 @@ def predict(
     calibration: CalibrationOption = None,
     residual: ResidualOption = None,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Predict one configuration of FAMILY and explain its time; fields not set are those of the analytic best."""
     from ..families.registry import family
@@ -63,6 +67,7 @@ def predict(
     from ..prediction.throughput import throughput
     from ..profiles.kernel_profile import Fidelity
 
+    require_one_format(as_json, as_csv)
     chosen = family(family_name)
     problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
@@ -72,6 +77,9 @@ def predict(
     configuration = configuration_from(chosen.configuration_type, base, fields)
     with progress_bar(f"{depth.value} prediction", 1) as advance:
         prediction = predict_all(problem, [configuration], scenario, depth, advance)[0]
+    if as_csv:
+        print_csv(prediction.to_rows())
+        return
     changes = sensitivity(prediction, scenario)
     if as_json:
         named = with_former_names({"sensitivity": [_change_json(change) for change in changes]})

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..core.choices import one_of
-from ..core.units import time_text
+from ..core.units import interval_text, time_text
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
     ClockOption,
+    CsvOption,
+    FamilyCommand,
     FidelityOption,
     GpuOption,
     JsonOption,
@@ -19,10 +21,11 @@ from .options import (
     ResidualOption,
     SourceArgument,
     SpaceOption,
+    require_one_format,
     scenario_from,
     source_problem,
 )
-from .output import interval_text, note, print_json, print_table, progress_bar
+from .output import note, print_csv, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
     from ..prediction.prediction import Corrected
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("rank", context_settings=EXTRA_OPTIONS)(rank)
+    app.command("rank", cls=FamilyCommand, context_settings=EXTRA_OPTIONS)(rank)
 
 
 def rank(
@@ -50,14 +53,16 @@ def rank(
         str, typer.Option("--order", metavar="predicted|corrected", help="Sort by the model's time, or the residual's.")
     ] = "predicted",
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Rank the configurations of FAMILY for a problem, fastest first.
 
-    The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
+    `rank FAMILY --help` lists the problem's options (--height 2160 --filter-width 5 …).
     """
     from ..prediction.ranking import Order, rank_problem
     from ..profiles.kernel_profile import Fidelity
 
+    require_one_format(as_json, as_csv)
     problem = source_problem(family_name, space, context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
     sorted_by = one_of(Order, "--order", order)
@@ -68,8 +73,10 @@ def rank(
         note(text)
     if as_json:
         print_json(ranking.to_json())
-        return
-    _print(ranking)
+    elif as_csv:
+        print_csv(ranking.to_rows())
+    else:
+        _print(ranking)
 
 
 def _print(ranking: Ranking) -> None:

@@ -15,8 +15,17 @@ from ..compiler.kernel_names import shortened
 from ..core.choices import one_of
 from ..core.units import time_text
 from .analyze import defines_from
-from .options import CalibrationOption, ClockOption, GpuOption, JsonOption, L2Option, SeedOption
-from .output import note, print_json, print_table
+from .options import (
+    CalibrationOption,
+    ClockOption,
+    CsvOption,
+    GpuOption,
+    JsonOption,
+    L2Option,
+    SeedOption,
+    require_one_format,
+)
+from .output import note, print_csv, print_json, print_table
 
 if TYPE_CHECKING:
     from ..programs.program_run import ProgramRun
@@ -77,6 +86,7 @@ def run(
     max_memory_mib: Annotated[int, typer.Option(min=1, help="Most memory that a simulation may use.")] = 2048,
     max_instructions: Annotated[int, typer.Option(min=1, help="Most warp instructions of a simulation.")] = 10**11,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Run a whole CUDA program without a GPU: its host code as it is, its launches executed on the CPU and predicted for --gpu.
 
@@ -89,6 +99,7 @@ def run(
     from ..programs.program_run import run_program
     from ..simulator.simulation import Budget
 
+    require_one_format(as_json, as_csv)
     budget = Budget(seconds=max_seconds, memory_bytes=max_memory_mib * 2**20, warp_instructions=max_instructions)
     sys.stdout.flush()
     with _progress() as started:
@@ -106,12 +117,14 @@ def run(
             calibration=None if calibration is None else str(calibration),
             effort=Effort(seed=seed, budget=budget),
             time_limit_s=time_limit,
-            stdout=_STANDARD_ERROR if as_json else None,
+            stdout=_STANDARD_ERROR if as_json or as_csv else None,
             report=note,
             started=started,
         )
     if as_json:
         print_json(found.to_json())
+    elif as_csv:
+        print_csv(found.to_rows())
     else:
         _print(found)
     for text in found.overruns:

@@ -13,6 +13,7 @@ from ..errors import InputError
 from .options import (
     CalibrationOption,
     ClockOption,
+    CsvOption,
     FidelityOption,
     JsonOption,
     L2Option,
@@ -20,10 +21,11 @@ from .options import (
     SourceArgument,
     SpaceOption,
     require_one,
+    require_one_format,
     scenario_from,
     source_families,
 )
-from .output import note, print_json, print_table, progress_bar
+from .output import note, print_csv, print_json, print_table, progress_bar
 from .pairs import FilesOption, FilterOption, GpusOption, read_pairs
 from .study import STUDIES, accuracies_of, markdown_of, require_bounded, show, studies_of
 from .targets import require_writable, write_target
@@ -72,6 +74,7 @@ def validate(
     l2: L2Option = "cold",
     calibration: CalibrationOption = None,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Compare predictions with the measurements in FILE: errors, rank correlation, regret, counters.
 
@@ -81,10 +84,12 @@ def validate(
     from ..families.profiling import fidelity_of
     from ..profiles.kernel_profile import Fidelity
 
+    require_one_format(as_json, as_csv)
     (chosen,) = source_families(require_one(family_name), space)
     depth = fidelity_of(chosen, one_of(Fidelity, "--fidelity", fidelity))
     if study or residual_runs is not None:
         unused = {"--calibration": calibration, "--sm-clock-mhz": sm_clock_mhz, "--residual": residual}
+        _refuse("studies are printed as tables or as --json", {"--csv": as_csv or None})
         _refuse("a study fits its own coefficients to the runs", unused | {"--verify": verify or None})
         if max_mape is not None or min_tau is not None:
             require_bounded(study or [])
@@ -115,6 +120,8 @@ def validate(
     )
     if as_json:
         print_json(result.to_json() | ({} if learned is None else {"residual": learned.to_json()}))
+    elif as_csv:
+        print_csv(result.to_rows())
     else:
         _print(result)
         if learned is not None:

@@ -32,3 +32,24 @@ def time_text(seconds: float) -> str:
         if seconds < 999.5 * factor:
             return f"{seconds / factor:.3g} {unit}" if seconds >= 10 * factor else f"{seconds / factor:.2f} {unit}"
     return f"{seconds:.3g} s"
+
+
+def interval_text(bounds: tuple[float, float] | None) -> str:
+    """Both ends of an interval of durations; a dash where there is none.
+
+    >>> interval_text((2.5e-6, 3e-6)), interval_text(None)
+    ('2.50 µs … 3.00 µs', '–')
+    """
+    return "–" if bounds is None else f"{time_text(bounds[0])} … {time_text(bounds[1])}"
+
+
+def count_text(value: float) -> str:
+    """A large number as people read it.
+
+    >>> count_text(1234567.0), count_text(12.0)
+    ('1.23 M', '12')
+    """
+    for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= 10 * factor or (abs(value) >= factor and unit != "k"):
+            return f"{value / factor:.3g} {unit}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..core.units import microseconds
+from ..core.results import Bar, ResultList
+from ..core.units import microseconds, time_text
 from ..errors import InfeasibleError
 from ..gpus.gpu import Gpu
 from .floors import Floors, floors
@@ -52,9 +53,9 @@ class LayerReport:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkReport:
-    """All layers in order of dependence, and totals of the layers that families cover, in seconds."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class NetworkReport(ResultList[LayerReport]):
+    """All layers in order of dependence, and totals of the layers that families cover, in seconds; a list of its layers."""
 
     network: str
     title: str
@@ -63,6 +64,56 @@ class NetworkReport:
     fidelity: Fidelity
     layers: tuple[LayerReport, ...]
     critical_path: tuple[str, ...]
+
+    @property
+    def items(self) -> Sequence[LayerReport]:
+        """The layers."""
+        return self.layers
+
+    @property
+    def headline(self) -> str:
+        """Network, GPU, how many layers have a time, and the total."""
+        covered = sum(report.best is not None for report in self.layers)
+        return (
+            f"{self.title}, batch {self.batch}, on {self.gpu}: {covered} of {len(self.layers)} layers, "
+            f"{time_text(self.total_s)} in all"
+        )
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each layer: floors, why it has no time, and the row of its best configuration."""
+        return [
+            {
+                "layer": report.layer.name,
+                "operation": report.layer.operation,
+                "on_critical_path": report.on_critical_path,
+                "uncovered": report.reason,
+                "dram_floor_s": None if report.floors is None else report.floors.dram_s,
+                "fp32_floor_s": None if report.floors is None else report.floors.fp32_s,
+                **({} if report.best is None else report.best.to_row()),
+            }
+            for report in self.layers
+        ]
+
+    def shown(self) -> list[dict[str, str]]:
+        """Layer, operation, family, time or the reason why there is none."""
+        return [
+            {
+                "layer": report.layer.name,
+                "operation": report.layer.operation,
+                "family": "" if report.best is None else report.best.kernel,
+                "predicted": report.reason or "" if report.best is None else time_text(report.seconds),
+                "limiter": "" if report.best is None else report.best.time.limiter,
+            }
+            for report in self.layers
+        ]
+
+    def bars(self) -> list[Bar]:
+        """One bar for each layer that has a time, the longest first."""
+        timed = [report for report in self.layers if report.best is not None]
+        return [
+            Bar(label=report.layer.name, seconds=report.seconds)
+            for report in sorted(timed, key=lambda report: -report.seconds)
+        ]
 
     @property
     def critical_path_s(self) -> float:

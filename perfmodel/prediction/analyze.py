@@ -17,6 +17,7 @@ from ..compiler.request import CompileRequest
 from ..compiler.user_kernel import described_signature, dynamic_shared_array, user_request
 from ..core.counts import Counts
 from ..core.json_values import number
+from ..core.results import Bar, Result
 from ..core.value_types import require_type
 from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
@@ -74,8 +75,8 @@ class ContentDigests:
     launch: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Analysis:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Analysis(Result):
     """What one launch does and how long it takes; ``prediction`` has counts, resources, occupancy and time.
 
     ``instructions`` lists the memory instructions, those that waste most first; ``faults`` what the executed blocks did wrong;
@@ -117,6 +118,26 @@ class Analysis:
             SimulationError: the kernel does something wrong, or the budget is used up.
         """
         return execute_code(self._code, self._launch, self._call, budget=self._effort.budget).outputs
+
+    @property
+    def headline(self) -> str:
+        """Kernel, GPU, time, limiter, and faults where there are any."""
+        faults = f"; {len(self.faults)} faults" if self.faults else ""
+        return f"{self.prediction.headline}{faults}"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The row of its prediction; macros have a column each."""
+        row = self.prediction.to_row()
+        defines = row.pop("defines")
+        return [row | dict(defines) | {"l1_hit_rate": self.l1_hit_rate}]
+
+    def shown(self) -> list[dict[str, str]]:
+        """The terms of the time."""
+        return self.prediction.shown()
+
+    def bars(self) -> list[Bar]:
+        """Those of its prediction."""
+        return self.prediction.bars()
 
     @property
     def digests(self) -> ContentDigests:

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.results import Bar, ResultList
+from ..core.units import time_text
 from ..errors import InfeasibleError, InputError, PerfmodelError
 from ..sources.triton_kernel import configurations_of, values_of
 from .analyze import Analysis, analyze
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankedConfigurations:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RankedConfigurations(ResultList[Analysis]):
     """Analyses, the predicted fastest first; ``rejected`` are the values that do not compile or run, each with the reason."""
 
     top: tuple[Analysis, ...]
@@ -22,6 +24,43 @@ class RankedConfigurations:
     def best(self) -> Analysis:
         """The predicted fastest."""
         return self.top[0]
+
+    @property
+    def items(self) -> Sequence[Analysis]:
+        """The analyses."""
+        return self.top
+
+    @property
+    def headline(self) -> str:
+        """How many there are, and the first."""
+        return f"{len(self.top)} configurations, {len(self.rejected)} rejected; first {self.best.headline}"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each analysis, with its place."""
+        return [{"place": place} | row for place, found in enumerate(self.top, 1) for row in found.to_rows()]
+
+    def shown(self) -> list[dict[str, str]]:
+        """Place, compile-time values and time."""
+        return [
+            {
+                "#": str(place),
+                **{name: str(value) for name, value in found.configuration.defines.items()},
+                "predicted": time_text(found.prediction.time.predicted_s),
+                "limiter": found.prediction.time.limiter,
+            }
+            for place, found in enumerate(self.top, 1)
+        ]
+
+    def bars(self) -> list[Bar]:
+        """One bar for each analysis."""
+        return [
+            Bar(
+                label=" ".join(f"{name}={value}" for name, value in found.configuration.defines.items()),
+                seconds=found.prediction.time.predicted_s,
+                interval_s=found.prediction.time.interval_s,
+            )
+            for found in self.top
+        ]
 
 
 def rank_configurations(

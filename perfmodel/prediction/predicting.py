@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from .prediction import Corrected, Prediction, ResidentBlocks, TimePrediction
 from .scenario import Scenario, scenario_of
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 ESTIMATED_NOTE = "counts in closed form; instruction mix and registers are estimates (nothing was compiled)"
 
@@ -82,13 +82,6 @@ def predict_many(
     require_type(Sequence, "a list of them", configurations=configurations)
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
     return predict_all(problem, configurations, scenario, one_of(Fidelity, "fidelity", fidelity))
-
-
-def frame(predictions: Iterable[Prediction]) -> pd.DataFrame:
-    """Predictions as a pandas DataFrame, one row each: problem, configuration, resources, counts, seconds."""
-    import pandas as pd
-
-    return pd.DataFrame([prediction.to_row() for prediction in predictions])
 
 
 def predict_all(

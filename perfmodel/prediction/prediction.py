@@ -9,7 +9,8 @@ from ..compiler.resources import Resources
 from ..core.counts import Counts
 from ..core.json_aliases import with_former_names
 from ..core.json_values import number, plain
-from ..core.units import interval_us, microseconds
+from ..core.results import Bar, Result
+from ..core.units import interval_text, interval_us, microseconds, time_text
 from ..profiles.kernel_profile import Fidelity
 from ..time_model.combine import Terms
 
@@ -88,8 +89,8 @@ class Corrected:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Prediction(Result):
     """One configuration on one GPU: resources, occupancy, counts and time.
 
     ``exact`` says that the counts are what the hardware would count, and not estimates; ``notes`` say what a reader
@@ -135,10 +136,40 @@ class Prediction:
             found["residual"] = self.residual.to_json()
         return with_former_names(found)
 
+    @property
+    def headline(self) -> str:
+        """Kernel, GPU, predicted time with its interval, and what limits it."""
+        within = "" if self.time.interval_s is None else f" ({interval_text(self.time.interval_s)})"
+        return (
+            f"{self.kernel} on {self.gpu}: {time_text(self.time.predicted_s)}{within}, limited by {self.time.limiter}"
+        )
+
     def to_row(self) -> dict[str, Any]:
-        """One flat row, for a pandas DataFrame: ``pd.DataFrame(p.to_row() for p in predictions)``."""
+        """One flat row: problem, configuration, seconds with their interval, terms, resources, occupancy, counts."""
+        time = self.time
+        low, high = time.interval_s or (None, None)
         row: dict[str, Any] = {"kernel": self.kernel, "gpu": self.gpu, "fidelity": self.fidelity.value}
-        row |= plain(self.problem) | plain(self.configuration) | asdict(self.resources) | asdict(self.occupancy)
-        row |= {name: number(value) for name, value in self.counts.items()}
-        row |= {"predicted_s": self.time.predicted_s, "time_limiter": self.time.limiter}
-        return row if self.residual is None else row | {"corrected_s": self.residual.corrected_s}
+        row |= plain(self.problem) | plain(self.configuration)
+        row |= {"predicted_s": time.predicted_s, "interval_low_s": low, "interval_high_s": high}
+        row |= {"time_limiter": time.limiter, "calibration_status": time.calibration_status, "exact": self.exact}
+        if self.residual is not None:
+            row["corrected_s"] = self.residual.corrected_s
+        row |= {f"{name}_s": float(value) for name, value in time.terms.items()}
+        row |= asdict(self.resources) | asdict(self.occupancy)
+        return row | {name: number(value) for name, value in self.counts.items()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Its one row."""
+        return [self.to_row()]
+
+    def shown(self) -> list[dict[str, str]]:
+        """The terms of the time."""
+        total = self.time.predicted_s
+        found = [(name, float(value)) for name, value in self.time.terms.items() if float(value) > 0]
+        return [{"term": name, "time": time_text(s), "of total": f"{s / total:.0%}"} for name, s in found]
+
+    def bars(self) -> list[Bar]:
+        """The total, then the time of each resource if it were alone, the longest first."""
+        terms = [(name, float(value)) for name, value in self.time.terms.items() if float(value) > 0]
+        total = Bar(label="predicted", seconds=self.time.predicted_s, interval_s=self.time.interval_s)
+        return [total, *(Bar(label=name, seconds=s) for name, s in sorted(terms, key=lambda term: -term[1]))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -17,6 +17,8 @@ from ..core.choices import one_of
 from ..core.freed_memory import keep_freed_memory
 from ..core.json_values import plain
 from ..core.progress import Advance, no_progress
+from ..core.results import Bar, ResultList
+from ..core.units import interval_text, time_text
 from ..core.value_types import require_type
 from ..errors import InfeasibleError, InputError
 from ..families.base import Batch, Family, Space, encode
@@ -45,9 +47,12 @@ class Order(Enum):
     """With what a learned residual adds; the candidates looked at are those of the model's own ranking."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
-    """The space's size, why candidates were rejected, and the best ones, fastest first by ``order``."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Ranking(ResultList[Prediction]):
+    """The space's size, why candidates were rejected, and the best ones, fastest first by ``order``.
+
+    A ranking is a list of its best: ``len(ranking)``, ``ranking[0]``, ``for prediction in ranking``.
+    """
 
     kernel: str
     gpu: str
@@ -63,6 +68,47 @@ class Ranking:
     def best(self) -> Prediction:
         """The predicted fastest configuration, by ``order``."""
         return self.top[0]
+
+    @property
+    def items(self) -> Sequence[Prediction]:
+        """The best configurations."""
+        return self.top
+
+    @property
+    def headline(self) -> str:
+        """Kernel, GPU, size of the space and the best time."""
+        best = time_text(self.best.time.predicted_s)
+        return (
+            f"{self.kernel} on {self.gpu}: {len(self.top)} best of {self.candidates:,} configurations, the first {best}"
+        )
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each of the best, with its place."""
+        return [{"place": place} | found.to_row() for place, found in enumerate(self.top, 1)]
+
+    def shown(self) -> list[dict[str, str]]:
+        """Place, configuration, time and what limits it."""
+        return [
+            {
+                "#": str(place),
+                **{name: str(value) for name, value in plain(found.configuration).items()},
+                "predicted": time_text(found.time.predicted_s),
+                "90 % within": interval_text(found.time.interval_s),
+                "limiter": found.time.limiter,
+            }
+            for place, found in enumerate(self.top, 1)
+        ]
+
+    def bars(self) -> list[Bar]:
+        """One bar for each of the best."""
+        return [
+            Bar(
+                label=" ".join(str(v) for v in plain(found.configuration).values()),
+                seconds=found.time.predicted_s,
+                interval_s=found.time.interval_s,
+            )
+            for found in self.top
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract; ``order`` stands in it where a residual was asked for."""

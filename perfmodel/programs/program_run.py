@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.choices import one_of
-from ..core.units import microseconds
+from ..core.results import Bar, ResultList
+from ..core.units import microseconds, time_text
 from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
@@ -61,8 +62,8 @@ class ProgramLaunch:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramRun:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProgramRun(ResultList[ProgramLaunch]):
     """What a program did: its exit status, its launches by kernel and shape, what failed, what the runtime lacked.
 
     ``overruns`` are accesses past the end of an allocation that hardware lets pass.
@@ -76,6 +77,46 @@ class ProgramRun:
     failures: tuple[Failure, ...]
     missing: tuple[str, ...]
     overruns: tuple[str, ...]
+
+    @property
+    def items(self) -> Sequence[ProgramLaunch]:
+        """The launches, by kernel and shape."""
+        return self.launches
+
+    @property
+    def headline(self) -> str:
+        """Program, GPU, number of launches and their time."""
+        calls = sum(launch.calls for launch in self.launches)
+        return f"{self.program} on {self.gpu}: {calls:,} launches, {time_text(self.device_s)} in all"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each kernel and shape: calls, total, share, and the row of the launch that stands for most of them."""
+        rows = []
+        for launch in self.launches:
+            row = launch.prediction.to_row()
+            row.pop("defines", None)
+            row |= {"grid": launch.shape.grid, "block": launch.shape.block, "shared": launch.shape.shared_bytes}
+            rows.append({"calls": launch.calls, "total_s": launch.total_s, "share": launch.share} | row)
+        return rows
+
+    def shown(self) -> list[dict[str, str]]:
+        """Kernel, shape, calls, time and share."""
+        return [
+            {
+                "kernel": launch.kernel,
+                "grid": "x".join(map(str, launch.shape.grid)),
+                "block": "x".join(map(str, launch.shape.block)),
+                "calls": f"{launch.calls:,}",
+                "total": time_text(launch.total_s),
+                "share": f"{launch.share:.1%}",
+                "limiter": launch.prediction.time.limiter,
+            }
+            for launch in self.launches
+        ]
+
+    def bars(self) -> list[Bar]:
+        """The time of all launches of each kernel and shape."""
+        return [Bar(label=launch.kernel, seconds=launch.total_s) for launch in self.launches]
 
     @property
     def device_s(self) -> float:

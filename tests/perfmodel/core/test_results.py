@@ -1,0 +1,85 @@
+"""What every result can do in a notebook: one line, a table, rows, a plot."""
+
+from __future__ import annotations
+
+import pytest
+
+import perfmodel as pm
+from perfmodel.core.results import html_table
+from perfmodel.time_model.combine import TERM_NAMES
+
+PROBLEM = pm.TiledConv2d(height=512, width=512)
+
+
+@pytest.fixture(scope="module")
+def ranking() -> pm.Ranking:
+    return pm.rank(PROBLEM, gpu="h200", fidelity="analytic", top=5)
+
+
+def test_a_ranking_is_a_list_of_predictions(ranking: pm.Ranking) -> None:
+    assert len(ranking) == 5
+    assert [prediction for prediction in ranking] == list(ranking.top)  # noqa: C416 - iteration is what is tested
+    assert ranking[0] is ranking.best
+    assert ranking[-1] is ranking.top[4]
+    assert ranking[1:3] == ranking.top[1:3]
+
+
+def test_repr_is_one_short_line(ranking: pm.Ranking) -> None:
+    for result in (ranking, ranking[0]):
+        assert "\n" not in repr(result)
+        assert len(repr(result)) < 200
+    assert repr(ranking[0]).startswith("<Prediction tiled_conv2d on h200: ")
+    assert f"5 best of {ranking.candidates:,} configurations" in repr(ranking)
+
+
+def test_notebooks_get_an_escaped_table(ranking: pm.Ranking) -> None:
+    table = ranking._repr_html_()
+    assert table.count("<tr>") == 1 + 5
+    assert "<th>block_size_x</th>" in table
+    assert ranking[0]._repr_html_().count("<tr>") == 1 + sum(float(v) > 0 for _, v in ranking[0].time.terms.items())
+    assert html_table([{"a<b": "<&"}]) == (
+        "<table><thead><tr><th>a&lt;b</th></tr></thead><tbody><tr><td>&lt;&amp;</td></tr></tbody></table>"
+    )
+
+
+def test_a_frame_has_times_intervals_and_terms(ranking: pm.Ranking) -> None:
+    table = pm.frame(ranking)
+    assert list(table["place"]) == [1, 2, 3, 4, 5]
+    assert {f"{name}_s" for name in TERM_NAMES} <= set(table.columns)
+    first, row = ranking[0], table.iloc[0]
+    assert row["predicted_s"] == first.time.predicted_s
+    assert (row["interval_low_s"], row["interval_high_s"]) == first.time.interval_s
+    assert row["dram_s"] == float(first.time.terms.dram)
+    assert row["block_size_x"] == first.configuration.block_size_x
+
+
+def test_a_frame_of_several_results_names_them(ranking: pm.Ranking) -> None:
+    other = pm.predict(PROBLEM, ranking.best.configuration, gpu="t4", fidelity="analytic")
+    assert list(pm.frame([ranking[0], other])["gpu"]) == ["h200", "t4"]
+    assert list(pm.frame({"a": ranking[0], "b": other})["name"]) == ["a", "b"]
+    assert list(pm.frame(ranking.top)["gpu"]) == ["h200"] * 5
+    with pytest.raises(pm.InputError, match="3 has no rows"):
+        pm.frame(3)
+
+
+def test_a_plot_has_a_bar_for_each_configuration(ranking: pm.Ranking) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    axes = ranking.plot()
+    assert [bar.get_width() for bar in axes.patches] == [1e6 * found.time.predicted_s for found in ranking]
+    _, own = pyplot.subplots()
+    assert ranking[0].plot(own) is own
+    assert own.get_yticklabels()[0].get_text() == "predicted"
+    pyplot.close("all")
+
+
+def test_a_network_is_a_list_of_layers() -> None:
+    report = pm.network("mobilenet_v1", gpu="H200", batch=2)
+    assert (report.batch, report.gpu) == (2, "h200")
+    assert sum(layer.seconds for layer in report) == report.total_s
+    table = pm.frame(report)
+    assert list(table["layer"]) == [layer.layer.name for layer in report]
+    assert table["predicted_s"].sum() == pytest.approx(report.total_s)
+    assert f"{len(report)} layers" in repr(report)
+    with pytest.raises(pm.InputError, match="goes with a PyTorch module"):
+        pm.network("mobilenet_v1", gpu="h200", input_shape=[1, 3, 8, 8])
