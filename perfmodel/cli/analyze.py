@@ -53,7 +53,7 @@ def analyze(
         typer.Option(
             "--kernel",
             metavar="NAME",
-            help="The kernel: a name, or a template such as 'conv<5,2>'; several are compared.",
+            help="The kernel: a name, or a template such as 'conv<5,2>'; several are compared. A file with one needs none.",
         ),
     ] = None,
     grid: Annotated[

@@ -23,6 +23,8 @@ from .toolchain import cuda13_program
 _CUBIN_NAME = re.compile(r"\.(sm_\d+[af]?)\.cubin$")
 _PTX_TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 _CODE = ".text."
+_PARAMETERS = ".nv.constant0."
+"""Sections that kernels have and device functions that are compiled apart have not."""
 
 
 class ImageKind(Enum):
@@ -78,9 +80,9 @@ def _kernels(image: DeviceImage) -> tuple[str, ...]:
     if image.kind is ImageKind.PTX:
         return kernels_of(image.ptx)
     elf = ELFFile(io.BytesIO(image.content))
-    info = {section.name.removeprefix(".nv.info.") for section in elf.iter_sections()}
+    launched = {section.name.removeprefix(_PARAMETERS) for section in elf.iter_sections()}
     names = (section.name.removeprefix(_CODE) for section in elf.iter_sections() if section.name.startswith(_CODE))
-    return tuple(name for name in names if name in info)
+    return tuple(name for name in names if name in launched)
 
 
 @lru_cache(maxsize=8)

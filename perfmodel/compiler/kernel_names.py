@@ -23,6 +23,9 @@ def kernels_of(ptx: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_ENTRY.findall(ptx)))
 
 
+_OF_FILE = re.compile(r"^__nv_static_\d+__\w*?_(?=_Z)")
+
+
 @cache
 def _demangler() -> Any:
     """``__cxa_demangle`` of the C++ library, which SciPy and every C++ compiler bring; None where there is none."""
@@ -39,8 +42,11 @@ def demangled(name: str) -> str:
 
     >>> demangled("_ZN2ns4convILi5EfEEvPKT0_i")
     'void ns::conv<5, float>(float const*, int)'
+
+    What nvlink puts before names of one file alone goes.
     """
     function = _demangler()
+    name = _OF_FILE.sub("", name)
     if function is None or not name.startswith("_Z"):
         return name
     status = ctypes.c_int()
@@ -110,7 +116,7 @@ def find_kernel(names: tuple[str, ...], wanted: str, origin: str) -> str | None:
     """The kernel that a user means, None where there is no such one.
 
     Accepted are the mangled name, the qualified name, one without its namespaces or template arguments where only one kernel
-    fits, and the first two with parameter types.
+    fits, and the first two with parameter types. An empty name stands for the only kernel there is.
 
     Raises:
         InputError: several kernels fit; the message lists them.
@@ -120,6 +126,10 @@ def find_kernel(names: tuple[str, ...], wanted: str, origin: str) -> str | None:
     """
     if wanted in names:
         return wanted
+    if not wanted:
+        if len(names) > 1:
+            raise InputError(f"{origin} has several kernels; name one by --kernel (kernel in Python): {listed(names)}")
+        return names[0] if names else None
     plain = _plain(wanted).removeprefix("::")
     fitting: list[list[str]] = [[], [], [], []]
     for name in names:

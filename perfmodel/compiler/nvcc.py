@@ -21,6 +21,7 @@ from .kernel_names import find_kernel, kernels_of, listed
 from .messages import errors_of, missing_header, one_line
 from .ptx_functions import with_kernel_only
 from .request import CompileRequest, including_requests
+from .second_try import further_options
 from .toolchain import cuda13_program, run_compiler
 
 TIME_LIMIT_S = 600.0
@@ -307,6 +308,11 @@ class _Run:
         _write(wrapper, "\n".join(lines) + "\n")
         command = [str(cuda13_program("nvcc")), "-ptx", *self._options(), *more, str(wrapper), "-o", str(target)]
         status, output = self._ended(command)
+        texts = (self.request.source, *self.request.included_files().values()) if status else ()
+        for further in further_options(output, texts, self.request.options) if status else ():
+            if self._ended([*command, *further])[0] == 0:
+                status = 0
+                break
         if status == 0:
             return target.read_text(encoding="utf-8", errors="replace")
         refused = re.search(r"nvcc fatal\s*: (.*)", output)

@@ -95,7 +95,7 @@ def described_signature(compiled: CompiledKernel, request: CompileRequest) -> Si
     plain = signature_of(compiled)
     if not plain.parameters or not uses_nvcc(request):
         return plain
-    key = f"parameters-{compiled.key}"
+    key = f"parameter-names-{compiled.key}"
     stored = disk_cache.fetch(key)
     if stored is None:
         stored = json.dumps(_declared(compiled, request)).encode()
@@ -107,7 +107,7 @@ def _declared(compiled: CompiledKernel, request: CompileRequest) -> list[tuple[s
     """Names and C++ types of the parameters in the debug information; none where that cannot be had."""
     try:
         ptx = compile_with_debug_information(request, request.virtual_architecture(compiled.architecture))
-        cubin = assemble(ptx, _debug_target(ptx), ("-g",)).cubin
+        cubin = assemble(ptx, _debug_target(ptx), ("-Xptxas=--compile-only",)).cubin
     except (CompileError, CompilerMissingError):
         return []
     information = ELFFile(io.BytesIO(cubin)).get_dwarf_info(relocate_dwarf_sections=False)

@@ -219,7 +219,7 @@ def parse_argument(text: str) -> ArgumentSpec:
         return ScalarSpec(text=text, element=element, value=_expression(text, rest))
     fill = _fill(text, element, rest)
     if not count.strip() and fill.kind is not FillKind.FILE:
-        raise InputError(f"argument {text!r} needs a number of elements")
+        raise InputError(f"argument {text!r} needs a number of elements, as f32[1024], or a file, as f32[]=@file.npy")
     return BufferSpec(text=text, element=element, count=_expression(text, count) if count.strip() else None, fill=fill)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from enum import Enum
 from functools import cached_property
 
 from ..compiler.compiled import CompiledKernel
+from ..compiler.kernel_names import demangled
 from ..core.constants import INSTRUCTION_BYTES
 from ..errors import SimulationError
 from ..gpus.architecture import Architecture
@@ -22,6 +24,7 @@ from .opcodes import SASS_CLASSES
 from .operands import Register, parse_operand
 
 _JUMP_TABLE_BANK = 2
+_SYMBOL = re.compile(r"(?!U?R\d+$)[A-Za-z_$][\w$.]*")
 
 
 class Transfer(Enum):
@@ -272,6 +275,12 @@ def read_machine_code(kernel: CompiledKernel) -> MachineCode:
     if printed is None:
         raise SimulationError(f"nvdisasm prints no kernel {kernel.kernel_name!r}")
     instructions = _instructions(printed, cubin, kernel.architecture)
+    for instruction in instructions:
+        if instruction.name == "CALL" and instruction.target is None and _SYMBOL.fullmatch(instruction.operand_text):
+            function = demangled(instruction.operand_text)
+            raise instruction.error(
+                f"calls {function}, which was compiled apart (-rdc=true): compile the files that define and call it as one"
+            )
     return MachineCode(
         name=kernel.kernel_name, architecture=kernel.architecture, cubin=cubin, instructions=instructions
     )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.compiled import CompiledKernel, compile_kernel, compile_with_registers
+from ..compiler.kernel_names import split_name
 from ..compiler.request import CompileRequest
 from ..compiler.user_kernel import described_signature, dynamic_shared_array, user_request
 from ..core.counts import Counts
@@ -204,8 +205,8 @@ def analyze(
         source: path of a CUDA C++ file, a PTX file, a cubin or another binary; the source itself; a Triton kernel
             (``@triton.jit``), a Numba kernel (``@numba.cuda.jit``), a CuPy ``RawKernel`` or ``RawModule``, a cuda.core
             ``ObjectCode``; or the path of a Python file with a kernel of Triton (Torch Inductor's output too) or Numba.
-        kernel: plain name, an instantiated template such as ``conv<5,2>``, or the mangled name; an object that is one kernel
-            needs none.
+        kernel: plain name, an instantiated template such as ``conv<5,2>``, or the mangled name; a file with one kernel and an
+            object that is one need none.
         grid: blocks along x, y, z; what is left out is 1. For Triton also a function of arguments and constexprs by name.
         block: threads along x, y, z; likewise. Triton states it.
         args: one for each parameter in order: a spec (``"f32[1024]"``), an array, a NumPy scalar, a number, None for null, or a
@@ -266,10 +267,11 @@ def analyze(
     request = user_request(brought.source, brought.kernel, brought.values, brought.options)
     compiled = compile_kernel(request, scenario.gpu.architecture.name)
     code, _ = executable(compiled)
+    name = brought.name or split_name(compiled.kernel_name)[0]
     signature = described_signature(compiled, request).described(brought.parameters)
     call = kernel_call(signature, brought.arguments, constants or {}, rng)
     if brought.shared_bytes is None:
-        _require_no_dynamic_shared(brought.name, compiled, code)
+        _require_no_dynamic_shared(name, compiled, code)
     launch = launch_of(configuration, compiled)
     require_fits(launch, compiled, scenario.gpu)
     try:
@@ -279,7 +281,7 @@ def analyze(
             raise
         raise SimulationError(f"{error}; --shared (shared_bytes in Python) gives dynamic shared memory") from None
     drawn = _drawn_text(call, brought.arguments, found.steering)
-    prediction = prediction_of_launch(brought.name, configuration, found.profile, scenario)
+    prediction = prediction_of_launch(name, configuration, found.profile, scenario)
     return Analysis(
         prediction=replace(
             prediction, notes=(*prediction.notes, *filter(None, (drawn, brought.source.note, compiled.note)))
@@ -319,17 +321,16 @@ def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) ->
         if include:
             raise InputError("include has no place here: a Python object states its own folders")
         return brought_by(kernel_of_file(Path(str(source)), wish.kernel) if is_path else source, wish)
-    if wish.kernel is None:
-        raise InputError("kernel is missing: give the name of one of the file's kernels")
+    name = wish.kernel or ""
     return BroughtKernel(
         source=read_kernel_source(source if isinstance(source, str) else Path(str(source)), include),
-        kernel=wish.kernel,
-        name=wish.kernel,
+        kernel=name,
+        name=name,
         arguments=wish.arguments,
         values=wish.values,
         options=wish.options,
-        grid=wish.required_grid(wish.kernel),
-        block=wish.required_block(wish.kernel),
+        grid=wish.required_grid(name or "the kernel"),
+        block=wish.required_block(name or "a kernel of a file"),
         shared_bytes=wish.shared_bytes,
     )
 

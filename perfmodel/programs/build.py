@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,9 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from ..compiler.disk_cache import cache_directory
+from ..compiler.kernel_names import demangled
 from ..compiler.messages import errors_of, missing_header, one_line
+from ..compiler.second_try import SEPARATE, further_options, is_in_other_file
 from ..compiler.toolchain import cuda13_program, nvcc_version, run_compiler
 from ..errors import CompileError, InputError
 from ..gpus.architecture import Architecture
@@ -43,6 +45,7 @@ _LIBRARIES = (
 )
 """Libraries by how names of their functions and headers begin."""
 _UNDEFINED = re.compile(r"undefined reference to [`'\"]([^'\"`]+)['\"`]")
+_NOT_LINKED = re.compile(r"nvlink error\s*: Undefined reference to '([\w$]+)'")
 _NOT_FOUND = re.compile(r"cannot find -l([\w.+-]+)")
 _CACHED_PROGRAMS = 32
 
@@ -81,25 +84,30 @@ def built_program(
     command = ["-gencode", f"arch=compute_{number},code=[sm_{number},compute_{number}]", *_OPTIONS]
     command += [f"-D{name}={value}" for name, value in defines]
     command += [f"-I{folder}" for folder in include]
-    command += [*options, *(str(file) for file in files)]
-    key = _key(files, include, [*command, str(library), nvcc_version(), cxx_compiler()])
+    command += options
+    texts = _texts(files, include)
+    key = _key(texts, [*command, str(library), nvcc_version(), cxx_compiler()])
     target = cache_directory() / "programs" / key / files[0].stem
     if not target.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
-        _compile(command, files[0], library, target)
+        _compile(command, files, tuple(texts.values()), library, target)
         _forget_old(target.parent.parent)
     return BuiltProgram(name=files[0].name, path=target, library=library)
 
 
-def _key(files: Sequence[Path], include: Sequence[Path], options: Sequence[str]) -> str:
-    """Hash of everything that decides the program."""
-    texts = []
+def _texts(files: Sequence[Path], include: Sequence[Path]) -> dict[Path, str]:
+    """Texts of the files and of the user's headers."""
+    texts: dict[Path, str] = {}
     for file in files:
-        text = read_text(file)
-        texts += [str(file.resolve()), text]
-        headers = included_files(text, file.parent, include)
-        texts += [part for path, content in headers.items() for part in (str(path), content)]
-    return hashlib.sha256(json.dumps([texts, list(options)]).encode()).hexdigest()[:32]
+        texts[file.resolve()] = text = read_text(file)
+        texts |= included_files(text, file.parent, include)
+    return texts
+
+
+def _key(texts: Mapping[Path, str], options: Sequence[str]) -> str:
+    """Hash of everything that decides the program."""
+    named = [[str(path), text] for path, text in texts.items()]
+    return hashlib.sha256(json.dumps([named, list(options)]).encode()).hexdigest()[:32]
 
 
 def _forget_old(folder: Path) -> None:
@@ -109,15 +117,38 @@ def _forget_old(folder: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _compile(options: Sequence[str], first: Path, library: Path, target: Path) -> None:
+def _compile(options: Sequence[str], files: Sequence[Path], texts: Sequence[str], library: Path, target: Path) -> None:
+    """Build a program; device code that uses what another file defines is compiled as one file, and linked where that fails."""
     with tempfile.TemporaryDirectory(prefix="perfmodel-") as folder:
         built = Path(folder) / "program"
-        command = [str(cuda13_program("nvcc")), "-cudart", "none", *options, "-Xlinker", str(library)]
+        (Path(folder) / "libcudart.so").symlink_to(library)
+        command = [str(cuda13_program("nvcc")), "-cudart", "shared", f"-L{folder}", *options]
         command += ["-Xlinker", f"-rpath={library.parent}", "-o", str(built)]
-        status, output = run_compiler(command, Path(folder))
-        if status != 0 or not built.is_file():
-            raise CompileError(_reason(output, first, [str(first.parent), folder]))
-        shutil.move(built, target)
+        together = [option for option in command if option not in SEPARATE]
+        joined = [*together, *_joined(files, Path(folder))]
+        apart = [*command, *map(str, files)]
+        ways = [apart] if together == command else [joined, apart]
+        output = ""
+        while ways:
+            way = ways.pop(0)
+            status, said = run_compiler(way, Path(folder))
+            if status == 0 and built.is_file():
+                shutil.move(built, target)
+                return
+            if not output:
+                ways += [[*way, *further] for further in further_options(said, texts, options)]
+            if is_in_other_file(said) and way is apart:
+                ways += [joined, [*apart, SEPARATE[0]]]
+            output = said if not output or way is apart or _NOT_LINKED.search(said) else output
+        raise CompileError(_reason(output, files[0], [str(files[0].parent), folder]))
+
+
+def _joined(files: Sequence[Path], folder: Path) -> list[str]:
+    """The files with those of CUDA C++ as one."""
+    of_cuda = [file for file in files if file.suffix == ".cu"]
+    whole = folder / files[0].name
+    whole.write_text("".join(f'#include "{file.resolve()}"\n' for file in of_cuda), encoding="utf-8")
+    return [str(whole), *(str(file) for file in files if file.suffix != ".cu")]
 
 
 def _reason(output: str, first: Path, folders: Sequence[str]) -> str:
@@ -134,6 +165,12 @@ def _reason(output: str, first: Path, folders: Sequence[str]) -> str:
     if not_found is not None:
         return (
             f"{first.name}: {_lacking(_library_of(not_found[1]) or f'lib{not_found[1]}', f'option -l{not_found[1]}')}"
+        )
+    not_linked = _NOT_LINKED.search(output)
+    if not_linked is not None:
+        return (
+            f"{first.name}: the device function {demangled(not_linked[1])} is in none of the files: name all files of the "
+            "program"
         )
     undefined = list(dict.fromkeys(_UNDEFINED.findall(output)))
     if undefined and not errors_of(output.replace("error: ld returned", "")):

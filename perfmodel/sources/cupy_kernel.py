@@ -17,10 +17,6 @@ def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
     if name is None:
         raise InputError("kernel is missing: a RawModule may hold several; give the name of one as kernel=")
     source = _source(kernel_object)
-    if kernel_object.enable_cooperative_groups:
-        raise InputError(
-            f"{name} has enable_cooperative_groups: kernels whose blocks wait for one another are not executed"
-        )
     return BroughtKernel(
         source=source,
         kernel=name,

@@ -68,4 +68,4 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
-        raise InputError(f"source {path}: {error}") from error
+        raise InputError(f"source {path}: {error.strerror or error}") from error

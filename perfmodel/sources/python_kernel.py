@@ -39,14 +39,18 @@ class KernelWish:
     def required_block(self, origin: str) -> Sizes:
         """The block where ``origin`` does not state it."""
         if self.block is None:
-            raise InputError(f"block is missing: {origin} does not state how many threads a block has")
+            raise InputError(
+                f"block is missing: {origin} does not state how many threads a block has; give --block (block in Python)"
+            )
         return self.block
 
     def required_grid(self, origin: str) -> Sizes:
         """The grid where ``origin`` does not state it."""
         if self.grid is None or callable(self.grid):
             reason = "is a function, which only Triton kernels take" if self.grid else "is missing"
-            raise InputError(f"grid {reason}: give the numbers of blocks that {origin} is launched with")
+            raise InputError(
+                f"grid {reason}: give the numbers of blocks that {origin} is launched with by --grid (grid in Python)"
+            )
         return self.grid
 
 

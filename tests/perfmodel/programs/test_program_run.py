@@ -148,3 +148,18 @@ def test_a_program_that_does_not_end_is_ended(capfd: pytest.CaptureFixture[str])
     built = built_program([FAILURES], load_gpu("h200").architecture)
     assert run(["run", "--exe", str(built.path), "--gpu", "h200", "--time-limit", "0"]) == 2
     assert "failures: not ended after 0 s; give smaller arguments" in capfd.readouterr().err
+
+
+def test_what_its_own_build_would_set_is_tried(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    main, other = tmp_path / "own.cu", tmp_path / "other.cu"
+    main.write_text(
+        "#include <concepts>\n#include <cstdio>\nextern __device__ int twice(int);\n"
+        "template <std::integral T> __global__ void k(T *x) { *x = twice(*x); }\n"
+        'int main() { int *x; cudaMallocManaged(&x, 4); *x = 4; k<<<1, 1>>>(x); cudaDeviceSynchronize(); printf("%d\\n", *x); }\n'
+    )
+    other.write_text("__device__ int twice(int x) { return 2 * x; }\n")
+    assert run(["run", str(main), "--gpu", "h200", "--compiler-option=-std=c++20"]) == 2
+    expected = "perfmodel: error: own.cu: the device function twice(int) is in none of the files: name all files of the program\n"
+    assert capfd.readouterr().err == expected
+    assert run(["run", str(main), str(other), "--gpu", "h200", "--compiler-option=-std=c++20"]) == 0
+    assert capfd.readouterr().out.startswith("8\n")

@@ -217,7 +217,7 @@ def test_what_does_not_fit_a_triton_kernel_is_named(add: Any) -> None:
 def test_what_does_not_fit_a_numba_kernel_is_named(transpose: Any) -> None:
     assert refusal(transpose) == "0 arguments given, transpose takes 2: image, result"
     assert refusal(transpose, args=[1, 2]) == (
-        "block is missing: the Numba kernel transpose does not state how many threads a block has"
+        "block is missing: the Numba kernel transpose does not state how many threads a block has; give --block (block in Python)"
     )
     assert "takes none; its globals are constants" in refusal(transpose, defines={"N": 1})
     assert "argument image='null': a Numba kernel takes arrays and numbers" in refusal(
@@ -242,8 +242,7 @@ def test_what_is_no_kernel_is_told_what_is() -> None:
     assert refusal(cupy.RawKernel(code, "k"), grid=lambda values: 1, block=1).startswith(
         "grid is a function, which only Triton"
     )
-    assert "blocks wait for one another" in refusal(cupy.RawKernel(code, "k", enable_cooperative_groups=True), block=1)
-    assert refusal(code, block=1) == "kernel is missing: give the name of one of the file's kernels"
+    assert "has several kernels; name one by --kernel" in refusal(code + code.replace(" k(", " l("), block=1)
 
 
 def test_a_kernel_of_an_object_code_is_named_as_in_the_source() -> None:
