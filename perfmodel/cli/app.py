@@ -19,6 +19,8 @@ from .interruption import interrupts_noted
 
 COMMANDS_GROUP = "perfmodel.commands"
 USAGE_STATUS = 2
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""Errors that no option of a command is to blame for: a full disk, a used-up quota, a read-only file system."""
 # Typer carries a Click of its own from 0.25 on; its base of usage errors is reached through a class that Typer exports.
 _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
@@ -92,9 +94,10 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
     if isinstance(error, BrokenPipeError):
         sys.stderr.close()
         return 0
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere, too
-        return _fail(f"standard output: {error.strerror}")
+    if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+        if error.filename is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere, too
+        return _fail(f"{error.filename or 'standard output'}: {error.strerror}")
     raise error
 
 

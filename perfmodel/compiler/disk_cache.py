@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sqlite3
 import sys
@@ -37,7 +38,7 @@ def _store(directory: Path) -> Any:
             str(directory), timeout=LOCK_WAIT_S, size_limit=SIZE_LIMIT_BYTES, eviction_policy="least-recently-stored"
         )
     except _FAULTS as error:
-        print(f"perfmodel: cache folder {directory} cannot be used ({error}); compiling without it", file=sys.stderr)
+        _note_trouble(str(error))
         return None
 
 
@@ -54,7 +55,10 @@ def fetch(key: str) -> bytes | None:
 
 
 def keep(key: str, value: bytes) -> None:
-    """Store bytes under a key; a folder that turned read-only is no error, only slower next time."""
+    """Store bytes under a key; when this returns without trouble they outlive the process, however it ends.
+
+    A folder that is full or turned read-only is no error, only slower next time.
+    """
     store = _store(cache_directory())
     if store is not None:
         from diskcache import Timeout
@@ -62,9 +66,31 @@ def keep(key: str, value: bytes) -> None:
         try:
             store.set(key, zlib.compress(value, 1))
         except (*_FAULTS, Timeout) as error:
-            _report_once(str(error) or "another process keeps it locked")
+            _note_trouble(str(error) or "another process keeps it locked")
 
 
-@cache
-def _report_once(reason: str) -> None:
-    print(f"perfmodel: nothing is kept in the cache folder {cache_directory()} ({reason})", file=sys.stderr)
+_troubles: list[str] = []
+"""Why nothing was kept, the first reason first; a worker's are reported by the process that started it."""
+
+
+def trouble() -> str:
+    """Why this process could not keep something; empty where it could keep all."""
+    return _troubles[0] if _troubles else ""
+
+
+def report_trouble(reason: str) -> None:
+    """Say on standard error, once, that nothing is kept; ``reason`` is empty where there is nothing to say."""
+    if reason and not _troubles:
+        folder = cache_directory()
+        print(
+            f"perfmodel: nothing is kept in the cache folder {folder} ({reason}); PERFMODEL_CACHE names another",
+            file=sys.stderr,
+        )
+        _troubles.append(reason)
+
+
+def _note_trouble(reason: str) -> None:
+    if multiprocessing.parent_process() is None:
+        report_trouble(reason)
+    else:
+        _troubles.append(reason)

@@ -8,6 +8,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
 from ..errors import CompileError, PerfmodelError
+from . import disk_cache
 from .compiled import CompiledKernel, compile_kernel
 from .request import CompileRequest
 from .toolchain import nvrtc, ptxas_path
@@ -50,10 +51,14 @@ def run_many(
     with ProcessPool(max_workers=workers, context=WorkerContext()) as pool:
         try:
             with interrupt_deferred():
-                futures = [pool.schedule(function, args=job, timeout=time_limit_s) for job in jobs]
+                futures = [pool.schedule(_in_worker, args=(function, *job), timeout=time_limit_s) for job in jobs]
             for job, future in zip(jobs, futures, strict=True):
                 try:
-                    results.append(future.result())
+                    result, trouble = future.result()
+                    disk_cache.report_trouble(trouble)
+                    if isinstance(result, PerfmodelError):
+                        raise result
+                    results.append(result)
                 except PerfmodelError as error:
                     results.append(error)
                 except FutureTimeoutError:
@@ -65,6 +70,15 @@ def run_many(
             pool.stop()  # type: ignore[no-untyped-call]
             raise
     return results
+
+
+def _in_worker(function: Callable[..., ResultT], *job: Any) -> tuple[ResultT | PerfmodelError, str]:
+    """The result or the error of a job, and why the worker could not keep something in the disk cache."""
+    try:
+        found: ResultT | PerfmodelError = function(*job)
+    except PerfmodelError as error:
+        found = error
+    return found, disk_cache.trouble()
 
 
 def compile_many(

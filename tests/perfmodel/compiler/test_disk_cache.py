@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.cache_kills import kill_rankings
 from perfmodel.compiler import disk_cache
 
 WRITER = """
@@ -24,8 +26,20 @@ for i in range(40):
 """
 
 
+KEEPER = """
+import os, random, sys
+from perfmodel.compiler.disk_cache import keep
+rng = random.Random(int(sys.argv[1]))
+for i in range(100_000):
+    size = rng.choice((10, 1000, 100_000))  # small values lie in the database, large ones in files of their own
+    keep(f"{sys.argv[1]}-{i}", bytes([i % 251]) * size)
+    print(i, size, flush=True)  # acknowledged
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(disk_cache, "_troubles", [])
     monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -53,6 +67,61 @@ def test_processes_write_the_same_and_different_keys_at_once(folder: Path) -> No
         assert disk_cache.fetch(f"shared-{i}") == b"the same for all" * 5000
         for own in range(4):
             assert disk_cache.fetch(f"own-{own}-{i}") == str(own).encode() * (i + 1)
+
+
+def test_what_was_acknowledged_outlives_a_kill(folder: Path) -> None:
+    """Four processes keep at once, each is killed after another number of entries; whatever a process said it kept is there."""
+    environment = os.environ | {"PERFMODEL_CACHE": str(folder)}
+    for round_number in range(2):
+        names = [str(4 * round_number + i) for i in range(4)]
+        keepers = {
+            name: subprocess.Popen(
+                [sys.executable, "-c", KEEPER, name], env=environment, stdout=subprocess.PIPE, text=True
+            )
+            for name in names
+        }
+        for name, keeper in keepers.items():
+            assert keeper.stdout is not None
+            for _ in range(3 + 5 * int(name)):
+                keeper.stdout.readline()
+            keeper.kill()
+        for name, keeper in keepers.items():
+            assert keeper.wait(timeout=60) == -signal.SIGKILL
+            _check_kept(name, keeper)
+
+
+def _check_kept(name: str, keeper: subprocess.Popen[str]) -> None:
+    """Entries from the last line back to the first of another process, read after it was killed."""
+    assert keeper.stdout is not None
+    last = -1
+    for line in keeper.stdout.read().splitlines(keepends=True):
+        if line.endswith("\n"):
+            last, size = map(int, line.split())
+            assert disk_cache.fetch(f"{name}-{last}") == bytes([last % 251]) * size
+    for i in range(3 + 5 * int(name)):
+        assert disk_cache.fetch(f"{name}-{i}") is not None
+    keeper.stdout.close()
+
+
+def test_workers_on_a_full_disk_are_one_line(folder: Path) -> None:
+    """The limit on the size of files stands for a full disk: SQLite and the system report both alike."""
+    code = """
+import resource, sys
+from perfmodel.compiler.pool import run_many
+from tests.perfmodel.compiler.full_disk import kept
+assert run_many(kept, [(i,) for i in range(6)], describe=str, workers=3) == list(range(6))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PERFMODEL_CACHE": str(folder), "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "nothing is kept in the cache folder" in done.stderr
 
 
 def test_the_size_is_bounded_and_the_oldest_go_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +185,8 @@ def test_a_folder_that_cannot_be_used_is_said_once(folder: Path, capsys: pytest.
     assert disk_cache.fetch("key") is None
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "compiling without it" in error
+    assert "nothing is kept in the cache folder" in error
+    assert "PERFMODEL_CACHE names another" in error
 
 
 @pytest.mark.compiler
@@ -133,3 +203,10 @@ def test_compiling_works_without_a_cache(folder: Path) -> None:
 def test_without_a_name_the_platforms_folder_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PERFMODEL_CACHE", raising=False)
     assert disk_cache.cache_directory().name == "perfmodel"
+
+
+@pytest.mark.compiler
+def test_rankings_that_are_killed_lose_nothing(tmp_path: Path) -> None:
+    """A few of the hundred kills of `python -m benchmarks.cache_kills`."""
+    found = kill_rankings(tmp_path, kills=2, at_once=2, threads=(64,))
+    assert (found.lost, found.same) == (0, True)
