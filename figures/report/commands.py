@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,17 +18,21 @@ from perfmodel.cli.options import (
     L2Option,
     SourceArgument,
     SpaceOption,
+    command_line,
     require_one,
     scenario_from,
     source_families,
     source_problem,
 )
 from perfmodel.cli.output import note, print_json, progress_bar
+from perfmodel.cli.pages import AnalysisPages, bring_analysis_pages
 from perfmodel.cli.targets import require_writable, write_target
 from perfmodel.errors import InputError
 
 if TYPE_CHECKING:
+    from perfmodel.advice.advise import Advised
     from perfmodel.families.base import Family
+    from perfmodel.prediction.analyze import Analysis
     from perfmodel.prediction.scenario import Scenario
     from perfmodel.profiles.kernel_profile import Fidelity
 
@@ -40,8 +43,22 @@ TOP = 24
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
+    """Add the command to the program, and the page of ``perfmodel analyze --html``."""
+    bring_analysis_pages(AnalysisPages(require=_require_libraries, html=_analysis_html))
     app.command("report", cls=FamilyCommand, context_settings=EXTRA_OPTIONS)(report)
+
+
+def _require_libraries() -> None:
+    from .html import require_libraries
+
+    require_libraries()
+
+
+def _analysis_html(analysis: Analysis, advised: Advised, command: str) -> str:
+    from .analysis_page import analysis_page
+    from .html import html_text
+
+    return html_text(analysis_page(analysis, advised, command))
 
 
 def report(
@@ -82,7 +99,7 @@ def report(
     require_libraries()
     depth = one_of(Fidelity, "--fidelity", fidelity)
     scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration)
-    command = _command_line(context)
+    command = command_line(context, without=("output", "as_json"))
     require_writable("--output", output, [calibration, space, measurements])
     if measurements is None:
         _refuse({"--where": where, "--sample": sample, "--seed": seed}, "needs --measurements FILE")
@@ -135,15 +152,3 @@ def _validated(chosen: Family[Any, Any], rows: Any, scenario: Scenario, depth: F
     for text in found.notes:
         note(text)
     return validation_page(found, comparison(rows, predicted, scenario, len(rows)), command)
-
-
-def _command_line(context: typer.Context) -> str:
-    """The command that writes the same page: what was given, without where it goes."""
-    given = [context.info_name or "report"]
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        value = context.params.get(parameter.name or "")
-        if source is None or source.name != "COMMANDLINE" or parameter.name in ("output", "as_json"):
-            continue
-        given += [*([] if parameter.param_type_name == "argument" else [parameter.opts[0]]), str(value)]
-    return shlex.join(["perfmodel", *given, *context.args])

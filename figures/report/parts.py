@@ -79,7 +79,38 @@ class Drawing:
     wide: bool = False
 
 
-Block = Table | Paragraph | Facts | Drawing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeRow:
+    """A line of code with its numbers; rows of one ``place`` belong together. ``heat`` (0 … 1) is how deep it is shaded."""
+
+    place: str
+    label: str
+    text: str
+    numbers: tuple[Cell, ...] = ()
+    heat: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodePane:
+    """Lines of code of one kind; ``columns`` are the titles of their numbers."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[CodeRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeView:
+    """Panes side by side; a line that is chosen in one of them is shown in all."""
+
+    kind: ClassVar[str] = "code"
+    name: str
+    caption: str
+    panes: tuple[CodePane, ...]
+
+
+Block = Table | Paragraph | Facts | Drawing | CodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

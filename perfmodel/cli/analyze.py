@@ -21,10 +21,13 @@ from .options import (
     JsonOption,
     L2Option,
     SeedOption,
+    command_line,
     require_one_format,
 )
 from .output import note, print_csv, print_instructions, print_json, print_prediction, progress_bar
+from .pages import analysis_pages
 from .pairs import for_each
+from .targets import require_writable, write_target
 
 if TYPE_CHECKING:
     from ..advice.advise import Advised
@@ -39,6 +42,7 @@ def register(app: typer.Typer) -> None:
 
 
 def analyze(
+    context: typer.Context,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -105,6 +109,14 @@ def analyze(
         bool,
         typer.Option("--source", help="List the memory instructions by source line, the largest excess first."),
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="PAGE.html",
+            help="Write a page: source beside PTX and machine code, warps, roofline, changes.",
+        ),
+    ] = None,
     all_blocks: Annotated[bool, typer.Option("--all-blocks", help="Execute and check every block.")] = False,
     baseline: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Earlier result; exit 1 if it got worse (--fail-on).")
@@ -146,6 +158,13 @@ def analyze(
         raise InputError(
             f"--baseline compares with one result; {len(variants)} were asked for (several {_several(variants)})"
         )
+    if html is not None and len(variants) > 1:
+        raise InputError(
+            f"--html {html}: a page shows one launch; {len(variants)} were asked for (several {_several(variants)})"
+        )
+    pages = None if html is None else analysis_pages()
+    if html is not None:
+        require_writable("--html", html, [*files, baseline, calibration])
     limits = parse_limits(DEFAULT_LIMITS if fail_on is None else fail_on)
     earlier = None if baseline is None else read_result(baseline)
     budget = Budget(seconds=max_seconds, memory_bytes=max_memory_mib * 2**20, warp_instructions=max_instructions)
@@ -159,7 +178,7 @@ def analyze(
         compile_commands=compile_commands,
         constants=dict(_pair("--constant", text) for text in constants or []),
         options=options or [],
-        lines=source,
+        lines=source or html is not None,
         sm_clock_mhz=sm_clock_mhz,
         l2=one_of(L2State, "--l2", l2),
         calibration=None if calibration is None else str(calibration),
@@ -174,6 +193,8 @@ def analyze(
             advance()
     results = [_json(*one) for one in zip(variants, found, advised, strict=True)]
     worse = () if earlier is None else growth_since(earlier, results[0], limits)
+    if html is not None and pages is not None:
+        write_target("--html", html, pages.html(found[0], advised[0], command_line(context, ("html", "as_json", "as_csv"))))
     if as_json:
         print_json(results if len(results) > 1 else results[0])
     elif as_csv:
@@ -181,7 +202,9 @@ def analyze(
     elif len(found) > 1:
         print_comparison(variants, found, advised)
     else:
-        _print(found[0], advised[0])
+        _print(found[0], advised[0], listed=source)
+        if html is not None:
+            typer.echo(f"page written to {html}")
     faults = fault_texts([fault for analysis in found for fault in analysis.faults])
     for text in (*faults, *(regression.text for regression in worse)):
         note(text)
@@ -245,7 +268,7 @@ def _json(variant: Variant, found: Analysis, advised: Advised) -> dict[str, Any]
     return {"file": str(variant.file)} | found.to_json() | {"throughput": rates, "advice": advised.to_json()}
 
 
-def _print(found: Analysis, advised: Advised) -> None:
+def _print(found: Analysis, advised: Advised, *, listed: bool) -> None:
     prediction, shape, blocks = found.prediction, found.configuration, found.blocks
     typer.echo(
         f"{prediction.kernel} on {prediction.gpu}: grid {'x'.join(map(str, shape.grid))}, "
@@ -254,5 +277,5 @@ def _print(found: Analysis, advised: Advised) -> None:
     )
     usage = f"; L1 hit rate {found.l1_hit_rate:.0%}"
     print_prediction(prediction, usage_note=usage, between=[advised.text, found.throughput.text])
-    if found.instructions:
+    if listed:
         print_instructions(found.instructions, advised)

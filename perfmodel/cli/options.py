@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import Enum
@@ -325,3 +326,21 @@ def parse_value(option: str, hint: Any, text: str) -> Any:
             except ValueError:
                 raise InputError(f"{option} {text!r} must be an integer") from None
     raise InputError(f"{option} {text!r} cannot be set")
+
+
+def command_line(context: typer.Context, without: Sequence[str]) -> str:
+    """The command as it was given, but for some parameters; it does the same again."""
+    given = [context.info_name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE" or name in without:
+            continue
+        value = context.params[name]
+        option = [] if parameter.param_type_name == "argument" else [parameter.opts[0]]
+        if isinstance(value, bool):
+            given += option
+            continue
+        for one in value if isinstance(value, list | tuple) else [value]:
+            given += [*option, str(one)]
+    return shlex.join(["perfmodel", *given, *context.args])

@@ -166,6 +166,11 @@ def _line_table(data: bytes, places: Mapping[int, int], own: set[int]) -> dict[i
     return lines
 
 
+_INLINED_CALL = 0x90
+"""Extended opcode of NVIDIA's compilers: the row, counted from 1, of the call that what follows is inlined at (0: none)."""
+_MAIN_FILE = 1
+
+
 class _LineProgram:
     def __init__(self, data: bytes, start: int, end: int) -> None:
         self.data, self.end = data, end
@@ -217,9 +222,14 @@ class _LineProgram:
                 self._unsigned()
 
     def rows(self, places: Mapping[int, int], own: set[int]) -> dict[int, SourceLine]:
-        """Lines by address, of the sequences that belong to the section's symbols."""
+        """Lines by address, of the sequences that belong to the section's symbols.
+
+        What is inlined from another file than the first stands at the line that calls it, as in PTX.
+        """
         lines: dict[int, SourceLine] = {}
-        address, line, file, inside = 0, 1, 1, not places
+        address, line, file, inside, caller = 0, 1, 1, not places, 0
+        callers: list[tuple[int, int, int]] = []
+        """File, line and caller of each row, for rows behind it that are inlined there."""
         while self.position < self.end:
             code = self.data[self.position]
             self.position += 1
@@ -237,7 +247,10 @@ class _LineProgram:
                     (address,) = struct.unpack_from("<Q", self.data, self.position + 1)
                     inside = places.get(self.position + 1, -1) in own or not places
                 elif kind == 1:
-                    address, line, file, inside = 0, 1, 1, not places
+                    address, line, file, inside, caller = 0, 1, 1, not places, 0
+                elif kind == _INLINED_CALL:
+                    self.position += 1
+                    caller = self._unsigned()
                 self.position = after
             elif code == 1:
                 emit = True
@@ -256,8 +269,15 @@ class _LineProgram:
             else:
                 for _ in range(self.lengths[code - 1]):
                     self._unsigned()
-            if emit and inside:
-                lines[address] = SourceLine(self.files[file] if file < len(self.files) else "", line)
+            if not emit:
+                continue
+            callers.append((file, line, caller))
+            shown, number = callers[-1], len(callers)
+            while shown[0] != _MAIN_FILE and 0 < shown[2] < number:
+                number = shown[2]
+                shown = callers[number - 1]
+            if inside:
+                lines[address] = SourceLine(self.files[shown[0]] if shown[0] < len(self.files) else "", shown[1])
         return lines
 
 

@@ -35,12 +35,15 @@ from ..sources.compile_commands import read_compile_flags
 from ..sources.kernel_source import is_source_text, read_kernel_source
 from ..sources.python_file import kernel_of_file
 from ..sources.python_kernel import BroughtKernel, Grid, KernelWish, Sizes, brought_by
+from ..time_model.sm_time import SmIssues
 from .evaluation import Evaluation, evaluate
 from .listing import InstructionListing, listing
 from .predicting import prediction_at
 from .prediction import Prediction
 from .scenario import Scenario, scenario_of
+from .source_view import SourceView, source_view
 from .throughput import Throughput, throughput
+from .warp_times import issues_of, time_shares
 
 _SHARED_CLASSES = frozenset({"shared_load", "shared_store", "async_copy"})
 """Classes of instructions that only shared memory gives something to do."""
@@ -110,6 +113,22 @@ class Analysis(Result):
     def throughput(self) -> Throughput:
         """Rates, their parts of the GPU's peaks, and arithmetic intensity."""
         return throughput(self.prediction, self.scenario.gpu, self.execution.profile.traces)
+
+    @cached_property
+    def issues(self) -> SmIssues | None:
+        """What the warps of one SM issue and when, by its model; None where that gave no time."""
+        return issues_of(self.execution.profile, self.prediction, self.scenario)
+
+    @cached_property
+    def source_view(self) -> SourceView:
+        """Source, PTX and machine code line by line, with warp instructions and the time of each."""
+        executions, seconds = self.execution.executions, None
+        if self.issues is not None:
+            seconds = (time_shares(self.issues, len(executions)) * self.prediction.time.predicted_s).tolist()
+        request = self._request
+        headers = {path.name: text for path, text in request.included_files().items()}
+        texts = {request.file_name: request.source} | headers if request.source else {}
+        return source_view(texts, self._compiled, self._code, executions, seconds)
 
     @cached_property
     def outputs(self) -> Mapping[str, NDArray[Any]]:

@@ -60,7 +60,8 @@ class Effort:
 class Execution:
     """The profile of an executed launch, and what else its execution gave.
 
-    ``instructions`` are totals of each memory instruction; ``l1_hit_rate`` is NaN where no caches were simulated.
+    ``instructions`` are totals of each memory instruction; ``executions`` says how often warps execute each instruction of the
+    machine code (empty where PTX was executed); ``l1_hit_rate`` is NaN where no caches were simulated.
     ``standard_errors`` are those of counts that come from a sample of blocks. ``faults`` are what ``blocks_checked`` blocks did
     wrong, ``steering`` the buffers that decide what these do, where checks were asked for; ``unchecked_alike`` says that each
     other block provably does what a checked one does.
@@ -68,6 +69,7 @@ class Execution:
 
     profile: KernelProfile
     instructions: tuple[InstructionCount, ...]
+    executions: tuple[float, ...]
     blocks_executed: int
     l1_hit_rate: float
     blocks_checked: int
@@ -216,6 +218,7 @@ def _executed(
     return Execution(
         profile=profile,
         instructions=counted.instructions,
+        executions=_executions(code, counted),
         blocks_executed=counted.blocks_executed,
         l1_hit_rate=np.nan if traffic is None else traffic.l1_hit_rate,
         blocks_checked=counted.blocks_checked,
@@ -384,6 +387,12 @@ def _executed_faults(
     if not found.completed:
         raise FaultError(found.faults[-1])
     return found.faults
+
+
+def _executions(code: Code, counted: CountedLaunch) -> tuple[float, ...]:
+    if not isinstance(code, MachineCode):
+        return ()
+    return tuple(executions(code, np.array(counted.visits)).tolist())
 
 
 def _fetched_code(code: Code, compiled: CompiledKernel, counted: CountedLaunch, launch: Launch, gpu: Gpu) -> float:

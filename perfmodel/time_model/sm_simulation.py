@@ -250,7 +250,7 @@ def _occupy(code: Code, machine: Machine, index: int, time: float, pipes: Floats
         pipes[pipe] = until
 
 
-def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks: int, budget: int) -> Run:
+def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks: int, budget: int, log: Floats) -> Run:
     """Run blocks on one SM until all have ended, or until the budget of instructions is used up.
 
     Args:
@@ -260,6 +260,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
         resident: blocks that share it.
         blocks: blocks that it runs one after the other.
         budget: instructions to issue at most.
+        log: shape ``(n, 3)``: warp, instruction and cycle of the first n instructions are written into it.
     """
     warps = paths.warps_per_block
     count = resident * warps
@@ -317,6 +318,8 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
             stale[scheduler] = True
             continue
         stalls[_NOT_SELECTED] += time - times[warp, _READY]
+        if issued < len(log):
+            log[issued, 0], log[issued, 1], log[issued, 2] = warp, index, time
         issued += 1
         now = time
         free[scheduler] = time + code.issue_cycles[index]
@@ -500,5 +503,11 @@ _occupy = _compiled(_occupy)
 _start_block = _compiled(_start_block)
 _advance = _compiled(_advance)
 _open_barrier = _compiled(_open_barrier)
-simulate_sm = _compiled(_simulate)
+simulate_logged = _compiled(_simulate)
 """`_simulate`, compiled."""
+
+
+def simulate_sm(code: Code, paths: Paths, machine: Machine, resident: int, blocks: int, budget: int) -> Run:
+    """`_simulate` without a log."""
+    found: Run = simulate_logged(code, paths, machine, resident, blocks, budget, np.zeros((0, 3)))
+    return found

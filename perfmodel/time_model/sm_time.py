@@ -385,3 +385,51 @@ def _far(memory: MemoryDemand, counts: Counts, waves: float) -> Floats:
     share = min(1.0, float(counts.dram_read_bytes) / read) if read else 0.0
     together = memory.first_touches / waves if share > 0 else np.zeros_like(memory.first_touches)
     return np.asarray(share + (1.0 - share) * together)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmIssues:
+    """Instructions that the warps of one SM issue, in order, as `sm_seconds` follows them; one element for each.
+
+    Attributes:
+        warp: Number among the warps that the SM holds; those of its first block come first. A block that follows another one
+            takes the numbers of its warps.
+        instruction: Index in the code.
+        cycle: When it is issued, in SM cycles from the start of the launch.
+        warps_per_block: Warps of a block.
+    """
+
+    warp: NDArray[np.int64]
+    instruction: NDArray[np.int64]
+    cycle: Floats
+    warps_per_block: int
+
+
+def sm_issues(
+    traces: WarpTraces,
+    launch: Launch,
+    counts: Counts,
+    blocks_per_sm: int,
+    gpu: Gpu,
+    *,
+    warm: bool = False,
+    budget: int = SIMULATED_INSTRUCTIONS,
+) -> SmIssues:
+    """What the warps of one SM issue and when, of so many instructions; arguments as for `sm_seconds`."""
+    from .sm_simulation import Paths, simulate_logged
+
+    usual, _ = _usual_and_longest(traces, int(launch.blocks), gpu)
+    code = _code(traces, counts, launch, blocks_per_sm, gpu, sm_model())
+    machine = _machine(traces, counts, launch, gpu, sm_model(), warm)
+    average = math.ceil(float(launch.blocks) / gpu.sm_count)
+    resident = max(1, min(blocks_per_sm, average))
+    paths = Paths(usual.first, usual.length, usual.offsets, usual.warps_per_block, usual.blocks)
+    log = np.zeros((budget, 3))
+    run = simulate_logged(code, paths, machine, resident, average, budget, log)
+    kept = log[: run.issued]
+    return SmIssues(
+        warp=kept[:, 0].astype(np.int64),
+        instruction=kept[:, 1].astype(np.int64),
+        cycle=kept[:, 2],
+        warps_per_block=usual.warps_per_block,
+    )

@@ -1,4 +1,5 @@
 "use strict";
+// A line of code that is chosen, by a click or the Enter key, is marked in all panes together with the lines that belong to it.
 // Headers of sortable tables become buttons. A column sorts by number or by text, what is absent always comes last, and rows
 // that are equal keep the order in which they were written. Of a long table the first rows of that order are shown, and a
 // button below it shows more: browsers take seconds to lay out thousands.
@@ -65,5 +66,22 @@
         update();
       });
     });
+  }
+
+  function choose(view, chosen) {
+    for (const row of view.querySelectorAll("tr.chosen")) row.classList.remove("chosen");
+    for (const pane of view.querySelectorAll(".pane")) {
+      const rows = Array.from(pane.querySelectorAll("tr[data-place]")).filter((row) => row.dataset.place === chosen.dataset.place);
+      for (const row of rows) row.classList.add("chosen");
+      if (rows.length && !pane.contains(chosen)) pane.scrollTop = rows[0].offsetTop - pane.clientHeight / 3;
+    }
+    document.getElementById("sorted").textContent = `${chosen.dataset.place} is marked`;
+  }
+
+  for (const view of document.querySelectorAll(".code")) {
+    for (const row of view.querySelectorAll("tr[data-place]")) {
+      row.addEventListener("click", () => choose(view, row));
+      row.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(view, row); });
+    }
   }
 })();

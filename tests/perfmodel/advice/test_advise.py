@@ -131,6 +131,8 @@ def test_larger_blocks_are_predicted_as_the_kernel_that_has_them() -> None:
 def test_atomics_on_one_word_are_added_up_in_the_block() -> None:
     first = pm.advise(analysed("total", 1024, 256, "f32[1024*256]", "f32[1]=0")).changes[0]
     assert first.kind is AdviceKind.ATOMICS
+    line = 1 + SOURCE.splitlines().index("    atomicAdd(out, in[blockIdx.x * blockDim.x + threadIdx.x]);")
+    assert first.places == (f"source.cu:{line}",)  # and not the line of CUDA's header that is inlined there
     assert first.finding == "256 lanes of a block add to one word"
     assert first.gain > 0.9
 
