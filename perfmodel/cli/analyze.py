@@ -194,7 +194,9 @@ def analyze(
     results = [_json(*one) for one in zip(variants, found, advised, strict=True)]
     worse = () if earlier is None else growth_since(earlier, results[0], limits)
     if html is not None and pages is not None:
-        write_target("--html", html, pages.html(found[0], advised[0], command_line(context, ("html", "as_json", "as_csv"))))
+        write_target(
+            "--html", html, pages.html(found[0], advised[0], command_line(context, ("html", "as_json", "as_csv")))
+        )
     if as_json:
         print_json(results if len(results) > 1 else results[0])
     elif as_csv:
