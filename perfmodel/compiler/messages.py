@@ -22,6 +22,10 @@ _ADVICE = (
         re.compile(r"is not allowed to call|calling a __host__ function"),
         "declare the function __device__, or as constexpr",
     ),
+    (
+        re.compile(r"requires separate compilation mode"),
+        "kernels that launch kernels (dynamic parallelism) are not executed; launch them from the host",
+    ),
 )
 """What to do about errors whose text does not say it."""
 _MISSING = re.compile(r'^(?P<header>.+?): No such file or directory$|^cannot open source file "(?P<other>[^"]+)"')

@@ -26,6 +26,8 @@ from .operands import Register, parse_operand
 _JUMP_TABLE_BANK = 2
 _SYMBOL = re.compile(r"(?!U?R\d+$)[A-Za-z_$][\w$.]*")
 
+_OF_LAUNCHES = re.compile(r"__cudaCDP2|cuda(?:LaunchDevice|GetParameterBuffer)")
+
 
 class Transfer(Enum):
     """How a basic block ends."""
@@ -261,6 +263,15 @@ def reachable_blocks(blocks: Sequence[CodeBlock]) -> frozenset[int]:
     return frozenset(reached)
 
 
+def _why_not_called(function: str) -> str:
+    if _OF_LAUNCHES.match(function):
+        return (
+            "the kernel launches kernels itself (dynamic parallelism), which is not executed: launch them from the host"
+        )
+    name = demangled(function)
+    return f"calls {name}, which was compiled apart (-rdc=true): compile the files that define and call it as one"
+
+
 def read_machine_code(kernel: CompiledKernel) -> MachineCode:
     """The machine code of a compiled kernel.
 
@@ -277,10 +288,7 @@ def read_machine_code(kernel: CompiledKernel) -> MachineCode:
     instructions = _instructions(printed, cubin, kernel.architecture)
     for instruction in instructions:
         if instruction.name == "CALL" and instruction.target is None and _SYMBOL.fullmatch(instruction.operand_text):
-            function = demangled(instruction.operand_text)
-            raise instruction.error(
-                f"calls {function}, which was compiled apart (-rdc=true): compile the files that define and call it as one"
-            )
+            raise instruction.error(_why_not_called(instruction.operand_text))
     return MachineCode(
         name=kernel.kernel_name, architecture=kernel.architecture, cubin=cubin, instructions=instructions
     )

@@ -44,6 +44,8 @@ _LIBRARIES = (
     (r"MPI_", "MPI"),
 )
 """Libraries by how names of their functions and headers begin."""
+_DEVICE_HEADER = re.compile(r"curand_\w+")
+"""Headers of libraries whose code is in the header, so that nothing is linked."""
 _UNDEFINED = re.compile(r"undefined reference to [`'\"]([^'\"`]+)['\"`]")
 _NOT_LINKED = re.compile(r"nvlink error\s*: Undefined reference to '([\w$]+)'")
 _NOT_FOUND = re.compile(r"cannot find -l([\w.+-]+)")
@@ -128,7 +130,7 @@ def _compile(options: Sequence[str], files: Sequence[Path], texts: Sequence[str]
         joined = [*together, *_joined(files, Path(folder))]
         apart = [*command, *map(str, files)]
         ways = [apart] if together == command else [joined, apart]
-        output = ""
+        output, telling = "", apart
         while ways:
             way = ways.pop(0)
             status, said = run_compiler(way, Path(folder))
@@ -138,8 +140,9 @@ def _compile(options: Sequence[str], files: Sequence[Path], texts: Sequence[str]
             if not output:
                 ways += [[*way, *further] for further in further_options(said, texts, options)]
             if is_in_other_file(said) and way is apart:
-                ways += [joined, [*apart, SEPARATE[0]]]
-            output = said if not output or way is apart or _NOT_LINKED.search(said) else output
+                telling = [*apart, SEPARATE[0]]
+                ways += [joined, telling]
+            output = said if not output or way is telling else output
         raise CompileError(_reason(output, files[0], [str(files[0].parent), folder]))
 
 
@@ -156,6 +159,8 @@ def _reason(output: str, first: Path, folders: Sequence[str]) -> str:
     header = missing_header(output)
     if header is not None:
         file, line, _ = errors_of(output)[0]
+        if _DEVICE_HEADER.match(Path(header).name):
+            return one_line(output, folders)
         named = _library_of(Path(header).name)
         where = f"{Path(file).name}:{line}"
         if named is not None:

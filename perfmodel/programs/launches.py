@@ -153,6 +153,11 @@ class Launches:
         self._groups: dict[tuple[object, ...], LaunchGroup] = {}
 
     @property
+    def is_late(self) -> bool:
+        """Whether the run should have ended."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    @property
     def effort(self) -> Effort:
         """How much is executed for a launch that begins now, in no more time than is left."""
         if self.deadline is None:

@@ -163,3 +163,16 @@ def test_what_its_own_build_would_set_is_tried(tmp_path: Path, capfd: pytest.Cap
     assert capfd.readouterr().err == expected
     assert run(["run", str(main), str(other), "--gpu", "h200", "--compiler-option=-std=c++20"]) == 0
     assert capfd.readouterr().out.startswith("8\n")
+
+
+def test_kernels_that_launch_kernels_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "own.cu"
+    file.write_text(
+        "__global__ void child(int *x) { *x = 1; }\n__global__ void parent(int *x) { child<<<1, 1>>>(x); }\nint main() {}\n"
+    )
+    assert run(["run", str(file), "--gpu", "h200"]) == 2
+    told = capfd.readouterr().err
+    assert told.startswith("perfmodel: error: own.cu:2: ")
+    assert told.endswith(
+        ": kernels that launch kernels (dynamic parallelism) are not executed; launch them from the host\n"
+    )
