@@ -17,6 +17,7 @@ from .toolchain import ptxas_path
 PTX_VERSION_12_9 = (8, 8)
 """The newest PTX that CUDA 12.9 reads."""
 _VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+_TARGET = re.compile(r"SM version specified by \.target is higher")
 _UNRESOLVED = re.compile(r"Unresolved extern (?:function|variable) '([\w$]+)'")
 _FORWARDED = ("-Xptxas=", "--ptxas-options=")
 
@@ -65,6 +66,9 @@ def assemble(
 def _refusal(architecture: str, output: str) -> str:
     """What ptxas says, in one line; for functions without a body, where they may be."""
     absent = _UNRESOLVED.search(output)
+    target = _TARGET.search(output)
+    if target is not None:
+        return f"the PTX is for a newer GPU than {architecture}: choose a newer --gpu, or compile it for {architecture}"
     if absent is None:
         return f"ptxas refuses the PTX for {architecture}: {' '.join(output.split())}"
     return (

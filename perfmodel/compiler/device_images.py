@@ -17,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 
 from ..errors import CompileError, InputError
 from ..gpus.catalogue import load_architecture
-from .kernel_names import find_kernel, kernels_of, listed
+from .kernel_names import find_kernel, kernels_of, listed, split_name
 from .toolchain import cuda13_program
 
 _CUBIN_NAME = re.compile(r"\.(sm_\d+[af]?)\.cubin$")
@@ -177,7 +177,8 @@ def image_for(
     if not serving:
         there = ", ".join(dict.fromkeys(f"{image.architecture} ({image.kind.value})" for image in holding))
         raise InputError(
-            f"{name} has kernel {kernel!r} for {there} only, which {architecture} does not execute: choose such a GPU by --gpu, "
+            f"{name} has kernel {kernel or split_name(mangled)[0]!r} for {there} only, which {architecture} does not execute: "
+            "choose such a GPU by --gpu, "
             f"or compile with -gencode=arch=compute_{architecture[3:]},code=sm_{architecture[3:]}"
         )
     newest = sorted(serving, key=lambda image: (capability(image.architecture), image.architecture), reverse=True)

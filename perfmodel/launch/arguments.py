@@ -91,9 +91,8 @@ def kernel_call(
     names = names or {}
     if len(arguments) != len(signature.parameters):
         listed = ", ".join(parameter.text for parameter in signature.parameters) or "none"
-        raise InputError(
-            f"{len(arguments)} arguments given, the kernel has {len(signature.parameters)} parameters: {listed}"
-        )
+        parameters_there = f"{len(signature.parameters)} parameter{'' if len(signature.parameters) == 1 else 's'}"
+        raise InputError(f"{len(arguments)} arguments given, the kernel has {parameters_there}: {listed}")
     parameters: list[Buffer | TensorMap | np.generic] = []
     for position, (argument, parameter) in enumerate(zip(arguments, signature.parameters, strict=True), 1):
         value = _Argument(argument, parameter, f"argument {position} ({parameter.text})").value(rng, names)

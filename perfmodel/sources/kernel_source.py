@@ -85,9 +85,11 @@ def read_kernel_source(source: str | Path, include: Sequence[str | Path] = ()) -
                     kind=SourceKind.BINARY, file_name=path.name, text="", path=path, include=folders, content=content
                 )
     except OSError as error:
-        raise InputError(f"source {source}: {error}") from error
+        raise InputError(f"source {source}: {error.strerror or error}") from error
     text = read_text(path)
     kind = _kind(text)
+    if path.suffix == ".ptx" and kind is not SourceKind.PTX:
+        raise InputError(f"source {source} is no PTX: it does not begin with .version")
     more = project_folders(text, path.parent, folders) if kind is SourceKind.CUDA_FILE else ()
     named = ", ".join(os.path.relpath(folder, path.parent) for folder in more)
     return KernelSource(
