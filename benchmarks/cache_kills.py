@@ -33,7 +33,7 @@ block = "THREADS"
 arguments = ["f32[65536]"]
 [tune]
 THREADS = [{threads}]
-UNROLL = [1, 2]
+UNROLL = [1]
 FACTOR = ["{number}.5f"]
 """
 _MOST_NEW_ENTRIES = 8
@@ -51,7 +51,7 @@ class Kills:
 
 
 def kill_rankings(
-    folder: Path, *, kills: int, at_once: int = 4, threads: Sequence[int] = (32, 64, 128, 256), seed: int = 0
+    folder: Path, *, kills: int, at_once: int = 4, threads: Sequence[int] = (32, 64, 96, 128, 192, 256), seed: int = 0
 ) -> Kills:
     """Let rankings share a cache in ``folder``, two and two the same one; kill one whenever they have kept a few entries more.
 

@@ -33,7 +33,7 @@ def test_a_ranking_is_a_row_for_each_place(capsys: pytest.CaptureFixture[str]) -
     [
         (("predict", "tiled_conv2d", "--gpu", "h200", *PROBLEM), 1, "dram_s"),
         (("gpus",), 32, "sm_count"),
-        (("network", "mobilenet_v1", "--gpu", "h200"), 28, "layer"),
+        (("network", "ssim_4k_video", "--gpu", "h200"), 1, "layer"),
     ],
 )
 def test_commands_print_rows(

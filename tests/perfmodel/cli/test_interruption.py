@@ -74,3 +74,21 @@ sys.exit(7)
 """)
     ended = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, timeout=60, check=False)
     assert ended.returncode == 7  # without the context, by the signal
+
+
+def test_an_interrupt_before_the_program_is_loaded_is_one_line() -> None:
+    """It strikes where the script begins to import the command line, which takes most of the start."""
+    code = """
+import signal, sys
+from perfmodel.__main__ import main
+
+class Strikes:
+    def find_spec(self, name, path=None, target=None):
+        if name == "perfmodel.cli.app":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Strikes())
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "perfmodel: interrupted; what was finished is kept\n")
