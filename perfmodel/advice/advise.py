@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..core.results import Bar, ResultList
 from ..core.units import microseconds, time_text
 from ..errors import PerfmodelError
 from ..prediction.analyze import Analysis, evaluate_launches
@@ -110,13 +111,43 @@ class LineExcess:
         return {"line": self.place, "space": self.space, "excess_us": microseconds(self.excess_s)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advised:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Advised(ResultList[Advice]):
     """The changes worth most, the best first, none that gains less than ``least_gain``; and the excess of each source line."""
 
     least_gain: float
     changes: tuple[Advice, ...]
     excess: tuple[LineExcess, ...]
+
+    @property
+    def items(self) -> Sequence[Advice]:
+        """The changes."""
+        return self.changes
+
+    @property
+    def headline(self) -> str:
+        """The first change, or that there is none."""
+        return self.text.splitlines()[0]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each change: seconds without it and with it, and the part that it saves."""
+        return [
+            {
+                "kind": change.kind.value,
+                "lines": ", ".join(change.places),
+                "finding": change.finding,
+                "change": change.change,
+                "now_s": change.now_s,
+                "then_s": change.then_s,
+                "gain": change.gain,
+            }
+            for change in self.changes
+        ]
+
+    def bars(self) -> list[Bar]:
+        """The time now, then that with each change."""
+        now = [Bar(label="now", seconds=change.now_s) for change in self.changes[:1]]
+        return [*now, *(Bar(label=change.change, seconds=change.then_s) for change in self.changes)]
 
     @property
     def text(self) -> str:

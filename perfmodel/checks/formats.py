@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from ..core.units import MICROSECONDS, time_text
 from .baseline import LaunchResult
 from .checking import CheckReport, Outcome, Verdict
 from .limits import SPILL, TIME
@@ -39,7 +40,7 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
     return (
         outcome.launch.name,
         outcome.launch.shown_gpu,
-        *("–" if one is None else _microseconds(one) for one in times),
+        *("–" if one is None else time_text(one / MICROSECONDS) for one in times),
         "–" if old is None or new is None else f"{new / old - 1:+.1%}",
         _both(before, now, lambda one: f"{one.resources['registers_per_thread']}"),
         _both(before, now, lambda one: f"{one.quantities[SPILL]:,.0f}"),
@@ -52,12 +53,6 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
 def _both(before: LaunchResult | None, now: LaunchResult | None, text: Callable[[LaunchResult], str]) -> str:
     found = list(dict.fromkeys(text(one) for one in (before, now) if one is not None))
     return " → ".join(found) or "–"
-
-
-def _microseconds(value: float) -> str:
-    if value >= 999.5:
-        return f"{value / 1e3:.3g} ms" if value < 999.5e3 else f"{value / 1e6:.3g} s"
-    return f"{value:.2f} µs" if value < 10 else f"{value:.3g} µs"
 
 
 def details(outcome: Outcome) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.counts import COUNT_NAMES
 from ..core.documents import nearest
+from ..core.units import MICROSECONDS, time_text
 from ..errors import InputError
 
 TIME, SPILL = "time", "spill"
@@ -66,16 +67,11 @@ class Change:
         """One phrase with both values and the difference.
 
         >>> Change(name="time", before=4, now=5).text, Change(name="spill", before=0, now=16).text
-        ('time 4.00 → 5.00 µs (+25.0%)', 'spill 0 → 16')
+        ('time 4.00 µs → 5.00 µs (+25.0%)', 'spill 0 → 16')
         """
         relative = f" ({self.now / self.before - 1:+.1%})" if self.before else ""
-        if self.name == TIME:
-            return f"{self.name} {_three_digits(self.before)} → {_three_digits(self.now)} µs{relative}"
-        return f"{self.name} {self.before:,.12g} → {self.now:,.12g}{relative}"
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+        values = [time_text(v / MICROSECONDS) if self.name == TIME else f"{v:,.12g}" for v in (self.before, self.now)]
+        return f"{self.name} {' → '.join(values)}{relative}"
 
 
 def parse_limits(text: str, place: str = "--fail-on") -> tuple[Limit, ...]:

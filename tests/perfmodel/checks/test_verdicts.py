@@ -112,7 +112,7 @@ def test_every_format_names_kernel_change_and_reason(file: CheckFile) -> None:
     error = github(found).splitlines()[0]
     assert error.startswith("::error file=")
     assert ",line=4,title=perfmodel%3A k<2> on h200::" in error
-    assert "time 10.0 → 20.0 µs (+100.0%25); the limit is time=5%25" in error
+    assert "time 10 µs → 20 µs (+100.0%25); the limit is time=5%25" in error
 
 
 def test_a_baseline_reads_as_it_was_written(file: CheckFile) -> None:

@@ -83,3 +83,16 @@ def test_a_network_is_a_list_of_layers() -> None:
     assert f"{len(report)} layers" in repr(report)
     with pytest.raises(pm.InputError, match="goes with a PyTorch module"):
         pm.network("mobilenet_v1", gpu="h200", input_shape=[1, 3, 8, 8])
+
+
+def test_advice_is_a_list_of_changes() -> None:
+    from perfmodel.advice.advise import Advice, Advised
+    from perfmodel.advice.subject import AdviceKind
+
+    change = Advice(
+        kind=AdviceKind.BANK_CONFLICTS, places=("k.cu:11",), finding="32-way", change="padding", now_s=8e-5, then_s=4e-5
+    )
+    found = Advised(least_gain=0.05, changes=(change,), excess=())
+    assert list(found) == [change]
+    assert pm.frame(found)["gain"].tolist() == [0.5]
+    assert repr(found) == "<Advised change 1: k.cu:11: 32-way; padding: 80 µs → 40 µs (-50%)>"
