@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from ..core.batched import mapped
 from ..core.constants import ceil_div
 from ..core.counts import Counts
@@ -29,28 +27,40 @@ def small_grid(subject: Subject) -> Iterator[Candidate]:
         yield Candidate(
             kind=AdviceKind.GRID_SIZE,
             places=(),
-            finding=f"{blocks:,} block{'s leave' if blocks > 1 else ' leaves'} {sms - blocks} of {sms} SMs idle",
+            finding=f"{_blocks(blocks)} {'leaves' if blocks == 1 else 'leave'} {sms - blocks} of {sms} SMs idle",
             change=f"the same work in {blocks * parts:,} blocks",
             profile=with_smaller_blocks(subject.profile, parts),
         )
 
 
 def tail(subject: Subject) -> Iterator[Candidate]:
-    """A candidate whose blocks fill whole waves, each doing so much more, where the last wave is filled in part."""
+    """A candidate whose blocks share the work evenly, each doing so much more, where some SMs have a block more than others.
+
+    Over several waves these are the blocks of a last wave that is filled in part.
+    """
     profile, sms = subject.profile, subject.gpu.sm_count
     blocks, resident = int(profile.launch.blocks), subject.prediction.occupancy.blocks_per_sm
-    wave = resident * sms if blocks > resident * sms else sms
-    waves = blocks / wave
-    if not 1.0 < waves < _MOST_WAVES or blocks % wave == 0:
+    several = blocks > resident * sms
+    places = resident * sms if several else sms
+    rounds, last = divmod(blocks, places)
+    if not rounds or not last or rounds >= _MOST_WAVES:
         return
-    whole = blocks // wave * wave
-    last = blocks - whole
-    scaled: Counts = mapped(lambda count: count * (whole / blocks), profile.counts)
+    even = blocks - last
+    scaled: Counts = mapped(lambda count: count * (even / blocks), profile.counts)
+    finding = (
+        f"the last of {rounds + 1} waves has {_blocks(last)} for {places:,} places"
+        if several
+        else f"{last} of {sms} SMs run {_blocks(rounds + 1)}, the others {rounds}"
+    )
     yield Candidate(
         kind=AdviceKind.TAIL,
         places=(),
-        finding=f"the last of {int(np.ceil(waves))} waves has {last:,} blocks for {wave:,} places",
-        change=f"{whole:,} blocks, or a grid-stride loop, that share the work evenly",
-        profile=replace(profile, launch=replace(profile.launch, grid_x=whole, grid_y=1, grid_z=1), counts=scaled),
-        work=blocks / whole,
+        finding=finding,
+        change=f"{_blocks(even)}, or a grid-stride loop, that share the work evenly",
+        profile=replace(profile, launch=replace(profile.launch, grid_x=even, grid_y=1, grid_z=1), counts=scaled),
+        work=blocks / even,
     )
+
+
+def _blocks(count: int) -> str:
+    return f"{count:,} block{'' if count == 1 else 's'}"

@@ -30,9 +30,9 @@ def residency(subject: Subject) -> Iterator[Candidate]:
     limiters = now.limiters()
     if Limiter.REGISTERS in limiters:
         yield from _fewer_registers(subject, now)
-    if limiters == (Limiter.SHARED_MEMORY,):
+    if Limiter.SHARED_MEMORY in limiters:
         yield from _less_shared_memory(subject, now)
-    if limiters == (Limiter.WARPS,):
+    if Limiter.WARPS in limiters:
         yield from _smaller_blocks(subject, now)
 
 

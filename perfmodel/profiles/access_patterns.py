@@ -19,6 +19,7 @@ NO_LANE = -1
 """In `AccessPatterns.lanes`: the lane takes no part."""
 _BLOCKS = 64
 """Room for the number of a block beside a sector or a word."""
+_NOWHERE = 2**64 - 1
 _ROW_SHIFT = 48
 """Bits of an address below the number of its request."""
 _WAITING = 1_000_000
@@ -37,8 +38,9 @@ class AccessPatterns:
         atomic_words_of_requests: Distinct words of atomics on global memory over their lanes, request by request.
         atomic_words_of_blocks: The same over all requests of a block.
         atomic_wavefronts: Passes that a request of such an atomic would need in shared memory.
-        lanes: Shape ``(instructions, 32)``: bytes of each lane's address beyond the 128-byte line of the lowest one, in the first
-            of the requests with most lanes; `NO_LANE` for lanes that take no part.
+        lanes: Shape ``(instructions, 32)``: bytes of each lane's address beyond the 128-byte line of the lowest one, in a request
+            with most lanes, of these the one that touches most sectors of global or lines of shared memory; `NO_LANE` for lanes
+            that take no part.
     """
 
     filled: Floats
@@ -133,7 +135,8 @@ class PatternObserver:
         warps = access.of_warps
         if not len(warps.active):
             return
-        self._keep_lanes(site.instruction_index, warps)
+        unit_bytes = LINE_BYTES if site.space is Space.SHARED else SECTOR_BYTES
+        self._keep_lanes(site.instruction_index, warps, unit_bytes)
         if site.space is Space.SHARED:
             return
         blocks = np.array([self._blocks.setdefault(one, len(self._blocks)) for one in warps.block.tolist()], np.int64)
@@ -150,17 +153,17 @@ class PatternObserver:
         places = addresses // np.uint64(site.width_bytes) + (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
         kept.add(site.instruction_index, keys, masks.astype(np.uint32), len(np.unique(places)) * int(site.width_bytes))
 
-    def _keep_lanes(self, index: int, warps: AccessesOfWarps) -> None:
+    def _keep_lanes(self, index: int, warps: AccessesOfWarps, unit_bytes: int) -> None:
+        touched = np.sort(np.where(warps.active, warps.addresses // np.uint64(unit_bytes), np.uint64(_NOWHERE)), axis=1)
+        distinct = (touched[:, 1:] != touched[:, :-1]).sum(axis=1)
+        rank = warps.active.sum(axis=1) * (WARP_SIZE + 1) + distinct
+        row = int(rank.argmax())
         known = self._lanes.get(index)
-        if known is not None and known[0] == WARP_SIZE:
-            return
-        active = warps.active.sum(axis=1)
-        row = int(active.argmax())
-        if known is None or active[row] > known[0]:
+        if known is None or rank[row] > known[0]:
             addresses, taking_part = warps.addresses[row], warps.active[row]
             lowest = addresses[taking_part].min() // np.uint64(LINE_BYTES) * np.uint64(LINE_BYTES)
             offsets = np.where(taking_part, addresses - lowest, 0).astype(np.int64)
-            self._lanes[index] = int(active[row]), np.where(taking_part, offsets, NO_LANE)
+            self._lanes[index] = int(rank[row]), np.where(taking_part, offsets, NO_LANE)
 
     def patterns(self, instructions: int) -> AccessPatterns:
         """What was seen, for so many instructions of the code."""

@@ -59,3 +59,10 @@ def test_lanes_are_kept_from_the_line_of_the_lowest() -> None:
     found = seen((site(0, Action.LOAD, Space.SHARED), np.uint64(132) + LANES * 128))
     assert found.lanes[0].tolist() == [4 + 128 * lane for lane in range(32)]
     assert (found.lanes[1] == NO_LANE).all()
+
+
+def test_of_several_requests_the_lanes_of_the_most_scattered_are_kept() -> None:
+    apart = (site(0, Action.LOAD), LINE + LANES * 64)
+    together = (site(0, Action.LOAD), LINE + LANES * 4)
+    for order in ([together, apart], [apart, together]):
+        assert seen(*order).lanes[0].tolist() == [64 * lane for lane in range(32)]
