@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import perfmodel as pm
-from perfmodel.advice.subject import AdviceKind
-from perfmodel.prediction.analyze import Analysis
+from perfmodel.advice.advise import Advised, advise_on
+from perfmodel.advice.subject import AdviceKind, Subject
+from perfmodel.errors import CompileError
+from perfmodel.prediction.analyze import Analysis, prediction_of_launch
+from perfmodel.profiles.kernel_profile import KernelProfile
 
 pytestmark = pytest.mark.compiler
 
@@ -153,3 +157,42 @@ def test_less_shared_memory_is_predicted_as_the_launch_with_less() -> None:
     assert change.finding == "100,000 bytes of shared memory per block allow 8 of 64 warps per SM"
     smaller = analysed("tiles", *arguments, shared=fewer)
     assert change.then_s == pytest.approx(smaller.prediction.time.predicted_s, rel=0.02)
+
+
+def crowded(registers: int) -> Subject:
+    """The launch that streams, as if its threads had so many registers."""
+    found = streamed("scaled", 2**20, 256)
+    profile = with_registers(found.execution.profile, registers)
+    prediction = prediction_of_launch("scaled", found.configuration, profile, found.scenario)
+    return Subject(
+        profile=profile, instructions=found.execution.instructions, prediction=prediction, scenario=found.scenario
+    )
+
+
+def with_registers(profile: KernelProfile, registers: int) -> KernelProfile:
+    return replace(profile, resources=replace(profile.resources, registers_per_thread=registers))
+
+
+def kinds(found: Advised) -> set[AdviceKind]:
+    return {change.kind for change in found.changes}
+
+
+def test_fewer_registers_are_named_where_the_compiler_makes_do_with_them() -> None:
+    subject = crowded(255)  # one block of eight warps on an SM
+    found = advise_on(subject, lambda registers: with_registers(subject.profile, registers))
+    change = next(one for one in found.changes if one.kind is AdviceKind.REGISTERS)
+    assert change.finding == "255 registers per thread allow 8 of 64 warps per SM"
+    assert change.change == (
+        "64 registers, 32 of 64 warps per SM: __launch_bounds__(256, 4) (without spills, as compiled)"
+    )
+    assert change.then_s == crowded(64).prediction.time.predicted_s
+
+
+def test_fewer_registers_are_not_named_where_what_the_compiler_makes_is_no_faster() -> None:
+    subject = crowded(255)
+
+    def refuse(registers: int) -> KernelProfile:
+        raise CompileError("no PTX")
+
+    assert AdviceKind.REGISTERS not in kinds(advise_on(subject, lambda registers: subject.profile))
+    assert AdviceKind.REGISTERS not in kinds(advise_on(subject, refuse))
