@@ -57,10 +57,11 @@ class Calibrated(Result):
 
     @property
     def headline(self) -> str:
-        """Data sets, runs, and how far runs that were held out are off."""
+        """Runs, GPUs, and how far runs that were held out are off."""
         runs = sum(len(one.runs.seconds) for one in self.data)
         error = f"90 % of those held out within a factor of {math.exp(self.log_error_90):.3f}"
-        return f"{len(self.data)} data sets, {runs:,} runs; {error}"
+        gpus = ", ".join(dict.fromkeys(one.runs.gpu.id for one in self.data))
+        return f"{runs:,} runs on {gpus}; {error}"
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each coefficient: its value and the standard error of its logarithm, of all GPUs or one architecture's."""
