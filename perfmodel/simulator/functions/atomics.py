@@ -18,7 +18,7 @@ from ..block_classes.classes import NotFollowedError
 from ..machine import Lanes
 from ..plan import Mask
 from ..transfer import UNCOUNTED, GenericSites, checked, generic_parts, hold, index_of, storage
-from .floats import add_wide, narrow
+from .floats import add_wide, greatest, least, narrow
 
 Values = NDArray[Any]
 
@@ -45,7 +45,7 @@ def _step(operation: str, old: Values, operands: list[Values]) -> Values:
     """New contents after one lane's operation."""
     name, _, kind = operation.partition(".")
     if kind:
-        functions: dict[str, Callable[..., Values]] = {"add": add_wide, "min": np.fmin, "max": np.fmax}
+        functions: dict[str, Callable[..., Values]] = {"add": add_wide, "min": least, "max": greatest}
         return narrow(functions[name], kind.removesuffix("x2"), kind.endswith("x2"), False, False, old, operands[0])
     if name == "cas":
         return np.where(old == operands[0], operands[1], old)

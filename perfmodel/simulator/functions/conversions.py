@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...program.types import ScalarType
-from .floats import rectify, to_bfloat16
+from .floats import convert_directed, rectify, to_bfloat16
 
 
 def float_to_integer(values: NDArray[Any], target: ScalarType) -> NDArray[Any]:
-    """Integral floats as integers: clamped to the range of the type, NaN becomes 0.
+    """Integral floats as integers, clamped to the range of the type.
+
+    NaN becomes 0, from double precision and to 64 bits the top bit alone.
 
     >>> float_to_integer(np.array([3e9, -1.0, np.nan], np.float32), np.uint32).tolist()
     [3000000000, 0, 0]
@@ -23,7 +25,11 @@ def float_to_integer(values: NDArray[Any], target: ScalarType) -> NDArray[Any]:
     inside = np.where((wide > limits.min) & (wide < high), wide, 0.0)
     result = inside.astype(target)
     result = np.where(wide >= high, target(limits.max), result)
-    return np.where(wide <= limits.min, target(limits.min), result)
+    result = np.where(wide <= limits.min, target(limits.min), result)
+    if values.dtype != np.float64 and limits.bits < 64:
+        return result
+    top = np.array(1 << (limits.bits - 1), np.dtype(f"u{limits.bits // 8}")).view(target)
+    return np.where(np.isnan(wide), top, result)
 
 
 def clamp_integer(values: NDArray[Any], target: ScalarType) -> NDArray[Any]:
@@ -33,21 +39,6 @@ def clamp_integer(values: NDArray[Any], target: ScalarType) -> NDArray[Any]:
     low, high = max(limits.min, own.min), min(limits.max, own.max)
     clamped: NDArray[Any] = np.clip(values, values.dtype.type(low), values.dtype.type(high)).astype(target)
     return clamped
-
-
-def convert_directed(values: NDArray[Any], target: ScalarType, rounding: str) -> NDArray[Any]:
-    """Values as a narrower float, rounded toward zero (``rz``), down (``rm``) or up (``rp``).
-
-    >>> float(convert_directed(np.array([1 + 2.0**-30]), np.float32, "rp")[0]) > 1.0
-    True
-    """
-    near = values.astype(target)
-    back = near.astype(np.longdouble) - values.astype(np.longdouble)
-    down = np.where(back > 0, np.nextafter(near, target(-np.inf)), near)
-    up = np.where(back < 0, np.nextafter(near, target(np.inf)), near)
-    if rounding == "rz":
-        return np.where(values < 0, up, down)
-    return up if rounding == "rp" else down
 
 
 def truncate_bfloat16(values: NDArray[Any]) -> NDArray[np.uint16]:

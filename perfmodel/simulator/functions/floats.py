@@ -1,17 +1,20 @@
 """Floating-point functions with the roundings of PTX, element by element (PTX ISA 9.7.3, 9.7.4).
 
-``fma.rn.f32`` is an exact double-precision product and one sum; where that sum lies midway between two floats, the error of
-the sum decides, so that rounding to single precision is the only rounding. Results below 2**-126 are rounded twice, which may
-differ from the hardware by one subnormal step.
+``fma.rn.f32`` is an exact double-precision product and one sum; where that sum lies midway between two floats, or is below
+2**-126, the error of the sum decides, so that rounding to single precision is the only rounding.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...program.types import ScalarType
 
 Floats = NDArray[Any]
 
@@ -20,6 +23,9 @@ _BELOW_SINGLE = np.uint64(2**29 - 1)
 """Bits of a double's significand that a float does not have."""
 _HALF_SINGLE_ULP = np.uint64(2**28)
 _TINY_F32 = np.float32(np.finfo(np.float32).tiny)
+_LARGEST_SAFE, _LEAST_SAFE = 2.0**960, 2.0**-900
+"""Doubles between whose products and quotients no error term leaves the range."""
+_ROOT_SCALE = 2.0**300
 
 
 def flush(x: Floats) -> Floats:
@@ -33,6 +39,37 @@ def saturate(x: Floats) -> Floats:
         np.isnan(x), x.dtype.type(0), np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(1))
     )
     return clamped
+
+
+def least(a: Floats, b: Floats) -> Floats:
+    """The smaller of two values; a number rather than NaN, -0 below +0."""
+    return _zeros_ordered(np.fmin(a, b), a, b, np.bitwise_or)
+
+
+def greatest(a: Floats, b: Floats) -> Floats:
+    """The larger of two values; a number rather than NaN, +0 above -0."""
+    return _zeros_ordered(np.fmax(a, b), a, b, np.bitwise_and)
+
+
+def _zeros_ordered(found: Floats, a: Floats, b: Floats, join: np.ufunc) -> Floats:
+    """What was found, where both are zeros by their signs."""
+    zeros = (found == 0) & (a == b)
+    if not zeros.any():
+        return found
+    bits = np.dtype(f"u{found.dtype.itemsize}")
+    return np.where(zeros, join(a.view(bits), b.view(bits)).view(found.dtype), found)
+
+
+def flush_halves(words: NDArray[Any]) -> NDArray[Any]:
+    """Subnormal halves of words (or of 16 bits) become zero of the same sign.
+
+    >>> [hex(word) for word in flush_halves(np.array([0x80013C00], np.uint32)).tolist()]
+    ['0x80003c00']
+    """
+    halves = np.ascontiguousarray(words)[..., None].view(np.uint16)
+    flushed = np.where(halves & np.uint16(0x7C00), halves, halves & np.uint16(0x8000))
+    found: NDArray[Any] = flushed.view(words.dtype)[..., 0]
+    return found
 
 
 def rectify(x: Floats) -> Floats:
@@ -56,25 +93,36 @@ def pair_of(low: Floats, high: Floats) -> NDArray[np.uint64]:
 
 
 def fma_f32(a: Floats, b: Floats, c: Floats) -> Floats:
-    """``a * b + c`` rounded once to single precision (subnormal results: see the module's text)."""
+    """``a * b + c`` rounded once to single precision."""
     total = np.multiply(a, b, dtype=np.float64)
     if total.shape == c.shape or c.size == 1:
         total += c
     else:
         total = total + c
-    midway = (total.view(np.uint64) & _BELOW_SINGLE) == _HALF_SINGLE_ULP
-    if midway.any():
-        total = _toward_exact(total, midway, a, b, c)
     single: Floats = total.astype(np.float32)
+    doubtful = (total.view(np.uint64) & _BELOW_SINGLE) == _HALF_SINGLE_ULP
+    small = np.abs(single) <= _TINY_F32
+    if small.any():
+        doubtful = doubtful | (small & (single != total))
+    if doubtful.any():
+        _, rest = _two_sum(np.multiply(a, b, dtype=np.float64), c.astype(np.float64))
+        single = np.where(doubtful, _odd(total, rest).astype(np.float32), single)
     return single
 
 
-def _toward_exact(total: Floats, midway: NDArray[np.bool_], a: Floats, b: Floats, c: Floats) -> Floats:
-    """Sums that lie midway between two floats moved by one double ulp to where the exact sum lies."""
-    _, error = _two_sum(np.multiply(a, b, dtype=np.float64), c.astype(np.float64))
-    up, down = midway & (error > 0), midway & (error < 0)
-    moved = np.where(up, np.nextafter(total, np.inf), total)
-    return np.where(down, np.nextafter(total, -np.inf), moved)
+def fma_f64(a: Floats, b: Floats, c: Floats) -> Floats:
+    """``a * b + c`` rounded once to double precision."""
+    return _fma(a, b, c)[0]
+
+
+def _odd(total: Floats, rest: Floats) -> Floats:
+    """Doubles that lack a rest, rounded to that neighbour of the exact value whose last bit is set.
+
+    Rounding it again, to fewer bits or after adding a larger number, gives what rounding the exact value once gives
+    (S. Boldo and G. Melquiond, Emulation of FMA and correctly rounded sums, 2008).
+    """
+    moves = (rest != 0) & (total.view(np.uint64) & np.uint64(1) == 0) & np.isfinite(total)
+    return np.where(moves, np.nextafter(total, np.where(rest > 0, np.inf, -np.inf)), total)
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -91,90 +139,165 @@ def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
-def _exact_fma(a: Floats, b: Floats, c: Floats) -> tuple[Floats, Floats]:
-    product, error = _two_product(a, b)
-    total, rest = _two_sum(product, c)
-    return total, np.where(np.isfinite(error), rest + error, 0.0)
+Near = tuple[Floats, Floats]
+"""Values rounded to nearest, and numbers whose signs say on which side of them the exact values lie."""
 
 
-def fma_f64(a: Floats, b: Floats, c: Floats) -> Floats:
-    """``a * b + c`` in double precision through an error-free product and sum."""
-    total, error = _exact_fma(a, b, c)
-    return np.where(np.isfinite(total), total + error, a * b + c)
+def _near_single(value: Floats, rest: Floats) -> Near:
+    near = _odd(value, rest).astype(np.float32)
+    gap = value - near
+    return near, np.where(np.isfinite(value), np.where(gap != 0, gap, rest), 0.0)
 
 
-Split = tuple[Floats, Floats]
-"""A value as a double and the (tiny) rest that it lacks."""
+def _near_double(near: Floats, rest: Floats, exact: Callable[..., Fraction], *operands: Floats) -> Near:
+    """Doubles with their rests; where a rest may itself be out of range, both come from exact fractions."""
+    given = np.broadcast_arrays(*operands)
+    finite = np.logical_and.reduce([np.isfinite(x) for x in given])
+    zero = np.logical_and.reduce([x != 0 for x in given[:2]])
+    size = np.maximum.reduce([np.abs(x) for x in (*given, near)])
+    least = np.minimum.reduce([np.abs(x) for x in (*given[:2], near)])
+    hard = finite & zero & ((size > _LARGEST_SAFE) | (least < _LEAST_SAFE))
+    rest = np.where(finite & zero, rest, 0.0)
+    if hard.any():
+        near = np.array(np.broadcast_to(near, hard.shape))
+        for place in map(tuple, np.argwhere(hard).tolist()):
+            try:
+                value = exact(*(Fraction(float(x[place])) for x in given))
+            except ZeroDivisionError:
+                continue
+            near[place], rest[place] = _nearest(value, near[place])
+    return near, rest
 
 
-def _split_add(a: Floats, b: Floats) -> Split:
-    return _two_sum(a.astype(np.float64), b.astype(np.float64))
+def _nearest(value: Fraction, near: float) -> tuple[float, float]:
+    """The double nearest to a fraction (of the sign of ``near`` where it is zero), and the side on which that lies."""
+    try:
+        found = float(value) if value else math.copysign(0.0, near)
+    except OverflowError:
+        sign = 1.0 if value > 0 else -1.0
+        return sign * math.inf, -sign
+    gap = value - Fraction(found)
+    return found, float((gap > 0) - (gap < 0))
 
 
-def _split_mul(a: Floats, b: Floats) -> Split:
+def _add(a: Floats, b: Floats) -> Near:
+    total, rest = _two_sum(a.astype(np.float64), b.astype(np.float64))
+    if a.dtype == np.float32:
+        return _near_single(total, rest)
+    overflows = np.isinf(total) & np.isfinite(a) & np.isfinite(b)
+    return total, np.where(overflows, -np.sign(total), np.where(np.isfinite(total), rest, 0.0))
+
+
+def _sub(a: Floats, b: Floats) -> Near:
+    return _add(a, -b)
+
+
+def _mul(a: Floats, b: Floats) -> Near:
     if a.dtype == np.float32:
         product = np.multiply(a, b, dtype=np.float64)
-        return product, np.zeros_like(product)
-    return _two_product(a, b)
+        return _near_single(product, np.zeros_like(product))
+    return _near_double(*_two_product(a, b), lambda x, y: x * y, a, b)
 
 
-def _split_div(a: Floats, b: Floats) -> Split:
+def _div(a: Floats, b: Floats) -> Near:
     x, y = a.astype(np.float64), b.astype(np.float64)
     result = x / y
     product, error = _two_product(result, y)
-    return result, ((x - product) - error) / y
+    rest = ((x - product) - error) * np.sign(y)
+    if a.dtype == np.float32:
+        return _near_single(result, np.where(np.isfinite(rest), rest, 0.0))
+    return _near_double(result, rest, lambda p, q: p / q, x, y)
 
 
-def _split_sqrt(a: Floats) -> Split:
+def _sqrt(a: Floats) -> Near:
     x = a.astype(np.float64)
-    result = np.sqrt(x)
+    scale = np.where((np.abs(x) < _LEAST_SAFE) & (x != 0), _ROOT_SCALE, 1.0)
+    scaled = x * scale * scale
+    result = np.sqrt(scaled)
     product, error = _two_product(result, result)
-    return result, np.where(result > 0, ((x - product) - error) / (2 * np.where(result > 0, result, 1.0)), 0.0)
-
-
-def _split_fma(a: Floats, b: Floats, c: Floats) -> Split:
-    return _exact_fma(a.astype(np.float64), b.astype(np.float64), c.astype(np.float64))
-
-
-def _directed(split: Split, target: np.dtype[Any], toward: float | None) -> Floats:
-    """Round a split value down (toward -inf), up (inf), or toward zero (None)."""
-    value, rest = split
+    rest = (scaled - product) - error
     rest = np.where(np.isfinite(rest), rest, 0.0)
-    near = value.astype(target)
-    above = (near.astype(np.float64) > value) | ((near.astype(np.float64) == value) & (rest < 0))
-    below = (near.astype(np.float64) < value) | ((near.astype(np.float64) == value) & (rest > 0))
-    down = np.where(above, np.nextafter(near, target.type(-np.inf)), near)
-    up = np.where(below, np.nextafter(near, target.type(np.inf)), near)
-    nearer_zero = np.where(value < 0, up, down)
-    chosen = nearer_zero if toward is None else (up if toward > 0 else down)
-    return np.where(np.isfinite(value), chosen, near)
+    return _near_single(result / scale, rest) if a.dtype == np.float32 else (result / scale, rest)
 
 
-def _rounded(split: Callable[..., Split], toward: float | None) -> Callable[..., Floats]:
-    def function(*operands: Floats) -> Floats:
-        return _directed(split(*operands), operands[0].dtype, toward)
+def _fma(a: Floats, b: Floats, c: Floats) -> Near:
+    if a.dtype == np.float32:
+        return _near_single(*_two_sum(np.multiply(a, b, dtype=np.float64), c.astype(np.float64)))
+    product, error = _two_product(a, b)
+    high, low = _two_sum(c, error)
+    total, rest = _two_sum(product, high)
+    tail, lost = _two_sum(low, rest)
+    rounded = _odd(tail, lost)
+    near, gap = _two_sum(total, rounded)
+    gap = np.where(gap != 0, gap, np.where(rounded == tail, lost, -lost))
+    plain = a * b + c
+    finite = np.isfinite(near) & (a != 0) & (b != 0)
+    return _near_double(np.where(finite, near, plain), np.where(finite, gap, 0.0), lambda x, y, z: x * y + z, a, b, c)
 
-    return function
+
+_ZERO_SIGNS: dict[str, Callable[..., NDArray[np.bool_]]] = {
+    "add": lambda a, b: np.signbit(a) | np.signbit(b),
+    "sub": lambda a, b: np.signbit(a) | ~np.signbit(b),
+    "fma": lambda a, b, c: (np.signbit(a) ^ np.signbit(b)) | np.signbit(c),
+}
+"""Whether a sum that is exactly zero is negative when it is rounded down."""
 
 
-def _split_sub(a: Floats, b: Floats) -> Split:
-    return _split_add(a, -b)
+def _directed(name: str, near: Near, toward: float | None, operands: tuple[Floats, ...]) -> Floats:
+    """Round down (toward -inf), up (inf), or toward zero (None)."""
+    value, rest = near
+    down = np.where(rest < 0, np.nextafter(value, value.dtype.type(-np.inf)), value)
+    up = np.where(rest > 0, np.nextafter(value, value.dtype.type(np.inf)), value)
+    if toward is None:
+        return np.where(np.signbit(value), up, down)
+    if toward > 0:
+        return up
+    if name in _ZERO_SIGNS:
+        zero = (value == 0) & (rest == 0) & _ZERO_SIGNS[name](*operands)
+        down = np.where(zero, value.dtype.type(-0.0), down)
+    return down
+
+
+def _rounded(name: str, function: Callable[..., Near], toward: float | None) -> Callable[..., Floats]:
+    def directed(*operands: Floats) -> Floats:
+        return _directed(name, function(*operands), toward, operands)
+
+    return directed
 
 
 def directed_functions() -> dict[str, Callable[..., Floats]]:
     """``add_downward`` and its like, by name."""
-    splits: dict[str, Callable[..., Split]] = {
-        "add": _split_add,
-        "sub": _split_sub,
-        "mul": _split_mul,
-        "div": _split_div,
-        "sqrt": _split_sqrt,
-        "fma": _split_fma,
+    functions: dict[str, Callable[..., Near]] = {
+        "add": _add,
+        "sub": _sub,
+        "mul": _mul,
+        "div": _div,
+        "sqrt": _sqrt,
+        "fma": _fma,
     }
     directions: dict[str, float | None] = {"downward": -np.inf, "upward": np.inf, "toward_zero": None}
     return {
-        f"{name}_{way}": _rounded(split, toward) for name, split in splits.items() for way, toward in directions.items()
+        f"{name}_{way}": _rounded(name, function, toward)
+        for name, function in functions.items()
+        for way, toward in directions.items()
     }
+
+
+def convert_directed(values: NDArray[Any], target: ScalarType, rounding: str) -> NDArray[Any]:
+    """Numbers as floats of a type, rounded toward zero (``rz``), down (``rm``) or up (``rp``).
+
+    >>> float(convert_directed(np.array([1 + 2.0**-30]), np.float32, "rp")[0]) > 1.0
+    True
+    """
+    if values.dtype.itemsize == 8 and values.dtype.kind in "iu":
+        upper = (values >> values.dtype.type(32)).astype(np.float64) * 2.0**32
+        value, rest = _two_sum(upper, (values & values.dtype.type(2**32 - 1)).astype(np.float64))
+    else:
+        value, rest = values.astype(np.float64), np.zeros(values.shape)
+    near = value if target is np.float64 else _odd(value, rest).astype(target)
+    gap = np.where(np.isfinite(value), value - near, 0.0)
+    toward = {"rz": None, "rm": -np.inf, "rp": np.inf}[rounding]
+    return _directed("convert", (near, np.where(gap != 0, gap, rest)), toward, (values,))
 
 
 def _through_double(function: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
@@ -231,6 +354,10 @@ def bfloat16_to_f32(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
 def to_bfloat16(values: Floats) -> NDArray[np.uint16]:
     """Bits of the nearest bfloat16, ties to even; NaN becomes the canonical 0x7FFF."""
     single = values.astype(np.float32)
+    if values.dtype == np.float64:
+        beyond = np.where(values > single, np.float32(np.inf), np.float32(-np.inf))
+        moves = (single != values) & (single.view(np.uint32) & np.uint32(1) == 0) & np.isfinite(single)
+        single = np.where(moves, np.nextafter(single, beyond), single)  # rounded to odd: rounded once in the end
     bits = single.view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     return np.where(np.isnan(single), np.uint32(0x7FFF), rounded).astype(np.uint16)
@@ -285,8 +412,8 @@ def test_notanumber(x: Floats) -> NDArray[np.bool_]:
 
 
 def test_normal(x: Floats) -> NDArray[np.bool_]:
-    """Finite and not below the smallest normal number."""
-    result: NDArray[np.bool_] = np.logical_and(np.isfinite(x), np.abs(x) >= np.finfo(x.dtype).tiny)
+    """Finite and not subnormal; zero counts as normal."""
+    result: NDArray[np.bool_] = np.logical_and(np.isfinite(x), (np.abs(x) >= np.finfo(x.dtype).tiny) | (x == 0))
     return result
 
 

@@ -6,7 +6,7 @@ makes the source of a unit's function, knowing from that which registers live on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -253,7 +253,10 @@ class Emitter:
         return name if have == kind else f"{name}.view({_ALIASES[kind]})"
 
     def predicate(self, i: MachineInstruction, operand: Operand) -> str:
-        """Expression of a predicate."""
+        """Expression of a predicate, or of the sign of a register (``R2.SIGN``)."""
+        if isinstance(operand, Register) and "SIGN" in operand.modifiers and not operand.is_predicate:
+            sign = f"({self.read(i, replace(operand, inverted=False), 's32')}<{self.constant(0, 's32')})"
+            return f"(~{sign})" if operand.inverted else sign
         if not isinstance(operand, Register) or not operand.is_predicate:
             raise i.error(f"operand {operand} is no predicate")
         if operand.index is None:

@@ -86,9 +86,13 @@ def emit_ffma(e: Emitter, i: MachineInstruction) -> None:
 def emit_packed_single(e: Emitter, i: MachineInstruction) -> None:
     """``FFMA2``, ``FMUL2`` and ``FADD2``: the same on both halves of pairs."""
     values = [e.temporary(e.pair(i, o)) for o in i.operands[1:]]
-    function = {"FFMA2": "fma_f32({0},{1},{2})", "FMUL2": "({0}*{1})", "FADD2": "({0}+{1})"}[i.name]
-    halves = [function.format(*(f"half_of_pair({v},{half})" for v in values)) for half in (0, 1)]
-    e.write_pair(i, i.operand(0), f"pair_of({','.join(_finished(i, half) for half in halves)})")
+    directed = _directed(i, {"FFMA2": "fma", "FMUL2": "mul", "FADD2": "add"}[i.name])
+    plain = {"FFMA2": "fma_f32({0},{1},{2})", "FMUL2": "({0}*{1})", "FADD2": "({0}+{1})"}[i.name]
+    halves = []
+    for half in (0, 1):
+        texts = [_flushed(i, f"half_of_pair({value},{half})") for value in values]
+        halves.append(_finished(i, f"{directed}({','.join(texts)})" if directed else plain.format(*texts)))
+    e.write_pair(i, i.operand(0), f"pair_of({','.join(halves)})")
 
 
 def emit_fmnmx(e: Emitter, i: MachineInstruction) -> None:
@@ -192,6 +196,10 @@ def _half_kind(i: MachineInstruction) -> str:
     return "bf16" if i.has("BF16_V2", "BF16") else "f16"
 
 
+def _flushed_halves(i: MachineInstruction, text: str) -> str:
+    return f"flush_halves({text})" if i.has("FTZ") and _half_kind(i) == "f16" else text
+
+
 def _half(e: Emitter, i: MachineInstruction, operand: Operand) -> str:
     """Packed halves of an operand, with its choice of halves and signs."""
     if isinstance(operand, Immediate):
@@ -212,6 +220,7 @@ def _half(e: Emitter, i: MachineInstruction, operand: Operand) -> str:
         text = f"both_halves({text},1)"
     if getattr(operand, "absolute", False):
         text = f"({text}&{e.constant(0x7FFF_7FFF)})"
+    text = _flushed_halves(i, text)
     return f"({text}^{e.constant(0x8000_8000)})" if getattr(operand, "negated", False) else text
 
 
@@ -250,7 +259,8 @@ def emit_half(e: Emitter, i: MachineInstruction) -> None:
     if len(texts) != (3 if i.name == "HFMA2" else 2):
         raise i.error("the number of its operands is not that of the opcode")
     function = {"HADD2": "add_wide", "HMUL2": "mul_wide", "HFMA2": "fma_wide"}[i.name]
-    e.write(i, i.operand(0), f"narrow({function},{_half_finished(i)},{','.join(texts)})")
+    text = f"narrow({function},{_half_finished(i)},{','.join(texts)})"
+    e.write(i, i.operand(0), _flushed_halves(i, text))
 
 
 def _is_predicate(operand: Operand) -> bool:
@@ -333,7 +343,8 @@ def _write_float(e: Emitter, i: MachineInstruction, text: str, kind: str) -> Non
     """Round a value to a floating-point type and write it."""
     way = next((name for modifier, name in _DIRECTIONS.items() if i.has(modifier)), None)
     if kind == "f64":
-        e.write_pair(i, i.operand(0), f"({text}).astype(float64)", "f64")
+        text = f"convert_directed({text},float64,{way!r})" if way else f"({text}).astype(float64)"
+        e.write_pair(i, i.operand(0), text, "f64")
     elif kind == "f32":
         text = f"convert_directed({text},float32,{way!r})" if way else f"({text}).astype(float32)"
         e.write(i, i.operand(0), _finished(i, text), "f32")
@@ -373,6 +384,16 @@ def emit_f2i(e: Emitter, i: MachineInstruction) -> None:
         e.write(i, i.operand(0), text, "u32" if target == "U32" else "s32")
     else:
         e.write(i, i.operand(0), f"{text}.astype(int32).view(uint32)")
+
+
+def emit_f2ip(e: Emitter, i: MachineInstruction) -> None:
+    """``F2IP``: a float to an unsigned byte, clamped to its range; the other bytes are zero."""
+    others = (i.operand(1), i.operand(3))
+    if not i.has("U8") or not i.has("F32") or not all(is_zero(operand) for operand in others):
+        raise i.error("only one float to an unsigned byte is supported")
+    function = next((name for modifier, name in _INTEGRAL.items() if i.has(modifier)), "rint")
+    text = f"{function}({_float_source(e, i, i.operand(2), 'f32')})"
+    e.write(i, i.operand(0), f"float_to_integer({text},uint8).astype(uint32)")
 
 
 def emit_i2f(e: Emitter, i: MachineInstruction) -> None:
@@ -483,5 +504,6 @@ EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     "UI2FP": emit_i2f,
     "UF2I": emit_f2i,
     "F2FP": emit_f2fp,
+    "F2IP": emit_f2ip,
     "I2I": emit_i2i,
 }

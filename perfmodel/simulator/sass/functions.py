@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 from ...core.constants import WARP_SIZE
 from ...errors import SimulationError
 from ...program.instruction import Space
+from ...program.types import ScalarType
 from ..block_classes.classes import NotFollowedError
 from ..block_classes.values import permuted
 from ..functions.bits import leading_zeros, reverse_bits
-from ..functions.floats import flush
+from ..functions.floats import flush, greatest, least
 from ..global_memory import is_in_space
 from ..machine import CLUSTER_RANK_UNIT, Lanes
 from ..plan import Mask, both, rows_and_warps
@@ -177,14 +179,11 @@ def needs_slow_division(a: NDArray[np.float32], b: NDArray[np.float32]) -> Mask:
 
 
 def minimum_or_maximum(a: Values, b: Values, smaller: Mask) -> Values:
-    """The smaller of two values where a predicate holds, else the larger; a number rather than NaN."""
+    """The smaller of two values where a predicate holds, else the larger; a number rather than NaN, -0 below +0."""
+    low, high = (least, greatest) if np.issubdtype(a.dtype, np.floating) else (np.minimum, np.maximum)
     if smaller.size == 1:
-        if np.issubdtype(a.dtype, np.floating):
-            return np.fmin(a, b) if smaller.item() else np.fmax(a, b)
-        return np.minimum(a, b) if smaller.item() else np.maximum(a, b)
-    if np.issubdtype(a.dtype, np.floating):
-        return np.where(smaller, np.fmin(a, b), np.fmax(a, b))
-    return np.where(smaller, np.minimum(a, b), np.maximum(a, b))
+        return low(a, b) if smaller.item() else high(a, b)
+    return np.where(smaller, low(a, b), high(a, b))
 
 
 def propagate_nan(result: Values, a: Values, b: Values) -> Values:
@@ -281,16 +280,20 @@ def sign_extended(values: NDArray[np.uint32], bits: NDArray[np.uint32], signed: 
     return np.where(width == 0, np.uint32(0), back)
 
 
-def dot_product(a: Values, b: Values, c: NDArray[np.uint32], width: int, signed_a: bool, signed_b: bool) -> Values:
-    """Sum of the products of four bytes (``width`` 1), added to a third operand (``IDP.4A``)."""
-    kinds = {(1, True): np.int8, (1, False): np.uint8}
-    total = c.copy()
-    for k in range(4):
-        shift = np.uint32(8 * k)
-        x = (a >> shift).astype(np.uint8).view(kinds[width, signed_a]).astype(np.int32)
-        y = (b >> shift).astype(np.uint8).view(kinds[width, signed_b]).astype(np.int32)
-        total = total + (x * y).view(np.uint32)
-    return total
+def of_parts(function: Callable[..., Values], part: ScalarType, *words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """A function of the halves or bytes of words, each for itself.
+
+    >>> hex(of_parts(np.add, np.uint8, np.array([0x01FF], np.uint32), np.array([0x0101], np.uint32))[0])
+    '0x200'
+    """
+    parts = [np.ascontiguousarray(word)[..., None].view(part) for word in words]
+    found: NDArray[np.uint32] = np.ascontiguousarray(function(*parts).astype(part)).view(np.uint32)[..., 0]
+    return found
+
+
+def absolute_difference(a: Values, b: Values) -> Values:
+    """How far integers of 8 or 16 bits are apart."""
+    return np.abs(a.astype(np.int32) - b.astype(np.int32))
 
 
 def succeeded(before: Values, expected: Values) -> NDArray[np.uint32]:

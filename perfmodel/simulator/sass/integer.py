@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -113,11 +113,41 @@ def _without_sign(operand: Register | Constant) -> Operand:
 
 
 def emit_add(e: Emitter, i: MachineInstruction) -> None:
-    """``VIADD``, ``IADD``: two summands; ``.64`` of pairs."""
+    """``VIADD``, ``IADD``: two summands; ``.64`` of pairs, ``.16x2`` and ``.U8x4`` of parts of words."""
+    part = _part_of_word(i)
+    if part is not None:
+        e.write(i, i.operand(0), _sum_of_parts(e, i, i.operand(1), i.operand(2), part))
+        return
+    if i.has("ISAT"):
+        function = "subtract" if _is_negated(i.operand(2)) else "add"
+        a, b = (f"{e.read(i, operand, 's32')}.astype(int64)" for operand in (i.operand(1), _positive(i.operand(2))))
+        if _is_negated(i.operand(1)) or not i.has("S32"):
+            raise i.error("this form of a sum that is clamped is not supported")
+        e.write(i, i.operand(0), f"clamp_integer({function}({a},{b}),int32)", "s32")
+        return
     if "64" in i.parts:
         e.write_pair(i, i.operand(0), f"({e.pair(i, i.operand(1))}+{e.pair(i, i.operand(2))})")
         return
     e.write(i, i.operand(0), _sum(e, i, list(i.operands[1:3])))
+
+
+_PARTS = {"16x2": "uint16", "U16x2": "uint16", "S16x2": "int16", "U8x4": "uint8", "S8x4": "int8"}
+
+
+def _part_of_word(i: MachineInstruction) -> str | None:
+    """Type of the parts of a word that an instruction works on each for itself; None where it works on words."""
+    found = next((part for part in i.parts if "x2" in part or "x4" in part), None)
+    if found is not None and found not in _PARTS:
+        raise i.error(f"words in parts of {found} are not supported")
+    return None if found is None else _PARTS[found]
+
+
+def _sum_of_parts(e: Emitter, i: MachineInstruction, a: Operand, b: Operand, part: str) -> str:
+    """Sum or difference of the parts of two words."""
+    if _is_negated(a):
+        raise i.error("a negated first operand is not supported")
+    function = "subtract" if _is_negated(b) else "add"
+    return f"of_parts({function},{part},{e.read(i, a)},{e.read(i, _positive(b))})"
 
 
 def _is_signed(i: MachineInstruction) -> bool:
@@ -400,11 +430,20 @@ def emit_sel(e: Emitter, i: MachineInstruction) -> None:
 
 def emit_minmax(e: Emitter, i: MachineInstruction) -> None:
     """``VIMNMX``, ``IMNMX``, ``VIMNMX3``, ``VIADDMNMX``: minimum where the predicate holds, else maximum."""
+    if i.has("U64", "S64"):
+        _emit_long_minmax(e, i)
+        return
     kind = "u32" if i.has("U32") else "s32"
     values = [o for o in i.operands[1:] if not (isinstance(o, Register) and o.is_predicate)]
     predicates = [o for o in i.operands[1:] if isinstance(o, Register) and o.is_predicate]
-    if i.has("U16x2", "S16x2") or not predicates:
+    if not predicates:
         raise i.error("this form of minimum and maximum is not supported")
+    part = _part_of_word(i)
+    if part is not None:
+        _emit_minmax_of_parts(e, i, values, predicates, part)
+        return
+    if any(isinstance(p, Register) and p.index is not None for p in predicates[:-1]):
+        raise i.error("which operand a minimum or maximum takes is not told of whole words")
     smaller = e.predicate(i, predicates[-1])
     texts = [e.read(i, value, kind) for value in values]
     if i.name == "VIADDMNMX":
@@ -416,6 +455,43 @@ def emit_minmax(e: Emitter, i: MachineInstruction) -> None:
     if i.has("RELU"):
         text = f"maximum({text},{e.constant(0, kind)})"
     e.write(i, i.operand(0), text, kind)
+
+
+def _emit_long_minmax(e: Emitter, i: MachineInstruction) -> None:
+    """The same of 64 bits: two predicates, result, two values, the choice, and a predicate for longer numbers."""
+    told, _ = split_predicates(i.operands, 0)
+    target, a, b, smaller, further = i.operands[len(told) : len(told) + 5]
+    if not is_false(further) or any(isinstance(p, Register) and p.index is not None for p in told):
+        raise i.error("minimum and maximum of more than 64 bits are not supported")
+    kind = "u64" if i.has("U64") else "s64"
+    text = f"minimum_or_maximum({e.pair(i, a, kind)},{e.pair(i, b, kind)},{e.predicate(i, smaller)})"
+    e.write_pair(i, target, text, kind)
+
+
+def _emit_minmax_of_parts(
+    e: Emitter, i: MachineInstruction, values: Sequence[Operand], predicates: Sequence[Operand], part: str
+) -> None:
+    """The same of the parts of words; two predicates say for which halves, the lower one first, it is the first operand."""
+    smaller = predicates[-1]
+    if not is_true(smaller) and not is_false(smaller):
+        raise i.error("whether it is a minimum must be the same for all lanes")
+    function = "minimum" if is_true(smaller) else "maximum"
+    if i.name == "VIADDMNMX":
+        texts = [_sum_of_parts(e, i, values[0], values[1], part), e.read(i, values[2])]
+    else:
+        texts = [e.read(i, value) for value in values]
+    first = text = e.temporary(texts[0])
+    for other in texts[1:]:
+        text = f"of_parts({function},{part},{text},{other})"
+    chosen = e.temporary(text)
+    wanted = predicates[:-1]
+    if wanted and part.endswith("16"):
+        same = [f"((({first}^{chosen})&{e.constant(0xFFFF << 16 * half)})=={e.constant(0)})" for half in (0, 1)]
+        for predicate, name in zip(wanted, [e.temporary(one) for one in same], strict=True):
+            e.write_predicate(i, predicate, name)
+    if i.has("RELU"):
+        chosen = f"of_parts(maximum,{part},{chosen},{e.constant(0)})"
+    e.write(i, i.operand(0), chosen)
 
 
 def emit_iabs(e: Emitter, i: MachineInstruction) -> None:
@@ -460,12 +536,14 @@ def emit_sgxt(e: Emitter, i: MachineInstruction) -> None:
 
 
 def emit_idp(e: Emitter, i: MachineInstruction) -> None:
-    """``IDP.4A``: products of four bytes."""
-    kinds = [part for part in i.parts if part in ("U8", "S8")]
-    if not i.has("4A") or len(kinds) != 2:
-        raise i.error("only products of four bytes (IDP.4A) are supported")
+    """``IDP.4A`` and ``IDP.2A``: products of four bytes, or of two halves with the lower or upper bytes, added to a word."""
+    kinds = [part for part in i.parts if part in ("U8", "S8", "U16", "S16")]
+    if len(kinds) != 2 or not i.has("4A", "2A") or (i.has("2A") and not i.has("LO", "HI")):
+        raise i.error("only products of bytes, and of halves with bytes, are supported")
     a, b, c = (e.read(i, operand) for operand in i.operands[1:4])
-    e.write(i, i.operand(0), f"dot_product({a},{b},{c},1,{kinds[0] == 'S8'},{kinds[1] == 'S8'})")
+    arguments = f"{a},{b},{c},{kinds[0][0] == 'S'},{kinds[1][0] == 'S'}"
+    text = f"dot_bytes({arguments})" if i.has("4A") else f"dot_halves({arguments},{i.has('HI')})"
+    e.write(i, i.operand(0), text)
 
 
 def emit_vabsdiff(e: Emitter, i: MachineInstruction) -> None:
@@ -473,6 +551,18 @@ def emit_vabsdiff(e: Emitter, i: MachineInstruction) -> None:
     kind = "u32" if i.has("U32") else "s32"
     a, b = (f"{e.read(i, operand, kind)}.astype(int64)" for operand in i.operands[1:3])
     e.write(i, i.operand(0), f"absolute({a}-{b}).astype(uint32)+{e.read(i, i.operand(3))}")
+
+
+def emit_vabsdiff4(e: Emitter, i: MachineInstruction) -> None:
+    """``VABSDIFF4``: absolute differences of four bytes, packed, or their sum (``.ACC``) added to a third operand."""
+    a, b, c = (e.read(i, operand) for operand in i.operands[1:4])
+    difference = f"of_parts(absolute_difference,{'uint8' if i.has('U8') else 'int8'},{a},{b})"
+    if i.has("ACC"):
+        e.write(i, i.operand(0), f"dot_bytes({difference},{e.constant(0x01010101)},{c},False,False)")
+    elif is_zero(i.operand(3)):
+        e.write(i, i.operand(0), difference)
+    else:
+        raise i.error("packed differences that are merged with a third operand are not supported")
 
 
 def emit_p2r(e: Emitter, i: MachineInstruction) -> None:
@@ -663,6 +753,7 @@ EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     "VIADDMNMX": emit_minmax,
     "IDP": emit_idp,
     "VABSDIFF": emit_vabsdiff,
+    "VABSDIFF4": emit_vabsdiff4,
     "P2R": emit_p2r,
     "R2P": emit_r2p,
     "LDC": emit_ldc,

@@ -18,7 +18,7 @@ from . import asynchronous, floating, integer, memory, tensor, warp
 from .emitter import Effects, Emitter
 from .registers import REGISTER_COUNT, members, number_of, type_of
 
-_EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
+EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     **integer.EMITTERS,
     **floating.EMITTERS,
     **memory.EMITTERS,
@@ -26,7 +26,8 @@ _EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     **tensor.EMITTERS,
     **asynchronous.EMITTERS,
 }
-EXECUTED = frozenset(_EMITTERS) | {"BRA", "JMP", "BRX", "JMX", "CALL", "RET", "EXIT", "KILL"}
+"""Opcodes (without modifiers) and what translates them."""
+EXECUTED = frozenset(EMITTERS) | {"BRA", "JMP", "BRX", "JMX", "CALL", "RET", "EXIT", "KILL"}
 """Opcodes (without modifiers) that are executed."""
 _POLLING = frozenset({"ATOM", "ATOMG", "ATOMS", "NANOSLEEP", "SYNCS"})
 _STORES = frozenset({"ST", "STG", "STS", "STL", "STAS", "RED", "REDG", "UBLKRED", "UTMASTG", "UTMAREDG"})
@@ -39,7 +40,7 @@ def emit_instruction(e: Emitter, i: MachineInstruction) -> None:
     Raises:
         SimulationError: it is not supported; the text names it.
     """
-    emitter = _EMITTERS.get(i.name)
+    emitter = EMITTERS.get(i.name)
     if emitter is None:
         missing = f"opcode {i.name} is not executed: it needs a translation in perfmodel.simulator.sass"
         raise i.error(remedy(i.name) or missing)
