@@ -5,18 +5,20 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from elftools.dwarf.die import DIE
 from elftools.elf.elffile import ELFFile
 
-from ..errors import CompileError, CompilerMissingError, InputError
+from ..errors import InputError, PerfmodelError
 from ..launch.signature import POINTER_BYTES, KernelParameter, Signature
 from ..sources.kernel_source import KernelSource, SourceKind
 from . import disk_cache
 from .assembler import assemble
-from .compiled import CompiledKernel, uses_nvcc
+from .compiled import CompiledKernel, compile_kernel, content_key, uses_nvcc
 from .kernel_names import split_name
 from .nvcc import compile_with_debug_information
 from .parameter_layout import cubin_parameters
@@ -86,32 +88,57 @@ def _stated_in_ptx(compiled: CompiledKernel) -> list[tuple[str, int]]:
     ]
 
 
+def compile_with_signature(request: CompileRequest, architecture: str) -> tuple[CompiledKernel, Signature]:
+    """The compiled kernel and its `described_signature`, compiled at the same time; errors as for `compile_kernel`."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        described = pool.submit(_debug_cubin, request, architecture)
+        compiled = compile_kernel(request, architecture)
+        return compiled, _described(compiled, request, described.result)
+
+
 def described_signature(compiled: CompiledKernel, request: CompileRequest) -> Signature:
     """The signature with the names that the source gives its parameters, and types for ``extern "C"`` kernels too.
 
     They come from the debug information of a compilation of its own; where there is none, as for PTX, the signature is that of
     `signature_of`.
     """
+    return _described(compiled, request, partial(_debug_cubin, request, compiled.architecture))
+
+
+def _described(compiled: CompiledKernel, request: CompileRequest, debug_cubin: Callable[[], bytes]) -> Signature:
     plain = signature_of(compiled)
     if not plain.parameters or not uses_nvcc(request):
         return plain
-    key = f"parameter-names-{compiled.key}"
+    key = _parameters_key(compiled.key)
     stored = disk_cache.fetch(key)
     if stored is None:
-        stored = json.dumps(_declared(compiled, request)).encode()
+        stored = json.dumps(_declared(debug_cubin(), compiled.kernel_name)).encode()
         disk_cache.keep(key, stored)
     return plain.described([(name, cpp_type) for name, cpp_type in json.loads(stored)])
 
 
-def _declared(compiled: CompiledKernel, request: CompileRequest) -> list[tuple[str, str]]:
-    """Names and C++ types of the parameters in the debug information; none where that cannot be had."""
+def _parameters_key(key: str) -> str:
+    """Where names and types of the parameters of compiled code with a key are kept."""
+    return f"parameter-names-{key}"
+
+
+def _debug_cubin(request: CompileRequest, architecture: str) -> bytes:
+    """The file's machine code with debug information; empty where that cannot be had, or what it says is known already."""
+    if not uses_nvcc(request) or disk_cache.fetch(_parameters_key(content_key(request, architecture))) is not None:
+        return b""
     try:
-        ptx = compile_with_debug_information(request, request.virtual_architecture(compiled.architecture))
-        cubin = assemble(ptx, _debug_target(ptx), ("-Xptxas=--compile-only",)).cubin
-    except (CompileError, CompilerMissingError):
+        ptx = compile_with_debug_information(request, request.virtual_architecture(architecture))
+        return assemble(ptx, _debug_target(ptx), ("-Xptxas=--compile-only",)).cubin
+    except (PerfmodelError, OSError):  # the compilation without debug information says what is wrong
+        return b""
+
+
+def _declared(cubin: bytes, kernel_name: str) -> list[tuple[str, str]]:
+    """Names and C++ types of a kernel's parameters in the debug information; none where there is none."""
+    if not cubin:
         return []
     information = ELFFile(io.BytesIO(cubin)).get_dwarf_info(relocate_dwarf_sections=False)
-    wanted = _stable(compiled.kernel_name)
+    wanted = _stable(kernel_name)
     for unit in information.iter_CUs():
         for die in unit.get_top_DIE().iter_children():
             linkage = die.attributes.get("DW_AT_MIPS_linkage_name") or die.attributes.get("DW_AT_linkage_name")

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiler.compiled import CompiledKernel, compile_kernel, compile_with_registers
+from ..compiler.compiled import CompiledKernel, compile_with_registers
 from ..compiler.kernel_names import split_name
 from ..compiler.request import CompileRequest
-from ..compiler.user_kernel import described_signature, dynamic_shared_array, user_request
+from ..compiler.user_kernel import compile_with_signature, dynamic_shared_array, user_request
 from ..core.counts import Counts
 from ..core.json_values import number
 from ..core.results import Bar, Result
@@ -284,10 +284,10 @@ def analyze(
         cluster=None if cluster is None else index3("cluster", cluster),
     )
     request = user_request(brought.source, brought.kernel, brought.values, brought.options)
-    compiled = compile_kernel(request, scenario.gpu.architecture.name)
+    compiled, signature = compile_with_signature(request, scenario.gpu.architecture.name)
     code, _ = executable(compiled)
     name = brought.name or split_name(compiled.kernel_name)[0]
-    signature = described_signature(compiled, request).described(brought.parameters)
+    signature = signature.described(brought.parameters)
     call = kernel_call(signature, brought.arguments, constants or {}, rng)
     if brought.shared_bytes is None:
         _require_no_dynamic_shared(name, compiled, code)
