@@ -7,7 +7,9 @@ micro-benchmark ``atomic_global``: the counters ``lts__t_sectors_srcunit_tex_op_
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,9 +67,9 @@ def _joined(
     return owner[first], place[first], join.reduceat(amount, first) if len(first) else amount
 
 
-def slices_of(sector: Addresses, slices: int) -> Addresses:
-    """The slice of L2 of each sector, by its address over its size."""
-    mixed = sector * np.uint64(SECTOR_BYTES) // np.uint64(SLICE_BYTES)
+def slices_of(stretch: Addresses, slices: int) -> Addresses:
+    """The slice of L2 of each stretch of `SLICE_BYTES`, by its address over its size."""
+    mixed = stretch
     for shift, factor in _MIX:
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor
     return (mixed ^ (mixed >> np.uint64(31))) % np.uint64(slices)
@@ -103,34 +105,62 @@ class _Tally:
             self._parts, self._waiting = [self._all()], 0
 
     def _all(self) -> tuple[Integers, Addresses, Integers]:
+        if not self._parts:
+            return np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.int64)
         block, place, amount = (np.concatenate(column) for column in zip(*self._parts, strict=True))
         return _added_up(block, place, amount)
 
-    def total(self) -> float:
-        """What all blocks ask of all places."""
-        return float(sum(amount.sum() for _, _, amount in self._parts))
-
-    def busiest(self, executed: int, launch_blocks: int) -> float:
-        """What a launch asks of its busiest place, ``executed`` of whose blocks were executed.
-
-        Where all blocks go to the same place the most grows as their number, where each has its own it does not: as a power
-        of the number in between, that by which it grows from one executed block to all of them.
-        """
-        if not self._parts:
-            return 0.0
+    def table(self) -> Integers:
+        """Block, place and amount of all, shape ``(3, n)``."""
         block, place, amount = self._all()
-        together = float(np.bincount(np.unique(place, return_inverse=True)[1], weights=amount).max())
-        begins = np.flatnonzero(np.append(True, block[1:] != block[:-1]))
-        alone = float(np.maximum.reduceat(amount, begins).mean())
-        growth = np.log(max(together / alone, 1.0)) / np.log(len(begins)) if len(begins) > 1 else 1.0
-        return float(together * max(launch_blocks / executed, 1.0) ** min(growth, 1.0))
+        return np.stack([block, place.astype(np.int64), amount])
+
+
+def _busiest(table: Iterable[Any], executed: int, launch_blocks: int) -> float:
+    """What a launch asks of its busiest place, ``executed`` of whose blocks were executed.
+
+    Where all blocks go to the same place the most grows as their number, where each has its own it does not: as a power
+    of the number in between, that by which it grows from one executed block to all of them. The table has distinct pairs of block
+    and place in order, and the amount of each.
+    """
+    block, place, amount = table
+    if not len(block):
+        return 0.0
+    together = float(np.bincount(np.unique(place, return_inverse=True)[1], weights=amount).max())
+    begins = np.flatnonzero(np.append(True, block[1:] != block[:-1]))
+    alone = float(np.maximum.reduceat(amount, begins).mean())
+    growth = np.log(max(together / alone, 1.0)) / np.log(len(begins)) if len(begins) > 1 else 1.0
+    return float(together * max(launch_blocks / executed, 1.0) ** min(growth, 1.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtomicsOfBlocks:
+    """Where the atomics of executed blocks go: block, place and amount, each of shape ``(3, n)``.
+
+    Attributes:
+        operations: By stretches of `SLICE_BYTES`, which lie in one slice.
+        integers: Lanes by word.
+        floats: Lanes by word of floating-point atomics.
+    """
+
+    operations: Integers
+    integers: Integers
+    floats: Integers
+
+    def contention(self, executed: int, launch_blocks: int, slices: int) -> Contention:
+        """Of a launch, ``executed`` of whose blocks were executed, on an L2 of so many slices."""
+        block, stretch, amount = self.operations
+        on_slices = _added_up(block, slices_of(stretch.astype(np.uint64), slices), amount)
+        even = float(amount.sum()) * launch_blocks / executed / slices
+        return Contention(
+            busiest_slice=max(_busiest(on_slices, executed, launch_blocks), even),
+            busiest_word=_busiest(self.integers, executed, launch_blocks),
+            busiest_float=_busiest(self.floats, executed, launch_blocks),
+        )
 
 
 class AtomicObserver:
     """Keeps where the atomics of executed blocks go.
-
-    Args:
-        slices: of L2.
 
     >>> from perfmodel.program.instruction import Instruction
     >>> from perfmodel.simulator.access import Site
@@ -138,15 +168,14 @@ class AtomicObserver:
     >>> add = Instruction("red.global.add.u32", ("[%rd1]", "1"), None, False, 1, None)
     >>> site = Site(0, 0, add, Action.REDUCTION, Space.GLOBAL, 4)
     >>> one_word = Plan(np.zeros((2, 64), np.uint64), None, rows=2, threads=64)
-    >>> observer = AtomicObserver(slices=94)
+    >>> observer = AtomicObserver()
     >>> observer.access(WarpAccess(site, one_word, 0, np.array([3, 8]), np.array([0, 1])))
-    >>> observer.contention(executed=2, launch_blocks=10)
+    >>> observer.found().contention(executed=2, launch_blocks=10, slices=94)
     Contention(busiest_slice=640.0, busiest_word=640.0, busiest_float=0.0)
     """
 
-    def __init__(self, slices: int) -> None:
-        self._slices = slices
-        self._on_slices = _Tally()
+    def __init__(self) -> None:
+        self._on_stretches = _Tally()
         self._on_words = {False: _Tally(), True: _Tally()}
 
     def access(self, access: WarpAccess) -> None:
@@ -155,16 +184,13 @@ class AtomicObserver:
             return
         warps = access.of_warps
         row, sector, most = _operations(warps.addresses, warps.active)
-        self._on_slices.add(warps.block[row], slices_of(sector, self._slices), most)
+        stretch = sector * np.uint64(SECTOR_BYTES) // np.uint64(SLICE_BYTES)
+        self._on_stretches.add(warps.block[row], stretch, most)
         row, lane = np.nonzero(warps.active)
         words = self._on_words[is_floating(access.site.instruction)]
         words.add(*_added_up(warps.block[row], warps.addresses[row, lane], np.ones(len(row), np.int64)))
 
-    def contention(self, executed: int, launch_blocks: int) -> Contention:
-        """Of a launch, ``executed`` of whose blocks were executed."""
-        even = self._on_slices.total() * launch_blocks / executed / self._slices
-        return Contention(
-            busiest_slice=max(self._on_slices.busiest(executed, launch_blocks), even),
-            busiest_word=self._on_words[False].busiest(executed, launch_blocks),
-            busiest_float=self._on_words[True].busiest(executed, launch_blocks),
-        )
+    def found(self) -> AtomicsOfBlocks:
+        """Where they went."""
+        integers, floats = (self._on_words[floating].table() for floating in (False, True))
+        return AtomicsOfBlocks(operations=self._on_stretches.table(), integers=integers, floats=floats)

@@ -25,11 +25,12 @@ from ..simulator.simulation import Budget, Mode
 from .access_counts import BLOCK_TOTALS, READS, AccessCounts
 from .atomics import AtomicObserver, Contention
 from .block_schedule import begins_of_blocks, residency, schedule_blocks
-from .grid_streams import GridStreams, place_blocks
+from .cache_record import CacheRecord
+from .grid_streams import GridStreams, Placement, place_blocks
 from .l1 import l1_traffic, launch_rates
 from .l2 import DramTraffic, partition_of_sms, sampled_dram_traffic
 from .request_coalescing import AskedShares, asked_shares
-from .trace import Trace
+from .trace import BlockStream, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +61,11 @@ class CacheObserver:
 
     Args:
         launch: the launch.
-        gpu: caches and SMs.
+        gpu: caches and SMs for which the blocks are chosen.
         resources: registers, shared memory and stack of the compiled kernel.
         shape: the grid's extents as the kernel sees them (`LaunchCounts.shape`); the launch's own when None.
         trips: round trip of each global load; each has its own when None.
         seed: of the SMs and blocks that are drawn.
-        also: further blocks that the run executes for other observers; they are left out here.
     """
 
     def __init__(
@@ -77,29 +77,21 @@ class CacheObserver:
         shape: tuple[int, ...] | None = None,
         trips: Mapping[int, int] | None = None,
         seed: int = 0,
-        also: Sequence[int] = (),
     ) -> None:
-        self.launch, self.gpu, self.resources = launch, gpu, resources
-        self.resident, self.l1_bytes = residency(launch, gpu, resources)
-        axes = shape or tuple(extent for extent in launch.grid if extent > 1) or (1,)
-        self.schedule = schedule_blocks(launch, axes, gpu, self.resident, np.random.default_rng(seed))
-        own = self.schedule.all_blocks()
-        self.blocks = np.union1d(own, np.array(also, np.int64))
+        resident, _ = residency(launch, gpu, resources)
+        schedule = schedule_blocks(launch, shape or grid_shape(launch), gpu, resident, np.random.default_rng(seed))
+        self.blocks = schedule.all_blocks()
         """Linear indices of the blocks to execute, in order."""
-        self._own = np.isin(self.blocks, own)
-        self._seed = seed
-        self._warps = -(-int(launch.threads_per_block) // WARP_SIZE)
-        self._stack_words = ceil_div(resources.stack_bytes_per_thread, BANK_BYTES)
         self._trace = Trace(
             self.blocks,
-            self.schedule.of_l1(),
-            self.schedule.streamed,
-            warps=self._warps,
-            stack_words=self._stack_words,
+            schedule.of_l1(),
+            schedule.streamed,
+            warps=-(-int(launch.threads_per_block) // WARP_SIZE),
+            stack_words=_stack_words(resources),
             trips=trips or {},
         )
         self._accesses = AccessCounts(len(self.blocks))
-        self._atomics = AtomicObserver(gpu.l2_slices)
+        self._atomics = AtomicObserver()
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""
@@ -107,101 +99,148 @@ class CacheObserver:
         self._accesses.access(access)
         self._atomics.access(access)
 
-    def hierarchy(
-        self,
-        segments: Sequence[Segment],
-        counts: Counts,
-        *,
-        instruction_read_sectors: float = 0.0,
-    ) -> Hierarchy:
-        """The traffic, after ``blocks`` have been executed.
+    def record(self, segments: Sequence[Segment]) -> CacheRecord:
+        """What ``blocks`` asked of memory, after they have been executed.
 
         Args:
             segments: buffers of the run (`Simulation.segments`).
-            counts: counts of the whole launch, local memory's from the machine code.
-            instruction_read_sectors: what instruction caches miss.
         """
-        launch, gpu, schedule = self.launch, self.gpu, self.schedule
         column = BLOCK_TOTALS.index("uncached_sectors")
         tables = self._accesses.tables()
-        scale = float(launch.blocks) / int(self._own.sum())
         uncached, uncached_loads = (
-            scale * sum(float(table[self._own, column].sum()) for site, table in tables if site.action in actions)
+            sum(float(table[:, column].sum()) for site, table in tables if site.action in actions)
             for actions in (READS, (Action.LOAD,))
         )
-        copies = any(site.action is Action.ASYNC_COPY for site, _ in tables)
-        lines, l1_bytes = self._trace.l1_accesses(past_l1=False), self.l1_bytes * self._trace.l1_share
-        ramp_up = min(self.resident * gpu.sm_count / launch.blocks, 1.0)
-        sampled = [l1_traffic(lines, run, schedule.together, l1_bytes, by_age=copies) for run in schedule.runs]
-        rates = launch_rates(sampled, ramp_up)
-        asked = AskedShares()
-        if schedule.gpc:
-            turns = max(min(self.resident, launch.blocks / gpu.sm_count), 1.0) if copies else 1.0
-            by_copies = self._trace.l1_accesses(past_l1=True)
-            merged = gpu.l2_requests_merged
-            asked = asked_shares(lines, by_copies, schedule.gpc, l1_bytes, merged, rates, ramp_up / turns)
-        every_load = rates.asked_per_block * float(launch.blocks) / self._trace.l1_share
-        local_loads = float(counts.local_load_sectors)
-        cached = max(float(counts.global_load_sectors) - uncached_loads, 0.0) + local_loads
-        if float(counts.async_copy_requests):
-            cached = every_load
-        missed = cached * rates.missed
-        dram, exact = self._dram(segments)
-        loads = cached + uncached
-        return Hierarchy(
-            l1_hit_rate=1.0 - ((missed + uncached) / loads if loads else 0.0),
-            l2_read_sectors=missed * asked.missed + uncached * asked.past_l1,
-            instruction_read_sectors=instruction_read_sectors,
-            l2_write_sectors=float(
-                counts.global_store_sectors + counts.bulk_write_sectors + counts.local_store_sectors
-            ),
-            dram_read_bytes=SECTOR_BYTES * dram.read_sectors,
-            dram_write_bytes=SECTOR_BYTES * dram.written_sectors,
-            relative_error=rates.relative_error,
-            exact=exact,
-            notes=() if exact else ("the grid's footprint is estimated: blocks' addresses do not just shift",),
-            blocks_executed=int(self._own.sum()),
-            contention=self._atomics.contention(len(self.blocks), int(launch.blocks)),
+        return CacheRecord(
+            traced=self._trace.traced(),
+            atomics=self._atomics.found(),
+            segments=tuple(segments),
+            uncached_sectors=uncached,
+            uncached_load_sectors=uncached_loads,
+            copies=any(site.action is Action.ASYNC_COPY for site, _ in tables),
+            executed=len(self.blocks),
         )
 
-    def _dram(self, segments: Sequence[Segment]) -> tuple[DramTraffic, bool]:
-        """What passes L2, and whether the accesses of all blocks follow from those executed."""
-        gpu, schedule = self.gpu, self.schedule
-        streams = self._trace.streams(_small_buffers(segments, gpu.l2_bytes / 2))
-        placement = place_blocks(streams, schedule.shape)
-        slots = self.resident * gpu.sm_count
-        blocks = np.arange(int(self.launch.blocks))
-        stacks = blocks % slots * (self._warps * self._stack_words)
-        steps = np.array([1 + streams[block].step.max(initial=0) for block in placement.executed.tolist()])
-        begins = begins_of_blocks(steps[np.searchsorted(placement.executed, placement.like)], slots)
-        beside = partition_of_sms(gpu)[blocks % gpu.sm_count]
-        company = blocks // slots * gpu.architecture.l2_partitions + beside
-        grid = GridStreams(streams, segments, placement, stacks, company, self._seed)
-        return sampled_dram_traffic(grid, begins, beside, gpu), placement.exact
+
+def grid_shape(launch: Launch) -> tuple[int, ...]:
+    """The grid's extents, x first, but for axes of one block."""
+    return tuple(extent for extent in launch.grid if extent > 1) or (1,)
 
 
-def memory_hierarchy(
-    kernel: Code,
+def _stack_words(resources: Resources) -> int:
+    """4-byte words of a thread's stack."""
+    return int(ceil_div(resources.stack_bytes_per_thread, BANK_BYTES))
+
+
+def hierarchy_of(
+    record: CacheRecord,
     launch: Launch,
-    call: KernelCall,
     gpu: Gpu,
     counts: Counts,
     resources: Resources,
     *,
-    trips: Mapping[int, int] | None = None,
     instruction_read_sectors: float = 0.0,
     shape: tuple[int, ...] | None = None,
     seed: int = 0,
-    budget: Budget | None = None,
 ) -> Hierarchy:
-    """Traffic behind L1 of one launch on a GPU, from a run of its own; arguments as for `CacheObserver`.
+    """Traffic behind L1 of one launch on a GPU, whichever one the blocks were executed for.
+
+    Args:
+        record: what the executed blocks asked of memory.
+        launch: the launch.
+        gpu: caches and SMs.
+        counts: counts of the whole launch, local memory's from the machine code.
+        resources: as for `CacheObserver`.
+        instruction_read_sectors: what instruction caches miss.
+        shape: as for `CacheObserver`.
+        seed: likewise.
+    """
+    shape = shape or grid_shape(launch)
+    resident, l1_bytes = residency(launch, gpu, resources)
+    schedule = schedule_blocks(launch, shape, gpu, resident, np.random.default_rng(seed))
+    scale = float(launch.blocks) / record.executed
+    uncached, uncached_loads = scale * record.uncached_sectors, scale * record.uncached_load_sectors
+    streams = record.traced.streams(_small_buffers(record.segments, gpu.l2_bytes / 2))
+    placement = place_blocks(streams, shape)
+    lines, by_copies = record.l1_accesses(schedule.of_l1(), placement, shape)
+    share = record.traced.l1_share
+    simulated_bytes = l1_bytes * share
+    ramp_up = min(resident * gpu.sm_count / launch.blocks, 1.0)
+    sampled = [
+        l1_traffic(lines, run, schedule.together, simulated_bytes, by_age=record.copies) for run in schedule.runs
+    ]
+    rates = launch_rates(sampled, ramp_up)
+    asked = AskedShares()
+    if schedule.gpc:
+        turns = max(min(resident, launch.blocks / gpu.sm_count), 1.0) if record.copies else 1.0
+        merged = gpu.l2_requests_merged
+        asked = asked_shares(lines, by_copies, schedule.gpc, simulated_bytes, merged, rates, ramp_up / turns)
+    every_load = rates.asked_per_block * float(launch.blocks) / share
+    cached = max(float(counts.global_load_sectors) - uncached_loads, 0.0) + float(counts.local_load_sectors)
+    if float(counts.async_copy_requests):
+        cached = every_load
+    missed = cached * rates.missed
+    dram = _dram(record, streams, placement, launch, gpu, resident, resources, seed)
+    loads = cached + uncached
+    exact = placement.exact
+    return Hierarchy(
+        l1_hit_rate=1.0 - ((missed + uncached) / loads if loads else 0.0),
+        l2_read_sectors=missed * asked.missed + uncached * asked.past_l1,
+        instruction_read_sectors=instruction_read_sectors,
+        l2_write_sectors=float(counts.global_store_sectors + counts.bulk_write_sectors + counts.local_store_sectors),
+        dram_read_bytes=SECTOR_BYTES * dram.read_sectors,
+        dram_write_bytes=SECTOR_BYTES * dram.written_sectors,
+        relative_error=rates.relative_error,
+        exact=exact,
+        notes=() if exact else ("the grid's footprint is estimated: blocks' addresses do not just shift",),
+        blocks_executed=record.executed,
+        contention=record.atomics.contention(record.executed, int(launch.blocks), gpu.l2_slices),
+    )
+
+
+def _dram(
+    record: CacheRecord,
+    streams: Mapping[int, BlockStream],
+    placement: Placement,
+    launch: Launch,
+    gpu: Gpu,
+    resident: int,
+    resources: Resources,
+    seed: int,
+) -> DramTraffic:
+    """What passes L2."""
+    slots = resident * gpu.sm_count
+    blocks = np.arange(int(launch.blocks))
+    warps = -(-int(launch.threads_per_block) // WARP_SIZE)
+    stacks = blocks % slots * (warps * _stack_words(resources))
+    steps = np.array([1 + streams[block].step.max(initial=0) for block in placement.executed.tolist()])
+    begins = begins_of_blocks(steps[np.searchsorted(placement.executed, placement.like)], slots)
+    beside = partition_of_sms(gpu)[blocks % gpu.sm_count]
+    company = blocks // slots * gpu.architecture.l2_partitions + beside
+    grid = GridStreams(streams, record.segments, placement, stacks, company, seed)
+    return sampled_dram_traffic(grid, begins, beside, gpu)
+
+
+def executed_record(
+    kernel: Code,
+    launch: Launch,
+    call: KernelCall,
+    gpu: Gpu,
+    resources: Resources,
+    *,
+    trips: Mapping[int, int] | None = None,
+    shape: tuple[int, ...] | None = None,
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> CacheRecord:
+    """What the blocks that the caches of a GPU ask for do, from a run of its own; arguments as for `CacheObserver`.
 
     Raises:
         SimulationError: the kernel cannot be executed on the CPU.
     """
     caches = CacheObserver(launch, gpu, resources, shape=shape, trips=trips, seed=seed)
     run = execute_code(kernel, launch, call, mode=Mode.TRACE, blocks=caches.blocks, budget=budget, observers=[caches])
-    return caches.hierarchy(run.segments, counts, instruction_read_sectors=instruction_read_sectors)
+    return caches.record(run.segments)
 
 
 def with_hierarchy(counts: Counts, hierarchy: Hierarchy) -> Counts:

@@ -102,11 +102,55 @@ class BlockStream:
     words: Integers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """Lines that the executed blocks touch.
+
+    For L1, in order of time, as `LineAccesses`; of the lines, ``l1_share`` is kept, of ``l1_blocks``. ``l1_flags`` are 1 for
+    loads, and 2 more for what passes L1 by. For L2, in no order, as `BlockStream` of the blocks ``streamed``. ``group`` numbers
+    instructions as there.
+    """
+
+    l1_share: float
+    l1_blocks: Integers
+    l1_block: Integers
+    l1_warp: Integers
+    l1_trip: Integers
+    l1_line: Integers
+    l1_words: Integers
+    l1_group: Integers
+    l1_flags: Integers
+    streamed: Integers
+    block: Integers
+    group: Integers
+    step: Integers
+    kind: Integers
+    line: Integers
+    words: Integers
+
+    def streams(self, small: Sequence[tuple[int, int]] = ()) -> dict[int, BlockStream]:
+        """What each block whose stream was kept asks of L2, by the block's linear index; steps begin with 0.
+
+        Args:
+            small: first and last line of buffers that L2 holds as a whole: of these a line counts once for several steps.
+        """
+        step = self.step
+        for low, high in small:
+            step = np.where((self.line >= low) & (self.line <= high), step // _SMALL_STEPS * _SMALL_STEPS, step)
+        block, *columns = _merged((self.block, self.group, step, self.kind, self.line, self.words))
+        order = np.lexsort((*columns[3::-1], block))
+        begins, ends = np.searchsorted(block[order], [self.streamed, self.streamed + 1])
+        return {
+            one: BlockStream(*(column[order[begin:end]] for column in columns))
+            for one, begin, end in zip(self.streamed.tolist(), begins.tolist(), ends.tolist(), strict=True)
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class _Touched:
     """What accesses whose addresses differ by whole lines touch, but for the distance between them.
 
-    ``position`` and ``warp`` have the warps that ask. ``l1`` has position, warp, line and sectors of the blocks that L1 is
+    ``position`` and ``warp`` have the warps that ask. ``l1`` has position, warp, line and words of the blocks that L1 is
     simulated with, ``l2`` position, line and words of those whose streams are kept, each line of a block once. It holds as long
     as ``positions`` and ``streamed`` are the same arrays.
     """
@@ -149,8 +193,7 @@ class Trace:
         self._place = np.full((len(blocks), warps), -1, np.int64)
         self._own = np.full((len(blocks), warps), np.iinfo(np.int64).min, np.int64)
         self._trip = np.full((len(blocks), warps), -1, np.int64)
-        self.l1_share = 1.0
-        """The part of all lines that is kept for L1."""
+        self._l1_share = 1.0
         self._groups: dict[int, int] = {}
         self._l1: list[tuple[Integers, ...]] = []
         self._l2: list[tuple[Integers, ...]] = []
@@ -167,13 +210,14 @@ class Trace:
         self._calls += 1
         local = site.space is Space.LOCAL
         touched, moved = self._touched(access, local)
+        group = self._group(access)
         load = site.action in READS
         if load and not local:
             self._count_trips(touched.position, touched.warp, site.instruction_index)
         if len(touched.l1[0]) and site.action is not Action.REDUCTION:
-            self._keep_for_l1(touched.l1, moved, load, passes_l1(site))
+            self._keep_for_l1(touched.l1, moved, group, load + 2 * passes_l1(site))
         if len(touched.l2[0]):
-            key = (moved, id(touched), self._group(access), self._calls // self._calls_of_step, _kind(site))
+            key = (moved, id(touched), group, self._calls // self._calls_of_step, _kind(site))
             if key not in self._recent:
                 self._recent[key] = touched
                 self._l2_entries += len(touched.l2[0])
@@ -200,7 +244,7 @@ class Trace:
         if local:
             line = LOCAL_LINES + warp * self._stack_words + line
         own = self._in_l1[position]
-        l1 = (position[own], warp[own], line[own], sectors_of(words[own]))
+        l1 = (position[own], warp[own], line[own], words[own])
         own = self._in_l2[position]
         l2 = _merged((position[own], line[own], words[own]))
         return _Touched(positions, self._in_l2, positions[asking], asking_warp, l1, l2)
@@ -227,18 +271,18 @@ class Trace:
         self._trip[at] = np.where(begins, self._trip[at] + 1, self._trip[at])
         self._own[at], self._place[at] = own, instruction
 
-    def _keep_for_l1(self, touched: tuple[Integers, ...], moved: int, load: bool, past_l1: bool) -> None:
-        position, warp, line, sectors = touched
+    def _keep_for_l1(self, touched: tuple[Integers, ...], moved: int, group: int, flags: int) -> None:
+        position, warp, line, words = touched
         line = line + moved
-        if self.l1_share < 1.0:
-            position, warp, line, sectors = _thinned((position, warp, line, sectors), 2, self.l1_share)
+        if self._l1_share < 1.0:
+            position, warp, line, words = _thinned((position, warp, line, words), 2, self._l1_share)
         trip = np.maximum(self._trip[position, warp], 0)
-        flags = np.full(len(line), load + 2 * past_l1, np.int64)
-        self._l1.append((position, warp, trip, line, sectors, flags))
+        same = (np.full(len(line), value) for value in (group, flags))
+        self._l1.append((position, warp, trip, line, words, *same))
         self._l1_entries += len(position)
         while self._l1_entries > _L1_ENTRIES:
-            self.l1_share /= 2
-            self._l1 = [_thinned(_joined(self._l1), 3, self.l1_share)]
+            self._l1_share /= 2
+            self._l1 = [_thinned(_joined(self._l1, 7), 3, self._l1_share)]
             self._l1_entries = len(self._l1[0][0])
 
     def _gather(self) -> None:
@@ -248,7 +292,7 @@ class Trace:
             position, line, words = touched.l2
             parts.append((position, *(np.full(len(line), value) for value in same), line + moved, words))
         self._recent.clear()
-        position, site, step, kind, line, words = _joined(parts)
+        position, site, step, kind, line, words = _joined(parts, 6)
         self._l2 = [_merged((position, self._grouped(site), step, kind, line, words))]
         self._l2_entries = len(self._l2[0][0])
 
@@ -276,33 +320,35 @@ class Trace:
         groups[list(self._groups)] = list(self._groups.values())
         return groups[site]
 
-    def l1_accesses(self, *, past_l1: bool) -> LineAccesses:
-        """Accesses of global and local memory for L1, or those loads that pass it by."""
-        position, warp, trip, line, sectors, flags = _joined(self._l1)
-        found = LineAccesses(self._blocks[position], warp, trip, line, sectors, flags % 2 == 1)
-        return found.of((flags >= 2) == past_l1)
-
-    def streams(self, small: Sequence[tuple[int, int]] = ()) -> dict[int, BlockStream]:
-        """What each block whose stream was kept asks of L2, by the block's linear index; steps begin with 0.
-
-        Args:
-            small: first and last line of buffers that L2 holds as a whole: of these a line counts once for several steps.
-        """
+    def traced(self) -> Traced:
+        """What was kept."""
         self._gather()
         position, group, call, kind, line, words = self._l2[0]
-        streams = {}
-        order = np.argsort(position, kind="stable")
-        begins = np.searchsorted(position[order], np.arange(len(self._blocks) + 1))
-        for index in np.flatnonzero(self._in_l2).tolist():
-            own = order[begins[index] : begins[index + 1]]
-            calls = call[own] - (call[own].min() if len(own) else 0)
-            step = calls // max(-(-(int(calls.max(initial=0)) + 1) // _STEPS), 1)
-            for low, high in small:
-                step = np.where((line[own] >= low) & (line[own] <= high), step // _SMALL_STEPS * _SMALL_STEPS, step)
-            merged = _merged((group[own], step, kind[own], line[own], words[own]))
-            in_order = np.lexsort(merged[3::-1])
-            streams[int(self._blocks[index])] = BlockStream(*(column[in_order] for column in merged))
-        return streams
+        first, last = np.full(len(self._blocks), np.iinfo(np.int64).max), np.zeros(len(self._blocks), np.int64)
+        np.minimum.at(first, position, call)
+        np.maximum.at(last, position, call)
+        calls_of_step = np.maximum(-(-(last - first + 1) // _STEPS), 1)
+        step = (call - first[position]) // calls_of_step[position]
+        position, group, step, kind, line, words = _merged((position, group, step, kind, line, words))
+        l1_position, warp, trip, l1_line, l1_words, site, flags = _joined(self._l1, 7)
+        return Traced(
+            l1_share=self._l1_share,
+            l1_blocks=self._blocks[self._in_l1],
+            l1_block=self._blocks[l1_position],
+            l1_warp=warp,
+            l1_trip=trip,
+            l1_line=l1_line,
+            l1_words=l1_words,
+            l1_group=self._grouped(site),
+            l1_flags=flags,
+            streamed=self._blocks[self._in_l2],
+            block=self._blocks[position],
+            group=group,
+            step=step,
+            kind=kind,
+            line=line,
+            words=words,
+        )
 
 
 def _kind(site: Site) -> Kind:
@@ -334,9 +380,9 @@ def lines_of_rows(plan: Plan, touched: TouchedLines) -> tuple[Integers, Integers
     return row, warp, line, words
 
 
-def _joined(parts: list[tuple[Integers, ...]]) -> tuple[Integers, ...]:
+def _joined(parts: list[tuple[Integers, ...]], columns: int) -> tuple[Integers, ...]:
     if not parts:
-        return tuple(np.zeros(0, np.int64) for _ in range(6))
+        return tuple(np.zeros(0, np.int64) for _ in range(columns))
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 

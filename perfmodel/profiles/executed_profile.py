@@ -18,7 +18,8 @@ from ..machine_code.code_profile import profile_of
 from ..machine_code.loads import loads_in_flight
 from ..machine_code.program import MachineCode, read_machine_code
 from ..memory.access_counts import InstructionCount
-from ..memory.hierarchy import CacheObserver, Hierarchy, memory_hierarchy, with_hierarchy
+from ..memory.cache_record import CacheRecord
+from ..memory.hierarchy import CacheObserver, Hierarchy, executed_record, grid_shape, hierarchy_of, with_hierarchy
 from ..memory.instruction_fetch import instruction_sectors
 from ..program.instruction import Space
 from ..program.kernel import Kernel
@@ -36,7 +37,7 @@ from ..simulator.faults import Fault, FaultError, WaitsForBlocksError
 from ..simulator.simulation import Budget
 from ..simulator.steering import SteeringLoads
 from .blocks.launch_counts import Guest, LaunchCounts, count_launch
-from .execution_cache import fetch, keep, launch_key
+from .execution_cache import fetch, fetch_caches, keep, keep_caches, launch_key
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .slowest_warp import slowest_warp
 from .warp_traces import WarpObserver, WarpTraces, traced_blocks, traces_of
@@ -170,7 +171,7 @@ def execute(
         check: look for races, unwritten shared memory and divergent barriers in the blocks at the corners and in the middle of
             the grid, or in all blocks where all are executed.
         remember: take what an earlier execution of the same code with the same arguments gave, and keep what this one gives, on
-            disk. Another GPU for which the code is the same then executes only blocks whose turn comes with its caches.
+            disk. Another GPU for which the code is the same then executes nothing.
 
     Raises:
         SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
@@ -201,15 +202,30 @@ def _executed(
     """One launch executed, or what an earlier execution of it gave."""
     parts = (compiled.key, launch, call, effort.all_blocks, effort.seed)
     key = launch_key(*parts, critical_path, check, gpu is not None) if remember else None
+    record_key = launch_key(*parts, "caches") if remember else None
     traffic_key = launch_key(*parts, _without_clock(gpu)) if remember and gpu is not None else None
     counted = _fetched(key)
     traffic = fetch(traffic_key, Hierarchy)
+    record: CacheRecord | None = None
     if counted is None:
-        counted, traffic = _execute(compiled, code, reason, launch, call, gpu, effort, critical_path, check)
+        counted, record = _execute(compiled, code, reason, launch, call, gpu, effort, critical_path, check)
         _keep(key, counted)
-        keep(traffic_key, traffic)
-    elif traffic is None and gpu is not None:
-        traffic = _traffic(compiled, code, reason, launch, call, gpu, effort, counted)
+        keep_caches(record_key, record)
+    if traffic is None and gpu is not None:
+        record = record or fetch_caches(record_key)
+        if record is None:
+            record = _record(compiled, code, reason, launch, call, gpu, effort, counted.shape)
+            keep_caches(record_key, record)
+        traffic = hierarchy_of(
+            record,
+            launch,
+            gpu,
+            counted.profile.counts,
+            compiled.resources,
+            instruction_read_sectors=_fetched_code(code, compiled, counted, launch, gpu),
+            shape=counted.shape,
+            seed=effort.seed,
+        )
         keep(traffic_key, traffic)
     profile = counted.profile
     if traffic is not None:
@@ -239,8 +255,8 @@ def _execute(
     effort: Effort,
     critical_path: bool,
     check: bool,
-) -> tuple[CountedLaunch, Hierarchy | None]:
-    """One run for counts, checks, the critical path and the caches of a GPU."""
+) -> tuple[CountedLaunch, CacheRecord | None]:
+    """One run for counts, checks, the critical path and the caches."""
     checked = _checked_blocks(launch, effort) if check else None
     guests = []
     if checked is not None:
@@ -273,13 +289,11 @@ def _execute(
         counted = replace(counted, profile=replace(counted.profile, traces=traces))
     if gpu is None:
         return counted, None
-    if found.shape != tuple(extent for extent in launch.grid if extent > 1):
+    if found.shape != grid_shape(launch):
         # the blocks beside which a block lies are others than the grid says
-        return counted, _traffic(compiled, code, reason, launch, call, gpu, effort, counted)
-    fetched = _fetched_code(code, compiled, counted, launch, gpu)
+        return counted, _record(compiled, code, reason, launch, call, gpu, effort, counted.shape)
     caches: CacheObserver = found.observers[-1]
-    traffic = caches.hierarchy(found.segments, counted.profile.counts, instruction_read_sectors=fetched)
-    return counted, traffic
+    return counted, caches.record(found.segments)
 
 
 def _without_clock(gpu: Gpu) -> Gpu:
@@ -341,7 +355,7 @@ def _notes_on_calls(code: Code) -> list[str]:
     return [f"calls of {' and '.join(names)} are counted, not what they execute themselves"] if names else []
 
 
-def _traffic(
+def _record(
     compiled: CompiledKernel,
     code: Code,
     reason: str | None,
@@ -349,19 +363,17 @@ def _traffic(
     call: KernelCall,
     gpu: Gpu,
     effort: Effort,
-    counted: CountedLaunch,
-) -> Hierarchy:
-    """The traffic behind L1 on a GPU of a launch that is counted already, from the blocks that its caches ask for."""
-    return memory_hierarchy(
+    shape: tuple[int, ...],
+) -> CacheRecord:
+    """What the blocks that a GPU's caches ask for do, of a launch that is counted already."""
+    return executed_record(
         code,
         launch,
         call,
         gpu,
-        counted.profile.counts,
         compiled.resources,
         trips=_trips(compiled, reason),
-        instruction_read_sectors=_fetched_code(code, compiled, counted, launch, gpu),
-        shape=counted.shape,
+        shape=shape,
         seed=effort.seed,
         budget=effort.budget,
     )

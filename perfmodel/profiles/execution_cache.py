@@ -11,6 +11,7 @@ import numpy as np
 from ..compiler import disk_cache
 from ..launch.contents import Computed, Contents, Repeated
 from ..launch.launch import Buffer, KernelCall
+from ..memory.cache_record import CacheRecord
 from .profile_cache import counting_version
 
 _Kept = TypeVar("_Kept")
@@ -70,3 +71,18 @@ def keep(key: str | None, record: object) -> None:
     """Keep a record of numbers, texts and enumerations under a key."""
     if key is not None and record is not None:
         disk_cache.keep(key, msgspec.msgpack.encode(record, enc_hook=lambda value: value.item()))
+
+
+def fetch_caches(key: str | None) -> CacheRecord | None:
+    """What the caches were asked, kept under a key; None where there is none that can be read."""
+    stored = None if key is None else disk_cache.fetch(key)
+    try:
+        return None if stored is None else CacheRecord.from_bytes(stored)
+    except (ValueError, KeyError, OSError):
+        return None
+
+
+def keep_caches(key: str | None, record: CacheRecord | None) -> None:
+    """Keep what the caches were asked under a key."""
+    if key is not None and record is not None:
+        disk_cache.keep(key, record.to_bytes())

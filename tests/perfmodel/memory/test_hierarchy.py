@@ -13,7 +13,8 @@ from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.memory.hierarchy import Hierarchy, memory_hierarchy, with_hierarchy
+from perfmodel.memory.hierarchy import Hierarchy, executed_record, with_hierarchy
+from perfmodel.memory.hierarchy import hierarchy_of as hierarchy_of_record
 from perfmodel.memory.instruction_fetch import missed_bytes
 from perfmodel.profiles.blocks.launch_counts import count_launch
 from perfmodel.ptx.parse import parse_module
@@ -118,9 +119,9 @@ def hierarchy_of(source: str, gpu_id: str, launch: Launch, *arguments: np.generi
     kernel = compiled(source, gpu.architecture.name)
     module, call = parse_module(kernel.ptx), KernelCall(parameters=arguments)
     counted = count_launch(module.kernel(kernel.kernel_name), launch, call)
-    return memory_hierarchy(
-        module.kernel(kernel.kernel_name), launch, call, gpu, counted.counts, kernel.resources, shape=counted.shape
-    )
+    code = module.kernel(kernel.kernel_name)
+    record = executed_record(code, launch, call, gpu, kernel.resources, shape=counted.shape)
+    return hierarchy_of_record(record, launch, gpu, counted.counts, kernel.resources, shape=counted.shape)
 
 
 @pytest.mark.compiler
@@ -259,7 +260,8 @@ def test_counts_take_over_what_passes_the_caches() -> None:
     )
     module = parse_module(kernel.ptx)
     counts = count_launch(module.kernel("copy"), launch, call).counts
-    found = memory_hierarchy(module.kernel("copy"), launch, call, load_gpu("t4"), counts, kernel.resources)
+    record = executed_record(module.kernel("copy"), launch, call, load_gpu("t4"), kernel.resources)
+    found = hierarchy_of_record(record, launch, load_gpu("t4"), counts, kernel.resources)
     joined = with_hierarchy(counts, found)
     assert joined.global_load_sectors == counts.global_load_sectors
     assert joined.l2_read_sectors == found.l2_read_sectors

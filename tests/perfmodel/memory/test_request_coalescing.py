@@ -12,7 +12,7 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.memory.hierarchy import memory_hierarchy
+from perfmodel.memory.hierarchy import executed_record, hierarchy_of
 from perfmodel.memory.request_coalescing import (
     MergedTraffic,
     merged_traffic,
@@ -124,5 +124,6 @@ def test_sms_that_read_one_buffer_in_step(gpu_id: str, blocks: int, requests: in
     )
     launch = Launch(grid_x=blocks, block_x=128)
     counts = count_launch(module.kernel("same"), launch, call).counts
-    found = memory_hierarchy(module.kernel("same"), launch, call, gpu, counts, kernel.resources)
+    record = executed_record(module.kernel("same"), launch, call, gpu, kernel.resources)
+    found = hierarchy_of(record, launch, gpu, counts, kernel.resources)
     assert found.l2_read_sectors == 1024 / 8 * requests  # each sector once for an SM, or for every four of them

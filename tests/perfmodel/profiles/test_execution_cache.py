@@ -36,7 +36,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the executions that were made, with an empty cache."""
     monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path))
     made: list[str] = []
-    for name in ("count_launch", "memory_hierarchy"):
+    for name in ("count_launch", "executed_record"):
         execute = getattr(executed_profile, name)
 
         def counted(*args: Any, name: str = name, execute: Any = execute, **options: Any) -> Any:
@@ -61,12 +61,17 @@ def test_another_l2_state_or_clock_executes_nothing(runs: list[str]) -> None:
 
 
 @pytest.mark.compiler
-def test_another_gpu_with_the_same_code_executes_what_its_caches_ask_for(runs: list[str]) -> None:
+def test_another_gpu_with_the_same_code_executes_nothing(
+    runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     analysed()
-    analysed("h100-pcie-80gb")  # 114 SMs, not 132
-    assert runs == ["count_launch", "memory_hierarchy"]
+    found = analysed("h100-pcie-80gb").prediction.counts  # 114 SMs, not 132
+    assert runs == ["count_launch"]
+    monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path / "other"))
+    assert found == analysed("h100-pcie-80gb").prediction.counts  # as if its own blocks had been executed
+    assert runs == ["count_launch"] * 2
     analysed("a100-sxm-40gb")  # other machine code
-    assert runs == ["count_launch", "memory_hierarchy", "count_launch"]
+    assert runs == ["count_launch"] * 3
 
 
 @pytest.mark.compiler
