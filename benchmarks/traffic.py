@@ -1,4 +1,4 @@
-"""What passes L1, L2 and DRAM against an H200's counters, launch by launch: ``python -m benchmarks.traffic``.
+"""Counts and traffic of caches against an H200's counters, launch by launch: ``python -m benchmarks.traffic``.
 
 The package's own counted launches, and with ``--others FOLDER`` those of kernels that others wrote (``launches.jsonl`` with
 sources beside it). What was executed is kept in ``--keep FOLDER``, so that a change of the cache model is scored in a second
@@ -13,8 +13,9 @@ import json
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,26 +27,25 @@ from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.output import print_table
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.user_kernel import described_signature, user_request
+from perfmodel.core.counts import Counts
 from perfmodel.errors import PerfmodelError
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.arguments import kernel_call
 from perfmodel.launch.launch import KernelCall, Launch
-from perfmodel.memory.hierarchy import CacheObserver, Hierarchy
-from perfmodel.profiles.blocks.launch_counts import count_launch
+from perfmodel.memory.hierarchy import CacheObserver, executed_record, grid_shape, hierarchy_of, with_hierarchy
+from perfmodel.profiles.blocks.launch_counts import Guest, count_launch
 from perfmodel.profiles.executed_profile import executable, loads_in_flight, profile_of
 from perfmodel.profiles.user_launch import LaunchConfiguration, launch_of
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import RecordKind
-from perfmodel.simulator.execution import execute_code
-from perfmodel.simulator.simulation import Mode
 from perfmodel.sources.kernel_source import read_kernel_source
 
 GPU = load_gpu("h200")
 RECORDS = Path(perfmodel.validation.__file__).parent / "data" / "h200-recounted.jsonl.gz"
-COUNTS = ("l2_read_sectors", "l2_write_sectors", "dram_read_bytes", "dram_write_bytes")
+TRAFFIC = ("l2_read_sectors", "l2_write_sectors", "dram_read_bytes", "dram_write_bytes")
 LOADED = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 HIT = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"
 LEAST_WRITTEN = 4e6
@@ -97,7 +97,7 @@ def other_cases(folder: Path) -> Iterator[Case]:
             source = read_kernel_source(folder / "sources" / entry["source"], include)
             request = user_request(source, entry["kernel"], defines, entry.get("options", ()))
             compiled = compile_kernel(request, GPU.architecture.name)
-            constants = dict(constant.split("=", 1) for constant in entry.get("constants", []))
+            constants = entry.get("constants", {})
             signature = described_signature(compiled, request)
             call = kernel_call(signature, entry["args"], constants, np.random.default_rng(0))
             return compiled, launch_of(configuration, compiled), call
@@ -105,37 +105,66 @@ def other_cases(folder: Path) -> Iterator[Case]:
         yield Case(name=entry["id"], make=make, counters=counters)
 
 
-def simulated(case: Case, keep: Path) -> tuple[Hierarchy, float]:
-    """The traffic of a launch and the seconds that its caches took, from what an earlier run kept, if there is any."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """Counts of a launch, its L1 hit rate, and the processor seconds of executing it and of its caches."""
+
+    counts: Counts
+    l1_hit_rate: float
+    executing_s: float
+    caches_s: float
+
+
+def simulated(case: Case, keep: Path) -> Simulated:
+    """What a launch does, from what an earlier run kept, if there is any."""
     kept = keep / f"{case.name.replace(' ', '-')}.pickle"
-    if kept.is_file():
-        observer, segments, counts = pickle.loads(kept.read_bytes())
-    else:
+    if not kept.is_file():
         compiled, launch, call = case.make()
         code, reason = executable(compiled)
-        counted = count_launch(code, launch, call)
-        counts = counted.counts
         trips = loads_in_flight(profile_of(compiled)) if reason is None else {}
-        observer = CacheObserver(launch, GPU, compiled.resources, shape=counted.shape, trips=trips)
-        run = execute_code(code, launch, call, mode=Mode.TRACE, blocks=observer.blocks, observers=[observer])
-        segments = run.segments
+        make = partial(CacheObserver, launch, GPU, compiled.resources, trips=trips)
+        start = time.process_time()
+        counted = count_launch(code, launch, call, guests=[Guest(blocks=make().blocks, make=make)])
+        record = counted.observers[0].record(counted.segments)
+        if counted.shape != grid_shape(launch):
+            record = executed_record(code, launch, call, GPU, compiled.resources, trips=trips, shape=counted.shape)
+        seconds = time.process_time() - start
         keep.mkdir(parents=True, exist_ok=True)
-        kept.write_bytes(pickle.dumps((observer, segments, counts)))
+        kept.write_bytes(pickle.dumps((record, launch, counted.counts, compiled.resources, counted.shape, seconds)))
+    record, launch, counts, resources, shape, executing_s = pickle.loads(kept.read_bytes())
     start = time.process_time()
-    return observer.hierarchy(segments, counts), time.process_time() - start
+    found = hierarchy_of(record, launch, GPU, counts, resources, shape=shape)
+    return Simulated(
+        counts=with_hierarchy(counts, found),
+        l1_hit_rate=found.l1_hit_rate,
+        executing_s=executing_s,
+        caches_s=time.process_time() - start,
+    )
 
 
-def errors_of(found: Hierarchy, counters: Mapping[str, float]) -> dict[str, float]:
+def errors_of(found: Simulated, counters: Mapping[str, float]) -> dict[str, float]:
     """Relative error of each count, and the difference of L1 hit rates."""
     errors = {}
     for measured in counts_of_metrics(counters):
-        counted = float(measured.launches[0])
+        counted, told = float(measured.launches[0]), float(measured.predicted(found.counts)[0])
         least = LEAST_WRITTEN if measured.count == "dram_write_bytes" else 1.0
-        if measured.count in COUNTS and counted >= least:
-            errors[measured.count] = getattr(found, measured.count) / counted - 1.0
+        if counted >= least or (measured.name not in TRAFFIC and told):
+            errors[measured.name] = told / counted - 1.0 if counted else np.inf
+        elif not told and measured.name not in TRAFFIC:
+            errors[measured.name] = 0.0
     if counters.get(LOADED) and HIT in counters:
         errors["l1_hit_rate"] = found.l1_hit_rate - counters[HIT] / counters[LOADED]
     return errors
+
+
+def print_counts(all_errors: Sequence[Mapping[str, float]]) -> None:
+    """Print how many launches have each count equal to the counter, and within half a percent."""
+    rows = []
+    for name in dict.fromkeys(name for errors in all_errors for name in errors):
+        errors = np.abs([one[name] for one in all_errors if name in one])
+        if name not in (*TRAFFIC, "l1_hit_rate"):
+            rows.append((name, str(len(errors)), str((errors == 0).sum()), str((errors <= 0.005).sum())))
+    print_table("counts", ("count", "launches", "equal", "within 0.5 %"), rows, left=1)
 
 
 def _digest(text: str) -> str:
@@ -152,23 +181,25 @@ def main() -> None:
     chosen = parser.parse_args()
     cases = [*(other_cases(chosen.others) if chosen.others else ()), *own_cases()]
     cases = list(islice(cases, int(chosen.half == "odd"), None, 2 if chosen.half else 1))
-    names = (*COUNTS, "l1_hit_rate")
+    names = (*TRAFFIC, "l1_hit_rate", "warp_instructions")
     rows, all_errors = [], []
     for case in cases:
         if chosen.only not in case.name:
             continue
         try:
-            found, seconds = simulated(case, chosen.keep)
+            found = simulated(case, chosen.keep)
         except PerfmodelError as error:
             print(f"{case.name}: {error}", file=sys.stderr)
             continue
         errors = errors_of(found, case.counters)
         all_errors.append(errors)
-        rows.append((case.name, *(f"{errors[n]:+.1%}" if n in errors else "" for n in names), f"{seconds:.1f} s"))
+        seconds = (f"{found.executing_s:.1f} s", f"{found.caches_s:.1f} s")
+        rows.append((case.name, *(f"{errors[n]:+.1%}" if n in errors else "" for n in names), *seconds))
     for name, summary in (("median", np.median), ("within 10 %", lambda e: np.mean(e <= 0.1))):
         columns = [np.abs([errors[n] for errors in all_errors if n in errors]) for n in names]
-        rows.append((name, *(f"{float(summary(c)):.1%}" if len(c) else "" for c in columns), ""))
-    print_table("simulated against counted", ("launch", *names, "caches"), rows, left=1)
+        rows.append((name, *(f"{float(summary(c)):.1%}" if len(c) else "" for c in columns), "", ""))
+    print_table("simulated against counted", ("launch", *names, "executing", "caches"), rows, left=1)
+    print_counts(all_errors)
 
 
 if __name__ == "__main__":

@@ -199,14 +199,16 @@ class _LaunchCounter:
     def count(self, all_blocks: bool) -> LaunchCounts:
         """All blocks' counts."""
         errors = None
-        if all_blocks or self._launch.cooperative or self._blocks <= max(_FEW_BLOCKS, len(self._unseen)):
+        ordered = decided_by_order(self._kernel)
+        # where blocks may wait for one another, some are tried first
+        few = max(_FEW_BLOCKS, 0 if ordered else len(self._unseen))
+        if all_blocks or self._launch.cooperative or self._blocks <= few:
             self._execute_all(np.arange(self._blocks), check=True)
         else:
             errors = self._count_rest(self._by_classes())
         alike = self._all_checked
         if len(self._unseen):
             self._run(self._unseen, [])
-        ordered = decided_by_order(self._kernel)
         if ordered is not None:
             self._notes.append(f"what blocks do depends on the order of what others do to memory: {ordered}")
         return LaunchCounts(
@@ -381,7 +383,8 @@ class _LaunchCounter:
         if not len(blocks):
             return None
         held = self._fraction_held()
-        if len(blocks) <= _REPLICATES or (held >= 1.0 and len(blocks) <= 2 * _PILOT_BLOCKS):
+        few = _REPLICATES if decided_by_order(self._kernel) else 2 * _PILOT_BLOCKS
+        if len(blocks) <= _REPLICATES or (held >= 1.0 and len(blocks) <= few):
             self._execute_all(blocks, check=True)
             return None
         rng = np.random.default_rng(self._seed)

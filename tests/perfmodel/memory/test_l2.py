@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.memory.grid_streams import LaunchStream
+from perfmodel.memory.grid_streams import GridStreams, LaunchStream, place_blocks
 from perfmodel.memory.l2 import dram_traffic, shared_l2_bytes, written_by_the_end
-from perfmodel.memory.trace import Kind
+from perfmodel.memory.trace import BlockStream, Kind
+from perfmodel.simulator.global_memory import Segment
 
 RECORDS = Path(__file__).parents[3] / "validation" / "data"
 H200 = load_gpu("h200")
@@ -108,3 +109,32 @@ def test_an_h200_keeps_about_that(name: str) -> None:
     assert len(errors) >= 8
     assert np.median(errors) < 0.05
     assert max(errors) < 0.2
+
+
+def test_samples_of_all_turns_hold_each_access_once() -> None:
+    # Block b reads 40 words from word 100 b on; blocks 0, 3 and 8 were executed, all of which do the same, moved.
+    def block_stream(block: int) -> BlockStream:
+        words = 100 * block + np.arange(40) + 2**20
+        line, first = np.unique(words // 32, return_inverse=True)
+        masks = np.zeros(len(line), np.int64)
+        np.bitwise_or.at(masks, first, np.int64(1) << words % 32)
+        zero = np.zeros_like(line)
+        return BlockStream(zero, zero, zero, line, masks)
+
+    streams = {block: block_stream(block) for block in (0, 3, 8)}
+    placement = place_blocks(streams, (9,))
+    grid = GridStreams(streams, [Segment("x", 2**22, 4 * 900)], placement, np.zeros(9, np.int64), np.arange(9), 0)
+
+    def words_of(samples: int) -> list[int]:
+        drawn = [grid.drawn(samples, turn) for turn in range(samples)]
+        return sorted(
+            32 * line + bit
+            for one in drawn
+            for line, words in zip(one.line.tolist(), one.words.tolist(), strict=True)
+            for bit in range(32)
+            if words >> bit & 1
+        )
+
+    everything = sorted(2**20 + 100 * block + word for block in range(9) for word in range(40))
+    assert placement.exact
+    assert words_of(1) == words_of(5) == everything

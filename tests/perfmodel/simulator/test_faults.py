@@ -175,3 +175,25 @@ def test_the_number_of_faults_is_capped() -> None:
         budget=Budget(faults=0),
     )
     assert simulation.faults == ()
+
+
+RACE_OF_ONE_BLOCK = """
+extern "C" __global__ void one_races(int *out)
+{
+    __shared__ int s[64];
+    s[threadIdx.x] = threadIdx.x;
+    int place = blockIdx.x == 3 ? 63 - threadIdx.x : threadIdx.x;
+    out[threadIdx.x] = s[place];
+}
+"""
+
+
+def test_a_race_of_one_block_among_others_is_found() -> None:
+    request = CompileRequest(source=RACE_OF_ONE_BLOCK, kernel="one_races", file_name="one.cu")
+    code = read_machine_code(compile_kernel(request, "sm_75"))
+    launch, call = Launch(grid_x=8, block_x=64), KernelCall(parameters=(OUT,))
+    (race,) = simulate_machine_code(code, launch, call, check=True).faults
+    assert race.kind is FaultKind.SHARED_RACE
+    assert race.block == (3, 0, 0)
+    others = np.array([0, 1, 2, 4, 5])
+    assert not simulate_machine_code(code, launch, call, blocks=others, check=True).faults
