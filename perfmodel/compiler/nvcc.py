@@ -227,6 +227,8 @@ class _Run:
         self.overlay: Path | None = None
         self.outer = ""
         self.relocatable = False
+        self.further: list[str] = []
+        """Options without which the file does not compile."""
         self.part: _DevicePart | None = None
         if request.path is None:
             self.source.write_text(request.source, encoding="utf-8")
@@ -309,9 +311,10 @@ class _Run:
         command = [str(cuda13_program("nvcc")), "-ptx", *self._options(), *more, str(wrapper), "-o", str(target)]
         status, output = self._ended(command)
         texts = (self.request.source, *self.request.included_files().values()) if status else ()
-        for further in further_options(output, texts, self.request.options) if status else ():
-            if self._ended([*command, *further])[0] == 0:
-                status = 0
+        for further in further_options(output, texts, [*self.request.options, *self.further]) if status else ():
+            status, said = self._ended([*command, *further])
+            if status == 0 or _NEEDS_LINKING in said:
+                self.further, output = further, said
                 break
         if status == 0:
             return target.read_text(encoding="utf-8", errors="replace")
@@ -330,7 +333,7 @@ class _Run:
             options += [
                 f"-Xcompiler=-U__CUDA_ARCH__,-D__CUDA_ARCH__={10 * int(self.assembled_for.removeprefix('sm_'))}"
             ]
-        options += ["-rdc=true"] if self.relocatable else []
+        options += [*(["-rdc=true"] if self.relocatable else []), *self.further]
         options += [f"-D{name}={value}" for name, value in self.request.defines]
         folders = [Path(folder) for folder in self.request.include_directories]
         if self.overlay is not None:

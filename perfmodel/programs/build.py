@@ -142,7 +142,8 @@ def _compile(options: Sequence[str], files: Sequence[Path], texts: Sequence[str]
             if is_in_other_file(said) and way is apart:
                 telling = [*apart, SEPARATE[0]]
                 ways += [joined, telling]
-            output = said if not output or way is telling else output
+            if not output or way is telling or len(errors_of(said)) < len(errors_of(output)):
+                output = said
         raise CompileError(_reason(output, files[0], [str(files[0].parent), folder]))
 
 
