@@ -20,6 +20,10 @@ from mcp.server.lowlevel import Server
 from .requests import TOOLS, description, input_schema, output_schema
 
 HOST = "127.0.0.1"
+_ENVIRONMENT = {
+    "PYTHONSAFEPATH": "1",  # neither the process nor its workers import modules that lie in the folder
+    "OPENBLAS_NUM_THREADS": "1",  # each of its threads reserves memory
+}
 _INSTRUCTIONS = (
     "Predicts how long CUDA kernels take on NVIDIA GPUs, without a GPU: analyze compiles and executes one launch on the CPU and "
     "says what limits it; rank finds the best configuration of a kernel family; predict explains one configuration; gpus lists "
@@ -48,7 +52,7 @@ class Answer:
 async def answer(tool: str, arguments: Mapping[str, Any], limits: ServiceLimits) -> Answer:
     """Answer one request in a process of its own, which is ended with all that it started when its time is over."""
     command = [sys.executable, "-m", "perfmodel.service.child", str(limits.root), str(limits.memory_mib)]
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # each of its threads reserves memory
+    environment = os.environ | _ENVIRONMENT
     process = await anyio.open_process(command, cwd=limits.root, env=environment, start_new_session=True)
     stdout, stderr = bytearray(), bytearray()
     assert process.stdin is not None
@@ -57,7 +61,8 @@ async def answer(tool: str, arguments: Mapping[str, Any], limits: ServiceLimits)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_collect, process.stdout, stdout)
                 tasks.start_soon(_collect, process.stderr, stderr)
-                await process.stdin.send(json.dumps([tool, dict(arguments)]).encode())
+                with suppress(anyio.BrokenResourceError):  # it has ended already, and says why
+                    await process.stdin.send(json.dumps([tool, dict(arguments)]).encode())
                 await process.stdin.aclose()
             await process.wait()
     finally:

@@ -37,6 +37,7 @@ def asked(tool: str, arguments: dict[str, Any], limits: ServiceLimits) -> Answer
 
 @pytest.mark.compiler
 def test_an_answer_is_the_object_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit('a module of the folder was run')\n")
     found = asked("analyze", SCALE, ServiceLimits(root=tmp_path))
     assert found.error == ""
     assert found.value is not None
