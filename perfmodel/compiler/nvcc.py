@@ -21,7 +21,7 @@ from .kernel_names import find_kernel, kernels_of, listed
 from .messages import errors_of, missing_header, one_line
 from .ptx_functions import with_kernel_only
 from .request import CompileRequest, including_requests
-from .second_try import further_options
+from .second_try import OLD_NAMES, further_options
 from .toolchain import cuda13_program, run_compiler
 
 TIME_LIMIT_S = 600.0
@@ -30,7 +30,7 @@ ResultT = TypeVar("ResultT")
 
 _OPTIONS = (
     *("-w", "--expt-relaxed-constexpr", "--extended-lambda", "--allow-unsupported-compiler"),
-    *("-DcudaThreadSynchronize=cudaDeviceSynchronize", "-DcudaThreadExit=cudaDeviceReset"),
+    *OLD_NAMES,
 )
 """No warnings; what many projects set; whatever g++ there is; names that CUDA 13 no longer has."""
 _WRAPPER = "whole_file.cu"

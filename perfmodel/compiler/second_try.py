@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+OLD_NAMES = ("-DcudaThreadSynchronize=cudaDeviceSynchronize", "-DcudaThreadExit=cudaDeviceReset")
+"""Names that CUDA 13 no longer has."""
 _OF_THRUST = re.compile(r"error\b.*\n.*\bthrust::|\bthrust\b.* has no member")
 _OLD_HEADERS = ("thrust/tuple.h", "iostream")
 """What Thrust's headers of CUDA 12 included and those of CUDA 13 do not."""
