@@ -33,7 +33,7 @@ accuracy: .venv/dev.stamp  ## compute the accuracy table anew from the published
 counts: .venv/dev.stamp  ## fill the counts store from the published configurations (hours; resumes where it stopped)
 	$(BIN)/python -m perfmodel.cli.store_filling
 
-fuzz: .venv/dev.stamp  ## mutate PTX and machine code 20,000 times each; draw many operands for each opcode
+fuzz: .venv/dev.stamp  ## mutate PTX and machine code 20,000 times each, and cubins; draw many operands for each opcode
 	$(BIN)/python -m tests.perfmodel.machine_code.drawn
 	$(BIN)/python -m tests.perfmodel.simulator.fuzz
 	$(BIN)/python -W ignore -m tests.perfmodel.machine_code.fuzz

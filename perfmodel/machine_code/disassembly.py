@@ -22,7 +22,8 @@ _MESSAGE = (
 )
 _FOLDERS = ("cu13", "cuda_nvdisasm", "cu12")
 """Where the wheels of CUDA 13 and 12 put it, below the package ``nvidia``."""
-_TIME_LIMIT_S = 300.0
+_TIME_LIMIT_S, _TIME_LIMIT_S_PER_MIB = 20.0, 60.0
+"""How long the disassembler may take: with a malformed cubin it may not end."""
 _FLAGS = slice(48, 52)
 """Where the ELF header (64 bits) has its flags; the low byte is the architecture's number, up to CUDA 12."""
 _VOLTA, _TURING = (70, 72), 75
@@ -63,12 +64,14 @@ def _printed(cubin: bytes) -> str:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(readable(cubin))
         command = [str(nvdisasm_path()), "-json", str(path)]
+        limit = _TIME_LIMIT_S + _TIME_LIMIT_S_PER_MIB * len(cubin) / 2**20
         try:
-            run = subprocess.run(command, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False)
+            run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit, check=False)
         except subprocess.TimeoutExpired as error:
-            raise SimulationError(f"nvdisasm needed more than {_TIME_LIMIT_S:g} s") from error
+            raise SimulationError(f"nvdisasm needed more than {limit:.0f} s") from error
     if run.returncode != 0:
-        raise InputError(f"nvdisasm refuses the cubin: {' '.join(run.stderr.split())}")
+        reason = " ".join(run.stderr.split()) or f"it ends with status {run.returncode}"
+        raise InputError(f"nvdisasm refuses the cubin: {reason}")
     return run.stdout
 
 
@@ -87,14 +90,17 @@ def disassembly(cubin: bytes) -> Mapping[str, tuple[PrintedInstruction, ...]]:
     """Instructions by name of the function; each takes 16 bytes.
 
     Raises:
-        InputError: nvdisasm does not read the cubin (before sm_70).
+        InputError: nvdisasm does not read the cubin (before sm_70, or malformed).
         CompilerMissingError: nvdisasm is not installed.
     """
-    functions: list[dict[str, Any]] = json.loads(_text(cubin))[1]
-    return {
-        function["function-name"]: tuple(
-            PrintedInstruction(i["opcode"], i.get("operands", ""), i.get("predicate", ""))
-            for i in function["sass-instructions"]
-        )
-        for function in functions
-    }
+    try:
+        functions: list[dict[str, Any]] = json.loads(_text(cubin))[1]
+        return {
+            function["function-name"]: tuple(
+                PrintedInstruction(i["opcode"], i.get("operands", ""), i.get("predicate", ""))
+                for i in function["sass-instructions"]
+            )
+            for function in functions
+        }
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise InputError("what nvdisasm prints of the cubin is not understood: is the cubin whole?") from error

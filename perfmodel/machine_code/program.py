@@ -184,7 +184,7 @@ def _leaders(instructions: Sequence[MachineInstruction], tables: tuple[int, ...]
             continue
         leaders.add(index + 1)
         if transfer in (Transfer.BRANCH, Transfer.CALL):
-            if instruction.target is None:
+            if instruction.target is None or not 0 <= instruction.target < len(instructions) * INSTRUCTION_BYTES:
                 raise instruction.error("its target is not in the function")
             leaders.add(instruction.target // INSTRUCTION_BYTES)
         if transfer is Transfer.CALL_THROUGH_POINTER:
@@ -200,7 +200,7 @@ def _function_of(address: int, starts: Sequence[int]) -> int:
 
 def _blocks(instructions: tuple[MachineInstruction, ...], cubin: Cubin) -> tuple[CodeBlock, ...]:
     tables = _jump_table(cubin, len(cubin.code))
-    starts = sorted(set(cubin.labels.values()))
+    starts = sorted({start for start in cubin.labels.values() if start < len(instructions) * INSTRUCTION_BYTES})
     functions = [start for start in starts if start > 0]
     first = sorted(_leaders(instructions, tables, functions))
     block_at = {index: number for number, index in enumerate(first)}
@@ -219,7 +219,7 @@ def _blocks(instructions: tuple[MachineInstruction, ...], cubin: Cubin) -> tuple
             going = tuple(block_at[address // INSTRUCTION_BYTES] for address in tables)
         elif transfer is Transfer.RETURN:
             own = returns.get(_function_of(last.address, starts)) or sorted(set().union(*returns.values()))
-            going = tuple(block_at[index] for index in own)
+            going = tuple(block_at.get(index, end) for index in own)
         elif transfer is Transfer.EXIT:
             going = (end,)
         else:

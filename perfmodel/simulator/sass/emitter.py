@@ -253,8 +253,8 @@ class Emitter:
         return name if have == kind else f"{name}.view({_ALIASES[kind]})"
 
     def predicate(self, i: MachineInstruction, operand: Operand) -> str:
-        """Expression of a predicate, or of the sign of a register (``R2.SIGN``)."""
-        if isinstance(operand, Register) and "SIGN" in operand.modifiers and not operand.is_predicate:
+        """Expression of a predicate, or of the sign of a value (``R2.SIGN``)."""
+        if isinstance(operand, Register | Constant) and "SIGN" in operand.modifiers:
             sign = f"({self.read(i, replace(operand, inverted=False), 's32')}<{self.constant(0, 's32')})"
             return f"(~{sign})" if operand.inverted else sign
         if not isinstance(operand, Register) or not operand.is_predicate:
