@@ -63,14 +63,14 @@ class Comparison:
 
     @property
     def log_error_90(self) -> float | None:
-        """Half the width of this kernel's 90 % interval, on a logarithmic scale; None where there is none."""
+        """Half the width of the 90 % interval of compiled predictions of this kernel, as a logarithm; None without one."""
         kernel = family_of(self.measurements.problems[0]).name
-        return self.scenario.calibration.for_kernel(kernel).log_error_90
+        return self.scenario.calibration.log_error_90(kernel, Fidelity.COMPILED)
 
     @property
     def accuracy(self) -> Accuracy:
         """Agreement of these runs; its ``scale`` is the one factor for a clock that the files do not record."""
-        return accuracy(self.predicted_s, self.measured_s)
+        return accuracy(self.predicted_s, self.measured_s, self.measurements.problem_index)
 
     @property
     def spilled(self) -> NDArray[np.bool_]:

@@ -17,13 +17,13 @@ from perfmodel.core.counts import Counts
 from perfmodel.core.progress import Advance, no_progress
 from perfmodel.errors import InputError
 from perfmodel.families.base import Family
-from perfmodel.families.profiling import gather_profiles
+from perfmodel.families.profiling import Depth, gather_profiles
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.memory.l2 import shared_l2_bytes
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.profiles.executed_profile import executed_profile
-from perfmodel.profiles.kernel_profile import Fidelity, KernelProfile
+from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.records.measurements import Measurements
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import Record, RecordKind
@@ -70,7 +70,7 @@ def _problem_counts(
     if not len(rows):
         return []
     problem, batch = measurements.problems[index], measurements.batch.take(rows)
-    outcomes = gather_profiles(family, problem, batch, scenario.gpu, fidelity=Fidelity.COMPILED, advance=advance)
+    outcomes = gather_profiles(family, problem, batch, scenario.gpu, depth=Depth.WHOLE, advance=advance)
     known = np.array([isinstance(outcome, KernelProfile) for outcome in outcomes])
     rows, batch = rows[known], batch.take(known)
     if not len(rows):

@@ -55,7 +55,11 @@ def ranking_page(ranking: Ranking, scenario: Scenario, command: str) -> Page:
         Section(name="sensitivity", heading="What one change would do", blocks=_sensitivity_blocks(ranking, scenario)),
         Section(name="counts", heading="What the winner does", blocks=(_counts_table(ranking.best),)),
         Section(name="left-out", heading="What was left out, and notes", blocks=_left_out(ranking)),
-        Section(name="reading", heading="How sure this is", blocks=(interval_paragraph(scenario, ranking.kernel),)),
+        Section(
+            name="reading",
+            heading="How sure this is",
+            blocks=(interval_paragraph(scenario, ranking.kernel, ranking.fidelity),),
+        ),
     )
     return Page(
         title=f"{ranking.kernel} on {scenario.gpu.name}",

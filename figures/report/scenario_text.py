@@ -7,6 +7,7 @@ from typing import Any
 
 from perfmodel.core.json_values import plain
 from perfmodel.prediction.scenario import Scenario
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.time_model.calibration import CalibrationStatus
 
 from .parts import Paragraph
@@ -34,14 +35,14 @@ def scenario_pairs(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     )
 
 
-def interval_paragraph(scenario: Scenario, kernel: str) -> Paragraph:
+def interval_paragraph(scenario: Scenario, kernel: str, fidelity: Fidelity) -> Paragraph:
     """What the calibration status means and how wide the interval of this kernel is."""
-    calibration = scenario.calibration.for_kernel(kernel)
-    text = f"Calibration status: {calibration.calibration_status.value}, that is, {_MEANS[calibration.calibration_status]}."
-    if calibration.log_error_90 is None:
+    status, width = scenario.calibration.calibration_status, scenario.calibration.log_error_90(kernel, fidelity)
+    text = f"Calibration status: {status.value}, that is, {_MEANS[status]}."
+    if width is None:
         return Paragraph(text=f"{text} There are no held-out runs that an interval could come from.")
-    factor = math.exp(calibration.log_error_90)
+    factor = math.exp(width)
     return Paragraph(
-        text=f"{text} Nine of ten runs that were held out from a fit of this status lay within a factor of {factor:.2f} of "
-        "their prediction; this is the 90 % interval."
+        text=f"{text} Nine of ten {fidelity.value} predictions of runs that were held out from a fit of this status lay within a "
+        f"factor of {factor:.2f} of what was measured; this is the 90 % interval."
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from perfmodel.accuracy.metrics import WithinProblems
 from perfmodel.accuracy.validating import Validation
 from perfmodel.core.json_values import plain
 from perfmodel.time_model.combine import LIMITER_NAMES
@@ -65,7 +66,10 @@ def validation_page(found: Validation, runs: Comparison, command: str) -> Page:
         Section(
             name="reading",
             heading="How sure this is, and notes",
-            blocks=(interval_paragraph(runs.scenario, found.kernel), *(Paragraph(text=note) for note in found.notes)),
+            blocks=(
+                interval_paragraph(runs.scenario, found.kernel, found.fidelity),
+                *(Paragraph(text=note) for note in found.notes),
+            ),
         ),
     ]
     return Page(
@@ -111,6 +115,7 @@ def _accuracy_table(found: Validation) -> Table:
         ("regret of the top 1", "its measured time over the best of the file", number(agreement.regret_top1)),
         ("regret of the top 5", "the best of these over the best of the file", number(agreement.regret_top5)),
         ("regret of the top 10", "the best of these over the best of the file", number(agreement.regret_top10)),
+        *_within_problems(agreement.within_problems),
     )
     return Table(
         name="accuracy",
@@ -119,6 +124,24 @@ def _accuracy_table(found: Validation) -> Table:
         rows=tuple((words(name), words(meaning), value) for name, meaning, value in rows),
         sortable=False,
     )
+
+
+def _within_problems(found: WithinProblems | None) -> tuple[tuple[str, str, Cell], ...]:
+    """What holds inside problems, where there are any of enough runs."""
+    if found is None:
+        return ()
+    order, choice = f"of {found.problems:,} problems", f"of {found.regret_problems:,} problems: its own best"
+    taus = (
+        ("tau-b inside problems, mean", order, number(found.kendall_tau_mean)),
+        ("tau-b inside problems, worst", order, number(found.kendall_tau_worst)),
+    )
+    regrets = (
+        ("regret of the top 1 inside problems, mean", choice, number(found.regret_top1_mean)),
+        ("regret of the top 1 inside problems, worst", choice, number(found.regret_top1_worst)),
+        ("regret of the top 5 inside problems, mean", choice, number(found.regret_top5_mean)),
+        ("regret of the top 5 inside problems, worst", choice, number(found.regret_top5_worst)),
+    )
+    return (taus if found.problems else ()) + (regrets if found.regret_problems else ())
 
 
 def _agreement_blocks(found: Validation) -> tuple[Block, ...]:

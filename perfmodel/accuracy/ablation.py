@@ -24,9 +24,9 @@ FOLDS = 3
 _HARD = 30.0
 """Exponent from which a p-norm is a maximum."""
 MECHANISMS: Mapping[str, Mapping[str, float]] = {
-    "smooth maxima": {"demand_norm": _HARD, "latency_norm": _HARD, "latency_norm_growth": 0.0},
+    "smooth maxima": {"demand_norm": _HARD, "latency_norm": _HARD},
     "contention of blocks": {"contention": 0.0},
-    "waiting at barriers": {"barrier_latencies": 0.0},
+    "waiting of warps for one another": {"trip_warp_cycles": 0.0},
 }
 """Parts of the model that are no term of their own: the coefficients that say there is nothing of the kind."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calibration.fit import FOLDS, conformal_quantile, fold_of_runs, log_ratios
+from ..calibration.fit import FOLDS, Errors, fold_of_runs, log_ratios
 from ..calibration.fitting import Fit, fit
 from ..calibration.measured_runs import MeasuredRuns, taken, taken_runs
 from ..core.json_aliases import with_former_names
@@ -25,20 +25,24 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How many held-out runs lay in the 90 % interval that their training data gave, and its median width as a factor."""
+    """How many held-out runs lay in the 90 % interval that their training data gave, and its median width as a factor.
+
+    ``of_problems`` has the part of each problem's runs that did (shape ``(p,)``, None where problems are not told apart).
+    """
 
     n: int
     covered: int
     median_factor: float
+    of_problems: Floats | None = None
 
     @property
     def fraction(self) -> float:
-        """The part that was covered."""
-        return self.covered / self.n
+        """The part that was covered: every problem counts the same, as it does in the interval."""
+        return self.covered / self.n if self.of_problems is None else float(self.of_problems.mean())
 
     def to_json(self) -> dict[str, Any]:
         """Names and numbers."""
-        return asdict(self) | {"fraction": self.fraction}
+        return {"n": self.n, "covered": self.covered, "median_factor": self.median_factor, "fraction": self.fraction}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +59,8 @@ class HeldOut:
 
     @property
     def accuracy(self) -> Accuracy:
-        """Agreement over all held-out runs, in one ranking."""
-        return accuracy(self.predicted_s, self.data.runs.seconds)
+        """Agreement over all held-out runs, in one ranking and inside problems."""
+        return accuracy(self.predicted_s, self.data.runs.seconds, self.data.problem_index)
 
     @property
     def sensitivity(self) -> dict[str, SignRate]:
@@ -115,17 +119,23 @@ def _held_out(
         others = [other for other in range(folds) if other != fold]
         nested = np.concatenate([errors[min(fold, k), max(fold, k)][fold_of == k] for k in others])
         if np.isfinite(nested).any():
-            widths[here] = conformal_quantile(np.abs(nested[np.isfinite(nested)]))
+            seen = taken(one, np.concatenate([np.flatnonzero(fold_of == k) for k in others]))
+            widths[here] = Errors.of(seen, nested).interval
     usable = np.isfinite(ratios)
     if usable.sum() < 2:
         raise InputError(f"{one.runs.name}: too few launch shapes to hold out; {len(np.unique(one.groups))} are there")
+    within = np.abs(ratios) <= widths
+    of_problems = [
+        within[usable & (one.problem_index == problem)].mean() for problem in np.unique(one.problem_index[usable])
+    ]
     return HeldOut(
         data=taken(one, usable),
         predicted_s=one.runs.seconds[usable] * np.exp(-ratios[usable]),
         coverage=Coverage(
             n=int(usable.sum()),
-            covered=int((np.abs(ratios) <= widths)[usable].sum()),
+            covered=int(within[usable].sum()),
             median_factor=float(np.exp(np.median(widths[usable]))),
+            of_problems=np.array(of_problems),
         ),
     )
 

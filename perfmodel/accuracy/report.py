@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from .ablation import FOLDS as ABLATION_FOLDS
 from .ablation import Ablated
 from .held_out import HeldOut
 from .learning_curve import DRAWS, Learned
-from .metrics import Accuracy
+from .metrics import LEAST_CANDIDATES, LEAST_RUNS, Accuracy, WithinProblems
 from .sensitivity import SignRate, pooled
 from .studies import Study, StudyResults
 
@@ -46,6 +47,10 @@ _SENSITIVITY = (
     "Sensitivity: of pairs that differ in one field by one step and in time by over 5 %, the part predicted right."
 )
 _ACCURACY_COLUMNS = ("runs", "MAPE", "MAPE scaled", "tau", "Spearman", "regret top-1 / 5 / 10")
+_WITHIN = (
+    f"Inside problems, mean and worst: tau of problems of {LEAST_RUNS} runs or more, regret of those of {LEAST_CANDIDATES} or "
+    "more (geometric mean)."
+)
 
 
 def table(columns: Cells, rows: Sequence[Cells], left: int = 1) -> str:
@@ -116,6 +121,11 @@ def _held_out(results: Sequence[HeldOut]) -> Iterator[str]:
     yield table(
         ("data set", *_ACCURACY_COLUMNS), [(one.data.runs.name, *_accuracy_cells(one.accuracy)) for one in results]
     )
+    inside = [(one.data.runs.name, one.accuracy.within_problems) for one in results if len(one.data.problems) > 1]
+    if inside:
+        yield _WITHIN
+        columns = ("data set", "problems", "tau", "of these with a choice", "regret top-1", "regret top-5")
+        yield table(columns, [(name, *_within_cells(of)) for name, of in inside if of is not None])
     covered = [(one.data.runs.gpu.id, one.coverage) for one in results if one.coverage is not None]
     if covered:
         widths = [(gpu, f"{of.n:,}", percent(of.fraction), f"× {of.median_factor:.3f}") for gpu, of in covered]
@@ -129,6 +139,16 @@ def _held_out(results: Sequence[HeldOut]) -> Iterator[str]:
             signs = [pooled(of), *(of.get(field, SignRate(pairs=0, right=0)) for field in fields)]
             rows.append((name, *(f"{percent(one.rate)} of {one.pairs:,}" for one in signs)))
         yield table(("data set", "all fields", *fields), rows)
+
+
+def _within_cells(of: WithinProblems) -> tuple[str, ...]:
+    pairs = [
+        (of.kendall_tau_mean, of.kendall_tau_worst),
+        (of.regret_top1_mean, of.regret_top1_worst),
+        (of.regret_top5_mean, of.regret_top5_worst),
+    ]
+    tau, first, five = ("–" if math.isnan(mean) else f"{mean:.3f} / {worst:.3f}" for mean, worst in pairs)
+    return f"{of.problems:,}", tau, f"{of.regret_problems:,}", first, five
 
 
 def _ablated(results: StudyResults) -> str:

@@ -25,9 +25,18 @@ from ..profiles.kernel_profile import Fidelity
 from ..records.measurements import read_measurements
 from ..time_model.coefficients import COEFFICIENT_NAMES
 from ..time_model.combine import launch_seconds
-from .held_out import HeldOut, architectures_out, raw_seconds, shapes_out
+from .held_out import Coverage, HeldOut, architectures_out, raw_seconds, shapes_out
 from .learning_curve import DRAWS, Design, learned
-from .metrics import accuracy, largest_regret, regrets_by_problem, tau_without_near_ties
+from .metrics import (
+    LEAST_CANDIDATES,
+    LEAST_RUNS,
+    accuracy,
+    largest_regret,
+    regrets_by_problem,
+    rows_by_problem,
+    tau_without_near_ties,
+    taus_by_problem,
+)
 from .report import percent, table
 from .sensitivity import pooled, sign_rates
 
@@ -157,21 +166,43 @@ def figures_of(data: MeasuredRuns, predicted_s: Floats) -> Figures:
     if signs.pairs:
         figures["sensitivity"] = part(signs.right, signs.pairs)
     if len(data.problems) > 1:
-        regrets = regrets_by_problem(predicted_s, measured, data.problem_index, 1)
-        logs = mean(np.log(regrets))
-        mean_regret = float(np.exp(logs.value))
-        figures["regret_per_problem"] = Figure(value=mean_regret, error=mean_regret * logs.error)
-        figures["worst_problem"] = Figure(value=float(regrets.max()), error=float(regrets.max()) - 1.0)
+        figures |= _within_problems(data, predicted_s)
         figures["tau_without_near_ties"] = _tau(tau_without_near_ties(predicted_s, measured, NEAR_TIE), n)
+    return figures
+
+
+def _within_problems(data: MeasuredRuns, predicted_s: Floats) -> Figures:
+    """Tau of each problem's own order and regret of its own choice: the mean over the problems, and the worst."""
+    measured = data.runs.seconds
+    figures: Figures = {}
+    taus = taus_by_problem(predicted_s, measured, data.problem_index)
+    if len(taus) > 1:
+        worst_tau = int(taus.argmin())
+        runs = len(rows_by_problem(data.problem_index, LEAST_RUNS)[worst_tau])
+        figures |= {"tau_in_problems": mean(taus), "worst_tau": _tau(float(taus[worst_tau]), runs)}
+    rows = rows_by_problem(data.problem_index, LEAST_CANDIDATES)
+    for top in (1, 5) if len(rows) > 1 else ():
+        regrets = regrets_by_problem(predicted_s, measured, data.problem_index, top)
+        logs, highest = mean(np.log(regrets)), float(regrets.max())
+        middle = float(np.exp(logs.value))
+        most = max(largest_regret(predicted_s[of], measured[of], top, REFIT) for of in rows)
+        figures[f"regret_top{top}_in_problems"] = Figure(value=middle, error=middle * logs.error)
+        figures[f"worst_regret_top{top}"] = Figure(value=highest, error=most - highest)
     return figures
 
 
 def _held_out(results: Sequence[HeldOut]) -> dict[str, Figures]:
     by_name = {}
     for one in results:
-        covered = {} if one.coverage is None else {"coverage": part(one.coverage.covered, one.coverage.n)}
+        covered = {} if one.coverage is None else {"coverage": _coverage(one.coverage)}
         by_name[_name(one.data)] = figures_of(one.data, one.predicted_s) | covered
     return by_name
+
+
+def _coverage(found: Coverage) -> Figure:
+    """The mean over problems; of a single one the part of its runs."""
+    parts = found.of_problems
+    return part(found.covered, found.n) if parts is None or len(parts) < 2 else mean(parts)
 
 
 def _shapes(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
@@ -339,8 +370,8 @@ def differences(committed: Mapping[str, Figures], figures: Mapping[str, Figures]
 def full_table(figures: Table) -> str:
     """Every row, as Markdown."""
     columns = (
-        "predicted by", "GPU", "runs", "MAPE", "tau", "tau without near-ties", "regret top-1 / 5", "regret per problem",
-        "sign of one-step changes", "in the 90 % interval",
+        "predicted by", "GPU", "runs", "MAPE", "tau", "tau without near-ties", "tau inside problems", "regret top-1 / 5",
+        "regret top-1 inside problems", "regret top-5 inside problems", "sign of one-step changes", "in the 90 % interval",
     )  # fmt: skip
     titles = {case.name: case.title for case in CASES}
     rows = [(titles[case], gpu, *_full_cells(row)) for case, of in figures.items() for gpu, row in of.items()]
@@ -348,22 +379,22 @@ def full_table(figures: Table) -> str:
 
 
 def _full_cells(row: Figures) -> tuple[str, ...]:
-    runs, mape, tau, regret, coverage = _cells(row)
-    per_problem = "–"
-    if "regret_per_problem" in row:
-        per_problem = f"{row['regret_per_problem'].value:.3f} / {row['worst_problem'].value:.3f}"
-    distinct = f"{row['tau_without_near_ties'].value:.3f}" if "tau_without_near_ties" in row else "–"
-    return runs, mape, tau, distinct, regret, per_problem, _percent(row, "sensitivity"), coverage
-
-
-def _cells(row: Figures) -> tuple[str, ...]:
     return (
         f"{row['n'].value:,.0f}",
         _percent(row, "mape_scaled"),
-        f"{row['kendall_tau'].value:.3f}",
-        f"{row['regret_top1'].value:.3f} / {row['regret_top5'].value:.3f}",
+        _numbers(row, "kendall_tau"),
+        _numbers(row, "tau_without_near_ties"),
+        _numbers(row, "tau_in_problems", "worst_tau"),
+        _numbers(row, "regret_top1", "regret_top5"),
+        _numbers(row, "regret_top1_in_problems", "worst_regret_top1"),
+        _numbers(row, "regret_top5_in_problems", "worst_regret_top5"),
+        _percent(row, "sensitivity"),
         _percent(row, "coverage"),
     )
+
+
+def _numbers(row: Figures, *names: str) -> str:
+    return " / ".join(f"{row[name].value:.3f}" if name in row else "–" for name in names if name in row) or "–"
 
 
 def _percent(row: Figures, name: str) -> str:
@@ -380,23 +411,48 @@ def summary_table(figures: Table) -> str:
         ("H200, problems held out: worst of five kernel families", worst(own.values())),
         ("H200, GPU and kernel both unseen: worst of four families", worst(figures["unseen-kernels"].values())),
     )
-    columns = ("runs predicted", "runs", "MAPE after one factor", "tau", "regret top-1 / top-5", "in the 90 % interval")
-    return table(columns, [(title, *_cells(row)) for title, row in rows])
+    columns = (
+        "runs predicted", "runs", "MAPE after one factor", "tau, pooled", "tau inside problems, mean / worst",
+        "regret top-1 inside problems, mean / worst", "in the 90 % interval",
+    )  # fmt: skip
+    return table(columns, [(title, *_summary_cells(row)) for title, row in rows])
+
+
+def _summary_cells(row: Figures) -> tuple[str, ...]:
+    """A data set of one problem has the same figures inside it as over all of its runs."""
+    inside = ("tau_in_problems", "worst_tau") if "tau_in_problems" in row else ("kendall_tau",)
+    regrets = ("regret_top1_in_problems", "worst_regret_top1") if "tau_in_problems" in row else ("regret_top1",)
+    return (
+        f"{row['n'].value:,.0f}",
+        _percent(row, "mape_scaled"),
+        _numbers(row, "kendall_tau"),
+        _numbers(row, *inside),
+        _numbers(row, *regrets),
+        _percent(row, "coverage"),
+    )
 
 
 def worst(rows: Iterable[Figures]) -> Figures:
-    """Figure by figure the worst of some rows: the largest error and regret, the smallest tau and coverage; all runs."""
+    """Figure by figure the worst of some rows: the largest error and regret, the smallest tau and coverage; all runs.
+
+    A figure that not all rows have is that of those which have it; coverage is left out where one lacks it.
+    """
     listed = list(rows)
     result = {"n": Figure(value=sum(row["n"].value for row in listed), error=0.0)}
     for name, choose in (
         ("mape_scaled", max),
         ("regret_top1", max),
         ("regret_top5", max),
+        ("regret_top1_in_problems", max),
+        ("worst_regret_top1", max),
         ("kendall_tau", min),
+        ("tau_in_problems", min),
+        ("worst_tau", min),
         ("coverage", min),
     ):
-        if all(name in row for row in listed):
-            result[name] = choose((row[name] for row in listed), key=lambda figure: figure.value)
+        known = [row for row in listed if name in row]
+        if len(known) == len(listed) or (known and name != "coverage"):
+            result[name] = choose((row[name] for row in known), key=lambda figure: figure.value)
     return result
 
 

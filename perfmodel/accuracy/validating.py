@@ -178,7 +178,7 @@ def validation_of(
         gpu=scenario.gpu.id,
         fidelity=fidelity,
         rejected=rejected,
-        accuracy=accuracy(predicted.seconds[rows], measurements.time_s[rows]),
+        accuracy=accuracy(predicted.seconds[rows], measurements.time_s[rows], measurements.problem_index[rows]),
         counts=count_agreement(
             counted, measured_counts(measurements.columns.iloc[rows]), shared_l2_bytes(scenario.gpu)
         ),

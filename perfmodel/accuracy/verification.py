@@ -11,7 +11,7 @@ from ..core.counts import INSTRUCTION_CLASSES
 from ..core.json_values import plain
 from ..core.progress import Advance, no_progress
 from ..families.base import Family
-from ..families.profiling import gather_profiles, stored_profiles
+from ..families.profiling import Depth, gather_profiles, stored_profiles
 from ..gpus.gpu import Gpu
 from ..profiles.counts_store import STORED_COUNTS, load_stores
 from ..profiles.kernel_profile import KernelProfile
@@ -63,7 +63,9 @@ def verify_store(
         stored = stored_profiles(family, problem, configurations, gpu, store)
         kept = [i for i, profile in enumerate(stored) if profile is not None]
         fresh = (
-            gather_profiles(family, problem, batch.take(kept), gpu, use_store=False, advance=advance) if kept else []
+            gather_profiles(family, problem, batch.take(kept), gpu, depth=Depth.WHOLE, use_store=False, advance=advance)
+            if kept
+            else []
         )
         for i, outcome in zip(kept, fresh, strict=True):
             before = stored[i]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,23 +37,78 @@ INTERVAL_LEVEL = 0.9
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Calibrated(Result):
-    """A fit to all data sets and the errors of runs held out of it, |log(measured / predicted)|.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errors:
+    """|log(measured / predicted)| of runs held out, and what each counts (arrays of shape ``(n,)``).
+
+    Every data set counts the same, and in it every problem: thousands of configurations of one problem are no evidence of how
+    far another problem is off.
+    """
+
+    logs: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, one: MeasuredRuns, ratios: Floats) -> Errors:
+        """Those of a data set, without the runs of which nothing is known (NaN) or that cannot run (infinite)."""
+        known = np.isfinite(ratios)
+        _, problem, runs = np.unique(one.problem_index[known], return_inverse=True, return_counts=True)
+        weights = 1.0 / runs[problem.reshape(-1)] / max(len(runs), 1)
+        return cls(logs=np.abs(ratios[known]), weights=np.asarray(weights, np.float64))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Errors]) -> Errors:
+        """Those of several data sets."""
+        listed = list(parts)
+        none = np.empty(0)
+        return cls(
+            logs=np.concatenate([none, *(one.logs for one in listed)]),
+            weights=np.concatenate([none, *(one.weights for one in listed)]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.logs)
+
+    @property
+    def interval(self) -> float | None:
+        """Half the width of the 90 % interval, on a logarithmic scale; None of nothing."""
+        return conformal_quantile(self.logs, self.weights) if len(self) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOutErrors:
+    """Errors of runs held out of a fit, as seen at one fidelity.
 
     ``held_out`` has those of each data set by its name, after that set's scale; ``unseen`` those of every GPU by a fit to
     the others, without any scale, by what then backs the prediction; ``other_kernel`` those of every kernel by a fit to the
-    others, on GPUs of which runs of others are left. ``told`` are data sets that were not fitted to, with their errors by
-    name in ``told_errors``; these are among the ``unseen``.
+    others, on GPUs of which runs of others are left. ``told`` has those of data sets that were not fitted to, by name; these
+    are among the ``unseen``.
+    """
+
+    held_out: Mapping[str, Errors]
+    unseen: Mapping[CalibrationStatus, Errors] = field(default_factory=dict)
+    other_kernel: Errors = field(default_factory=lambda: Errors.joined(()))
+    told: Mapping[str, Errors] = field(default_factory=dict)
+
+    @property
+    def all_held_out(self) -> Errors:
+        """Of all data sets."""
+        return Errors.joined(self.held_out.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Calibrated(Result):
+    """A fit to all data sets and the errors of runs held out of it.
+
+    ``told`` are data sets that were not fitted to. ``closed`` are the errors of the same runs by closed forms alone, None where
+    the fit was to closed forms.
     """
 
     fit: Fit
     data: tuple[MeasuredRuns, ...]
-    held_out: Mapping[str, Floats]
-    unseen: Mapping[CalibrationStatus, Floats] = field(default_factory=dict)
-    other_kernel: Floats = field(default_factory=lambda: np.empty(0))
+    errors: HeldOutErrors
+    closed: HeldOutErrors | None = None
     told: tuple[MeasuredRuns, ...] = ()
-    told_errors: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def headline(self) -> str:
@@ -93,17 +148,25 @@ class Calibrated(Result):
     @property
     def log_error_90(self) -> float:
         """Half the width of the 90 % interval, on a logarithmic scale: the conformal quantile of all held-out errors."""
-        return conformal_quantile(np.concatenate(list(self.held_out.values())))
+        return self.errors.all_held_out.interval or math.nan
 
 
-def conformal_quantile(errors: Floats) -> float:
+def conformal_quantile(errors: Floats, weights: Floats | None = None) -> float:
     """The error that a further one stays below with ``INTERVAL_LEVEL`` probability, if it is exchangeable with these.
+
+    With ``weights`` of the same shape some count more than others; a further one counts as much as these do on average.
 
     >>> conformal_quantile(np.arange(1.0, 20.0))
     18.0
+    >>> conformal_quantile(np.arange(1.0, 20.0), np.where(np.arange(19) < 9, 10.0, 1.0))
+    11.0
     """
-    rank = min(len(errors), math.ceil(INTERVAL_LEVEL * (len(errors) + 1)))
-    return float(np.sort(errors)[rank - 1])
+    order = np.argsort(errors, kind="stable")
+    shares = np.ones(len(errors)) if weights is None else weights[order]
+    further = float((shares**2).sum() / shares.sum())
+    below = np.cumsum(shares) / (shares.sum() + further)
+    rank = int(np.searchsorted(below, INTERVAL_LEVEL * (1.0 - 1e-12)))
+    return float(errors[order[min(rank, len(errors) - 1)]])
 
 
 def log_ratios(runs: FitSet, trained: Fit, without: Collection[str] = ()) -> Floats:
@@ -138,7 +201,6 @@ def out_of_fold(
     start: Coefficients | None = None,
     near: Fit | None = None,
     tolerance: float = SOLVER_TOLERANCE,
-    advance: Advance = no_progress,
 ) -> list[Floats]:
     """log(measured / predicted) of every run by a fit that saw neither it nor any run of its launch geometry or problem.
 
@@ -146,18 +208,56 @@ def out_of_fold(
     ``tolerance`` ends it. NaN where a fold holds all runs of a data set: nothing is known of its scale.
     """
     fold_of = fold_of_runs(data, folds, seed)
-    found = [np.full(len(one), np.nan) for one in data]
+    trained = _fold_fits(
+        data,
+        fold_of,
+        lambda sets: fit(sets, free, start, without=without, near=near, tolerance=tolerance),
+        folds,
+        no_progress,
+    )
+    return _fold_ratios([one.runs for one in data], fold_of, trained, without)
+
+
+def _fold_fits(
+    data: Sequence[MeasuredRuns],
+    fold_of: Sequence[NDArray[np.intp]],
+    fitted: Callable[[list[FitSet]], Fit],
+    folds: int,
+    advance: Advance,
+) -> list[Fit | None]:
+    """A fit without each fold, None where nothing is left."""
+    found: list[Fit | None] = []
     for fold in range(folds):
         advance()
         kept = [taken_runs(one.runs, of != fold) for one, of in zip(data, fold_of, strict=True) if (of != fold).any()]
-        if not kept:
-            continue
-        trained = fit(kept, free, start, without=without, near=near, tolerance=tolerance)
-        for one, of, ratios in zip(data, fold_of, found, strict=True):
-            held = of == fold
-            if held.any() and not held.all():
-                ratios[held] = log_ratios(taken_runs(one.runs, held), trained, without)
+        found.append(fitted(kept) if kept else None)
     return found
+
+
+def _fold_ratios(
+    sets: Sequence[FitSet],
+    fold_of: Sequence[NDArray[np.intp]],
+    trained: Sequence[Fit | None],
+    without: Collection[str] = (),
+) -> list[Floats]:
+    """log(measured / predicted) of every run by the fit without its fold."""
+    ratios = [np.full(len(one.seconds), np.nan) for one in sets]
+    for fold, by in enumerate(trained):
+        for one, of, own in zip(sets, fold_of, ratios, strict=True):
+            held = of == fold
+            if by is not None and held.any() and not held.all():
+                own[held] = log_ratios(taken_runs(one, held), by, without)
+    return ratios
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LeftOut:
+    """Fits to all data, and to what is left without each fold, each GPU and each kernel (None where nothing is left)."""
+
+    whole: Fit
+    folds: list[Fit | None]
+    gpus: Mapping[str, Fit | None]
+    kernels: Mapping[str, Fit | None]
 
 
 def calibrate(
@@ -176,19 +276,75 @@ def calibrate(
         InputError: A GPU to hold out that nothing was measured on, or none that is left to fit to.
     """
     fitted, told = _split(data, held_out)
-    sets = [one.runs for one in fitted]
     advance()
-    whole = fit(sets, free, tolerance=WRITTEN_TOLERANCE)
-    ratios = out_of_fold(fitted, free, seed=seed, near=whole, tolerance=HELD_OUT_TOLERANCE, advance=advance)
-    told_errors = {one.runs.name: _left_out_errors(one.runs, whole) for one in told}
+    whole = fit([one.runs for one in fitted], free, tolerance=WRITTEN_TOLERANCE)
+
+    def near(sets: list[FitSet]) -> Fit:
+        return fit(sets, free, near=whole, tolerance=HELD_OUT_TOLERANCE)
+
+    def without(name_of: Callable[[MeasuredRuns], str]) -> dict[str, Fit | None]:
+        found: dict[str, Fit | None] = {}
+        for name in dict.fromkeys(map(name_of, fitted)):
+            advance()
+            others = [one.runs for one in fitted if name_of(one) != name]
+            found[name] = near(others) if others else None
+        return found
+
+    fold_of = fold_of_runs(fitted, FOLDS, seed)
+    fits_done = _LeftOut(
+        whole=whole,
+        folds=_fold_fits(fitted, fold_of, near, FOLDS, advance),
+        gpus=without(lambda one: one.runs.gpu.id),
+        kernels=without(lambda one: one.kernel),
+    )
+    closed = all(one.closed is not None for one in data)
     return Calibrated(
         fit=whole,
         data=tuple(fitted),
-        held_out={one.runs.name: np.abs(of[np.isfinite(of)]) for one, of in zip(fitted, ratios, strict=True)},
-        unseen=_unseen_errors(sets, [(one.runs, told_errors[one.runs.name]) for one in told], whole, free, advance),
-        other_kernel=_other_kernel_errors(fitted, whole, free, advance),
+        errors=_errors(fitted, told, fold_of, fits_done, lambda one: one.runs),
+        closed=_errors(fitted, told, fold_of, fits_done, lambda one: one.closed or one.runs) if closed else None,
         told=tuple(told),
-        told_errors=told_errors,
+    )
+
+
+def _errors(
+    fitted: Sequence[MeasuredRuns],
+    told: Sequence[MeasuredRuns],
+    fold_of: Sequence[NDArray[np.intp]],
+    fits_done: _LeftOut,
+    seen: Callable[[MeasuredRuns], FitSet],
+) -> HeldOutErrors:
+    """Errors of all that was held out, of runs as ``seen``."""
+
+    def off(one: MeasuredRuns, trained: Fit) -> Errors:
+        """By a fit that did not see the data set, without any scale of it."""
+        return Errors.of(one, log_ratios(replace(seen(one), name="left out"), trained))
+
+    def status(one: MeasuredRuns, others: Sequence[MeasuredRuns]) -> CalibrationStatus:
+        relatives = any(other.runs.gpu.architecture == one.runs.gpu.architecture for other in others)
+        return CalibrationStatus.ARCHITECTURE if relatives else CalibrationStatus.DATA_SHEET
+
+    unseen: dict[CalibrationStatus, list[Errors]] = {}
+    for one in fitted:
+        trained = fits_done.gpus[one.runs.gpu.id]
+        if trained is not None:
+            others = [other for other in fitted if other.runs.gpu.id != one.runs.gpu.id]
+            unseen.setdefault(status(one, others), []).append(off(one, trained))
+    of_told = {one.runs.name: off(one, fits_done.whole) for one in told}
+    for one in told:
+        unseen.setdefault(status(one, fitted), []).append(of_told[one.runs.name])
+    other_kernel = []
+    for one in fitted:
+        trained = fits_done.kernels[one.kernel]
+        gpus = {other.runs.gpu.id for other in fitted if other.kernel != one.kernel}
+        if trained is not None and one.runs.gpu.id in gpus:
+            other_kernel.append(off(one, trained))
+    ratios = _fold_ratios([seen(one) for one in fitted], fold_of, fits_done.folds)
+    return HeldOutErrors(
+        held_out={one.runs.name: Errors.of(one, of) for one, of in zip(fitted, ratios, strict=True)},
+        unseen={backing: Errors.joined(parts) for backing, parts in unseen.items()},
+        other_kernel=Errors.joined(other_kernel),
+        told=of_told,
     )
 
 
@@ -210,60 +366,13 @@ def _split(data: Sequence[MeasuredRuns], held_out: Collection[str]) -> tuple[lis
     return fitted, [one for one in data if one.runs.gpu.id in held_out]
 
 
-def _other_kernel_errors(data: Sequence[MeasuredRuns], whole: Fit, free: Sequence[str], advance: Advance) -> Floats:
-    """Errors on each kernel's runs of the coefficients that other kernels give, on GPUs of which others were measured."""
-    errors = [np.empty(0)]
-    for kernel in dict.fromkeys(one.kernel for one in data):
-        advance()
-        others = [one.runs for one in data if one.kernel != kernel]
-        gpus = {one.gpu.id for one in others}
-        left = [one.runs for one in data if one.kernel == kernel and one.runs.gpu.id in gpus]
-        if left:
-            trained = fit(others, free, near=whole, tolerance=HELD_OUT_TOLERANCE)
-            errors += [_left_out_errors(one, trained) for one in left]
-    return np.concatenate(errors)
-
-
-def _left_out_errors(runs: FitSet, trained: Fit) -> Floats:
-    """Errors of a fit on runs that it did not see, without any scale of theirs."""
-    return np.abs(log_ratios(replace(runs, name="left out"), trained))
-
-
-def _unseen_errors(
-    sets: Sequence[FitSet],
-    told: Sequence[tuple[FitSet, Floats]],
-    whole: Fit,
-    free: Sequence[str],
-    advance: Advance,
-) -> dict[CalibrationStatus, Floats]:
-    """Errors on each GPU's runs of the coefficients that the other GPUs give, with those ``told`` of GPUs not fitted to."""
-    errors: dict[CalibrationStatus, list[Floats]] = {}
-
-    def add(left: FitSet, others: Sequence[FitSet], found: Floats) -> None:
-        relatives = any(one.gpu.architecture == left.gpu.architecture for one in others)
-        calibration_status = CalibrationStatus.ARCHITECTURE if relatives else CalibrationStatus.DATA_SHEET
-        errors.setdefault(calibration_status, []).append(found)
-
-    for gpu_id in dict.fromkeys(one.gpu.id for one in sets):
-        advance()
-        others = [one for one in sets if one.gpu.id != gpu_id]
-        if not others:
-            continue
-        trained = fit(others, free, near=whole, tolerance=HELD_OUT_TOLERANCE)
-        for left in (one for one in sets if one.gpu.id == gpu_id):
-            add(left, others, _left_out_errors(left, trained))
-    for one, found in told:
-        add(one, sets, found)
-    return {calibration_status: np.concatenate(parts) for calibration_status, parts in errors.items()}
-
-
 def calibration_text(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES) -> str:
     """The calibration as TOML, with few enough digits to be the same on every machine; standard errors say how many matter.
 
     Every coefficient with its uncertainty, those of each architecture, every data set with hash, scale, residual and its
-    interval, those that were not fitted to, then the intervals by evidence. A GPU that was not fitted to takes the intervals
-    of an unseen one; where no other GPU of an architecture was held out, its relatives take those of a stranger, which are
-    wider.
+    intervals, those that were not fitted to, then the intervals by evidence; of all intervals those of closed forms alone,
+    too. A GPU that was not fitted to takes the intervals of an unseen one; where no other GPU of an architecture was held out,
+    its relatives take those of a stranger, which are wider.
     """
     import tomli_w
 
@@ -273,15 +382,6 @@ def calibration_text(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES)
 def calibration_file(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES) -> Any:
     """The calibration as the record that its file holds (`perfmodel.time_model.calibration.CalibrationFile`)."""
     done = found.fit
-    unseen = {calibration_status: conformal_quantile(errors) for calibration_status, errors in found.unseen.items()}
-    if CalibrationStatus.DATA_SHEET in unseen:
-        unseen.setdefault(CalibrationStatus.ARCHITECTURE, unseen[CalibrationStatus.DATA_SHEET])
-    widths = {
-        status.name.lower(): width
-        for status, width in (unseen | {CalibrationStatus.CALIBRATED: found.log_error_90}).items()
-    }
-    if len(found.other_kernel):
-        widths["other_kernel"] = conformal_quantile(found.other_kernel)
     return CalibrationFile(
         coefficients=SharedCoefficients(
             **{
@@ -302,11 +402,28 @@ def calibration_file(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES)
             for architecture, own in done.architectures.items()
         },
         datasets={one.runs.name: _dataset(one, found) for one in found.data},
-        held_out={
-            one.runs.name: _source(one, log_error_90=_width(found.told_errors[one.runs.name])) for one in found.told
-        },
-        intervals=Intervals(**{name: _rounded(width, 3) for name, width in widths.items()}),
+        held_out={one.runs.name: _source(one, **_widths(found, "told", one.runs.name)) for one in found.told},
+        intervals=_intervals(found.errors),
+        analytic_intervals=Intervals() if found.closed is None else _intervals(found.closed),
     )
+
+
+def _intervals(errors: HeldOutErrors) -> Intervals:
+    """Widths by what backs a prediction."""
+    unseen = dict(errors.unseen)
+    if CalibrationStatus.DATA_SHEET in unseen:
+        unseen.setdefault(CalibrationStatus.ARCHITECTURE, unseen[CalibrationStatus.DATA_SHEET])
+    found = {status.name.lower(): of for status, of in unseen.items()}
+    found |= {"calibrated": errors.all_held_out, "other_kernel": errors.other_kernel}
+    return Intervals(**{name: _width(of) for name, of in found.items()})
+
+
+def _widths(found: Calibrated, part: str, name: str) -> dict[str, float | None]:
+    """The interval of one data set among those ``held_out`` or ``told``, and the one of closed forms alone."""
+    return {
+        "log_error_90": _width(getattr(found.errors, part)[name]),
+        "analytic_log_error_90": None if found.closed is None else _width(getattr(found.closed, part)[name]),
+    }
 
 
 def _entry(value: float, log_standard_error: float | None) -> Coefficient:
@@ -318,8 +435,8 @@ def _source(one: MeasuredRuns, **errors: float | None) -> DataSet:
     return DataSet(gpu=one.runs.gpu.id, kernel=one.kernel, runs=len(one), sha256=one.sha256, **errors)
 
 
-def _width(errors: Floats) -> float | None:
-    return _rounded(conformal_quantile(errors), 3) if len(errors) else None
+def _width(errors: Errors) -> float | None:
+    return None if errors.interval is None else _rounded(errors.interval, 3)
 
 
 def _dataset(one: MeasuredRuns, found: Calibrated) -> DataSet:
@@ -328,7 +445,7 @@ def _dataset(one: MeasuredRuns, found: Calibrated) -> DataSet:
         one,
         scale=_rounded(found.fit.scales.get(name, 1.0), 4),
         median_log_error=_rounded(float(np.median(np.abs(found.fit.log_residuals[name]))), 3),
-        log_error_90=_width(found.held_out[name]),
+        **_widths(found, "held_out", name),
     )
 
 

@@ -74,8 +74,8 @@ class _Layout:
     """Where things stand in the vector that is solved for: shared logarithms, deviations by architecture, scales."""
 
     free: tuple[str, ...]
-    own: tuple[str, ...]
-    architectures: tuple[str, ...]
+    own: tuple[tuple[str, str], ...]
+    """Architecture and name of each coefficient that the architecture has for itself."""
     scaled: tuple[str, ...]
     unshared: tuple[str, ...]
     fixed: Mapping[str, float]
@@ -83,15 +83,24 @@ class _Layout:
 
     @property
     def size(self) -> int:
-        return len(self.free) + len(self.own) * len(self.architectures) + len(self.scaled)
+        return len(self.free) + len(self.own) + len(self.scaled)
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """Those that have coefficients for themselves."""
+        return tuple(dict.fromkeys(architecture for architecture, _ in self.own))
+
+    def own_of(self, architecture: str) -> tuple[str, ...]:
+        """Names of the coefficients that it has for itself."""
+        return tuple(name for owner, name in self.own if owner == architecture)
 
     def deviation(self, architecture: str, name: str) -> int:
-        return len(self.free) + self.architectures.index(architecture) * len(self.own) + self.own.index(name)
+        return len(self.free) + self.own.index((architecture, name))
 
     def logs(self, z: Floats, architecture: str) -> Floats:
         """Logarithms of the free coefficients on an architecture."""
         found = np.array(z[: len(self.free)])
-        for name in self.own:
+        for name in self.own_of(architecture):
             found[self.free.index(name)] += z[self.deviation(architecture, name)]
         return found
 
@@ -102,11 +111,10 @@ class _Layout:
         """Where an earlier fit ended, ``otherwise`` for what it does not know."""
         z = np.array(otherwise)
         z[: len(self.free)] = np.log([getattr(known.coefficients, name) for name in self.free])
-        for architecture in self.architectures:
-            for name in self.own:
-                found = known.architectures.get(architecture, {}).get(name)
-                if found is not None:
-                    z[self.deviation(architecture, name)] = np.log(found) - z[self.free.index(name)]
+        for architecture, name in self.own:
+            found = known.architectures.get(architecture, {}).get(name)
+            if found is not None:
+                z[self.deviation(architecture, name)] = np.log(found) - z[self.free.index(name)]
         for name in self.scaled:
             if name in known.scales:
                 z[self.scale(name)] = np.log(known.scales[name])
@@ -128,15 +136,15 @@ def fit(
     sets: Sequence[FitSet],
     free: Sequence[str],
     start: Coefficients | None = None,
-    architectural: Collection[str] | None = None,
+    architectural: Mapping[str, Collection[str]] | None = None,
     without: Collection[str] = (),
     near: Fit | None = None,
     tolerance: float = SOLVER_TOLERANCE,
 ) -> Fit:
     """Fit the named coefficients to all sets together; the others stay as in ``start`` (the prior where None).
 
-    Each architecture has its own value, drawn to the shared one, of those of them that are ``architectural`` (as the prior has
-    it where None). ``without`` leaves terms of the model out. The search begins where ``near`` ended, which saves most of it
+    ``architectural`` names the architectures that have a value of their own, drawn to the shared one (as the prior has it where
+    None). ``without`` leaves terms of the model out. The search begins where ``near`` ended, which saves most of it
     where the data are nearly the same, else at ``start``. Deterministic: no random start. ``tolerance`` ends the search. Raises
     nothing on poor data; look at the residuals.
     """
@@ -146,16 +154,20 @@ def fit(
     architectural = prior().architectural if architectural is None else architectural
     layout = _Layout(
         free=tuple(free),
-        own=tuple(name for name in free if name in architectural),
-        architectures=tuple(dict.fromkeys(one.gpu.architecture.name for one in sets)),
+        own=tuple(
+            (architecture, name)
+            for architecture in dict.fromkeys(one.gpu.architecture.name for one in sets)
+            for name in free
+            if architecture in architectural.get(name, ())
+        ),
         scaled=tuple(one.name for one in sets if one.free_scale),
         fixed=asdict(start or prior().coefficients),
         unshared=tuple(name for name in free if not expected[name].shared),
         without=tuple(without),
     )
     begin = np.concatenate([np.log([layout.fixed[name] for name in free]), np.zeros(layout.size - len(layout.free))])
-    own_widths = [expected[name].own_log_width for name in layout.own]
-    widths = np.array([expected[name].log_width for name in free] + own_widths * len(layout.architectures), float)
+    own_widths = [expected[name].own_log_width for _, name in layout.own]
+    widths = np.array([expected[name].log_width for name in free] + own_widths, float)
 
     def residuals(z: Floats) -> Floats:
         parts = [_log_residual(z, one, layout) * _weight(one) for one in sets]
@@ -204,7 +216,7 @@ def _derivatives(z: Floats, one: FitSet, layout: _Layout) -> Floats:
     for index, (name, column) in enumerate(zip(layout.free, columns, strict=True)):
         if name not in layout.unshared:
             found[:, index] = column
-        if name in layout.own:
+        if (one.gpu.architecture.name, name) in layout.own:
             found[:, layout.deviation(one.gpu.architecture.name, name)] = column
     place = layout.scale(one.name)
     if place is not None:
@@ -218,10 +230,10 @@ def _result(z: Floats, jacobian: Floats, sets: Sequence[FitSet], layout: _Layout
     errors: dict[str, dict[str, float]] = {}
     for architecture in layout.architectures:
         logs = layout.logs(z, architecture)
-        own[architecture] = {name: float(np.exp(logs[layout.free.index(name)])) for name in layout.own}
+        own[architecture] = {name: float(np.exp(logs[layout.free.index(name)])) for name in layout.own_of(architecture)}
         places = {
             name: [layout.deviation(architecture, name)] + [layout.free.index(name)] * (name not in layout.unshared)
-            for name in layout.own
+            for name in layout.own_of(architecture)
         }
         errors[architecture] = {
             name: float(np.sqrt(covariance[np.ix_(pair, pair)].sum())) for name, pair in places.items()
@@ -229,9 +241,11 @@ def _result(z: Floats, jacobian: Floats, sets: Sequence[FitSet], layout: _Layout
     shared = np.sqrt(np.diag(covariance))[: len(layout.free)].tolist()
     return Fit(
         coefficients=layout.coefficients(z[: len(layout.free)]),
-        log_standard_errors=dict(zip(layout.free, shared, strict=True)),
+        log_standard_errors={
+            name: error for name, error in zip(layout.free, shared, strict=True) if name not in layout.unshared
+        },
         scales={name: float(np.exp(z[layout.scale(name)])) for name in layout.scaled},
         log_residuals={one.name: _log_residual(z, one, layout) for one in sets},
-        architectures=own if layout.own else {},
-        architecture_log_standard_errors=errors if layout.own else {},
+        architectures=own,
+        architecture_log_standard_errors=errors,
     )

@@ -16,10 +16,11 @@ from ..errors import InputError
 from ..families.base import Batch, Family
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
+from ..prediction.evaluation import evaluate_batch
 from ..prediction.scenario import Scenario
 from ..profiles.kernel_profile import Fidelity, KernelProfile
 from ..records.measurements import Measurements
-from .evaluated_rows import evaluated_rows
+from .evaluated_rows import EvaluatedRows, evaluated_rows
 from .fitting import FitSet
 
 LEAST_RUNS = 10
@@ -53,6 +54,8 @@ class MeasuredRuns:
     problems: tuple[Any, ...]
     problem_index: NDArray[np.intp]
     sha256: str
+    closed: FitSet | None = None
+    """The same runs as closed forms alone see them; None where those are ``runs``, or where there are none."""
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -80,30 +83,53 @@ def measured_runs(
     count = sum(map(len, fits))
     if count < LEAST_RUNS:
         raise InputError(f"{measurements.path}: {count} runs can be fitted to; at least {LEAST_RUNS} are needed")
-    pairs = list(zip(parts, fits, strict=True))
-    profile = joined(*(taken_profile(part.evaluation.profile, kept, len(part.rows)) for part, kept in pairs))
-    resident = [np.broadcast_to(part.evaluation.occupancy.blocks_per_sm, len(part.rows))[kept] for part, kept in pairs]
-    rows = np.concatenate([part.rows[kept] for part, kept in pairs])
+    runs = _fit_set(name, parts, fits, scenario, measurements)
+    closed = None
+    if family.closed_forms and fidelity is not Fidelity.ANALYTIC:
+        evaluated = [
+            replace(
+                part,
+                evaluation=evaluate_batch(family, measurements.problems[part.problem_index], part.batch, scenario),
+            )
+            for part in parts
+        ]
+        closed = _fit_set(name, evaluated, fits, scenario, measurements)
+    profile = runs.profile
+    rows = np.concatenate([part.rows[kept] for part, kept in zip(parts, fits, strict=True)])
     geometry = np.stack([np.asarray(getattr(profile.launch, key), np.int64) for key in GEOMETRY], axis=1)
     problem_index = np.asarray(measurements.problem_index[rows], np.intp)
     return MeasuredRuns(
         kernel=family.name,
         l2=scenario.l2,
         fidelity=fidelity,
-        runs=FitSet(
-            name=name,
-            gpu=scenario.gpu,
-            profile=profile,
-            blocks_per_sm=np.concatenate(resident),
-            seconds=measurements.time_s[rows],
-            free_scale=not measurements.clock_recorded,
-        ),
+        runs=runs,
         groups=problem_index if held_by_problem(measurements.problems) else shape_groups([geometry])[0],
         geometry=geometry,
         batch=measurements.batch.take(rows),
         problems=measurements.problems,
         problem_index=problem_index,
         sha256=hashlib.sha256(measurements.path.read_bytes()).hexdigest(),
+        closed=closed,
+    )
+
+
+def _fit_set(
+    name: str,
+    parts: Sequence[EvaluatedRows],
+    fits: Sequence[NDArray[np.intp]],
+    scenario: Scenario,
+    measurements: Measurements,
+) -> FitSet:
+    """Those rows of each part that fit the GPU; one that fits by its compiled registers alone counts as one block an SM."""
+    pairs = list(zip(parts, fits, strict=True))
+    resident = [np.broadcast_to(part.evaluation.occupancy.blocks_per_sm, len(part.rows))[kept] for part, kept in pairs]
+    return FitSet(
+        name=name,
+        gpu=scenario.gpu,
+        profile=joined(*(taken_profile(part.evaluation.profile, kept, len(part.rows)) for part, kept in pairs)),
+        blocks_per_sm=np.maximum(np.concatenate(resident), 1),
+        seconds=measurements.time_s[np.concatenate([part.rows[kept] for part, kept in pairs])],
+        free_scale=not measurements.clock_recorded,
     )
 
 
@@ -152,6 +178,7 @@ def taken(data: MeasuredRuns, rows: NDArray[Any]) -> MeasuredRuns:
     return replace(
         data,
         runs=taken_runs(data.runs, rows),
+        closed=None if data.closed is None else taken_runs(data.closed, rows),
         groups=data.groups[rows],
         geometry=data.geometry[rows],
         batch=data.batch.take(rows),

@@ -20,13 +20,14 @@ class Expected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is known of a coefficient before any data.
 
     ``log_width`` is the standard deviation of its logarithm, ``own_log_width`` that of an architecture's own value around
-    the shared one (None: all share one value). ``shared`` is False where the shared value stays as it is, because one
-    architecture's says nothing of another's.
+    the shared one, of the architectures named in ``own``. ``shared`` is False where the shared value stays as it is, because
+    one architecture's says nothing of another's.
     """
 
     value: Annotated[float, Meta(ge=0)]
     log_width: Width
-    own_log_width: Width | None = None
+    own_log_width: Width = 0.7
+    own: tuple[str, ...] = ()
     shared: bool = True
 
 
@@ -52,17 +53,17 @@ class Prior:
     expected: Mapping[str, Expected]
 
     @property
-    def architectural(self) -> tuple[str, ...]:
-        """Coefficients that an architecture may have for its own."""
-        return tuple(name for name, entry in self.expected.items() if entry.own_log_width is not None)
+    def architectural(self) -> dict[str, tuple[str, ...]]:
+        """Coefficients that some architectures have for their own, and which."""
+        return {name: entry.own for name, entry in self.expected.items() if entry.own}
 
 
 @functools.cache
 def prior() -> Prior:
     """The prior that the package ships.
 
-    >>> prior().coefficients.round_trip_latencies, prior().expected["sector_cycles"].own_log_width
-    (1.0, 0.3)
+    >>> prior().coefficients.round_trip_latencies, prior().architectural
+    (1.0, {'sector_cycles': ('sm_75', 'sm_90')})
     """
     name = "calibrations/prior.toml"
     text = (files("perfmodel.data") / name).read_text(encoding="utf-8")

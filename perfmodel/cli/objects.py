@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from ..accuracy.count_agreement import CountAgreement
-from ..accuracy.metrics import Accuracy
+from ..accuracy.metrics import Accuracy, WithinProblems
 from ..checks.baseline import BaselineFile
 from ..checks.check_file import CheckTables
 from ..checks.checking import Verdict
@@ -275,7 +275,13 @@ Check = _object(
     "`perfmodel check --json`; status is the exit status.",
     [("status", int), ("outcomes", _list_of(CheckOutcome)), ("notes", list[str])],
 )
-AccuracyObject = _object("Accuracy", "Agreement of predicted and measured times, as fractions.", _of(Accuracy))
+WithinObject = _object(
+    "WithinProblems",
+    "Agreement inside problems: tau of those of 5 runs or more, regret of those of 10 or more, its mean geometric.",
+    _of(WithinProblems),
+)
+_ACCURACY = [*_of(Accuracy, "within_problems"), ("within_problems", WithinObject | None)]
+AccuracyObject = _object("Accuracy", "Agreement of predicted and measured times, as fractions.", _ACCURACY)
 Agreement = _object(
     "Agreement", "How many counts equal the counter, and how far the others are off.", _of(CountAgreement, "count")
 )
@@ -287,7 +293,7 @@ Validate = _object(
         ("gpu", str),
         ("fidelity", str),
         ("rejected", int),
-        *_of(Accuracy),
+        *_ACCURACY,
         ("counts", _table_of(Agreement) | UnsetType, UNSET),
         ("notes", list[str]),
         ("residual", AccuracyObject | UnsetType, UNSET),

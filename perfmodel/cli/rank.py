@@ -43,7 +43,7 @@ def rank(
     gpu: GpuOption,
     space: SpaceOption = None,
     top: Annotated[int, typer.Option(min=1, help="How many configurations to show.")] = 10,
-    refine: Annotated[int, typer.Option(min=1, help="How many of the analytic best to compile.")] = 24,
+    refine: Annotated[int, typer.Option(min=1, help="How many candidates to compile.")] = 16,
     fidelity: FidelityOption = "compiled",
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",

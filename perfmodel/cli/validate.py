@@ -163,7 +163,7 @@ def _learned(chosen: Any, scenario: Any, path: Path, depth: Any, choice: _Choice
     data = measured_runs(
         scenario.gpu.id, chosen, read_measurements(path, chosen, scenario.l2).drawn(*choice), scenario, depth
     )
-    return accuracy(corrected_s(data, known), data.runs.seconds)
+    return accuracy(corrected_s(data, known), data.runs.seconds, data.problem_index)
 
 
 def _verify(chosen: Any, rows: Any, gpu: Any) -> None:
@@ -218,4 +218,19 @@ def _accuracy_rows(found: Any) -> list[tuple[str, str]]:
         ("Kendall tau-b", f"{found.kendall_tau:.4f}"),
         ("Spearman", f"{found.spearman:.4f}"),
         ("regret top-1 / top-5 / top-10", regrets),
+        *_rows_within(found.within_problems),
+    ]
+
+
+def _rows_within(found: Any) -> list[tuple[str, str]]:
+    """What holds inside problems, where there are any of enough runs."""
+    if found is None:
+        return []
+    rows = [("tau-b", found.problems, found.kendall_tau_mean, found.kendall_tau_worst)]
+    rows.append(("regret top-1", found.regret_problems, found.regret_top1_mean, found.regret_top1_worst))
+    rows.append(("regret top-5", found.regret_problems, found.regret_top5_mean, found.regret_top5_worst))
+    return [
+        (f"{name} inside problems ({number})", f"{mean:.3f} mean, {worst:.3f} worst")
+        for name, number, mean, worst in rows
+        if number
     ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 from ..errors import CompileError, PerfmodelError
 from . import disk_cache
@@ -22,6 +23,21 @@ Job = tuple[CompileRequest, str]
 ResultT = TypeVar("ResultT")
 
 
+class Runner(Protocol):
+    """`run_many`, or the same with processes that are kept (`kept_processes`)."""
+
+    def __call__(
+        self,
+        function: Callable[..., ResultT],
+        jobs: Sequence[tuple[Any, ...]],
+        *,
+        describe: Callable[..., str],
+        time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+        advance: Callable[[], None] = lambda: None,
+    ) -> list[ResultT | PerfmodelError]:
+        """Results of all jobs, in order."""
+
+
 def run_many(
     function: Callable[..., ResultT],
     jobs: Sequence[tuple[Any, ...]],
@@ -36,40 +52,61 @@ def run_many(
     A job that raises a ``PerfmodelError``, takes too long or kills its process gives an error as its result. A single job
     runs here, without a process or time limit. Interrupting (Ctrl-C) ends the workers; what the disk cache got stays.
     """
+    with kept_processes(workers or min(os.cpu_count() or 1, max(len(jobs), 1))) as run:
+        return run(function, jobs, describe=describe, time_limit_s=time_limit_s, advance=advance)
+
+
+@contextmanager
+def kept_processes(workers: int | None = None) -> Iterator[Runner]:
+    """Gives `run_many` with worker processes that start with the first call that needs any, and are kept for the next ones."""
     from pebble import ProcessExpired, ProcessPool
 
-    results: list[ResultT | PerfmodelError] = []
-    if len(jobs) == 1:
-        try:
-            results.append(function(*jobs[0]))
-        except PerfmodelError as error:
-            results.append(error)
-        advance()
-    if len(jobs) < 2:
+    pools: list[ProcessPool] = []
+
+    def run(
+        function: Callable[..., ResultT],
+        jobs: Sequence[tuple[Any, ...]],
+        *,
+        describe: Callable[..., str],
+        time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+        advance: Callable[[], None] = lambda: None,
+    ) -> list[ResultT | PerfmodelError]:
+        results: list[ResultT | PerfmodelError] = []
+        if not jobs:
+            return results
+        if len(jobs) == 1 and not pools:
+            try:
+                results.append(function(*jobs[0]))
+            except PerfmodelError as error:
+                results.append(error)
+            advance()
+            return results
+        if not pools:
+            pools.append(ProcessPool(max_workers=workers or os.cpu_count() or 1, context=WorkerContext()))
+        with interrupt_deferred():
+            futures = [pools[0].schedule(_in_worker, args=(function, *job), timeout=time_limit_s) for job in jobs]
+        for job, future in zip(jobs, futures, strict=True):
+            try:
+                result, trouble = future.result()
+                disk_cache.report_trouble(trouble)
+                results.append(result)
+            except FutureTimeoutError:
+                results.append(CompileError(f"{describe(*job)}: not finished within {time_limit_s:g} s"))
+            except ProcessExpired as error:
+                results.append(CompileError(f"{describe(*job)}: its process ended with status {error.exitcode}"))
+            advance()
         return results
-    workers = workers or min(os.cpu_count() or 1, len(jobs))
-    with ProcessPool(max_workers=workers, context=WorkerContext()) as pool:
-        try:
-            with interrupt_deferred():
-                futures = [pool.schedule(_in_worker, args=(function, *job), timeout=time_limit_s) for job in jobs]
-            for job, future in zip(jobs, futures, strict=True):
-                try:
-                    result, trouble = future.result()
-                    disk_cache.report_trouble(trouble)
-                    if isinstance(result, PerfmodelError):
-                        raise result
-                    results.append(result)
-                except PerfmodelError as error:
-                    results.append(error)
-                except FutureTimeoutError:
-                    results.append(CompileError(f"{describe(*job)}: not finished within {time_limit_s:g} s"))
-                except ProcessExpired as error:
-                    results.append(CompileError(f"{describe(*job)}: its process ended with status {error.exitcode}"))
-                advance()
-        except BaseException:
+
+    try:
+        yield run
+    except BaseException:
+        for pool in pools:
             pool.stop()  # type: ignore[no-untyped-call]
-            raise
-    return results
+        raise
+    finally:
+        for pool in pools:
+            pool.close()  # type: ignore[no-untyped-call]
+            pool.join()
 
 
 def _in_worker(function: Callable[..., ResultT], *job: Any) -> tuple[ResultT | PerfmodelError, str]:

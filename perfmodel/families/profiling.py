@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from ..compiler.compiled import compile_kernel
-from ..compiler.pool import run_many
+from ..compiler.pool import Runner, run_many
 from ..compiler.toolchain import nvrtc, ptxas_path
 from ..core.json_values import plain
 from ..core.progress import Advance, no_progress
@@ -53,38 +54,61 @@ def _launch_and_call(family: Family[Any, Any], problem: Any, configuration: Any,
     return launch, family.call(problem, configuration, gpu, _inputs(family, problem))
 
 
-def _key(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity) -> str:
+class Depth(Enum):
+    """How much of a launch is executed."""
+
+    MIDDLE_BLOCK = "middle block"
+    """One block; closed forms count the memory accesses of all."""
+    WHOLE = "whole"
+    """Every kind of block, so that all is counted, as the counts store has it."""
+    CACHES = "caches"
+    """With simulated caches, too."""
+
+
+def depth_of(fidelity: Fidelity) -> Depth:
+    """What is executed of a launch that is looked at so deep."""
+    return Depth.CACHES if fidelity is Fidelity.SIMULATED else Depth.MIDDLE_BLOCK
+
+
+def _key(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, depth: Depth) -> str:
     request = family.compile_request(problem, configuration, gpu)
-    return profile_key(request, gpu, (*family.profile_identity(problem, configuration), fidelity))
+    return profile_key(request, gpu, (*family.profile_identity(problem, configuration), depth))
 
 
 def remembered_profile(
-    family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity
+    family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, depth: Depth
 ) -> KernelProfile | None:
     """The profile of an earlier execution by the same code, None where the disk cache has none."""
-    return fetch_profile(_key(family, problem, configuration, gpu, fidelity))
+    return fetch_profile(_key(family, problem, configuration, gpu, depth))
 
 
 def configuration_profile(
-    family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity
+    family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, depth: Depth
 ) -> KernelProfile:
-    """The executed profile of one configuration, kept on disk; at simulated fidelity with simulated caches.
+    """The profile of one configuration, compiled and executed, kept on disk.
 
     Raises ``CompileError`` or ``SimulationError`` where it cannot be compiled or executed.
     """
-    from ..profiles.executed_profile import executed_profile
-
     found = family.executed_profile(problem, configuration, gpu)
     if found is None:
-        launch, call = _launch_and_call(family, problem, configuration, gpu)
-        kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture.name)
-        simulated = fidelity is Fidelity.SIMULATED
-        critical_path = simulated or not family.closed_critical_path
-        cached_gpu = gpu if simulated else None
-        found = executed_profile(kernel, launch, call, cached_gpu, critical_path=critical_path)
-        found = _with_closed_copies(found)
-    keep_profile(_key(family, problem, configuration, gpu, fidelity), found)
+        found = _executed(family, problem, configuration, gpu, depth)
+    keep_profile(_key(family, problem, configuration, gpu, depth), found)
     return found
+
+
+def _executed(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, depth: Depth) -> KernelProfile:
+    from ..profiles.executed_profile import executed_profile
+    from ..profiles.middle_block import memory_requests, middle_block_profile
+
+    launch, call = _launch_and_call(family, problem, configuration, gpu)
+    kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture.name)
+    path = depth is Depth.CACHES or not family.closed_critical_path
+    if depth is Depth.MIDDLE_BLOCK:
+        closed = family.profile(problem, Batch.of([configuration]), gpu).at(0).counts
+        found = middle_block_profile(kernel, launch, call, memory_requests(closed), critical_path=path)
+        return _with_closed_copies(found, closed.async_copy_requests)
+    found = executed_profile(kernel, launch, call, gpu if depth is Depth.CACHES else None, critical_path=path)
+    return _with_closed_copies(found, found.counts.async_copy_requests)
 
 
 def profiles_for_gpus(
@@ -98,12 +122,12 @@ def profiles_for_gpus(
     launch, call = _launch_and_call(family, problem, configuration, gpus[0])
     path = not family.closed_critical_path
     executed = [execute(kernel, launch, call, critical_path=path) for kernel in kernels]
-    return [_with_closed_copies(one.profile) for one in executed]
+    return [_with_closed_copies(one.profile, one.profile.counts.async_copy_requests) for one in executed]
 
 
-def _with_closed_copies(profile: KernelProfile) -> KernelProfile:
+def _with_closed_copies(profile: KernelProfile, copies: float) -> KernelProfile:
     """How far asynchronous copies run ahead of their use does not show in the scoreboards: a closed form has to say it."""
-    return replace(profile, global_round_trips=np.nan) if profile.counts.async_copy_requests > 0 else profile
+    return replace(profile, global_round_trips=np.nan) if copies > 0 else profile
 
 
 def stored_profiles(
@@ -144,18 +168,21 @@ def gather_profiles(
     gpu: Gpu,
     *,
     fidelity: Fidelity = Fidelity.COMPILED,
+    depth: Depth | None = None,
     use_store: bool = True,
     equivalents: bool = False,
     stored_only: bool = False,
     stores: Sequence[CountsStore] | None = None,
+    run: Runner = run_many,
     advance: Advance = no_progress,
 ) -> list[Outcome]:
     """Profiles of every configuration of the batch, in order; ``advance`` is called once for each.
 
     The stores are asked first (compiled fidelity only; the family's own where None are given), one after the other, then the
-    disk cache; what all lack is compiled and executed in parallel. Without ``use_store`` everything is compiled and executed
-    anew; with ``stored_only`` nothing is.
+    disk cache; what all lack is compiled and executed in parallel, to the ``depth`` given or that of the fidelity, by
+    ``run``. Without ``use_store`` everything is compiled and executed anew; with ``stored_only`` nothing is.
     """
+    depth = depth or depth_of(fidelity)
     configurations = [batch.configuration(i) for i in range(len(batch))]
     outcomes: dict[int, Outcome] = {}
     if use_store and fidelity is Fidelity.COMPILED:
@@ -174,16 +201,16 @@ def gather_profiles(
         nvrtc(), ptxas_path()
     if use_store:
         for i in missing:
-            known = remembered_profile(family, problem, configurations[i], gpu, fidelity)
+            known = remembered_profile(family, problem, configurations[i], gpu, depth)
             if known is not None:
                 outcomes[i] = known
                 advance()
         missing = [i for i in missing if i not in outcomes]
-    jobs = [(family, problem, configurations[i], gpu, fidelity) for i in missing]
-    fresh = run_many(configuration_profile, jobs, describe=_described, advance=advance)
+    jobs = [(family, problem, configurations[i], gpu, depth) for i in missing]
+    fresh = run(configuration_profile, jobs, describe=_described, advance=advance)
     outcomes |= dict(zip(missing, fresh, strict=True))
     return [outcomes[i] for i in range(len(batch))]
 
 
-def _described(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, fidelity: Fidelity) -> str:
+def _described(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, depth: Depth) -> str:
     return f"{family.name} {plain(configuration)} for {gpu.id}"

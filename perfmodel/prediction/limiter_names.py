@@ -9,7 +9,6 @@ _MEANING = {
     "lsu_data_pipe": "the data pipe of shared memory and L1",
     "sectors": "L1's fill and store path",
     "instruction_fetch": "instruction fetch (code beyond the instruction cache)",
-    "constant_cache": "indexed constants beyond the constant cache",
     "l2": "L2 bandwidth",
     "dram": "DRAM bandwidth",
     "atomics": "atomics that follow one another in L2",

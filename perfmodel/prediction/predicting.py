@@ -174,8 +174,8 @@ def prediction_at(
     """The record of one launch of an evaluation; ``calibrated_kernel`` names the kernel whose interval is taken."""
     seconds = float(found.seconds[index])
     profile, terms = found.profile.at(index), found.terms.at(index)
-    calibration = scenario.calibration.for_kernel(calibrated_kernel)
-    interval, status = calibration.interval_s(seconds), calibration.calibration_status.value
+    interval = scenario.calibration.interval_s(seconds, calibrated_kernel, fidelity)
+    status = scenario.calibration.label(calibrated_kernel, fidelity)
     if found.followed[index]:
         evidence = sm_evidence(scenario.gpu)
         interval, status = evidence.interval_s(seconds), evidence.status

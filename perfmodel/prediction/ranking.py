@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiler.pool import kept_processes
 from ..core.choices import one_of
 from ..core.freed_memory import keep_freed_memory
 from ..core.json_values import plain
@@ -22,7 +23,7 @@ from ..core.units import interval_text, time_text
 from ..core.value_types import require_type
 from ..errors import InfeasibleError, InputError
 from ..families.base import Batch, Family, Space, encode
-from ..families.profiling import fidelity_of, gather_profiles
+from ..families.profiling import Outcome, fidelity_of, gather_profiles
 from ..families.registry import family_of
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
@@ -32,9 +33,16 @@ from .feasibility import FITS
 from .predicting import predictions_of, require_residual
 from .prediction import Prediction
 from .scenario import Scenario, scenario_of
+from .screening import Screening
 
-REFINED_CANDIDATES = 24
-"""How many of the analytic best are compiled."""
+REFINED_CANDIDATES = 16
+"""How many candidates are compiled."""
+FIRST_CANDIDATES = 8
+"""How many of them are chosen by closed forms alone."""
+NEXT_CANDIDATES = 4
+"""How many are compiled at a time after these."""
+SCREENED_CANDIDATES = 2048
+"""The fastest of each product of the space by closed forms: those from which the others are chosen."""
 SIMULATED_CANDIDATES = 8
 """How many of the compiled best are simulated with caches."""
 
@@ -169,18 +177,18 @@ def survey(family: Family[Any, Any], problem: Any, scenario: Scenario, keep: int
     return found
 
 
-def shortlist(found: _Survey, size: int) -> Batch[Any]:
-    """The candidates to look at more closely: half of them the fastest of all, the rest from each product in turn.
+def shortlist(found: _Survey, size: int) -> list[int]:
+    """The candidates to look at first: half of them the fastest of all, the rest from each product in turn.
 
-    Closed forms may favour one variant of a kernel as a whole; what the compiler makes of the others must be seen too.
+    Closed forms may favour one variant of a kernel as a whole; what the compiler makes of the others must be seen too. Indices
+    into the joined batches of ``found.best``.
     """
-    merged, seconds = _joined(found.best)
+    _, seconds = _joined(found.best)
     order = np.argsort(seconds, kind="stable")
     sizes = [len(batch) for batch, _ in found.best]
     place = np.concatenate([np.arange(count) for count in sizes])
     in_turn = np.lexsort((seconds, place))
-    chosen = list(dict.fromkeys([*order[: (size + 1) // 2].tolist(), *in_turn.tolist()]))[:size]
-    return merged.take(np.array(chosen))
+    return list(dict.fromkeys([*order[: (size + 1) // 2].tolist(), *in_turn.tolist()]))[:size]
 
 
 def rank(
@@ -203,7 +211,7 @@ def rank(
         gpu: An id of ``gpu_ids()``, the path of a TOML file, ``"auto"``, or a ``Gpu``.
         fidelity: How deep to look: ``analytic``, ``compiled`` (needs the extra ``compile``) or ``simulated``.
         top: How many predictions to return.
-        refine: How many of the analytic best are compiled (at least ``top``).
+        refine: How many candidates are compiled (at least ``top``).
         sm_clock_mhz: SM clock; the boost clock by default.
         l2: ``cold`` or ``warm``, what the L2 holds when the kernel starts.
         calibration: A calibration file of your own, made by ``perfmodel fit``.
@@ -246,7 +254,7 @@ def rank_problem(
     require_residual(family.name, scenario, fidelity)
     if order is Order.CORRECTED and scenario.residual is None:
         raise InputError(f"order {order.value!r} needs a residual: the file that perfmodel fit --residual wrote")
-    found = survey(family, problem, scenario, size)
+    found = survey(family, problem, scenario, max(size, SCREENED_CANDIDATES))
     if not found.best:
         most = max(found.rejected, key=found.rejected.__getitem__, default="")
         why = found.examples.get(most, "its space is empty")
@@ -258,9 +266,11 @@ def rank_problem(
         best, _ = _fastest(*_joined(found.best), top if order is Order.PREDICTED else size)
         evaluation = evaluate_batch(family, problem, best, scenario)
         predictions = _fastest_first(family, problem, best, evaluation, scenario, fidelity)
+    elif family.closed_forms:
+        predictions = _screened(family, problem, found, size, scenario, advance, notes)
     else:
-        depth = Fidelity.COMPILED if family.closed_forms else fidelity
-        predictions = _refined(family, problem, shortlist(found, size), scenario, depth, advance, notes)
+        every, _ = _joined(found.best)
+        predictions = _refined(family, problem, every, scenario, fidelity, advance, notes)
     if fidelity is Fidelity.SIMULATED and family.closed_forms:
         finalists = Batch.of([p.configuration for p in predictions[: max(top, SIMULATED_CANDIDATES)]])
         predictions = _refined(family, problem, finalists, scenario, fidelity, advance, notes)
@@ -309,6 +319,36 @@ def _corrected_s(prediction: Prediction) -> float:
     return math.inf if prediction.residual is None else prediction.residual.corrected_s
 
 
+def _screened(
+    family: Family[Any, Any],
+    problem: Any,
+    found: _Survey,
+    size: int,
+    scenario: Scenario,
+    advance: Advance,
+    notes: list[str],
+) -> list[Prediction]:
+    """Predictions of ``size`` compiled candidates, chosen part by part by what those before them have shown."""
+    screening = Screening(*_joined(found.best))
+    chosen, kept, profiles, asked = shortlist(found, min(size, FIRST_CANDIDATES)), list[int](), list[KernelProfile](), 0
+    with kept_processes() as run:
+        while chosen:
+            outcomes = gather_profiles(
+                family, problem, screening.batch.take(chosen), scenario.gpu, equivalents=True, run=run, advance=advance
+            )
+            known = _known(screening.batch.take(chosen), outcomes, notes)
+            seconds = np.full(len(chosen), np.inf)
+            if known:
+                fresh = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
+                places = [chosen[i] for i in known]
+                seconds[known] = evaluate_batch(family, problem, screening.batch.take(places), scenario, fresh).seconds
+                kept, profiles = kept + places, profiles + fresh
+            screening.note(chosen, seconds)
+            asked += len(chosen)
+            chosen = screening.next(min(NEXT_CANDIDATES, size - asked))
+    return _evaluated(family, problem, screening.batch.take(kept), profiles, scenario, Fidelity.COMPILED, notes)
+
+
 def _refined(
     family: Family[Any, Any],
     problem: Any,
@@ -319,21 +359,39 @@ def _refined(
     notes: list[str],
 ) -> list[Prediction]:
     """Predictions from executed profiles, fastest first; what has none or does not fit is left out and noted."""
-    gpu = scenario.gpu
-    outcomes = gather_profiles(family, problem, batch, gpu, fidelity=fidelity, equivalents=True, advance=advance)
-    kept = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, KernelProfile)]
+    outcomes = gather_profiles(
+        family, problem, batch, scenario.gpu, fidelity=fidelity, equivalents=True, advance=advance
+    )
+    kept = _known(batch, outcomes, notes)
+    executed = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
+    return _evaluated(family, problem, batch.take(kept), executed, scenario, fidelity, notes)
+
+
+def _known(batch: Batch[Any], outcomes: Sequence[Outcome], notes: list[str]) -> list[int]:
+    """Indices of what has a profile; the others are noted."""
     notes += [
         f"{plain(batch.configuration(i))} left out: {outcome}"
         for i, outcome in enumerate(outcomes)
         if not isinstance(outcome, KernelProfile)
     ]
-    if not kept:
+    return [i for i, outcome in enumerate(outcomes) if isinstance(outcome, KernelProfile)]
+
+
+def _evaluated(
+    family: Family[Any, Any],
+    problem: Any,
+    batch: Batch[Any],
+    executed: Sequence[KernelProfile],
+    scenario: Scenario,
+    fidelity: Fidelity,
+    notes: list[str],
+) -> list[Prediction]:
+    """Predictions from executed profiles, fastest first; what does not fit is noted."""
+    if not executed:
         return []
-    batch = batch.take(kept)
-    executed = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
     found = evaluate_batch(family, problem, batch, scenario, executed)
     notes += [
-        f"{plain(batch.configuration(i))} left out: {found.feasibility.rejection(i, gpu)}"
+        f"{plain(batch.configuration(i))} left out: {found.feasibility.rejection(i, scenario.gpu)}"
         for i in np.flatnonzero(np.isinf(found.seconds)).tolist()
     ]
     return _fastest_first(family, problem, batch, found, scenario, fidelity)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from ..core.documents import converted, parse_toml
 from ..errors import InputError
 from ..gpus.gpu import Gpu
+from ..profiles.kernel_profile import Fidelity
 from .coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES, Coefficients
 
 
@@ -29,39 +30,66 @@ class CalibrationStatus(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Widths:
+    """Half widths of the 90 % interval at one fidelity: quantiles of |log(measured / predicted)| of runs that were held out.
+
+    ``any_kernel`` is what backs a prediction of whatever kernel, None where nothing does; ``kernels`` are those of kernels that
+    were measured on this GPU, ``other_kernel`` that of kernels on GPUs of which only others were fitted to.
+    """
+
+    any_kernel: float | None = None
+    kernels: tuple[tuple[str, float], ...] = ()
+    other_kernel: float | None = None
+
+    def of(self, kernel: str | None) -> float | None:
+        """That of a kernel, None for one that nothing was fitted to: no less than any of this GPU.
+
+        Where the file does not say which kernels were measured, all kernels have the same.
+        """
+        own = dict(self.kernels)
+        if not own or kernel in own:
+            return own.get(kernel or "", self.any_kernel)
+        return max((width for width in (self.other_kernel, self.any_kernel) if width is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """Coefficients, what they were fitted on, and how far held-out runs were off.
 
-    ``log_error_90`` is the 90 % quantile of |log(measured / predicted)| on held-out groups for this evidence, None where
-    nothing backs it; half the width of the interval on a logarithmic scale. ``kernel_errors`` are those of the kernels that
-    were measured on this GPU, ``other_kernel_error`` that of kernels on GPUs of which only others were fitted to.
+    ``executed`` are the intervals of predictions from executed profiles, ``analytic`` those of closed forms alone;
+    ``fitted_kernels`` are the kernels whose runs were fitted to, as far as the file names them.
     """
 
     coefficients: Coefficients
     calibration_status: CalibrationStatus
     fitted_on: tuple[str, ...]
-    log_error_90: float | None
-    kernel_errors: tuple[tuple[str, float], ...] = ()
-    other_kernel_error: float | None = None
+    executed: Widths
+    analytic: Widths
+    fitted_kernels: tuple[str, ...] = ()
 
-    def for_kernel(self, kernel: str | None) -> Calibration:
-        """The same with the interval of one kernel, None for one that nothing was fitted to.
+    def log_error_90(self, kernel: str | None, fidelity: Fidelity) -> float | None:
+        """Half the width of the 90 % interval of a kernel, on a logarithmic scale; None where nothing backs one."""
+        return (self.analytic if fidelity is Fidelity.ANALYTIC else self.executed).of(kernel)
 
-        On a GPU that was fitted to, a kernel that was not measured there has the errors of kernels that were left out of a
-        fit, and none smaller than any of this GPU. Where the file does not say which kernels were measured, nothing changes.
-        """
-        own = dict(self.kernel_errors)
-        if self.calibration_status is not CalibrationStatus.CALIBRATED or not own:
-            return self
-        known = [width for width in (self.other_kernel_error, self.log_error_90) if width is not None]
-        return replace(self, log_error_90=own[kernel] if kernel in own else max(known, default=None))
-
-    def interval_s(self, seconds: float) -> tuple[float, float] | None:
+    def interval_s(self, seconds: float, kernel: str | None, fidelity: Fidelity) -> tuple[float, float] | None:
         """The 90 % interval around a prediction, None where nothing backs one."""
-        if self.log_error_90 is None:
-            return None
-        factor = math.exp(self.log_error_90)
-        return seconds / factor, seconds * factor
+        width = self.log_error_90(kernel, fidelity)
+        return None if width is None else (seconds / math.exp(width), seconds * math.exp(width))
+
+    def label(self, kernel: str | None, fidelity: Fidelity) -> str:
+        """What backs a prediction of a kernel, as people read it.
+
+        >>> from perfmodel.gpus.catalogue import load_gpu
+        >>> known = load_calibration(load_gpu("h200"))
+        >>> known.label("ssim", Fidelity.ANALYTIC)
+        'calibrated GPU; closed forms'
+        >>> known.label(None, Fidelity.COMPILED).startswith("calibrated GPU, but on tiled_conv2d, direct_conv2d")
+        True
+        """
+        text = self.calibration_status.value
+        if self.fitted_kernels and kernel not in self.fitted_kernels:
+            text = f"{text}, but on {', '.join(self.fitted_kernels)}: yours is of another kind"
+        return f"{text}; closed forms" if fidelity is Fidelity.ANALYTIC else text
 
 
 Ratio = Annotated[float, Meta(ge=0, le=1e12)]
@@ -78,7 +106,8 @@ class DataSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     """Measured runs of one kernel on one GPU: the hash of their file, and how far a fit is off on them.
 
     ``scale`` is the factor between measured and predicted of a file that does not record the clock, ``median_log_error`` the
-    residual after it, ``log_error_90`` the 90 % quantile on runs that were held out.
+    residual after it, ``log_error_90`` the 90 % quantile on runs that were held out, ``analytic_log_error_90`` that of closed
+    forms alone.
     """
 
     gpu: str
@@ -88,6 +117,7 @@ class DataSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     scale: float | None = None
     median_log_error: float | None = None
     log_error_90: Ratio | None = None
+    analytic_log_error_90: Ratio | None = None
 
 
 class Intervals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -123,6 +153,7 @@ CalibrationFile: Any = msgspec.defstruct(
         ("datasets", dict[str, DataSet], msgspec.field(default_factory=dict)),
         ("held_out", dict[str, DataSet], msgspec.field(default_factory=dict)),
         ("intervals", Intervals, Intervals()),
+        ("analytic_intervals", Intervals, Intervals()),
     ],
     omit_defaults=True,
     namespace={"__doc__": "A calibration as `perfmodel fit` writes it and `--calibration` reads it."},
@@ -131,14 +162,17 @@ CalibrationFile: Any = msgspec.defstruct(
 """A calibration as ``perfmodel fit`` writes it and ``--calibration`` reads it."""
 
 
-def _widths(datasets: Mapping[str, DataSet], name_of: Callable[[DataSet], str | None]) -> dict[str, float]:
-    """The widest interval of the data sets that have one, by what ``name_of`` says of each, without those it says None of."""
-    widths: dict[str, float] = {}
-    for entry in datasets.values():
-        name = name_of(entry)
-        if name is not None and entry.log_error_90 is not None:
-            widths[name] = max(entry.log_error_90, widths.get(name, 0.0))
-    return widths
+def _widths(
+    datasets: Mapping[str, DataSet], intervals: Intervals, status: CalibrationStatus, gpu: Gpu, field: str
+) -> Widths:
+    """The intervals at one fidelity, whose widths stand in a ``field`` of the data sets: the widest where several say one."""
+    of_gpu = [entry for entry in datasets.values() if entry.gpu == gpu.id and getattr(entry, field) is not None]
+    kernels: dict[str, float] = {}
+    for entry in of_gpu:
+        if entry.kernel is not None:
+            kernels[entry.kernel] = max(getattr(entry, field), kernels.get(entry.kernel, 0.0))
+    widest = max((getattr(entry, field) for entry in of_gpu), default=getattr(intervals, status.name.lower()))
+    return Widths(any_kernel=widest, kernels=tuple(kernels.items()), other_kernel=intervals.other_kernel)
 
 
 def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
@@ -153,14 +187,16 @@ def parse_calibration(text: str, origin: str, gpu: Gpu) -> Calibration:
     if own is not None:
         values |= {name: entry.value for name in COEFFICIENT_NAMES if (entry := getattr(own, name)) is not None}
     calibration_status = _status(gpu, {entry.gpu for entry in content.datasets.values()})
-    of_gpu = _widths(content.datasets, lambda entry: entry.gpu)
+    executed = _widths(content.datasets, content.intervals, calibration_status, gpu, "log_error_90")
+    analytic = _widths(content.datasets, content.analytic_intervals, calibration_status, gpu, "analytic_log_error_90")
+    kernels = [entry.kernel for entry in content.datasets.values()]
     return Calibration(
         coefficients=Coefficients(**values, **{name: getattr(content.chosen, name) for name in CHOSEN_NAMES}),
         calibration_status=calibration_status,
         fitted_on=tuple(content.datasets),
-        log_error_90=of_gpu.get(gpu.id, getattr(content.intervals, calibration_status.name.lower())),
-        kernel_errors=tuple(_widths(content.datasets, lambda e: e.kernel if e.gpu == gpu.id else None).items()),
-        other_kernel_error=content.intervals.other_kernel,
+        executed=executed,
+        analytic=executed if analytic.any_kernel is None else analytic,
+        fitted_kernels=() if None in kernels else tuple(dict.fromkeys(name for name in kernels if name is not None)),
     )
 
 

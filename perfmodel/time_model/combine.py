@@ -35,7 +35,6 @@ class Terms:
     lsu_data_pipe: Any
     sectors: Any
     instruction_fetch: Any
-    constant_cache: Any
     l2: Any
     dram: Any
     atomics: Any
@@ -151,7 +150,7 @@ def sm_cycles(
 
     def together(count: Any) -> Floats:
         independent = 1.0 + np.maximum(count - 1.0, 0.0) / (1.0 + in_step / coefficients.step_warps)
-        sharpness = 1 + coefficients.latency_norm * independent**coefficients.latency_norm_growth
+        sharpness = 1 + coefficients.latency_norm * independent
         waiting = lifetime + coefficients.contention * each * np.maximum(count - 1.0, 0.0)
         return p_norm(sharpness, each * count, waiting)
 
@@ -215,22 +214,20 @@ def _joined_terms(
     arithmetic = kept("arithmetic", terms.arithmetic_cycles(counts, gpu) * stretch)
     slow = kept("sfu_fp64_fp16_pipes", terms.slow_pipe_cycles(counts, gpu) * stretch)
     issue_slots = kept("issue_slots", terms.issue_cycles(counts, gpu) * stretch)
-    shared = kept("lsu_data_pipe", terms.shared_pipe_cycles(counts, gpu, coefficients) * stretch)
+    shared = kept("lsu_data_pipe", terms.shared_pipe_cycles(counts, gpu) * stretch)
     sectors = kept("sectors", terms.sector_cycles(counts, gpu, coefficients) * stretch)
-    constants = terms.constant_cycles(counts, work.constant_bytes, coefficients, gpu) * stretch
-    constants = kept("constant_cache", constants)
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
     supply = (
         terms.supply_cycles(counts, warps, work.resources.code_bytes, work.loop_code_bytes, gpu, coefficients) * stretch
     )
     supply = kept("instruction_fetch", supply)
-    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue_slots + supply, shared + sectors, constants)
+    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue_slots + supply, shared + sectors)
 
     barriers = counts.barriers / warps
-    trip = terms.round_trip_cycles(counts, executed / resident, work.read_only_share, gpu, coefficients)
+    trip = terms.round_trip_cycles(counts, executed / resident, gpu, coefficients)
     own_work = np.where(np.asarray(barriers) > 0, coefficients.trip_warp_cycles * work.launch.warps_per_block, 0.0)
-    load = work.global_round_trips * (trip + own_work) + coefficients.block_start_cycles
-    load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu, coefficients)
+    load = work.global_round_trips * (trip + own_work)
+    load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu)
     chain = counts.fp32_fma / warps * terms.fma_chain_cycles(gpu, coefficients)
     alone = np.where(np.isnan(work.warp_cycles), chain, work.warp_cycles)
     in_step = np.where(np.asarray(barriers) > 0, work.launch.warps_per_block, 1.0)
@@ -246,11 +243,10 @@ def _joined_terms(
     resident = average_resident_blocks(work, executed, resident, lifetime, gpu, coefficients)
     waves = executed / resident
 
-    dram = kept("dram", terms.dram_seconds(counts, gpu, coefficients))
+    dram = kept("dram", terms.dram_seconds(counts, gpu))
     atomics = kept("atomics", terms.atomic_seconds(counts, gpu))
     dispatch = kept("block_launch_rate", blocks * gpu.block_dispatch_cycles)
-    burst = kept("dram", terms.dram_burst_seconds(counts, gpu, coefficients))
-    exposed = dispatch + coefficients.first_wave_exposure * burst * clock
+    exposed = dispatch + coefficients.first_wave_exposure * dram * clock
     ramp_up = terms.first_block_cycles(counts, gpu, coefficients) + exposed * np.minimum(1.0, 1.0 / waves)
     ramp_up = kept("ramp_up", ramp_up)
     busy = sm_cycles(blocks / gpu.sm_count, executed, resident, demand, lifetime, coefficients, in_step) + ramp_up
@@ -265,7 +261,6 @@ def _joined_terms(
         lsu_data_pipe=shared / clock,
         sectors=sectors / clock,
         instruction_fetch=(supply + fetch * waves) / clock,
-        constant_cache=constants / clock,
         l2=l2,
         dram=dram,
         atomics=atomics,

@@ -57,10 +57,10 @@ def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
     return np.asarray(counts.warp_instructions / (gpu.schedulers_per_sm * gpu.sm_count), np.float64)
 
 
-def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
+def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
     """The data pipe of L1 and shared memory: shared accesses, asynchronous copies, shuffles, global requests.
 
-    (shared + predicated off + c.async_copy_cycles · copies + max(global_load_requests, global_load_lines / l1_tags_per_cycle)
+    (shared + predicated off + copies + max(global_load_requests, global_load_lines / l1_tags_per_cycle)
     + global_store_requests + global_reduction_requests + cycles_per_wavefront · shared_atomic_wavefronts +
     cycles_per_instruction · shuffles) / sm_count, where shared sums
     max(cycles_per_instruction · requests, cycles_per_wavefront · wavefronts) over loads and stores.
@@ -76,7 +76,7 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> 
     copies = counts.async_copy_requests + counts.async_copy_read_wavefronts + counts.async_copy_wavefronts
     tags = np.maximum(counts.global_load_requests, counts.global_load_lines / gpu.l1_tags_per_cycle)
     writes = counts.global_store_requests + counts.global_reduction_requests
-    accesses = shared + off + coefficients.async_copy_cycles * copies + tags + writes
+    accesses = shared + off + copies + tags + writes
     return np.asarray((accesses + instruction * counts.shuffles) / gpu.sm_count, np.float64)
 
 
@@ -91,17 +91,16 @@ def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Float
     return np.asarray((sectors + local) * per_sector / gpu.sm_count, np.float64)
 
 
-def round_trip_cycles(counts: Counts, waves: Any, read_only_share: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
+def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
     """Cycles from a group of global loads to the use of what it loaded: the latency of L1, L2 or, for first touches, DRAM.
 
     A group waits for what is farthest away; of sectors that are read again and again few pass L1. Blocks of the first wave
     load together what nobody has loaded before, and all wait for DRAM; over many waves the part that does is the part of
-    the sectors that L2 has to fetch. Loads by the read-only path have a latency of their own, which GPUs differ in.
+    the sectors that L2 has to fetch.
 
     Args:
         counts: sectors of the launch and bytes of DRAM.
         waves: blocks of an SM over those resident at once.
-        read_only_share: part of the loads that go by the read-only path.
         gpu: latencies of its memories.
         coefficients: the fitted numbers.
     """
@@ -112,8 +111,7 @@ def round_trip_cycles(counts: Counts, waves: Any, read_only_share: Any, gpu: Gpu
     beyond = gpu.l2_latency_cycles + from_dram * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
     answered = (1.0 - _passing_l1(counts)) ** coefficients.sectors_awaited
     latency = beyond - answered * (beyond - gpu.l1_latency_cycles)
-    path = 1.0 + np.asarray(read_only_share) * (coefficients.read_only_latency - 1.0)
-    return np.asarray(coefficients.round_trip_latencies * path * latency, np.float64)
+    return np.asarray(coefficients.round_trip_latencies * latency, np.float64)
 
 
 def _passing_l1(counts: Counts) -> Floats:
@@ -130,15 +128,6 @@ def first_block_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> 
     """
     latency = np.where(np.asarray(counts.dram_read_bytes) > 0, gpu.dram_latency_cycles, gpu.l2_latency_cycles)
     return np.asarray(coefficients.first_block_latencies * latency, np.float64)
-
-
-def constant_cycles(counts: Counts, constant_bytes: Any, coefficients: Coefficients, gpu: Gpu) -> Floats:
-    """Indexed constants fetched from beyond the SM's constant cache, because the launch reads more of them than it holds.
-
-    c.constant_miss_cycles · constant_load_requests · (1 - constant_cache_bytes / constant_bytes) / sm_count, 0 where all fit.
-    """
-    beyond = np.maximum(0.0, 1.0 - gpu.constant_cache_bytes / np.maximum(constant_bytes, 1.0))
-    return np.asarray(counts.constant_load_requests * beyond * coefficients.constant_miss_cycles / gpu.sm_count)
 
 
 def fma_chain_cycles(gpu: Gpu, coefficients: Coefficients) -> float:
@@ -158,14 +147,12 @@ def scheduler_imbalance(warps_in_step: Any, gpu: Gpu) -> Floats:
     return np.asarray(np.where(warps > 1, busiest / np.maximum(warps, 1.0), 1.0))
 
 
-def barrier_cycles(warps_per_block: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Cycles from a block's first arrival at a barrier to its first use of what it waited for.
+def barrier_cycles(warps_per_block: Any, gpu: Gpu) -> Floats:
+    """Cycles from a block's first arrival at a barrier to its last, at the published rate.
 
-    Warps arrive at the published rate (CUDA C++ Programming Guide, synchronization instruction); then what the others have
-    stored must come back from shared memory.
+    CUDA C++ Programming Guide, synchronization instruction.
     """
-    arrival = np.asarray(warps_per_block, np.float64) * (WARP_SIZE / gpu.barrier_threads_per_cycle)
-    return np.asarray(arrival + coefficients.barrier_latencies * gpu.shared_latency_cycles)
+    return np.asarray(warps_per_block, np.float64) * (WARP_SIZE / gpu.barrier_threads_per_cycle)
 
 
 def fetch_cycles(instructions: Any, loop_code_bytes: Any, gpu: Gpu, coefficients: Coefficients) -> Floats:
@@ -256,21 +243,10 @@ def atomic_seconds(counts: Counts, gpu: Gpu) -> Floats:
     return np.asarray(np.maximum(np.maximum(slice_, word), floating), np.float64)
 
 
-def dram_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Bytes that pass L2, at the DRAM's measured bandwidth; as many as L2 holds, at the part of it that short launches reach.
-
-    The bandwidth is that of a stream many times as large as L2. What a launch moves before that state, or instead of it,
-    takes longer.
-    """
+def dram_seconds(counts: Counts, gpu: Gpu) -> Floats:
+    """Bytes that pass L2, at the DRAM's measured bandwidth."""
     moved = counts.dram_read_bytes + counts.dram_write_bytes
-    slower = np.minimum(moved, gpu.l2_bytes) * (1.0 / coefficients.memory_efficiency - 1.0)
-    return np.asarray((moved + slower) / gpu.dram_read_bytes_per_s, np.float64)
-
-
-def dram_burst_seconds(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Bytes that pass L2, all at the bandwidth of short launches: asked for all at once or now and then, not as a stream."""
-    moved = counts.dram_read_bytes + counts.dram_write_bytes
-    return np.asarray(moved / (gpu.dram_read_bytes_per_s * coefficients.memory_efficiency), np.float64)
+    return np.asarray(moved / gpu.dram_read_bytes_per_s, np.float64)
 
 
 def local_traffic(work: KernelProfile, resident: Any, gpu: Gpu) -> Counts:
@@ -308,10 +284,10 @@ def local_seconds(
     sectors = traffic.l2_read_sectors + traffic.l2_write_sectors
     if np.ndim(sectors) == 0 and not sectors:
         return 0.0
-    passing = sectors * SECTOR_BYTES / (gpu.l2_read_bytes_per_s * coefficients.memory_efficiency)
+    passing = sectors * SECTOR_BYTES / gpu.l2_read_bytes_per_s
     warps = np.maximum(np.asarray(work.launch.blocks, np.float64) * work.launch.warps_per_block, 1.0)
     answers = traffic.l2_read_sectors * gpu.l2_latency_cycles
     fetched = traffic.dram_read_bytes / SECTOR_BYTES * (gpu.dram_latency_cycles - gpu.l2_latency_cycles)
     waiting = coefficients.local_load_latencies * (answers + fetched) / (LOCAL_REQUEST_SECTORS * warps)
     waited = waiting * np.maximum(waves, 1.0) / clock_hz
-    return np.maximum(np.maximum(passing, dram_burst_seconds(traffic, gpu, coefficients)), waited)
+    return np.maximum(np.maximum(passing, dram_seconds(traffic, gpu)), waited)

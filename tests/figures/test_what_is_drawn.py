@@ -90,11 +90,11 @@ def test_errors_by_limiter_holds_every_run_of_a_frequent_limiter(made_up: Path) 
 
 def test_ablation_shows_what_has_an_effect_and_names_the_rest(made_up: Path, tmp_path: Path) -> None:
     data = unspilled_runs(made_up, "rtx-2080-ti", Fidelity.ANALYTIC)
-    ablated = ablation([data], terms=("constant_cache", "dram", "lsu_data_pipe"))
+    ablated = ablation([data], terms=("atomics", "dram", "lsu_data_pipe"))
     shown, others = by_effect(ablated)
     assert len(shown) + len(others) == len(ablated) - 1
     assert "without LSU data pipe" in [label(one) for one in shown]  # what limits these launches
-    assert "without constant cache" in [label(one) for one in others]  # no constant is read by index
+    assert "without atomics" in [label(one) for one in others]  # there are none
     errors = [one.accuracies[0].mape for one in shown]
     assert errors == sorted(errors, reverse=True)
     svg, _ = draw_ablation(tmp_path, [data.runs.gpu], ablated, "analytic")

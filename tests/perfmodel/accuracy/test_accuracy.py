@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmodel.accuracy.metrics import accuracy, regret
+from perfmodel.accuracy.metrics import accuracy, regret, within_problems
 
 PREDICTED = np.array([1.0, 2.0, 3.0, 4.0])
 MEASURED = np.array([2.0, 2.0, 6.0, 4.0])
@@ -72,6 +72,32 @@ def test_the_json_is_readable_even_where_no_order_is_defined() -> None:
     assert found["kendall_tau"] is None
     assert found["spearman"] is None
     json.dumps(found, allow_nan=False)
+
+
+def test_a_pooled_ranking_hides_what_goes_wrong_inside_problems() -> None:
+    """Two problems of ten runs, the second a hundred times as large and predicted in reverse order.
+
+    Of the 190 pairs 100 are of both problems and right, 45 inside the first and right, 45 inside the second and wrong.
+    """
+    times = np.arange(1.0, 11.0)
+    predicted, measured = np.r_[times, 100 * times], np.r_[times, 100 * times[::-1]]
+    found = accuracy(predicted, measured, np.repeat([0, 1], 10))
+    assert found.kendall_tau == pytest.approx((100 + 45 - 45) / 190)
+    assert found.regret_top1 == 1
+    inside = found.within_problems
+    assert inside is not None
+    assert (inside.problems, inside.kendall_tau_mean, inside.kendall_tau_worst) == (2, 0.0, -1.0)
+    assert (inside.regret_problems, inside.regret_top1_worst, inside.regret_top5_worst) == (2, 10.0, 6.0)
+    assert inside.regret_top1_mean == pytest.approx(sqrt(1 * 10))
+
+
+def test_small_problems_have_an_order_and_no_choice() -> None:
+    """Nine runs: tau counts from five on, the regret of a choice from ten; four runs say nothing."""
+    times = np.arange(1.0, 10.0)
+    inside = within_problems(times, times, np.zeros(9, np.int64))
+    assert (inside.problems, inside.kendall_tau_worst, inside.regret_problems) == (1, 1.0, 0)
+    assert inside.to_json()["regret_top1_mean"] is None
+    assert within_problems(times[:4], times[:4], np.zeros(4, np.int64)).problems == 0
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

@@ -17,8 +17,8 @@ from perfmodel.validation.selection import drawn
 
 PRIOR = prior().coefficients
 
-TRUE = replace(PRIOR, round_trip_latencies=1.3, fma_issue_intervals=1.8, compute_share=0.3, demand_norm=2.2)
-FREE = ("round_trip_latencies", "fma_issue_intervals", "compute_share", "demand_norm")
+TRUE = replace(PRIOR, round_trip_latencies=1.3, fma_issue_intervals=1.8, contention=0.4, latency_norm=0.8)
+FREE = ("round_trip_latencies", "fma_issue_intervals", "contention", "latency_norm")
 FACTORS = {"rtx-2080-ti": 0.8, "rtx-3090": 1.25}
 """What the coefficient of each GPU's architecture is of the prior in made measurements."""
 NOISE, CLOCK_SCALE = 0.005, 1.12
@@ -81,42 +81,38 @@ def test_a_known_clock_leaves_no_scale() -> None:
 
 def test_each_architecture_gets_its_own_and_a_third_one_what_they_share() -> None:
     """Made 0.8 and 1.25 of the prior: both are found, the shared value stays between them, other GPUs take it."""
-    name = "demand_norm"
-    truths = {gpu: replace(PRIOR, **{name: factor * PRIOR.demand_norm}) for gpu, factor in FACTORS.items()}
+    name = "latency_norm"
+    truths = {gpu: replace(PRIOR, **{name: factor * PRIOR.latency_norm}) for gpu, factor in FACTORS.items()}
     sets = [replace(made_runs(truth, 200, 1.0, 8, gpu), name=gpu) for gpu, truth in truths.items()]
-    found = fit(sets, FREE, architectural=(name,))
+    found = fit(sets, FREE, architectural={name: ("sm_75", "sm_86")})
     for one in sets:
         own = found.coefficients_for(one.gpu)
-        assert own.demand_norm == pytest.approx(truths[one.name].demand_norm, rel=0.05)
-        assert own.demand_norm == found.architectures[one.gpu.architecture.name][name]
+        assert own.latency_norm == pytest.approx(truths[one.name].latency_norm, rel=0.05)
+        assert own.latency_norm == found.architectures[one.gpu.architecture.name][name]
         assert own.round_trip_latencies == found.coefficients.round_trip_latencies
-        error = abs(np.log(own.demand_norm / truths[one.name].demand_norm))
+        error = abs(np.log(own.latency_norm / truths[one.name].latency_norm))
         assert error <= 3 * found.architecture_log_standard_errors[one.gpu.architecture.name][name]
-    shared = found.coefficients_for(load_gpu("h200")).demand_norm
-    assert FACTORS["rtx-2080-ti"] < shared / PRIOR.demand_norm < FACTORS["rtx-3090"]
+    shared = found.coefficients_for(load_gpu("h200")).latency_norm
+    assert FACTORS["rtx-2080-ti"] < shared / PRIOR.latency_norm < FACTORS["rtx-3090"]
 
 
-def test_the_read_only_path_of_one_architecture_says_nothing_of_another() -> None:
-    """Made 5 % faster on one architecture and 5 % slower on another: both are found, a third one has exactly the prior."""
-    latencies = {"rtx-2080-ti": 0.95, "rtx-3090": 1.05}
-    truths = {gpu: replace(PRIOR, read_only_latency=latency) for gpu, latency in latencies.items()}
-    sets = [replace(made_runs(truth, 200, 1.0, 8, gpu), name=gpu) for gpu, truth in truths.items()]
-    found = fit(sets, (*FREE, "read_only_latency"))
-    for one in sets:
-        own = found.coefficients_for(one.gpu).read_only_latency
-        error = found.architecture_log_standard_errors[one.gpu.architecture.name]["read_only_latency"]
-        assert own == pytest.approx(latencies[one.name], rel=0.025)
-        assert (
-            abs(np.log(own / latencies[one.name]))
-            <= 3 * error
-            < 3 * (prior().expected["read_only_latency"].own_log_width or 0)
-        )
-    assert found.coefficients_for(load_gpu("h200")).read_only_latency == PRIOR.read_only_latency
-    assert fit(sets[:1], (*FREE, "read_only_latency")).coefficients.read_only_latency == PRIOR.read_only_latency
+def test_what_one_architecture_has_for_itself_says_nothing_of_another() -> None:
+    """Sectors cost twice as much on 7.5: that is found; 8.6, which has nothing of its own, and 9.0 have exactly the prior."""
+    truth = replace(PRIOR, sector_cycles=2.0)
+    sets = [
+        replace(made_runs(one, 200, 1.0, 8, gpu), name=gpu) for gpu, one in zip(FACTORS, (truth, PRIOR), strict=True)
+    ]
+    found = fit(sets, (*FREE, "sector_cycles"))
+    own, other = (found.coefficients_for(one.gpu).sector_cycles for one in sets)
+    error = found.architecture_log_standard_errors["sm_75"]["sector_cycles"]
+    assert abs(np.log(own / 2.0)) <= 3 * error < 3 * prior().expected["sector_cycles"].own_log_width
+    assert list(found.architectures) == ["sm_75"]
+    assert other == found.coefficients_for(load_gpu("h200")).sector_cycles == PRIOR.sector_cycles
+    assert "sector_cycles" not in found.log_standard_errors
 
 
 def test_without_own_coefficients_all_architectures_share_one() -> None:
     sets = [replace(made_runs(TRUE, 60, 1.0, 9, gpu), name=gpu) for gpu in FACTORS]
-    found = fit(sets, FREE, architectural=())
+    found = fit(sets, FREE, architectural={})
     assert found.architectures == {}
     assert found.coefficients_for(sets[0].gpu) == found.coefficients_for(sets[1].gpu) == found.coefficients

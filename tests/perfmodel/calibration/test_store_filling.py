@@ -12,12 +12,11 @@ from numpy.testing import assert_equal
 from perfmodel.accuracy.verification import verify_store
 from perfmodel.calibration.store_filling import fill, rows_of
 from perfmodel.core.json_values import plain
-from perfmodel.families.profiling import configuration_profile, stored_profiles
+from perfmodel.families.profiling import Depth, configuration_profile, stored_profiles
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
 from perfmodel.profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_profiles, write_store
-from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import read_measurements
 
 pytestmark = pytest.mark.compiler
@@ -74,7 +73,7 @@ def test_what_is_filled_in_is_what_execution_gives(filled: Path) -> None:
     for name in GPUS:
         gpu = load_gpu(name)
         for chosen, profile in zip(CHOSEN, stored_profiles(FAMILY, PROBLEM, CHOSEN, gpu, store), strict=True):
-            fresh = configuration_profile(FAMILY, PROBLEM, chosen, gpu, Fidelity.COMPILED)
+            fresh = configuration_profile(FAMILY, PROBLEM, chosen, gpu, Depth.WHOLE)
             assert profile is not None
             assert profile.resources == fresh.resources
             assert profile.exact == fresh.exact

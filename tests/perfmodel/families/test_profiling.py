@@ -8,7 +8,7 @@ import pytest
 
 from perfmodel.errors import CompileError
 from perfmodel.families.base import Batch
-from perfmodel.families.profiling import APPROXIMATE_NOTE, configuration_profile, gather_profiles
+from perfmodel.families.profiling import APPROXIMATE_NOTE, Depth, configuration_profile, gather_profiles
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.evaluation import evaluate_batch
@@ -27,7 +27,7 @@ MARK = 77
 @pytest.fixture
 def marked(monkeypatch: pytest.MonkeyPatch) -> KernelProfile:
     """The profile of STORED as the store has it, with MARK registers."""
-    profile = configuration_profile(FAMILY, PROBLEM, STORED, GPU, Fidelity.COMPILED)
+    profile = configuration_profile(FAMILY, PROBLEM, STORED, GPU, Depth.WHOLE)
     profile = replace(profile, resources=replace(profile.resources, registers_per_thread=MARK))
     key = store_key(FAMILY.compile_request(PROBLEM, STORED, GPU), PROBLEM, GPU.architecture.name, "any compiler")
     store = with_profiles(empty_store("any compiler"), {key: profile})
@@ -43,7 +43,7 @@ def test_the_store_is_asked_first_and_the_rest_is_compiled(marked: KernelProfile
     steps: list[None] = []
     batch = Batch.of([NEW, STORED])
     found = registers(list(gather_profiles(FAMILY, PROBLEM, batch, GPU, advance=lambda: steps.append(None))))
-    own = configuration_profile(FAMILY, PROBLEM, NEW, GPU, Fidelity.COMPILED).resources.registers_per_thread
+    own = configuration_profile(FAMILY, PROBLEM, NEW, GPU, Depth.MIDDLE_BLOCK).resources.registers_per_thread
     assert found == [own, MARK]
     assert len(steps) == 2
 

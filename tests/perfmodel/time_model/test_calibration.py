@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import asdict
+from importlib.resources import files
 from math import exp, log
 from pathlib import Path
 
@@ -11,9 +13,11 @@ import pytest
 from perfmodel.calibration.prior import prior
 from perfmodel.errors import InputError
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.time_model.calibration import CalibrationStatus, load_calibration, parse_calibration
 from perfmodel.time_model.coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES
 
+COMPILED = Fidelity.COMPILED
 GPU = load_gpu("rtx-3090")
 PRIOR = prior().coefficients
 
@@ -91,10 +95,12 @@ def test_the_interval_is_a_factor_both_ways() -> None:
     datasets = '[datasets.runs]\ngpu = "rtx-3090"\n'
     intervals = f"[intervals]\ncalibrated = {log(1.25)}\narchitecture = {log(2.0)}\n"
     content = text(datasets, intervals)
-    found = parse_calibration(content, "own.toml", GPU).interval_s(1.0)
+    found = parse_calibration(content, "own.toml", GPU).interval_s(1.0, None, COMPILED)
     assert found == pytest.approx((0.8, 1.25))
-    assert exp(parse_calibration(content, "own.toml", load_gpu("rtx-a6000")).log_error_90 or 0) == pytest.approx(2)
-    assert parse_calibration(content, "own.toml", load_gpu("h200")).interval_s(1.0) is None
+    assert exp(
+        parse_calibration(content, "own.toml", load_gpu("rtx-a6000")).log_error_90(None, COMPILED) or 0
+    ) == pytest.approx(2)
+    assert parse_calibration(content, "own.toml", load_gpu("h200")).interval_s(1.0, None, COMPILED) is None
 
 
 def test_a_gpu_takes_the_coefficients_of_its_architecture() -> None:
@@ -112,15 +118,15 @@ def test_a_measured_gpu_takes_the_widest_interval_of_its_own_data() -> None:
     entries = [("first", "rtx-3090", 0.05), ("second", "rtx-3090", 0.07), ("third", "a100-pcie-40gb", 0.15)]
     datasets = "".join(f'[datasets.{name}]\ngpu = "{gpu}"\nlog_error_90 = {width}\n' for name, gpu, width in entries)
     content = text(datasets, "[intervals]\ncalibrated = 0.1\narchitecture = 0.2\n")
-    assert parse_calibration(content, "own.toml", GPU).log_error_90 == 0.07
-    assert parse_calibration(content, "own.toml", load_gpu("a100-pcie-40gb")).log_error_90 == 0.15
-    assert parse_calibration(content, "own.toml", load_gpu("rtx-a6000")).log_error_90 == 0.2
+    assert parse_calibration(content, "own.toml", GPU).log_error_90(None, COMPILED) == 0.07
+    assert parse_calibration(content, "own.toml", load_gpu("a100-pcie-40gb")).log_error_90(None, COMPILED) == 0.15
+    assert parse_calibration(content, "own.toml", load_gpu("rtx-a6000")).log_error_90(None, COMPILED) == 0.2
 
 
 def test_an_own_file_stands_for_the_shipped_one(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
-    path.write_text(text(memory_efficiency=0.5), encoding="utf-8")
-    assert load_calibration(GPU, str(path)).coefficients.memory_efficiency == 0.5
+    path.write_text(text(contention=0.5), encoding="utf-8")
+    assert load_calibration(GPU, str(path)).coefficients.contention == 0.5
     with pytest.raises(InputError, match=r"absent\.toml"):
         load_calibration(GPU, str(tmp_path / "absent.toml"))
 
@@ -137,13 +143,50 @@ def test_a_kernel_that_was_not_measured_on_a_gpu_is_told_less_surely() -> None:
         for name, kernel, width in (("a", "ssim", 0.1), ("b", "conv1d", 0.2))
     )
     found = parse_calibration(text(datasets=datasets) + "[intervals]\nother_kernel = 0.5\n", "own.toml", GPU)
-    assert [found.for_kernel(name).log_error_90 for name in ("ssim", "conv1d", "direct_conv2d", None)] == [
+    assert [found.log_error_90(name, COMPILED) for name in ("ssim", "conv1d", "direct_conv2d", None)] == [
         0.1,
         0.2,
         0.5,
         0.5,
     ]
     silent = parse_calibration(text(datasets=datasets), "own.toml", GPU)
-    assert silent.for_kernel(None).log_error_90 == 0.2  # none smaller than any of this GPU
-    unseen_kernel = parse_calibration(text(datasets=datasets), "own.toml", load_gpu("h200"))
-    assert unseen_kernel.for_kernel("ssim") == unseen_kernel
+    assert silent.log_error_90(None, COMPILED) == 0.2  # none smaller than any of this GPU
+    assert found.label("ssim", COMPILED) == "calibrated GPU"
+    assert found.label(None, COMPILED) == "calibrated GPU, but on ssim, conv1d: yours is of another kind"
+
+
+def test_closed_forms_have_intervals_of_their_own() -> None:
+    datasets = (
+        f'[datasets.a]\ngpu = "{GPU.id}"\nkernel = "ssim"\nlog_error_90 = 0.1\nanalytic_log_error_90 = 0.4\n'
+        f'[datasets.b]\ngpu = "{GPU.id}"\nkernel = "conv1d"\nlog_error_90 = 0.2\nanalytic_log_error_90 = 0.3\n'
+    )
+    intervals = "[intervals]\nother_kernel = 0.5\n[analytic_intervals]\narchitecture = 0.7\nother_kernel = 0.6\n"
+    found = parse_calibration(text(datasets, intervals), "own.toml", GPU)
+    asked = [("ssim", 0.4), ("conv1d", 0.3), ("direct_conv2d", 0.6)]
+    assert [found.log_error_90(name, Fidelity.ANALYTIC) for name, _ in asked] == [width for _, width in asked]
+    assert found.log_error_90("ssim", COMPILED) == found.log_error_90("ssim", Fidelity.SIMULATED) == 0.1
+    assert found.label("ssim", Fidelity.ANALYTIC) == "calibrated GPU; closed forms"
+    relative = parse_calibration(text(datasets, intervals), "own.toml", load_gpu("rtx-a6000"))
+    assert relative.log_error_90("ssim", Fidelity.ANALYTIC) == 0.7
+    silent = parse_calibration(text(datasets.replace("analytic_log_error_90", "#")), "own.toml", GPU)
+    assert silent.log_error_90("ssim", Fidelity.ANALYTIC) == 0.1  # a file that does not say
+
+
+@pytest.mark.parametrize("kernel", ["tiled_conv2d", "direct_conv2d", "pointwise_conv2d", "conv1d", "ssim"])
+def test_the_shipped_intervals_of_closed_forms_are_wider(kernel: str) -> None:
+    shipped = load_calibration(load_gpu("h200"))
+    compiled, analytic = (shipped.log_error_90(kernel, depth) for depth in (COMPILED, Fidelity.ANALYTIC))
+    assert compiled is not None
+    assert analytic is not None
+    assert 0.1 < compiled < analytic
+
+
+def test_at_most_twelve_numbers_are_fitted_and_each_is_identified() -> None:
+    """Nine shared ones but one that stays 1, and that one of two architectures: all within a fifth of themselves."""
+    content = tomllib.loads((files("perfmodel.data") / "calibrations" / "universal.toml").read_text(encoding="utf-8"))
+    entries = [*content["coefficients"].values()]
+    entries += [entry for own in content["architectures"].values() for entry in own.values()]
+    errors = [entry["log_standard_error"] for entry in entries if "log_standard_error" in entry]
+    assert len(errors) == 10
+    assert max(errors) < 0.2
+    assert content["coefficients"]["sector_cycles"] == {"value": 1.0}

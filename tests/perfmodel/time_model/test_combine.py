@@ -78,14 +78,13 @@ def test_the_busiest_sm_runs_between_the_average_and_the_next_whole_block(blocks
 def test_dram_alone_takes_bytes_over_bandwidth() -> None:
     """A gigabyte and hardly anything else, read by a hundred waves: the smooth maximum adds less than a thousandth."""
     found = seconds(work(blocks=SMS * 200, dram_read_bytes=1e9))
-    slower = GPU.l2_bytes * (1 / PRIOR.memory_efficiency - 1)
-    alone = (1e9 + slower) / GPU.dram_read_bytes_per_s
+    alone = 1e9 / GPU.dram_read_bytes_per_s
     assert alone <= found < alone * 1.001
 
 
 def test_blocks_of_one_wave_wait_for_their_data_together() -> None:
     """All that one wave reads is asked for at once: half of its DRAM time (the prior) is exposed, of two waves a quarter."""
-    alone = 1e6 / (GPU.dram_read_bytes_per_s * PRIOR.memory_efficiency)
+    alone = 1e6 / GPU.dram_read_bytes_per_s
     code = PRIOR.first_block_latencies * GPU.dram_latency_cycles
     for blocks, part in ((SMS * 2, 1.0), (SMS * 4, 0.5)):
         _, parts = launch_seconds(work(blocks=blocks, dram_read_bytes=1e6), 2, GPU, PRIOR)
@@ -186,12 +185,11 @@ def test_the_limiter_is_the_largest_term_and_never_the_launch_overhead() -> None
 
 @pytest.mark.parametrize("name", LIMITER_NAMES)
 def test_a_term_left_out_is_zero_and_makes_nothing_slower(name: str) -> None:
-    """All terms are busy here: code and constants beyond their caches, spills beyond L1, every pipe."""
-    more = {"local_load_sectors": 4e6, "local_store_sectors": 4e6, "constant_load_requests": 1e5}
+    """All terms are busy here: code beyond its cache, spills beyond L1, every pipe."""
+    more = {"local_load_sectors": 4e6, "local_store_sectors": 4e6}
     of = replace(
         profile_of(Launch(grid_x=SMS * 4, block_x=256), Counts(**BUSY | more), stack_bytes=4096),
         loop_code_bytes=4.0 * GPU.instruction_cache_l1_bytes,
-        constant_bytes=65536.0,
     )
     whole, terms = launch_seconds(of, 4, GPU, PRIOR)
     less, left = launch_seconds(of, 4, GPU, PRIOR, without=(name,))
@@ -205,7 +203,7 @@ def test_a_round_trip_ends_at_the_memory_that_answers() -> None:
 
     def trip(dram_sectors: float, waves: float) -> float:
         counts = Counts(l2_read_sectors=1e6, dram_read_bytes=32 * dram_sectors)
-        return float(round_trip_cycles(counts, waves, 0.0, GPU, replace(PRIOR, round_trip_latencies=1.0)))
+        return float(round_trip_cycles(counts, waves, GPU, replace(PRIOR, round_trip_latencies=1.0)))
 
     assert trip(0, 1) == GPU.l2_latency_cycles
     assert trip(1e5, 1) == GPU.dram_latency_cycles
@@ -215,25 +213,12 @@ def test_a_round_trip_ends_at_the_memory_that_answers() -> None:
     assert trip(1e5, 10) == pytest.approx((1 - share) * GPU.l2_latency_cycles + share * GPU.dram_latency_cycles)
 
 
-def test_loads_by_the_read_only_path_have_a_latency_of_their_own() -> None:
-    """A half of the loads at 0.8 of the latency: 0.9 of it; at 1 the path makes no difference."""
-    counts = Counts(l2_read_sectors=1e6)
-
-    def trip(share: float, latency: float) -> float:
-        known = replace(PRIOR, round_trip_latencies=1.0, read_only_latency=latency)
-        return float(round_trip_cycles(counts, 1, share, GPU, known))
-
-    assert trip(1.0, 0.8) == pytest.approx(0.8 * GPU.l2_latency_cycles)
-    assert trip(0.5, 0.8) == pytest.approx(0.9 * GPU.l2_latency_cycles)
-    assert trip(0.0, 0.8) == trip(1.0, 1.0) == GPU.l2_latency_cycles
-
-
 def test_a_group_of_loads_that_l1_answers_waits_for_l1() -> None:
     """Of 10 sectors that are asked for one passes L1: of eight that a group waits for, one does with probability 1 - 0.9 ** 8."""
 
     def trip(asked: float) -> float:
         counts = Counts(l2_read_sectors=1e6, global_load_sectors=asked)
-        return float(round_trip_cycles(counts, 1, 0.0, GPU, replace(PRIOR, round_trip_latencies=1.0)))
+        return float(round_trip_cycles(counts, 1, GPU, replace(PRIOR, round_trip_latencies=1.0)))
 
     assert trip(1e6) == trip(5e5) == GPU.l2_latency_cycles
     passing = 1 - 0.9**8

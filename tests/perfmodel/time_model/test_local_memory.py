@@ -42,7 +42,7 @@ def test_a_few_warps_wait_for_each_load_that_l1_lacks() -> None:
 
 def test_what_l1_holds_is_not_waited_for() -> None:
     sectors = 4 * LOADS * WARPS * SMS
-    stored = sectors * 32 / (GPU.l2_read_bytes_per_s * PRIOR.memory_efficiency)
+    stored = sectors * 32 / GPU.l2_read_bytes_per_s
     assert seconds(spilling(4096), 1, 1.0) == pytest.approx(stored)
 
 
@@ -51,4 +51,4 @@ def test_many_warps_are_bound_by_what_they_move() -> None:
     work = spilling(8192, 32 * SMS)
     traffic = local_traffic(work, 32, GPU)
     moved = float((traffic.dram_read_bytes + traffic.dram_write_bytes)[0])
-    assert seconds(work, 32, 1.0) == pytest.approx(moved / (GPU.dram_read_bytes_per_s * PRIOR.memory_efficiency))
+    assert seconds(work, 32, 1.0) == pytest.approx(moved / GPU.dram_read_bytes_per_s)

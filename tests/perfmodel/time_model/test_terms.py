@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,13 +58,13 @@ def test_four_schedulers_issue_four_instructions_a_cycle() -> None:
 def test_a_shared_access_costs_its_instruction_or_its_wavefronts() -> None:
     instruction, wavefront = TURING.shared_cycles_per_instruction, TURING.shared_cycles_per_wavefront
     free = Counts(shared_load_requests=SMS * 10, shared_load_wavefronts=SMS * 10)
-    assert terms.shared_pipe_cycles(free, TURING, PRIOR) == pytest.approx(10 * max(instruction, wavefront))
+    assert terms.shared_pipe_cycles(free, TURING) == pytest.approx(10 * max(instruction, wavefront))
     conflicts = Counts(shared_store_requests=SMS * 10, shared_store_wavefronts=SMS * 320)
-    assert terms.shared_pipe_cycles(conflicts, TURING, PRIOR) == pytest.approx(320 * wavefront)
+    assert terms.shared_pipe_cycles(conflicts, TURING) == pytest.approx(320 * wavefront)
 
 
 def test_atomics_on_one_word_of_shared_memory_follow_one_another() -> None:
-    found = terms.shared_pipe_cycles(Counts(shared_atomic_wavefronts=SMS * 32), TURING, PRIOR)
+    found = terms.shared_pipe_cycles(Counts(shared_atomic_wavefronts=SMS * 32), TURING)
     assert found == pytest.approx(32 * TURING.shared_cycles_per_wavefront)
 
 
@@ -81,12 +82,10 @@ def test_global_requests_and_shuffles_pass_the_same_pipe() -> None:
     """A scattered load looks up 32 lines, 4 a cycle; a contiguous one takes its one cycle."""
     scattered = Counts(global_load_requests=SMS, global_load_lines=SMS * 32)
     contiguous = Counts(global_load_requests=SMS, global_load_lines=SMS)
-    assert terms.shared_pipe_cycles(scattered, TURING, PRIOR) == 32 / 4
-    assert terms.shared_pipe_cycles(contiguous, TURING, PRIOR) == 1
+    assert terms.shared_pipe_cycles(scattered, TURING) == 32 / 4
+    assert terms.shared_pipe_cycles(contiguous, TURING) == 1
     others = Counts(shuffles=SMS * 3, global_store_requests=SMS * 2, global_reduction_requests=SMS)
-    assert terms.shared_pipe_cycles(others, TURING, PRIOR) == pytest.approx(
-        3 * TURING.shared_cycles_per_instruction + 2 + 1
-    )
+    assert terms.shared_pipe_cycles(others, TURING) == pytest.approx(3 * TURING.shared_cycles_per_instruction + 2 + 1)
 
 
 def test_sectors_of_local_memory_go_the_same_way() -> None:
@@ -137,18 +136,17 @@ def test_a_copy_passes_the_data_pipe_for_each_of_its_steps() -> None:
     copies = Counts(
         async_copy_requests=SMS * 3.0, async_copy_read_wavefronts=SMS * 12.0, async_copy_wavefronts=SMS * 3.0
     )
-    assert terms.shared_pipe_cycles(copies, TURING, PRIOR) == pytest.approx(18 * PRIOR.async_copy_cycles)
+    assert terms.shared_pipe_cycles(copies, TURING) == 18
 
 
 def test_a_shared_access_whose_lanes_are_all_off_takes_its_turn() -> None:
     off = Counts(shared_load_predicated_off=SMS * 2.0, shared_store_predicated_off=SMS * 3.0)
-    assert terms.shared_pipe_cycles(off, TURING, PRIOR) == 5
+    assert terms.shared_pipe_cycles(off, TURING) == 5
 
 
 def test_a_barrier_waits_for_the_arrival_of_all_warps() -> None:
-    """8 warps of 32 threads, 16 threads a cycle, then shared memory's latency."""
-    expected = 8 * 32 / 16 + PRIOR.barrier_latencies * TURING.shared_latency_cycles
-    assert terms.barrier_cycles(8, TURING, PRIOR) == pytest.approx(expected)
+    """8 warps of 32 threads, 16 threads a cycle."""
+    assert terms.barrier_cycles(8, TURING) == 8 * 32 / 16
 
 
 def test_warps_in_step_load_the_schedulers_unevenly() -> None:
@@ -159,12 +157,9 @@ def test_warps_in_step_load_the_schedulers_unevenly() -> None:
 
 
 def test_memory_has_a_clock_of_its_own() -> None:
-    """A launch that moves less than L2 holds reaches a part of the DRAM's bandwidth."""
     counts = Counts(l2_read_sectors=600.0, l2_write_sectors=400.0, dram_read_bytes=3e6, dram_write_bytes=1e6)
     assert terms.l2_seconds(counts, np.inf, TURING, PRIOR) == pytest.approx(600 * 32 / TURING.l2_read_bytes_per_s)
-    expected = 4e6 / (TURING.dram_read_bytes_per_s * PRIOR.memory_efficiency)
-    assert terms.dram_seconds(counts, TURING, PRIOR) == pytest.approx(expected)
-    assert terms.dram_burst_seconds(counts, TURING, PRIOR) == pytest.approx(expected)
+    assert terms.dram_seconds(counts, TURING) == pytest.approx(4e6 / TURING.dram_read_bytes_per_s)
 
 
 def test_blocks_that_live_long_reach_the_bandwidth_of_l2() -> None:
@@ -188,24 +183,18 @@ def test_parts_of_sectors_are_written_in_the_time_of_several_reads() -> None:
     assert terms.l2_seconds(whole, np.inf, HOPPER, PRIOR) == pytest.approx(4000 * read_s)
 
 
-def test_a_stream_reaches_the_bandwidth_of_dram() -> None:
-    """A hundred times what L2 holds: the first of them takes 1 / efficiency, the others 1; asked for at once, all do."""
-    counts = Counts(dram_read_bytes=100.0 * TURING.l2_bytes)
-    alone = 100 * TURING.l2_bytes / TURING.dram_read_bytes_per_s
-    found = float(terms.dram_seconds(counts, TURING, PRIOR))
-    assert found == pytest.approx(alone * (99 + 1 / PRIOR.memory_efficiency) / 100)
-    assert terms.dram_burst_seconds(counts, TURING, PRIOR) == pytest.approx(alone / PRIOR.memory_efficiency)
-
-
-def _shared_pipe(counts: Counts, gpu: Gpu) -> Any:
-    return terms.shared_pipe_cycles(counts, gpu, PRIOR)
-
-
 def _l2(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Any:
     return terms.l2_seconds(counts, 1000.0, gpu, coefficients)
 
 
-OF_COUNTS = (terms.arithmetic_cycles, terms.slow_pipe_cycles, terms.issue_cycles, _shared_pipe, terms.atomic_seconds)
+OF_COUNTS = (
+    terms.arithmetic_cycles,
+    terms.slow_pipe_cycles,
+    terms.issue_cycles,
+    terms.shared_pipe_cycles,
+    terms.atomic_seconds,
+    terms.dram_seconds,
+)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -217,7 +206,7 @@ def test_no_term_falls_when_a_count_grows(data: st.DataObject) -> None:
     grown = data.draw(st.sampled_from(COUNT_NAMES))
     before, after = Counts(**values), Counts(**values | {grown: values[grown] * 2 + 1})
     pairs = [(term(before, gpu), term(after, gpu)) for term in OF_COUNTS]
-    fitted = (terms.sector_cycles, terms.dram_seconds, terms.dram_burst_seconds)
+    fitted: tuple[Callable[..., Any], ...] = (terms.sector_cycles,)
     if grown != "dram_write_bytes":  # more bytes in as many writes are more whole sectors
         fitted = (*fitted, _l2)
     pairs += [(term(before, gpu, coefficients), term(after, gpu, coefficients)) for term in fitted]

@@ -10,7 +10,7 @@ from perfmodel.compiler import disk_cache
 from perfmodel.core.json_values import plain
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
-from perfmodel.families.profiling import configuration_profile, remembered_profile
+from perfmodel.families.profiling import Depth, configuration_profile, remembered_profile
 from perfmodel.families.user.family import UserProblem, user_family, user_problem
 from perfmodel.prediction.ranking import Ranking, rank_problem
 from perfmodel.prediction.scenario import scenario_of
@@ -108,10 +108,10 @@ def test_what_was_executed_is_not_executed_again(tmp_path: Path, monkeypatch: py
     family = problem.family
     gpu = scenario_of("rtx-3090").gpu
     configuration = family.space(problem, gpu).products[0].batch(0, 1).configuration(0)
-    first = configuration_profile(family, problem, configuration, gpu, Fidelity.SIMULATED)
+    first = configuration_profile(family, problem, configuration, gpu, Depth.CACHES)
     kept = [key for key in disk_cache._store(tmp_path / "cache").iterkeys() if str(key).startswith("profile-")]
     assert len(kept) == 1
-    remembered = remembered_profile(family, problem, configuration, gpu, Fidelity.SIMULATED)
+    remembered = remembered_profile(family, problem, configuration, gpu, Depth.CACHES)
     assert repr(remembered) == repr(first)  # an unknown number is NaN, which equals nothing
     again = disk_cache.fetch(str(kept[0]))
     assert again is not None

@@ -1,0 +1,98 @@
+"""The profile of a launch from its block in the middle alone: what its warps execute and wait for, within milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..compiler.compiled import CompiledKernel
+from ..core.counts import COUNT_NAMES, INSTRUCTION_CLASSES, Counts
+from ..launch.launch import KernelCall, Launch
+from ..machine_code.code_profile import profile_of
+from ..simulator.simulation import Mode
+from .blocks.watched_block import WatchedBlock, middle_block
+from .executed_profile import executable
+from .kernel_profile import KernelProfile
+from .slowest_warp import slowest_warp
+from .totals import counted_run
+
+OF_CODE = (
+    "warp_instructions",
+    *INSTRUCTION_CLASSES,
+    "local_load_sectors",
+    "local_store_sectors",
+    "shared_load_predicated_off",
+    "shared_store_predicated_off",
+    "async_copy_predicated_off",
+)
+"""Counts that the compiler decides; all others follow from the problem and the configuration."""
+REQUESTS = (
+    "global_load_requests",
+    "global_store_requests",
+    "shared_load_requests",
+    "shared_store_requests",
+    "async_copy_requests",
+)
+MIDDLE_BLOCK_NOTE = "memory accesses in closed form, instructions extrapolated from the block in the middle of the grid"
+
+
+def memory_requests(counts: Counts) -> float:
+    """Requests to global and shared memory, by which the parts of a launch are compared."""
+    return float(sum(getattr(counts, name) for name in REQUESTS))
+
+
+def middle_block_profile(
+    compiled: CompiledKernel, launch: Launch, call: KernelCall, requests: float, *, critical_path: bool = True
+) -> KernelProfile:
+    """The profile with what the compiler decides: registers, code, instructions, spills, the slowest warp.
+
+    What closed forms count exactly is left to them (NaN, `kernel_profile.completed_by`).
+
+    Args:
+        compiled: the kernel.
+        launch: a single launch of it.
+        call: its arguments.
+        requests: memory requests of the whole launch (`memory_requests`). Instructions are those of the block in the middle in
+            the same proportion, so that blocks at the edges of the grid count for the part of a block that they do.
+        critical_path: follow the slowest warp, too.
+
+    Raises:
+        SimulationError: the kernel cannot be executed on the CPU.
+    """
+    code, reason = executable(compiled)
+    watched = WatchedBlock(middle_block(launch))
+    run = counted_run(
+        code,
+        launch,
+        call,
+        observers=[watched],
+        mode=Mode.TRACE,
+        blocks=np.array([watched.block]),
+        visits_by_warp=[watched.block],
+    )
+    watched.take_visits(run.visits_by_warp)
+    of_block = run.counts
+    own = memory_requests(of_block)
+    factor = requests / own if own else float(launch.blocks)
+    counts = {name: getattr(of_block, name) * factor if name in OF_CODE else np.nan for name in COUNT_NAMES}
+    profile = KernelProfile(
+        launch=replace(launch, static_shared_bytes=compiled.resources.static_shared_bytes),
+        resources=replace(compiled.resources, dynamic_shared_bytes=int(launch.dynamic_shared_bytes)),
+        counts=Counts(**counts),
+        global_round_trips=np.nan,
+        loop_code_bytes=float(profile_of(compiled).largest_loop_bytes),
+        constant_bytes=np.nan,
+        read_only_share=np.nan,
+        exact=False,
+    ).with_notes(MIDDLE_BLOCK_NOTE, *([] if reason is None else [reason]))
+    if not critical_path:
+        return profile
+    slowest = slowest_warp(compiled, code, watched)
+    return replace(
+        profile,
+        warp_cycles=slowest.cycles,
+        longest_warp_instructions=slowest.instructions,
+        global_round_trips=slowest.round_trips + slowest.copy_round_trips,
+        read_only_share=slowest.read_only_share,
+    )

@@ -1,0 +1,64 @@
+"""Which candidates are compiled next, where it is known how far closed forms are off."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfmodel.families.base import Batch, Product
+from perfmodel.families.direct_conv2d import DirectConv2dConfiguration
+from perfmodel.families.direct_conv2d.configuration import Accumulators, Exchange, Reuse
+from perfmodel.prediction.screening import Screening, places
+
+VALUES = {
+    "reuse": (Reuse.COLUMN_ROW,),
+    "exchange": tuple(Exchange),
+    "accumulators": (Accumulators.UNROLLED,),
+    "rows_per_thread": (2, 4, 8),
+    "block_x": (32, 64, 128, 256),
+    "block_y": (1, 2, 4),
+}
+BATCH: Batch[DirectConv2dConfiguration] = Product(DirectConv2dConfiguration, VALUES).batch(0, 4 * 3 * 4 * 3)
+SELECTS = BATCH.equals("exchange", Exchange.SELECT)
+
+
+def compiled(
+    seconds: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Candidates that select take half of what closed forms say, all others twice as long."""
+    return np.asarray(np.where(SELECTS, 0.5, 2.0) * seconds)
+
+
+def test_a_variant_that_turned_out_fast_is_looked_at_next() -> None:
+    """All are thought to be alike but for the last digit; of each method one is compiled."""
+    closed = 1.0 + 1e-6 * np.arange(len(BATCH))
+    screening = Screening(BATCH, closed)
+    first = [int(np.flatnonzero(BATCH["exchange"] == code)[0]) for code in range(4)]
+    screening.note(first, compiled(closed)[first])
+    chosen = screening.next(8)
+    assert all(SELECTS[chosen])
+    assert not set(chosen) & set(first)
+
+
+def test_corrected_times_of_compiled_candidates_are_theirs() -> None:
+    closed = np.linspace(1.0, 3.0, len(BATCH))
+    screening = Screening(BATCH, closed)
+    seen = list(range(0, len(BATCH), 3))
+    screening.note(seen, compiled(closed)[seen])
+    logs, deviation = screening.corrected()
+    assert np.exp(logs)[seen] == pytest.approx(compiled(closed)[seen], rel=0.15)
+    others = np.setdiff1d(np.arange(len(BATCH)), seen)
+    assert np.corrcoef(logs[others] - np.log(closed[others]), SELECTS[others])[0, 1] < -0.8
+    assert deviation[seen].max() < deviation[others].min()
+
+
+def test_what_does_not_compile_is_neither_learned_from_nor_chosen_again() -> None:
+    closed = np.linspace(1.0, 3.0, len(BATCH))
+    screening = Screening(BATCH, closed)
+    screening.note([0, 1], np.array([np.inf, np.inf]))
+    assert screening.next(3) == [2, 3, 4]  # nothing is known yet: by closed forms
+    assert Screening(BATCH, closed).next(len(BATCH) + 5) == list(range(len(BATCH)))
+
+
+def test_a_field_without_a_second_value_is_no_distance() -> None:
+    assert places(BATCH).shape == (len(BATCH), 4 + 3)  # a column for each method, one for each number
