@@ -133,10 +133,8 @@ def test_runs_are_held_out_as_compiled_and_as_closed_forms_see_them(made_file: P
     rows = read_measurements(made_file, FAMILY)
     data = measured_runs("made", FAMILY, rows.take(np.arange(0, 120, 6)), UNDER, Fidelity.ANALYTIC)
     assert data.closed is None
-    doubled = replace(
-        data.runs, profile=replace(data.runs.profile, global_round_trips=9.0 * data.runs.profile.global_round_trips)
-    )
-    found = calibrate([replace(data, runs=doubled, closed=data.runs)])
+    profile = replace(data.runs.profile, global_round_trips=9.0 * data.runs.profile.global_round_trips)
+    found = calibrate([replace(data, runs=replace(data.runs, profile=profile), closed=data.runs)])
     assert found.closed is not None
     assert set(found.closed.held_out) == set(found.errors.held_out) == {"made"}
     content = calibration_file(found)
@@ -178,8 +176,8 @@ def test_a_gpu_held_out_sets_the_interval_of_its_relatives_and_no_coefficient(ma
     calibration = parse_calibration(calibration_text(found), "made.toml", relative.gpu)
     assert calibration.calibration_status is CalibrationStatus.ARCHITECTURE
     assert calibration.fitted_on == ("made",)
-    known = Errors.of(told, errors).interval
-    assert calibration.log_error_90(FAMILY.name, Fidelity.ANALYTIC) == pytest.approx(known, rel=1e-3)
+    width = calibration.log_error_90(FAMILY.name, Fidelity.ANALYTIC)
+    assert width == pytest.approx(Errors.of(told, errors).interval, rel=1e-3)
     own = parse_calibration(calibration_text(found), "made.toml", UNDER.gpu)
     assert own == parse_calibration(calibration_text(alone), "made.toml", UNDER.gpu)
 
