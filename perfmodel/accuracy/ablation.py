@@ -24,7 +24,7 @@ FOLDS = 3
 _HARD = 30.0
 """Exponent from which a p-norm is a maximum."""
 MECHANISMS: Mapping[str, Mapping[str, float]] = {
-    "smooth maxima": {"demand_norm": _HARD, "latency_norm": _HARD},
+    "smooth maximum of throughput and latency": {"latency_norm": _HARD},
     "contention of blocks": {"contention": 0.0},
     "waiting of warps for one another": {"trip_warp_cycles": 0.0},
 }

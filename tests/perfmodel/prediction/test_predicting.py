@@ -52,7 +52,7 @@ def test_an_analytic_prediction_says_where_its_numbers_come_from() -> None:
     assert found.occupancy.warps_per_sm == 8 * 4
     assert found.occupancy.fraction == 1
     assert found.counts.fp32_fma == 256 * 256 / 32 * 25
-    assert found.time.calibration_status == "calibrated GPU"
+    assert found.time.calibration_status == "calibrated GPU; closed forms"
     assert found.notes[0] == ESTIMATED_NOTE
 
 
@@ -133,8 +133,10 @@ def test_compiled_and_simulated_agree_on_what_is_executed() -> None:
     (compiled,) = predict_all(problem, [SMALL], UNDER, Fidelity.COMPILED)
     (simulated,) = predict_all(problem, [SMALL], UNDER, Fidelity.SIMULATED)
     assert compiled.resources == simulated.resources
-    for name in ("global_load_requests", "global_load_sectors", "shared_load_wavefronts", "warp_instructions"):
+    for name in ("global_load_requests", "shared_load_requests", "shared_load_wavefronts"):
         assert getattr(compiled.counts, name) == getattr(simulated.counts, name), name
+    for name in ("global_load_sectors", "warp_instructions"):  # in closed form, from one block
+        assert getattr(compiled.counts, name) == pytest.approx(getattr(simulated.counts, name), rel=0.03), name
     # what DRAM delivers at least is the image once, 4 · 66 · 66 bytes, in whole sectors of 32
     assert simulated.counts.dram_read_bytes >= 4 * 66 * 66
     assert simulated.counts.dram_read_bytes % 32 == 0
