@@ -104,7 +104,7 @@ def test_the_ablation_takes_each_part_out_once(turing: MeasuredRuns) -> None:
     assert len(calls) == len(ablated)
     errors = {one.part: one.accuracies[0].mape for one in ablated}
     assert errors["lsu_data_pipe"] > 2 * errors[None]  # what limits these launches cannot be spared
-    assert errors["smooth maxima"] > 1.2 * errors[None]
+    assert errors["smooth maximum of throughput and latency"] > 1.2 * errors[None]
     assert ablated[0].to_json([few])["datasets"]["rtx-2080-ti"]["n"] == 50
 
 
