@@ -229,17 +229,17 @@ def emit_lea(e: Emitter, i: MachineInstruction) -> None:
         shifted = f"lower_half({upper}>>{e.constant(32 - shift, 'u64')})"
     else:
         shifted = f"({e.read(i, _positive(a))}<<{e.constant(shift)})" if shift else e.read(i, _positive(a))
-    if _is_negated(a):
-        if i.has("X", "HI"):
-            raise i.error("a negated first operand of a long shift is not supported")
-        shifted = f"(-{shifted})"
+    if _is_negated(a) and i.has("X", "HI"):
+        raise i.error("a negated first operand of a long shift is not supported")
     wanted = [p for p in carries if isinstance(p, Register) and p.index is not None]
     if not wanted:
+        shifted = f"(-{shifted})" if _is_negated(a) else shifted
         text = shifted if is_zero(b) else f"{shifted}+{e.read(i, b)}"
         for predicate in carrying:
             text += f"+{e.predicate(i, predicate)}.astype(uint32)"
         e.write(i, i.operand(0), text)
         return
+    shifted = f"negated_for_sum({shifted})" if _is_negated(a) else shifted
     terms = [shifted] + ([] if is_zero(b) else [_carried_term(e, i, b)])
     terms += [e.predicate(i, predicate) for predicate in carrying]
     total = e.temporary(f"wide_sum({','.join(terms)})")

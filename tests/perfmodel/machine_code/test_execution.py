@@ -241,6 +241,21 @@ def test_a_generic_atomic_takes_what_the_memory_takes_that_it_reaches() -> None:
     assert predicted_s(generic) == pytest.approx(predicted_s(shared), rel=0.1)
 
 
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_the_carry_of_a_long_difference_with_a_shifted_number(architecture: str) -> None:
+    source = """
+extern "C" __global__ void k(unsigned long long *out, const unsigned long long *in)
+{
+    out[threadIdx.x] = in[threadIdx.x] - (in[threadIdx.x + 32] << 30);
+}
+"""
+    values = np.random.default_rng(7).integers(0, 2**40, 64).astype(np.uint64)
+    values[32:40] = 0  # nothing is borrowed where nothing is taken away
+    parameters = [_blank(32, np.uint64), Buffer(name="in", array=values)]
+    simulation = run_machine_code(source, architecture, Launch(grid_x=1, block_x=32), parameters)
+    np.testing.assert_array_equal(simulation.outputs["out"], values[:32] - (values[32:] << np.uint64(30)))
+
+
 def test_instructions_name_their_source_lines() -> None:
     simulation = run_machine_code(STRAIGHT, "sm_90", Launch(grid_x=1, block_x=32), [_blank(64, np.float32)])
     assert isinstance(simulation.kernel, MachineCode)
