@@ -128,8 +128,11 @@ def _linked(cubins: Sequence[DeviceImage], name: str) -> list[DeviceImage]:
     found, relocatable = [], dict[str, list[DeviceImage]]()
     for image in cubins:
         try:
-            is_relocatable = ELFFile(io.BytesIO(image.content))["e_type"] == "ET_REL"
-        except ELFError as error:
+            elf = ELFFile(io.BytesIO(image.content))
+            is_relocatable = elf["e_type"] == "ET_REL"
+            for section in elf.iter_sections():  # whoever reads the cubin later finds its sections whole
+                section.data()
+        except (ELFError, ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             raise InputError(f"{name}: its cubin for {image.architecture} cannot be read: {error}") from error
         if is_relocatable:
             relocatable.setdefault(image.architecture, []).append(image)
