@@ -15,6 +15,8 @@ class Shares:
     read_ahead_bytes: float
     blocks_of_one_gpc: int
     oldest_share: float
+    trips_in_step: float
+    met_share: float
     dirty_share: float
     partly_written_share: float
     read_once_age: float

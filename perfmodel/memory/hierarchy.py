@@ -29,7 +29,7 @@ from .cache_record import CacheRecord
 from .grid_streams import GridStreams, Placement, place_blocks
 from .l1 import l1_traffic, launch_rates
 from .l2 import DramTraffic, partition_of_sms, sampled_dram_traffic
-from .request_coalescing import AskedShares, asked_shares
+from .request_coalescing import AskedShares, asked_shares, share_in_step
 from .trace import BlockStream, Trace
 
 
@@ -174,7 +174,13 @@ def hierarchy_of(
     if schedule.gpc:
         turns = max(min(resident, launch.blocks / gpu.sm_count), 1.0) if record.copies else 1.0
         merged = gpu.l2_requests_merged
-        asked = asked_shares(lines, by_copies, schedule.gpc, simulated_bytes, merged, rates, ramp_up / turns)
+        in_step = ramp_up / turns
+        if not record.copies:
+            trips = int(lines.trip.max(initial=0)) + 1
+            blocks_of_sm = min(resident, float(launch.blocks) / gpu.sm_count)
+            issued = float(counts.warp_instructions) / float(launch.blocks) * blocks_of_sm / gpu.schedulers_per_sm
+            in_step = share_in_step(ramp_up, trips, issued / trips, gpu)
+        asked = asked_shares(lines, by_copies, schedule.gpc, simulated_bytes, merged, rates, in_step)
     every_load = rates.asked_per_block * float(launch.blocks) / share
     cached = max(float(counts.global_load_sectors) - uncached_loads, 0.0) + float(counts.local_load_sectors)
     if float(counts.async_copy_requests):

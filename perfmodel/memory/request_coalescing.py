@@ -7,6 +7,8 @@ Blocks of the first wave start together, and loads that wait keep them in step: 
 one fetched from DRAM, and catches up. So the SMs' round trips of the first wave are taken one after the other in step, and SMs
 that miss the same sectors of a line in the same one share requests; later waves are in step with nobody. Where blocks of an SM
 take turns, as asynchronous copies make them, each is in step with blocks of other SMs for its share of the time.
+
+In long loops SMs drift apart for as long as they compute, and of what they could share they share a part by chance, in all waves.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from ..core.constants import SECTORS_PER_LINE, ceil_div
 from ..gpus.gpu import Gpu
+from .fitted_shares import shares
 from .l1 import L1Rates, in_lock_step, missed_sectors
 from .trace import SECTORS_OF_MASK, LineAccesses
 
@@ -91,6 +94,26 @@ def shares_in_turns(across: Integers, down: Integers, resident: Integers, gpu: G
     launches = zip(*(column.tolist() for column in np.broadcast_arrays(across, down, resident)), strict=True)
     of_rows, of_columns = np.array([requests_in_turns(*launch, gpu) for launch in launches]).reshape(-1, 2).T
     return of_rows, of_columns
+
+
+def share_in_step(ramp_up: float, trips: int, issue_cycles: float, gpu: Gpu) -> float:
+    """Part of what SMs could ask for together that they do ask for together.
+
+    Args:
+        ramp_up: part of the blocks that are in the first wave; these begin in step.
+        trips: round trips of a warp.
+        issue_cycles: cycles for which an SM issues instructions in one of them.
+        gpu: the GPU.
+
+    >>> from perfmodel.gpus.catalogue import load_gpu
+    >>> [round(share_in_step(0.5, trips, 2000.0, load_gpu("h200")), 3) for trips in (4, 64)]
+    [0.5, 0.328]
+    """
+    fitted = shares()
+    begun = min(fitted.trips_in_step / trips, 1.0)
+    waiting = gpu.dram_latency_cycles / (gpu.dram_latency_cycles + issue_cycles)
+    first = begun + (1.0 - begun) * max(waiting, fitted.met_share)
+    return ramp_up * first + (1.0 - ramp_up) * (1.0 - begun) * fitted.met_share
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from perfmodel.memory.request_coalescing import (
     merged_traffic,
     requests_in_step,
     requests_in_turns,
+    share_in_step,
     sms_of_gpcs,
 )
 from perfmodel.memory.trace import LineAccesses
@@ -108,6 +109,15 @@ def test_only_the_first_wave_is_in_step() -> None:
     assert quarter.share_of_launch(10.0, 1.0) == 0.25
     assert quarter.share_of_launch(10.0, 0.1) == 1.0 - 0.1 * 0.75
     assert quarter.share_of_launch(2.5, 0.25) == 0.25  # later blocks miss nothing
+
+
+def test_sms_drift_apart_in_long_loops() -> None:
+    latency = H200.dram_latency_cycles
+    assert share_in_step(0.25, 16, 1e9, H200) == 0.25  # the first wave stays in step for 16 round trips
+    assert share_in_step(0.25, 64, 0.0, H200) == pytest.approx(0.25 + 0.75 * 0.75 * 0.27)  # it waits all the time
+    # three quarters of the loop in step for a third of the time, as it waits for one of three latencies
+    assert share_in_step(1.0, 64, 2 * latency, H200) == pytest.approx(0.25 + 0.75 / 3)
+    assert share_in_step(1.0, 64, 1e9, H200) == pytest.approx(0.25 + 0.75 * 0.27)
 
 
 @pytest.mark.compiler
