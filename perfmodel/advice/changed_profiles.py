@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..core.constants import SECTOR_BYTES, SECTORS_PER_LINE
 from ..memory.access_counts import READS, InstructionCount
 from ..profiles.kernel_profile import KernelProfile
+from ..profiles.load_streams import WarpPart, first_touches, regrouped
 from ..profiles.warp_traces import WarpTraces
 from ..program.instruction import Space
 from ..simulator.access import Action
@@ -67,8 +68,11 @@ def fetched_by_loads(subject: Subject) -> Mapping[int, Fetched]:
     if traces is None or not loads:
         return {}
     asked = np.array([float(one.sectors) for one in loads])
-    first = traces.memory.first_touches[[one.instruction for one in loads]]
-    target = min(float(subject.profile.counts.l2_read_sectors), float(asked.sum()))
+    touched = first_touches(traces.loads, traces.warps_per_block, traces.observed, len(traces.table))
+    of_all = np.minimum(touched / np.maximum(traces.memory.requests * traces.memory.sectors, 1.0), 1.0)
+    first = of_all[[one.instruction for one in loads]]
+    counts = subject.profile.counts
+    target = min(max(float(counts.l1_missed_sectors), float(counts.l2_read_sectors)), float(asked.sum()))
     low, high = 1e-6, 1e6
     for _ in range(60):
         middle = float(np.sqrt(low * high))
@@ -98,7 +102,6 @@ def with_sectors(
     if count.action is Action.LOAD:
         changes["global_load_lines"] = min(lines - count.lines, 0.0)
     counts = subject.profile.counts
-    first = 1.0
     if behind_l1 is None:
         changes["l2_write_sectors"] = max(asked - count.sectors, -float(counts.l2_write_sectors))
         left = float(counts.l2_write_sectors) + changes["l2_write_sectors"]
@@ -108,17 +111,17 @@ def with_sectors(
         own = fetched[count.instruction]
         everything = sum(one.first_touches for one in fetched.values())
         from_dram = float(counts.dram_read_bytes) * own.first_touches / max(everything, 1.0)
+        changes["l1_missed_sectors"] = behind_l1 - own.behind_l1
         changes["l2_read_sectors"] = behind_l1 - own.behind_l1
         changes["dram_read_bytes"] = min(behind_l1 * SECTOR_BYTES - from_dram, 0.0)
-        first = min(count.sectors / max(asked, 1.0), 1.0 / max(own.first_touches / max(count.sectors, 1), 1e-9))
     changed = with_added(profile, **changes)
     return with_demand(
         changed,
         count.instruction,
         sectors=asked / count.sectors,
         lines=min(lines / max(count.lines, 1), 1.0),
-        first_touches=first,
-        first_touches_of_warps=first,
+        wavefronts=min(lines / max(count.lines, 1), 1.0),
+        partial_sectors=1.0 if asked >= count.sectors else 0.0,
     )
 
 
@@ -156,8 +159,21 @@ def with_smaller_blocks(profile: KernelProfile, parts: int) -> KernelProfile:
     followed = np.array([float(sum(map(len, block))) for block in sequences]).reshape(traces.blocks, parts)
     share = followed / np.maximum(followed.sum(axis=1, keepdims=True), 1.0)
     changed = _of_sequences(traces, [warp for block in sequences for warp in block])
+    size = traces.warps_per_block // groups
+    blocks = [
+        [
+            WarpPart(
+                warp,
+                np.array_split(np.arange(traces.loads.offsets[warp + 1] - traces.loads.offsets[warp]), pieces)[piece],
+            )
+            for warp in range(begin, begin + size)
+        ]
+        for begin in range(0, traces.blocks * traces.warps_per_block, size)
+        for piece in range(pieces)
+    ]
     changed = structs.replace(
         changed,
+        loads=regrouped(traces.loads, traces.warps_per_block, blocks),
         warps_per_block=traces.warps_per_block // groups,
         instructions=(traces.instructions[:, None] * share).reshape(-1),
         observed=traces.observed * parts,
@@ -189,8 +205,18 @@ def with_larger_blocks(profile: KernelProfile, times: int) -> KernelProfile:
         for _ in range(times)
         for warp in range(warps)
     ]
+    every = [np.arange(count) for count in np.diff(traces.loads.offsets).tolist()]
+    blocks = [
+        [
+            WarpPart(block * warps + warp, every[block * warps + warp], copy)
+            for copy in range(times)
+            for warp in range(warps)
+        ]
+        for block in range(traces.blocks)
+    ]
     changed = structs.replace(
         _of_sequences(traces, sequences),
+        loads=regrouped(traces.loads, warps, blocks),
         warps_per_block=warps * times,
         instructions=traces.instructions * times,
         memory=replace(traces.memory, requests=traces.memory.requests * times),
@@ -214,23 +240,36 @@ def with_fewer_executions(profile: KernelProfile, instructions: Collection[int],
     traces: WarpTraces | None = profile.traces
     if traces is None:
         return profile
-    left = []
+    left, loads = [], []
     executed = 0
     for warp in range(len(traces.offsets) - 1):
         sequence = _sequence(traces, warp)
-        dropped = np.zeros(len(sequence), np.bool_)
-        for index in instructions:
-            own = np.flatnonzero(sequence == index)
-            dropped[own] = True
-            if every:
-                dropped[own[::every]] = False
-        left.append(sequence[~dropped])
+        requests = traces.loads.instruction[traces.loads.offsets[warp] : traces.loads.offsets[warp + 1]]
+        left.append(sequence[_kept(sequence, instructions, every)])
+        loads.append(WarpPart(warp, np.flatnonzero(_kept(requests, instructions, every))))
         executed += len(sequence)
     kept = sum(map(len, left)) / max(executed, 1)
-    changed = structs.replace(_of_sequences(traces, left), instructions=traces.instructions * kept)
+    warps = traces.warps_per_block
+    blocks = [loads[begin : begin + warps] for begin in range(0, len(loads), warps)]
+    changed = structs.replace(
+        _of_sequences(traces, left),
+        instructions=traces.instructions * kept,
+        loads=regrouped(traces.loads, warps, blocks),
+    )
     requests = traces.memory.requests.copy()
     requests[list(instructions)] *= 1.0 / every if every else 0.0
     return replace(profile, traces=structs.replace(changed, memory=replace(traces.memory, requests=requests)))
+
+
+def _kept(sequence: Integers, instructions: Collection[int], every: int) -> NDArray[np.bool_]:
+    """Which places of a sequence stay: of some instructions every so many ones, none where ``every`` is 0."""
+    kept = np.ones(len(sequence), np.bool_)
+    for index in instructions:
+        own = np.flatnonzero(sequence == index)
+        kept[own] = False
+        if every:
+            kept[own[::every]] = True
+    return kept
 
 
 def _sequence(traces: WarpTraces, warp: int) -> Integers:

@@ -102,6 +102,7 @@ def _halved(subject: Subject, counts: Sequence[InstructionCount]) -> KernelProfi
                 "global_load_requests": -one.requests / 2,
                 "global_load_sectors": -one.sectors / 2,
                 "global_load_lines": -one.lines / 2,
+                "l1_missed_sectors": -passed,
                 "l2_read_sectors": -passed,
             }
         profile = with_added(profile, **half)

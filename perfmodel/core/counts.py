@@ -22,7 +22,9 @@ class Counts:
     class (from ``fp32_fma`` on) sum to ``warp_instructions``. A request has an active lane; shared accesses and asynchronous
     copies issued with all lanes predicated off, which some counters include, stand in ``control`` and beside it in
     ``…_predicated_off``.
-    ``l2_read_sectors`` is what L1 misses; what instruction caches miss is in ``l2_instruction_sectors``.
+    ``l1_missed_sectors`` is what loads miss in L1 and what passes it by, ``l2_read_sectors`` what is asked of L2 for it, which
+    may be less where SMs that ask together are served by one request; what instruction caches miss is in
+    ``l2_instruction_sectors``.
     ``bulk_…_sectors`` are what bulk copies (TMA) read and write of global memory, past L1.
     ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
     without them.
@@ -64,6 +66,7 @@ class Counts:
     barriers: Any = 0.0
     atomics: Any = 0.0
     tensor: Any = 0.0
+    l1_missed_sectors: Any = 0.0
     l2_read_sectors: Any = 0.0
     l2_write_sectors: Any = 0.0
     dram_read_bytes: Any = 0.0

@@ -83,10 +83,18 @@ class Gpu:
     l1_reserved_bytes: NotNegative
     l1_bytes_per_cycle_per_sm: Rate
     l1_tags_per_cycle: Positive
+    l1_cycles_per_request: Rate
+    l1_wavefront_latency_cycles: Rate
     constant_cache_bytes: Positive
+    constant_word_cycles: Rate
+    constant_latency_cycles: Rate
+    constant_word_latency_cycles: Rate
     l2_bytes: Positive
     l2_read_bytes_per_s: Rate
     l2_port_bytes_per_cycle: Positive
+    l2_store_port_bytes_per_cycle: Positive
+    l2_write_share: Rate
+    l2_fill_sectors: Positive
     l2_requests_merged: Positive
     l2_partial_write_reads: Rate
     l2_slices: Positive

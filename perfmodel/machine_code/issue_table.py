@@ -47,7 +47,7 @@ class Wait(IntEnum):
     FIXED = 0
     """After the cycles that its control bits say."""
     VARIABLE = 1
-    """Special functions, FP64, constants, special registers: announced by a scoreboard."""
+    """Special functions, FP64, constants of the uniform path, special registers: announced by a scoreboard."""
     SHARED = 2
     """Shared memory, its atomics, and shuffles: through the data pipe of L1."""
     GLOBAL_LOAD = 3
@@ -62,6 +62,10 @@ class Wait(IntEnum):
     COPY_WAIT = 11
     """Waits for groups of asynchronous copies."""
     BARRIER = 12
+    CONSTANT = 13
+    """Constant memory through the cache of indexed constants."""
+    BRANCH = 14
+    """The next instruction is not known before it has been executed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +107,7 @@ _FMA_HEAVY = frozenset({"IMAD", "IDP"})
 _XU = frozenset({"MUFU", "F2I", "I2F", "F2F", "FRND", "POPC", "FLO", "BREV", "I2I"})
 _SPECIAL_REGISTERS = frozenset({"S2R", "S2UR", "CS2R", "B2R", "R2UR"})
 _CONSTANTS = frozenset({"LDC", "ULDC", "LDCU"})
+_BRANCHES = frozenset({"BRA", "BRX", "JMP", "JMX", "BSYNC", "WARPSYNC", "BREAK", "CALL", "RET", "EXIT", "YIELD"})
 _WAITS = {
     "shared_load": Wait.SHARED,
     "shared_store": Wait.SHARED,
@@ -160,6 +165,10 @@ def wait_of_result(instruction: MachineInstruction) -> Wait:
         return Wait.FIXED if instruction.has("ARV") else Wait.BARRIER
     if instruction.class_name == "global_reduction":
         return Wait.GLOBAL_REDUCTION if name.startswith("RED") else Wait.GLOBAL_ATOMIC
+    if name in _BRANCHES:
+        return Wait.BRANCH
+    if name == "LDC":
+        return Wait.CONSTANT
     if name in _XU or name in _SPECIAL_REGISTERS or name in _CONSTANTS:
         return Wait.VARIABLE
     return _WAITS.get(instruction.class_name, Wait.FIXED)

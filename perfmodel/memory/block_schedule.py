@@ -17,6 +17,7 @@ from .request_coalescing import sms_of_gpcs
 
 _SAMPLED_SMS = 3
 _LEAST_BLOCKS = 8
+_FEW_BLOCKS = 16
 _MAX_RESIDENT = 16
 _STREAMED_BLOCKS = 256
 _STREAMED_THREADS = 1 << 15
@@ -65,6 +66,7 @@ def schedule_blocks(
 ) -> Schedule:
     """Sampled SMs run one of every n blocks of a stretch of the grid, n being the number of SMs; ``shape`` has the grid's axes.
 
+    Of a small grid every block is looked at.
     Which one of them is the same in the first wave and left to chance in later ones, as it depends on when blocks end: now and
     then an SM gets neighbours.
     """
@@ -78,6 +80,8 @@ def schedule_blocks(
         places = rng.integers(0, min(gpu.sm_count, total), len(rounds))
         blocks = begin + gpu.sm_count * rounds + np.where(rounds < together, places[0], places)
         runs.append(blocks[blocks < total])
+    if total <= min(_FEW_BLOCKS, gpu.sm_count):
+        runs = [np.array([block]) for block in range(total)]
     return Schedule(
         runs=runs,
         gpc=_first_blocks_of_gpc(total, together, gpu),

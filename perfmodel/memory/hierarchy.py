@@ -37,13 +37,14 @@ from .trace import BlockStream, Trace
 class Hierarchy:
     """Traffic behind L1 of one launch.
 
-    ``l2_read_sectors`` is what loads miss in L1 and what passes it by, local memory's with it; ``instruction_read_sectors``
-    what instruction caches miss. ``relative_error`` is the half width of the 95 % interval of the L1 miss rate over the
-    sampled SMs; ``exact`` says that the footprint of the grid follows from that of its blocks; ``notes`` says what was
-    estimated; ``contention`` where atomics queue.
+    ``l1_missed_sectors`` is what loads miss in L1 and what passes it by, local memory's with it, ``l2_read_sectors`` what is
+    left of it where SMs ask L2 together; ``instruction_read_sectors`` what instruction caches miss. ``relative_error`` is the
+    half width of the 95 % interval of the L1 miss rate over the sampled SMs; ``exact`` says that the footprint of the grid
+    follows from that of its blocks; ``notes`` says what was estimated; ``contention`` where atomics queue.
     """
 
     l1_hit_rate: float
+    l1_missed_sectors: float
     l2_read_sectors: float
     instruction_read_sectors: float
     l2_write_sectors: float
@@ -191,6 +192,7 @@ def hierarchy_of(
     exact = placement.exact
     return Hierarchy(
         l1_hit_rate=1.0 - ((missed + uncached) / loads if loads else 0.0),
+        l1_missed_sectors=missed + uncached,
         l2_read_sectors=missed * asked.missed + uncached * asked.past_l1,
         instruction_read_sectors=instruction_read_sectors,
         l2_write_sectors=float(counts.global_store_sectors + counts.bulk_write_sectors + counts.local_store_sectors),
@@ -253,6 +255,7 @@ def with_hierarchy(counts: Counts, hierarchy: Hierarchy) -> Counts:
     """The counts with the traffic behind L1 put in."""
     return replace(
         counts,
+        l1_missed_sectors=hierarchy.l1_missed_sectors,
         l2_read_sectors=hierarchy.l2_read_sectors,
         l2_instruction_sectors=hierarchy.instruction_read_sectors,
         l2_write_sectors=hierarchy.l2_write_sectors,

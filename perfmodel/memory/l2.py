@@ -37,6 +37,11 @@ _TOLERANCE = 0.002
 """Standard error of the sectors read and written up to which more samples are simulated, and as a part of what L2 holds."""
 _ALL_SECTORS = (1 << SECTORS_PER_LINE) - 1
 _SECTORS = SECTORS_OF_MASK.tolist()
+_PAIRS = [
+    sum(0b11 << pair for pair in range(0, SECTORS_PER_LINE, 2) if mask >> pair & 0b11)
+    for mask in range(1 << SECTORS_PER_LINE)
+]
+"""Of a mask of sectors the pairs that DRAM gives with them (`Gpu.l2_fill_sectors`)."""
 _BEFORE = -(1 << 40)
 """Lines below are what L2 held before the launch."""
 
@@ -202,7 +207,7 @@ def dram_traffic(stream: LaunchStream, begins: Any, partition_of_block: Integers
     for part in parts:
         for number in range(left):
             part.dirty[_BEFORE - number] = (_BEFORE, _ALL_SECTORS, (1 << 32) - 1)
-    home = _mixed(accesses.line) % partitions
+    home, pairs = _mixed(accesses.line) % partitions, gpu.l2_fill_sectors > 1
     columns = (accesses.line, accesses.words, sectors_of(accesses.words), accesses.kind, home, accesses.beside)
     for now, (one, bits, sectors, what, at, near) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
         part, once = parts[at], what == Kind.READ_ONCE
@@ -210,7 +215,10 @@ def dram_traffic(stream: LaunchStream, begins: Any, partition_of_block: Integers
             beside_it = at != near and what != Kind.REDUCE
             lacking = parts[near].lacks(one, sectors, now, once) if beside_it else sectors
             if lacking:
-                part.read += _SECTORS[part.lacks(one, lacking, now, once)]
+                missing = part.lacks(one, lacking, now, once)
+                if pairs and missing:
+                    missing |= part.lacks(one, _PAIRS[missing] & ~missing, now, once)
+                part.read += _SECTORS[missing]
         if what in (Kind.WRITE, Kind.REDUCE):
             part.write(one, bits, now)
             if at != near:
@@ -283,6 +291,16 @@ def written_by_the_end(counts: Counts, gpu: Gpu) -> Counts:
     beyond = np.maximum(_occupied(read, written, gpu) - gpu.l2_bytes, 0.0)
     of_others = np.minimum(gpu.architecture.l2_dirty_bytes_at_start, beyond)
     return replace(counts, dram_write_bytes=written - kept_bytes(read, written, gpu) + of_others)
+
+
+def stay_in_l2(read_bytes: float, written_bytes: float, gpu: Gpu) -> bool:
+    """Whether the next launch finds what this one reads and writes, the copies of other partitions counted.
+
+    >>> from perfmodel.gpus.catalogue import load_gpu
+    >>> [stay_in_l2(mb * 1e6, mb * 1e6, load_gpu("h200")) for mb in (17, 25)]  # copies of 34 and 50 MB
+    [True, False]
+    """
+    return bool(_occupied(read_bytes, written_bytes, gpu) <= gpu.l2_bytes)
 
 
 def _occupied(read: Any, written: Any, gpu: Gpu) -> Any:

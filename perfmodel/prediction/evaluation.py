@@ -58,14 +58,14 @@ def evaluate(profile: KernelProfile, scenario: Scenario, checks: Sequence[Check]
         scenario: GPU, clock, state of the L2, calibration.
         checks: Limits beside those of the GPU.
     """
-    gpu = scenario.gpu
+    gpu, cold = scenario.gpu, profile
     profile = scenario.apply(profile)
     can_run = feasibility(profile.launch, profile.registers, gpu, checks)
     resident = can_run.occupancy
     seconds, terms = launch_seconds(
         profile, np.maximum(resident.blocks_per_sm, 1), gpu, scenario.calibration.coefficients
     )
-    seconds, terms, followed = _followed(profile, resident.blocks_per_sm, scenario, seconds, terms)
+    seconds, terms, followed = _followed(cold, resident.blocks_per_sm, scenario, seconds, terms)
     by_the_end = written_by_the_end(profile.counts, gpu).dram_write_bytes
     reached = np.where(profile.caches_simulated, profile.counts.dram_write_bytes, by_the_end)
     return Evaluation(

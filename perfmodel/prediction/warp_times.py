@@ -56,7 +56,7 @@ def issues_of(profile: KernelProfile, prediction: Prediction, scenario: Scenario
     return sm_issues(
         profile.traces,
         profile.launch,
-        scenario.apply(profile).counts,
+        profile.counts,
         resident,
         scenario.gpu,
         warm=scenario.l2 is L2State.WARM,

@@ -85,6 +85,7 @@ class KernelProfile:
 
 
 TRAFFIC_COUNTS = (
+    "l1_missed_sectors",
     "l2_read_sectors",
     "l2_write_sectors",
     "dram_read_bytes",

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from ..core.constants import LINE_BYTES, MAX_THREADS_PER_BLOCK, SECTORS_PER_LINE, WARP_SIZE
+from ..core.constants import BANK_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, issue_table
 from ..machine_code.program import MachineCode
-from ..memory.access_counts import AccessCounts, InstructionCount, patterns_of
-from ..memory.trace import lines_of_rows, sectors_of
+from ..memory.access_counts import AccessCounts
+from ..memory.bank_conflicts import load_wavefronts, store_wavefronts
 from ..program.instruction import Space
 from ..simulator.access import Action, WarpAccess
 from ..simulator.sass.simulation import units_of
 from ..simulator.schedule import BlockPath
 from .access_patterns import AccessPatterns, PatternObserver
+from .load_streams import LoadObserver, LoadStreams, joined
 
 TRACED_BLOCKS = 4
 """Blocks whose warps are followed."""
@@ -34,19 +35,19 @@ class MemoryDemand:
     """What a request of each memory instruction asks for on average; one element for each instruction, 0 for the others.
 
     Attributes:
-        wavefronts: Passes of the data pipe of shared memory.
+        wavefronts: Passes that the banks need for its words, of shared memory and of L1; distinct words of constant memory.
         lines: Distinct lines of 128 bytes, global and local.
         sectors: Distinct sectors of 32 bytes, likewise.
-        first_touches: Part of the loaded sectors that the block has not touched before.
-        first_touches_of_warps: Part that the warp has not touched before; warps that read the same in step all wait for it.
+        first_stores: Part of the stored sectors that the block has not stored before.
+        partial_sectors: Sectors that a store writes in part.
         requests: Executions by the traced blocks.
     """
 
     wavefronts: Floats
     lines: Floats
     sectors: Floats
-    first_touches: Floats
-    first_touches_of_warps: Floats
+    first_stores: Floats
+    partial_sectors: Floats
     requests: Floats
 
 
@@ -61,6 +62,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
     Attributes:
         table: Pipes, control bits and register reads of each instruction.
         memory: What the memory instructions ask for.
+        loads: Requests of global loads one by one.
         first: First instruction of each stretch.
         length: Its number of instructions.
         offsets: Shape ``(blocks * warps_per_block + 1,)``.
@@ -74,6 +76,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
 
     table: IssueTable
     memory: MemoryDemand
+    loads: LoadStreams
     first: Integers
     length: Integers
     offsets: Integers
@@ -103,6 +106,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             length=np.concatenate(length),
             offsets=np.array(offsets, np.int64),
             instructions=self.instructions[list(blocks)],
+            loads=self.loads.of_blocks(blocks),
         )
 
     def executions(self) -> Integers:
@@ -120,6 +124,9 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         arrays: dict[str, Any] = asdict(self.table) | _prefixed("memory", self.memory) | own
         if self.patterns is not None:
             arrays |= _prefixed("patterns", self.patterns)
+        arrays |= _prefixed(
+            "loads", replace(self.loads, **{name: _steps(getattr(self.loads, name)) for name in _RISING})
+        )
         np.savez_compressed(archive, **arrays)
         return archive.getvalue()
 
@@ -128,75 +135,35 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         """The traces that `to_bytes` wrote."""
         with np.load(io.BytesIO(data)) as archive:
             table = IssueTable(**{name: archive[name] for name in IssueTable.__dataclass_fields__})
-            memory = MemoryDemand(**{name: archive[f"memory_{name}"] for name in MemoryDemand.__dataclass_fields__})
+            memory = MemoryDemand(**_unprefixed("memory", MemoryDemand, archive))
+            loads = LoadStreams(**_unprefixed("loads", LoadStreams, archive))
             own = {name: archive[name] for name in _OWN}
             seen = {name: archive[f"patterns_{name}"] for name in _PATTERNS if f"patterns_{name}" in archive}
         own["warps_per_block"], own["whole_grid"] = int(own["warps_per_block"]), bool(own["whole_grid"])
         own["observed"] = int(own["observed"])
-        return cls(table=table, memory=memory, patterns=AccessPatterns(**seen) if seen else None, **own)
+        loads = replace(loads, **{name: np.cumsum(getattr(loads, name)) for name in _RISING})
+        patterns = AccessPatterns(**seen) if seen else None
+        return cls(table=table, memory=memory, loads=loads, patterns=patterns, **own)
 
 
 _OWN = ("first", "length", "offsets", "warps_per_block", "instructions", "observed", "whole_grid")
 
 
 _PATTERNS = tuple(AccessPatterns.__dataclass_fields__)
+_RISING = ("group", "offsets", "group_offsets")
+"""Of the loads what mostly rises by small steps, which are what is kept on disk."""
 
 
-def _prefixed(prefix: str, record: MemoryDemand | AccessPatterns) -> dict[str, Any]:
+def _steps(values: Integers) -> Integers:
+    return np.diff(values, prepend=0)
+
+
+def _prefixed(prefix: str, record: MemoryDemand | LoadStreams | AccessPatterns) -> dict[str, Any]:
     return {f"{prefix}_{name}": value for name, value in asdict(record).items()}
 
 
-@dataclass(slots=True)
-class FirstTouches:
-    """An observer that counts the sectors each load asks for, and those that its block has not touched before."""
-
-    sectors: dict[int, list[int]] = field(default_factory=dict)
-    """By instruction: sectors asked for, those that are new to the block, those that are new to the warp."""
-    _blocks: dict[int, int] = field(default_factory=dict)
-    _known: set[int] = field(default_factory=set)
-    _known_by_warp: set[int] = field(default_factory=set)
-    _last: dict[int, tuple[int, Integers]] = field(default_factory=dict)
-    """By instruction: what it touched last, and by how many lines that was moved."""
-
-    def access(self, access: WarpAccess) -> None:
-        """Take note of one global load."""
-        if access.site.space is not Space.GLOBAL or access.site.action not in (Action.LOAD, Action.ASYNC_COPY):
-            return
-        instruction = access.site.instruction_index
-        of_block, of_warp, moved = self._touched(access)
-        counts = self.sectors.setdefault(instruction, [0, 0, 0])
-        counts[0] += len(of_warp)
-        before = self._last.get(instruction)
-        if before is None or before[0] != moved or not np.array_equal(before[1], of_warp):
-            shift = moved * SECTORS_PER_LINE * _BLOCKS
-            counts[1] += _added(self._known, of_block + shift)
-            counts[2] += _added(self._known_by_warp, of_warp + shift * _WARPS)
-            self._last[instruction] = moved, of_warp
-
-    def _touched(self, access: WarpAccess) -> tuple[Integers, Integers, int]:
-        """Numbers of the sectors that each block, and each of its warps, asks for, but for the lines to move them by."""
-        plan, offset = access.pattern
-        key = (FirstTouches, access.site.width_bytes, offset % LINE_BYTES)
-        held = plan.cache.get(key)
-        if held is None or held[0] is not access.blocks:
-            lines = patterns_of(plan).lines(access.site.width_bytes, offset % LINE_BYTES)
-            row, warp, line, words = lines_of_rows(plan, lines)
-            entry, sector = np.nonzero(sectors_of(words)[:, None] >> np.arange(SECTORS_PER_LINE) & 1)
-            blocks = [self._blocks.setdefault(one, len(self._blocks)) for one in access.blocks.tolist()]
-            of_block = (line[entry] * SECTORS_PER_LINE + sector) * _BLOCKS + np.array(blocks)[row[entry]]
-            held = plan.cache[key] = access.blocks, np.unique(of_block), of_block * _WARPS + warp[entry]
-        return held[1], held[2], offset // LINE_BYTES
-
-
-_BLOCKS, _WARPS = 64, MAX_THREADS_PER_BLOCK // WARP_SIZE
-"""Room for the numbers of followed blocks and of their warps beside a sector's."""
-
-
-def _added(known: set[int], keys: Integers) -> int:
-    """Put keys into a set; how many are new."""
-    before = len(known)
-    known.update(keys.tolist())
-    return len(known) - before
+def _unprefixed(prefix: str, kind: Any, archive: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: archive[f"{prefix}_{name}"] for name in kind.__dataclass_fields__}
 
 
 def traced_blocks(launch: Launch, count: int = TRACED_BLOCKS) -> Integers:
@@ -209,16 +176,69 @@ def traced_blocks(launch: Launch, count: int = TRACED_BLOCKS) -> Integers:
     return np.arange(blocks) if blocks <= count + 2 else np.linspace(0, blocks - 1, count + 2).astype(np.int64)
 
 
+@dataclass(slots=True)
+class DataPasses:
+    """An observer of what the averages of a launch do not say: passes by banks of L1, words of constants, sectors of stores."""
+
+    found: dict[int, list[int]] = field(default_factory=dict)
+    """By instruction: passes or words, partly written sectors, sectors that the block has not stored before."""
+    _stored: set[tuple[int, int]] = field(default_factory=set)
+
+    def access(self, access: WarpAccess) -> None:
+        """Take note of one access to global or constant memory."""
+        site = access.site
+        if site.space not in (Space.GLOBAL, Space.CONSTANT) or site.action not in (Action.LOAD, Action.STORE):
+            return
+        warps = access.of_warps
+        rows, lanes = np.nonzero(warps.active)
+        addresses = warps.addresses[rows, lanes]
+        counts = self.found.setdefault(site.instruction_index, [0, 0, 0])
+        if site.space is Space.CONSTANT:
+            counts[0] += len(_distinct(rows, addresses // np.uint64(BANK_BYTES))[0])
+            return
+        passes = load_wavefronts if site.action is Action.LOAD else store_wavefronts
+        counts[0] += int(passes(warps.addresses, warps.active, site.width_bytes)[0].sum())
+        if site.action is Action.STORE:
+            if site.width_bytes < SECTOR_BYTES:
+                counts[1] += _partial_sectors(warps.addresses, warps.active, site.width_bytes)
+            of_rows, sectors = _distinct(rows, addresses // np.uint64(SECTOR_BYTES))
+            before = len(self._stored)
+            self._stored.update(zip(warps.block[of_rows].tolist(), sectors.tolist(), strict=True))
+            counts[2] += len(self._stored) - before
+
+
+def _distinct(rows: Integers, places: NDArray[np.uint64]) -> tuple[Integers, NDArray[np.uint64]]:
+    """Each place of a row once: rows and places."""
+    both = np.unique(np.stack([rows.astype(np.uint64), places]), axis=1)
+    return both[0].astype(np.int64), both[1]
+
+
+def _partial_sectors(addresses: NDArray[np.uint64], active: NDArray[np.bool_], width_bytes: int) -> int:
+    """Sectors of which the lanes of a warp write a part.
+
+    >>> lanes = np.arange(32, dtype=np.uint64)[None]
+    >>> [_partial_sectors(lanes * np.uint64(step), np.ones((1, 32), bool), 4) for step in (4, 8, 128)]
+    [0, 8, 32]
+    """
+    rows, lanes = np.nonzero(active)
+    of_rows, places = _distinct(rows, addresses[rows, lanes] // np.uint64(width_bytes))
+    sectors = np.stack([of_rows.astype(np.uint64), places // np.uint64(SECTOR_BYTES // width_bytes)])
+    _, lanes_of_sector = np.unique(sectors, axis=1, return_counts=True)
+    return int((lanes_of_sector * width_bytes < SECTOR_BYTES).sum())
+
+
 class WarpObserver:
     """An observer of the blocks whose warps are followed: what their memory instructions ask for."""
 
     def __init__(self) -> None:
-        self.counts, self.touches, self.patterns = AccessCounts(), FirstTouches(), PatternObserver()
+        self.counts, self.passes, self.loads = AccessCounts(), DataPasses(), LoadObserver()
+        self.patterns = PatternObserver()
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""
         self.counts.access(access)
-        self.touches.access(access)
+        self.passes.access(access)
+        self.loads.access(access)
         self.patterns.access(access)
 
 
@@ -227,19 +247,27 @@ def traces_of(
     launch: Launch,
     observer: WarpObserver,
     followed: Mapping[int, tuple[BlockPath, NDArray[np.int64]]],
-    longest: tuple[BlockPath, NDArray[np.int64]] | None = None,
+    longest: tuple[int, BlockPath, NDArray[np.int64], WarpObserver] | None = None,
 ) -> WarpTraces:
     """The traces of blocks that a run has executed: their ways through the code, and visits of each unit by each warp.
 
-    ``longest``: of a block that does far more, whose memory was not looked at.
+    ``longest``: a block that does far more, with an observer of its own.
     """
     lengths = np.array([len(unit) for unit in units_of(code)], np.int64)
     warps = -(-int(launch.threads_per_block) // WARP_SIZE)
-    ways = [*(followed[block] for block in sorted(followed)), *([] if longest is None else [longest])]
+    ways = [followed[block] for block in sorted(followed)]
+    memory = _demand(len(code.instructions), observer)
+    loads = observer.loads.streams(sorted(followed), warps)
+    if longest is not None:
+        block, path, visits, of_longest = longest
+        ways.append((path, visits))
+        memory = _completed(memory, _demand(len(code.instructions), of_longest))
+        loads = joined([loads, of_longest.loads.streams([block], warps)])
     first, length, offsets = _stretches([path for path, _ in ways], lengths, warps)
     return WarpTraces(
         table=issue_table(code),
-        memory=_demand(len(code.instructions), observer.counts.instructions(), observer.touches),
+        memory=memory,
+        loads=loads,
         first=first,
         length=length,
         offsets=offsets,
@@ -271,9 +299,9 @@ def _stretches(paths: Sequence[BlockPath], lengths: Integers, warps: int) -> tup
     return np.concatenate(first), np.concatenate(length), np.array(offsets, np.int64)
 
 
-def _demand(instructions: int, counts: Sequence[InstructionCount], touches: FirstTouches) -> MemoryDemand:
-    wavefronts, copied, lines, sectors, fresh, fresh_of_warps, requests = np.zeros((7, instructions))
-    for count in counts:  # a generic access has one for each space that it reached
+def _demand(instructions: int, observer: WarpObserver) -> MemoryDemand:
+    wavefronts, copied, lines, sectors, first_stores, partial, requests = np.zeros((7, instructions))
+    for count in observer.counts.instructions():  # a generic access has one for each space that it reached
         index = count.instruction
         if count.action is Action.ASYNC_COPY and count.space is Space.SHARED:
             copied[index] = count.wavefronts / count.requests
@@ -284,14 +312,23 @@ def _demand(instructions: int, counts: Sequence[InstructionCount], touches: Firs
         elif count.space in (Space.GLOBAL, Space.LOCAL):
             lines[index] += count.lines
             sectors[index] += count.sectors
+    for index, (passes, partly_written, stored) in observer.passes.found.items():
+        wavefronts[index] += passes
+        partial[index] = partly_written
+        first_stores[index] = stored / max(sectors[index], 1.0)
     divisor = np.maximum(requests, 1)
-    for index, (asked, of_block, of_warp) in touches.sectors.items():
-        fresh[index], fresh_of_warps[index] = of_block / asked, of_warp / asked
     return MemoryDemand(
         wavefronts=wavefronts / divisor + copied,
         lines=lines / divisor,
         sectors=sectors / divisor,
-        first_touches=fresh,
-        first_touches_of_warps=fresh_of_warps,
+        first_stores=first_stores,
+        partial_sectors=partial / divisor,
         requests=requests,
     )
+
+
+def _completed(memory: MemoryDemand, longest: MemoryDemand) -> MemoryDemand:
+    """What instructions ask for, of those that only the longest block executes what they ask for there."""
+    names = MemoryDemand.__dataclass_fields__
+    both = {name: np.where(memory.requests > 0, getattr(memory, name), getattr(longest, name)) for name in names}
+    return MemoryDemand(**both)

@@ -13,7 +13,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.constants import SECTOR_BYTES
 from ..machine_code.issue_table import Pipe, Wait
+from ..profiles.load_streams import CUT
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -49,9 +51,11 @@ STALLS = len(Stall)
 class Code(NamedTuple):
     """One element for each instruction.
 
-    ``issue_cycles`` are cycles of the issue slot, ``pipe_cycles`` of the pipe, ``data_cycles`` of the data pipe of L1;
-    ``miss_chance`` the part of the requests that go behind L1, each for ``missed_bytes``; ``far_chance`` the part of these that
-    wait for DRAM; ``stored_bytes`` go to L2.
+    ``issue_cycles`` are cycles of the issue slot, ``pipe_cycles`` of the pipe, ``data_cycles`` of the data pipe of L1 or of the
+    cache of indexed constants; ``latency`` from there to the result, of global loads what many wavefronts add to it;
+    ``miss_chance`` the part of the requests that go behind L1, each for ``missed_bytes``, though all of their sectors have been
+    asked for before; ``far_chance`` the part of these that wait for DRAM. A store takes ``write_cycles`` on its way to L2;
+    ``written_bytes`` of it go to DRAM.
     """
 
     pipe: Integers
@@ -68,24 +72,35 @@ class Code(NamedTuple):
     miss_chance: Floats
     missed_bytes: Floats
     far_chance: Floats
-    stored_bytes: Floats
+    write_cycles: Floats
+    written_bytes: Floats
 
 
 class Paths(NamedTuple):
-    """Stretches of instructions that the warps of some blocks issue (`WarpTraces`)."""
+    """Stretches of instructions that the warps of some blocks issue (`WarpTraces`), and their loads (`LoadStreams`).
+
+    Without any request, loads go behind L1 by chance alone.
+    """
 
     first: Integers
     length: Integers
     offsets: Integers
     warps_per_block: int
     blocks: int
+    request_instruction: Integers
+    request_group: Integers
+    request_offsets: Integers
+    group_sectors: Integers
+    group_fresh: Integers
+    group_offsets: Integers
 
 
 class Machine(NamedTuple):
     """One SM and its share of the memories; cycles of the SM, bytes a cycle.
 
-    ``dram_share`` is the part of the bytes behind L1 that DRAM gives, ``write_back`` the part of the stored bytes that reach
-    it; ``loaded_latency`` the latencies of DRAM that come on top where it is always busy.
+    ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``loaded_latency`` the latencies of DRAM that come on
+    top where it is always busy. Of the sectors that a block asks for first, the part ``first_missed`` is not in L1; of those that
+    no other sector came with, ``first_far`` wait for DRAM.
     """
 
     schedulers: int
@@ -98,11 +113,13 @@ class Machine(NamedTuple):
     l2_bytes_per_cycle: float
     dram_bytes_per_cycle: float
     dram_share: float
-    write_back: float
+    first_missed: float
+    first_far: float
     data_queue: int
     write_queue_cycles: float
     operand_cycles: float
     barrier_cycles: float
+    branch_cycles: float
     block_start_cycles: float
     dispatch_cycles: float
     l0_lines: int
@@ -123,16 +140,30 @@ class Run(NamedTuple):
 # columns of the state of a warp
 _READY, _LAST, _COPY = 0, 1, 2
 _TIMES = 3
-_STRETCH, _OFFSET, _END, _NEXT, _AGE, _GROUPS, _AT_BARRIER = 0, 1, 2, 3, 4, 5, 6
-_PLACES = 7
+_STRETCH, _OFFSET, _END, _NEXT, _AGE, _GROUPS, _AT_BARRIER, _REQUEST, _LAST_REQUEST, _TRACE = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+)
+_PLACES = 10
 # servers of the SM
-_DATA, _L2, _DRAM, _WRITE, _FETCH, _DRAM_BUSY = 0, 1, 2, 3, 4, 5
-_SERVERS = 6
+_DATA, _L2, _DRAM, _WRITE, _FETCH, _DRAM_BUSY, _CONSTANTS = 0, 1, 2, 3, 4, 5, 6
+_SERVERS = 7
 
 _SHARED, _GLOBAL_LOAD, _GLOBAL_STORE = int(Wait.SHARED), int(Wait.GLOBAL_LOAD), int(Wait.GLOBAL_STORE)
 _REDUCTION, _ATOMIC = int(Wait.GLOBAL_REDUCTION), int(Wait.GLOBAL_ATOMIC)
 _LOCAL_LOAD, _LOCAL_STORE, _ASYNC_COPY = int(Wait.LOCAL_LOAD), int(Wait.LOCAL_STORE), int(Wait.ASYNC_COPY)
+_NOBODY_ASKS, _ANY_GROUP = -2, -1
+"""In place of a group: no lane of the warp takes part; which group is not known."""
 _COPY_GROUP, _COPY_WAIT, _BARRIER = int(Wait.COPY_GROUP), int(Wait.COPY_WAIT), int(Wait.BARRIER)
+_CONSTANT, _BRANCH = int(Wait.CONSTANT), int(Wait.BRANCH)
 _FMA, _FMA_HEAVY, _FMA_LITE = int(Pipe.FMA), int(Pipe.FMA_HEAVY), len(Pipe)
 _NO_PIPE = int(Pipe.NONE)
 _LONG, _SHORT, _FIXED_STALL = int(Stall.LONG_SCOREBOARD), int(Stall.SHORT_SCOREBOARD), int(Stall.WAIT)
@@ -172,14 +203,17 @@ def _access(
     do as the counts say, evenly.
     """
     wait = code.wait[index]
+    read = time + machine.operand_cycles
+    if wait == _CONSTANT:
+        servers[_CONSTANTS] = max(time, servers[_CONSTANTS]) + code.data_cycles[index]
+        return servers[_CONSTANTS] + code.latency[index], read
     start = max(time, servers[_DATA])
     servers[_DATA] = start + code.data_cycles[index]
-    read = time + machine.operand_cycles
     if wait == _SHARED:
         return servers[_DATA] + machine.shared_latency, read
     if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION):
-        servers[_WRITE] = max(servers[_WRITE], start) + code.stored_bytes[index] / machine.l2_bytes_per_cycle
-        written = code.stored_bytes[index] * machine.write_back / machine.dram_bytes_per_cycle
+        servers[_WRITE] = max(servers[_WRITE], start) + code.write_cycles[index]
+        written = code.written_bytes[index] / machine.dram_bytes_per_cycle
         servers[_DRAM] = max(servers[_DRAM], start) + written
         servers[_DRAM_BUSY] += written
         behind = max(servers[_WRITE], servers[_DRAM] - machine.dram_latency) - machine.write_queue_cycles
@@ -187,20 +221,67 @@ def _access(
         return servers[_DATA], read
     chances[index] += code.miss_chance[index]
     if chances[index] < 1.0 - 1e-9:
-        return servers[_DATA] + machine.l1_latency, read
+        return servers[_DATA] + machine.l1_latency + code.latency[index], read
     chances[index] -= 1.0
-    servers[_L2] = max(servers[_L2], start) + code.missed_bytes[index] / machine.l2_bytes_per_cycle
-    answer = servers[_L2] + machine.l2_latency
-    moved = code.missed_bytes[index] * machine.dram_share / machine.dram_bytes_per_cycle
+    far[index] += code.far_chance[index]
+    waits = far[index] >= 1.0 - 1e-9
+    if waits:
+        far[index] -= 1.0
+    return _behind_l1(machine, start, code.missed_bytes[index], waits, servers), read
+
+
+def _behind_l1(machine: Machine, start: float, missed_bytes: float, far: bool, servers: Floats) -> float:
+    """When L2 or DRAM has answered a request."""
+    servers[_L2] = max(servers[_L2], start) + missed_bytes / machine.l2_bytes_per_cycle
+    moved = missed_bytes * machine.dram_share / machine.dram_bytes_per_cycle
     servers[_DRAM] = max(servers[_DRAM], start) + moved
     servers[_DRAM_BUSY] += moved
-    far[index] += code.far_chance[index]
-    if far[index] >= 1.0 - 1e-9:
-        far[index] -= 1.0
-        busy = min(1.0, servers[_DRAM_BUSY] / (start + machine.dram_latency))
-        latency = machine.dram_latency * (1.0 + machine.loaded_latency * busy)
-        answer = max(servers[_L2], servers[_DRAM]) + latency
-    return answer, read
+    if not far:
+        return float(servers[_L2] + machine.l2_latency)
+    busy = min(1.0, servers[_DRAM_BUSY] / (start + machine.dram_latency))
+    latency = machine.dram_latency * (1.0 + machine.loaded_latency * busy)
+    return float(max(servers[_L2], servers[_DRAM]) + latency)
+
+
+def _touch(
+    machine: Machine,
+    sectors: int,
+    fresh: int,
+    start: float,
+    hit: float,
+    servers: Floats,
+    firsts: Floats,
+) -> float:
+    """When the sectors of a group are there that a block asks for first; ``hit``: if L1 has them.
+
+    ``firsts`` adds up the chances of such sectors to be missed by L1, and to wait for DRAM.
+    """
+    firsts[0] += machine.first_missed
+    if firsts[0] < 1.0 - 1e-9:
+        return hit
+    firsts[0] -= 1.0
+    far = False
+    if fresh > 0:
+        firsts[1] += machine.first_far
+        far = firsts[1] >= 1.0 - 1e-9
+        if far:
+            firsts[1] -= 1.0
+    return max(hit, _behind_l1(machine, start, sectors * SECTOR_BYTES, far, servers))
+
+
+def _next_group(paths: Paths, warp: int, index: int, places: Integers) -> int:
+    """The group that the next request of a warp touches, where it is of that instruction."""
+    at = places[warp, _REQUEST]
+    if at >= places[warp, _LAST_REQUEST] or paths.request_instruction[at] != index:
+        return _NOBODY_ASKS
+    places[warp, _REQUEST] = at + 1
+    return int(paths.request_group[at])
+
+
+def _is_cut(paths: Paths, warp: int, places: Integers) -> bool:
+    """Whether the next request of a warp has not been kept."""
+    at = places[warp, _REQUEST]
+    return bool(at < places[warp, _LAST_REQUEST] and paths.request_instruction[at] == CUT)
 
 
 def _earliest(
@@ -277,6 +358,12 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
     inserted = np.zeros((machine.schedulers, machine.code_lines + 1), np.int64)
     servers = np.zeros(_SERVERS)
     chances, far = np.zeros(len(code.pipe)), np.zeros(len(code.pipe))
+    firsts = np.zeros(2)
+    most = 1
+    for trace in range(len(paths.group_offsets) - 1):
+        most = max(most, paths.group_offsets[trace + 1] - paths.group_offsets[trace])
+    groups_arrive = np.zeros((resident, most))
+    streams = len(paths.request_instruction) > 0
     living = np.zeros(resident, np.int64)
     waiting = np.zeros(resident, np.int64)
     arrived = np.zeros(resident)
@@ -294,7 +381,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
     for slot in range(min(resident, blocks)):
         begin = dispatched + machine.block_start_cycles
         dispatched += machine.dispatch_cycles
-        living[slot] = _start_block(paths, slot, started, begin, times, places, releases)
+        living[slot] = _start_block(paths, slot, started, begin, times, places, releases, groups_arrive)
         empty += living[slot] == 0
         started += 1
     while ended < blocks and issued < budget and empty < resident:
@@ -310,7 +397,10 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
             break
         index = places[warp, _NEXT]
         wait = code.wait[index]
-        in_memory = wait >= _SHARED and wait <= _ASYNC_COPY
+        in_memory = (wait >= _SHARED and wait <= _ASYNC_COPY) or wait == _CONSTANT
+        loads = streams and wait in (_GLOBAL_LOAD, _ASYNC_COPY)
+        if loads and _is_cut(paths, warp, places):
+            break
         if in_memory and queue[asked % machine.data_queue] > time:
             until = queue[asked % machine.data_queue]
             stalls[_THROTTLE] += until - time
@@ -326,13 +416,29 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
         last[scheduler] = warp
         _occupy(code, machine, index, time, pipes[scheduler])
         fixed = time + code.stall_cycles[index]
+        if wait == _BRANCH:
+            fixed += machine.branch_cycles
         result, read = time + code.latency[index], time + machine.operand_cycles
         kind = _SHORT
         if in_memory:
-            queue[asked % machine.data_queue] = max(time, servers[_DATA])
+            group = _next_group(paths, warp, index, places) if loads else _ANY_GROUP
+            server = _CONSTANTS if wait == _CONSTANT else _DATA
+            queue[asked % machine.data_queue] = max(time, servers[server])
             asked += 1
-            result, read = _access(code, machine, index, time, servers, chances, far)
-            if wait != _SHARED:
+            if group == _NOBODY_ASKS:
+                result = read
+            else:
+                start = max(time, servers[_DATA])
+                result, read = _access(code, machine, index, time, servers, chances, far)
+                if group != _ANY_GROUP:
+                    place = warp // warps
+                    if groups_arrive[place, group] == 0.0:
+                        number = paths.group_offsets[places[warp, _TRACE]] + group
+                        sectors, fresh = paths.group_sectors[number], paths.group_fresh[number]
+                        hit = servers[_DATA] + machine.l1_latency
+                        groups_arrive[place, group] = _touch(machine, sectors, fresh, start, hit, servers, firsts)
+                    result = max(result, groups_arrive[place, group] + code.latency[index])
+            if wait != _SHARED and wait != _CONSTANT:
                 kind = _LONG
             if wait == _ASYNC_COPY:
                 times[warp, _COPY] = max(times[warp, _COPY], result)
@@ -381,7 +487,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
             if started < blocks:
                 dispatched = max(fixed, dispatched) + machine.dispatch_cycles
                 begin = dispatched - machine.dispatch_cycles + machine.block_start_cycles
-                living[slot] = _start_block(paths, slot, started, begin, times, places, releases)
+                living[slot] = _start_block(paths, slot, started, begin, times, places, releases, groups_arrive)
                 empty += living[slot] == 0
                 started += 1
                 stale[:] = True
@@ -429,14 +535,27 @@ def _homes(resident: int, warps: int, schedulers: int) -> tuple[Integers, Intege
 
 
 def _start_block(
-    paths: Paths, slot: int, number: int, begin: float, times: Floats, places: Integers, releases: Floats
+    paths: Paths,
+    slot: int,
+    number: int,
+    begin: float,
+    times: Floats,
+    places: Integers,
+    releases: Floats,
+    groups_arrive: Floats,
 ) -> int:
     """Put the warps of a block at the beginning of their ways; how many of them have one."""
     warps = paths.warps_per_block
     trace = number % paths.blocks
     living = 0
+    groups_arrive[slot, :] = 0.0
+    followed = len(paths.request_offsets) > trace * warps + warps
     for own in range(warps):
         warp = slot * warps + own
+        places[warp, _TRACE] = trace
+        if followed:
+            places[warp, _REQUEST] = paths.request_offsets[trace * warps + own]
+            places[warp, _LAST_REQUEST] = paths.request_offsets[trace * warps + own + 1]
         releases[warp, :] = 0.0
         times[warp, _COPY] = 0.0
         places[warp, _GROUPS] = 0
@@ -497,7 +616,11 @@ def _compiled(function: Any) -> Any:
 _freed = _compiled(_freed)
 _homes = _compiled(_homes)
 _fetched = _compiled(_fetched)
+_behind_l1 = _compiled(_behind_l1)
 _access = _compiled(_access)
+_touch = _compiled(_touch)
+_next_group = _compiled(_next_group)
+_is_cut = _compiled(_is_cut)
 _earliest = _compiled(_earliest)
 _occupy = _compiled(_occupy)
 _start_block = _compiled(_start_block)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from ..core.constants import LINE_BYTES, SECTOR_BYTES, WARP_SIZE
@@ -17,10 +18,12 @@ from ..gpus.gpu import Gpu
 from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, Pipe, Wait
 from ..machine_code.matrix_products import TensorRate
+from ..memory.l2 import stay_in_l2
+from ..profiles.load_streams import CUT, LoadStreams
 from ..profiles.warp_traces import MemoryDemand, WarpTraces
 
 if TYPE_CHECKING:
-    from .sm_simulation import Code, Machine, Run
+    from .sm_simulation import Code, Machine, Paths, Run
 
 Floats = NDArray[np.float64]
 
@@ -33,8 +36,6 @@ _LEAST_FOLLOWED = 4
 """Followed blocks from which on the first and the last of the grid are set apart."""
 _UNEVEN = 2.0
 """Times the instructions of other blocks from which on a block is one of its own kind."""
-_UNSEEN_LOCAL = 0.02
-"""First touches of a local load, which reads what its own thread has stored: it goes behind L1 only where the counts say so."""
 _INSTRUCTIONS_PER_LINE = 8
 _WIDE_FMA_LANES = 32
 """Lanes for each scheduler from which on FP32 has two halves, and reads its registers in one cycle."""
@@ -54,8 +55,10 @@ class SmModel:
     block_start_cycles: float
     first_block_latencies: float
     barrier_cycles: float
+    branch_cycles: float
     data_queue_entries: int
     write_queue_cycles: float
+    fetch_cycles: float
     fetch_latency_cycles: float
     operand_cycles: float
     variable_latency_cycles: float
@@ -99,7 +102,7 @@ def sm_model() -> SmModel:
     """The numbers that the package ships.
 
     >>> sm_model().loaded_latency
-    1.17
+    1.1
     """
     return numbers("sm_model", SmModel)
 
@@ -144,21 +147,27 @@ def sm_seconds(
     Args:
         traces: what warps of some of its blocks issue.
         launch: the launch.
-        counts: of the whole launch, with its traffic behind L1.
+        counts: of the whole launch, with its traffic behind L1 where L2 is cold.
         blocks_per_sm: resident blocks by occupancy.
         gpu: the GPU.
-        warm: whether its data lies in L2, so that what it writes stays there.
+        warm: whether the launch before was the same one, so that its data lie in L2 if they fit and what it writes stays there.
         model: fitted numbers; the package's where None.
         budget: instructions to follow.
     """
     from .sm_simulation import Stall
 
     model = model or sm_model()
+    counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
     usual, longest = _usual_and_longest(traces, int(launch.blocks), gpu)
-    code = _code(traces, counts, launch, blocks_per_sm, gpu, model)
-    machine = _machine(traces, counts, launch, gpu, model, warm)
+    loads = _loads_of(traces, counts, launch, blocks_per_sm, gpu)
+    machine = _machine(traces, counts, launch, loads, gpu, model)
+    code = _code(traces, counts, float(launch.blocks), loads, gpu, model, warm)
     run, cycles = _launch_cycles(usual, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget)
     if longest is not None:
+        # what it asks for first nobody has asked for, and comes from DRAM as far as what the launch asks for does
+        lone = replace(loads, first_missed=1.0, again=0.0)
+        code = _code(longest, counts, 1.0, lone, gpu, model, warm)
+        machine = machine._replace(first_missed=1.0)
         alone, lone_cycles = _launch_cycles(longest, code, machine, 1.0, 1, counts, gpu, budget)
         if lone_cycles > cycles:
             run, cycles = alone, lone_cycles
@@ -169,6 +178,19 @@ def sm_seconds(
         stalls={stall.name.lower(): float(run.stalls[stall]) / max(waited, 1.0) for stall in Stall},
         issued_share=run.issued / max(run.cycles * gpu.schedulers_per_sm, 1.0),
     )
+
+
+def _found_in_l2(traces: WarpTraces, launch: Launch, counts: Counts, gpu: Gpu, warm: bool) -> tuple[Counts, bool]:
+    """The counts, and whether L2 is warm: what the launch before left there is read from there if all of it has stayed."""
+    read, written = float(counts.dram_read_bytes), _written_once(traces, float(launch.blocks))
+    stays = warm and stay_in_l2(read, written, gpu)
+    return (replace(counts, dram_read_bytes=0.0) if stays else counts), stays
+
+
+def _written_once(traces: WarpTraces, blocks: float) -> float:
+    """Bytes of all sectors that a launch stores, each once for a block."""
+    memory = traces.memory
+    return float((memory.requests * memory.sectors) @ memory.first_stores) * SECTOR_BYTES * blocks / traces.observed
 
 
 def _usual_and_longest(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[WarpTraces, WarpTraces | None]:
@@ -184,18 +206,72 @@ def _usual_and_longest(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[WarpT
         usual = list(range(1, traces.observed - 1))
     others = [block for block in range(traces.blocks) if block not in usual]
     most = max(others, key=lambda block: float(traces.instructions[block]), default=None)
-    uneven = most is not None and traces.instructions[most] > _UNEVEN * traces.instructions[usual].mean()
-    return traces.of_blocks(usual), traces.of_blocks([most]) if uneven and most is not None else None
+    if most is None or traces.instructions[most] <= _UNEVEN * traces.instructions[usual].mean():
+        return traces.of_blocks(usual), None
+    return traces.of_blocks(usual), structs.replace(traces.of_blocks([most]), observed=1)
 
 
-def _machine(traces: WarpTraces, counts: Counts, launch: Launch, gpu: Gpu, model: SmModel, warm: bool) -> Machine:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loads:
+    """Chances of loads: of sectors that a block asks for first to be missed by L1 and to wait for DRAM, of others likewise."""
+
+    first_missed: float
+    first_far: float
+    again: float
+    again_far: float
+
+
+def _loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int, gpu: Gpu) -> _Loads:
+    """The chances, so that as many sectors pass L1 and as many bytes come from DRAM as the counts say.
+
+    Blocks of the first wave ask together for what nobody has read before, so that all of them wait for it. Of a pair of sectors
+    that DRAM gives together, the second one is in L2.
+    """
+    memory, loads, wait = traces.memory, traces.loads, traces.table.wait
+    scale = float(launch.blocks) / traces.observed
+    waves = max(1.0, float(launch.blocks) / gpu.sm_count / max(blocks_per_sm, 1))
+    end, requests = loads.group_offsets[traces.observed], loads.offsets[traces.observed * traces.warps_per_block]
+    followed = float(np.count_nonzero(loads.instruction[:requests] != CUT))
+    all_of_them = float(memory.requests @ (_loads(wait) & (wait != Wait.LOCAL_LOAD)))
+    followed_scale = scale * max(1.0, all_of_them / max(followed, 1.0))  # requests that were not kept touch as many
+    first = followed_scale * float(loads.sectors[:end].sum())
+    asked = scale * float((memory.requests * memory.sectors) @ _loads(wait))
+    missed = min(_missed_sectors(counts), asked)
+    first_missed = min(1.0, missed / first) if first else 0.0
+    again = max(0.0, missed - first) / max(asked - first, 1.0)
+    fills = float(counts.dram_read_bytes) / SECTOR_BYTES / gpu.l2_fill_sectors
+    fresh = followed_scale * float(_fresh(loads, gpu)[:end].sum())
+    share = min(1.0, fills / max(fresh * first_missed, 1.0)) if fills else 0.0
+    return _Loads(
+        first_missed=first_missed,
+        first_far=share + (1.0 - share) / waves if share else 0.0,
+        again=min(1.0, again),
+        again_far=min(1.0, _dram_share(counts, gpu)) if missed > first else 0.0,
+    )
+
+
+def _fresh(loads: LoadStreams, gpu: Gpu) -> NDArray[np.int64]:
+    """Of each group how many requests to DRAM it may need: one for a pair of sectors, or for each of them."""
+    return loads.fresh if gpu.l2_fill_sectors > 1 else loads.sectors
+
+
+def _missed_sectors(counts: Counts) -> float:
+    """Sectors that L1 has not; where only what is asked of L2 was counted, these."""
+    return max(float(counts.l1_missed_sectors), float(counts.l2_read_sectors))
+
+
+def _dram_share(counts: Counts, gpu: Gpu) -> float:
+    """Bytes that DRAM gives for each byte behind L1."""
+    missed = _missed_sectors(counts) * SECTOR_BYTES
+    return min(float(gpu.l2_fill_sectors), float(counts.dram_read_bytes) / missed) if missed else 0.0
+
+
+def _machine(traces: WarpTraces, counts: Counts, launch: Launch, loads: _Loads, gpu: Gpu, model: SmModel) -> Machine:
     """One SM of the GPU, with its share of the memories where all SMs that have a block ask at once."""
     from .sm_simulation import Machine
 
     active = min(gpu.sm_count, int(launch.blocks))
     clock = gpu.boost_clock_hz
-    read, written = float(counts.l2_read_sectors) * SECTOR_BYTES, float(counts.l2_write_sectors) * SECTOR_BYTES
-    back = float(counts.dram_write_bytes) if warm else max(written, float(counts.dram_write_bytes))
     return Machine(
         schedulers=gpu.schedulers_per_sm,
         split_fma=_split_fma(gpu),
@@ -206,16 +282,18 @@ def _machine(traces: WarpTraces, counts: Counts, launch: Launch, gpu: Gpu, model
         loaded_latency=model.loaded_latency,
         l2_bytes_per_cycle=min(float(gpu.l2_port_bytes_per_cycle), gpu.l2_read_bytes_per_s / active / clock),
         dram_bytes_per_cycle=model.dram_efficiency * gpu.dram_read_bytes_per_s / active / clock,
-        dram_share=min(1.0, float(counts.dram_read_bytes) / read) if read else 0.0,
-        write_back=min(1.0, back / written) if written else 0.0,
+        dram_share=_dram_share(counts, gpu),
+        first_missed=loads.first_missed,
+        first_far=loads.first_far,
         data_queue=model.data_queue_entries,
         write_queue_cycles=model.write_queue_cycles,
         operand_cycles=model.operand_cycles,
         barrier_cycles=model.barrier_cycles + traces.warps_per_block * WARP_SIZE / gpu.barrier_threads_per_cycle,
+        branch_cycles=model.branch_cycles,
         block_start_cycles=model.block_start_cycles,
         dispatch_cycles=active * gpu.block_dispatch_cycles,
         l0_lines=gpu.instruction_cache_l0_bytes // LINE_BYTES,
-        fetch_cycles=gpu.instruction_supply_cycles * _INSTRUCTIONS_PER_LINE * gpu.schedulers_per_sm,
+        fetch_cycles=model.fetch_cycles,
         fetch_latency=model.fetch_latency_cycles,
         code_lines=-(-len(traces.table) // _INSTRUCTIONS_PER_LINE),
     )
@@ -232,11 +310,11 @@ def _launch_cycles(
     budget: int,
 ) -> tuple[Run, float]:
     """The run of one SM, and the cycles of the launch."""
-    from .sm_simulation import Paths, simulate_sm
+    from .sm_simulation import simulate_sm
 
     average = blocks / gpu.sm_count
     resident = max(1, min(blocks_per_sm, math.ceil(average)))
-    paths = Paths(traces.first, traces.length, traces.offsets, traces.warps_per_block, traces.blocks)
+    paths = _paths(traces, gpu)
     followed = float(traces.length.sum()) / traces.blocks
     most = max(_LEAST_WAVES * resident, min(SIMULATED_WAVES * resident, int(budget / max(followed, 1.0))))
     simulated = min(math.ceil(average), most)
@@ -246,9 +324,28 @@ def _launch_cycles(
     cycles *= own / max(followed, 1.0)
     if average > _LEAST_WAVES * resident:
         # over many waves the blocks that were not followed count as much as those that were
-        least, largest = 1.0 / _UNEVEN, _UNEVEN
-        cycles *= min(max(float(counts.warp_instructions) / (own * blocks), least), largest)
+        cycles *= float(counts.warp_instructions) / (own * blocks)
     return run, cycles
+
+
+def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
+    """What the warps issue and load, as the simulation takes it."""
+    from .sm_simulation import Paths
+
+    loads = traces.loads
+    return Paths(
+        first=traces.first,
+        length=traces.length,
+        offsets=traces.offsets,
+        warps_per_block=traces.warps_per_block,
+        blocks=traces.blocks,
+        request_instruction=loads.instruction,
+        request_group=loads.group,
+        request_offsets=loads.offsets,
+        group_sectors=loads.sectors,
+        group_fresh=_fresh(loads, gpu),
+        group_offsets=loads.group_offsets,
+    )
 
 
 def _whole(
@@ -271,26 +368,24 @@ def _split_fma(gpu: Gpu) -> bool:
     return gpu.fp32_lanes_per_sm / gpu.schedulers_per_sm >= _WIDE_FMA_LANES
 
 
-def _code(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int, gpu: Gpu, model: SmModel) -> Code:
+def _code(
+    traces: WarpTraces, counts: Counts, blocks: float, loads: _Loads, gpu: Gpu, model: SmModel, warm: bool
+) -> Code:
     """What the simulation needs of each instruction on this GPU."""
     from .sm_simulation import Code
 
     table, memory = traces.table, traces.memory
-    blocks = int(launch.blocks)
-    waves = max(1.0, blocks / gpu.sm_count / max(blocks_per_sm, 1))
-    copies = table.wait == Wait.ASYNC_COPY
     # a generic access that reached shared memory alone waits for that
-    reaches_shared = (memory.wavefronts > 0) & (memory.lines == 0) & ~copies
-    wait = np.where(reaches_shared, int(Wait.SHARED), table.wait)
+    in_memory = (table.wait >= Wait.GLOBAL_LOAD) & (table.wait <= Wait.LOCAL_STORE)
+    wait = np.where(in_memory & (memory.wavefronts > 0) & (memory.lines == 0), int(Wait.SHARED), table.wait)
+    scale = blocks / traces.observed
     pipe_cycles = _pipe_cycles(table, gpu)
-    lines = np.maximum(memory.lines, memory.sectors * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm)
-    shared = np.maximum(gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts)
-    passes = np.where(copies, memory.wavefronts, gpu.shared_cycles_per_wavefront * memory.wavefronts)
-    data_cycles = np.where(wait == Wait.SHARED, shared, np.maximum(lines + passes, 1.0))
     asking = np.minimum(1.0, memory.requests / np.maximum(traces.executions(), 1))
+    asking = np.where(np.isin(wait, [Wait.GLOBAL_LOAD, Wait.ASYNC_COPY]), 1.0, asking)
+    chance, sectors = _misses(memory, wait, loads)
+    write_cycles, written = _stores(memory, wait, counts, scale, blocks, gpu, warm)
+    data_cycles, latency = _data_pipe(memory, wait, gpu)
     data_cycles = np.where(memory.requests > 0, asking * data_cycles + (1.0 - asking), data_cycles)
-    chance, sectors = _misses(memory, wait, counts, blocks / traces.observed)
-    stores = np.isin(wait, [Wait.GLOBAL_STORE, Wait.LOCAL_STORE, Wait.GLOBAL_REDUCTION])
     return Code(
         pipe=table.pipe,
         wait=wait,
@@ -301,13 +396,64 @@ def _code(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int
         groups_left=table.groups_left,
         issue_cycles=_issue_cycles(table, gpu),
         pipe_cycles=pipe_cycles,
-        latency=model.variable_latency_cycles + pipe_cycles,
+        latency=np.where(wait == Wait.VARIABLE, model.variable_latency_cycles + pipe_cycles, latency),
         data_cycles=data_cycles,
         miss_chance=chance * asking,
         missed_bytes=sectors * SECTOR_BYTES,
-        far_chance=_far(memory, counts, waves),
-        stored_bytes=np.where(stores, asking * memory.sectors * SECTOR_BYTES, 0.0),
+        far_chance=np.where(wait == Wait.GLOBAL_ATOMIC, min(1.0, _dram_share(counts, gpu)), loads.again_far),
+        write_cycles=asking * write_cycles,
+        written_bytes=asking * written,
     )
+
+
+def _data_pipe(memory: MemoryDemand, wait: NDArray[np.int64], gpu: Gpu) -> tuple[Floats, Floats]:
+    """Cycles of L1's data pipe or of the constant cache for each request, and what its shape adds to its latency.
+
+    L1 looks up some lines a cycle, its banks give a word each, and no request passes in less than its least time. The constant
+    cache gives one word after the other.
+    """
+    words = np.maximum(memory.wavefronts, 1.0)
+    lines = np.maximum(
+        memory.lines / gpu.l1_tags_per_cycle, memory.sectors * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
+    )
+    loads, local = _loads(wait) & (wait != Wait.ASYNC_COPY), np.isin(wait, [Wait.LOCAL_LOAD, Wait.LOCAL_STORE])
+    lines = np.where(local, np.maximum(memory.lines, lines), np.maximum(memory.wavefronts, lines))
+    cycles = np.maximum(lines, np.where(loads, gpu.l1_cycles_per_request, 1.0))
+    shared = np.maximum(gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts)
+    cycles = np.where(wait == Wait.SHARED, shared, cycles)
+    cycles = np.where(wait == Wait.ASYNC_COPY, np.maximum(memory.lines + memory.wavefronts, 1.0), cycles)
+    cycles = np.where(wait == Wait.CONSTANT, gpu.constant_word_cycles * words, cycles)
+    further = (words - 1.0) * (gpu.l1_wavefront_latency_cycles - 1.0)
+    latency = np.where(loads & ~local, np.maximum(further, 0.0), 0.0)
+    first, each = gpu.constant_latency_cycles, gpu.constant_word_latency_cycles
+    return cycles, np.where(wait == Wait.CONSTANT, first + (words - 1.0) * each - cycles, latency)
+
+
+def _loads(wait: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return np.isin(wait, [Wait.GLOBAL_LOAD, Wait.LOCAL_LOAD, Wait.ASYNC_COPY])
+
+
+def _stores(
+    memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale: float, blocks: float, gpu: Gpu, warm: bool
+) -> tuple[Floats, Floats]:
+    """Cycles of each store on its way to L2, of which all SMs use their share at once, and bytes of it that DRAM takes.
+
+    A sector that is written in part takes as long as several that are read. A sector that a block writes again stays in L2
+    meanwhile; where all data lie there, no more reach DRAM than the counts say.
+    """
+    stores = np.isin(wait, [Wait.GLOBAL_STORE, Wait.LOCAL_STORE, Wait.GLOBAL_REDUCTION])
+    sectors = np.where(stores, memory.sectors, 0.0)
+    partial = np.minimum(memory.partial_sectors, sectors) * max(
+        gpu.l2_partial_write_reads * gpu.l2_write_share - 1.0, 0.0
+    )
+    share = gpu.l2_write_share * gpu.l2_read_bytes_per_s / min(gpu.sm_count, blocks) / gpu.boost_clock_hz
+    rate = min(float(gpu.l2_store_port_bytes_per_cycle), share)
+    first = np.where(wait == Wait.GLOBAL_STORE, memory.first_stores, np.where(wait == Wait.LOCAL_STORE, 0.0, 1.0))
+    written = sectors * first * SECTOR_BYTES
+    if warm:
+        total = float(written @ memory.requests) * scale
+        written = written * (min(1.0, float(counts.dram_write_bytes) / total) if total else 0.0)
+    return (sectors + partial) * SECTOR_BYTES / rate, written
 
 
 def _pipe_cycles(table: IssueTable, gpu: Gpu) -> Floats:
@@ -351,40 +497,16 @@ def _issue_cycles(table: IssueTable, gpu: Gpu) -> Floats:
     return np.asarray(1.0 + np.maximum(most - 2, 0), np.float64)
 
 
-def _misses(memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale: float) -> tuple[Floats, Floats]:
-    """Chance of a request to go behind L1, and the sectors that it then asks for.
+def _misses(memory: MemoryDemand, wait: NDArray[np.int64], loads: _Loads) -> tuple[Floats, Floats]:
+    """Chance of a request to go behind L1 though its sectors were asked for before, and the sectors that it then asks for.
 
-    Loads that touch sectors for the first time miss most; all are scaled alike so that as many sectors pass L1 as the counts
-    say. A request to many lines misses where any of them does. What is new to a warp and not to its block is on its way: the warp
-    waits as long, and no further sectors are asked for.
+    A request to many lines misses where any of them does. Atomics always go to L2.
     """
-    first = memory.first_touches + np.where(wait == Wait.LOCAL_LOAD, _UNSEEN_LOCAL, 0.0)
-    loads = np.isin(wait, [Wait.GLOBAL_LOAD, Wait.LOCAL_LOAD, Wait.ASYNC_COPY]) & (memory.requests > 0)
-    asked = np.where(loads, memory.requests * memory.sectors * scale, 0.0)
-    target = min(float(counts.l2_read_sectors), float(asked.sum()))
-    low, high = 1e-6, 1e6
-    for _ in range(60):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if np.minimum(1.0, middle * first) @ asked < target else (low, middle)
-    missed = np.where(loads, np.minimum(1.0, low * first), 0.0)
-    waiting = np.where(loads, np.minimum(1.0, low * np.maximum(first, memory.first_touches_of_warps)), 0.0)
-    chance = np.minimum(1.0, waiting * np.maximum(memory.lines, 1.0))
+    lines = np.maximum(memory.lines, 1.0)
+    chance = np.where(_loads(wait), np.minimum(1.0, loads.again * lines), 0.0)
+    sectors = loads.again * memory.sectors / np.maximum(chance, 1e-12)
     atomics = wait == Wait.GLOBAL_ATOMIC
-    chance = np.where(atomics, 1.0, chance)
-    sectors = np.where(atomics, memory.sectors, missed * memory.sectors / np.maximum(chance, 1e-12))
-    return chance, sectors
-
-
-def _far(memory: MemoryDemand, counts: Counts, waves: float) -> Floats:
-    """Part of the requests behind L1 that wait for DRAM.
-
-    As many as the bytes say that L2 lacks; and blocks of the first wave ask together for what nobody has read before, so that
-    all of them wait for it.
-    """
-    read = float(counts.l2_read_sectors) * SECTOR_BYTES
-    share = min(1.0, float(counts.dram_read_bytes) / read) if read else 0.0
-    together = memory.first_touches / waves if share > 0 else np.zeros_like(memory.first_touches)
-    return np.asarray(share + (1.0 - share) * together)
+    return np.where(atomics, 1.0, chance), np.where(atomics, memory.sectors, np.where(chance > 0, sectors, 0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,14 +538,16 @@ def sm_issues(
     budget: int = SIMULATED_INSTRUCTIONS,
 ) -> SmIssues:
     """What the warps of one SM issue and when, of so many instructions; arguments as for `sm_seconds`."""
-    from .sm_simulation import Paths, simulate_logged
+    from .sm_simulation import simulate_logged
 
     usual, _ = _usual_and_longest(traces, int(launch.blocks), gpu)
-    code = _code(traces, counts, launch, blocks_per_sm, gpu, sm_model())
-    machine = _machine(traces, counts, launch, gpu, sm_model(), warm)
+    counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
+    loads = _loads_of(traces, counts, launch, blocks_per_sm, gpu)
+    machine = _machine(traces, counts, launch, loads, gpu, sm_model())
+    code = _code(traces, counts, float(launch.blocks), loads, gpu, sm_model(), warm)
     average = math.ceil(float(launch.blocks) / gpu.sm_count)
     resident = max(1, min(blocks_per_sm, average))
-    paths = Paths(usual.first, usual.length, usual.offsets, usual.warps_per_block, usual.blocks)
+    paths = _paths(usual, gpu)
     log = np.zeros((budget, 3))
     run = simulate_logged(code, paths, machine, resident, average, budget, log)
     kept = log[: run.issued]

@@ -63,6 +63,12 @@ class SmFit:
     left_out: Floats
     standard_errors: dict[str, float]
 
+    def covered(self, programs: Sequence[str]) -> float:
+        """Part of the launches within what 90 % of the launches of other programs are within."""
+        names, sizes = np.array(programs), np.abs(self.left_out)
+        limits = {name: conformal_quantile(sizes[names != name]) for name in set(programs)}
+        return float(np.mean([size <= limits[name] for name, size in zip(programs, sizes.tolist(), strict=True)]))
+
     @property
     def log_error_90(self) -> float:
         """What 90 % of the left-out launches are within."""
@@ -76,7 +82,7 @@ def measured_launches(records: Sequence[PublicRecord], scenario: Scenario, l2: L
         timing = record.timing(l2)
         if timing is None or not record.traces:
             continue
-        profile = replace(scenario, l2=l2).apply(record.kernel_profile())
+        profile = record.kernel_profile()
         found.append(
             MeasuredLaunch(
                 id=record.launch.id,
@@ -178,6 +184,7 @@ def fit_table(fit: SmFit, launches: Sequence[MeasuredLaunch]) -> str:
         "",
         f"{len(launches)} launches of {programs} programs, each program left out in turn: median error {np.median(errors):.1%}, "
         f"mean {errors.mean():.1%}, p90 {np.quantile(errors, 0.9):.1%}, within 15 % {np.mean(errors <= 0.15):.0%}, "
-        f"within 2x {np.mean(np.abs(fit.left_out) <= np.log(2)):.0%}; left_out_log_error {fit.log_error_90:.3g}",
+        f"within 2x {np.mean(np.abs(fit.left_out) <= np.log(2)):.0%}; left_out_log_error {fit.log_error_90:.3g}, "
+        f"within that of other programs {fit.covered([one.program for one in launches]):.0%}",
     ]
     return "\n".join(rows) + "\n"

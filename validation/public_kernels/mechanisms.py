@@ -1,7 +1,7 @@
 """Launches of this package's micro-benchmarks that show one mechanism each, by its size, as launches of public kernels are given.
 
 Contended atomics, L1 that is too small for its warps, buffers that stay in L2, written lines that leave it, blocks of unequal
-length, grids smaller than the GPU, chains of dependent instructions.
+length, grids smaller than the GPU, chains of dependent instructions, constants read by index, words of many lines.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def mechanism_launches(gpu: Gpu) -> tuple[PublicLaunch, ...]:
         *_l1_rows(gpu),
         *_uneven(gpu),
         *_chains(gpu),
+        *_constants(gpu),
+        *_lines(gpu),
     )
 
 
@@ -87,6 +89,9 @@ def _written_back(gpu: Gpu) -> Iterator[PublicLaunch]:
     for mib in (4, 16, 32, 128):
         words = mib * MIB // 16
         yield _launch("copy", f"{mib} MiB", "global_copy", grid, 1024, f"f32[{4 * words}] f32[{4 * words}] {words}")
+    for blocks, mib in ((1, 1), (8, 8), (33, 16), (66, 32)):
+        words = mib * MIB // 16
+        yield _launch("write", f"{mib} MiB by {blocks}", "global_write", blocks, 1024, f"f32[{4 * words}] 1.0 {words}")
 
 
 def _small_grids(gpu: Gpu) -> Iterator[PublicLaunch]:
@@ -181,3 +186,33 @@ def _chains(gpu: Gpu) -> Iterator[PublicLaunch]:
             defines: dict[str, str | int] = {"OPERATION": operation, "TYPE": kind, "CHAINS": chains}
             label = f"{name} warps {warps} chains {chains}"
             yield _launch("chain", label, "dependent_chain", gpu.sm_count, threads, args, defines)
+
+
+def _constants(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """One word of constant memory for a warp, and several that lie a word to a line apart."""
+    for stride, group in (
+        (1, 32),
+        (1, 16),
+        (1, 8),
+        (1, 4),
+        (1, 1),
+        (2, 1),
+        (4, 1),
+        (16, 16),
+        (16, 8),
+        (16, 4),
+        (16, 1),
+    ):
+        for warps, chains in ((1, 1), (32, 4)):
+            name = f"stride {stride} group {group} warps {warps}"
+            args = f"i32[{gpu.sm_count * 32 * warps}] {stride} {group} 256"
+            yield _launch("constants", name, "constant_read", gpu.sm_count, 32 * warps, args, {"CHAINS": chains})
+
+
+def _lines(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Words of 1 to 32 lines in one bank or in many, which L1 has."""
+    for stride in (1, 2, 4, 8, 9, 16, 17, 32, 33, 34, 36, 40, 64, 65, 127, 257):
+        for warps, chains in ((1, 1), (32, 4)):
+            name = f"stride {stride} warps {warps}"
+            args = f"i32[{gpu.sm_count * 32 * warps}] i32[{32 * stride}]=0 {stride} 256"
+            yield _launch("lines", name, "line_read", gpu.sm_count, 32 * warps, args, {"CHAINS": chains})

@@ -66,7 +66,7 @@ class LaunchCounts:
     those of the counts where blocks were sampled. ``shape`` has the grid's extents, x first, with an axis that the kernel
     splits by division split (`launch_shape`). ``checked`` are the blocks that were checked for races, bounds and barriers;
     ``unchecked_alike`` says that each other block provably does what one of them does. ``watched`` is the block in the middle,
-    for the critical path.
+    for the critical path. ``longest`` is a block that does far more than those that are followed, with its observer.
     """
 
     kernel: Code
@@ -86,7 +86,7 @@ class LaunchCounts:
     faults: tuple[Fault, ...]
     undecided: bool
     followed: Mapping[int, tuple[BlockPath, NDArray[np.int64]]]
-    longest: tuple[BlockPath, NDArray[np.int64]] | None
+    longest: tuple[int, BlockPath, NDArray[np.int64], Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,12 +289,13 @@ class _LaunchCounter:
         self._unseen = np.setdiff1d(self._unseen, fresh)
         return run
 
-    def _longest_followed(self) -> tuple[BlockPath, NDArray[np.int64]] | None:
-        """The way and the visits of the longest block, where those that are followed do far less."""
+    def _longest_followed(self) -> tuple[int, BlockPath, NDArray[np.int64], Any] | None:
+        """The way and the visits of the longest block and what its guest saw, where those that are followed do far less."""
         block, instructions = self._longest
         followed = [float((visits @ self._lengths).sum()) for _, visits in self._followed.values()]
         if block in self._followed or not followed or instructions <= FAR_LONGER * max(followed):
             return None
+        observer = next(guest.make() for guest in self._guests if guest.follow)
         run = execute_code(
             self._kernel,
             self._launch,
@@ -302,9 +303,10 @@ class _LaunchCounter:
             mode=Mode.TRACE,
             blocks=np.array([block]),
             budget=self._budget,
+            observers=[observer],
             visits_by_warp=[block],
         )
-        return run.paths[block], run.visits_by_warp[block]
+        return block, run.paths[block], run.visits_by_warp[block], observer
 
     # ---- all blocks
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from perfmodel.machine_code.issue_table import Pipe, Wait
+from perfmodel.profiles.load_streams import CUT
 from perfmodel.time_model.sm_simulation import Code, Machine, Paths, Run, Stall, simulate_sm
 
 QUIET = Machine(
@@ -22,11 +23,13 @@ QUIET = Machine(
     l2_bytes_per_cycle=64.0,
     dram_bytes_per_cycle=16.0,
     dram_share=0.0,
-    write_back=0.0,
+    first_missed=1.0,
+    first_far=0.0,
     data_queue=1000,
     write_queue_cycles=1e9,
     operand_cycles=8.0,
     barrier_cycles=10.0,
+    branch_cycles=0.0,
     block_start_cycles=0.0,
     dispatch_cycles=0.0,
     l0_lines=1000,
@@ -52,7 +55,8 @@ class Step:
     misses: float = 0.0
     behind: float = 0.0
     far: float = 0.0
-    stored: float = 0.0
+    write: float = 0.0
+    written: float = 0.0
 
 
 def code_of(program: list[Step]) -> Code:
@@ -72,22 +76,44 @@ def code_of(program: list[Step]) -> Code:
         groups_left=np.zeros(count, np.int64),
         issue_cycles=column("issue"),
         pipe_cycles=column("occupies"),
-        latency=np.full(count, 16.0),
+        latency=np.zeros(count),
         data_cycles=column("data"),
         miss_chance=column("misses"),
         missed_bytes=column("behind"),
         far_chance=column("far"),
-        stored_bytes=column("stored"),
+        write_cycles=column("write"),
+        written_bytes=column("written"),
     )
 
 
+NO_LOADS: dict[str, Any] = dict.fromkeys(
+    (
+        "request_instruction",
+        "request_group",
+        "request_offsets",
+        "group_sectors",
+        "group_fresh",
+        "group_offsets",
+    ),
+    np.zeros(0, np.int64),
+)
+"""Loads go behind L1 by chance."""
+
+
 def run(
-    program: list[Step], *, warps: int = 1, resident: int = 1, blocks: int = 1, loops: int = 1, **machine: Any
+    program: list[Step],
+    *,
+    warps: int = 1,
+    resident: int = 1,
+    blocks: int = 1,
+    loops: int = 1,
+    loads: Any = NO_LOADS,
+    **machine: Any,
 ) -> Run:
-    """Run a program on all warps of some blocks, ``loops`` times over."""
+    """Run a program on all warps of some blocks, ``loops`` times over; ``loads`` are the streams of `Paths`."""
     count = len(program)
     first = np.zeros(warps * loops, np.int64)
-    paths = Paths(first, np.full(warps * loops, count), np.arange(warps + 1) * loops, warps, 1)
+    paths = Paths(first, np.full(warps * loops, count), np.arange(warps + 1) * loops, warps, 1, **loads)
     found: Run = simulate_sm(code_of(program), paths, QUIET._replace(**machine), resident, blocks, 10**7)
     return found
 
@@ -164,5 +190,62 @@ def test_code_beyond_the_schedulers_cache_is_fetched_again() -> None:
 
 
 def test_warps_without_instructions_end_the_run() -> None:
-    empty = Paths(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(3, np.int64), 2, 1)
+    empty = Paths(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(3, np.int64), 2, 1, **NO_LOADS)
     assert simulate_sm(code_of([Step()]), empty, QUIET, 1, 4, 100).issued == 0
+
+
+def loads_of(groups: list[list[int]], sectors: int) -> dict[str, Any]:
+    """Streams of one block whose warps touch these groups by instruction 0, each of so many sectors."""
+    count = 1 + max(group for warp in groups for group in warp)
+    flat = np.array([group for warp in groups for group in warp], np.int64)
+    return {
+        "request_instruction": np.where(flat < 0, CUT, 0),
+        "request_group": flat,
+        "request_offsets": np.cumsum([0, *map(len, groups)]),
+        "group_sectors": np.full(count, sectors),
+        "group_fresh": np.ones(count, np.int64),
+        "group_offsets": np.array([0, count]),
+    }
+
+
+def test_warps_that_touch_the_same_sectors_need_them_once() -> None:
+    load = [Step(wait=Wait.GLOBAL_LOAD, sets=0), Step(needs=1)]
+    own = [[8 * warp + step for step in range(8)] for warp in range(32)]
+    same = [list(range(8)) for _ in range(32)]
+    apart, together = (run(load, warps=32, loops=8, loads=loads_of(groups, 64)) for groups in (own, same))
+    each = 64 * 32 / 64  # cycles of 64 sectors at 64 bytes a cycle
+    assert apart.finished[-1] == pytest.approx(32 * 8 * each, rel=0.1)
+    assert together.finished[-1] == pytest.approx(8 * (200 + each), rel=0.1)  # all wait for whoever came first
+
+
+def test_a_group_that_has_come_is_in_l1() -> None:
+    load = [Step(wait=Wait.GLOBAL_LOAD, sets=0), Step(needs=1)]
+    found = run(load, loops=10, loads=loads_of([[0] * 10], 1))
+    assert found.finished[-1] == pytest.approx(200 + 9 * (30 + 2), rel=0.1)
+
+
+def test_where_no_lane_takes_part_nothing_is_loaded() -> None:
+    load = [Step(wait=Wait.GLOBAL_LOAD, sets=0), Step(needs=1)]
+    found = run(load, loops=10, loads=loads_of([[0]], 1))
+    assert found.finished[-1] == pytest.approx(200 + 9 * 8 + 10, rel=0.1)  # operands are read in 8 cycles
+
+
+def test_the_run_ends_where_loads_were_not_kept() -> None:
+    load = [Step(wait=Wait.GLOBAL_LOAD, sets=0), Step(needs=1)]
+    found = run(load, loops=10, loads=loads_of([[0, 1, 2, CUT]], 1))
+    assert found.issued == 3 * 2
+    assert not len(found.finished)
+
+
+def test_constants_come_one_word_after_the_other() -> None:
+    found = run([Step(wait=Wait.CONSTANT, data=64.0)], warps=16, loops=100, data_queue=8)
+    assert found.cycles == pytest.approx(100 * 16 * 64, rel=0.01)  # 32 words of 2 cycles
+
+
+def test_a_branch_makes_its_warp_wait() -> None:
+    assert run([Step(wait=Wait.BRANCH, stall=5)], loops=100, branch_cycles=6.0).finished[-1] == 100 * (5 + 6)
+
+
+def test_stores_queue_on_their_way_to_l2() -> None:
+    found = run([Step(wait=Wait.GLOBAL_STORE, write=8.0)], warps=16, loops=100, data_queue=8, write_queue_cycles=100.0)
+    assert found.cycles == pytest.approx(100 * 16 * 8, rel=0.1)

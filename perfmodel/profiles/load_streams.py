@@ -1,0 +1,199 @@
+"""What the global loads of a block ask for, one after the other: which of them are the first to touch a sector.
+
+Sectors that one request touches first are a group. A later request waits until the newest group that it touches has come, so
+that warps which read the same line need it once, whoever of them comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import SECTOR_BYTES
+from ..program.instruction import Space
+from ..simulator.access import Action, WarpAccess
+
+Integers = NDArray[np.int64]
+
+KEPT_REQUESTS = 1 << 15
+"""Requests of a block that are kept; what follows is known by its averages alone."""
+CUT = -1
+"""Stands at the end of a warp's requests for those that were not kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadStreams:
+    """Requests of global loads and asynchronous copies by the warps of some blocks, in order, and the groups of their blocks.
+
+    Attributes:
+        instruction: Of each request the instruction, or `CUT`.
+        group: The newest group of sectors that it touches, among those of its block.
+        offsets: First request of each warp, shape ``(blocks * warps_per_block + 1,)``.
+        sectors: Of each group its number of sectors.
+        fresh: Of each group the pairs of sectors (64 bytes) of which the block has asked for none before.
+        group_offsets: First group of each block, shape ``(blocks + 1,)``.
+    """
+
+    instruction: Integers
+    group: Integers
+    offsets: Integers
+    sectors: Integers
+    fresh: Integers
+    group_offsets: Integers
+
+    def of_blocks(self, blocks: Sequence[int]) -> LoadStreams:
+        """The streams of some of the blocks."""
+        warps = (len(self.offsets) - 1) // (len(self.group_offsets) - 1)
+        of_warps = [slice(self.offsets[b * warps], self.offsets[(b + 1) * warps]) for b in blocks]
+        groups = [slice(self.group_offsets[b], self.group_offsets[b + 1]) for b in blocks]
+        requests = [np.diff(self.offsets[b * warps : (b + 1) * warps + 1]) for b in blocks]
+        return LoadStreams(
+            instruction=np.concatenate([self.instruction[part] for part in of_warps]),
+            group=np.concatenate([self.group[part] for part in of_warps]),
+            offsets=np.append(0, np.cumsum(np.concatenate(requests))),
+            sectors=np.concatenate([self.sectors[part] for part in groups]),
+            fresh=np.concatenate([self.fresh[part] for part in groups]),
+            group_offsets=np.append(0, np.cumsum([part.stop - part.start for part in groups])),
+        )
+
+
+@dataclass(slots=True)
+class _Block:
+    """Requests of the warps of one block, and the group of each sector."""
+
+    requests: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
+    group_of: dict[int, int] = field(default_factory=dict)
+    pairs: set[int] = field(default_factory=set)
+    sectors: list[int] = field(default_factory=list)
+    fresh: list[int] = field(default_factory=list)
+    kept: int = 0
+
+    def add(self, warp: int, instruction: int, sectors: list[int]) -> None:
+        """Take note of a request."""
+        new = [sector for sector in sectors if sector not in self.group_of]
+        group = len(self.sectors)
+        if new:
+            self.group_of.update(dict.fromkeys(new, group))
+            before = len(self.pairs)
+            self.pairs.update(sector >> 1 for sector in new)
+            self.fresh.append(len(self.pairs) - before)
+            self.sectors.append(len(new))
+        else:
+            group = max(self.group_of[sector] for sector in sectors)
+        instructions, groups = self.requests.setdefault(warp, ([], []))
+        instructions.append(instruction)
+        groups.append(group)
+        self.kept += 1
+
+
+class LoadObserver:
+    """An observer that keeps the requests of global loads of each block; a lane that reads across sectors counts by its first."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Block] = {}
+
+    def access(self, access: WarpAccess) -> None:
+        """Take note of one access."""
+        if access.site.space is not Space.GLOBAL or access.site.action not in (Action.LOAD, Action.ASYNC_COPY):
+            return
+        warps = access.of_warps
+        touched = (warps.addresses // np.uint64(SECTOR_BYTES)).astype(np.int64)
+        index = access.site.instruction_index
+        for block, warp, sectors, active in zip(
+            warps.block.tolist(), warps.warp.tolist(), touched, warps.active, strict=True
+        ):
+            of_block = self._blocks.setdefault(block, _Block())
+            if of_block.kept < KEPT_REQUESTS:
+                of_block.add(warp, index, list(dict.fromkeys(sectors[active].tolist())))
+
+    def streams(self, blocks: Sequence[int], warps_per_block: int) -> LoadStreams:
+        """The streams of some of the blocks that were seen."""
+        found = [self._blocks.get(block, _Block()) for block in blocks]
+        instructions: list[int] = []
+        groups: list[int] = []
+        offsets = [0]
+        for block in found:
+            end = [CUT] if block.kept >= KEPT_REQUESTS else []
+            for warp in range(warps_per_block):
+                own, own_groups = block.requests.get(warp, ([], []))
+                instructions += own + end
+                groups += own_groups + [0] * len(end)
+                offsets.append(len(instructions))
+        return LoadStreams(
+            instruction=np.array(instructions, np.int64),
+            group=np.array(groups, np.int64),
+            offsets=np.array(offsets, np.int64),
+            sectors=np.array([count for block in found for count in block.sectors], np.int64),
+            fresh=np.array([one for block in found for one in block.fresh], np.int64),
+            group_offsets=np.cumsum([0, *(len(block.sectors) for block in found)]),
+        )
+
+
+def joined(parts: Sequence[LoadStreams]) -> LoadStreams:
+    """Streams of blocks one behind the other."""
+
+    def offsets(all_of_them: Sequence[Integers]) -> Integers:
+        return np.append(0, np.cumsum(np.concatenate([np.diff(one) for one in all_of_them])))
+
+    return LoadStreams(
+        instruction=np.concatenate([part.instruction for part in parts]),
+        group=np.concatenate([part.group for part in parts]),
+        offsets=offsets([part.offsets for part in parts]),
+        sectors=np.concatenate([part.sectors for part in parts]),
+        fresh=np.concatenate([part.fresh for part in parts]),
+        group_offsets=offsets([part.group_offsets for part in parts]),
+    )
+
+
+class WarpPart(NamedTuple):
+    """A warp whose requests another one takes over: its number among all, which requests, and of which copy of its block."""
+
+    warp: int
+    kept: Integers
+    copy: int = 0
+
+
+def regrouped(streams: LoadStreams, warps_per_block: int, blocks: Sequence[Sequence[WarpPart]]) -> LoadStreams:
+    """Streams of blocks that are put together of parts of others' warps; each has the groups that its warps touch."""
+    instructions, groups, sectors, fresh = [], [], [], []
+    offsets, group_offsets = [0], [0]
+    for parts in blocks:
+        numbers: dict[tuple[int, int], int] = {}
+        for warp, kept, copy in parts:
+            own = slice(streams.offsets[warp], streams.offsets[warp + 1])
+            first = int(streams.group_offsets[warp // warps_per_block])
+            touched = [(copy, first + group) for group in streams.group[own][kept].tolist()]
+            instructions.append(streams.instruction[own][kept])
+            groups.append(np.array([numbers.setdefault(one, len(numbers)) for one in touched], np.int64))
+            offsets.append(offsets[-1] + len(touched))
+        whole = np.array([number for _, number in numbers], np.int64)
+        sectors.append(streams.sectors[whole])
+        fresh.append(streams.fresh[whole])
+        group_offsets.append(group_offsets[-1] + len(whole))
+    return LoadStreams(
+        instruction=np.concatenate(instructions),
+        group=np.concatenate(groups),
+        offsets=np.array(offsets, np.int64),
+        sectors=np.concatenate(sectors),
+        fresh=np.concatenate(fresh),
+        group_offsets=np.array(group_offsets, np.int64),
+    )
+
+
+def first_touches(streams: LoadStreams, warps_per_block: int, blocks: int, instructions: int) -> NDArray[np.float64]:
+    """Sectors that each instruction is the first of its block to ask for, in the first so many blocks; shape ``(instructions,)``.
+
+    A group counts for the first of the warps that touches it.
+    """
+    found = np.zeros(instructions)
+    for block in range(blocks):
+        own = slice(streams.offsets[block * warps_per_block], streams.offsets[(block + 1) * warps_per_block])
+        kept = streams.instruction[own] != CUT
+        groups, first = np.unique(streams.group[own][kept], return_index=True)
+        sectors = streams.sectors[streams.group_offsets[block] + groups]
+        np.add.at(found, streams.instruction[own][kept][first], sectors)
+    return found
