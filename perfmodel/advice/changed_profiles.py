@@ -244,9 +244,9 @@ def with_fewer_executions(profile: KernelProfile, instructions: Collection[int],
     executed = 0
     for warp in range(len(traces.offsets) - 1):
         sequence = _sequence(traces, warp)
-        requests = traces.loads.instruction[traces.loads.offsets[warp] : traces.loads.offsets[warp + 1]]
+        loading = traces.loads.instruction[traces.loads.offsets[warp] : traces.loads.offsets[warp + 1]]
         left.append(sequence[_kept(sequence, instructions, every)])
-        loads.append(WarpPart(warp, np.flatnonzero(_kept(requests, instructions, every))))
+        loads.append(WarpPart(warp, np.flatnonzero(_kept(loading, instructions, every))))
         executed += len(sequence)
     kept = sum(map(len, left)) / max(executed, 1)
     warps = traces.warps_per_block

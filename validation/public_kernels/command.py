@@ -77,7 +77,7 @@ def fit(
     records: Annotated[list[Path], typer.Option("--records", metavar="FILE.jsonl.gz", help="May be repeated.")],
     gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")] = "h200",
     l2: Annotated[str, typer.Option("--l2", metavar="cold|warm")] = "cold",
-    draws: Annotated[int, typer.Option("--draws", min=1, help="Vectors of numbers that are tried.")] = 64,
+    draws: Annotated[int, typer.Option("--draws", min=1, help="Vectors of numbers that are tried.")] = 16,
     seed: Annotated[int, typer.Option("--seed", help="Of the draws.")] = 0,
 ) -> None:
     """Fit the numbers of the model of one SM, and say how far programs are off that a fit left out."""

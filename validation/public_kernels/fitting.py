@@ -34,7 +34,7 @@ FREE = (
     "barrier_cycles",
 )
 """Numbers that are drawn; the others stay as they are."""
-SPREAD = 0.25
+SPREAD = 0.13
 """Standard deviation of the logarithm of a drawn number."""
 CAPPED_LOG_ERROR = 0.5
 """Error from which on a launch counts no more: what the model lacks altogether says nothing of its numbers."""

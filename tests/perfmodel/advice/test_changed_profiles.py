@@ -42,6 +42,8 @@ def test_smaller_blocks_issue_the_same_instructions(profile: KernelProfile, part
     assert changed.traces.warps_per_block == 4 // min(parts, 4)
     assert (executed(changed) == executed(profile)).all()
     assert changed.traces.instructions.sum() == pytest.approx(profile.traces.instructions.sum())
+    before, after = (one.traces.loads.instruction for one in (profile, changed))
+    assert (np.bincount(after) == np.bincount(before)).all()
 
 
 def test_larger_blocks_issue_as_often_as_their_threads_say(profile: KernelProfile) -> None:
@@ -49,14 +51,17 @@ def test_larger_blocks_issue_as_often_as_their_threads_say(profile: KernelProfil
     assert (int(changed.launch.blocks), int(changed.launch.threads_per_block)) == (2, 512)
     assert changed.traces.blocks == profile.traces.blocks
     assert (executed(changed) == 4 * executed(profile)).all()
+    assert changed.traces.loads.sectors.sum() == 4 * profile.traces.loads.sectors.sum()  # each copy has sectors of its own
 
 
 @pytest.mark.parametrize("every", [0, 2])
 def test_fewer_executions_leave_the_others_as_they_are(profile: KernelProfile, every: int) -> None:
     before = executed(profile)
-    loads = np.flatnonzero(profile.traces.memory.first_touches)
+    loads = np.unique(profile.traces.loads.instruction)
     changed = with_fewer_executions(profile, loads.tolist(), every)
     after = executed(changed)
     others = np.setdiff1d(np.arange(len(before)), loads)
     assert (after[others] == before[others]).all()
     assert before[loads].sum() == 2 * after[loads].sum() if every else after[loads].sum() == 0
+    asked, left = (len(one.traces.loads.instruction) for one in (profile, changed))
+    assert left == (asked / every if every else 0)
