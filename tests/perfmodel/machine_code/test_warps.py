@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from .differential import ARCHITECTURES, elementwise, outputs
+from perfmodel.launch.launch import Buffer, Launch
+
+from .differential import ARCHITECTURES, THREADS, elementwise, outputs, run_machine_code
 
 pytestmark = pytest.mark.compiler
 
@@ -98,3 +100,34 @@ def test_reductions_and_matches(name: str, architecture: str, a: NDArray[Any], b
     a, b = np.resize(a, 64), np.resize(b, 64)
     expected, actual = outputs(elementwise(REDUCTIONS[name]), architecture, a, b)
     np.testing.assert_array_equal(actual, expected)
+
+
+PARTS = {
+    "choices": "bool p, q; r = __vibmax_s16x2(x, y, &p, &q); r = p ? r * 3 : r; r = q ? r * 5 + 1 : r; "
+    "r += __viaddmax_s16x2_relu(x, y, 77) + __vimax3_s16x2(x, y, 0x00030005) + __viaddmin_u16x2(x, y, 3) "
+    "+ __vimin3_u32(x, y, 3) + __vimax3_s32_relu(x, y, -3) + __vimin_s16x2_relu(x, y);",
+    "bytes": "r = __vadd4(x, y) + 3 * __vsub4(x, y) + 5 * __vabsdiffs4(x, y) + 7 * __vmaxs4(x, y) + 9 * __vcmpeq4(x, y) "
+    "+ 11 * __vavgu4(x, y) + 13 * __vsadu4(x, y) + 15 * __vabs4(x) + 17 * __vneg4(y) + 19 * __vminu4(x, y);",
+    "halves": "r = __vaddss2(x, y) + 3 * __vaddus4(x, y) + 5 * __vsubus4(x, y) + 7 * __vsetltu4(x, y) + 9 * __vseteq2(x, y) "
+    "+ 11 * __vabsss2(x) + 13 * __vsads2(x, y) + 15 * __vadd2(x, y) + 17 * __vsub2(x, y);",
+}
+
+
+@pytest.mark.parametrize("architecture", ["sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", PARTS)
+@given(a=words(32), b=words(32))
+@_CHOSEN
+def test_parts_of_words_are_what_turing_makes_of_plain_instructions(
+    name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]
+) -> None:
+    a, b = np.resize(a, THREADS), np.resize(b, THREADS)
+    parameters = [
+        Buffer(name="out", array=np.zeros_like(a), output=True),
+        Buffer(name="a", array=a),
+        Buffer(name="b", array=b),
+    ]
+    source, launch = elementwise(PARTS[name]), Launch(grid_x=1, block_x=THREADS)
+    plain, packed = (
+        run_machine_code(source, one, launch, parameters).outputs["out"] for one in ("sm_75", architecture)
+    )
+    np.testing.assert_array_equal(packed, plain)
