@@ -120,9 +120,9 @@ def _report(lanes: Lanes, kind: FaultKind, instruction: int, space: Space, plan:
     if space is Space.GLOBAL:
         memory = lanes.environment.memory
         below = [s for s in memory.segments if s.start <= address]
-        if memory.segments and not below:
-            first = memory.segments[0]
-            detail += f", {first.start - address} bytes before the start of {first.name!r}"
+        before = memory.segments[0].start - address if memory.segments else 0
+        if 0 < before <= WINDOW_BYTES:  # a null pointer is far from everything
+            detail += f", {before} bytes before the start of {memory.segments[0].name!r}"
         elif below and memory.segment_at(address) is None:
             detail += f", {address - below[-1].start - below[-1].size_bytes} bytes past the end of {below[-1].name!r}"
     else:

@@ -100,7 +100,7 @@ def test_a_base_register_may_lie_below_the_first_buffer_but_no_access_may(access
     for distance, fault in (
         (256, None),
         (260, "4 bytes before the start of 'at'"),
-        (2**46, "before the start of 'at'"),
+        (2**46, "out-of-bounds"),
     ):
         buffer = Buffer(name="at", array=np.arange(64, dtype=np.uint32), output=True)
         call = KernelCall(parameters=(buffer, np.uint64(distance)))
