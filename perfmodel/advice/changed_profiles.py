@@ -101,16 +101,15 @@ def with_sectors(
     lines = max(asked / SECTORS_PER_LINE, float(count.requests))
     if count.action is Action.LOAD:
         changes["global_load_lines"] = min(lines - count.lines, 0.0)
-    counts = subject.profile.counts
     if behind_l1 is None:
-        changes["l2_write_sectors"] = max(asked - count.sectors, -float(counts.l2_write_sectors))
-        left = float(counts.l2_write_sectors) + changes["l2_write_sectors"]
-        changes["dram_write_bytes"] = min(left * SECTOR_BYTES - float(counts.dram_write_bytes), 0.0)
+        changes["l2_write_sectors"] = asked - count.sectors
+        left = max(float(profile.counts.l2_write_sectors) + changes["l2_write_sectors"], 0.0)
+        changes["dram_write_bytes"] = min(left * SECTOR_BYTES - float(profile.counts.dram_write_bytes), 0.0)
     else:
         fetched = fetched_by_loads(subject)
         own = fetched[count.instruction]
         everything = sum(one.first_touches for one in fetched.values())
-        from_dram = float(counts.dram_read_bytes) * own.first_touches / max(everything, 1.0)
+        from_dram = float(subject.profile.counts.dram_read_bytes) * own.first_touches / max(everything, 1.0)
         changes["l1_missed_sectors"] = behind_l1 - own.behind_l1
         changes["l2_read_sectors"] = behind_l1 - own.behind_l1
         changes["dram_read_bytes"] = min(behind_l1 * SECTOR_BYTES - from_dram, 0.0)

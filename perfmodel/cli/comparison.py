@@ -40,8 +40,6 @@ def differing(variants: Sequence[Variant]) -> list[str]:
 
 def print_comparison(variants: Sequence[Variant], found: Sequence[Analysis], advised: Sequence[Advised]) -> None:
     """A row for each variant, what their differences come from, their changes, and the notes that they have."""
-    from ..prediction.differences import slower_by
-
     names = differing(variants)
     times = [analysis.prediction.time.predicted_s for analysis in found]
     least = min(times)
@@ -49,13 +47,12 @@ def print_comparison(variants: Sequence[Variant], found: Sequence[Analysis], adv
     for variant, analysis in zip(variants, found, strict=True):
         prediction = analysis.prediction
         time, counts, resident = prediction.time, prediction.counts, prediction.occupancy
-        slower = slower_by(least, time.predicted_s)
         rows.append(
             (
                 *(_cell(variant, name) for name in names),
                 time.limiter,
                 time_text(time.predicted_s),
-                "fastest" if slower is None else f"+{slower:.0%}",
+                _against(time.predicted_s, least),
                 interval_text(time.interval_s),
                 prediction.resources.registers_per_thread,
                 f"{resident.fraction:.0%}",
@@ -88,6 +85,16 @@ def print_comparison(variants: Sequence[Variant], found: Sequence[Analysis], adv
         typer.echo(f"{_name(variant, names)}:\n{advice.text}")
         if analysis.instructions:
             print_instructions(analysis.instructions, advice)
+
+
+def _against(seconds: float, least: float) -> str:
+    """How much longer a time is than the shortest, as far as the model can tell."""
+    from ..prediction.differences import slower_by
+
+    if seconds == least:
+        return "fastest"
+    slower = slower_by(least, seconds)
+    return "alike" if slower is None else f"+{slower:.0%}"
 
 
 def _cell(variant: Variant, name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from ..compiler.kernel_names import split_name
 from ..compiler.request import CompileRequest
 from ..compiler.user_kernel import compile_with_signature, dynamic_shared_array, user_request
 from ..core.counts import Counts
+from ..core.files import read_text
 from ..core.json_values import number
 from ..core.results import Bar, Result
 from ..core.value_types import require_type
@@ -99,6 +100,7 @@ class Analysis(Result):
     _code: Code = field(repr=False)
     _compiled: CompiledKernel = field(repr=False)
     _request: CompileRequest = field(repr=False)
+    _python_file: Path | None = field(repr=False)
     _launch: Launch = field(repr=False)
     _call: KernelCall = field(repr=False)
     _effort: Effort = field(repr=False)
@@ -125,10 +127,16 @@ class Analysis(Result):
         executions, seconds = self.execution.executions, None
         if self.issues is not None:
             seconds = (time_shares(self.issues, len(executions)) * self.prediction.time.predicted_s).tolist()
-        request = self._request
-        headers = {path.name: text for path, text in request.included_files().items()}
-        texts = {request.file_name: request.source} | headers if request.source else {}
-        return source_view(texts, self._compiled, self._code, executions, seconds)
+        return source_view(self._texts(), self._compiled, self._code, executions, seconds)
+
+    def _texts(self) -> dict[str, str]:
+        """The texts of the kernel's source files by name, its own first; none for a binary or an object of Python."""
+        if self._python_file is not None:
+            return {self._python_file.name: read_text(self._python_file)}
+        if not self._request.source:
+            return {}
+        headers = {path.name: text for path, text in self._request.included_files().items()}
+        return {self._request.file_name: self._request.source} | headers
 
     @cached_property
     def outputs(self) -> Mapping[str, NDArray[Any]]:
@@ -320,6 +328,7 @@ def analyze(
         _code=code,
         _compiled=compiled,
         _request=request,
+        _python_file=Path(source) if _is_python_file(source) else None,
         _launch=found.profile.launch,
         _call=call,
         _effort=effort,
@@ -333,13 +342,17 @@ def _file_of(source: object) -> Path:
     raise InputError("compile_commands goes with a file, not with the source itself or an object")
 
 
+def _is_python_file(source: object) -> TypeGuard[str | PathLike[str]]:
+    return isinstance(source, str | PathLike) and str(source).endswith(".py")
+
+
 def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) -> BroughtKernel:
     """The kernel and its launch, whatever the user has brought."""
-    is_path = isinstance(source, str | PathLike)
-    if not is_path or str(source).endswith(".py"):
+    of_file = _is_python_file(source)
+    if of_file or not isinstance(source, str | PathLike):
         if include:
             raise InputError("include has no place here: a Python object states its own folders")
-        return brought_by(kernel_of_file(Path(str(source)), wish.kernel) if is_path else source, wish)
+        return brought_by(kernel_of_file(Path(str(source)), wish.kernel) if of_file else source, wish)
     name = wish.kernel or ""
     return BroughtKernel(
         source=read_kernel_source(source if isinstance(source, str) else Path(str(source)), include),

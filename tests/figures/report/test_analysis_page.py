@@ -72,6 +72,21 @@ def test_the_excess_of_a_line_is_counted_and_has_a_time() -> None:
     assert "excess sectors" not in source.columns  # every access is coalesced
 
 
+def test_a_python_file_is_shown_beside_its_machine_code() -> None:
+    pytest.importorskip("triton")
+    found = pm.analyze(
+        TRANSPOSE.with_name("triton_add.py"),
+        kernel="add",
+        grid=8,
+        args=["f32[8192]", "f32[8192]", "f32[8192]=0", 8192],
+        gpu="h200",
+        defines={"BLOCK": 1024, "num_warps": 4},
+    )
+    (file,) = found.source_view.sources
+    assert file.name == "triton_add.py"
+    assert sum(line.instructions or 0 for line in file.lines) == float(found.prediction.counts.warp_instructions)
+
+
 def test_warps_meet_at_the_barrier() -> None:
     issues = analysed().issues
     assert issues is not None
