@@ -49,24 +49,27 @@ class Fault:
 
 
 def fault_texts(faults: Iterable[Fault]) -> tuple[str, ...]:
-    """A line for each cause, a kind of fault at one source line; the first of them with the number of further instructions.
+    """A line for each kind of fault: the first of it, how many further instructions have it, and their source lines.
+
+    One cause, such as a barrier that is missing, shows at many instructions.
 
     >>> from dataclasses import replace
     >>> race = Fault(
     ...     kind=FaultKind.SHARED_RACE, block=(0, 0, 0), thread=(1, 0, 0), instruction_index=4, source_line=9, text="a race"
     ... )
-    >>> fault_texts([race, replace(race, instruction_index=5), replace(race, instruction_index=5)])
-    ('a race (and at 1 more instruction of this line)',)
+    >>> fault_texts([race, replace(race, instruction_index=5), replace(race, instruction_index=7, source_line=12)])
+    ('a race (and at 2 more instructions: lines 9, 12)',)
     """
-    causes: dict[tuple[object, ...], list[Fault]] = {}
+    kinds: dict[FaultKind, dict[int, Fault]] = {}
     for fault in faults:
-        place = fault.instruction_index if fault.source_line is None else fault.source_line
-        causes.setdefault((fault.kind, fault.source_line is None, place), []).append(fault)
+        kinds.setdefault(fault.kind, {}).setdefault(fault.instruction_index, fault)
     texts = []
-    for alike in causes.values():
-        more = len({fault.instruction_index for fault in alike}) - 1
-        counted = f" (and at {more} more instruction{'s' if more > 1 else ''} of this line)" if more else ""
-        texts.append(alike[0].text + counted)
+    for alike in kinds.values():
+        first, *others = alike.values()
+        lines = sorted({other.source_line for other in others if other.source_line is not None})
+        named = f": line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}" if lines else ""
+        counted = f" (and at {len(others)} more instruction{'s' if len(others) > 1 else ''}{named})" if others else ""
+        texts.append(first.text + counted)
     return tuple(texts)
 
 
