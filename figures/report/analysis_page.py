@@ -13,6 +13,7 @@ from perfmodel.prediction.analyze import Analysis
 from perfmodel.prediction.limiter_names import limiter_text
 from perfmodel.prediction.listing import WAVEFRONT_BYTES
 from perfmodel.prediction.source_view import CodeLine, SourceFile, SourceView
+from perfmodel.simulator.faults import fault_texts
 
 from .analysis_drawings import timeline_drawing
 from .parts import (
@@ -96,7 +97,7 @@ def _sections(analysis: Analysis, advised: Advised) -> tuple[Section, ...]:
     drawn = roofline({analysis.prediction.kernel: analysis.prediction}, analysis.scenario.gpu, "the launch")
     none = Paragraph(text="The launch does no FP32 work that a roof could limit.")
     warps = timeline_drawing(analysis)
-    notes = (*(fault.text for fault in analysis.faults), *analysis.prediction.notes)
+    notes = (*fault_texts(analysis.faults), *analysis.prediction.notes)
     return (
         Section(name="changes", heading="What to change", blocks=_changes(advised)),
         Section(name="source", heading="Source, PTX, machine code", blocks=(_code_view(analysis, advised),)),

@@ -18,6 +18,7 @@ from ..errors import InputError, PerfmodelError
 from ..prediction.analyze import analyze
 from ..profiles.executed_profile import Effort
 from ..profiles.execution_cache import content_digest
+from ..simulator.faults import fault_texts
 from ..simulator.simulation import Budget
 from .baseline import BaselineFile, LaunchResult, Tools, present_tools, read_baseline, result_of, write_baseline
 from .check_file import CheckedLaunch, CheckFile, read_check_file
@@ -251,7 +252,7 @@ def measured(launch: CheckedLaunch) -> Measured:
     whole = content_digest(digests.launch, launch.l2.value, launch.sm_clock_mhz, coefficients)
     return Measured(
         result=result_of(found.to_json(), replace(digests, launch=whole)),
-        faults=tuple(fault.text for fault in found.faults),
+        faults=fault_texts(found.faults),
     )
 
 
