@@ -141,7 +141,7 @@ def test_a_ranking_under_other_conditions(options: tuple[str, str], tmp_path: Pa
     text = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert text.count("<svg") == 3
     told = {
-        "--top": "There is nothing to compare it with.",
+        "--top": "nothing to compare it with.",
         "--l2": "<dd>warm</dd>",
         "--sm-clock-mhz": "<dd>1,000 MHz</dd>",
     }
