@@ -1,0 +1,1 @@
+"""Tuning on a GPU with few runs: which configuration to measure next."""
