@@ -87,6 +87,11 @@ def _values(kernel: Any, function: Any, wish: KernelWish) -> dict[str, Any]:
     return values
 
 
+def jit_function(kernel: Any) -> Any:
+    """What ``@triton.jit`` made of a function, under whatever other decorators it has."""
+    return _layers(kernel)[-1]
+
+
 def configurations_of(kernel: Any) -> list[Any]:
     """The configurations of ``@triton.autotune``; none where a kernel has no such decorator."""
     layers = _layers(kernel) if hasattr(kernel, "fn") else []

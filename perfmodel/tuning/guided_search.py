@@ -29,8 +29,10 @@ _LOOKED_AT = 8192
 """Configurations that are looked at for one step."""
 _LARGEST_LOG_RATIO = 3.0
 """Runs that are e³ slower than usual count as so slow: what is that slow says little of what is fast."""
-_BESIDE_A_FAILURE = 0.2
-"""What an improvement counts for where the nearest known configuration did not run."""
+_NEIGHBOURS = 3
+"""Nearest measured configurations that say whether one will run."""
+_DOUBT = 0.1
+"""Chance to run where no neighbour did."""
 
 
 @dataclass(slots=True)
@@ -153,8 +155,7 @@ class GuidedSearch:
         density = np.exp(-0.5 * standard**2) / math.sqrt(2 * math.pi)
         expected = np.asarray(gain * ndtr(standard) + deviation * density, np.float64)
         if self._failed:
-            beside = self._distance(places, self._failed) < self._distance(places, self._known)
-            expected = np.where(beside, _BESIDE_A_FAILURE * expected, expected)
+            expected = expected * self._chance_to_run(places)
         return log_s, expected
 
     def _fitted(self, ratios: Floats) -> Any:
@@ -174,12 +175,15 @@ class GuidedSearch:
             self._kernel, self._learned_at = process.kernel_, count
         return process
 
-    def _distance(self, places: NDArray[np.intp], others: list[int]) -> Floats:
-        """Squared distance of each to the nearest of others."""
-        found = np.full(len(places), np.inf)
-        for other in others:
-            found = np.minimum(found, ((self.points[places] - self.points[other]) ** 2).sum(axis=1))
-        return found
+    def _chance_to_run(self, places: NDArray[np.intp]) -> Floats:
+        """Part of each one's nearest measured configurations that ran, never quite 0, shape as ``places``."""
+        from scipy.spatial import KDTree
+
+        measured = [*self._known, *self._failed]
+        ran = np.arange(len(measured)) < len(self._known)
+        _, nearest = KDTree(self.points[measured]).query(self.points[places], k=min(_NEIGHBOURS, len(measured)))
+        share = ran[nearest].reshape(len(places), -1).mean(axis=1)
+        return np.asarray(np.maximum(share, _DOUBT) ** 2, np.float64)
 
 
 def _processes() -> tuple[Any, Any]:
