@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .profiles.executed_profile import Effort
     from .profiles.kernel_profile import Fidelity
     from .programs.program_run import ProgramRun, run_program
+    from .tuning.kernel_tuner_strategy import kernel_tuner_strategy
+    from .tuning.triton_pruning import triton_pruning
 
 _MODULES = {
     "accuracy.validating": ("Validation", "validate"),
@@ -65,6 +67,8 @@ _MODULES = {
     "profiles.executed_profile": ("Effort",),
     "profiles.kernel_profile": ("Fidelity",),
     "programs.program_run": ("ProgramRun", "run_program"),
+    "tuning.kernel_tuner_strategy": ("kernel_tuner_strategy",),
+    "tuning.triton_pruning": ("triton_pruning",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -101,6 +105,7 @@ __all__ = [
     "fit",
     "frame",
     "gpu_ids",
+    "kernel_tuner_strategy",
     "load_gpu",
     "network",
     "predict",
@@ -110,6 +115,7 @@ __all__ = [
     "rank_space",
     "run_program",
     "script_problem",
+    "triton_pruning",
     "user_problem",
     "validate",
 ]

@@ -21,8 +21,10 @@ from .candidates import Floats
 
 UNGUIDED_RUNS = 16
 """Configurations at random before the first estimate, where nothing is predicted."""
-_LEAST_RUNS = 24
-"""Runs before which a search does not end: a process that has seen few runs is too sure of itself."""
+_PATIENCE = 0.25
+"""Runs in a row that promise too little before a search ends, as a part of all: who has seen few runs is too sure of himself."""
+_LEAST_PATIENCE = 10
+"""The same as a number, for short searches."""
 _LEARNED_FROM = 8
 """Runs from which on the process chooses its own length scales."""
 _LOOKED_AT = 8192
@@ -70,6 +72,7 @@ class GuidedSearch:
     _failed: list[int] = field(init=False, default_factory=list)
     _kernel: Any = field(init=False, default=None)
     _learned_at: int = field(init=False, default=0)
+    _idle: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         predicted = np.full(len(self.points), np.nan) if self.predicted_s is None else self.predicted_s
@@ -123,7 +126,8 @@ class GuidedSearch:
             for _ in range(min(count, len(left))):
                 places = self._looked_at(left[~np.isin(left, chosen)])
                 expected, gains = self._expected_gains(places)
-                if gains.max() < self.tolerance and len(known) >= _LEAST_RUNS:
+                self._idle = self._idle + 1 if gains.max() < self.tolerance else 0
+                if self._idle > max(_LEAST_PATIENCE, _PATIENCE * len(known)):
                     break
                 place = int(np.argmax(gains))
                 chosen.append(int(places[place]))
@@ -195,7 +199,7 @@ def _processes() -> tuple[Any, Any]:
         raise InputError("a guided search needs the extra `learn`: pip install 'perfmodel[learn]'") from error
 
     def kernel(axes: int, variance: float) -> Any:
-        smooth = Matern([1.0] * axes, (0.1, 20.0), nu=2.5)
+        smooth = Matern([1.0] * axes, (0.2, 5.0), nu=2.5)
         return ConstantKernel(variance, (1e-4, 10.0)) * smooth + WhiteKernel(1e-3, (1e-5, 0.1))
 
     return GaussianProcessRegressor, kernel
