@@ -14,7 +14,7 @@ from ...program.instruction import Space
 from ..access import Action
 from ..transfer import UNCOUNTED
 from .emitter import REDUCTIONS, Emitter
-from .integer import emit_nothing, following
+from .moves import emit_nothing, following
 from .registers import RETURN_PLACE
 
 _HALVES = {"Rpc.LO": RETURN_PLACE, "Rpc.HI": RETURN_PLACE + 1}

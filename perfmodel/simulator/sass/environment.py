@@ -85,7 +85,11 @@ class MachineEnvironment(Environment):
     _read: dict[tuple[int, int, str], NDArray[Any]] = field(default_factory=dict)
 
     def constant(self, bank: int, offset: int, kind: str) -> NDArray[Any]:
-        """A word or pair at a fixed place of a bank, uniform; zeros where nothing is defined."""
+        """A word or pair at a fixed place of a bank, uniform; zeros behind what its contents define.
+
+        Raises:
+            SimulationError: nothing is known of the bank.
+        """
         key = (bank, offset, kind)
         if key not in self._read:
             types: dict[str, type[np.generic]] = {
@@ -97,7 +101,10 @@ class MachineEnvironment(Environment):
                 "f64": np.float64,
             }
             dtype = np.dtype(types[kind])
-            data = self.banks.get(bank, np.zeros(0, np.uint8))[offset : offset + dtype.itemsize]
+            if bank not in self.banks:
+                known = ", ".join(f"{one:#x}" for one in sorted(self.banks))
+                raise SimulationError(f"constant bank {bank:#x} is read, of which nothing is known; known are {known}")
+            data = self.banks[bank][offset : offset + dtype.itemsize]
             padded = np.zeros(dtype.itemsize, np.uint8)
             padded[: len(data)] = data
             self._read[key] = padded.view(dtype).reshape(1, 1)

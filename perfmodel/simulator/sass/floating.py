@@ -9,7 +9,8 @@ import numpy as np
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Constant, Immediate, Operand, Register
 from .emitter import Emitter
-from .integer import is_zero, split_predicates, write_comparison
+from .integer import write_comparison
+from .operand_kinds import is_zero, split_predicates
 
 _ROUNDING = {"RM": "downward", "RP": "upward", "RZ": "toward_zero"}
 _ORDERED = {"EQ": "==", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}

@@ -14,7 +14,8 @@ from ..access import Action
 from ..transfer import UNCOUNTED
 from .asynchronous import emit_old_arrival
 from .emitter import REDUCTIONS, Emitter
-from .integer import following, is_true, write_words
+from .moves import following, write_words
+from .operand_kinds import is_true
 
 _SPACES = {
     "LDG": Space.GLOBAL,

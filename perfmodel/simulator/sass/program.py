@@ -14,12 +14,13 @@ from ..program import SyncScope, Unit
 from ..refusals import remedy
 from ..translate.emitter import Pool
 from ..translate.slices import EVERY_SPACE
-from . import asynchronous, floating, integer, memory, tensor, warp
+from . import asynchronous, floating, integer, memory, moves, tensor, warp
 from .emitter import Effects, Emitter
 from .registers import REGISTER_COUNT, members, number_of, type_of
 
 EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     **integer.EMITTERS,
+    **moves.EMITTERS,
     **floating.EMITTERS,
     **memory.EMITTERS,
     **warp.EMITTERS,

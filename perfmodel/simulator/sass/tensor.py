@@ -11,7 +11,7 @@ from ...machine_code.matrix_products import ELEMENT_BITS, product_of
 from ...machine_code.operands import MatrixDescriptors, Register
 from ...program.instruction import Space
 from .emitter import Emitter
-from .integer import following
+from .moves import following
 
 
 def emit_product(e: Emitter, i: MachineInstruction) -> None:

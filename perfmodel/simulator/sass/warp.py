@@ -12,7 +12,7 @@ from ...machine_code.program import CodeBlock, Transfer
 from ...program.instruction import Space
 from ..access import Action
 from .emitter import Emitter
-from .integer import is_false, is_true
+from .operand_kinds import is_false, is_true
 from .outside import FIRST_ARGUMENT
 from .registers import BARRIER_PREDICATE, number_of
 
