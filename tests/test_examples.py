@@ -36,9 +36,9 @@ def commands() -> list[tuple[str, ...]]:
     for path in MANUALS:
         for block in blocks(path, "", "sh", "console"):
             for line in block.replace("\\\n", " ").splitlines():
-                words = shlex.split(re.split(r" [|>] ", line.removeprefix("$ "))[0], comments=True)
-                if words[:1] == ["perfmodel"]:
-                    found.append(tuple(words[1:]))
+                command = line.removeprefix("$ ")
+                if command.startswith("perfmodel "):
+                    found.append(tuple(shlex.split(re.split(r" [|>] ", command)[0], comments=True)[1:]))
     return sorted(set(found))
 
 

@@ -77,7 +77,13 @@ class Validation(Result):
 
     def shown(self) -> list[dict[str, str]]:
         """One metric a row."""
-        return [{"metric": name, "value": f"{value:.4g}"} for name, value in asdict(self.accuracy).items()]
+        found = self.accuracy.to_json()
+        metrics = found | (found["within_problems"] or {})
+        return [
+            {"metric": name, "value": f"{value:.4g}"}
+            for name, value in metrics.items()
+            if isinstance(value, int | float)
+        ]
 
     def bars(self) -> list[Bar]:
         """Refused: figures compare predicted and measured times."""

@@ -158,8 +158,8 @@ def conformal_quantile(errors: Floats, weights: Floats | None = None) -> float:
 
     >>> conformal_quantile(np.arange(1.0, 20.0))
     18.0
-    >>> conformal_quantile(np.arange(1.0, 20.0), np.where(np.arange(19) < 9, 10.0, 1.0))
-    11.0
+    >>> conformal_quantile(np.arange(1.0, 20.0), np.where(np.arange(19) < 16, 10.0, 1.0))
+    16.0
     """
     order = np.argsort(errors, kind="stable")
     shares = np.ones(len(errors)) if weights is None else weights[order]

@@ -28,8 +28,8 @@ def main() -> int:
         message = str(error)
     except PermissionError as error:
         message = f"{error.filename}: {error.strerror}"
-    except (MemoryError, ImportError, OSError) as error:
-        if not (isinstance(error, MemoryError) or _is_want_of_memory(error)):
+    except (MemoryError, ImportError, OSError, SystemError) as error:
+        if not (isinstance(error, MemoryError | SystemError) or _is_want_of_memory(error)):
             raise
         message = (
             f"the request needs more than {memory_mib} MiB of memory; `perfmodel serve --max-memory-mib` allows more"
@@ -39,7 +39,10 @@ def main() -> int:
 
 
 def _is_want_of_memory(error: Exception) -> bool:
-    """Whether a library could not be loaded, or a process not be started, for want of memory."""
+    """Whether a library could not be loaded, or a process not be started, for want of memory.
+
+    Where memory ends within an import, Python itself may report a SystemError.
+    """
     return getattr(error, "errno", None) == errno.ENOMEM or "map segment" in str(error) or "llvmlite" in str(error)
 
 

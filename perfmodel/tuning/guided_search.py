@@ -50,6 +50,7 @@ class GuidedSearch:
     Raises:
         InputError: the extra ``learn`` is not installed, or shapes differ.
 
+    >>> from perfmodel.tuning.candidates import coordinates
     >>> times = [(block - 96) ** 2 + 500 for block in range(32, 1025, 32)]
     >>> points = coordinates({"block": list(range(32, 1025, 32))})
     >>> search = GuidedSearch(points, np.array(times) * 1.1)

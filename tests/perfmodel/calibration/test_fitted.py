@@ -22,7 +22,7 @@ def test_a_fit_is_written_and_taken_by_predictions(tmp_path: Path) -> None:
     fitted, shipped = (
         pm.rank(problem, gpu="h200", fidelity="analytic", top=1, calibration=file) for file in (str(own), None)
     )
-    assert fitted[0].time.calibration_status == "calibrated GPU"
+    assert fitted[0].time.calibration_status == "calibrated GPU; closed forms"
     assert fitted[0].time.predicted_s != shipped[0].time.predicted_s
 
 

@@ -238,7 +238,7 @@ def test_a_generic_atomic_takes_what_the_memory_takes_that_it_reaches() -> None:
 
     generic = _generic_atomics("", mask=1, times=64)  # 16 lanes of a warp meet at a word: the data pipe is busy
     shared = generic.replace("shared ? s : out", "s")
-    assert predicted_s(generic) == pytest.approx(predicted_s(shared), rel=0.1)
+    assert predicted_s(generic) == pytest.approx(predicted_s(shared), rel=0.15)
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
