@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 class Coverage:
     """How many held-out runs lay in the 90 % interval that their training data gave, and its median width as a factor.
 
-    ``of_problems`` has the part of each problem's runs that did (shape ``(p,)``, None where problems are not told apart).
+    ``of_problems`` has the part of each problem's runs that did (shape ``(p,)``, None where a file names no problems).
     """
 
     n: int

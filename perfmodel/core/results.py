@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -28,7 +29,7 @@ class Bar:
     interval_s: tuple[float, float] | None = None
 
 
-class Result:
+class Result(ABC):
     """A single result; a class names ``headline``, ``to_rows``, ``bars`` and, where rows are wide, ``columns``.
 
     ``repr`` is one line; what a result holds is in its attributes.
@@ -37,21 +38,21 @@ class Result:
     __slots__ = ()
 
     @property
+    @abstractmethod
     def headline(self) -> str:
         """The result in one phrase."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_rows(self) -> list[dict[str, Any]]:
         """Flat rows, for `perfmodel.frame` and CSV: names with units, seconds."""
-        raise NotImplementedError
 
     def shown(self) -> list[dict[str, str]]:
         """Rows as people read them, for a notebook."""
         return [{name: _text(name, value) for name, value in row.items()} for row in self.to_rows()]
 
+    @abstractmethod
     def bars(self) -> list[Bar]:
         """What ``plot`` draws, in order."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.headline}>"
@@ -79,9 +80,9 @@ class ResultList(Result, Generic[Item]):
     __slots__ = ()
 
     @property
+    @abstractmethod
     def items(self) -> Sequence[Item]:
         """What the list holds."""
-        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self.items)

@@ -74,14 +74,18 @@ WARP = {
 }
 
 
+def assert_as_in_ptx(text: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) -> None:
+    """Two warps of machine code give what their PTX gives."""
+    expected, actual = outputs(elementwise(text), architecture, np.resize(a, 64), np.resize(b, 64))
+    np.testing.assert_array_equal(actual, expected)
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", WARP)
 @given(a=words(32), b=words(32))
 @_CHOSEN
 def test_warps_memory_and_control_flow(name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) -> None:
-    a, b = np.resize(a, 64), np.resize(b, 64)
-    expected, actual = outputs(elementwise(WARP[name]), architecture, a, b)
-    np.testing.assert_array_equal(actual, expected)
+    assert_as_in_ptx(WARP[name], architecture, a, b)
 
 
 REDUCTIONS = {
@@ -97,9 +101,7 @@ REDUCTIONS = {
 @given(a=words(32), b=words(32))
 @_CHOSEN
 def test_reductions_and_matches(name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) -> None:
-    a, b = np.resize(a, 64), np.resize(b, 64)
-    expected, actual = outputs(elementwise(REDUCTIONS[name]), architecture, a, b)
-    np.testing.assert_array_equal(actual, expected)
+    assert_as_in_ptx(REDUCTIONS[name], architecture, a, b)
 
 
 PARTS = {
