@@ -1,8 +1,9 @@
 """Counts and traffic of caches against an H200's counters, launch by launch: ``python -m benchmarks.traffic``.
 
-The package's own counted launches, and with ``--others FOLDER`` those of kernels that others wrote (``launches.jsonl`` with
-sources beside it). What was executed is kept in ``--keep FOLDER``, so that a change of the cache model is scored in a second
-or two a launch. Half of the launches can be left out: ``--half even`` to work with, ``--half odd`` to report.
+The package's own counted launches, or with ``--public FILE --sources DIR`` those of public kernels (`public-kernels`); with
+``--others FOLDER`` also those of kernels that others wrote (``launches.jsonl`` with sources beside it). What was executed is kept
+in ``--keep FOLDER``, so that a change of the cache model is scored in a second or two a launch. Half of the launches can be left
+out: ``--half even`` to work with, ``--half odd`` to report.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ from perfmodel.records.columns import record_of_fields
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import RecordKind
 from perfmodel.sources.kernel_source import read_kernel_source
+from perfmodel.validation.public_kernels.preparing import INPUTS, call_of, compiled_launch
+from perfmodel.validation.public_kernels.record import PublicRecord, read_public_records
 
 GPU = load_gpu("h200")
 RECORDS = Path(perfmodel.validation.__file__).parent / "data" / "h200-recounted.jsonl.gz"
@@ -77,6 +80,20 @@ def own_cases() -> Iterator[Case]:
 
         told = json.dumps([record.name, record.problem, record.configuration], sort_keys=True, default=str)
         yield Case(name=f"{record.name} {_digest(told)}", make=make, counters=record.counters)
+
+
+def public_cases(records: Path, sources: Path, inputs: Path) -> Iterator[Case]:
+    """Launches of a file of `public-kernels` that have counters."""
+    for record in read_public_records(records):
+        if not record.counters:
+            continue
+
+        def make(record: PublicRecord = record) -> tuple[CompiledKernel, Launch, KernelCall]:
+            compiled = compiled_launch(record.launch, sources, GPU.id)[0]
+            call = call_of(record.launch, record.signature, inputs)
+            return compiled, launch_of(record.launch.configuration, compiled), call
+
+        yield Case(name=record.launch.id, make=make, counters=record.counters)
 
 
 def other_cases(folder: Path) -> Iterator[Case]:
@@ -175,11 +192,16 @@ def main() -> None:
     """Print each launch's errors, and their medians."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--others", type=Path, help="a folder with launches.jsonl and sources/")
+    parser.add_argument("--public", type=Path, help="a file of records of public kernels")
+    parser.add_argument("--sources", type=Path, help="folders owner+name of their repositories, at the commits named")
     parser.add_argument("--keep", type=Path, default=Path("out/traffic"), help="where executions are kept")
     parser.add_argument("--half", choices=("even", "odd"), help="every other launch")
     parser.add_argument("--only", default="", metavar="TEXT", help="launches whose name holds it")
     chosen = parser.parse_args()
-    cases = [*(other_cases(chosen.others) if chosen.others else ()), *own_cases()]
+    public = (
+        public_cases(chosen.public, chosen.sources or Path("."), chosen.keep / INPUTS) if chosen.public else own_cases()
+    )
+    cases = [*(other_cases(chosen.others) if chosen.others else ()), *public]
     cases = list(islice(cases, int(chosen.half == "odd"), None, 2 if chosen.half else 1))
     names = (*TRAFFIC, "l1_hit_rate", "warp_instructions")
     rows, all_errors = [], []

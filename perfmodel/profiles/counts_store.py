@@ -72,7 +72,6 @@ class CountsStore:
             resources=resources,
             counts=Counts(**counts),
             loop_code_bytes=values["loop_code_bytes"],
-            constant_bytes=math.nan,
             read_only_share=math.nan,
             exact=bool(self.exact[row]),
             **{name: values[name] for name in CRITICAL_PATH_NAMES},

@@ -176,53 +176,72 @@ def execute(
     Raises:
         SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
     """
-    effort = effort or Effort()
     code, reason = executable(compiled)
+    asked = _Asked(
+        compiled=compiled,
+        code=code,
+        reason=reason,
+        launch=launch,
+        call=call,
+        gpu=gpu,
+        effort=effort or Effort(),
+        critical_path=critical_path,
+        check=check,
+    )
     try:
-        return _executed(compiled, code, reason, launch, call, gpu, effort, critical_path, check, remember)
+        return _executed(asked, remember)
     except WaitsForBlocksError:
         if launch.cooperative:
             raise
-        launch = replace(launch, cooperative=True)
-        return _executed(compiled, code, reason, launch, call, gpu, effort, critical_path, check, remember)
+        return _executed(replace(asked, launch=replace(launch, cooperative=True)), remember)
 
 
-def _executed(
-    compiled: CompiledKernel,
-    code: Code,
-    reason: str | None,
-    launch: Launch,
-    call: KernelCall,
-    gpu: Gpu | None,
-    effort: Effort,
-    critical_path: bool,
-    check: bool,
-    remember: bool,
-) -> Execution:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The arguments of `execute`, and what is executed: ``code``, and why it is not the machine code, where it is not."""
+
+    compiled: CompiledKernel
+    code: Code
+    reason: str | None
+    launch: Launch
+    call: KernelCall
+    gpu: Gpu | None
+    effort: Effort
+    critical_path: bool
+    check: bool
+
+    @property
+    def trips(self) -> Mapping[int, int]:
+        """The round trip of each load that shares one with others; where PTX is executed, each has its own."""
+        return loads_in_flight(profile_of(self.compiled)) if self.reason is None else {}
+
+
+def _executed(asked: _Asked, remember: bool) -> Execution:
     """One launch executed, or what an earlier execution of it gave."""
-    parts = (compiled.key, launch, call, effort.all_blocks, effort.seed)
-    key = launch_key(*parts, critical_path, check, gpu is not None) if remember else None
+    launch, gpu, effort = asked.launch, asked.gpu, asked.effort
+    parts = (asked.compiled.key, launch, asked.call, effort.all_blocks, effort.seed)
+    key = launch_key(*parts, asked.critical_path, asked.check, gpu is not None) if remember else None
     record_key = launch_key(*parts, "caches") if remember else None
     traffic_key = launch_key(*parts, _without_clock(gpu)) if remember and gpu is not None else None
     counted = _fetched(key)
     traffic = fetch(traffic_key, Hierarchy)
     record: CacheRecord | None = None
     if counted is None:
-        counted, record = _execute(compiled, code, reason, launch, call, gpu, effort, critical_path, check)
+        counted, record = _execute(asked)
         _keep(key, counted)
         keep_caches(record_key, record)
     if traffic is None and gpu is not None:
         record = record or fetch_caches(record_key)
         if record is None:
-            record = _record(compiled, code, reason, launch, call, gpu, effort, counted.shape)
+            record = _record(asked, gpu, counted.shape)
             keep_caches(record_key, record)
         traffic = hierarchy_of(
             record,
             launch,
             gpu,
             counted.profile.counts,
-            compiled.resources,
-            instruction_read_sectors=_fetched_code(code, compiled, counted, launch, gpu),
+            asked.compiled.resources,
+            instruction_read_sectors=_fetched_code(asked, counted, gpu),
             shape=counted.shape,
             seed=effort.seed,
         )
@@ -234,7 +253,7 @@ def _executed(
     return Execution(
         profile=profile,
         instructions=counted.instructions,
-        executions=_executions(code, counted),
+        executions=_executions(asked.code, counted),
         blocks_executed=counted.blocks_executed,
         l1_hit_rate=np.nan if traffic is None else traffic.l1_hit_rate,
         blocks_checked=counted.blocks_checked,
@@ -245,42 +264,32 @@ def _executed(
     )
 
 
-def _execute(
-    compiled: CompiledKernel,
-    code: Code,
-    reason: str | None,
-    launch: Launch,
-    call: KernelCall,
-    gpu: Gpu | None,
-    effort: Effort,
-    critical_path: bool,
-    check: bool,
-) -> tuple[CountedLaunch, CacheRecord | None]:
+def _execute(asked: _Asked) -> tuple[CountedLaunch, CacheRecord | None]:
     """One run for counts, checks, the critical path and the caches."""
-    checked = _checked_blocks(launch, effort) if check else None
+    code, launch, gpu, effort = asked.code, asked.launch, asked.gpu, asked.effort
+    checked = _checked_blocks(launch, effort) if asked.check else None
     guests = []
     if checked is not None:
         guests.append(Guest(blocks=checked, make=partial(SteeringLoads, steering_instructions(code)), spaces=_OF_LOADS))
-    follow = gpu is not None and critical_path and isinstance(code, MachineCode)
+    follow = gpu is not None and asked.critical_path and isinstance(code, MachineCode)
     if follow:
         guests.append(Guest(blocks=traced_blocks(launch), make=WarpObserver, follow=True))
     if gpu is not None:
-        trips = _trips(compiled, reason)
-        make = partial(CacheObserver, launch, gpu, compiled.resources, trips=trips, seed=effort.seed)
+        make = partial(CacheObserver, launch, gpu, asked.compiled.resources, trips=asked.trips, seed=effort.seed)
         guests.append(Guest(blocks=make().blocks, make=make, spaces=_OF_CACHES))
     found = count_launch(
         code,
         launch,
-        call,
+        asked.call,
         all_blocks=effort.all_blocks,
         seed=effort.seed,
         budget=effort.budget,
         guests=guests,
         checked=checked,
     )
-    counted = _counted_launch(compiled, code, reason, launch, found, critical_path)
+    counted = _counted_launch(asked, found)
     if checked is not None:
-        faults = _executed_faults(code, launch, call, effort, found.checked) if found.undecided else found.faults
+        faults = _executed_faults(asked, found.checked) if found.undecided else found.faults
         steering = sorted(found.observers[0].buffers(found.segments))
         counted = replace(counted, faults=faults, blocks_checked=len(found.checked), steering=tuple(steering))
     if follow:
@@ -291,7 +300,7 @@ def _execute(
         return counted, None
     if found.shape != grid_shape(launch):
         # the blocks beside which a block lies are others than the grid says
-        return counted, _record(compiled, code, reason, launch, call, gpu, effort, counted.shape)
+        return counted, _record(asked, gpu, counted.shape)
     caches: CacheObserver = found.observers[-1]
     return counted, caches.record(found.segments)
 
@@ -317,20 +326,18 @@ def _fetched(key: str | None) -> CountedLaunch | None:
     return replace(counted, profile=replace(counted.profile, traces=WarpTraces.from_bytes(counted.traces)), traces=b"")
 
 
-def _counted_launch(
-    compiled: CompiledKernel, code: Code, reason: str | None, launch: Launch, found: LaunchCounts, critical_path: bool
-) -> CountedLaunch:
+def _counted_launch(asked: _Asked, found: LaunchCounts) -> CountedLaunch:
+    compiled, code, reason, launch = asked.compiled, asked.code, asked.reason, asked.launch
     profile = KernelProfile(
         launch=replace(launch, static_shared_bytes=compiled.resources.static_shared_bytes),
         resources=replace(compiled.resources, dynamic_shared_bytes=int(launch.dynamic_shared_bytes)),
         counts=replace(found.counts, **dict.fromkeys(TRAFFIC_COUNTS, np.nan)),
         global_round_trips=np.nan,
         loop_code_bytes=float(profile_of(compiled).largest_loop_bytes),
-        constant_bytes=np.nan,
         read_only_share=np.nan,
         exact=found.exact and reason is None,
     ).with_notes(*found.notes, *([] if reason is None else [reason]), *_notes_on_calls(code))
-    if critical_path:
+    if asked.critical_path:
         slowest = slowest_warp(compiled, code, found.watched)
         profile = replace(
             profile,
@@ -355,33 +362,19 @@ def _notes_on_calls(code: Code) -> list[str]:
     return [f"calls of {' and '.join(names)} are counted, not what they execute themselves"] if names else []
 
 
-def _record(
-    compiled: CompiledKernel,
-    code: Code,
-    reason: str | None,
-    launch: Launch,
-    call: KernelCall,
-    gpu: Gpu,
-    effort: Effort,
-    shape: tuple[int, ...],
-) -> CacheRecord:
+def _record(asked: _Asked, gpu: Gpu, shape: tuple[int, ...]) -> CacheRecord:
     """What the blocks that a GPU's caches ask for do, of a launch that is counted already."""
     return executed_record(
-        code,
-        launch,
-        call,
+        asked.code,
+        asked.launch,
+        asked.call,
         gpu,
-        compiled.resources,
-        trips=_trips(compiled, reason),
+        asked.compiled.resources,
+        trips=asked.trips,
         shape=shape,
-        seed=effort.seed,
-        budget=effort.budget,
+        seed=asked.effort.seed,
+        budget=asked.effort.budget,
     )
-
-
-def _trips(compiled: CompiledKernel, reason: str | None) -> Mapping[int, int]:
-    """The round trip of each load that shares one with others; where PTX is executed, each has its own."""
-    return loads_in_flight(profile_of(compiled)) if reason is None else {}
 
 
 def _checked_blocks(launch: Launch, effort: Effort) -> NDArray[np.int64]:
@@ -391,11 +384,9 @@ def _checked_blocks(launch: Launch, effort: Effort) -> NDArray[np.int64]:
     return np.sort(np.array(launch.corners_and_middle(), np.int64))
 
 
-def _executed_faults(
-    code: Code, launch: Launch, call: KernelCall, effort: Effort, blocks: NDArray[np.int64]
-) -> tuple[Fault, ...]:
+def _executed_faults(asked: _Asked, blocks: NDArray[np.int64]) -> tuple[Fault, ...]:
     """Faults where lanes write one place at once, which is right where they write the same: their values are computed."""
-    found = execute_code(code, launch, call, blocks=blocks, budget=effort.budget, check=True)
+    found = execute_code(asked.code, asked.launch, asked.call, blocks=blocks, budget=asked.effort.budget, check=True)
     if not found.completed:
         raise FaultError(found.faults[-1])
     return found.faults
@@ -407,10 +398,10 @@ def _executions(code: Code, counted: CountedLaunch) -> tuple[float, ...]:
     return tuple(executions(code, np.array(counted.visits)).tolist())
 
 
-def _fetched_code(code: Code, compiled: CompiledKernel, counted: CountedLaunch, launch: Launch, gpu: Gpu) -> float:
+def _fetched_code(asked: _Asked, counted: CountedLaunch, gpu: Gpu) -> float:
     """Sectors of code that the launch fetches from L2; 0 where the machine code is not executed."""
-    profile = profile_of(compiled)
-    if not isinstance(code, MachineCode) or profile.flow is None:
+    profile = profile_of(asked.compiled)
+    if not isinstance(asked.code, MachineCode) or profile.flow is None:
         return 0.0
-    executed = executions(code, np.array(counted.visits))
-    return instruction_sectors(profile, executed[profile.flow.first], launch, gpu)
+    executed = executions(asked.code, np.array(counted.visits))
+    return instruction_sectors(profile, executed[profile.flow.first], asked.launch, gpu)

@@ -40,7 +40,6 @@ class KernelProfile:
         warp_cycles: Cycles that the slowest warp of a block needs alone where memory behind L1 answers at once.
         longest_warp_instructions: What that warp executes.
         loop_code_bytes: Code of the largest loop that a warp runs through more than once, 0 without a loop.
-        constant_bytes: Constant memory that the launch reads by index, all blocks together.
         read_only_share: Part of the global loads by the read-only path (``ld.global.nc``); asynchronous copies are not.
         exact: Whether the counts are what the hardware would count.
         approximate: Whether they are those of an equivalent configuration.
@@ -56,7 +55,6 @@ class KernelProfile:
     warp_cycles: Any = np.nan
     longest_warp_instructions: Any = np.nan
     loop_code_bytes: Any = 0.0
-    constant_bytes: Any = 0.0
     read_only_share: Any = 0.0
     exact: Any = False
     approximate: Any = False
@@ -99,7 +97,6 @@ _CRITICAL_PATH = (
     "global_round_trips",
     "warp_cycles",
     "longest_warp_instructions",
-    "constant_bytes",
     "read_only_share",
 )
 

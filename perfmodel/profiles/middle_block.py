@@ -82,7 +82,6 @@ def middle_block_profile(
         counts=Counts(**counts),
         global_round_trips=np.nan,
         loop_code_bytes=float(profile_of(compiled).largest_loop_bytes),
-        constant_bytes=np.nan,
         read_only_share=np.nan,
         exact=False,
     ).with_notes(MIDDLE_BLOCK_NOTE, *([] if reason is None else [reason]))

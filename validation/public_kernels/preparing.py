@@ -72,7 +72,7 @@ def call_of(launch: PublicLaunch, signature: Signature, inputs: Path) -> KernelC
 
 def compiled_record(launch: PublicLaunch, sources: Path, folder: Path, gpu_id: str) -> PublicRecord:
     """Compile one launch; its machine code is kept in the folder."""
-    compiled, request = _compiled(launch, sources, gpu_id)
+    compiled, request = compiled_launch(launch, sources, gpu_id)
     signature = described_signature(compiled, request)
     require_fits(launch_of(launch.configuration, compiled), compiled, load_gpu(gpu_id))
     sha256 = hashlib.sha256(compiled.cubin).hexdigest()
@@ -106,7 +106,7 @@ def executed_record(record: PublicRecord, sources: Path, folder: Path, gpu_id: s
     Raises:
         InputError: the compiler gives other machine code than was measured.
     """
-    compiled, _ = _compiled(record.launch, sources, gpu_id)
+    compiled, _ = compiled_launch(record.launch, sources, gpu_id)
     sha256 = hashlib.sha256(compiled.cubin).hexdigest()
     if sha256 != record.resources.cubin_sha256:
         raise InputError(f"{record.launch.id}: the machine code is not the one that was measured")
@@ -123,7 +123,12 @@ def executed_record(record: PublicRecord, sources: Path, folder: Path, gpu_id: s
     )
 
 
-def _compiled(launch: PublicLaunch, sources: Path, gpu_id: str) -> tuple[CompiledKernel, CompileRequest]:
+def compiled_launch(launch: PublicLaunch, sources: Path, gpu_id: str) -> tuple[CompiledKernel, CompileRequest]:
+    """The compiled kernel of a launch, and what the compiler was asked for.
+
+    Raises:
+        InputError: as for `source_of`, or the source cannot be compiled.
+    """
     top = sources / launch.repository.replace("/", "+")
     source = read_kernel_source(source_of(launch, sources), [top / one for one in launch.include])
     request = user_request(source, launch.kernel, dict(launch.defines))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
 from ...core.batched import taken
-from ...core.constants import FLOAT_BYTES, MAX_GRID_YZ, WARP_SIZE
+from ...core.constants import MAX_GRID_YZ, WARP_SIZE
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
@@ -91,7 +91,6 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             counts=closed_form(problem, sizes, geometry, gpu),
             global_round_trips=traffic.round_trips(problem, sizes, gpu),
             loop_code_bytes=traffic.loop_code_bytes(problem, sizes),
-            constant_bytes=float(FLOAT_BYTES * problem.filter_elements),
             read_only_share=1.0,
         )
         return taken(profile, inverse)

@@ -55,7 +55,6 @@ def executed(registers: int, **changed: Any) -> KernelProfile:
         resources=resources,
         counts=counts,
         loop_code_bytes=320.0,
-        constant_bytes=nan,
         read_only_share=nan,
         exact=True,
         **dict.fromkeys(CRITICAL_PATH_NAMES, 3.0),
