@@ -5,7 +5,6 @@ Takes hours where nothing is in the compile cache; can be interrupted, because e
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiler.pool import run_many
 from ..compiler.toolchain import compiler_version
 from ..core.progress import Advance, no_progress
 from ..errors import PerfmodelError
@@ -38,13 +38,10 @@ class Row:
     gpu_ids: tuple[str, ...]
 
 
-def count_row(row: Row) -> list[KernelProfile] | str:
-    """Profiles of one row for each of its GPUs, or why there are none; runs in a worker process."""
+def count_row(row: Row) -> list[KernelProfile]:
+    """Profiles of one row for each of its GPUs."""
     gpus = [load_gpu(gpu_id) for gpu_id in row.gpu_ids]
-    try:
-        return profiles_for_gpus(family(row.family_name), row.problem, row.configuration, gpus)
-    except PerfmodelError as error:
-        return str(error)
+    return profiles_for_gpus(family(row.family_name), row.problem, row.configuration, gpus)
 
 
 def rows_of(family_name: str, paths: Sequence[Path], *, recorded: bool = False) -> list[Row]:
@@ -100,31 +97,28 @@ def fill(
 
     A store of another compiler is filled anew. ``again``: count the rows that it has instead, and replace them.
     """
-    from pebble import ProcessExpired, ProcessPool
-
     version = compiler_version()
     store = read_store(path.read_bytes(), path.name) if path.is_file() else empty_store(version)
     if store.compiler != version:
         store = empty_store(version)
     pending, failures = _pending(rows, store, again), list[str]()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPool(max_workers=workers, context=context) as pool:
-        for start in range(0, len(pending), PART):
-            part = pending[start : start + PART]
-            futures = [pool.schedule(count_row, args=(row,), timeout=time_limit_s) for _, row in part]
-            found: dict[str, KernelProfile] = {}
-            for (keys, _), future in zip(part, futures, strict=True):
-                try:
-                    outcome = future.result()
-                except TimeoutError:
-                    outcome = f"not counted within {time_limit_s:g} s"
-                except ProcessExpired as error:
-                    outcome = f"the process ended with status {error.exitcode}"
-                if isinstance(outcome, str):
-                    failures.append(outcome)
-                else:
-                    found.update(zip(keys, outcome, strict=True))
-                advance()
-            store = with_profiles(store, found)
-            write_store(store, path)
+    for start in range(0, len(pending), PART):
+        part = pending[start : start + PART]
+        outcomes = run_many(
+            count_row,
+            [(row,) for _, row in part],
+            describe=lambda row: row.family_name,
+            workers=workers,
+            time_limit_s=time_limit_s,
+            advance=advance,
+        )
+        failures += [str(outcome) for outcome in outcomes if isinstance(outcome, PerfmodelError)]
+        counted = {
+            key: profile
+            for (keys, _), outcome in zip(part, outcomes, strict=True)
+            if not isinstance(outcome, PerfmodelError)
+            for key, profile in zip(keys, outcome, strict=True)
+        }
+        store = with_profiles(store, counted)
+        write_store(store, path)
     return failures

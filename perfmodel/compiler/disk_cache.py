@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sqlite3
 import sys
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
+
+from .workers import in_worker
 
 SIZE_LIMIT_BYTES = 2 * 2**30
 """Where the cache stops growing; the entries stored longest ago go first."""
@@ -90,7 +91,7 @@ def report_trouble(reason: str) -> None:
 
 
 def _note_trouble(reason: str) -> None:
-    if multiprocessing.parent_process() is None:
-        report_trouble(reason)
-    else:
+    if in_worker():
         _troubles.append(reason)
+    else:
+        report_trouble(reason)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
-import multiprocessing
-import os
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from functools import lru_cache
-from signal import Signals
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ..errors import CompileError
 from .front_end import Ptx, compile_to_ptx, errors_of_source
 from .request import CompileRequest
-from .workers import WorkerContext, interrupt_deferred
-
-if TYPE_CHECKING:
-    from pebble import ProcessPool
+from .workers import ending, in_worker, interrupt_deferred, kept_pool, stop_pools
 
 TIME_LIMIT_S = 600.0
 
@@ -36,7 +28,7 @@ def compile_apart(request: CompileRequest, virtual_architecture: str, time_limit
     >>> compile_apart(CompileRequest(source=source, kernel="k", file_name="k.cu"), "compute_60").kernel_name
     'k'
     """
-    if multiprocessing.current_process().daemon:
+    if in_worker():
         return compile_to_ptx(request, virtual_architecture)
     try:
         return _in_worker(compile_to_ptx, request, virtual_architecture, time_limit_s)
@@ -66,28 +58,15 @@ def _in_worker(
 ) -> ResultT:
     from pebble import ProcessExpired
 
-    pool = _worker(os.getpid())
     try:
         with interrupt_deferred():
-            future = pool.schedule(function, args=(request, virtual_architecture), timeout=time_limit_s)
+            future = kept_pool(1).schedule(function, args=(request, virtual_architecture), timeout=time_limit_s)
         found: ResultT = future.result()
         return found
     except FutureTimeoutError:
         raise CompileError(f"{request.file_name}: not compiled within {time_limit_s:g} s") from None
     except ProcessExpired as error:
-        status = int(error.exitcode)
-        raise _CrashError(Signals(-status).name if status < 0 else f"status {status}") from None
+        raise _CrashError(ending(int(error.exitcode))) from None
     except KeyboardInterrupt:
-        _worker.cache_clear()
-        pool.stop()  # type: ignore[no-untyped-call]
+        stop_pools()
         raise
-
-
-@lru_cache(maxsize=1)
-def _worker(owner: int) -> ProcessPool:
-    """The process of a parent, whose number distinguishes it from a parent that was forked."""
-    from pebble import ProcessPool
-
-    pool = ProcessPool(max_workers=1, context=WorkerContext())
-    atexit.register(pool.stop)
-    return pool

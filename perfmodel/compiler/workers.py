@@ -1,15 +1,68 @@
-"""Worker processes that do not run the user's script again, so that a script needs no ``if __name__ == "__main__"``."""
+"""Worker processes, started once and kept; they do not run the user's script again.
+
+So a script needs no ``if __name__ == "__main__"``.
+"""
 
 from __future__ import annotations
 
+import atexit
+import multiprocessing
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pebble import ProcessPool
+
+
+def in_worker() -> bool:
+    """Whether this process was started by another one to work for it; such a process starts none itself."""
+    return multiprocessing.parent_process() is not None
+
+
+def kept_pool(workers: int) -> ProcessPool:
+    """The pool of that many processes. They start with its first job and end with this process."""
+    return _pool(workers, os.getpid())
+
+
+def stop_pools() -> None:
+    """End all workers at once, whatever they do; the next job starts new ones."""
+    for pool in _running:
+        pool.stop()  # type: ignore[no-untyped-call]
+        pool.join()
+    _running.clear()
+    _pool.cache_clear()
+
+
+def ending(status: int) -> str:
+    """How a process ended, from its exit status: the signal that ended it, or the status.
+
+    >>> ending(-11), ending(3)
+    ('SIGSEGV', 'status 3')
+    """
+    return signal.Signals(-status).name if status < 0 else f"status {status}"
+
+
+_running: list[ProcessPool] = []
+
+
+@cache
+def _pool(workers: int, owner: int) -> ProcessPool:
+    """A pool of the process ``owner``: a forked child of it has another number, and starts its own."""
+    from pebble import ProcessPool
+
+    pool = ProcessPool(max_workers=workers, context=WorkerContext())
+    if not _running:
+        atexit.register(stop_pools)
+    _running.append(pool)
+    return pool
 
 
 @contextmanager

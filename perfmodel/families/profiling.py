@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler.compiled import compile_kernel
-from ..compiler.pool import Runner, run_many
+from ..compiler.pool import run_many
 from ..compiler.toolchain import nvrtc, ptxas_path
 from ..core.json_values import plain
 from ..core.progress import Advance, no_progress
@@ -173,14 +173,13 @@ def gather_profiles(
     equivalents: bool = False,
     stored_only: bool = False,
     stores: Sequence[CountsStore] | None = None,
-    run: Runner = run_many,
     advance: Advance = no_progress,
 ) -> list[Outcome]:
     """Profiles of every configuration of the batch, in order; ``advance`` is called once for each.
 
     The stores are asked first (compiled fidelity only; the family's own where None are given), one after the other, then the
-    disk cache; what all lack is compiled and executed in parallel, to the ``depth`` given or that of the fidelity, by
-    ``run``. Without ``use_store`` everything is compiled and executed anew; with ``stored_only`` nothing is.
+    disk cache; what all lack is compiled and executed in parallel, to the ``depth`` given or that of the
+    fidelity. Without ``use_store`` everything is compiled and executed anew; with ``stored_only`` nothing is.
     """
     depth = depth or depth_of(fidelity)
     configurations = [batch.configuration(i) for i in range(len(batch))]
@@ -207,7 +206,7 @@ def gather_profiles(
                 advance()
         missing = [i for i in missing if i not in outcomes]
     jobs = [(family, problem, configurations[i], gpu, depth) for i in missing]
-    fresh = run(configuration_profile, jobs, describe=_described, advance=advance)
+    fresh = run_many(configuration_profile, jobs, describe=_described, advance=advance)
     outcomes |= dict(zip(missing, fresh, strict=True))
     return [outcomes[i] for i in range(len(batch))]
 

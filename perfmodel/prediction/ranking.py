@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiler.pool import kept_processes
 from ..core.choices import one_of
 from ..core.freed_memory import keep_freed_memory
 from ..core.json_values import plain
@@ -331,21 +330,20 @@ def _screened(
     """Predictions of ``size`` compiled candidates, chosen part by part by what those before them have shown."""
     screening = Screening(*_joined(found.best))
     chosen, kept, profiles, asked = shortlist(found, min(size, FIRST_CANDIDATES)), list[int](), list[KernelProfile](), 0
-    with kept_processes() as run:
-        while chosen:
-            outcomes = gather_profiles(
-                family, problem, screening.batch.take(chosen), scenario.gpu, equivalents=True, run=run, advance=advance
-            )
-            known = _known(screening.batch.take(chosen), outcomes, notes)
-            seconds = np.full(len(chosen), np.inf)
-            if known:
-                fresh = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
-                places = [chosen[i] for i in known]
-                seconds[known] = evaluate_batch(family, problem, screening.batch.take(places), scenario, fresh).seconds
-                kept, profiles = kept + places, profiles + fresh
-            screening.note(chosen, seconds)
-            asked += len(chosen)
-            chosen = screening.next(min(NEXT_CANDIDATES, size - asked))
+    while chosen:
+        outcomes = gather_profiles(
+            family, problem, screening.batch.take(chosen), scenario.gpu, equivalents=True, advance=advance
+        )
+        known = _known(screening.batch.take(chosen), outcomes, notes)
+        seconds = np.full(len(chosen), np.inf)
+        if known:
+            fresh = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
+            places = [chosen[i] for i in known]
+            seconds[known] = evaluate_batch(family, problem, screening.batch.take(places), scenario, fresh).seconds
+            kept, profiles = kept + places, profiles + fresh
+        screening.note(chosen, seconds)
+        asked += len(chosen)
+        chosen = screening.next(min(NEXT_CANDIDATES, size - asked))
     return _evaluated(family, problem, screening.batch.take(kept), profiles, scenario, Fidelity.COMPILED, notes)
 
 

@@ -1,12 +1,10 @@
 """NVRTC works in a process of its own: a source that crashes it is an error of one line, and the next one compiles."""
 
-import os
-
 import pytest
 
-from perfmodel.compiler import front_end_process
 from perfmodel.compiler.front_end_process import compile_apart
 from perfmodel.compiler.request import CompileRequest
+from perfmodel.compiler.workers import kept_pool
 from perfmodel.errors import CompileError
 
 pytestmark = pytest.mark.compiler
@@ -37,6 +35,6 @@ def test_what_takes_too_long_is_one_line() -> None:
 def test_the_process_is_kept() -> None:
     source = 'extern "C" __global__ void k() { }'
     compile_apart(request(source, "k"), "compute_80")
-    first = front_end_process._worker(os.getpid())
+    first = kept_pool(1)
     compile_apart(request(source, "k"), "compute_80")
-    assert front_end_process._worker(os.getpid()) is first
+    assert kept_pool(1) is first

@@ -6,12 +6,14 @@ import math
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perfmodel.compiler.disk_cache import cache_directory
 from perfmodel.compiler.pool import run_many
-from perfmodel.compiler.workers import interrupt_deferred
+from perfmodel.compiler.workers import in_worker, interrupt_deferred
 from perfmodel.errors import CompileError, InputError
 from perfmodel.families.registry import family
 
@@ -33,6 +35,23 @@ def test_a_single_job_needs_no_process_and_none_gives_nothing() -> None:
     assert run_many(os.getpid, [()], describe=described) == [os.getpid()]
     assert run_many(os.getpid, [], describe=described) == []
     assert os.getpid() not in run_many(os.getpid, [(), ()], describe=described, workers=1)
+
+
+def test_the_processes_are_kept_and_start_none_themselves() -> None:
+    """A process that a worker has started outlives it when the pool ends, and Python then warns of leaked semaphores."""
+    assert not in_worker()
+    assert run_many(in_worker, [(), ()], describe=described, workers=1) == [True, True]
+    first, second = (run_many(os.getpid, [(), ()], describe=described, workers=1) for _ in range(2))
+    assert first == second
+
+
+def test_a_worker_works_where_the_caller_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("PERFMODEL_CACHE", str(folder))
+        assert run_many(os.getcwd, [(), ()], describe=described, workers=1) == [str(folder)] * 2
+        assert run_many(cache_directory, [(), ()], describe=described, workers=1) == [folder] * 2
 
 
 def test_an_error_made_on_purpose_is_a_value() -> None:
