@@ -91,10 +91,7 @@ FIGURES: tuple[FigureEntry, ...] = (
         needs_records=True,
     ),
     FigureEntry(name="time_terms", shows="time of every resource for the best and the worst configurations"),
-    FigureEntry(name="transactions", shows="load requests by filter width: column reuse, row reuse, both"),
     FigureEntry(name="occupancy_cliffs", shows="occupancy by registers per thread, for several blocks and GPUs"),
-    FigureEntry(name="ssim_versions", shows="eight SSIM kernels: predicted against published A100 times"),
-    FigureEntry(name="intensity_time", shows="pointwise_conv2d: arithmetic intensity M_A against predicted time"),
     FigureEntry(
         name="regret_curve",
         shows="slowdown of the best of the K predicted fastest, by GPU, beside K drawn at random",
@@ -104,11 +101,6 @@ FIGURES: tuple[FigureEntry, ...] = (
     FigureEntry(
         name="error_by_limiter",
         shows="error of the predictions by what limits the configuration, by GPU",
-        needs_measurements=True,
-    ),
-    FigureEntry(
-        name="ablation",
-        shows="error of the time model without each of its parts, fitted anew",
         needs_measurements=True,
     ),
     FigureEntry(

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..calibration.fit import FOLDS
-from .ablation import FOLDS as ABLATION_FOLDS
-from .ablation import Ablated
 from .held_out import HeldOut
 from .learning_curve import DRAWS, Learned
 from .metrics import LEAST_CANDIDATES, LEAST_RUNS, Accuracy, WithinProblems
@@ -35,10 +33,6 @@ _HEADS = {
         "factor for the clock.",
     ),
 }
-_ABLATION = (
-    "Each part taken out, all coefficients fitted again, error on held-out launch shapes "
-    f"({ABLATION_FOLDS} folds). Largest loss first."
-)
 _CURVE = (
     "Runs of one data set, drawn at random or spread (unlike one another in what the model knows of them); agreement on the "
     f"launches of all other shapes; median of {DRAWS} choices, smallest and largest in brackets."
@@ -93,8 +87,6 @@ def _parts(results: StudyResults) -> Iterator[str]:
         yield f"## {title}"
         yield meaning
         yield from _held_out(held_out)
-    if results.ablated:
-        yield from ("## Ablation", _ABLATION, _ablated(results))
     for title, points in (("Learning curve", results.learned), ("Residual learner", results.residuals)):
         if points:
             yield from (f"## {title}", _CURVE, _learned(points))
@@ -149,18 +141,6 @@ def _within_cells(of: WithinProblems) -> tuple[str, ...]:
     ]
     tau, first, five = ("–" if math.isnan(mean) else f"{mean:.3f} / {worst:.3f}" for mean, worst in pairs)
     return f"{of.problems:,}", tau, f"{of.regret_problems:,}", first, five
-
-
-def _ablated(results: StudyResults) -> str:
-    columns = ["without", "kind", *(title for one in results.data for title in (f"MAPE, {one.runs.name}", "tau"))]
-    whole, *parts = results.ablated
-    ordered = sorted(parts, key=lambda one: -one.accuracies[0].mape)
-    return table(columns, [_ablated_row(one) for one in (whole, *ordered)], left=2)
-
-
-def _ablated_row(one: Ablated) -> Cells:
-    figures = [text for of in one.accuracies for text in (percent(of.mape, 2), f"{of.kendall_tau:.3f}")]
-    return [one.part or "nothing", one.kind.value, *figures]
 
 
 def _learned(points: Sequence[Learned]) -> str:

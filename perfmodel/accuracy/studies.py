@@ -12,7 +12,6 @@ import numpy as np
 from ..calibration.measured_runs import MeasuredRuns
 from ..core.progress import Advance, no_progress
 from ..records.measurements import Measurements
-from .ablation import Ablated, ablation
 from .held_out import HeldOut, architectures_out, gpus_out, shapes_out
 from .learning_curve import Learned, design_comparison, learning_curve
 from .repeats import Repeat, repeats
@@ -27,8 +26,6 @@ class Study(Enum):
     """How far off is a GPU that was not fitted to?"""
     ARCHITECTURE_OUT = "leave-architecture-out"
     """How far off is an architecture that was not fitted to?"""
-    ABLATION = "ablation"
-    """What is each part of the model worth?"""
     LEARNING_CURVE = "learning-curve"
     """How many runs does the fit need?"""
     REPEATS = "repeats"
@@ -52,7 +49,6 @@ class StudyResults:
     where: str | None
     data: tuple[MeasuredRuns, ...]
     held_out: dict[Study, list[HeldOut]] = field(default_factory=dict)
-    ablated: list[Ablated] = field(default_factory=list)
     learned: list[Learned] = field(default_factory=list)
     residuals: list[Learned] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
@@ -61,7 +57,6 @@ class StudyResults:
         """One object: the data sets, then each study by its name."""
         studies = {study.value: [one.to_json() for one in results] for study, results in self.held_out.items()}
         studies |= {
-            Study.ABLATION.value: [one.to_json(self.data) for one in self.ablated],
             Study.LEARNING_CURVE.value: [one.to_json() for one in self.learned],
             "residual": [one.to_json() for one in self.residuals],
             Study.REPEATS.value: [one.to_json() for one in self.repeats],
@@ -103,7 +98,6 @@ def run_studies(
         where=where,
         data=tuple(data),
         held_out=held_out,
-        ablated=ablation(data, seed, advance) if Study.ABLATION in studies else [],
         learned=learning_curve(data, seed, residual_runs is not None, advance) if curve else [],
         residuals=[] if residual_runs is None else design_comparison(data, residual_runs, seed, advance),
         repeats=repeats(files) if Study.REPEATS in studies else [],

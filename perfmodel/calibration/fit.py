@@ -26,9 +26,9 @@ from ..time_model.calibration import (
     OwnCoefficients,
     SharedCoefficients,
 )
-from ..time_model.coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES, Coefficients
+from ..time_model.coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES
 from ..time_model.combine import launch_seconds
-from .fitting import HELD_OUT_TOLERANCE, SOLVER_TOLERANCE, WRITTEN_TOLERANCE, Fit, FitSet, fit
+from .fitting import HELD_OUT_TOLERANCE, WRITTEN_TOLERANCE, Fit, FitSet, fit
 from .measured_runs import MeasuredRuns, held_by_problem, shape_groups, taken_runs
 
 FOLDS = 5
@@ -169,10 +169,10 @@ def conformal_quantile(errors: Floats, weights: Floats | None = None) -> float:
     return float(errors[order[min(rank, len(errors) - 1)]])
 
 
-def log_ratios(runs: FitSet, trained: Fit, without: Collection[str] = ()) -> Floats:
+def log_ratios(runs: FitSet, trained: Fit) -> Floats:
     """log(measured / predicted) by a fit, after the scale that it found for this data set (1 where it found none)."""
     own = trained.coefficients_for(runs.gpu)
-    seconds, _ = launch_seconds(runs.profile, runs.blocks_per_sm, runs.gpu, own, without=without)
+    seconds, _ = launch_seconds(runs.profile, runs.blocks_per_sm, runs.gpu, own)
     return np.asarray(np.log(runs.seconds / seconds) - np.log(trained.scales.get(runs.name, 1.0)))
 
 
@@ -190,32 +190,6 @@ def fold_of_runs(data: Sequence[MeasuredRuns], folds: int, seed: int) -> list[ND
     number = 1 + max(int(of.max()) for of in groups)
     order = np.random.default_rng(seed).permutation(number)
     return [np.asarray(order[of] % folds, np.intp) for of in groups]
-
-
-def out_of_fold(
-    data: Sequence[MeasuredRuns],
-    free: Sequence[str] = COEFFICIENT_NAMES,
-    folds: int = FOLDS,
-    seed: int = 0,
-    without: Collection[str] = (),
-    start: Coefficients | None = None,
-    near: Fit | None = None,
-    tolerance: float = SOLVER_TOLERANCE,
-) -> list[Floats]:
-    """log(measured / predicted) of every run by a fit that saw neither it nor any run of its launch geometry or problem.
-
-    ``without`` leaves terms of the model out, ``start`` has what is not ``free``, ``near`` is where each search begins,
-    ``tolerance`` ends it. NaN where a fold holds all runs of a data set: nothing is known of its scale.
-    """
-    fold_of = fold_of_runs(data, folds, seed)
-    trained = _fold_fits(
-        data,
-        fold_of,
-        lambda sets: fit(sets, free, start, without=without, near=near, tolerance=tolerance),
-        folds,
-        no_progress,
-    )
-    return _fold_ratios([one.runs for one in data], fold_of, trained, without)
 
 
 def _fold_fits(
@@ -238,7 +212,6 @@ def _fold_ratios(
     sets: Sequence[FitSet],
     fold_of: Sequence[NDArray[np.intp]],
     trained: Sequence[Fit | None],
-    without: Collection[str] = (),
 ) -> list[Floats]:
     """log(measured / predicted) of every run by the fit without its fold."""
     ratios = [np.full(len(one.seconds), np.nan) for one in sets]
@@ -246,7 +219,7 @@ def _fold_ratios(
         for one, of, own in zip(sets, fold_of, ratios, strict=True):
             held = of == fold
             if by is not None and held.any() and not held.all():
-                own[held] = log_ratios(taken_runs(one, held), by, without)
+                own[held] = log_ratios(taken_runs(one, held), by)
     return ratios
 
 

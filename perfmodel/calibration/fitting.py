@@ -79,7 +79,6 @@ class _Layout:
     scaled: tuple[str, ...]
     unshared: tuple[str, ...]
     fixed: Mapping[str, float]
-    without: tuple[str, ...]
 
     @property
     def size(self) -> int:
@@ -135,17 +134,15 @@ class _Layout:
 def fit(
     sets: Sequence[FitSet],
     free: Sequence[str],
-    start: Coefficients | None = None,
     architectural: Mapping[str, Collection[str]] | None = None,
-    without: Collection[str] = (),
     near: Fit | None = None,
     tolerance: float = SOLVER_TOLERANCE,
 ) -> Fit:
-    """Fit the named coefficients to all sets together; the others stay as in ``start`` (the prior where None).
+    """Fit the named coefficients to all sets together; the others stay at the prior.
 
     ``architectural`` names the architectures that have a value of their own, drawn to the shared one (as the prior has it where
-    None). ``without`` leaves terms of the model out. The search begins where ``near`` ended, which saves most of it
-    where the data are nearly the same, else at ``start``. Deterministic: no random start. ``tolerance`` ends the search. Raises
+    None). The search begins where ``near`` ended, which saves most of it
+    where the data are nearly the same, else at the prior. Deterministic: no random start. ``tolerance`` ends the search. Raises
     nothing on poor data; look at the residuals.
     """
     from scipy.optimize import least_squares
@@ -161,9 +158,8 @@ def fit(
             if architecture in architectural.get(name, ())
         ),
         scaled=tuple(one.name for one in sets if one.free_scale),
-        fixed=asdict(start or prior().coefficients),
+        fixed=asdict(prior().coefficients),
         unshared=tuple(name for name in free if not expected[name].shared),
-        without=tuple(without),
     )
     begin = np.concatenate([np.log([layout.fixed[name] for name in free]), np.zeros(layout.size - len(layout.free))])
     own_widths = [expected[name].own_log_width for _, name in layout.own]
@@ -196,7 +192,7 @@ def _weight(one: FitSet) -> float:
 
 
 def _log_seconds(coefficients: Coefficients, one: FitSet, layout: _Layout) -> Floats:
-    seconds, _ = launch_seconds(one.profile, one.blocks_per_sm, one.gpu, coefficients, without=layout.without)
+    seconds, _ = launch_seconds(one.profile, one.blocks_per_sm, one.gpu, coefficients)
     return np.asarray(np.log(seconds))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..families.base import Family
     from ..profiles.kernel_profile import Fidelity
 
-STUDIES = ("logo", "leave-gpu-out", "leave-architecture-out", "ablation", "learning-curve", "repeats")
+STUDIES = ("logo", "leave-gpu-out", "leave-architecture-out", "learning-curve", "repeats")
 """Names of ``perfmodel.accuracy.studies.Study``, here so that ``--help`` loads nothing heavy."""
 BOUNDED = STUDIES[:3]
 """Studies that hold runs out."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -174,7 +173,6 @@ def launch_seconds(
     gpu: Gpu,
     coefficients: Coefficients,
     sm_clock_hz: float | None = None,
-    without: Collection[str] = (),
 ) -> tuple[Floats, Terms]:
     """Device time of one launch and the terms that it was joined from.
 
@@ -184,15 +182,13 @@ def launch_seconds(
         gpu: The GPU asked about.
         coefficients: The fitted numbers; k sets of them, as arrays of shape ``(k, 1)``, give times of shape ``(k, n)``.
         sm_clock_hz: SM clock; the boost clock where None.
-        without: Terms (``LIMITER_NAMES``) that are left out, to see what each is worth.
     """
     clock = sm_clock_hz or gpu.boost_clock_hz
     count = np.size(blocks_per_sm)
     if count <= PIECE:
-        return _joined_terms(work, blocks_per_sm, gpu, coefficients, clock, without)
+        return _joined_terms(work, blocks_per_sm, gpu, coefficients, clock)
     parts = [
-        _joined_terms(taken(work, piece), blocks_per_sm[piece], gpu, coefficients, clock, without)
-        for piece in pieces(count)
+        _joined_terms(taken(work, piece), blocks_per_sm[piece], gpu, coefficients, clock) for piece in pieces(count)
     ]
     return np.concatenate([seconds for seconds, _ in parts], axis=-1), joined(*(terms for _, terms in parts))
 
@@ -203,24 +199,19 @@ def _joined_terms(
     gpu: Gpu,
     coefficients: Coefficients,
     clock: float,
-    without: Collection[str],
 ) -> tuple[Floats, Terms]:
-    def kept(name: str, value: Any) -> Any:
-        return np.zeros_like(value) if name in without else value
-
     counts, blocks = work.counts, np.asarray(work.launch.blocks, np.float64)
     executed, resident = blocks_of_busiest_sm(blocks, blocks_per_sm, gpu, coefficients)
     stretch = executed * gpu.sm_count / np.maximum(blocks, 1)
-    arithmetic = kept("arithmetic", terms.arithmetic_cycles(counts, gpu) * stretch)
-    slow = kept("sfu_fp64_fp16_pipes", terms.slow_pipe_cycles(counts, gpu) * stretch)
-    issue_slots = kept("issue_slots", terms.issue_cycles(counts, gpu) * stretch)
-    shared = kept("lsu_data_pipe", terms.shared_pipe_cycles(counts, gpu) * stretch)
-    sectors = kept("sectors", terms.sector_cycles(counts, gpu, coefficients) * stretch)
+    arithmetic = terms.arithmetic_cycles(counts, gpu) * stretch
+    slow = terms.slow_pipe_cycles(counts, gpu) * stretch
+    issue_slots = terms.issue_cycles(counts, gpu) * stretch
+    shared = terms.shared_pipe_cycles(counts, gpu) * stretch
+    sectors = terms.sector_cycles(counts, gpu, coefficients) * stretch
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
     supply = (
         terms.supply_cycles(counts, warps, work.resources.code_bytes, work.loop_code_bytes, gpu, coefficients) * stretch
     )
-    supply = kept("instruction_fetch", supply)
     demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue_slots + supply, shared + sectors)
 
     barriers = counts.barriers / warps
@@ -236,24 +227,23 @@ def _joined_terms(
     longest = np.asarray(work.longest_warp_instructions, np.float64)
     walked = np.where(np.isnan(longest), counts.warp_instructions / warps, longest)
     fetch = terms.fetch_cycles(walked, work.loop_code_bytes, gpu, coefficients)
-    l2 = kept("l2", terms.l2_seconds(counts, load + compute + fetch, gpu, coefficients))
-    load, compute = kept("exposed_memory_latency", load), kept("exposed_dependency_latency", compute)
-    fetch = kept("instruction_fetch", fetch)
+    l2 = terms.l2_seconds(counts, load + compute + fetch, gpu, coefficients)
     lifetime = load + compute + fetch
     resident = average_resident_blocks(work, executed, resident, lifetime, gpu, coefficients)
     waves = executed / resident
 
-    dram = kept("dram", terms.dram_seconds(counts, gpu))
-    atomics = kept("atomics", terms.atomic_seconds(counts, gpu))
-    dispatch = kept("block_launch_rate", blocks * gpu.block_dispatch_cycles)
+    dram = terms.dram_seconds(counts, gpu)
+    atomics = terms.atomic_seconds(counts, gpu)
+    dispatch = blocks * gpu.block_dispatch_cycles
     exposed = dispatch + coefficients.first_wave_exposure * dram * clock
     ramp_up = terms.first_block_cycles(counts, gpu, coefficients) + exposed * np.minimum(1.0, 1.0 / waves)
-    ramp_up = kept("ramp_up", ramp_up)
     busy = sm_cycles(blocks / gpu.sm_count, executed, resident, demand, lifetime, coefficients, in_step) + ramp_up
     local = terms.local_seconds(work, terms.local_traffic(work, resident, gpu), waves, gpu, coefficients, clock)
-    local = kept("local_memory", local)
-    empty = kept("fixed_launch_cost", gpu.empty_kernel_s)
-    total = p_norm(1 + coefficients.memory_norm, busy / clock, l2, dram, atomics, dispatch / clock) + local + empty
+    total = (
+        p_norm(1 + coefficients.memory_norm, busy / clock, l2, dram, atomics, dispatch / clock)
+        + local
+        + gpu.empty_kernel_s
+    )
     parts = Terms(
         arithmetic=arithmetic / clock,
         sfu_fp64_fp16_pipes=slow / clock,
@@ -269,7 +259,7 @@ def _joined_terms(
         exposed_dependency_latency=compute * waves / clock,
         block_launch_rate=dispatch / clock,
         ramp_up=ramp_up / clock,
-        fixed_launch_cost=empty,
+        fixed_launch_cost=gpu.empty_kernel_s,
         launch_overhead=gpu.launch_overhead_s,
     )
     return total, parts

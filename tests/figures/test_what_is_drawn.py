@@ -1,7 +1,6 @@
 """The numbers behind the figures."""
 
 import itertools
-import re
 from pathlib import Path
 
 import numpy as np
@@ -9,24 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmodel.accuracy.ablation import ablation
 from perfmodel.accuracy.metrics import accuracy, regret
-from perfmodel.families.direct_conv2d import Reuse
-from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.registry import family, family_names
-from perfmodel.families.ssim import Version
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
-from perfmodel.figures.ablation import by_effect, draw_ablation, label
 from perfmodel.figures.error_by_limiter import errors_by_limiter
-from perfmodel.figures.intensity_time import LARGEST_INTENSITY, SHORTEST_TIME, times_of
 from perfmodel.figures.predicted_measured import in_words_of
 from perfmodel.figures.predicted_measured_own import own_comparisons
 from perfmodel.figures.published import all_compared, compared, unspilled_runs
 from perfmodel.figures.regret_curve import random_curve, regret_curve
-from perfmodel.figures.ssim_versions import published_times
-from perfmodel.figures.style import in_words, round_numbers
+from perfmodel.figures.style import round_numbers
 from perfmodel.figures.time_terms import extremes
-from perfmodel.figures.transactions import accesses
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.scenario import scenario_of
@@ -35,17 +26,6 @@ from perfmodel.profiles.kernel_profile import Fidelity
 
 FACTOR = 1.25
 TIMES = st.lists(st.floats(1.0, 100.0), min_size=2, max_size=7)
-
-
-def test_image_of_the_source_needs_50_20_30_and_12_loads() -> None:
-    # 6 × 11 image, 5 × 5 filter, 2 rows of outputs: 2·25, 2·5 rows · 2, 6 rows · 5, 6 rows · 2
-    assert [accesses(reuse, 5, 5, 2).loads for reuse in Reuse] == [50, 20, 30, 12]
-
-
-@pytest.mark.parametrize("width", range(1, 16))
-def test_exchange_takes_the_slots_that_the_loads_leave(width: int) -> None:
-    found = accesses(Reuse.COLUMN, 1, width, 1)
-    assert found.loads + found.shuffles == width == accesses(Reuse.NONE, 1, width, 1).loads
 
 
 @given(TIMES, st.randoms(use_true_random=False))
@@ -88,22 +68,6 @@ def test_errors_by_limiter_holds_every_run_of_a_frequent_limiter(made_up: Path) 
     assert sizes == sorted(counted[counted >= 5].tolist(), reverse=True)
 
 
-def test_ablation_shows_what_has_an_effect_and_names_the_rest(made_up: Path, tmp_path: Path) -> None:
-    data = unspilled_runs(made_up, "rtx-2080-ti", Fidelity.ANALYTIC)
-    ablated = ablation([data], terms=("atomics", "dram", "lsu_data_pipe"))
-    shown, others = by_effect(ablated)
-    assert len(shown) + len(others) == len(ablated) - 1
-    assert "without LSU data pipe" in [label(one) for one in shown]  # what limits these launches
-    assert "without atomics" in [label(one) for one in others]  # there are none
-    errors = [one.accuracies[0].mape for one in shown]
-    assert errors == sorted(errors, reverse=True)
-    svg, _ = draw_ablation(tmp_path, [data.runs.gpu], ablated, "analytic")
-    letters = svg.read_text()
-    assert all(label(one) in letters for one in shown)
-    rest = "".join(re.findall(r">([^<]*)</(?:text|tspan)>", letters)).replace(" ", "")
-    assert all(in_words(one.part or "").replace(" ", "") in rest for one in others)
-
-
 def test_own_records_are_predicted_without_any_factor(some_records: Path) -> None:
     found = own_comparisons(some_records, Fidelity.ANALYTIC)
     assert [one.measurements.family_name for one in found] == list(family_names())
@@ -140,13 +104,6 @@ def test_roofline_levels_by_hand() -> None:
     assert pipe.moved_bytes == wavefronts * 128 + sectors * 32
 
 
-def test_published_ssim_times() -> None:
-    found = published_times()
-    assert found.seconds[Version.V4] == pytest.approx(1.00e-3 * 1.0556, rel=2e-3)  # 5.56 % more than v4_1
-    assert max(found.seconds, key=lambda version: found.seconds[version]) is Version.V3_0
-    assert Version.V4_Z4 not in found.seconds
-
-
 def test_extremes_are_the_ends_of_the_ranking() -> None:
     scenario = scenario_of("rtx-3090")
     problem = family("ssim").default_problem()
@@ -154,12 +111,6 @@ def test_extremes_are_the_ends_of_the_ranking() -> None:
     times = [bar.seconds for bar in [*fastest, *reversed(slowest)]]
     assert times == sorted(times)
     assert len({bar.label for bar in [*fastest, *slowest]}) == 6
-
-
-def test_each_rule_chooses_the_extreme_of_the_figure() -> None:
-    layer = times_of(PointwiseConv2d(in_channels=32, out_channels=64, height=28, width=28), scenario_of("h200"))
-    assert layer.predicted_s[layer.chosen[SHORTEST_TIME]] == layer.predicted_s.min()
-    assert layer.intensity[layer.chosen[LARGEST_INTENSITY]] >= 0.95 * layer.intensity.max()
 
 
 @given(st.floats(1e-6, 1e6), st.floats(1.0, 1e4))

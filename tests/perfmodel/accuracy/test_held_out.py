@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.accuracy.ablation import MECHANISMS, Kind, ablation
 from perfmodel.accuracy.held_out import architectures_out, gpus_out, shapes_out
 from perfmodel.accuracy.learning_curve import Design, chosen_runs, learned
 from perfmodel.calibration.measured_runs import MeasuredRuns, taken
 from perfmodel.errors import InputError
-from perfmodel.time_model.coefficients import COEFFICIENT_NAMES
 
 from .made_runs import made_runs
 
@@ -90,28 +88,6 @@ def test_there_must_be_something_left(turing: MeasuredRuns) -> None:
     twins = taken(turing, np.flatnonzero(turing.groups == turing.groups[0])[[0, 0, 0]])
     with pytest.raises(InputError, match="too few launch shapes to hold out; 1 are there"):
         shapes_out([twins])
-
-
-def test_the_ablation_takes_each_part_out_once(turing: MeasuredRuns) -> None:
-    calls: list[None] = []
-    few = taken(turing, np.arange(50))
-    ablated = ablation([few], advance=lambda: calls.append(None), terms=("lsu_data_pipe", "dram"))
-    assert [(one.kind, one.part) for one in ablated] == [
-        (Kind.WHOLE, None),
-        *((Kind.TERM, name) for name in ("lsu_data_pipe", "dram")),
-        *((Kind.MECHANISM, name) for name in MECHANISMS),
-    ]
-    assert len(calls) == len(ablated)
-    errors = {one.part: one.accuracies[0].mape for one in ablated}
-    assert errors["lsu_data_pipe"] > 2 * errors[None]  # what limits these launches cannot be spared
-    assert errors["smooth maximum of throughput and latency"] > 1.2 * errors[None]
-    assert ablated[0].to_json([few])["datasets"]["rtx-2080-ti"]["n"] == 50
-
-
-def test_a_mechanism_is_taken_out_by_coefficients_of_the_model() -> None:
-    for held in MECHANISMS.values():
-        assert held
-        assert set(held) <= set(COEFFICIENT_NAMES)
 
 
 def test_no_shape_that_was_seen_is_predicted(turing: MeasuredRuns) -> None:

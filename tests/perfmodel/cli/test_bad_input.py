@@ -149,7 +149,7 @@ def test_an_unusable_cache_folder_is_said_and_does_no_harm(tmp_path: Path) -> No
     [
         ("fit", ("--output",)),
         ("fit", ("--output", "{folder}/fine.toml", "--residual")),
-        ("validate", ("--study", "ablation", "--report")),
+        ("validate", ("--study", "learning-curve", "--report")),
     ],
 )
 def test_where_nothing_can_be_written_is_said_before_the_work(
@@ -171,7 +171,7 @@ def test_an_output_never_replaces_what_is_read_or_read_only(tmp_path: Path, caps
     kept.write_text("kept")
     kept.chmod(0o444)
     fit = ("fit", "tiled_conv2d", "--gpu", "rtx-3090", "--measurements", str(rows))
-    study = ("validate", *fit[1:], "--study", "ablation")
+    study = ("validate", *fit[1:], "--study", "learning-curve")
     same = str(tmp_path / "." / "rows.csv")
     assert "--output" in refused(capsys, *fit, "--output", same)
     assert "--residual" in refused(capsys, *fit, "--output", str(tmp_path / "new.toml"), "--residual", same)

@@ -91,7 +91,7 @@ def test_bounds_hold_for_every_data_set_that_was_held_out(pairs: list[str], caps
         (("--study", "logo", "--sm-clock-mhz", "1500"), "--sm-clock-mhz"),
         (("--study", "logo", "--recount"), "--verify"),
         (("--study", "logo", "--gpu", "t4"), "3 times --gpu and 2 times --measurements"),
-        (("--study", "ablation", "--min-tau", "0.9"), "--min-tau"),
+        (("--study", "learning-curve", "--min-tau", "0.9"), "--min-tau"),
         (("--study", "repeats"), "repeats need two --measurements of one --gpu"),
         (("--report", "report.md"), "--report: needs --study"),
         ((), "without --study one each"),
