@@ -14,14 +14,12 @@ from typing import Annotated
 import typer
 
 from perfmodel.cli.output import note, progress_bar
-from perfmodel.core.json_values import plain
 from perfmodel.errors import InputError, PerfmodelError
 from perfmodel.records.own_records import append_record
 from perfmodel.records.schema import RecordKind
 
 from . import campaign_prepare, campaign_reports
-from .campaign_plan import compared_problems
-from .campaign_prepare import ALL_FAMILIES, FamiliesOption, FolderOption
+from .campaign_prepare import FolderOption
 from .campaign_run import RunSummary, recorded_keys, run_missing
 from .counting import count_missing
 from .kernel_job import run_kernel_job
@@ -148,42 +146,6 @@ def sanitize(folder: FolderOption, records: RecordsOption, time_limit: LimitOpti
     note(f"{finished} of {len(runs)} runs of compute-sanitizer, {len(found)} with findings")
     for text in found:
         note(text)
-
-
-@app.command()
-def baselines(
-    folder: FolderOption,
-    records: RecordsOption,
-    time_limit: LimitOption = STEP_LIMIT_S,
-    families: FamiliesOption = ALL_FAMILIES,
-) -> None:
-    """Time the libraries on the campaign's problems, the layers of the networks, and images of several sizes."""
-    from .baselines.catalogue import BASELINES
-    from .baselines.job import BaselineJob, run_baseline_job
-
-    session = Session.open(folder)
-    sampling = SamplingPlan(max_samples=40, time_limit_s=0.1)
-    jobs = [
-        BaselineJob(
-            family=family,
-            problem=plain(problem),
-            baseline=baseline.name,
-            folder=folder,
-            environment=session.environment,
-            gpu=session.gpu,
-            seed=session.seed,
-            sampling=sampling,
-        )
-        for family in families.split(",")
-        for problem in compared_problems(family)
-        for baseline in BASELINES.get(family, ())
-    ]
-    done = recorded_keys(records, lambda record: record.kind is RecordKind.BASELINE)
-    with progress_bar("baselines", len(jobs)) as advance:
-        summary = run_missing(
-            jobs, run_baseline_job, records, done=done, time_limit_s=time_limit, report=lambda _: advance()
-        )
-    _report(summary)
 
 
 def _report(summary: RunSummary) -> None:

@@ -11,14 +11,12 @@ import numpy as np
 from perfmodel.core.json_values import plain
 from perfmodel.errors import InfeasibleError, InputError
 from perfmodel.families.registry import family as family_of_name
-from perfmodel.families.registry import family_of
-from perfmodel.networks.library import load_network, network_names
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.records.columns import record_of_fields
 
 from .prepared import Purpose
 from .preparing import Choice
-from .selection import best_and_drawn, drawn, predicted_best
+from .selection import best_and_drawn, drawn
 
 Sizes = Mapping[str, int | bool]
 
@@ -35,7 +33,6 @@ class CampaignSizes:
     best_per_problem: int = 12
     drawn_per_problem: int = 60
     counted_per_problem: int = 3
-    best_per_compared: int = 3
     checks_per_family: int = 200
 
 
@@ -86,9 +83,6 @@ TIMED_PROBLEMS: Mapping[str, tuple[Sizes, ...]] = {
     "ssim": _grid(SSIM, [(1, 3, 2160, 3840, False), (1, 3, 1080, 1920, False), (4, 3, 512, 512, True)]),
 }  # fmt: skip
 """Image filters, layers of the MobileNets, layers of the diffusion-policy U-Net, video frames."""
-
-COMPARED_IMAGE_SIDES = (512, 1024, 2048, 4096, 8192)
-COMPARED_FILTERS = (3, 5, 7, 11)
 
 CHECKED_RANGES: Mapping[str, Mapping[str, Sequence[int | bool]]] = {
     "tiled_conv2d": {
@@ -145,21 +139,6 @@ def problem_of_sizes(family_name: str, sizes: Sizes) -> Any:
     return record_of_fields(family.problem_type, values)
 
 
-def compared_problems(name: str) -> tuple[Any, ...]:
-    """Problems of a family on which kernels and libraries are compared: those timed, image sizes, layers of networks."""
-    sizes = list(TIMED_PROBLEMS.get(name, ()))
-    if name == "tiled_conv2d":
-        sizes += _grid(TILED, [(side, side, taps, taps) for side in COMPARED_IMAGE_SIDES for taps in COMPARED_FILTERS])
-    problems = [problem_of_sizes(name, one) for one in sizes]
-    problems += [
-        layer.problem
-        for network in network_names()
-        for layer in load_network(network).layers
-        if layer.problem is not None and family_of(layer.problem).name == name
-    ]
-    return tuple(dict.fromkeys(problems))
-
-
 def timed_choices(scenario: Scenario, sizes: CampaignSizes, seed: int, families: Sequence[str]) -> Iterator[Choice]:
     """For each problem the predicted best and drawn configurations; the first few drawn ones are counted too."""
     for name in families:
@@ -181,19 +160,6 @@ def _timed_choices_of(
     yield Choice(family=name, problem=problem, configurations=counted, purposes=(Purpose.TIME, Purpose.COUNT))
     if others:
         yield Choice(family=name, problem=problem, configurations=others, purposes=(Purpose.TIME,))
-
-
-def compared_choices(scenario: Scenario, sizes: CampaignSizes, families: Sequence[str]) -> Iterator[Choice]:
-    """The predicted best configurations of the problems that are compared with libraries and not timed anyway."""
-    for name in families:
-        family = family_of_name(name)
-        timed = {problem_of_sizes(name, one) for one in TIMED_PROBLEMS.get(name, ())}
-        for problem in compared_problems(name):
-            if problem not in timed:
-                best = predicted_best(family, problem, scenario, sizes.best_per_compared)
-                if best:
-                    chosen = tuple(configuration for configuration, _ in best)
-                    yield Choice(family=name, problem=problem, configurations=chosen, purposes=(Purpose.TIME,))
 
 
 def checked_choices(scenario: Scenario, sizes: CampaignSizes, seed: int, families: Sequence[str]) -> Iterator[Choice]:

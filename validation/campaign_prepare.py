@@ -8,15 +8,12 @@ from typing import Annotated
 
 import typer
 
-from perfmodel.cli.options import EXTRA_OPTIONS, FamilyCommand, problem_from
 from perfmodel.cli.output import note, progress_bar
-from perfmodel.families.registry import family as family_of_name
 from perfmodel.prediction.scenario import Scenario, scenario_of
 from perfmodel.records.own_records import read_records
 
-from .campaign_plan import TIMED_PROBLEMS, CampaignSizes, checked_choices, compared_choices, timed_choices
+from .campaign_plan import TIMED_PROBLEMS, CampaignSizes, checked_choices, timed_choices
 from .counted_before import counted_benchmarks, counted_choices, only_named
-from .measuring import sample_of, spread_of
 from .micro.suite import micro_suite
 from .prepared import PreparedFolder, PreparedKernel, Purpose
 from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
@@ -33,7 +30,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the campaign's program."""
     app.command()(prepare)
     app.command("prepare-counted")(prepare_counted)
-    app.command("prepare-problem", cls=FamilyCommand, context_settings=EXTRA_OPTIONS)(prepare_problem)
 
 
 def prepare(
@@ -53,7 +49,6 @@ def prepare(
     names = families.split(",")
     choices: list[Choice] = [
         *timed_choices(scenario, sizes, seed, names),
-        *compared_choices(scenario, sizes, names),
         *checked_choices(scenario, sizes, seed, names),
     ]
     micro = [
@@ -84,30 +79,6 @@ def prepare_counted(
     kernels = _compiled(choices, scenario, target, workers)
     target.write_plan([*kernels, *micro])
     note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}")
-
-
-def prepare_problem(
-    context: typer.Context,
-    family_name: Annotated[str, typer.Argument(metavar="FAMILY")],
-    gpu: GpuOption,
-    folder: FolderOption,
-    spread: Annotated[
-        int, typer.Option(min=0, help="Configurations that are unlike one another, to learn from.")
-    ] = 160,
-    drawn: Annotated[int, typer.Option(min=0, help="Configurations drawn at random, to see what was learned.")] = 160,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    workers: Annotated[int | None, typer.Option(min=1)] = None,
-) -> None:
-    """Compile configurations of one problem, which FAMILY's own options describe, to time them."""
-    scenario, family = scenario_of(gpu), family_of_name(family_name)
-    problem = problem_from(family.problem_type, family.default_problem(), context.args)
-    target = PreparedFolder(folder)
-    chosen = dict.fromkeys([*spread_of(problem, scenario, spread, seed), *sample_of(problem, scenario, drawn, seed)])
-    choice = Choice(family=family_name, problem=problem, configurations=tuple(chosen), purposes=(Purpose.TIME,))
-    flush = prepare_benchmarks([flush_benchmark(scenario.gpu)], Purpose.FLUSH, scenario.gpu, target)
-    kernels = _compiled([choice], scenario, target, workers)
-    target.write_plan([*flush, *kernels])
-    note(f"{len(kernels)} kernels in {folder}")
 
 
 def _compiled(

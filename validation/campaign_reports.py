@@ -1,4 +1,4 @@
-"""What a campaign's records say, worked out without a GPU: the machine's rates, ratios to libraries, agreement of counts."""
+"""What a campaign's records say, worked out without a GPU: the machine's rates, kernels beside libraries, agreement of counts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 from perfmodel.records.own_records import read_records
 
-from .baselines.losses import loss_table, losses
-from .baselines.ratios import ratio_table, ratios, summary_table
+from .comparison import comparison_rows, comparisons, markdown, summary_rows
 from .count_table import PredictedCount, benchmark_counts, compared, count_table, families_in, family_counts
+from .losses import loss_rows, losses
 from .micro.facts import compare_facts, gpu_file, measured_facts
 from .outcomes import outcome_tables
 from .public_kernels.command import app as public_kernels
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the campaign's program."""
     app.command()(outcomes)
     app.command()(facts)
-    app.command("ratios")(library_ratios)
+    app.command()(libraries)
     app.command()(agreement)
     app.command()(counters)
     app.command()(unseen_kernels)
@@ -68,21 +68,20 @@ def facts(
         write_target("--output", output, gpu_file(known, found))
 
 
-def library_ratios(
+def libraries(
     records: RecordsOption,
-    summary: Annotated[bool, typer.Option("--summary", help="Wins, losses and means of every family first.")] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what limits the kernel where it loses; needs the compiler.")
+        bool,
+        typer.Option("--explain", help="Say what limits the kernel where a library is faster; needs the compiler."),
     ] = False,
 ) -> None:
-    """Print, as Markdown, the best library's time over the best kernel's for every problem; needs no GPU."""
-    found = ratios(read_records(records))
-    if summary:
-        typer.echo(summary_table(found))
+    """Print, as Markdown, how kernels compare with libraries: means by family, then every problem; needs no GPU."""
+    found = comparisons(read_records(records))
+    typer.echo(markdown(summary_rows(found)))
     if explain:
-        with progress_bar("predicted", sum(one.lost for one in found)) as advance:
-            typer.echo(loss_table(losses(found, advance=advance)))
-    typer.echo(ratio_table(found), nl=False)
+        with progress_bar("predicted", sum(one.ratio < 1 for one in found)) as advance:
+            typer.echo(markdown(loss_rows(losses(found, advance=advance))))
+    typer.echo(markdown(comparison_rows(found)), nl=False)
 
 
 def agreement(

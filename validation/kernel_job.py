@@ -34,7 +34,7 @@ from .device import import_cupy, require_device
 from .launching import DeviceKernel, cuda_errors, failure_kind, load_kernel, run_once, upload, upload_constants
 from .prepared import PreparedFolder, PreparedKernel, Purpose, unpacked_cubin
 from .sampling import SamplingPlan
-from .timing import L2Flush, time_kernel
+from .timing import KernelWork, L2Flush, time_work
 from .worker import Reply
 
 
@@ -98,6 +98,8 @@ def job_record(
         correctness=correctness,
         counters=counters or {},
         failure=failure,
+        predicted=kernel.predicted,
+        problem_name=kernel.problem_name,
     )
 
 
@@ -131,7 +133,8 @@ def _measured(job: KernelJob, resources: KernelResources) -> Record:
         return job_record(job, correctness=correctness, failure=failed)
     timings: tuple[Timing, ...] = ()
     if job.timed:
-        timings = time_kernel(loaded, prepared.launch, prepared.call, flush_of(job.folder), job.sampling)
+        work = KernelWork.of(loaded, prepared.launch, prepared.call)
+        timings = time_work(work, flush_of(job.folder), job.sampling)
     import_cupy().get_default_memory_pool().free_all_blocks()
     return job_record(job, correctness=correctness, timings=timings)
 

@@ -1,108 +1,189 @@
-"""Predict, then measure: the chosen configurations of one problem compiled, run, checked and timed."""
+"""Predict, then measure: configurations of each problem chosen, compiled, run, checked and timed, and libraries beside them."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from perfmodel.families.registry import family_of
+from perfmodel.core.progress import Advance, no_progress
+from perfmodel.families.problem_list import ListedProblem
+from perfmodel.families.registry import family, family_of
 from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import Scenario
+from perfmodel.records.columns import record_of_fields
 from perfmodel.records.own_records import append_record
+from perfmodel.records.schema import FailureKind, Predicted, Record, RecordKind, Scalar
 
+from .baselines.catalogue import baselines_of
+from .baselines.job import BaselineJob, run_baseline_job
 from .campaign_run import RunSummary, recorded_keys, run_missing
-from .device import Device, environment
 from .kernel_job import KernelJob, run_kernel_job
 from .prepared import PreparedFolder, PreparedKernel, Purpose
 from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
 from .sampling import SamplingPlan
 from .selection import all_fitting, drawn, spread_out
-from .session import answers
+from .session import Session, answers
+from .worker import Reply
 
-SAMPLING = SamplingPlan()
+SAMPLING = SamplingPlan(max_samples=60, time_limit_s=0.06)
+"""The same for kernels and libraries."""
+
+MeasureJob = KernelJob | BaselineJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureRequest:
-    """One problem, the configurations to run, and where the records go."""
+class Selection:
+    """Which configurations of a problem are measured: the predicted best, and some that are chosen otherwise."""
 
-    problem: Any
-    configurations: tuple[Any, ...]
-    scenario: Scenario
-    device: Device
-    records: Path
-    time_limit_s: float
-    seed: int
-
-
-def best_of(problem: Any, scenario: Scenario, count: int) -> list[Any]:
-    """The configurations predicted fastest at compiled fidelity, fastest first."""
-    return [prediction.configuration for prediction in rank_problem(problem, scenario, top=count).top]
+    top: int = 0
+    """So many of those that ``rank`` predicts to be fastest."""
+    random: int = 0
+    """So many drawn evenly from all that fit."""
+    spread: int = 0
+    """So many that are unlike one another, to learn a residual from."""
+    every: bool = False
+    """All that fit."""
+    seed: int = 0
 
 
-def sample_of(problem: Any, scenario: Scenario, count: int, seed: int) -> list[Any]:
-    """Configurations drawn evenly from all that fit."""
-    return drawn(family_of(problem), problem, scenario, count, np.random.default_rng(seed))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A configuration to be measured, and what was predicted of it where it was ranked."""
+
+    configuration: Any
+    predicted: Predicted | None = None
 
 
-def spread_of(problem: Any, scenario: Scenario, count: int, seed: int) -> list[Any]:
-    """Configurations that are unlike one another, out of all that fit."""
-    return spread_out(family_of(problem), problem, scenario, count, np.random.default_rng(seed))
+def chosen_configurations(problem: Any, scenario: Scenario, selection: Selection) -> tuple[Chosen, ...]:
+    """The predicted best first, fastest first, then the others; none twice.
+
+    Raises:
+        InfeasibleError: No configuration fits the GPU.
+    """
+    chosen = family_of(problem)
+    best = _predicted_best(problem, scenario, selection.top) if selection.top else []
+    rng = np.random.default_rng(selection.seed)
+    others: list[Any] = []
+    if selection.random:
+        others += drawn(chosen, problem, scenario, selection.random + len(best), rng)
+    if selection.spread:
+        others += spread_out(chosen, problem, scenario, selection.spread, rng)
+    if selection.every:
+        others += all_fitting(chosen, problem, scenario)
+    seen = {one.configuration for one in best}
+    others = [one for one in dict.fromkeys(others) if one not in seen]
+    if selection.random:
+        others = others[: selection.random]
+    return (*best, *(Chosen(configuration=one) for one in others))
 
 
-def all_of(problem: Any, scenario: Scenario) -> list[Any]:
-    """Every configuration that fits."""
-    return all_fitting(family_of(problem), problem, scenario)
-
-
-def measure_choice(request: MeasureRequest, advance: Callable[[], None]) -> RunSummary:
-    """Compile what is not recorded yet, run it in random order, append the records; ``advance`` is called for each."""
-    with tempfile.TemporaryDirectory(prefix="perfmodel-measure-") as name:
-        folder = PreparedFolder(Path(name))
-        kernels = _prepared(request, folder)
-        done = recorded_keys(request.records, lambda record: answers(record, timed=True))
-        jobs = [_job(request, folder, kernel) for kernel in kernels]
-        for job in jobs:
-            if job.kernel.failure is not None and job.key not in done:
-                append_record(request.records, job.failed(job.kernel.failure))
-        compiled = [job for job in jobs if job.kernel.failure is None]
-        order = np.random.default_rng(request.seed).permutation(len(compiled))
-        return run_missing(
-            [compiled[index] for index in order],
-            run_kernel_job,
-            request.records,
-            done=done,
-            time_limit_s=request.time_limit_s,
-            report=lambda _: advance(),
+def _predicted_best(problem: Any, scenario: Scenario, count: int) -> list[Chosen]:
+    return [
+        Chosen(
+            configuration=one.configuration,
+            predicted=Predicted(fidelity=one.fidelity, time_s=one.time.predicted_s, place=place),
         )
+        for place, one in enumerate(rank_problem(problem, scenario, top=count).top, 1)
+    ]
 
 
-def _prepared(request: MeasureRequest, folder: PreparedFolder) -> list[PreparedKernel]:
-    choice = Choice(
-        family=family_of(request.problem).name,
-        problem=request.problem,
-        configurations=request.configurations,
-        purposes=(Purpose.TIME,),
-    )
-    kernels = prepare_choices([choice], request.scenario, folder)
-    gpu = request.scenario.gpu
+def prepare_problems(
+    problems: Sequence[ListedProblem],
+    scenario: Scenario,
+    selection: Selection,
+    folder: PreparedFolder,
+    *,
+    ranked: Advance = no_progress,
+) -> list[PreparedKernel]:
+    """Choose and compile the configurations of every problem and write the plan; ``ranked`` is called after each problem."""
+    choices = list(_choices(problems, scenario, selection, ranked))
+    gpu = scenario.gpu
     flush = prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, folder)
+    kernels = prepare_choices(choices, scenario, folder)
     folder.write_plan([*flush, *kernels])
     return kernels
 
 
-def _job(request: MeasureRequest, folder: PreparedFolder, kernel: PreparedKernel) -> KernelJob:
-    return KernelJob(
-        kernel=kernel,
-        folder=folder.path,
-        environment=environment(request.device, kernel.compiler_version, kernel.commit),
-        gpu=request.scenario.gpu.id,
-        seed=request.seed,
-        timed=True,
-        sampling=SAMPLING,
-    )
+def _choices(
+    problems: Sequence[ListedProblem], scenario: Scenario, selection: Selection, ranked: Advance
+) -> Iterator[Choice]:
+    for one in problems:
+        found = chosen_configurations(one.problem, scenario, selection)
+        yield Choice(
+            family=one.family,
+            problem=one.problem,
+            problem_name=one.name,
+            configurations=tuple(chosen.configuration for chosen in found),
+            predicted=tuple(chosen.predicted for chosen in found),
+            purposes=(Purpose.TIME,),
+        )
+        ranked()
+
+
+def run_measure_job(job: MeasureJob) -> Reply[Record]:
+    """Run a kernel or a library."""
+    return run_kernel_job(job) if isinstance(job, KernelJob) else run_baseline_job(job)
+
+
+def measure_prepared(
+    session: Session,
+    records: Path,
+    *,
+    libraries: bool,
+    time_limit_s: float,
+    advance: Advance = no_progress,
+    run: Callable[[MeasureJob], Reply[Record]] = run_measure_job,
+) -> RunSummary:
+    """Run what is prepared and not recorded yet, each problem's libraries beside it; ``advance`` is called after each run."""
+    jobs = measure_jobs(session, libraries=libraries)
+    done = recorded_keys(records, answered)
+    for job in jobs:
+        if isinstance(job, KernelJob) and job.kernel.failure is not None and job.key not in done:
+            append_record(records, job.failed(job.kernel.failure))
+    compiled = [job for job in jobs if not isinstance(job, KernelJob) or job.kernel.failure is None]
+    return run_missing(compiled, run, records, done=done, time_limit_s=time_limit_s, report=lambda _: advance())
+
+
+def answered(record: Record) -> bool:
+    """Whether a record makes running the same again needless."""
+    if record.kind is RecordKind.BASELINE:
+        return record.failure is None or record.failure.kind is not FailureKind.UNAVAILABLE
+    return answers(record, timed=True)
+
+
+def measure_jobs(session: Session, *, libraries: bool) -> list[MeasureJob]:
+    """Problem after problem in random order; of each the kernels and the libraries, mixed, so that both meet the same GPU."""
+    rng = np.random.default_rng(session.seed)
+    by_problem: dict[tuple[str, tuple[tuple[str, Scalar], ...]], list[MeasureJob]] = {}
+    for job in session.kernel_jobs(Purpose.TIME, SAMPLING):
+        by_problem.setdefault((job.kernel.name, tuple(job.kernel.problem.items())), []).append(job)
+    if libraries:
+        for (family, _), jobs in by_problem.items():
+            jobs += _library_jobs(session, family, jobs[0])
+    groups = list(by_problem.values())
+    return [groups[g][j] for g in rng.permutation(len(groups)) for j in rng.permutation(len(groups[g]))]
+
+
+def _library_jobs(session: Session, family_name: str, beside: MeasureJob) -> list[BaselineJob]:
+    if not isinstance(beside, KernelJob):
+        return []
+    kernel = beside.kernel
+    problem = record_of_fields(family(family_name).problem_type, kernel.problem)
+    return [
+        BaselineJob(
+            family=family_name,
+            problem=dict(kernel.problem),
+            problem_name=kernel.problem_name,
+            baseline=baseline.name,
+            folder=session.folder,
+            environment=session.environment,
+            gpu=session.gpu,
+            seed=session.seed,
+            sampling=SAMPLING,
+        )
+        for baseline in baselines_of(family_name, problem)
+    ]

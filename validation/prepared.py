@@ -18,7 +18,7 @@ from perfmodel.compiler.compiled import CompiledKernel
 from perfmodel.core.documents import converted, to_builtins
 from perfmodel.core.files import parse_json, read_text, write_text
 from perfmodel.errors import InputError
-from perfmodel.records.schema import Failure, KernelResources, RecordKind, RunKey, Scalar, run_key
+from perfmodel.records.schema import Failure, KernelResources, Predicted, RecordKind, RunKey, Scalar, run_key
 
 PLAN_NAME = "plan.jsonl"
 CUBIN_FOLDER = "cubins"
@@ -53,7 +53,8 @@ class PreparedKernel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The commit that it was prepared at."""
     kernel_name: str = ""
     resources: KernelResources | None = None
-    predicted_s: float | None = None
+    predicted: Predicted | None = None
+    problem_name: str = ""
     failure: Failure | None = None
 
     @property

@@ -15,14 +15,15 @@ from perfmodel.compiler.toolchain import compiler_version
 from perfmodel.core.json_values import plain
 from perfmodel.core.progress import no_progress
 from perfmodel.errors import InfeasibleError
-from perfmodel.families.base import Batch
+from perfmodel.families.base import Batch, Family
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.launch.launch import Launch
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario
+from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.profiles.user_launch import require_fits
-from perfmodel.records.schema import Failure, FailureKind, RecordKind, Scalar
+from perfmodel.records.schema import Failure, FailureKind, Predicted, RecordKind, Scalar
 
 from .device import commit_id
 from .micro.benchmark import MicroBenchmark
@@ -47,6 +48,9 @@ class Choice:
     problem: Any
     configurations: tuple[Any, ...]
     purposes: tuple[Purpose, ...]
+    predicted: tuple[Predicted | None, ...] = ()
+    """What was predicted of each configuration; of those of which nothing was, closed forms say it."""
+    problem_name: str = ""
 
 
 def prepare_choices(
@@ -76,21 +80,31 @@ def prepare_choices(
         family = family_of_name(choice.family)
         batch: Batch[Any] = Batch.of(choice.configurations)
         launches = family.launch(choice.problem, batch, gpu)
-        seconds = evaluate_batch(family, choice.problem, batch, scenario).seconds
+        closed = _by_closed_forms(family, choice.problem, batch, scenario)
+        given = choice.predicted or (None,) * len(closed)
         for index, configuration in enumerate(choice.configurations):
             outcome = next(compiled)
             launch = launches.at(index)
-            predicted = float(seconds[index]) if np.isfinite(seconds[index]) else None
             fields = _Fields(
                 kind=RecordKind.KERNEL,
                 name=choice.family,
                 problem=plain(choice.problem),
                 configuration=plain(configuration),
                 purposes=choice.purposes,
-                predicted_s=predicted,
+                predicted=given[index] or closed[index],
+                problem_name=choice.problem_name,
             )
             prepared.append(_prepared(fields, outcome, launch, gpu, folder))
     return prepared
+
+
+def _by_closed_forms(
+    family: Family[Any, Any], problem: Any, batch: Batch[Any], scenario: Scenario
+) -> tuple[Predicted | None, ...]:
+    seconds = np.broadcast_to(evaluate_batch(family, problem, batch, scenario).seconds, len(batch))
+    return tuple(
+        Predicted(fidelity=Fidelity.ANALYTIC, time_s=float(one)) if np.isfinite(one) else None for one in seconds
+    )
 
 
 def flush_benchmark(gpu: Gpu) -> MicroBenchmark:
@@ -116,7 +130,6 @@ def prepare_benchmarks(
                 problem={},
                 configuration=dict(benchmark.setting),
                 purposes=_purposes(benchmark.kernel, purpose),
-                predicted_s=None,
             ),
             outcome,
             benchmark.launch,
@@ -142,7 +155,8 @@ class _Fields:
     problem: dict[str, Scalar]
     configuration: dict[str, Scalar]
     purposes: tuple[Purpose, ...]
-    predicted_s: float | None
+    predicted: Predicted | None = None
+    problem_name: str = ""
 
 
 def _prepared(
@@ -165,7 +179,8 @@ def _prepared(
         commit=commit_id(),
         kernel_name=kernel_name,
         resources=resources,
-        predicted_s=fields.predicted_s,
+        predicted=fields.predicted,
+        problem_name=fields.problem_name,
         failure=failure,
     )
 

@@ -1,12 +1,13 @@
-"""Device time of one launch: events around it, and a graph of many launches where it is so short that events add to it.
+"""Device time of one run, whoever made it: the mean over the runs of a CUDA graph, so that nothing that the host does is in it.
 
 Cold: before each sample a kernel reads twice the L2's size of other data (reading leaves no dirty lines behind, which the
-timed kernel would otherwise have to write back). Warm: the launch before was the same one on the same data.
-A graph's launches work on copies of the buffers, one each, so that in a cold graph no launch finds what another left.
+timed kernel would otherwise have to write back), and the graph's runs work on copies of the buffers, one each, so that none
+finds what another left. Warm: the run before was the same one on the same data.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +23,13 @@ from .launching import DeviceCall, DeviceKernel, duplicate, enqueue, load_kernel
 from .sampling import SamplingPlan, collect, is_settled, median_interval
 from .sensors import sampled_sensors, summarise
 
-SHORT_KERNEL_S = 100e-6
-"""Below this the two microseconds that events add count, and the host cannot enqueue launches as fast as they end."""
-GRAPH_LAUNCHES = 32
-BATCH_LAUNCHES = 256
+GRAPH_RUNS = 32
+"""Most runs of a graph."""
+GRAPH_SPAN_S = 400e-6
+"""How long a graph should take: the events around it resolve half a microsecond."""
 GRAPH_BUFFER_LIMIT_BYTES = 4 * 2**30
-WARM_UP_LAUNCHES = 3
+BATCH_LAUNCHES = 256
+WARM_UP_SAMPLES = 3
 SECONDS_PER_MS = 1e-3
 SAMPLE_DIGITS = 11
 """Samples are kept to a hundredth of a nanosecond."""
@@ -74,6 +76,25 @@ Enqueue = Callable[[], Any]
 """Puts one run into the current stream and does not wait."""
 
 
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Runs that were captured as one CUDA graph; ``replay`` puts it into the current stream."""
+
+    replay: Enqueue
+    runs: int
+
+
+class Capturable(Protocol):
+    """Work that can be captured as a graph: one launch of a kernel, or all that a library launches."""
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of all that one run reads and writes."""
+
+    def capture(self, runs: int, *, apart: bool) -> Graph:
+        """A graph of that many runs, all on the same buffers or (``apart``) each on a copy of its own."""
+
+
 def event_samples(enqueue_run: Enqueue, flush: Enqueued | None, runs: int = 1) -> Take:
     """Samples of one enqueuing of ``runs`` runs each, between two events; all are enqueued before it waits."""
     cuda = import_cupy().cuda
@@ -102,29 +123,39 @@ def batch_samples(enqueue_run: Enqueue) -> Take:
     return event_samples(enqueue_many, None, BATCH_LAUNCHES)
 
 
-def graph_samples(runs: Sequence[Enqueue], flush: Enqueued | None) -> Take:
-    """Samples that are the mean over one replay of a graph of the given runs, which allocate nothing."""
-    cuda = import_cupy().cuda
-    stream = cuda.Stream(non_blocking=True)
+def captured(runs: Sequence[Enqueue]) -> Graph:
+    """A graph of the given runs, which allocate nothing."""
+    stream = import_cupy().cuda.Stream(non_blocking=True)
     with stream:
         stream.begin_capture()
         for enqueue_run in runs:
             enqueue_run()
         graph = stream.end_capture()
         graph.upload(stream)
+    stream.synchronize()
+    return Graph(graph.launch, len(runs))
+
+
+def graph_samples(graph: Graph, flush: Enqueued | None) -> Take:
+    """Samples that are the mean over one replay.
+
+    The flush, or another replay where there is none, keeps the device busy while the host enqueues what is timed.
+    """
+    cuda = import_cupy().cuda
 
     def take(count: int) -> list[float]:
         samples = []
-        with stream:
-            for _ in range(count):
-                start, stop = cuda.Event(), cuda.Event()
-                if flush is not None:
-                    flush.enqueue()
-                start.record(stream)
-                graph.launch(stream)
-                stop.record(stream)
-                stop.synchronize()
-                samples.append(cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS / len(runs))
+        for _ in range(count):
+            start, stop = cuda.Event(), cuda.Event()
+            if flush is None:
+                graph.replay()
+            else:
+                flush.enqueue()
+            start.record()
+            graph.replay()
+            stop.record()
+            stop.synchronize()
+            samples.append(cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS / graph.runs)
         return samples
 
     return take
@@ -132,7 +163,7 @@ def graph_samples(runs: Sequence[Enqueue], flush: Enqueued | None) -> Take:
 
 def take_timing(take: Take, plan: SamplingPlan, l2: L2State, method: TimingMethod) -> Timing:
     """Warm up, sample until the plan is satisfied while the sensors are watched, and say how good the samples are."""
-    take(WARM_UP_LAUNCHES)
+    take(WARM_UP_SAMPLES)
     with sampled_sensors() as log:
         samples = tuple(round(sample, SAMPLE_DIGITS) for sample in collect(take, plan))
     interval = median_interval(samples)
@@ -150,36 +181,62 @@ def take_timing(take: Take, plan: SamplingPlan, l2: L2State, method: TimingMetho
     )
 
 
-def time_kernel(
-    kernel: DeviceKernel, launch: Launch, call: KernelCall, flush: L2Flush, plan: SamplingPlan
-) -> tuple[Timing, ...]:
-    """Warm and cold timing of a kernel, by graph too where a cold launch takes less than ``SHORT_KERNEL_S``.
-
-    The launch is first timed cold, because the flush before it keeps the device busy while the host enqueues.
-    """
-    first = upload(call)
-    run = launch_of(kernel, launch, first)
-    cold = take_timing(event_samples(run, flush), plan, L2State.COLD, TimingMethod.EVENTS)
-    if cold.median_s >= SHORT_KERNEL_S:
-        return take_timing(event_samples(run, None), plan, L2State.WARM, TimingMethod.EVENTS), cold
-    others = [duplicate(first) for _ in range(graph_copies(first.buffer_bytes) - 1)]
-    apart = [launch_of(kernel, launch, copy) for copy in (first, *others)]
+def time_work(work: Capturable, flush: Enqueued, plan: SamplingPlan) -> tuple[Timing, Timing]:
+    """Warm and cold timing; what is short is captured many times, so that events and gaps between samples do not count."""
+    once = graph_samples(work.capture(1, apart=False), flush)
+    once(WARM_UP_SAMPLES)
+    runs = graph_runs(float(np.median(once(WARM_UP_SAMPLES))))
+    copies = graph_copies(work.buffer_bytes, runs)
+    cold = graph_samples(work.capture(copies, apart=True), flush)
+    warm = graph_samples(work.capture(runs, apart=False), None)
     return (
-        take_timing(graph_samples([run] * GRAPH_LAUNCHES, None), plan, L2State.WARM, TimingMethod.GRAPH),
-        take_timing(graph_samples(apart, flush), plan, L2State.COLD, TimingMethod.GRAPH),
-        cold,
+        take_timing(warm, plan, L2State.WARM, TimingMethod.GRAPH),
+        take_timing(cold, plan, L2State.COLD, TimingMethod.GRAPH),
     )
+
+
+def graph_runs(seconds: float) -> int:
+    """How many runs of that length a graph has.
+
+    >>> graph_runs(2e-6), graph_runs(100e-6), graph_runs(1e-3)
+    (32, 4, 1)
+    """
+    return max(1, min(GRAPH_RUNS, math.ceil(GRAPH_SPAN_S / seconds)))
+
+
+def graph_copies(buffer_bytes: int, runs: int) -> int:
+    """How many copies of a run's buffers a cold graph works on, so that together they stay within the limit.
+
+    >>> graph_copies(1_000_000, 32), graph_copies(2**31, 4)
+    (32, 2)
+    """
+    return max(1, min(runs, GRAPH_BUFFER_LIMIT_BYTES // max(buffer_bytes, 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWork:
+    """One launch of a loaded kernel."""
+
+    kernel: DeviceKernel
+    launch: Launch
+    call: DeviceCall
+
+    @classmethod
+    def of(cls, kernel: DeviceKernel, launch: Launch, call: KernelCall) -> KernelWork:
+        """The launch with its buffers uploaded."""
+        return cls(kernel, launch, upload(call))
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of the launch's buffers."""
+        return self.call.buffer_bytes
+
+    def capture(self, runs: int, *, apart: bool) -> Graph:
+        """A graph of launches, on the call's buffers or on copies of them."""
+        others = [duplicate(self.call) for _ in range(runs - 1)] if apart else [self.call] * (runs - 1)
+        return captured([launch_of(self.kernel, self.launch, call) for call in (self.call, *others)])
 
 
 def launch_of(kernel: DeviceKernel, launch: Launch, call: DeviceCall) -> Enqueue:
     """The function that enqueues this launch."""
     return lambda: enqueue(kernel, launch, call)
-
-
-def graph_copies(buffer_bytes: int) -> int:
-    """How many copies of a call's buffers a cold graph works on, so that together they stay within the limit.
-
-    >>> graph_copies(1_000_000), graph_copies(2**31)
-    (32, 2)
-    """
-    return max(1, min(GRAPH_LAUNCHES, GRAPH_BUFFER_LIMIT_BYTES // max(buffer_bytes, 1)))

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..launch.launch import L2State
+from ..profiles.kernel_profile import Fidelity
 
 SCHEMA_VERSION = 1
 
@@ -36,7 +37,7 @@ class TimingMethod(Enum):
     EVENTS = "events"
     """One launch between two CUDA events."""
     GRAPH = "graph"
-    """The mean of a graph of many launches, for kernels so short that events would measure themselves."""
+    """The mean over the runs of a CUDA graph: nothing that the host does is in it."""
     BATCH = "batch"
     """The mean of many launches in a row between two events."""
 
@@ -126,6 +127,15 @@ class Correctness(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return self.max_relative_error <= self.tolerance
 
 
+class Predicted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was predicted of a configuration before it ran."""
+
+    fidelity: Fidelity
+    time_s: float
+    place: int | None = None
+    """Its place among the problem's predicted fastest, from 1; None for one that was chosen otherwise."""
+
+
 class Failure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why there is no result, with the first line of the message."""
 
@@ -152,6 +162,9 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     correctness: Correctness | None = None
     counters: Mapping[str, float] = msgspec.field(default_factory=dict)
     failure: Failure | None = None
+    predicted: Predicted | None = None
+    problem_name: str = ""
+    """What a list of problems calls the problem."""
     schema: int = SCHEMA_VERSION
 
     def timing(self, l2: L2State) -> Timing | None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
+from perfmodel.families.problem_list import ListedProblem
+from perfmodel.families.tiled_conv2d import TiledConv2d
 from perfmodel.validation.commands import MOST_REASONS, _show
 
 RECORDS = Path(__file__).parents[2] / "validation" / "data" / "h200-problem.jsonl.gz"
@@ -15,7 +16,8 @@ RECORDS = Path(__file__).parents[2] / "validation" / "data" / "h200-problem.json
 
 def test_what_has_no_time_is_said_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     """14 configurations of the problem were rejected, for different numbers of threads and registers."""
-    _show(FAMILY, TiledConv2d(), RECORDS, as_json=True)
+    one = ListedProblem(name="", family="tiled_conv2d", problem=TiledConv2d())
+    _show(one, RECORDS, as_json=True)
     printed = capsys.readouterr()
     found = json.loads(printed.out)["records"]
     assert sum(record["failure"] is not None for record in found) == 14

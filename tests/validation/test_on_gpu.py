@@ -9,12 +9,14 @@ import pytest
 from perfmodel.accuracy.count_agreement import count_agreement
 from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.app import run
+from perfmodel.families.registry import family as family_of_name
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.records.columns import record_of_fields
 from perfmodel.records.own_records import read_records
-from perfmodel.records.schema import TimingMethod
-from perfmodel.validation.baselines.catalogue import BASELINES
+from perfmodel.records.schema import FailureKind, TimingMethod
+from perfmodel.validation.baselines.catalogue import BASELINES, baselines_of
 from perfmodel.validation.baselines.job import BaselineJob, run_baseline_job
 from perfmodel.validation.campaign_plan import CHECKED_RANGES, random_check
 from perfmodel.validation.campaign_run import run_missing
@@ -64,16 +66,16 @@ def tiled_session(folder: Path, side: int) -> Session:
     return prepared(folder, [choice])
 
 
-@pytest.mark.parametrize(("side", "method"), [(4096, TimingMethod.EVENTS), (64, TimingMethod.GRAPH)])
-def test_both_l2_states_are_timed_by_the_method_that_suits(side: int, method: TimingMethod, tmp_path: Path) -> None:
+@pytest.mark.parametrize("side", [4096, 64])
+def test_long_and_short_kernels_are_timed_in_graphs_in_both_states_of_l2(side: int, tmp_path: Path) -> None:
     session = tiled_session(tmp_path, side)
     path = tmp_path / "records.jsonl"
     run_missing(session.kernel_jobs(Purpose.TIME, QUICK), run_kernel_job, path, time_limit_s=300.0)
     (record,) = read_records(path)
     assert record.failure is None
     assert [(timing.l2, timing.method) for timing in record.timings] == [
-        (L2State.WARM, method),
-        (L2State.COLD, method),
+        (L2State.WARM, TimingMethod.GRAPH),
+        (L2State.COLD, TimingMethod.GRAPH),
     ]
     assert all(len(timing.samples_s) >= QUICK.min_samples for timing in record.timings)
     assert record.environment.gpu_name
@@ -135,23 +137,28 @@ def test_compute_micro_benchmarks_run_and_prove_themselves(tmp_path: Path) -> No
     assert [record.failure for record in read_records(path)] == [None] * len(jobs)
 
 
-def test_a_library_is_checked_and_timed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", sorted(BASELINES))
+def test_libraries_are_checked_and_timed(family: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    session = tiled_session(tmp_path, 256)
-    problem = {"height": 256, "width": 256, "filter_height": 5, "filter_width": 5}
-    job = BaselineJob(
-        family="tiled_conv2d",
-        problem=problem,
-        baseline=BASELINES["tiled_conv2d"][0].name,
-        folder=tmp_path,
-        environment=session.environment,
-        gpu=session.gpu,
-        seed=0,
-        sampling=QUICK,
-    )
-    record = run_baseline_job(job).result
-    assert record.failure is None
-    assert record.timings
+    scenario = scenario_of(require_device().gpu_id)
+    session = prepared(tmp_path, [random_check(family, scenario, np.random.default_rng(1))])
+    kernel = next(kernel for kernel in session.kernels if kernel.name == family)
+    problem = record_of_fields(family_of_name(family).problem_type, kernel.problem)
+    for baseline in baselines_of(family, problem):
+        job = BaselineJob(
+            family=family,
+            problem=dict(kernel.problem),
+            problem_name="",
+            baseline=baseline.name,
+            folder=tmp_path,
+            environment=session.environment,
+            gpu=session.gpu,
+            seed=0,
+            sampling=QUICK,
+        )
+        record = run_baseline_job(job).result
+        unavailable = record.failure is not None and record.failure.kind is FailureKind.UNAVAILABLE
+        assert unavailable or (record.failure is None and len(record.timings) == 2), record
 
 
 def test_measure_predicts_then_measures_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

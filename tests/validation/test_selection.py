@@ -12,7 +12,6 @@ from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.validation.campaign_plan import (
     CHECKED_RANGES,
     TIMED_PROBLEMS,
-    compared_problems,
     problem_of_sizes,
     random_check,
 )
@@ -60,14 +59,6 @@ def test_the_campaign_times_at_least_forty_problems() -> None:
         "Conv1d",
         "Ssim",
     }
-
-
-def test_libraries_are_compared_on_every_timed_problem_and_on_the_layers_of_networks() -> None:
-    compared = compared_problems("pointwise_conv2d")
-    assert len(set(compared)) == len(compared)
-    assert {problem_of_sizes("pointwise_conv2d", sizes) for sizes in TIMED_PROBLEMS["pointwise_conv2d"]} < set(compared)
-    sides = {problem.width for problem in compared_problems("tiled_conv2d")}
-    assert {512, 1024, 2048, 4096, 8192} <= sides
 
 
 @pytest.mark.parametrize("name", sorted(CHECKED_RANGES))

@@ -20,9 +20,15 @@ def _only_without_gpu() -> None:
     pytest.skip("this machine has a GPU")
 
 
-def test_measure_says_that_no_gpu_was_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+PROBLEMS = Path(__file__).parents[2] / "examples" / "problems.toml"
+
+
+@pytest.mark.parametrize("what", [["tiled_conv2d", "--width", "64"], ["--problems", str(PROBLEMS), "--libraries"]])
+def test_measure_says_that_no_gpu_was_found(
+    what: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "records.jsonl"
-    assert run(["measure", "tiled_conv2d", "--records", str(path), "--width", "64"]) == 2
+    assert run(["measure", *what, "--records", str(path)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("perfmodel: error: no GPU was found: ")
@@ -30,7 +36,7 @@ def test_measure_says_that_no_gpu_was_found(tmp_path: Path, capsys: pytest.Captu
     assert not path.exists()
 
 
-@pytest.mark.parametrize("step", ["micro", "check", "time", "count", "sanitize", "baselines"])
+@pytest.mark.parametrize("step", ["micro", "check", "time", "count", "sanitize"])
 def test_every_step_of_the_campaign_says_so(tmp_path: Path, step: str) -> None:
     with pytest.raises(GpuMissingError, match="no GPU was found"):
         app([step, "--folder", str(tmp_path), "--records", str(tmp_path / "r.jsonl")], standalone_mode=False)
@@ -50,6 +56,11 @@ def test_the_campaign_as_a_program_ends_with_status_2(tmp_path: Path) -> None:
         (["no_such_family"], "unknown family"),
         (["tiled_conv2d", "--filter-width", "4"], "filter_width=4 must be odd"),
         (["tiled_conv2d", "--width", "wide"], "width"),
+        (["--problems", "no_such.toml"], "no_such.toml: cannot be read"),
+        (["--problems", str(PROBLEMS), "--width=64"], "'--width=64': options of problems need FAMILY"),
+        (["tiled_conv2d", "--problems", str(PROBLEMS)], "give one of FAMILY, --problems, --prepared"),
+        (["--problems", str(PROBLEMS), "--kernel-tuner-cache", "c.json"], "--kernel-tuner-cache holds one problem"),
+        (["--prepared", "folder", "--prepare", "folder"], "--prepare and --prepared exclude each other"),
     ],
 )
 def test_bad_input_is_named_before_the_gpu_is_looked_for(
@@ -57,6 +68,11 @@ def test_bad_input_is_named_before_the_gpu_is_looked_for(
 ) -> None:
     assert run(["measure", *arguments, "--records", "r.jsonl"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_is_measured_needs_a_file_for_its_records(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["measure", "tiled_conv2d"]) == 2
+    assert "measuring needs --records FILE.jsonl" in capsys.readouterr().err
 
 
 def test_what_is_known_without_a_gpu() -> None:

@@ -1,1 +1,1 @@
-"""Libraries that compute the same as the families' kernels, run in the same campaign for time ratios."""
+"""Libraries that compute the same as the families' kernels, timed beside them."""

@@ -1,9 +1,10 @@
-"""What a baseline is: a library's implementation of a family's problem, ready to be enqueued."""
+"""What a baseline is: a library's implementation of a family's problem, ready to be checked and captured as a CUDA graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from importlib import import_module
 from typing import Any
 
@@ -19,27 +20,54 @@ class BaselineUnavailableError(PerfmodelError):
     """The library is not installed, or does not offer the operation for this problem; the text says which."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineRun:
-    """A library's operation on uploaded inputs.
+class Precision(Enum):
+    """In which arithmetic a library multiplies."""
 
-    ``enqueue`` starts one run on the default stream, ``outputs`` gives the results of a run by the names of the family's
-    reference; ``replay`` starts a graph of ``graph_runs`` runs where the library can capture one.
+    FP32 = "fp32"
+    """As the families' kernels do; the result has to meet the reference."""
+    TF32 = "tf32"
+    """Tensor cores, which round the factors to 10 bits: faster, and not the same result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A library's function on PyTorch tensors.
+
+    ``function`` gives the outputs, one for each name of ``outputs``, those of the family's reference; ``tensors`` are its
+    arguments in the host's memory, in the layout that the library is to find on the device.
     """
 
-    enqueue: Callable[[], Any]
-    outputs: Callable[[], Mapping[str, NDArray[Any]]]
-    replay: Callable[[], Any] | None = None
-    graph_runs: int = 1
+    function: Callable[..., tuple[Any, ...]]
+    tensors: tuple[Any, ...]
+    outputs: tuple[str, ...]
+
+
+Describe = Callable[[Any, Any, Inputs], Operation]
+"""From PyTorch's module, problem and inputs to the operation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What of PyTorch's settings decides which library computes, and how."""
+
+    precision: Precision = Precision.FP32
+    cudnn: bool = True
+    benchmark: bool = True
+    """cuDNN tries all the plans that its heuristics and its fallback list and takes the fastest, instead of the first."""
+    blas: str = "cublas"
+    """Who multiplies matrices: ``cublas`` or ``cublaslt``."""
+    compiled: bool = False
+    """``torch.compile`` fuses what it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """One implementation; ``exact`` says that it computes in fp32 and has to meet the family's tolerance."""
+    """One implementation of a family's problems, and for which of them it is one."""
 
     name: str
-    start: Callable[[Any, Inputs], BaselineRun]
-    exact: bool = True
+    describe: Describe
+    settings: Settings = Settings()
+    takes: Callable[[Any], bool] = lambda _: True
 
 
 def library(name: str) -> Any:

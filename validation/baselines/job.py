@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from perfmodel.families.registry import family as family_of_name
-from perfmodel.launch.launch import L2State
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.schema import (
     Correctness,
@@ -18,7 +18,6 @@ from perfmodel.records.schema import (
     RunKey,
     Scalar,
     Timing,
-    TimingMethod,
     run_key,
 )
 
@@ -26,10 +25,11 @@ from ..correctness import compare_outputs
 from ..kernel_job import flush_of, now, problem_inputs, problem_reference
 from ..launching import cuda_errors, failure_kind
 from ..sampling import SamplingPlan
-from ..timing import SHORT_KERNEL_S, event_samples, take_timing
+from ..timing import time_work
 from ..worker import Reply
 from .catalogue import find_baseline
-from .interface import BaselineRun, BaselineUnavailableError
+from .interface import BaselineUnavailableError, Precision
+from .work import LibraryWork
 
 LEAST_TOLERANCE = 1e-4
 """Libraries may use Winograd or Fourier transforms, which are right in fp32 and still round more than plain sums."""
@@ -41,6 +41,7 @@ class BaselineJob:
 
     family: str
     problem: dict[str, Scalar]
+    problem_name: str
     baseline: str
     folder: Path
     environment: Environment
@@ -54,7 +55,8 @@ class BaselineJob:
         return run_key(RecordKind.BASELINE, self.baseline, self.problem, self._configuration())
 
     def _configuration(self) -> dict[str, Scalar]:
-        return {"family": self.family}
+        precision = find_baseline(self.family, self.baseline).settings.precision
+        return {"family": self.family, "precision": precision.value}
 
     def failed(self, failure: Failure) -> Record:
         """The record of this job when there is nothing but a failure."""
@@ -72,6 +74,7 @@ class BaselineJob:
             kind=RecordKind.BASELINE,
             name=self.baseline,
             problem=self.problem,
+            problem_name=self.problem_name,
             configuration=self._configuration(),
             gpu=self.gpu,
             environment=self.environment,
@@ -87,7 +90,9 @@ def run_baseline_job(job: BaselineJob) -> Reply[Record]:
     # PyTorch raises RuntimeError for every refusal of cuDNN or the driver.
     errors: tuple[type[Exception], ...] = (*cuda_errors(), RuntimeError)
     try:
-        return Reply(result=_measured(job))
+        # PyTorch keeps the cuDNN plan of a convolution for each thread, whether it was the first or the fastest.
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return Reply(result=thread.submit(_measured, job).result())
     except BaselineUnavailableError as error:
         return Reply(result=job.failed(Failure(kind=FailureKind.UNAVAILABLE, message=str(error))))
     except errors as error:
@@ -99,21 +104,13 @@ def _measured(job: BaselineJob) -> Record:
     family = family_of_name(job.family)
     problem = record_of_fields(family.problem_type, job.problem)
     baseline = find_baseline(job.family, job.baseline)
-    run = baseline.start(problem, problem_inputs(job.family, problem, job.seed))
+    work = LibraryWork.start(baseline, problem, problem_inputs(job.family, problem, job.seed))
     reference = problem_reference(job.family, problem, job.seed)
-    outputs = {name: array.reshape(reference[name].shape) for name, array in run.outputs().items()}
-    wanted = {name: reference[name] for name in outputs}
-    correctness = compare_outputs(outputs, wanted, max(family.tolerance(problem), LEAST_TOLERANCE))
-    if baseline.exact and not correctness.passed:
+    outputs = {name: array.reshape(reference[name].shape) for name, array in work.results().items()}
+    correctness = compare_outputs(outputs, reference, max(family.tolerance(problem), LEAST_TOLERANCE))
+    if baseline.settings.precision is Precision.FP32 and not correctness.passed:
         message = f"error {correctness.max_relative_error:.3g} exceeds {correctness.tolerance:.3g}"
         return job.record(correctness=correctness, failure=Failure(kind=FailureKind.WRONG_RESULT, message=message))
-    return job.record(correctness=correctness, timings=_timings(job, run))
-
-
-def _timings(job: BaselineJob, run: BaselineRun) -> tuple[Timing, ...]:
-    cold_samples = event_samples(run.enqueue, flush_of(job.folder))
-    cold = take_timing(cold_samples, job.sampling, L2State.COLD, TimingMethod.EVENTS)
-    if run.replay is None or cold.median_s >= SHORT_KERNEL_S:
-        return take_timing(event_samples(run.enqueue, None), job.sampling, L2State.WARM, TimingMethod.EVENTS), cold
-    replayed = event_samples(run.replay, None, run.graph_runs)
-    return take_timing(replayed, job.sampling, L2State.WARM, TimingMethod.GRAPH), cold
+    timings = time_work(work, flush_of(job.folder), job.sampling)
+    work.torch.cuda.empty_cache()
+    return job.record(correctness=correctness, timings=timings)

@@ -28,7 +28,7 @@ from ..kernel_job import flush_of, now
 from ..launching import DeviceKernel, cuda_errors, failure_kind, load_kernel, run_once, upload
 from ..prepared import PreparedFolder, PreparedKernel, unpacked_cubin
 from ..sampling import SamplingPlan
-from ..timing import GRAPH_LAUNCHES, batch_samples, event_samples, graph_samples, launch_of, take_timing
+from ..timing import GRAPH_RUNS, batch_samples, captured, event_samples, graph_samples, launch_of, take_timing
 from ..worker import Reply
 from .benchmark import CYCLES, Clock, MicroBenchmark, MicroCall
 from .suite import find_benchmark
@@ -155,5 +155,5 @@ def _timings(job: MicroJob, loaded: DeviceKernel, benchmark: MicroBenchmark, cal
     return (
         warm,
         take_timing(batch_samples(run), plan, L2State.WARM, TimingMethod.BATCH),
-        take_timing(graph_samples([run] * GRAPH_LAUNCHES, None), plan, L2State.WARM, TimingMethod.GRAPH),
+        take_timing(graph_samples(captured([run] * GRAPH_RUNS), None), plan, L2State.WARM, TimingMethod.GRAPH),
     )

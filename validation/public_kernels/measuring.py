@@ -38,15 +38,16 @@ from ..launching import (
 )
 from ..sampling import SamplingPlan
 from ..timing import (
-    GRAPH_LAUNCHES,
-    SHORT_KERNEL_S,
+    WARM_UP_SAMPLES,
+    KernelWork,
     L2Flush,
-    Take,
-    event_samples,
+    captured,
     graph_copies,
+    graph_runs,
     graph_samples,
     launch_of,
     take_timing,
+    time_work,
 )
 from ..tools import find_tool, nsight_command, run_tool
 from .preparing import CUBINS, INPUTS, call_of
@@ -133,32 +134,21 @@ def _by_value(call: DeviceCall) -> DeviceCall:
 
 
 def timings(record: PublicRecord, one: Loaded, flush: L2Flush) -> tuple[Timing, ...]:
-    """Cold by events, warm, and both by graph too where the launch is short; as `timing.time_kernel`.
+    """Warm and cold, as every run is timed (`timing.time_work`).
 
     A kernel that does something else on its own results is timed cold only, its buffers restored before each sample.
     """
-    restore = record.launch.restore
-    restored = _Restored.of([one.call], flush) if restore else None
-    run = launch_of(one.kernel, one.launch, one.call)
-    cold = _timing(event_samples(run, restored or flush), L2State.COLD)
-    found = [cold]
-    if not restore:
-        found.append(_timing(event_samples(run, None), L2State.WARM))
-    if cold.median_s < SHORT_KERNEL_S:
-        if restored is not None:
-            restored.enqueue()
-        copies = [one.call]
-        copies += [duplicate(one.call) for _ in range(graph_copies(max(one.call.buffer_bytes, 1)) - 1)]
-        apart = [launch_of(one.kernel, one.launch, copy) for copy in copies]
-        before = _Restored.of(copies, flush) if restore else flush
-        found.append(_timing(graph_samples(apart, before), L2State.COLD, graph=True))
-        if not restore:
-            found.append(_timing(graph_samples([run] * GRAPH_LAUNCHES, None), L2State.WARM, graph=True))
-    return tuple(found)
-
-
-def _timing(take: Take, l2: L2State, *, graph: bool = False) -> Timing:
-    return take_timing(take, SAMPLING, l2, TimingMethod.GRAPH if graph else TimingMethod.EVENTS)
+    work = KernelWork(one.kernel, one.launch, one.call)
+    if not record.launch.restore:
+        return time_work(work, flush, SAMPLING)
+    restored = _Restored.of([one.call], flush)
+    first = graph_samples(work.capture(1, apart=False), restored)(WARM_UP_SAMPLES)
+    runs = graph_copies(work.buffer_bytes, graph_runs(float(np.median(first))))
+    restored.enqueue()
+    calls = [one.call, *(duplicate(one.call) for _ in range(runs - 1))]
+    apart = captured([launch_of(one.kernel, one.launch, call) for call in calls])
+    samples = graph_samples(apart, _Restored.of(calls, flush))
+    return (take_timing(samples, SAMPLING, L2State.COLD, TimingMethod.GRAPH),)
 
 
 def measured(record: PublicRecord, folder: Path, flush: L2Flush, where: Environment, gpu: str) -> PublicRecord:
