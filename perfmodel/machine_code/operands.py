@@ -10,7 +10,9 @@ from ..errors import SimulationError
 _NUMBER = r"-?(?:0x[0-9a-fA-F]+|\d+)"
 _REGISTER = re.compile(r"(UR|UP|R|P|B)(Z|T|\d+)((?:\.[\w.]+)?)$")
 _CONSTANT = re.compile(r"c\[(0x[0-9a-f]+|UR\d+)\]\[([^\]]*)\]((?:\.[\w.]+)?)$")
-_ADDRESS = re.compile(r"(?:desc\[(UR\d+|URZ)\])?\[([^\]]*)\]((?:\.[\w.]+)?)$")
+_ADDRESS = re.compile(r"(?:desc\[(UR\d+|URZ)\])?\[([^\]]*)\]$")
+_ADDRESS_FORMS = frozenset({"64", "U32", "X4", "X8", "X16"})
+"""What a register of an address may be: a pair, extended by zeros, or scaled."""
 _DESCRIPTORS = re.compile(r"gdesc\[(UR\d+)\]((?:\.\w+)*)$")
 _REGISTERS = {"R": 255, "UR": 255, "P": 7, "UP": 7, "B": 32}
 """Registers of each file."""
@@ -216,7 +218,7 @@ def _address(text: str, inside: str, described: bool) -> Address:
             offset += int(term, 0)
             continue
         register = _register(term)
-        if register is None or register.file not in ("R", "UR"):
+        if register is None or register.file not in ("R", "UR") or not _ADDRESS_FORMS.issuperset(register.modifiers):
             raise SimulationError(f"address {text} is not understood")
         if register.file == "R":
             base, wide = register, "64" in register.modifiers

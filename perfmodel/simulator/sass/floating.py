@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -151,8 +152,13 @@ def emit_mufu(e: Emitter, i: MachineInstruction) -> None:
     if function in ("RCP64H", "RSQ64H"):
         e.write(i, i.operand(0), f"approximate_upper({function!r},{e.read(i, i.operand(1))})")
         return
-    if i.has("F16"):
-        raise i.error("special functions of half precision are not supported")
+    kind = next((kind for name, kind in (("F16", "f16"), ("BF16", "bf16")) if i.has(name)), None)
+    if kind is not None:
+        operand = i.operand(1)
+        half = 1 if isinstance(operand, Register) and {"H1", "H1_H1"} & set(operand.modifiers) else 0
+        word = e.read(i, replace(operand, modifiers=()) if isinstance(operand, Register) else operand)
+        e.write(i, i.operand(0), f"approximate_half({function!r},{word},{half},{kind!r})")
+        return
     e.write(i, i.operand(0), f"approximate({function!r},{e.read(i, i.operand(1), 'f32')})", "f32")
 
 
@@ -292,8 +298,6 @@ def emit_hsetp2(e: Emitter, i: MachineInstruction) -> None:
     others, _ = split_predicates(i.operands, 4)
     symbol = "|" if i.has("OR") else "^" if i.has("XOR") else "&"
     joined = [e.temporary(f"({text}{symbol}{e.predicate(i, others[0])})" if others else text) for text in (low, high)]
-    if i.has("H0_H0", "H1_H1"):
-        joined = [joined[0], f"(~{joined[0]})"]
     e.write_predicate(i, i.operand(0), joined[0])
     e.write_predicate(i, i.operand(1), joined[1])
 
@@ -427,7 +431,7 @@ def emit_f2fp(e: Emitter, i: MachineInstruction) -> None:
     if i.has("TF32") and i.has("PACK_B") and not i.has("RZ", "RELU"):
         e.write(i, i.operand(0), f"to_tf32({e.read(i, i.operand(1), 'f32')})")
         return
-    if not i.has("PACK_AB") or i.has("E4M3", "E5M2", "TF32", "E2M1", "E3M2", "E2M3", "UE8M0"):
+    if not i.has("PACK_AB") or i.has("TF32", "SATFINITE"):
         raise i.error("only packing to half precision, bfloat16, 8-bit floats and tf32 is supported")
     high, low = (e.read(i, operand, "f32") for operand in i.operands[1:3])
     flags = f"{not i.has('BF16')},{i.has('RELU')},{i.has('RZ')}"

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
-from ...errors import SimulationError
 from ...program.instruction import Space
 from ...program.types import ScalarType
 from ..block_classes.classes import NotFollowedError
 from ..block_classes.values import permuted
 from ..functions.bits import leading_zeros, reverse_bits
-from ..functions.floats import flush, greatest, least
+from ..functions.floats import flush, greatest, least, narrow
 from ..global_memory import is_in_space
 from ..machine import CLUSTER_RANK_UNIT, Lanes
 from ..plan import Mask, both, rows_and_warps
@@ -124,32 +123,45 @@ def without_lanes(lanes: Lanes, members: NDArray[np.uint32], leaving: Mask | Non
 # ---- floating point
 
 
+_SPECIAL: dict[str, Callable[[Values], Values]] = {
+    "RCP": lambda x: 1.0 / x,
+    "RSQ": lambda x: 1.0 / np.sqrt(x),
+    "SQRT": np.sqrt,
+    "EX2": np.exp2,
+    "LG2": np.log2,
+    "SIN": lambda x: np.sin(2 * np.pi * np.fmod(x, 1.0)),
+    "COS": lambda x: np.cos(2 * np.pi * np.fmod(x, 1.0)),
+    "TANH": np.tanh,
+}
+"""Functions of the special-function unit, of numbers in double precision."""
+
+
 def approximate(function: str, x: NDArray[np.float32]) -> NDArray[np.float32]:
     """A function of the special-function unit: subnormal operands and results become zero of their sign.
 
     >>> float(approximate("RCP", np.array([4.0], np.float32))[0])
     0.25
     """
-    wide = flush(x).astype(np.float64)
-    if function == "RCP":
-        result = 1.0 / wide
-    elif function == "RSQ":
-        result = 1.0 / np.sqrt(wide)
-    elif function == "SQRT":
-        result = np.sqrt(wide)
-    elif function == "EX2":
-        result = np.exp2(wide)
-    elif function == "LG2":
-        result = np.log2(wide)
-    elif function == "SIN":
-        result = np.sin(2 * np.pi * np.fmod(wide, 1.0))
-    elif function == "COS":
-        result = np.cos(2 * np.pi * np.fmod(wide, 1.0))
-    elif function == "TANH":
-        result = np.tanh(wide)
-    else:
-        raise SimulationError(f"MUFU.{function} is not supported")
+    result = _SPECIAL[function](flush(x).astype(np.float64))
     return flush(result.astype(np.float32))
+
+
+def approximate_half(function: str, words: NDArray[np.uint32], half: int, kind: str) -> NDArray[np.uint32]:
+    """The same of a half of packed values; the result is the lower half. Powers of bfloat16 alone become zero where subnormal.
+
+    >>> hex(approximate_half("EX2", np.array([0x4000_0000], np.uint32), 1, "f16")[0])  # 2 ** 2
+    '0x4400'
+    """
+    bits = (words >> np.uint32(16 * half)).astype(np.uint16)
+    if kind != "bf16" or function != "EX2":
+        return narrow(_SPECIAL[function], kind, False, False, False, bits).astype(np.uint32)
+    result = narrow(_SPECIAL[function], kind, False, False, False, _without_subnormals(bits))
+    return _without_subnormals(result).astype(np.uint32)
+
+
+def _without_subnormals(bits: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """Bits of bfloat16 with zeros of their sign in place of subnormal numbers."""
+    return np.where(bits & np.uint16(0x7F80), bits, bits & np.uint16(0x8000))
 
 
 def approximate_upper(function: str, high: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -24,14 +24,16 @@ def _sum(e: Emitter, i: MachineInstruction, operands: list[Operand]) -> str:
 def emit_iadd3(e: Emitter, i: MachineInstruction) -> None:
     """``IADD3`` and ``UIADD3``: three summands, carries out and (``.X``) in."""
     carries, first = split_predicates(i.operands, 1)
-    if "64" in i.parts:
-        texts = [e.pair(i, o) for o in i.operands[first:] if not is_zero(o)]
-        e.write_pair(i, i.operand(0), "+".join(texts) if texts else e.constant(0, "u64"))
-        return
     summands = list(i.operands[first : first + 3])
     incoming, _ = split_predicates(i.operands, first + len(summands))
     carrying = [p for p in incoming if not is_false(p)]
     wanted = [p for p in carries if isinstance(p, Register) and p.index is not None]
+    if "64" in i.parts:
+        if wanted or carrying:
+            raise i.error("carries of a sum of 64 bits are not supported")
+        texts = [e.pair(i, o) for o in summands if not is_zero(o)]
+        e.write_pair(i, i.operand(0), "+".join(texts) if texts else e.constant(0, "u64"))
+        return
     if not wanted:
         text = _sum(e, i, summands)
         for predicate in carrying:
@@ -65,6 +67,8 @@ def emit_add(e: Emitter, i: MachineInstruction) -> None:
     """``VIADD``, ``IADD``: two summands; ``.64`` of pairs, ``.16x2`` and ``.U8x4`` of parts of words."""
     part = _part_of_word(i)
     if part is not None:
+        if i.has("ISAT"):
+            raise i.error("sums of parts of words that are clamped are not supported")
         e.write(i, i.operand(0), _sum_of_parts(e, i, i.operand(1), i.operand(2), part))
         return
     if i.has("ISAT"):
@@ -479,7 +483,12 @@ def emit_bmsk(e: Emitter, i: MachineInstruction) -> None:
 
 
 def emit_sgxt(e: Emitter, i: MachineInstruction) -> None:
-    """``SGXT`` and ``USGXT``: the low bits extended."""
+    """``SGXT`` and ``USGXT``: the low bits extended.
+
+    With a constant operand ptxas (12.9 and 13.5) encodes neither which constant it is nor whether the sign is extended.
+    """
+    if isinstance(i.operand(2), Constant):
+        raise i.error("the assembler does not encode which constant this is")
     a, b = e.read(i, i.operand(1)), e.read(i, i.operand(2))
     e.write(i, i.operand(0), f"sign_extended({a},{b},{not i.has('U32')},{i.has('W')})")
 

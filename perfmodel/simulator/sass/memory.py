@@ -50,8 +50,6 @@ def _shape(i: MachineInstruction) -> tuple[int, str, int, str | None]:
     for name, (width, scalar) in _NARROW.items():
         if i.has(name):
             return width, scalar, 1, name
-    if i.has("256"):
-        raise i.error("accesses of 32 bytes are not supported")
     return 4, "uint32", 4 if i.has("128") else 2 if i.has("64") else 1, None
 
 
@@ -326,7 +324,7 @@ def emit_matrix_move(e: Emitter, i: MachineInstruction) -> None:
 
 def _matrices(i: MachineInstruction) -> int:
     """How many matrices an instruction moves."""
-    if not i.has("M88", "MT88") or i.has("U8", "U4x16P64", "U6x16P32", "B8", "T8"):
+    if not i.has("M88", "MT88"):
         raise i.error("only 8 x 8 matrices of 16-bit elements are loaded and stored")
     return int(i.parts[-1]) if i.parts[-1] in ("2", "4") else 1
 

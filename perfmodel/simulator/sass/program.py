@@ -16,6 +16,7 @@ from ..translate.emitter import Pool
 from ..translate.slices import EVERY_SPACE
 from . import asynchronous, floating, integer, memory, moves, tensor, warp
 from .emitter import Effects, Emitter
+from .modifiers import require_known_modifiers
 from .registers import REGISTER_COUNT, members, number_of, type_of
 
 EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
@@ -151,10 +152,12 @@ class MachineProgram:
         e.reduction = self.reductions.get(block.first + k)
         if k == len(block.instructions) - 1 and block.transfer is not Transfer.NEXT:
             warp.branch_value(e, instruction, block)
+            require_known_modifiers(instruction)
             return effect
         e.begin(block.first + k, instruction, 0)
         guard, effect.values = effect.values, 0
         emit_instruction(e, instruction)
+        require_known_modifiers(instruction)
         if effect.acts:
             effect.roots |= guard
         effect.values |= guard

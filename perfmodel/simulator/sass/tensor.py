@@ -21,6 +21,8 @@ def emit_product(e: Emitter, i: MachineInstruction) -> None:
     if len(registers) < 4:
         raise i.error("this matrix product is not executed")
     target, *sources = registers
+    if "COL" in sources[0].modifiers or "ROW" in sources[1].modifiers:
+        raise i.error("factors are given by rows of the first and columns of the second")
     fragments = []
     for source, count in zip(sources, product.registers, strict=True):
         words = [e.read(i, following(source, k)) for k in range(count)]

@@ -633,6 +633,17 @@ def halves() -> Iterator[Operation]:
                 ),
                 since=75 if kind == "f16" else 90,
             )
+    for kind, form, since, tolerance in (("f16", F16, 75, 2.0**-9), ("bf16", BF16, 90, 2.0**-6)):
+        for name in ("tanh", "ex2"):
+            ftz = ".ftz" * (name == "ex2" and kind == "bf16")
+            for part, shift in (("h", 0), ("g", 16)):
+                yield _float(
+                    f"{{.reg .b16 h,g; mov.b32 {{h,g}},a; {name}.approx{ftz}.{kind} h,{part}; cvt.u32.u16 d,h;}}",
+                    lambda x, y, z, n=name, f=form, s=shift, t=ftz: _half_function(n, x >> s & 0xFFFF, f, bool(t)),
+                    form,
+                    since=since,
+                    tolerance=tolerance,
+                )
     for name in ("lt", "neu"):
         yield Operation(
             code=f"set.{name}.f16x2.f16x2 d,a,b;",
@@ -640,6 +651,13 @@ def halves() -> Iterator[Operation]:
                 0x3C00 * compare(n, number(x >> s & 0xFFFF, F16), number(y >> s & 0xFFFF, F16)) << s for s in (0, 16)
             ),
         )
+
+
+def _half_function(name: str, bits: int, form: Format, ftz: bool) -> Result:
+    """A function of a number of 16 bits, rounded to such a number."""
+    value = _approximate(name, number(int(flushed(bits, form)) if ftz else bits, form))
+    found = rounded(value if math.isnan(value) or math.isinf(value) else Fraction(value), form, zero=value < 0)
+    return flushed(found, form) if ftz and isinstance(found, int) else found
 
 
 def _half(f: Callable[..., Result], flag: str, form: Format, bits: tuple[int, ...]) -> Result:
