@@ -140,8 +140,8 @@ def _prepare(problems: Sequence[ListedProblem], gpu: str, selection: Selection, 
     if not problems:
         raise InputError("--prepare and --prepared exclude each other")
     scenario = scenario_of(gpu)
-    with progress_bar("problems ranked", len(problems)) as ranked:
-        kernels = prepare_problems(problems, scenario, selection, PreparedFolder(folder), ranked=ranked)
+    with progress_bar("problems prepared", len(problems)) as advance:
+        kernels = prepare_problems(problems, scenario, selection, PreparedFolder(folder), prepared=advance)
     broken = sum(kernel.failure is not None for kernel in kernels)
     note(f"{len(kernels)} kernels of {len(problems)} problems in {folder}, {broken} of them cannot run")
 

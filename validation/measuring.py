@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,23 +97,18 @@ def prepare_problems(
     selection: Selection,
     folder: PreparedFolder,
     *,
-    ranked: Advance = no_progress,
+    prepared: Advance = no_progress,
 ) -> list[PreparedKernel]:
-    """Choose and compile the configurations of every problem and write the plan; ``ranked`` is called after each problem."""
-    choices = list(_choices(problems, scenario, selection, ranked))
+    """Choose and compile the configurations of one problem after the other; ``prepared`` is called after each.
+
+    The plan is written after each problem, so that a folder that was stopped holds those that were done.
+    """
     gpu = scenario.gpu
-    flush = prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, folder)
-    kernels = prepare_choices(choices, scenario, folder)
-    folder.write_plan([*flush, *kernels])
-    return kernels
-
-
-def _choices(
-    problems: Sequence[ListedProblem], scenario: Scenario, selection: Selection, ranked: Advance
-) -> Iterator[Choice]:
+    plan = prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, folder)
+    kernels: list[PreparedKernel] = []
     for one in problems:
         found = chosen_configurations(one.problem, scenario, selection)
-        yield Choice(
+        choice = Choice(
             family=one.family,
             problem=one.problem,
             problem_name=one.name,
@@ -121,7 +116,10 @@ def _choices(
             predicted=tuple(chosen.predicted for chosen in found),
             purposes=(Purpose.TIME,),
         )
-        ranked()
+        kernels += prepare_choices([choice], scenario, folder)
+        folder.write_plan([*plan, *kernels])
+        prepared()
+    return kernels
 
 
 def run_measure_job(job: MeasureJob) -> Reply[Record]:
