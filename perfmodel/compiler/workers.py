@@ -85,7 +85,7 @@ def interrupt_deferred() -> Iterator[None]:
 
 
 @contextmanager
-def _apart_from_caller() -> Iterator[None]:
+def apart_from_caller() -> Iterator[None]:
     """An empty ``__main__`` and a blocked Ctrl-C for as long as a process is started.
 
     A spawned process imports what it finds in ``__main__``, and inherits the signal mask: an interrupt is the caller's
@@ -105,7 +105,7 @@ def _apart_from_caller() -> Iterator[None]:
 class _Process(SpawnProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802 - the name is multiprocessing's
-        with _apart_from_caller():
+        with apart_from_caller():
             return SpawnProcess._Popen(process_obj)
 
 

@@ -1,4 +1,4 @@
-"""Text files that a user hands in, plain or gzip: read whole, written so that no reader sees half a file."""
+"""Files that a user hands in or gets: texts read whole, plain or gzip; all written so that no reader sees half a file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import os
 import secrets
 import stat
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..errors import InputError
 
@@ -56,28 +58,35 @@ def require_replaceable(path: Path) -> None:
         raise PermissionError(errno.EACCES, "is read-only; give another name", str(path))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace the file by the text in one step; a name that ends in ``.gz`` is packed (without a time stamp inside).
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose bytes take the place of the file in one step when the block ends; if it ends by an error, nothing does.
 
     A file that was there keeps its permissions; a new one has those that the process gives to new files. What must not be
     replaced (`require_replaceable`) raises ``OSError``, as a folder that cannot be written does.
     """
     require_replaceable(path)
-    data = text.encode()
-    if path.suffix == ".gz":
-        data = gzip.compress(data, mtime=0)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     with partial.open("xb") as stream:
         try:
             if path.exists():
                 partial.chmod(stat.S_IMODE(path.stat().st_mode))
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
             os.replace(partial, path)
-        except OSError:
-            partial.unlink()
+        except BaseException:
+            partial.unlink(missing_ok=True)
             raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file by the text, as `replacing` does; a name that ends in ``.gz`` is packed (without a time stamp inside)."""
+    data = text.encode()
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    with replacing(path) as stream:
+        stream.write(data)
 
 
 def parse_json(path: Path, text: str, first_line: int = 1) -> Any:

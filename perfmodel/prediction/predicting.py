@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,17 +19,15 @@ from ..families.registry import family_of
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..profiles.kernel_profile import Fidelity, KernelProfile
+from ..time_model.backing import Backing
 from ..time_model.combine import LIMITER_NAMES, limiters
-from ..time_model.sm_time import sm_evidence
+from ..time_model.sm_time import sm_backing
 from .evaluation import Evaluation, evaluate_batch
 from .feasibility import FITS, Feasibility, feasibility
 from .grid_occupancy import achieved_blocks, waves_per_sm
 from .launch_features import Launches
 from .prediction import Corrected, Prediction, ResidentBlocks, TimePrediction
 from .scenario import Scenario, scenario_of
-
-if TYPE_CHECKING:
-    pass
 
 ESTIMATED_NOTE = "counts in closed form; instruction mix and registers are estimates (nothing was compiled)"
 
@@ -174,11 +172,7 @@ def prediction_at(
     """The record of one launch of an evaluation; ``calibrated_kernel`` names the kernel whose interval is taken."""
     seconds = float(found.seconds[index])
     profile, terms = found.profile.at(index), found.terms.at(index)
-    interval = scenario.calibration.interval_s(seconds, calibrated_kernel, fidelity)
-    status = scenario.calibration.label(calibrated_kernel, fidelity)
-    if found.followed[index]:
-        evidence = sm_evidence(scenario.gpu)
-        interval, status = evidence.interval_s(seconds), evidence.status
+    backing = backing_of(calibrated_kernel, scenario, fidelity, followed=bool(found.followed[index]))
     own_notes = (ESTIMATED_NOTE,) if fidelity is Fidelity.ANALYTIC else str(profile.notes).splitlines()
     return Prediction(
         kernel=kernel,
@@ -192,14 +186,19 @@ def prediction_at(
         counts=found.counts.at(index),
         time=TimePrediction(
             predicted_s=seconds,
-            interval_s=interval,
+            interval_s=backing.interval_s(seconds),
             limiter=LIMITER_NAMES[int(limiters(terms)[0])],
-            calibration_status=status,
+            calibration_status=backing.status,
             terms=terms,
         ),
         notes=(*own_notes, *notes),
         residual=residual,
     )
+
+
+def backing_of(kernel: str | None, scenario: Scenario, fidelity: Fidelity, *, followed: bool) -> Backing:
+    """What backs the time of a kernel: the calibration, or the model of one SM where that has ``followed`` its warps."""
+    return sm_backing(scenario.gpu) if followed else scenario.calibration.backing(kernel, fidelity)
 
 
 def _resident_blocks(found: Evaluation, index: int, gpu: Gpu) -> ResidentBlocks:

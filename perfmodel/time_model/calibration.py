@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +17,7 @@ from ..core.documents import converted, parse_toml
 from ..errors import InputError
 from ..gpus.gpu import Gpu
 from ..profiles.kernel_profile import Fidelity
+from .backing import Backing
 from .coefficients import CHOSEN_NAMES, COEFFICIENT_NAMES, Coefficients
 
 
@@ -71,10 +71,9 @@ class Calibration:
         """Half the width of the 90 % interval of a kernel, on a logarithmic scale; None where nothing backs one."""
         return (self.analytic if fidelity is Fidelity.ANALYTIC else self.executed).of(kernel)
 
-    def interval_s(self, seconds: float, kernel: str | None, fidelity: Fidelity) -> tuple[float, float] | None:
-        """The 90 % interval around a prediction, None where nothing backs one."""
-        width = self.log_error_90(kernel, fidelity)
-        return None if width is None else (seconds / math.exp(width), seconds * math.exp(width))
+    def backing(self, kernel: str | None, fidelity: Fidelity) -> Backing:
+        """What backs the times of a kernel."""
+        return Backing(status=self.label(kernel, fidelity), log_error_90=self.log_error_90(kernel, fidelity))
 
     def label(self, kernel: str | None, fidelity: Fidelity) -> str:
         """What backs a prediction of a kernel, as people read it.

@@ -21,6 +21,7 @@ from ..machine_code.matrix_products import TensorRate
 from ..memory.l2 import stay_in_l2
 from ..profiles.load_streams import CUT, LoadStreams
 from ..profiles.warp_traces import MemoryDemand, WarpTraces
+from .backing import Backing
 
 if TYPE_CHECKING:
     from .sm_simulation import Code, Machine, Paths, Run
@@ -70,29 +71,16 @@ FITTED_GPUS = ("h200",)
 """GPUs whose launches the numbers were fitted to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SmEvidence:
-    """What backs a time by the model of one SM: a phrase, and half the width of the 90 % interval on a logarithmic scale."""
-
-    status: str
-    log_error_90: float
-
-    def interval_s(self, seconds: float) -> tuple[float, float]:
-        """The 90 % interval around a time."""
-        factor = math.exp(self.log_error_90)
-        return seconds / factor, seconds * factor
-
-
-def sm_evidence(gpu: Gpu) -> SmEvidence:
+def sm_backing(gpu: Gpu) -> Backing:
     """What backs the time of a launch on a GPU.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
-    >>> sm_evidence(load_gpu("h200")).status
+    >>> sm_backing(load_gpu("h200")).status
     'fitted to other kernels on this GPU'
     """
     if gpu.id in FITTED_GPUS:
-        return SmEvidence(status="fitted to other kernels on this GPU", log_error_90=sm_model().left_out_log_error)
-    return SmEvidence(
+        return Backing(status="fitted to other kernels on this GPU", log_error_90=sm_model().left_out_log_error)
+    return Backing(
         status=f"fitted to other kernels on {', '.join(FITTED_GPUS)}", log_error_90=sm_model().other_gpu_log_error
     )
 

@@ -95,12 +95,12 @@ def test_the_interval_is_a_factor_both_ways() -> None:
     datasets = '[datasets.runs]\ngpu = "rtx-3090"\n'
     intervals = f"[intervals]\ncalibrated = {log(1.25)}\narchitecture = {log(2.0)}\n"
     content = text(datasets, intervals)
-    found = parse_calibration(content, "own.toml", GPU).interval_s(1.0, None, COMPILED)
+    found = parse_calibration(content, "own.toml", GPU).backing(None, COMPILED).interval_s(1.0)
     assert found == pytest.approx((0.8, 1.25))
     assert exp(
         parse_calibration(content, "own.toml", load_gpu("rtx-a6000")).log_error_90(None, COMPILED) or 0
     ) == pytest.approx(2)
-    assert parse_calibration(content, "own.toml", load_gpu("h200")).interval_s(1.0, None, COMPILED) is None
+    assert parse_calibration(content, "own.toml", load_gpu("h200")).backing(None, COMPILED).interval_s(1.0) is None
 
 
 def test_a_gpu_takes_the_coefficients_of_its_architecture() -> None:
