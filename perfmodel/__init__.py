@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .profiles.executed_profile import Effort
     from .profiles.kernel_profile import Fidelity
     from .programs.program_run import ProgramRun, run_program
+    from .sweeps.plan import SweepPlan
+    from .sweeps.running import SweepReport, sweep
     from .tuning.kernel_tuner_strategy import kernel_tuner_strategy
     from .tuning.triton_pruning import triton_pruning
 
@@ -67,6 +69,8 @@ _MODULES = {
     "profiles.executed_profile": ("Effort",),
     "profiles.kernel_profile": ("Fidelity",),
     "programs.program_run": ("ProgramRun", "run_program"),
+    "sweeps.plan": ("SweepPlan",),
+    "sweeps.running": ("SweepReport", "sweep"),
     "tuning.kernel_tuner_strategy": ("kernel_tuner_strategy",),
     "tuning.triton_pruning": ("triton_pruning",),
 }
@@ -96,6 +100,8 @@ __all__ = [
     "Ranking",
     "Ssim",
     "SsimConfiguration",
+    "SweepPlan",
+    "SweepReport",
     "TiledConv2d",
     "TiledConv2dConfiguration",
     "Validation",
@@ -115,6 +121,7 @@ __all__ = [
     "rank_space",
     "run_program",
     "script_problem",
+    "sweep",
     "triton_pruning",
     "user_problem",
     "validate",

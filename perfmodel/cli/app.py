@@ -13,7 +13,7 @@ from importlib.metadata import entry_points, version
 import typer
 
 from ..errors import INTERRUPTED, INTERRUPTED_STATUS, PerfmodelError
-from . import analyze, catalogue, check, fit, network, predict, rank, validate
+from . import analyze, catalogue, check, fit, network, predict, rank, sweep, validate
 from . import run as run_command
 from .interruption import interrupts_noted
 
@@ -52,7 +52,7 @@ def build_app() -> typer.Typer:
     ) -> None:
         pass
 
-    for module in (catalogue, rank, predict, analyze, check, run_command, network, validate, fit):
+    for module in (catalogue, rank, predict, analyze, check, run_command, network, sweep, validate, fit):
         module.register(app)
     for point in sorted(entry_points(group=COMMANDS_GROUP), key=lambda point: point.name):
         try:

@@ -25,6 +25,7 @@ from ..prediction.listing import InstructionListing
 from ..prediction.prediction import ResidentBlocks
 from ..prediction.residual import ResidualFile
 from ..records.schema import Record, Scalar
+from ..sweeps.plan import SweepTables
 from ..time_model.calibration import CalibrationFile
 from ..time_model.combine import TERM_NAMES
 
@@ -353,6 +354,32 @@ NetworkObject = _object(
         ("total_us", float),
     ],
 )
+FastestObject = _object(
+    "Fastest",
+    "The configuration of the least predicted time of one problem on one GPU.",
+    [
+        ("kernel", str),
+        ("gpu", str),
+        ("problem", Values),
+        ("config", Values),
+        ("predicted_us", float),
+        ("limiter", str),
+    ],
+)
+Sweep = _object(
+    "Sweep",
+    "`perfmodel sweep --json`; failed are tasks without rows, each with the reason, kept_before those of an earlier run.",
+    [
+        ("path", str),
+        ("rows", int),
+        ("tasks", int),
+        ("kept_before", int),
+        ("finished", int),
+        ("failed", list[str]),
+        ("seconds", float),
+        ("fastest", _list_of(FastestObject)),
+    ],
+)
 Fit = _object(
     "Fit",
     "`perfmodel fit --json`: the calibration that was written.",
@@ -385,10 +412,12 @@ OBJECTS: dict[str, Any] = {
     "gpu": OneGpu,
     "families": Families,
     "network": NetworkObject,
+    "sweep": Sweep,
     "fit": Fit,
     "measure": Measure,
     "record": Record,
     "check-file": CheckTables,
+    "sweep-file": SweepTables,
     "baseline": BaselineFile,
     "gpu-file": GpuFile,
     "calibration": CalibrationFile,

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -89,8 +90,9 @@ def apart_from_caller() -> Iterator[None]:
     """An empty ``__main__`` and a blocked Ctrl-C for as long as a process is started.
 
     A spawned process imports what it finds in ``__main__``, and inherits the signal mask: an interrupt is the caller's
-    alone, who then ends the workers.
+    alone, who then ends the workers. The resource tracker, which unblocks the signal as it starts, is started before.
     """
+    resource_tracker.ensure_running()
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

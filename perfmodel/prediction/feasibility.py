@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,8 +51,10 @@ class Feasibility:
     def rejected(self) -> dict[str, int]:
         """How many candidates each reason rejects, the most frequent first."""
         codes, times = np.unique(self.reason_codes[self.reason_codes != FITS], return_counts=True)
-        pairs = sorted(zip(times.tolist(), codes.tolist(), strict=True), reverse=True)
-        return {self.reasons[code]: count for count, code in pairs}
+        found: Counter[str] = Counter()
+        for code, count in zip(codes.tolist(), times.tolist(), strict=True):
+            found[self.reasons[code]] += count  # a family's own check may have the name of a limit of the GPU
+        return dict(found.most_common())
 
     def rejection(self, index: int, gpu: Gpu) -> str | None:
         """Why one candidate cannot run, naming value and limit; None where it can."""

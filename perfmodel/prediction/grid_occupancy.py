@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from ..core.numbers import numbers
 from ..gpus.gpu import Gpu
@@ -22,14 +25,14 @@ def _fitted() -> _Fitted:
     return numbers("occupancy", _Fitted)
 
 
-def waves_per_sm(blocks: int, blocks_per_sm: int, gpu: Gpu) -> float:
-    """Blocks of the grid over the blocks that all SMs hold at once.
+def waves_per_sm(blocks: Any, blocks_per_sm: Any, gpu: Gpu) -> Any:
+    """Blocks of the grid over the blocks that all SMs hold at once; of one launch or of arrays of them.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
-    >>> round(waves_per_sm(4096, 8, load_gpu("h200")), 2)
+    >>> round(float(waves_per_sm(4096, 8, load_gpu("h200"))), 2)
     3.88
     """
-    return blocks / max(blocks_per_sm * gpu.sm_count, 1)
+    return blocks / np.maximum(blocks_per_sm * gpu.sm_count, 1)
 
 
 def achieved_blocks(blocks: int, blocks_per_sm: int, seconds: float, gpu: Gpu) -> float:

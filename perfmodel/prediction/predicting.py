@@ -214,7 +214,7 @@ def _resident_blocks(found: Evaluation, index: int, gpu: Gpu) -> ResidentBlocks:
         warps_per_sm=int(occupancy.warps_per_sm),
         fraction=float(occupancy.fraction),
         limiter=", ".join(limiter.value for limiter in found.occupancy.limiters(index)),
-        waves_per_sm=waves_per_sm(blocks, resident, gpu),
+        waves_per_sm=float(waves_per_sm(blocks, resident, gpu)),
         achieved_warps_per_sm=achieved,
         achieved_fraction=achieved / gpu.max_warps_per_sm,
     )
