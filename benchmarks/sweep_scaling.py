@@ -36,7 +36,7 @@ from .__main__ import machine
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DRAWN_TASKS = 2000
 SCHEDULER_S = 1e-3
-"""The scheduler's own work for a task (Dask's documentation: "about 1ms overhead")."""
+"""The scheduler's own work for a task, as Dask's manual has it."""
 
 
 def simulated_seconds(task_seconds: Sequence[float], client_s: float, workers: int) -> float:
