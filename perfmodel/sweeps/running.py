@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..compiler.disk_cache import report_trouble
 from ..compiler.workers import apart_from_caller
 from ..core.results import Bar, Result
 from ..core.units import microseconds, time_text
@@ -19,10 +20,10 @@ from ..errors import InputError, PerfmodelError
 from .plan import CONFIGURATION_PREFIX, PROBLEM_PREFIX, SweepPlan, read_sweep_file
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from distributed import Client
 
     from .results import ResultFile
+    from .rows import TaskResult
     from .tasks import SweepTask
 
 _ANY_LOCAL_PORT = "127.0.0.1:0"
@@ -256,7 +257,8 @@ def sweep(
                     if isinstance(outcome, str):
                         failed[key] = outcome
                     else:
-                        file.keep(key, outcome)
+                        report_trouble(outcome.trouble)
+                        file.keep(key, outcome.table)
                         finished += 1
                     report()
         having_rows = [task for task in tasks if task.key not in failed]
@@ -335,7 +337,7 @@ def _connected(scheduler: str | Client | None, workers: int) -> Iterator[Client]
                 one.close(_CLOSE_SECONDS)
 
 
-def _outcomes(client: Client, tasks: Sequence[SweepTask]) -> Iterator[tuple[str, pa.Table | str]]:
+def _outcomes(client: Client, tasks: Sequence[SweepTask]) -> Iterator[tuple[str, TaskResult | str]]:
     """The key of each task as it ends, with what it found, or the reason where its worker was lost again and again.
 
     Raises:

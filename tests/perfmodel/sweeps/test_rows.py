@@ -35,7 +35,7 @@ V = ["1.0f", "2.0f"]
 
 
 def rows_of(plan: SweepPlan) -> list[dict[str, Any]]:
-    return [row for task in tasks_of(plan) for row in run_task(task).to_pylist()]
+    return [row for task in tasks_of(plan) for row in run_task(task).table.to_pylist()]
 
 
 def of_prediction(row: dict[str, Any]) -> dict[str, Any]:
