@@ -26,6 +26,7 @@ enum class Request : uint32_t {
     allocated = 7,  // address, bytes: no answer
     freed = 8,      // address: no answer
     missing = 9,    // function that the stand-in lacks: no answer
+    object = 10,    // number of a texture or surface object, what it sees: no answer
 };
 
 // Bytes of a request, put together field by field.
@@ -97,7 +98,7 @@ const std::string &fact_text(const char *name);
 
 // ---- memory
 
-enum class Kind : uint32_t { device = 0, pinned = 1, managed = 2, registered = 3, module = 4 };
+enum class Kind : uint32_t { device = 0, pinned = 1, managed = 2, registered = 3, module = 4, array = 5 };
 struct Block {
     size_t bytes;
     Kind kind;

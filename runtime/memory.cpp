@@ -1,5 +1,5 @@
 // Device memory: an arena that this process and the simulator share, so that a copy to the device is a copy.
-#include "connection.hpp"
+#include "arrays.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -132,15 +132,32 @@ cudaError_t copy_rows(
     return cudaSuccess;
 }
 
+// One side of a copy in three axes: of linear memory columns are bytes, of an array texels.
+struct Side {
+    char *base;
+    size_t pitch, rows, texel;
+    cudaPos position;
+    bool holds(const cudaExtent &extent, const Array *array) const {
+        return !array || (position.x + extent.width <= array->width && position.y + extent.height <= array->height &&
+                          position.z + extent.depth <= array->slices);
+    }
+    char *row(size_t z) const { return base + position.x * texel + (position.y + (position.z + z) * rows) * pitch; }
+};
+
+Side side_of(const Array *array, const cudaPitchedPtr &linear, const cudaPos &position) {
+    if (!array) return Side{static_cast<char *>(linear.ptr), linear.pitch, linear.ysize, 1, position};
+    return Side{array->data, array->width * array->texel_bytes(), array->height, array->texel_bytes(), position};
+}
+
 cudaError_t copy_3d(const cudaMemcpy3DParms &p) {
-    if (p.srcArray || p.dstArray) return missing("cudaMemcpy3D of a cudaArray");
-    const cudaPitchedPtr &from = p.srcPtr, &to = p.dstPtr;
+    const Array *from_array = array_of(p.srcArray), *to_array = array_of(p.dstArray);
+    if ((p.srcArray && !from_array) || (p.dstArray && !to_array)) return cudaErrorInvalidValue;
+    Side from = side_of(from_array, p.srcPtr, p.srcPos), to = side_of(to_array, p.dstPtr, p.dstPos);
+    if (!from.holds(p.extent, from_array) || !to.holds(p.extent, to_array)) return cudaErrorInvalidValue;
+    if (from_array && to_array && from.texel != to.texel) return cudaErrorInvalidValue;
+    size_t width = p.extent.width * std::max(from.texel, to.texel);
     for (size_t z = 0; z < p.extent.depth; ++z) {
-        const char *source = static_cast<const char *>(from.ptr) + p.srcPos.x +
-                             (p.srcPos.y + (p.srcPos.z + z) * from.ysize) * from.pitch;
-        char *target =
-            static_cast<char *>(to.ptr) + p.dstPos.x + (p.dstPos.y + (p.dstPos.z + z) * to.ysize) * to.pitch;
-        cudaError_t error = copy_rows(target, to.pitch, source, from.pitch, p.extent.width, p.extent.height, p.kind);
+        cudaError_t error = copy_rows(to.row(z), to.pitch, from.row(z), from.pitch, width, p.extent.height, p.kind);
         if (error != cudaSuccess) return error;
     }
     return cudaSuccess;

@@ -26,6 +26,8 @@ class Counts:
     may be less where SMs that ask together are served by one request; what instruction caches miss is in
     ``l2_instruction_sectors``.
     ``bulk_…_sectors`` are what bulk copies (TMA) read and write of global memory, past L1.
+    ``texture_…`` and ``surface_…`` are warp instructions on texture and surface objects; sectors are summed over the groups of
+    lanes that pass the texture pipe together, and ``texture_pipe_passes`` are the passes of these groups.
     ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
     without them.
     ``l2_atomic_sectors`` are operations that atomics on global memory ask of L2: in each sector as many as the most lanes on
@@ -83,6 +85,13 @@ class Counts:
     shared_load_predicated_off: Any = 0.0
     shared_store_predicated_off: Any = 0.0
     async_copy_predicated_off: Any = 0.0
+    texture_requests: Any = 0.0
+    texture_sectors: Any = 0.0
+    texture_pipe_passes: Any = 0.0
+    surface_load_requests: Any = 0.0
+    surface_load_sectors: Any = 0.0
+    surface_store_requests: Any = 0.0
+    surface_store_sectors: Any = 0.0
     bulk_read_sectors: Any = 0.0
     bulk_write_sectors: Any = 0.0
 

@@ -42,6 +42,7 @@ class Architecture:
     shared_bytes_reserved_in_cubin: Size
     """Bytes that the driver reserves and the cubin counts among the shared memory of a kernel that uses any."""
     has_clusters: bool
+    array_tiles_counted: bool
     """Blocks of a cluster share their shared memory."""
     asynchronous_copies: bool
     """There is ``cp.async``."""

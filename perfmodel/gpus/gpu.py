@@ -49,6 +49,7 @@ class Gpu:
     fp64_lanes_per_sm: Positive
     special_function_lanes_per_sm: Positive
     load_store_lanes_per_sm: Positive
+    texture_units_per_sm: Positive
     tensor_f16_per_sm: NotNegative
     tensor_f16_f32_per_sm: NotNegative
     tensor_tf32_per_sm: NotNegative
@@ -112,6 +113,7 @@ class Gpu:
 
     shared_latency_cycles: Rate
     l1_latency_cycles: Rate
+    texture_latency_cycles: Rate
     l2_latency_cycles: Rate
     dram_latency_cycles: Rate
     fp32_latency_cycles: Rate

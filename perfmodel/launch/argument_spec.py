@@ -22,6 +22,7 @@ from ..errors import InputError
 from .contents import Computed, Contents, Repeated
 from .expression import Expression, Value, parse_expression
 from .tensor_map import TensorTiling, tensor_tiling
+from .texture import AddressMode, Extent, TexelKind, Texture, checked
 
 MAX_BUFFER_BYTES = 2**38
 """Bytes of one buffer: more than any GPU has. Of these only what the kernel reads or writes is held."""
@@ -33,12 +34,24 @@ RANDOM_INTEGERS = (0, 127)
 """Bounds of random integers without bounds of their own: every type holds them."""
 _FORMS = (
     "f32[1048576], f32[64]=0, i32[64]=arange, i32[1000]=0..999, f32[64]=@file.npy, i32=512, f32=0.5, 512, null, "
-    "struct=@file.npy, struct=i32=64,f32=0.5, tensormap=f16[512,64]:box=128,64:swizzle=128"
+    "struct=@file.npy, struct=i32=64,f32=0.5, tensormap=f16[512,64]:box=128,64:swizzle=128, texture=f32[512,512]:linear, "
+    "surface=f32[512,512]"
 )
 _SPEC = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[(.*?)\])?\s*(?:=(?!=)(.*))?", re.DOTALL)
 _NULL = "null"
 _STRUCTURE = "struct"
 _TENSOR_MAP = re.compile(r"\s*tensormap\s*=(?!=)(.*)", re.DOTALL)
+_TEXTURE = re.compile(r"\s*(texture|surface)\s*=(?!=)(.*)", re.DOTALL)
+_ADDRESS_MODES = {mode.name.lower(): mode for mode in AddressMode}
+_EXTENTS = {
+    "": {1: Extent.LINEAR, 2: Extent.PLANE, 3: Extent.SPACE},
+    "array": {1: Extent.LINE, 2: Extent.PLANE, 3: Extent.SPACE},
+    "memory": {1: Extent.LINEAR, 2: Extent.PLANE},
+    "layers": {2: Extent.LAYERED_LINE, 3: Extent.LAYERED_PLANE},
+    "cube": {3: Extent.CUBE, 4: Extent.LAYERED_CUBE},
+}
+"""Kinds of arrays by the option that names them and the number of axes."""
+_SAMPLING = ("linear", "normalized", "float")
 _TENSOR_BUFFER = re.compile(r"\s*(\w+)\s*\[(.*?)\]\s*(?:=(.*))?", re.DOTALL)
 
 
@@ -174,7 +187,23 @@ class TensorMapSpec:
     swizzle_bytes: int = 0
 
 
-ArgumentSpec = BufferSpec | ScalarSpec | NullSpec | StructureSpec | TensorMapSpec
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextureSpec:
+    """A texture or surface object: its array's texels, extents (outermost first), and how it is seen."""
+
+    text: str
+    buffer: BufferSpec
+    shape: tuple[Expression, ...]
+    extent: Extent
+    channels: int
+    in_memory: bool
+    address_mode: AddressMode
+    linear: bool
+    normalized: bool
+    as_float: bool
+
+
+ArgumentSpec = BufferSpec | ScalarSpec | NullSpec | StructureSpec | TensorMapSpec | TextureSpec
 
 
 def spec_identity(spec: ArgumentSpec) -> str:
@@ -200,6 +229,9 @@ def parse_argument(text: str) -> ArgumentSpec:
     tensor_map = _TENSOR_MAP.fullmatch(text)
     if tensor_map is not None:
         return _tensor_map(text, tensor_map[1])
+    texture = _TEXTURE.fullmatch(text)
+    if texture is not None:
+        return _texture(text, texture[1], texture[2])
     match = _SPEC.fullmatch(text)
     known = {kind.value: kind for kind in ElementType}
     if text.strip() == _NULL:
@@ -266,6 +298,81 @@ def _tensor_map(text: str, described: str) -> TensorMapSpec:
         element_strides=_expressions(text, found["elements"]) if "elements" in found else None,
         swizzle_bytes=int(swizzle),
     )
+
+
+def _texture(text: str, kind: str, described: str) -> TextureSpec:
+    first, *options = (part.strip() for part in described.split(":"))
+    match = _TENSOR_BUFFER.fullmatch(first)
+    if match is None or not match[2].strip():
+        raise InputError(f"argument {text!r}: a {kind} object needs its array, as in {kind}=f32[512,512]")
+    shape = _expressions(text, match[2])
+    arrays = [option for option in options if option in _EXTENTS]
+    modes = [option for option in options if option in _ADDRESS_MODES]
+    channels = [option for option in options if re.fullmatch(r"channels\s*=\s*[124]", option)]
+    known = (*arrays, *modes, *channels, *(_SAMPLING if kind == "texture" else ()))
+    wrong = [option for option in options if option not in known]
+    if wrong or max(len(arrays), len(modes), len(channels)) > 1 or (modes and kind == "surface"):
+        accepted = "channels=1|2|4, " + ", ".join(name for name in _EXTENTS if name)
+        accepted += f", {', '.join((*_ADDRESS_MODES, *_SAMPLING))}" if kind == "texture" else ""
+        raise InputError(f"argument {text!r}: options {options} are not understood; accepted are {accepted}")
+    by_axes = _EXTENTS[arrays[0] if arrays else "array" if kind == "surface" else ""]
+    if len(shape) not in by_axes:
+        axes = " or ".join(map(str, by_axes))
+        raise InputError(f"argument {text!r}: {len(shape)} axes given, a {arrays[0] if arrays else kind} has {axes}")
+    count = int(channels[0][-1]) if channels else 1
+    elements = "*".join([*(f"({part})" for part in match[2].split(",")), str(count)])
+    buffer = parse_argument(f"{match[1]}[{elements}]" + ("" if match[3] is None else f"={match[3]}"))
+    assert isinstance(buffer, BufferSpec)
+    if buffer.element in (ElementType.F64, ElementType.BF16, ElementType.I64, ElementType.U64):
+        raise InputError(f"argument {text!r}: texels of {buffer.element.value} are not known to textures")
+    return TextureSpec(
+        text=text,
+        buffer=replace(buffer, text=text),
+        shape=shape,
+        extent=by_axes[len(shape)],
+        channels=count,
+        in_memory=arrays == ["memory"],
+        address_mode=_ADDRESS_MODES[modes[0]] if modes else AddressMode.CLAMP,
+        linear="linear" in options,
+        normalized="normalized" in options,
+        as_float="float" in options,
+    )
+
+
+def seen_texture(spec: TextureSpec, names: Mapping[str, Value]) -> Texture:
+    """How a texture or surface object sees its array; extents may use names of a tuning space.
+
+    Raises:
+        InputError: CUDA would create no such object.
+
+    >>> seen_texture(parse_argument("texture=u8[N,64]:channels=4:float:linear"), {"N": 32}).size_bytes
+    8192
+    """
+    extents = [part.integer(names) for part in spec.shape]
+    element, has_rows = spec.buffer.element, spec.extent.has_rows
+    width, height = extents[-1], extents[-2] if has_rows else 1
+    outer = math.prod(extents[: -2 if has_rows else -1])
+    is_space = spec.extent is Extent.SPACE
+    kind = TexelKind.FLOAT if element.is_float else TexelKind.SIGNED if element.value[0] == "i" else TexelKind.UNSIGNED
+    texture = Texture(
+        extent=spec.extent,
+        width=width,
+        height=height,
+        depth=outer if is_space else 1,
+        layers=1 if is_space else outer,
+        kind=kind,
+        channel_bits=8 * element.dtype.itemsize,
+        channels=spec.channels,
+        pitch_bytes=width * spec.channels * element.dtype.itemsize if spec.in_memory and has_rows else 0,
+        linear=spec.linear,
+        address_modes=(spec.address_mode,) * 3,
+        normalized=spec.normalized,
+        as_float=spec.as_float,
+    )
+    try:
+        return checked(texture)
+    except InputError as error:
+        raise InputError(f"argument {spec.text!r}: {error}") from None
 
 
 def _expressions(text: str, parts: str) -> tuple[Expression, ...]:

@@ -18,15 +18,17 @@ from .argument_spec import (
     NullSpec,
     StructureSpec,
     TensorMapSpec,
+    TextureSpec,
     buffer_contents,
     parse_argument,
     scalar_value,
+    seen_texture,
     structure_value,
     tensor_map_tiling,
 )
 from .contents import Contents
 from .expression import Value
-from .launch import Buffer, Buffered, KernelCall, TensorMap
+from .launch import Buffer, Buffered, KernelCall, Parameter, TensorMap, TextureObject
 from .signature import POINTER_BYTES, KernelParameter, Signature
 from .tensor_map import TENSOR_MAP_BYTES
 
@@ -93,7 +95,7 @@ def kernel_call(
         listed = ", ".join(parameter.text for parameter in signature.parameters) or "none"
         parameters_there = f"{len(signature.parameters)} parameter{'' if len(signature.parameters) == 1 else 's'}"
         raise InputError(f"{len(arguments)} arguments given, the kernel has {parameters_there}: {listed}")
-    parameters: list[Buffer | TensorMap | np.generic] = []
+    parameters: list[Parameter] = []
     for position, (argument, parameter) in enumerate(zip(arguments, signature.parameters, strict=True), 1):
         value = _Argument(argument, parameter, f"argument {position} ({parameter.text})").value(rng, names)
         if isinstance(value, np.ndarray | Contents):
@@ -133,7 +135,9 @@ class _Argument:
     def __init__(self, argument: Argument, parameter: KernelParameter, subject: str) -> None:
         self.argument, self.parameter, self.subject = argument, parameter, subject
 
-    def value(self, rng: np.random.Generator, names: Mapping[str, Value]) -> Buffered | TensorMap | np.generic:
+    def value(
+        self, rng: np.random.Generator, names: Mapping[str, Value]
+    ) -> Buffered | TensorMap | TextureObject | np.generic:
         argument = self.argument
         if isinstance(argument, TensorMap):
             return self._tensor_map(argument)
@@ -156,6 +160,10 @@ class _Argument:
             contents = buffer_contents(spec.buffer, rng, names)
             buffer = Buffer(name=self.parameter.name, array=contents, output=True)
             return self._tensor_map(TensorMap(buffer=buffer, tiling=tensor_map_tiling(spec, names)))
+        if isinstance(spec, TextureSpec):
+            contents = buffer_contents(spec.buffer, rng, names)
+            buffer = Buffer(name=self.parameter.name, array=contents, output=spec.text.strip().startswith("surface"))
+            return self._texture_object(TextureObject(buffer=buffer, texture=seen_texture(spec, names)))
         if isinstance(spec, BufferSpec):
             return self._buffer(buffer_contents(spec, rng, names), {spec.element}, spec.element.value)
         if spec.element is not None:
@@ -179,6 +187,11 @@ class _Argument:
                 f"{self.subject} has {self.parameter.size_bytes} bytes; a CUtensorMap has {TENSOR_MAP_BYTES}"
             )
         return replace(given, by_pointer=self.parameter.size_bytes == POINTER_BYTES)
+
+    def _texture_object(self, given: TextureObject) -> TextureObject:
+        if self.parameter.is_pointer or self.parameter.size_bytes != POINTER_BYTES:
+            raise InputError(f"{self.subject} is no texture or surface object and does not take {self._shown}")
+        return given
 
     def _null(self) -> np.generic:
         if self.parameter.is_pointer is False:

@@ -15,6 +15,7 @@ from ..core.constants import WARP_SIZE, ceil_div
 from .contents import Contents
 from .device_heap import DeviceHeap
 from .tensor_map import TensorTiling
+from .texture import BoundTexture, Texture
 
 GRID_BARRIER_BYTES = 256
 """Room for the counter of a grid's barrier; the device's runtime uses the first 8 bytes."""
@@ -148,6 +149,18 @@ class TensorMap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TextureObject:
+    """An argument that is a texture or surface object: the array's texels, and how they are seen."""
+
+    buffer: Buffer
+    texture: Texture
+
+
+Parameter = Buffer | TensorMap | TextureObject | np.generic
+"""What a kernel is called with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """A stretch of device memory that a kernel may access: its first byte's address and its size."""
 
@@ -166,6 +179,7 @@ class DeviceMemory:
         allocations: what may be accessed, in order of address.
         variables: addresses of the module's variables by name; constant arrays are copied from there when a launch begins.
         heap: what kernels allocate from.
+        textures: texture and surface objects by the lower half of their handles.
         grid_barrier: address of the `GRID_BARRIER_BYTES` at which blocks of a cooperative launch meet.
     """
 
@@ -173,6 +187,7 @@ class DeviceMemory:
     data: NDArray[np.uint8] = field(repr=False)
     allocations: tuple[Allocation, ...] = field(repr=False)
     variables: Mapping[str, int] = field(default_factory=dict, repr=False)
+    textures: Mapping[int, BoundTexture] = field(default_factory=dict, repr=False)
     heap: DeviceHeap | None = None
     grid_barrier: int = 0
 
@@ -186,24 +201,25 @@ class DeviceMemory:
 class KernelCall:
     """What one launch is called with: parameters in order and module-scope constant arrays.
 
-    Parameters are buffers, tensor maps or NumPy scalars. With ``memory`` all are scalars, pointers among them as addresses in it.
+    Parameters are buffers, tensor maps, texture objects or NumPy scalars. With ``memory`` all are scalars, pointers among them as
+    addresses in it.
     """
 
-    parameters: tuple[Buffer | TensorMap | np.generic, ...]
+    parameters: tuple[Parameter, ...]
     constants: tuple[Buffer, ...] = ()
     memory: DeviceMemory | None = None
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Buffers among the parameters, those of tensor maps with them."""
-        found = (p.buffer if isinstance(p, TensorMap) else p for p in self.parameters)
+        """Buffers among the parameters, those of tensor maps and texture objects with them."""
+        found = (p.buffer if isinstance(p, TensorMap | TextureObject) else p for p in self.parameters)
         return tuple(buffer for buffer in found if isinstance(buffer, Buffer))
 
     def without_outputs(self) -> KernelCall:
         """The same call whose buffers are not given back."""
 
-        def plain(parameter: Buffer | TensorMap | np.generic) -> Buffer | TensorMap | np.generic:
-            if isinstance(parameter, TensorMap):
+        def plain(parameter: Parameter) -> Parameter:
+            if isinstance(parameter, TensorMap | TextureObject):
                 return replace(parameter, buffer=replace(parameter.buffer, output=False))
             return replace(parameter, output=False) if isinstance(parameter, Buffer) else parameter
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .instruction import MachineInstruction
 from .matrix_products import tensor_work
+from .opcodes import LOADS_THROUGH_L1
 from .operands import Immediate
 from .program import MachineCode
 from .schedule import fields
@@ -39,6 +40,8 @@ class Pipe(IntEnum):
     XU = 5
     """Special functions, conversions, bit counts."""
     TENSOR = 6
+    TEXTURE = 7
+    """Of the SM, not of a sub-partition: what it takes is the time of L1's data pipe."""
 
 
 class Wait(IntEnum):
@@ -113,7 +116,8 @@ _WAITS = {
     "shared_store": Wait.SHARED,
     "shuffles": Wait.SHARED,
     "atomics": Wait.SHARED,
-    "global_load": Wait.GLOBAL_LOAD,
+    **dict.fromkeys(LOADS_THROUGH_L1, Wait.GLOBAL_LOAD),
+    "surface_store": Wait.GLOBAL_STORE,
     "global_store": Wait.GLOBAL_STORE,
     "local_load": Wait.LOCAL_LOAD,
     "local_store": Wait.LOCAL_STORE,
@@ -146,6 +150,8 @@ def pipe_of(instruction: MachineInstruction) -> Pipe:
         return Pipe.FP64
     if kind == "tensor":
         return Pipe.TENSOR
+    if kind == "texture_load":
+        return Pipe.TEXTURE
     if name in _XU:
         return Pipe.XU
     vector = name not in _SPECIAL_REGISTERS and name not in _CONSTANTS and not name.startswith("U")

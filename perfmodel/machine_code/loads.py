@@ -6,6 +6,7 @@ import numpy as np
 
 from ..core.constants import INSTRUCTION_BYTES
 from .code_profile import CodeProfile
+from .opcodes import LOADS_THROUGH_L1
 from .schedule import BARRIERS, fields
 
 
@@ -20,7 +21,8 @@ def loads_in_flight(profile: CodeProfile) -> dict[int, int]:
     if decoded is None or flow is None:
         return {}
     _, releases, _, waits = (values.tolist() for values in fields(decoded.words))
-    loads = (decoded.is_class("global_load") & flow.reachable[flow.block_of_instruction()]).tolist()
+    of_class = np.logical_or.reduce([decoded.is_class(name) for name in LOADS_THROUGH_L1])
+    loads = (of_class & flow.reachable[flow.block_of_instruction()]).tolist()
     here = np.arange(len(decoded)) * INSTRUCTION_BYTES
     back = decoded.is_mnemonic("BRA", "JMP") & (decoded.target >= 0) & (decoded.target <= here)
     ends = (back | decoded.is_mnemonic("BAR")).tolist()

@@ -23,10 +23,15 @@ MEMORY_CLASSES: tuple[str, ...] = (
     "constant_load",
     "local_load",
     "local_store",
+    "texture_load",
+    "surface_load",
+    "surface_store",
 )
 """Classes of memory requests. ``LD`` and ``ST`` without a space stand with the global ones; ``constant_load`` is a
 load with a run-time index, while reads at a fixed offset of a constant bank are moves (``integer``). Atomics on
 shared memory are ``atomics``."""
+LOADS_THROUGH_L1: tuple[str, ...] = ("global_load", "texture_load", "surface_load")
+"""Classes of loads that a warp waits for through L1 and what lies behind it."""
 
 SASS_CLASSES: tuple[str, ...] = INSTRUCTION_CLASSES + MEMORY_CLASSES
 
@@ -55,7 +60,7 @@ votes: 006 VOTE 02f ELECT 086 VOTEU 0cc CREDUX 1a1 MATCH 1c4 REDUX
 barriers: 11d BAR 11e R2B 1a7 SYNCS 1b0 ARRIVES 1b1 SYNCS 1b2 SYNCS 1c7 UCGABAR
 atomics: 18c ATOMS 18d ATOMS
 tensor: 037 IMMA 03c HMMA 03d BMMA 03f DMMA 07a QMMA 1f0 HGMMA 1f1 IGMMA 1f2 BGMMA 1f3 QGMMA
-global_load: 160 TEX 161 TEX 163 TLD4 164 TLD4 166 TLD 167 TLD 180 LD 181 LDG
+global_load: 180 LD 181 LDG
 global_store: 185 ST 186 STG
 global_reduction: 18a ATOM 18b ATOM 18e RED 1a2 ATOM 1a3 ATOMG 1a6 RED 1a8 ATOMG 1a9 ATOMG
 shared_load: 03b LDSM 184 LDS
@@ -64,6 +69,9 @@ async_copy: 1ae LDGSTS
 constant_load: 0bb ULDC 182 LDC 1ac LDCU
 local_load: 183 LDL
 local_store: 187 STL
+texture_load: 160 TEX 161 TEX 163 TLD4 164 TLD4 166 TLD 167 TLD 16c TXD 16d TXD
+surface_load: 199 SULD 19a SULD
+surface_store: 19d SUST 19e SUST
 """
 
 

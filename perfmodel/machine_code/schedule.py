@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..core.numbers import numbers
 from .code_profile import CodeProfile
 from .control_flow import ControlFlow
+from .opcodes import LOADS_THROUGH_L1
 
 BARRIERS = 6
 NO_BARRIER = 7
@@ -76,7 +77,7 @@ def lone_warp_cycles(profile: CodeProfile, memory_latency: int | None = None) ->
     latency = np.full(len(stall), known.slow)
     for name in ("shared_load", "shuffles", "atomics"):
         latency[decoded.is_class(name)] = known.shared
-    for name in ("global_load", "global_reduction", "local_load"):
+    for name in (*LOADS_THROUGH_L1, "global_reduction", "local_load"):
         latency[decoded.is_class(name)] = known.l1 if memory_latency is None else memory_latency
     latency[decoded.is_class("async_copy")] = 1
     latencies = latency.tolist()

@@ -57,7 +57,14 @@ BLOCK_TOTALS = (
 )
 """What is added up, by instruction and by block."""
 _FIELDS = len(BLOCK_TOTALS)
-READS = (Action.LOAD, Action.ASYNC_COPY, Action.BULK_READ)
+READS = (
+    Action.LOAD,
+    Action.ASYNC_COPY,
+    Action.BULK_READ,
+    Action.TEXTURE_READ,
+    Action.TEXTURE_HALF_READ,
+    Action.SURFACE_READ,
+)
 _BANKED = (Space.SHARED, Space.LOCAL)
 """Spaces whose wavefronts and interleaved sectors do not change when all addresses move by whole banks."""
 

@@ -184,6 +184,7 @@ def hierarchy_of(
         asked = asked_shares(lines, by_copies, schedule.gpc, simulated_bytes, merged, rates, in_step)
     every_load = rates.asked_per_block * float(launch.blocks) / share
     cached = max(float(counts.global_load_sectors) - uncached_loads, 0.0) + float(counts.local_load_sectors)
+    cached += float(counts.texture_sectors + counts.surface_load_sectors)
     if float(counts.async_copy_requests):
         cached = every_load
     missed = cached * rates.missed
@@ -195,7 +196,12 @@ def hierarchy_of(
         l1_missed_sectors=missed + uncached,
         l2_read_sectors=missed * asked.missed + uncached * asked.past_l1,
         instruction_read_sectors=instruction_read_sectors,
-        l2_write_sectors=float(counts.global_store_sectors + counts.bulk_write_sectors + counts.local_store_sectors),
+        l2_write_sectors=float(
+            counts.global_store_sectors
+            + counts.surface_store_sectors
+            + counts.bulk_write_sectors
+            + counts.local_store_sectors
+        ),
         dram_read_bytes=SECTOR_BYTES * dram.read_sectors,
         dram_write_bytes=SECTOR_BYTES * dram.written_sectors,
         relative_error=rates.relative_error,

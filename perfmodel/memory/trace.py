@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, LINE_BYTES, SECTORS_PER_LINE, WARP_SIZE
 from ..program.instruction import Space
-from ..simulator.access import Action, Site, WarpAccess
+from ..simulator.access import LANE_GROUPS, Action, Site, WarpAccess
 from ..simulator.plan import Plan
 from .access_counts import READS, passes_l1, patterns_of
 from .coalescing import TouchedLines
@@ -29,6 +29,7 @@ WORDS_OF_SECTOR = 0xFF
 SECTORS_OF_MASK = np.array([bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE)], np.int64)
 """How many sectors a line's sectors, as bits, are."""
 
+_OBJECTS = (Space.TEXTURE, Space.SURFACE)
 _L1_ENTRIES = 600_000
 _L2_ENTRIES = 2_000_000
 _STEPS = 64
@@ -205,6 +206,10 @@ class Trace:
     def access(self, access: WarpAccess) -> None:
         """Keep one access; the order of the calls is the order of time."""
         site = access.site
+        if site.space in _OBJECTS and site.action is Action.LOAD:
+            plan = access.pattern[0]
+            position, warp = self._asking(plan, access.positions)
+            self._count_trips(position, warp, site.instruction_index)
         if site.space not in (Space.GLOBAL, Space.LOCAL):
             return
         self._calls += 1
@@ -212,7 +217,7 @@ class Trace:
         touched, moved = self._touched(access, local)
         group = self._group(access)
         load = site.action in READS
-        if load and not local:
+        if load and not local and site.action not in LANE_GROUPS:
             self._count_trips(touched.position, touched.warp, site.instruction_index)
         if len(touched.l1[0]) and site.action is not Action.REDUCTION:
             self._keep_for_l1(touched.l1, moved, group, load + 2 * passes_l1(site))
@@ -237,8 +242,7 @@ class Trace:
         return found, offset // size
 
     def _touched_anew(self, plan: Plan, positions: Integers, lines: TouchedLines, local: bool) -> _Touched:
-        warps = np.arange(len(plan.row_of_warp))
-        asking, asking_warp, _, _ = lines_of_rows(plan, TouchedLines(warps, warps, warps))
+        asking, asking_warp = self._asking(plan, positions)
         row, warp, line, words = lines_of_rows(plan, lines)
         position = positions[row]
         if local:
@@ -247,7 +251,14 @@ class Trace:
         l1 = (position[own], warp[own], line[own], words[own])
         own = self._in_l2[position]
         l2 = _merged((position[own], line[own], words[own]))
-        return _Touched(positions, self._in_l2, positions[asking], asking_warp, l1, l2)
+        return _Touched(positions, self._in_l2, asking, asking_warp, l1, l2)
+
+    @staticmethod
+    def _asking(plan: Plan, positions: Integers) -> tuple[Integers, Integers]:
+        """Position and warp of all that ask for something."""
+        warps = np.arange(len(plan.row_of_warp))
+        row, warp, _, _ = lines_of_rows(plan, TouchedLines(warps, warps, warps))
+        return positions[row], warp
 
     def _group(self, access: WarpAccess) -> int:
         """The first instruction that was seen with the same base addresses, or with an instruction of which that holds."""
@@ -352,7 +363,7 @@ class Trace:
 
 
 def _kind(site: Site) -> Kind:
-    if site.action in (Action.STORE, Action.BULK_WRITE):
+    if site.action in (Action.STORE, Action.BULK_WRITE, Action.SURFACE_WRITE):
         return Kind.WRITE
     if site.action is Action.REDUCTION:
         return Kind.REDUCE

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..memory.bank_conflicts import atomic_wavefronts
 from ..program.instruction import Space
-from ..simulator.access import AccessesOfWarps, Action, WarpAccess
+from ..simulator.access import LANE_GROUPS, AccessesOfWarps, Action, WarpAccess
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -130,7 +130,8 @@ class PatternObserver:
     def access(self, access: WarpAccess) -> None:
         """Take note of one access to global or shared memory."""
         site = access.site
-        if site.space not in (Space.GLOBAL, Space.SHARED) or site.action in (Action.BULK_READ, Action.BULK_WRITE):
+        of_groups = site.action in LANE_GROUPS or site.action in (Action.BULK_READ, Action.BULK_WRITE)
+        if site.space not in (Space.GLOBAL, Space.SHARED) or of_groups:
             return
         warps = access.of_warps
         if not len(warps.active):

@@ -35,7 +35,19 @@ KEY_CHARACTERS = 24
 RESOURCE_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Resources))
 COPY_READ_COUNTS = ("async_copy_read_requests", "async_copy_read_sectors", "async_copy_read_wavefronts")
 """What asynchronous copies read; closed forms are exact there."""
-ABSENT_COUNTS = ("bulk_read_sectors", "bulk_write_sectors", "l2_atomic_sectors", "shared_atomic_wavefronts")
+ABSENT_COUNTS = (
+    "bulk_read_sectors",
+    "bulk_write_sectors",
+    "l2_atomic_sectors",
+    "shared_atomic_wavefronts",
+    "texture_requests",
+    "texture_sectors",
+    "texture_pipe_passes",
+    "surface_load_requests",
+    "surface_load_sectors",
+    "surface_store_requests",
+    "surface_store_sectors",
+)
 """What no family does."""
 UNKNOWN_COUNTS = (*TRAFFIC_COUNTS, *COPY_READ_COUNTS)
 """Counts that a store leaves to closed forms."""

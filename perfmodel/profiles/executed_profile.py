@@ -45,7 +45,7 @@ from .warp_traces import WarpObserver, WarpTraces, traced_blocks, traces_of
 _RUNTIME_FUNCTIONS = {"vprintf": "printf", "malloc": "malloc", "free": "free"}
 """Functions of the device's runtime that have no code in a cubin, by what sources call them."""
 _OF_LOADS = (Space.GLOBAL, Space.GENERIC)
-_OF_CACHES = (Space.GLOBAL, Space.LOCAL)
+_OF_CACHES = (Space.GLOBAL, Space.LOCAL, Space.TEXTURE, Space.SURFACE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +250,10 @@ def _executed(asked: _Asked, remember: bool) -> Execution:
     if traffic is not None:
         counts = with_hierarchy(profile.counts, traffic)
         profile = replace(profile, counts=counts, caches_simulated=True).with_notes(*traffic.notes)
+        if gpu is not None and not gpu.architecture.array_tiles_counted and _reads_tiles(counts):
+            profile = replace(profile, exact=False).with_notes(
+                f"sectors of textures and surfaces are estimates: how {gpu.architecture.name} tiles CUDA arrays was not counted"
+            )
     return Execution(
         profile=profile,
         instructions=counted.instructions,
@@ -355,6 +359,10 @@ def _counted_launch(asked: _Asked, found: LaunchCounts) -> CountedLaunch:
         unchecked_alike=found.unchecked_alike,
         standard_errors=found.standard_errors,
     )
+
+
+def _reads_tiles(counts: Counts) -> bool:
+    return float(counts.texture_sectors + counts.surface_load_sectors + counts.surface_store_sectors) > 0
 
 
 def _notes_on_calls(code: Code) -> list[str]:

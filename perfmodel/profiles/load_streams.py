@@ -21,6 +21,7 @@ Integers = NDArray[np.int64]
 
 KEPT_REQUESTS = 1 << 15
 """Requests of a block that are kept; what follows is known by its averages alone."""
+_SPACES = (Space.GLOBAL, Space.TEXTURE, Space.SURFACE)
 CUT = -1
 """Stands at the end of a warp's requests for those that were not kept."""
 
@@ -91,18 +92,19 @@ class _Block:
 
 
 class LoadObserver:
-    """An observer that keeps the requests of global loads of each block; a lane that reads across sectors counts by its first."""
+    """An observer that keeps the requests of loads of each block; a lane that reads across sectors counts by its first."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, _Block] = {}
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""
-        if access.site.space is not Space.GLOBAL or access.site.action not in (Action.LOAD, Action.ASYNC_COPY):
+        site = access.site
+        if site.space not in _SPACES or site.action not in (Action.LOAD, Action.ASYNC_COPY):
             return
         warps = access.of_warps
         touched = (warps.addresses // np.uint64(SECTOR_BYTES)).astype(np.int64)
-        index = access.site.instruction_index
+        index = site.instruction_index
         for block, warp, sectors, active in zip(
             warps.block.tolist(), warps.warp.tolist(), touched, warps.active, strict=True
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..memory.access_counts import AccessCounts, InstructionCount
 from ..program.instruction import Instruction, Space
 from ..program.kernel import Kernel
 from ..ptx.operands import parse_address
-from ..simulator.access import Action, Observers
+from ..simulator.access import LANE_GROUPS, Action, Observers
 from ..simulator.execution import Code, execute_code, executions
 from ..simulator.simulation import Simulation
 
@@ -28,7 +29,10 @@ MEMORY = "memory"
 _CONTROL = frozenset({"bra", "brx", "ret", "exit", "trap", "brkpt", "nanosleep", "pmevent", "griddepcontrol"})
 _SPECIAL = frozenset({"rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh"})
 _TENSOR = frozenset({"wmma", "mma", "wgmma", "tcgen05", "movmatrix"})
-_MEMORY_NAMES = frozenset({"ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"})
+_TEXTURE_READS = (Action.TEXTURE_READ, Action.TEXTURE_HALF_READ)
+_MEMORY_NAMES = frozenset(
+    {"ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "tex", "tld4", "suld", "sust"}
+)
 _FENCES = frozenset({"membar", "fence", "prefetch", "prefetchu", "discard", "applypriority"})
 
 
@@ -88,6 +92,15 @@ def _of(counts: tuple[InstructionCount, ...], action: Action, space: Space, name
     return sum(getattr(count, name) for count in counts if count.action is action and count.space is space)
 
 
+def texture_passes(counts: Iterable[InstructionCount]) -> float:
+    """Passes of groups of lanes through the texture pipe; halves of texels pass two at once."""
+    of_actions: Counter[Action] = Counter()
+    for count in counts:
+        of_actions[count.action] += count.requests if count.action in LANE_GROUPS else 0
+    halves = of_actions.pop(Action.TEXTURE_HALF_READ, 0)
+    return float(sum(of_actions.values())) + halves / 2
+
+
 def _classes(kernel: Kernel, visits: NDArray[np.int64]) -> Counter[str]:
     found: Counter[str] = Counter()
     for block, times in zip(kernel.blocks, visits, strict=True):
@@ -107,7 +120,7 @@ def _classes_of_machine_code(
     on_shared: Counter[int] = Counter()
     for count in counts:
         reads_of_copy = count.action is Action.ASYNC_COPY and count.space is Space.GLOBAL
-        if count.action not in (Action.SHUFFLE, Action.VOTE) and not reads_of_copy:
+        if count.action not in (Action.SHUFFLE, Action.VOTE, *LANE_GROUPS) and not reads_of_copy:
             requests[count.instruction] += count.requests
         if count.action is Action.REDUCTION and count.space is Space.SHARED:
             on_shared[count.instruction] += count.requests
@@ -180,6 +193,13 @@ def launch_counts(
         async_copy_read_wavefronts=float(_of(counts, copy, Space.GLOBAL, "wavefronts")),
         bulk_read_sectors=float(_of(counts, Action.BULK_READ, Space.GLOBAL, "sectors")),
         bulk_write_sectors=float(_of(counts, Action.BULK_WRITE, Space.GLOBAL, "sectors")),
+        texture_requests=float(_of(counts, load, Space.TEXTURE, "requests")),
+        texture_sectors=float(sum(_of(counts, action, Space.GLOBAL, "sectors") for action in _TEXTURE_READS)),
+        texture_pipe_passes=texture_passes(counts),
+        surface_load_requests=float(_of(counts, load, Space.SURFACE, "requests")),
+        surface_load_sectors=float(_of(counts, Action.SURFACE_READ, Space.GLOBAL, "sectors")),
+        surface_store_requests=float(_of(counts, store, Space.SURFACE, "requests")),
+        surface_store_sectors=float(_of(counts, Action.SURFACE_WRITE, Space.GLOBAL, "sectors")),
         constant_load_requests=float(_of(counts, load, Space.CONSTANT, "requests")),
         local_load_sectors=float(_of(counts, load, Space.LOCAL, "sectors")),
         local_store_sectors=float(_of(counts, store, Space.LOCAL, "sectors")),

@@ -18,12 +18,15 @@ from ..machine_code.program import MachineCode
 from ..memory.access_counts import AccessCounts
 from ..memory.bank_conflicts import load_wavefronts, store_wavefronts
 from ..program.instruction import Space
-from ..simulator.access import Action, WarpAccess
+from ..simulator.access import LANE_GROUPS, Action, WarpAccess
 from ..simulator.sass.simulation import units_of
 from ..simulator.schedule import BlockPath
 from .access_patterns import AccessPatterns, PatternObserver
 from .load_streams import LoadObserver, LoadStreams, joined
+from .totals import texture_passes
 
+_OBJECTS = (Space.TEXTURE, Space.SURFACE)
+_COUNTED = (Action.LOAD, Action.STORE, Action.SURFACE_WRITE)
 TRACED_BLOCKS = 4
 """Blocks whose warps are followed."""
 Floats = NDArray[np.float64]
@@ -187,7 +190,7 @@ class DataPasses:
     def access(self, access: WarpAccess) -> None:
         """Take note of one access to global or constant memory."""
         site = access.site
-        if site.space not in (Space.GLOBAL, Space.CONSTANT) or site.action not in (Action.LOAD, Action.STORE):
+        if site.space not in (Space.GLOBAL, Space.CONSTANT) or site.action not in _COUNTED:
             return
         warps = access.of_warps
         rows, lanes = np.nonzero(warps.active)
@@ -196,9 +199,10 @@ class DataPasses:
         if site.space is Space.CONSTANT:
             counts[0] += len(_distinct(rows, addresses // np.uint64(BANK_BYTES))[0])
             return
-        passes = load_wavefronts if site.action is Action.LOAD else store_wavefronts
-        counts[0] += int(passes(warps.addresses, warps.active, site.width_bytes)[0].sum())
-        if site.action is Action.STORE:
+        if site.action is not Action.SURFACE_WRITE:  # its passes are those of groups of lanes
+            passes = load_wavefronts if site.action is Action.LOAD else store_wavefronts
+            counts[0] += int(passes(warps.addresses, warps.active, site.width_bytes)[0].sum())
+        if site.action is not Action.LOAD:
             if site.width_bytes < SECTOR_BYTES:
                 counts[1] += _partial_sectors(warps.addresses, warps.active, site.width_bytes)
             of_rows, sectors = _distinct(rows, addresses // np.uint64(SECTOR_BYTES))
@@ -306,7 +310,14 @@ def _demand(instructions: int, observer: WarpObserver) -> MemoryDemand:
         if count.action is Action.ASYNC_COPY and count.space is Space.SHARED:
             copied[index] = count.wavefronts / count.requests
             continue
-        requests[index] += count.requests
+        if count.action in LANE_GROUPS:
+            passes = texture_passes([count])
+            wavefronts[index] += passes
+        elif count.space in _OBJECTS:
+            requests[index] += count.requests
+            continue
+        else:
+            requests[index] += count.requests
         if count.space is Space.SHARED:
             wavefronts[index] += count.wavefronts
         elif count.space in (Space.GLOBAL, Space.LOCAL):

@@ -20,6 +20,10 @@ class Space(Enum):
     SHARED = "shared"
     LOCAL = "local"
     CONSTANT = "const"
+    TEXTURE = "texture"
+    """Arrays that texture objects see: requests of warps; the sectors that they read are those of `GLOBAL`."""
+    SURFACE = "surface"
+    """Likewise of surface objects."""
     PARAMETER = "param"
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..core.constants import MAX_BLOCKS_PER_CLUSTER
 from ..errors import PerfmodelError
 from ..gpus.gpu import Gpu
+from ..launch.texture import decoded
 from ..profiles.user_launch import Index3
 from ..simulator.execution import waits_for_grid
 from ..simulator.faults import FaultError, FaultKind
@@ -77,6 +78,7 @@ class Simulator:
             Request.ALLOCATED: self._allocated,
             Request.FREED: self._freed,
             Request.MISSING: self._missing,
+            Request.OBJECT: self._object,
         }
 
     def answer(self, request: Request, fields: Fields) -> bytes | None:
@@ -223,6 +225,10 @@ class Simulator:
 
     def _freed(self, fields: Fields) -> None:
         self.memory.freed(*fields.take("Q"))
+
+    def _object(self, fields: Fields) -> None:
+        (number,) = fields.take("Q")
+        self.memory.textures[number] = decoded(fields.rest())
 
     def _missing(self, fields: Fields) -> None:
         function = fields.text()

@@ -27,6 +27,7 @@ class Request(IntEnum):
     ALLOCATED = 7
     FREED = 8
     MISSING = 9
+    OBJECT = 10
 
 
 class CudaError(IntEnum):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..core.constants import round_up
 from ..launch.device_heap import HEAP_BYTES, DeviceHeap
 from ..launch.launch import GRID_BARRIER_BYTES, Allocation, DeviceMemory
+from ..launch.texture import BoundTexture
 
 ADDRESS = 0x2000_0000_0000
 """Where the program maps it, far from where systems put programs, libraries and stacks."""
@@ -21,7 +22,14 @@ PAGE_BYTES = 2**21
 """What GPUs map at once: within a page that holds an allocation no access faults."""
 _NO_RESERVE = 0x4000
 """``MAP_NORESERVE`` of Linux: pages take memory when they are written, not before."""
-KINDS = ("cudaMalloc", "pinned host memory", "managed memory", "registered host memory", "module variables")
+KINDS = (
+    "cudaMalloc",
+    "pinned host memory",
+    "managed memory",
+    "registered host memory",
+    "module variables",
+    "CUDA arrays",
+)
 """Kinds of allocations by their numbers in `runtime/connection.hpp`."""
 
 
@@ -41,6 +49,8 @@ class SharedMemory:
         self.descriptor = os.memfd_create("perfmodel")
         os.ftruncate(self.descriptor, self._mapped_bytes)
         self._data = self._mapped(mmap.MAP_SHARED)
+        self.textures: dict[int, BoundTexture] = {}
+        """Texture and surface objects that the program has made, by their numbers."""
         self._allocations: dict[int, Allocation] = {}
         self._ordered: tuple[Allocation, ...] | None = None
         self._mapped_ones: tuple[Allocation, ...] | None = None
@@ -122,6 +132,7 @@ class SharedMemory:
             data=data,
             allocations=(*allocations, self.own),
             variables=variables,
+            textures=self.textures,
             heap=heap,
             grid_barrier=self.own.address,
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..launch.launch import Allocation
 from ..program.instruction import ExecutedInstruction, Space
-from ..simulator.access import WarpAccess
+from ..simulator.access import LANE_GROUPS, WarpAccess
 
 
 class TouchedAllocations:
@@ -42,13 +42,15 @@ class TouchedAllocations:
         if first == last:
             if access.writes:
                 self._written.add(first)
-            if high + site.width_bytes > int(self._ends[last]):
+            if site.action not in LANE_GROUPS and high + site.width_bytes > int(self._ends[last]):
                 self._note(site.instruction_index, high, site.width_bytes, last)
             return
         addresses = np.unique(plan.chosen(plan.base) + np.uint64(offset % 2**64))
         places = np.searchsorted(self._starts, addresses, side="right") - 1
         if access.writes:
             self._written.update(np.unique(places).tolist())
+        if site.action in LANE_GROUPS:  # whole sectors, whatever of them lies in the array
+            return
         outside = np.flatnonzero(addresses + np.uint64(site.width_bytes) > self._ends[places])
         if len(outside):
             self._note(site.instruction_index, int(addresses[outside[-1]]), site.width_bytes, int(places[outside[-1]]))

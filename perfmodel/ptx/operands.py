@@ -41,6 +41,7 @@ WITHOUT_DESTINATION = frozenset(
         "brkpt",
         "stackrestore",
         "stmatrix",
+        "sust",
     ]
 )
 """Instructions whose first operand is not written (``bar.red`` excepted)."""

@@ -26,8 +26,18 @@ class Action(Enum):
     BULK_READ = "bulk read"
     """What bulk copies (TMA) read of global memory, past L1, in whole sectors."""
     BULK_WRITE = "bulk write"
+    TEXTURE_READ = "texture read"
+    """What lanes of a texture instruction that pass the texture pipe together read, in whole sectors."""
+    TEXTURE_HALF_READ = "texture half read"
+    """Likewise of half of each texel; two halves pass at once."""
+    SURFACE_READ = "surface read"
+    SURFACE_WRITE = "surface write"
     SHUFFLE = "shuffle"
     VOTE = "vote"
+
+
+LANE_GROUPS = frozenset({Action.TEXTURE_READ, Action.TEXTURE_HALF_READ, Action.SURFACE_READ, Action.SURFACE_WRITE})
+"""What lanes of a texture or surface instruction do that pass together; the request itself is an access of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,7 @@ class WarpAccess:
     @property
     def writes(self) -> bool:
         """Whether it is a store or a reduction."""
-        return self.site.action in (Action.STORE, Action.REDUCTION, Action.BULK_WRITE)
+        return self.site.action in (Action.STORE, Action.REDUCTION, Action.BULK_WRITE, Action.SURFACE_WRITE)
 
     @property
     def pattern(self) -> tuple[Plan, int]:

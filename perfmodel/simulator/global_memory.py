@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import SimulationError
 from ..launch.contents import Contents
 from ..launch.launch import DeviceMemory
+from ..launch.texture import BoundTexture, Texture
 from ..program.types import ScalarType
 
 GLOBAL_BASE = 0x7F00_0000_0000
@@ -81,6 +82,8 @@ class GlobalMemory:
         self.segments: list[Segment] = [Segment(one.name, one.address, one.size_bytes) for one in allocations]
         self.limit_bytes: int | None = None
         """Bytes of touched pages at which a simulation ends."""
+        self.textures: dict[int, BoundTexture] = {} if given is None else dict(given.textures)
+        """Texture and surface objects by the lower half of their handles."""
         self._starts: list[int] = [segment.start for segment in self.segments]
         self._contents: list[Contents | Bytes | None] = []
         self._top = self.base
@@ -104,6 +107,17 @@ class GlobalMemory:
         self._starts.append(segment.start)
         self._contents.append(contents)
         return segment.start
+
+    def bind(self, texture: Texture, address: int) -> int:
+        """Handle of a new object that sees the array at an address.
+
+        >>> from perfmodel.launch.texture import Extent
+        >>> GlobalMemory().bind(Texture(extent=Extent.LINE, width=4), 4096)
+        1
+        """
+        handle = len(self.textures) + 1
+        self.textures[handle] = BoundTexture(texture=texture, address=address)
+        return handle
 
     @property
     def held_bytes(self) -> int:

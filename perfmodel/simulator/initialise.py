@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SimulationError
-from ..launch.launch import Buffer, Buffered, KernelCall, TensorMap
+from ..launch.launch import Buffer, Buffered, KernelCall, Parameter, TensorMap, TextureObject
 from ..program.instruction import Space, Variable
 from ..program.kernel import Kernel
 from ..program.types import VALUE_TYPES, width_bytes
@@ -93,8 +93,12 @@ def parameter_bytes(kernel: Kernel, layout: Layout, values: list[Any]) -> Bytes:
     return bank
 
 
-def parameter_value(memory: GlobalMemory, argument: Buffer | TensorMap | np.generic) -> Any:
-    """What a parameter holds: a scalar, the address of a buffer that is placed in memory, or a tensor map's bytes."""
+def parameter_value(memory: GlobalMemory, argument: Parameter) -> Any:
+    """What a parameter holds: a scalar, the address of a buffer that is placed in memory, a tensor map's bytes, a handle."""
+    if isinstance(argument, TextureObject):
+        size_bytes = argument.texture.allocated_bytes
+        address = memory.allocate(argument.buffer.name, size_bytes, argument.buffer.array)
+        return np.uint64(memory.bind(argument.texture, address))
     if isinstance(argument, TensorMap):
         address = int(parameter_value(memory, argument.buffer))
         data = np.frombuffer(argument.tiling.encoded(address), np.uint8)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-_TEXTURES = "textures and surfaces are not executed: read the array through a pointer instead"
+_QUERIES = (
+    "the properties of texture and surface objects are not asked for by kernels here: hand them over as arguments"
+)
+_LEVELS = "levels of mipmaps are not computed: read level 0 (tex2D, or tex2DLod with 0)"
+_ATOMICS = "atomics on surfaces are not executed: use atomics on a buffer instead"
 _REMEDIES = {
-    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), _TEXTURES),
-    **dict.fromkeys(
-        ("TEX", "TLD", "TLD4", "TMML", "TXD", "TXQ", "SULD", "SUST", "SUATOM", "SURED", "SUQUERY"), _TEXTURES
-    ),
+    **dict.fromkeys(("txq", "suq", "TXQ", "SUQUERY"), _QUERIES),
+    **dict.fromkeys(("sured", "SUATOM", "SURED"), _ATOMICS),
+    "TMML": _LEVELS,
 }
 
 
 def remedy(name: str) -> str | None:
     """What to do about an instruction of PTX or opcode of machine code that is not executed; None where there is nothing.
 
-    >>> remedy("tex")
-    'textures and surfaces are not executed: read the array through a pointer instead'
+    >>> remedy("sured")
+    'atomics on surfaces are not executed: use atomics on a buffer instead'
     """
     return _REMEDIES.get(name)

@@ -51,7 +51,8 @@ STALLS = len(Stall)
 class Code(NamedTuple):
     """One element for each instruction.
 
-    ``issue_cycles`` are cycles of the issue slot, ``pipe_cycles`` of the pipe, ``data_cycles`` of the data pipe of L1 or of the
+    ``pipe`` has the numbers of `Pipe`. ``issue_cycles`` are cycles of the issue slot,
+    ``pipe_cycles`` of the pipe, ``data_cycles`` of the data pipe of L1 or of the
     cache of indexed constants; ``latency`` from there to the result, of global loads what many wavefronts add to it;
     ``miss_chance`` the part of the requests that go behind L1, each for ``missed_bytes``, though all of their sectors have been
     asked for before; ``far_chance`` the part of these that wait for DRAM. A store takes ``write_cycles`` on its way to L2;

@@ -373,6 +373,8 @@ def _code(
     chance, sectors = _misses(memory, wait, loads)
     write_cycles, written = _stores(memory, wait, counts, scale, blocks, gpu, warm)
     data_cycles, latency = _data_pipe(memory, wait, gpu)
+    # what lies between a hit in L1 and the end of the texture pipe
+    latency = np.where(table.pipe == Pipe.TEXTURE, gpu.texture_latency_cycles - gpu.l1_latency_cycles, latency)
     data_cycles = np.where(memory.requests > 0, asking * data_cycles + (1.0 - asking), data_cycles)
     return Code(
         pipe=table.pipe,

@@ -20,6 +20,8 @@ from .coefficients import Coefficients
 
 Floats = NDArray[np.float64]
 
+LANES_OF_PASS = 4
+"""Lanes that pass the texture pipe together: a quad, one lane for each texture unit of most GPUs."""
 LOCAL_REQUEST_SECTORS = WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
 """Sectors of a local access of a whole warp, whose words lie side by side."""
 
@@ -61,7 +63,8 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
     """The data pipe of L1 and shared memory: shared accesses, asynchronous copies, shuffles, global requests.
 
     (shared + predicated off + copies + max(global_load_requests, global_load_lines / l1_tags_per_cycle)
-    + global_store_requests + global_reduction_requests + cycles_per_wavefront · shared_atomic_wavefronts +
+    + global_store_requests + global_reduction_requests + texture_pipe_passes · 4 / texture_units_per_sm
+    + cycles_per_wavefront · shared_atomic_wavefronts +
     cycles_per_instruction · shuffles) / sm_count, where shared sums
     max(cycles_per_instruction · requests, cycles_per_wavefront · wavefronts) over loads and stores.
 
@@ -76,7 +79,8 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
     copies = counts.async_copy_requests + counts.async_copy_read_wavefronts + counts.async_copy_wavefronts
     tags = np.maximum(counts.global_load_requests, counts.global_load_lines / gpu.l1_tags_per_cycle)
     writes = counts.global_store_requests + counts.global_reduction_requests
-    accesses = shared + off + copies + tags + writes
+    textures = counts.texture_pipe_passes * (LANES_OF_PASS / gpu.texture_units_per_sm)
+    accesses = shared + off + copies + tags + writes + textures
     return np.asarray((accesses + instruction * counts.shuffles) / gpu.sm_count, np.float64)
 
 
@@ -86,6 +90,7 @@ def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Float
     c.sector_cycles · 32 bytes · sectors / (l1_bytes_per_cycle_per_sm · sm_count).
     """
     sectors = counts.global_load_sectors + counts.global_store_sectors + counts.async_copy_read_sectors
+    sectors = sectors + counts.texture_sectors + counts.surface_load_sectors + counts.surface_store_sectors
     local = counts.local_load_sectors + counts.local_store_sectors
     per_sector = coefficients.sector_cycles * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
     return np.asarray((sectors + local) * per_sector / gpu.sm_count, np.float64)
@@ -116,7 +121,8 @@ def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coeffi
 
 def _passing_l1(counts: Counts) -> Floats:
     """Part of the sectors that loads and copies ask for which L1 lacks; all where what passes it was not counted."""
-    asked = np.asarray(counts.global_load_sectors + counts.async_copy_read_sectors, np.float64)
+    of_objects = counts.texture_sectors + counts.surface_load_sectors
+    asked = np.asarray(counts.global_load_sectors + counts.async_copy_read_sectors + of_objects, np.float64)
     passed = np.asarray(counts.l2_read_sectors, np.float64)
     return np.where(passed > 0, np.minimum(passed / np.maximum(asked, 1.0), 1.0), 1.0)
 

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from ...core.constants import SECTOR_BYTES
 from ...launch.launch import Launch
 from ...program.instruction import Space
-from ...simulator.access import Action, WarpAccess
+from ...simulator.access import LANE_GROUPS, Action, WarpAccess
+
+_LOADED = (Space.GLOBAL, Space.TEXTURE, Space.SURFACE)
+"""Where loads go behind L1."""
 
 
 def middle_block(launch: Launch) -> int:
@@ -52,8 +55,11 @@ class WatchedBlock:
 
     def access(self, access: WarpAccess) -> None:
         """Keep the sectors of one load; a lane that reads across sectors counts by its first."""
-        bulk = access.site.action is Action.BULK_READ  # no warp waits for it but by its mbarrier
-        if access.writes or bulk or access.site.space is not Space.GLOBAL or self.block not in access.blocks:
+        site = access.site
+        bulk = site.action is Action.BULK_READ  # no warp waits for it but by its mbarrier
+        if access.writes or bulk or site.space not in _LOADED or site.action in LANE_GROUPS:
+            return
+        if self.block not in access.blocks:
             return
         warps = access.of_warps
         own = warps.block == self.block

@@ -23,14 +23,19 @@ def emit_mov(e: Emitter, i: MachineInstruction) -> None:
 
 
 def emit_r2ur(e: Emitter, i: MachineInstruction) -> None:
-    """``R2UR``: the value of the first active lane to a uniform register."""
+    """``R2UR``: the value of the first active lane to a uniform register; a predicate says where lanes hold another one."""
+    differs = [o for o in i.operands if isinstance(o, Register) and o.is_predicate]
     operands = [o for o in i.operands if not (isinstance(o, Register) and o.is_predicate)]
     guard, e.guard = e.guard, "None"
     value = f"of_first_active(C,{e.read(i, operands[1])},{guard})"
     if guard != "None":
         value = f"where(any_of_warp(C,{guard}),{value},{e.read(i, operands[0])})"
+    own = e.temporary(e.read(i, operands[1])) if differs else ""
     e.write(i, operands[0], value)
     e.guard = guard
+    if differs:
+        other = f"({own}!={e.read(i, operands[0])})"
+        e.write_predicate(i, differs[0], f"({other}|{e.predicate(i, differs[0])})" if i.has("OR") else other)
 
 
 def emit_p2r(e: Emitter, i: MachineInstruction) -> None:

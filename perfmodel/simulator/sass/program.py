@@ -14,7 +14,7 @@ from ..program import SyncScope, Unit
 from ..refusals import remedy
 from ..translate.emitter import Pool
 from ..translate.slices import EVERY_SPACE
-from . import asynchronous, floating, integer, memory, moves, tensor, warp
+from . import asynchronous, floating, integer, memory, moves, tensor, textures, warp
 from .emitter import Effects, Emitter
 from .modifiers import require_known_modifiers
 from .registers import REGISTER_COUNT, members, number_of, type_of
@@ -27,6 +27,7 @@ EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     **warp.EMITTERS,
     **tensor.EMITTERS,
     **asynchronous.EMITTERS,
+    **textures.EMITTERS,
 }
 """Opcodes (without modifiers) and what translates them."""
 EXECUTED = frozenset(EMITTERS) | {"BRA", "JMP", "BRX", "JMX", "CALL", "RET", "EXIT", "KILL"}

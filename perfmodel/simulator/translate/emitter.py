@@ -58,7 +58,7 @@ class Pool:
         self.wanted: set[int] = set()
         self.kept: frozenset[Space] = frozenset()
         self._names: dict[tuple[str, bytes], str] = {}
-        self._site_index: dict[tuple[int, Space], int] = {}
+        self._site_index: dict[tuple[int, Action, Space], int] = {}
 
     def moves(self, space: Space) -> bool:
         """Whether what is written to a space is kept; trace mode keeps only what its slice reads again."""
@@ -76,7 +76,7 @@ class Pool:
 
     def site(self, index: int, instruction: ExecutedInstruction, action: Action, space: Space, width: int) -> int:
         """Number of the site of an instruction and space; the same when asked again."""
-        key = (index, space)
+        key = (index, action, space)
         if key not in self._site_index:
             self._site_index[key] = len(self.sites)
             self.sites.append(Site(len(self.sites), index, instruction, action, space, width))

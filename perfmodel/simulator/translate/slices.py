@@ -9,7 +9,8 @@ from ...ptx.operands import names
 from ..program import Program
 from .memory import space_of
 
-_MEMORY = frozenset({"ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"})
+_OBJECTS = frozenset({"tex", "tld4", "suld", "sust"})
+_MEMORY = frozenset({"ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"}) | _OBJECTS
 _EXCHANGES = frozenset({"shfl", "vote", "match", "redux"})
 
 
@@ -65,6 +66,8 @@ class _Slice:
             if instruction.name in ("st", "atom", "red", "cp"):
                 space = Space.SHARED if instruction.name == "cp" else space_of(instruction)
                 self.writers.append((position, space))
+            if instruction.name == "sust":
+                self.writers.append((position, Space.GLOBAL))
 
     def run(self) -> tuple[frozenset[Space], set[int]]:
         for instruction in self.program.instructions:
@@ -76,6 +79,8 @@ class _Slice:
                 instruction = self.program.instructions[position]
                 if instruction.name in ("ld", "ldu", "atom"):
                     self._keep(_read_spaces(space_of(instruction)))
+                elif instruction.name in _OBJECTS:
+                    self._keep({Space.GLOBAL})
         return frozenset(self.kept), self.wanted
 
     def _want(self, names_read: Iterable[str]) -> None:

@@ -15,8 +15,9 @@ from ..global_memory import is_in_space
 from ..plan import Mask, Values
 from ..program import Program, SyncScope, Unit
 from ..refusals import remedy
+from ..textures.fetching import Sites, surface_access, texture_read
 from ..transfer import copy_async, load, load_generic, store, store_generic, touch, touch_generic
-from . import basic, conversion, floating, integer, memory, tensor, warp
+from . import basic, conversion, floating, integer, memory, tensor, textures, warp
 from .emitter import Emitter, Pool
 from .slices import address_slice
 
@@ -25,7 +26,7 @@ UnitFunction = Callable[[Any, list[Any] | dict[int, Any], Mask | None], Any]
 _TERMINATORS = frozenset({"bra", "brx", "ret", "exit"})
 _ALWAYS_TRACED = frozenset(
     {"ld", "ldu", "st", "atom", "red", "cp", "bar", "barrier", "trap", "shfl", "vote", "match", "redux"}
-).union(tensor.EMITTERS)
+).union(tensor.EMITTERS, textures.EMITTERS)
 """Instructions that trace mode counts or that synchronise, whatever becomes of their results."""
 _INTEGER_ONLY = {name: function for name, function in integer.EMITTERS.items() if name not in floating.EMITTERS}
 _EMITTERS = {
@@ -36,6 +37,7 @@ _EMITTERS = {
     **memory.EMITTERS,
     **warp.EMITTERS,
     **tensor.EMITTERS,
+    **textures.EMITTERS,
 }
 
 
@@ -89,6 +91,9 @@ def engine_names() -> dict[str, Any]:
         "store_generic": store_generic,
         "touch_generic": touch_generic,
         "copy_async": copy_async,
+        "Sites": Sites,
+        "texture_read": texture_read,
+        "surface_access": surface_access,
         **floats.directed_functions(),
     }
     names.update({scalar.__name__: scalar for scalar in (*STORAGE_TYPES.values(), *VALUE_TYPES.values())})

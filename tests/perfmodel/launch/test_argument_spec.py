@@ -9,10 +9,58 @@ from perfmodel.launch.argument_spec import (
     BufferSpec,
     ElementType,
     ScalarSpec,
+    TextureSpec,
     buffer_contents,
     parse_argument,
     scalar_value,
+    seen_texture,
 )
+from perfmodel.launch.texture import AddressMode, Extent, TexelKind, Texture
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("texture=f32[64]", {"extent": Extent.LINEAR, "width": 64}),
+        ("texture=f32[64]:array", {"extent": Extent.LINE, "width": 64}),
+        ("texture=f32[8,64]:memory", {"extent": Extent.PLANE, "width": 64, "height": 8, "pitch_bytes": 256}),
+        ("texture=i16[3,8,64]", {"extent": Extent.SPACE, "depth": 3, "kind": TexelKind.SIGNED, "channel_bits": 16}),
+        ("texture=f32[3,8,64]:layers", {"extent": Extent.LAYERED_PLANE, "layers": 3, "height": 8}),
+        ("texture=f32[12,16,16]:cube", {"extent": Extent.CUBE, "layers": 12, "width": 16}),
+        ("texture=u8[8,64]=0..255:channels=4:float:linear", {"texel_bytes": 4, "as_float": True, "linear": True}),
+        ("texture=f32[8,64]:normalized:wrap", {"normalized": True, "address_modes": (AddressMode.WRAP,) * 3}),
+        ("surface=f32[64]:channels=2", {"extent": Extent.LINE, "texel_bytes": 8}),
+    ],
+)
+def test_textures_see_their_arrays_as_the_options_say(text: str, expected: dict[str, object]) -> None:
+    spec = parse_argument(text)
+    assert isinstance(spec, TextureSpec)
+    texture = seen_texture(spec, {})
+    assert {name: getattr(texture, name) for name in expected} == expected
+    assert np.asarray(buffer_contents(spec.buffer, np.random.default_rng(0), {})).nbytes == texture.size_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("texture=f32", "a texture object needs its array, as in texture=f32"),
+        ("texture=f32[8]:smooth", r"options \['smooth'\] are not understood; accepted are channels=1|2|4, array"),
+        ("texture=f32[8]:cube", "1 axes given, a cube has 3 or 4"),
+        ("texture=f64[8]", "texels of f64 are not known to textures"),
+        ("texture=u8[8,8]:linear", "only floating-point values are filtered: add :float"),
+        ("texture=f32[8,8]:wrap", "wrap or mirror only where they are normalized: add :normalized"),
+        ("texture=f32[5,8,8]:cube", "a cube has square faces, six for each layer, not 5"),
+        ("surface=f32[8,8]:linear", "options"),
+    ],
+)
+def test_textures_that_cuda_would_not_make_are_refused(text: str, message: str) -> None:
+    def made() -> Texture:
+        spec = parse_argument(text)
+        assert isinstance(spec, TextureSpec)
+        return seen_texture(spec, {})
+
+    with pytest.raises(InputError, match=message):
+        made()
 
 
 def contents(text: str, seed: int = 0) -> np.ndarray:

@@ -387,10 +387,32 @@ __global__ void read(Mixed m, float4 v, double *y)
         analyze(source, kernel="read", grid=1, block=1, args=["struct=4", 0.5, "f64[1]"], gpu="h200")
 
 
-def test_a_texture_is_refused_with_what_to_do_instead() -> None:
-    source = "__global__ void k(cudaTextureObject_t t, float *x) {\n    x[0] = tex2D<float>(t, 0, 1);\n}"
-    with pytest.raises(SimulationError, match=r"source.cu:2.* textures and surfaces are not executed: read the array"):
-        analyze(source, kernel="k", grid=1, block=1, args=[1, "f32[1]"], gpu="h200")
+def test_textures_and_surfaces_are_arguments() -> None:
+    source = """
+__global__ void k(cudaTextureObject_t t, cudaSurfaceObject_t s, float *x)
+{
+    int i = threadIdx.x;
+    surf2Dwrite(tex2D<float>(t, 2 * i + 1, 0.5f), s, 4 * i, blockIdx.x);
+    x[i] = tex2D<float>(t, i + 0.5f, 0.5f);
+}"""
+    arguments = ["texture=f32[1,64]=arange:linear", "surface=f32[2,32]=0", "f32[32]"]
+    found = analyze(source, kernel="k", grid=2, block=32, args=arguments, gpu="h200")
+    assert found.outputs["x"].tolist() == list(range(32))
+    assert found.outputs["s"].tolist() == [2 * i + 0.5 for i in range(32)] * 2  # halfway between texels 2 i and 2 i + 1
+    counts = found.prediction.counts
+    assert (counts.texture_requests, counts.surface_store_requests) == (2 * 2, 2)
+    assert counts.texture_sectors == 2 * (8 * 2 + 8)  # quads read 8 texels of 4 bytes, or 4, of 16 bytes a sector
+    assert counts.surface_store_sectors == 2 * 4 * 2  # 8 lanes write 32 bytes
+    assert found.prediction.exact
+    other = analyze(source, kernel="k", grid=2, block=32, args=arguments, gpu="rtx-4090").prediction
+    assert not other.exact
+    assert any("how sm_89 tiles CUDA arrays was not counted" in note for note in other.notes)
+    with pytest.raises(
+        SimulationError, match=r"source.cu:6.* 0x5 is no texture or surface object: give the argument as"
+    ):
+        analyze(source, kernel="k", grid=2, block=32, args=[5, *arguments[1:]], gpu="h200")
+    with pytest.raises(InputError, match=r"argument 3 \(float \*x\) is no texture or surface object"):
+        analyze(source, kernel="k", grid=2, block=32, args=[*arguments[:2], "surface=f32[32]"], gpu="h200")
 
 
 @pytest.mark.compiler

@@ -1,4 +1,4 @@
-// A program that asks for a texture, which the stand-in runtime lacks, and writes past the end of a buffer, near to it and far away.
+// A program that asks for a mipmapped array, which the stand-in runtime lacks, and writes past the end of a buffer, near to it and far away.
 #include <cstdio>
 #include <cuda_runtime.h>
 
@@ -7,10 +7,9 @@ __global__ void past_the_end(float *x, long long by) { x[threadIdx.x + by] = 2.0
 
 int main()
 {
-    cudaTextureObject_t texture;
-    cudaResourceDesc resource = {};
-    cudaTextureDesc description = {};
-    std::printf("texture: %s\n", cudaGetErrorName(cudaCreateTextureObject(&texture, &resource, &description, nullptr)));
+    cudaMipmappedArray_t levels;
+    cudaChannelFormatDesc texels = cudaCreateChannelDesc<float>();
+    std::printf("mipmaps: %s\n", cudaGetErrorName(cudaMallocMipmappedArray(&levels, &texels, cudaExtent{8, 8, 0}, 2, 0)));
     cudaGetLastError();
     float *x;
     cudaMalloc(&x, 64 * sizeof(float));

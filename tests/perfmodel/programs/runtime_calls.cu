@@ -199,11 +199,71 @@ static void device_and_attributes()
     std::printf("device and attributes ok\n");
 }
 
+__global__ void doubled(cudaTextureObject_t from, cudaSurfaceObject_t to)
+{
+    int x = threadIdx.x % 8, y = threadIdx.x / 8;
+    surf2Dwrite(2 * tex2D<float>(from, x + 0.5f, y + 0.5f), to, x * 4, y);
+}
+
+static void arrays_and_textures()
+{
+    float host[4][8], back[4][8], one[2];
+    for (int k = 0; k < 32; ++k) host[k / 8][k % 8] = k;
+    cudaChannelFormatDesc texels = cudaCreateChannelDesc<float>(), found;
+    cudaArray_t from, to, volume;
+    OK(cudaMallocArray(&from, &texels, 8, 4));
+    OK(cudaMalloc3DArray(&to, &texels, cudaExtent{8, 4, 0}, cudaArraySurfaceLoadStore));
+    OK(cudaMalloc3DArray(&volume, &texels, cudaExtent{8, 4, 2}));
+    cudaExtent extent;
+    unsigned flags;
+    OK(cudaArrayGetInfo(&found, &extent, &flags, to));
+    CHECK(found.x == 32 && found.f == cudaChannelFormatKindFloat && extent.height == 4 && flags == cudaArraySurfaceLoadStore);
+    OK(cudaMemcpy2DToArray(from, 0, 0, host, 32, 32, 4, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy2DToArray(from, 4, 1, host, 32, 32, 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+    cudaResourceDesc resource = {};
+    resource.resType = cudaResourceTypeArray;
+    resource.res.array.array = from;
+    cudaTextureDesc description = {};
+    description.filterMode = cudaFilterModeLinear;
+    cudaTextureObject_t texture;
+    cudaSurfaceObject_t surface;
+    OK(cudaCreateTextureObject(&texture, &resource, &description, nullptr));
+    cudaTextureDesc kept;
+    OK(cudaGetTextureObjectTextureDesc(&kept, texture));
+    CHECK(kept.filterMode == cudaFilterModeLinear);
+    resource.res.array.array = to;
+    OK(cudaCreateSurfaceObject(&surface, &resource));
+    doubled<<<1, 32>>>(texture, surface);
+    OK(cudaMemcpy2DFromArray(back, 32, to, 0, 0, 32, 4, cudaMemcpyDeviceToHost));
+    CHECK(back[0][3] == 6 && back[3][7] == 62);
+    cudaMemcpy3DParms copy = {};
+    copy.srcArray = to;
+    copy.dstArray = volume;
+    copy.dstPos = cudaPos{0, 0, 1};
+    copy.extent = cudaExtent{8, 4, 1};
+    copy.kind = cudaMemcpyDeviceToDevice;
+    OK(cudaMemcpy3D(&copy));
+    copy = cudaMemcpy3DParms{};
+    copy.srcArray = volume;
+    copy.srcPos = cudaPos{6, 2, 1};
+    copy.dstPtr = make_cudaPitchedPtr(one, 8, 2, 1);
+    copy.extent = cudaExtent{2, 1, 1};
+    copy.kind = cudaMemcpyDeviceToHost;
+    OK(cudaMemcpy3D(&copy));
+    CHECK(one[0] == 2 * 22 && one[1] == 2 * 23);
+    OK(cudaDestroyTextureObject(texture));
+    OK(cudaDestroySurfaceObject(surface));
+    OK(cudaFreeArray(from));
+    CHECK(cudaFreeArray(from) == cudaErrorInvalidValue);
+    std::printf("arrays and textures ok\n");
+}
+
 int main(int argc, char **argv)
 {
     launches_and_symbols();
     host_memory();
     pitched_copies();
+    arrays_and_textures();
     streams_events_graphs();
     device_and_attributes();
     std::printf("%d arguments, the last %s\n", argc - 1, argv[argc - 1]);

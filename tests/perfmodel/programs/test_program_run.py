@@ -27,6 +27,7 @@ def test_a_program_gets_right_results_from_every_part_of_the_runtime(capfd: pyte
         "launches and symbols ok",
         "host memory ok",
         "pitched copies ok",
+        "arrays and textures ok",
         "streams, events and graphs ok",
         "device and attributes ok",
         "2 arguments, the last --two",
@@ -38,6 +39,7 @@ def test_a_program_gets_right_results_from_every_part_of_the_runtime(capfd: pyte
         ("increment", 2, 256): 2,  # managed and pinned memory
         ("increment", 20, 256): 1,  # registered memory
         ("increment", 1, 256): 1 + 3 * 2,  # and three launches of a graph of two
+        ("doubled", 1, 32): 1,
         ("fill<3>", 1, 1024): 1,
         ("increment", 1, 1): 1,
         ("reverse", 1, 1024): 1,
@@ -50,7 +52,7 @@ def test_a_failing_launch_and_a_missing_function_are_named(capfd: pytest.Capture
     assert run(["run", str(FAILURES), "--gpu", "h200"]) == 1
     printed = capfd.readouterr()
     assert printed.out.splitlines()[:6] == [
-        "texture: cudaErrorNotSupported",
+        "mipmaps: cudaErrorNotSupported",
         "good: cudaSuccess",
         "x[0] is 1",
         "one past the end: cudaSuccess",
@@ -58,7 +60,7 @@ def test_a_failing_launch_and_a_missing_function_are_named(capfd: pytest.Capture
         "afterwards: an illegal memory access was encountered",
     ]
     missing, failed, overrun = printed.err.splitlines()
-    assert "calls cudaCreateTextureObject, which the stand-in runtime does not have" in missing
+    assert "calls cudaMallocMipmappedArray, which the stand-in runtime does not have" in missing
     assert failed.startswith("perfmodel: kernel past_the_end: ")
     assert "failures.cu:6" in failed
     assert "4 bytes at global address" in failed
