@@ -115,9 +115,9 @@ def _objects(
         if bound is None:
             _fault(lanes, instruction, own[:1], f"{number:#x} is no {_OBJECT}: {_HOW}")
         elif bound.texture.extent not in known:
-            raise lanes.environment.instructions[instruction].error(
-                f"reads an array of geometry {geometry}; its object sees one of {bound.texture.extent.name.lower()}"
-            )
+            seen = bound.texture.extent.name.lower().replace("_", " ")
+            detail = f"an array of geometry {geometry} is read, and its object sees a {seen}"
+            _fault(lanes, instruction, own[:1], detail + (" (:array makes it an array)" if seen == "linear" else ""))
         else:
             found.append((own, bound))
     return found

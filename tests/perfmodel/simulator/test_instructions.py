@@ -192,7 +192,7 @@ def test_two_singles_in_a_register(operation: str, expected: tuple[float, float]
     ("code", "reason"),
     [
         ("frobnicate.u32 %r2, %r1;", "instruction is not supported"),
-        ("tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];", "read the array through a pointer instead"),
+        ("sured.b.add.1d.u32.trap [%rd1, {%r1}], %r2;", "use atomics on a buffer instead"),
     ],
 )
 def test_tracing_passes_over_nothing_that_it_does_not_know(code: str, reason: str) -> None:
