@@ -173,7 +173,7 @@ def test_a_profile_is_kept_under_the_contents_of_its_arrays() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"texmem_args": {"t": 1}}, "texmem_args: textures are not executed"),
+        ({"texmem_args": {"t": 1}}, "texmem_args: texture references were removed in CUDA 12"),
         ({"lang": "OpenCL"}, "lang='OpenCL': kernels in CUDA C++ are executed"),
         ({"kernel_source": "none.cu"}, "kernel_source 'none.cu' is no file"),
         ({"kernel_source": lambda p: ""}, "kernel_source of type function: a file or the text of the kernel is needed"),
