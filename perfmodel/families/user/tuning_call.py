@@ -78,7 +78,9 @@ class _Writer:
     def document(self) -> dict[str, Any]:
         call = self.call
         if call.texmem_args:
-            raise InputError("texmem_args: texture references were removed in CUDA 12; take a texture object as a parameter")
+            raise InputError(
+                "texmem_args: texture references were removed in CUDA 12; take a texture object as a parameter"
+            )
         if call.lang is not None and call.lang.upper() not in _LANGUAGES:
             raise InputError(f"lang={call.lang!r}: kernels in CUDA C++ are executed")
         tune = {name: [_value(f"tune_params {name}", v) for v in values] for name, values in self.given.items()}

@@ -45,7 +45,7 @@ _HONOURED: Mapping[str, str] = {
     "VABSDIFF4": "U8 ACC",
     "IABS UIABS POPC UPOPC BREV UBREV P2R R2P S2R S2UR": "",
     "CS2R CS2UR": "32",
-    "R2UR": "BROADCAST",
+    "R2UR": "BROADCAST OR",
     "LDC ULDC LDCU": f"64 128 {_NARROW}",
     "RPCMOV": "32",
     # floating point
@@ -82,6 +82,10 @@ _HONOURED: Mapping[str, str] = {
     "MOVM": "16 MT88",
     "QSPC": "S D L G C",
     "STAS": "64 128",
+    # textures and surfaces
+    "TEX TLD": "B",
+    "TLD4": "R G B A",
+    "SULD SUST": f"D BA [123]D [12]D_ARRAY 64 128 {_NARROW} TRAP IGN",
     # warps, barriers and control flow
     "SHFL": "UP DOWN BFLY IDX",
     "VOTE VOTEU": "ALL ANY EQ",
@@ -125,6 +129,9 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
     "ATOM ATOMG ATOMS RED REDG": f"E {_CACHE_HINTS} {_SCOPES} RN FTZ SPIN",
     "LDGSTS": f"E {_CACHE_HINTS}",
     "QSPC": "E",
+    "TEX TLD": "SCR LL LZ LB",  # arrays have one level
+    "TLD4 TXD": "SCR",
+    "SULD SUST": _SCOPES,
     "F2I UF2I F2IP": "NTZ",
     "HFMA2": "MMA",
     "BSSY BSYNC BREAK": "RECONVERGENT RELIABLE",

@@ -22,8 +22,6 @@ _COORDINATES = {"1D": 1, "2D": 2, "3D": 3, "CUBE": 3, "ARRAY_1D": 2, "ARRAY_2D":
 _ALL_COMPONENTS = 0xF
 _SURFACE_COORDINATES = {"1D": 1, "2D": 2, "3D": 3, "1D_ARRAY": 2, "2D_ARRAY": 3}
 _SURFACE_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
-_UNKNOWN = ("AOFFI", "DC", "PTP", "MS", "F16", "SPARSE")
-"""Modifiers that mean something that is not done: offsets, comparisons with a depth, samples, half results, residency."""
 
 
 def _sites(e: Emitter, i: MachineInstruction, space: Space, request: Action, passes: Action, halves: Action) -> str:
@@ -51,8 +49,6 @@ def _object(e: Emitter, i: MachineInstruction, before_shape: tuple[Operand, ...]
 
 def emit_texture(e: Emitter, i: MachineInstruction) -> None:
     """``TEX``, ``TLD``, ``TLD4`` and ``TXD``; there is one level, so that its number and gradients change nothing."""
-    if i.has(*_UNKNOWN):
-        raise i.error("offsets, depth comparisons, samples and half results of textures are not executed")
     operands = i.operands
     shape = next((k for k, o in enumerate(operands) if isinstance(o, Word) and o.text in _COORDINATES), None)
     if shape is None or not all(isinstance(o, Register) and not o.is_predicate for o in operands[:3]):
