@@ -241,6 +241,10 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
         """
         return ()
 
+    def counts_accesses(self, configuration: ConfigurationT) -> bool:
+        """Whether ``profile`` counts the memory accesses of this configuration exactly; else an executed block does."""
+        return True
+
     def executed_profile(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> KernelProfile | None:
         """The profile of one configuration where this family has a way of its own to execute it; None for the general way."""
         return None

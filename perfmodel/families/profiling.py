@@ -105,7 +105,8 @@ def _executed(family: Family[Any, Any], problem: Any, configuration: Any, gpu: G
     path = depth is Depth.CACHES or not family.closed_critical_path
     if depth is Depth.MIDDLE_BLOCK:
         closed = family.profile(problem, Batch.of([configuration]), gpu).at(0).counts
-        found = middle_block_profile(kernel, launch, call, memory_requests(closed), critical_path=path)
+        requests = memory_requests(closed) if family.counts_accesses(configuration) else None
+        found = middle_block_profile(kernel, launch, call, requests, critical_path=path)
         return _with_closed_copies(found, closed.async_copy_requests)
     found = executed_profile(kernel, launch, call, gpu if depth is Depth.CACHES else None, critical_path=path)
     return _with_closed_copies(found, found.counts.async_copy_requests)

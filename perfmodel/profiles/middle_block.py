@@ -13,7 +13,7 @@ from ..machine_code.code_profile import profile_of
 from ..simulator.simulation import Mode
 from .blocks.watched_block import WatchedBlock, middle_block
 from .executed_profile import executable
-from .kernel_profile import KernelProfile
+from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .slowest_warp import slowest_warp
 from .totals import counted_run
 
@@ -36,6 +36,8 @@ REQUESTS = (
 )
 MIDDLE_BLOCK_NOTE = "memory accesses in closed form, instructions extrapolated from the block in the middle of the grid"
 
+EVERY_BLOCK_NOTE = "every block is taken to do what the one in the middle of the grid does; traffic in closed form"
+
 
 def memory_requests(counts: Counts) -> float:
     """Requests to global and shared memory, by which the parts of a launch are compared."""
@@ -43,7 +45,7 @@ def memory_requests(counts: Counts) -> float:
 
 
 def middle_block_profile(
-    compiled: CompiledKernel, launch: Launch, call: KernelCall, requests: float, *, critical_path: bool = True
+    compiled: CompiledKernel, launch: Launch, call: KernelCall, requests: float | None, *, critical_path: bool = True
 ) -> KernelProfile:
     """The profile with what the compiler decides: registers, code, instructions, spills, the slowest warp.
 
@@ -54,7 +56,8 @@ def middle_block_profile(
         launch: a single launch of it.
         call: its arguments.
         requests: memory requests of the whole launch (`memory_requests`). Instructions are those of the block in the middle in
-            the same proportion, so that blocks at the edges of the grid count for the part of a block that they do.
+            the same proportion, so that blocks at the edges of the grid count for the part of a block that they do. None where
+            no closed form counts accesses: then every block is taken to do what the one in the middle does.
         critical_path: follow the slowest warp, too.
 
     Raises:
@@ -74,8 +77,9 @@ def middle_block_profile(
     watched.take_visits(run.visits_by_warp)
     of_block = run.counts
     own = memory_requests(of_block)
-    factor = requests / own if own else float(launch.blocks)
-    counts = {name: getattr(of_block, name) * factor if name in OF_CODE else np.nan for name in COUNT_NAMES}
+    known = OF_CODE if requests is not None else [name for name in COUNT_NAMES if name not in TRAFFIC_COUNTS]
+    factor = requests / own if own and requests is not None else float(launch.blocks)
+    counts = {name: getattr(of_block, name) * factor if name in known else np.nan for name in COUNT_NAMES}
     profile = KernelProfile(
         launch=replace(launch, static_shared_bytes=compiled.resources.static_shared_bytes),
         resources=replace(compiled.resources, dynamic_shared_bytes=int(launch.dynamic_shared_bytes)),
@@ -84,7 +88,7 @@ def middle_block_profile(
         loop_code_bytes=float(profile_of(compiled).largest_loop_bytes),
         read_only_share=np.nan,
         exact=False,
-    ).with_notes(MIDDLE_BLOCK_NOTE, *([] if reason is None else [reason]))
+    ).with_notes(MIDDLE_BLOCK_NOTE if requests is not None else EVERY_BLOCK_NOTE, *([] if reason is None else [reason]))
     if not critical_path:
         return profile
     slowest = slowest_warp(compiled, code, watched)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from itertools import product
 
-from ...core.constants import WARP_SIZE
+from ...core.constants import WARP_SIZE, ceil_div
 from ...errors import InputError
 from ..base import Product, Space
 from ..sizes import require_integers
@@ -13,6 +14,25 @@ from .problem import Conv2d
 
 MOST_ROWS_PER_THREAD = 1024
 """More rows save no more loads worth naming."""
+FLAT_ROWS = (1, 2, 4, 7, 14)
+FLAT_BLOCKS = (32, 64, 128, 256)
+WIDEST_FLAT = 64
+"""Output columns up to which warps of one row each leave lanes idle that count."""
+BLOCKED_ROWS = (1, 2, 4, 7)
+"""Of a thread that blocks: images of networks have a multiple of seven rows as often as of four."""
+BLOCKED_COLUMNS = (1, 2, 4)
+BLOCKED_CHANNELS = (4, 8)
+BLOCKED_SUMS = (8, 64)
+"""Fewest and most outputs of a thread that blocks."""
+BLOCKED_THREADS = (64, 512)
+"""Fewest and most threads of a block that shares."""
+CHANNEL_THREADS = (1, 2, 4, 8, 16)
+CHANNEL_SLICES = (1, 2, 4, 8, 16)
+BLOCKED_IMAGES = (2, 4, 8)
+MOST_BLOCK_X = 64
+MOST_BLOCK_Y = 64
+OF_BLOCKS = ("columns_per_thread", "channels_per_thread", "channel_threads", "channel_slices")
+"""Fields that have an effect where the threads of a block share."""
 BLOCK_SIZES_X = (32, 64, 128, 256)
 BLOCK_SIZES_Y = (1, 2, 4, 8, 16)
 LOOPED_ROWS = (1, 2, 4, 8)
@@ -29,6 +49,10 @@ class Reuse(Enum):
     """The outputs of a thread share the rows that it loads."""
     COLUMN_ROW = "column_row"
     """Both."""
+    FLAT = "flat"
+    """Like row, depthwise; the lanes of a warp run on over rows and planes, so that small images leave none idle."""
+    BLOCK = "block"
+    """The threads of a block share what is copied to shared memory; a thread keeps it for outputs of several channels, too."""
 
     @property
     def columns(self) -> bool:
@@ -39,6 +63,10 @@ class Reuse(Enum):
     def rows(self) -> bool:
         """Whether the outputs of a thread share rows."""
         return self in (Reuse.ROW, Reuse.COLUMN_ROW)
+
+
+STRAIGHT = (Reuse.NONE, Reuse.COLUMN, Reuse.ROW, Reuse.COLUMN_ROW)
+"""Modes of one kernel, whose warps are 32 columns of one row; the others have kernels of their own."""
 
 
 class Exchange(Enum):
@@ -81,19 +109,64 @@ class DirectConv2dConfiguration:
     rows_per_thread: int
     block_x: int
     block_y: int
+    columns_per_thread: int | None = None
+    channels_per_thread: int | None = None
+    channel_threads: int | None = None
+    channel_slices: int | None = None
 
     def __post_init__(self) -> None:
         require_integers(1, rows_per_thread=self.rows_per_thread, block_x=self.block_x, block_y=self.block_y)
         if self.rows_per_thread > MOST_ROWS_PER_THREAD:
             raise InputError(f"rows_per_thread={self.rows_per_thread} must be at most {MOST_ROWS_PER_THREAD}")
-        if self.block_x % WARP_SIZE:
+        blocks = self.reuse is Reuse.BLOCK
+        if self.reuse is Reuse.FLAT and self.block_y != 1:
+            raise InputError(f"block_y={self.block_y} must be 1 when reuse={self.reuse.value}")
+        if self.block_x % WARP_SIZE and not blocks:
             raise InputError(f"block_x={self.block_x} must be a multiple of {WARP_SIZE}")
-        for name, effective in (("exchange", self.reuse.columns), ("accumulators", self.reuse.rows)):
-            value: Enum | None = getattr(self, name)
+        effects = {"exchange": self.reuse.columns, "accumulators": self.reuse.rows} | dict.fromkeys(OF_BLOCKS, blocks)
+        for name, effective in effects.items():
+            value = getattr(self, name)
             if effective and value is None:
-                raise InputError(f"{name}=none must name a method when reuse={self.reuse.value}")
+                kind = "an integer" if name in OF_BLOCKS else "a method"
+                raise InputError(f"{name}=none must name {kind} when reuse={self.reuse.value}")
             if not effective and value is not None:
-                raise InputError(f"{name}={value.value} must be none when reuse={self.reuse.value}")
+                given = value.value if isinstance(value, Enum) else value
+                raise InputError(f"{name}={given} must be none when reuse={self.reuse.value}")
+        if blocks:
+            require_integers(1, **{name: getattr(self, name) for name in OF_BLOCKS})
+
+
+def _parts(extent: int) -> tuple[int, ...]:
+    """The extent, its half, quarter and so on, rounded up, down to 1.
+
+    >>> _parts(14)
+    (14, 7, 4, 2, 1)
+    """
+    return tuple(dict.fromkeys(ceil_div(extent, 1 << shift) for shift in range(extent.bit_length() + 1)))
+
+
+def _blocked(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]]:
+    """Tiles that divide rows and columns of the output evenly, or hold several images; one product for each thread tile."""
+    products = []
+    for rows, columns in product(BLOCKED_ROWS, BLOCKED_COLUMNS):
+        of_rows, of_columns = ceil_div(problem.output_height, rows), ceil_div(problem.output_width, columns)
+        if rows > problem.output_height or columns >= 2 * problem.output_width:
+            continue
+        several = tuple(count * of_rows for count in BLOCKED_IMAGES if count < 2 * problem.batch)
+        fields = {
+            "reuse": (Reuse.BLOCK,),
+            "exchange": (None,),
+            "accumulators": (None,),
+            "rows_per_thread": (rows,),
+            "block_x": tuple(part for part in _parts(of_columns) if part <= MOST_BLOCK_X),
+            "block_y": tuple(part for part in (*several, *_parts(of_rows)) if part <= MOST_BLOCK_Y),
+            "columns_per_thread": (columns,),
+            "channels_per_thread": BLOCKED_CHANNELS,
+            "channel_threads": CHANNEL_THREADS,
+            "channel_slices": CHANNEL_SLICES,
+        }
+        products.append(Product(DirectConv2dConfiguration, fields))
+    return products
 
 
 def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
@@ -102,22 +175,29 @@ def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
     Sharing rows begins with two outputs of a thread: with one it is the code without.
     """
 
-    def product(
-        reuse: Reuse, accumulators: Accumulators | None, rows_per_thread: tuple[int, ...]
+    def of_mode(
+        reuse: Reuse,
+        accumulators: Accumulators | None,
+        rows_per_thread: tuple[int, ...],
+        block_x: tuple[int, ...] = BLOCK_SIZES_X,
+        block_y: tuple[int, ...] = BLOCK_SIZES_Y,
     ) -> Product[DirectConv2dConfiguration]:
-        return Product(
-            DirectConv2dConfiguration,
-            {
-                "reuse": (reuse,),
-                "exchange": tuple(Exchange) if reuse.columns else (None,),
-                "accumulators": (accumulators,),
-                "rows_per_thread": rows_per_thread,
-                "block_x": BLOCK_SIZES_X,
-                "block_y": BLOCK_SIZES_Y,
-            },
-        )
+        fields = {
+            "reuse": (reuse,),
+            "exchange": tuple(Exchange) if reuse.columns else (None,),
+            "accumulators": (accumulators,),
+            "rows_per_thread": rows_per_thread,
+            "block_x": block_x,
+            "block_y": block_y,
+        }
+        return Product(DirectConv2dConfiguration, fields | dict.fromkeys(OF_BLOCKS, (None,)))
 
     modes: list[tuple[Reuse, Accumulators | None, tuple[int, ...]]]
     modes = [(reuse, None, LOOPED_ROWS) for reuse in (Reuse.NONE, Reuse.COLUMN)]
     modes += [(reuse, how, rows) for how, rows in SHARED_ROWS.items() for reuse in (Reuse.ROW, Reuse.COLUMN_ROW)]
-    return Space(tuple(product(*mode) for mode in modes if problem.filter_width > 2 or not mode[0].columns))
+    products = [of_mode(*mode) for mode in modes if problem.filter_width > 2 or not mode[0].columns]
+    if not problem.depthwise and problem.out_channels >= min(BLOCKED_CHANNELS):
+        products += _blocked(problem)
+    if problem.depthwise and problem.output_width <= WIDEST_FLAT:
+        products.append(of_mode(Reuse.FLAT, None, FLAT_ROWS, FLAT_BLOCKS, (1,)))
+    return Space(tuple(products))

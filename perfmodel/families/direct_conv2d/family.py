@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.batched import taken
+from ...core.batched import joined, mapped, taken
 from ...core.constants import MAX_GRID_YZ, WARP_SIZE
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..base import Batch, Check, Family, Space
 from ..lanes import distinct_rows
-from . import configuration, launch, reference, registers, traffic
-from .configuration import DirectConv2dConfiguration
+from . import blocked, configuration, flat, launch, reference, registers, traffic
+from .configuration import OF_BLOCKS, DirectConv2dConfiguration, Reuse
 from .counts import closed_form
 from .problem import Conv2d
 
 Inputs = Mapping[str, NDArray[np.float32]]
+RecordT = TypeVar("RecordT")
 
 UNROLLED_MULTIPLY_ADDS_LIMIT = 2048
 """Longest straight-line code: 1,936 multiply-adds (11 × 11, 16 rows) were unrolled by NVRTC 12.9, of 3,600 it kept a loop."""
@@ -30,12 +31,13 @@ NOTABLE_IDLE_SHARE = 0.1
 
 
 class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
-    """Direct convolution whose lanes exchange what they loaded, whose threads keep the rows that they loaded, or both."""
+    """Direct convolution whose lanes exchange what they loaded, whose threads keep rows, or whose blocks share tiles."""
 
     name: ClassVar[str] = "direct_conv2d"
-    summary: ClassVar[str] = "2-D convolution, dense or depthwise, with column reuse, row reuse or both"
+    summary: ClassVar[str] = "2-D convolution, dense or depthwise: column reuse, row reuse, both, or blocks that share"
     problem_type = Conv2d
     configuration_type = DirectConv2dConfiguration
+    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_BLOCKS)
 
     def default_problem(self) -> Conv2d:
         """One 3840 × 2160 image and a 5 × 5 filter."""
@@ -46,11 +48,12 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return configuration.space(problem)
 
     def checks(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
-        """Stride of column reuse, rows and code that no image or cache can use, and the grid's limits."""
+        """Stride of column reuse, rows and code that no image or cache can use, tiles beyond the problem, the grid's limits."""
+        blocks, in_x = batch.equals("reuse", Reuse.BLOCK), batch.equals("reuse", Reuse.FLAT)
         sizes = launch.strips(problem, batch)
         useful_rows = 1 << (problem.output_height - 1).bit_length()
         code = np.where(sizes.unrolled, sizes.rows_per_thread, 1) * problem.filter_taps
-        grid = (("output channels in the grid's y", problem.out_channels), ("images in the grid's z", problem.batch))
+        several = {"output channels in the grid's y": problem.out_channels, "images in the grid's z": problem.batch}
         return (
             Check(
                 reason="column reuse needs stride 1",
@@ -60,43 +63,58 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             ),
             Check(
                 reason="rows per thread",
-                rejected=sizes.rows_per_thread > useful_rows,
+                rejected=(sizes.rows_per_thread > useful_rows) & ~blocks,
                 value=sizes.rows_per_thread,
                 limit=f"{useful_rows} (output height {problem.output_height} rounded up to a power of two)",
             ),
             Check(
                 reason="unrolled multiply-adds",
-                rejected=code > UNROLLED_MULTIPLY_ADDS_LIMIT,
+                rejected=(code > UNROLLED_MULTIPLY_ADDS_LIMIT) & ~blocks,
                 value=code,
                 limit=UNROLLED_MULTIPLY_ADDS_LIMIT,
             ),
+            Check(
+                reason="depthwise layer that is flat",
+                rejected=in_x & (not problem.depthwise),
+                value="dense",
+                limit="depthwise",
+                relation="is not",
+            ),
+            *blocked.checks(problem, batch),
             *(
-                Check(reason=reason, rejected=np.full(len(batch), value > MAX_GRID_YZ), value=value, limit=MAX_GRID_YZ)
-                for reason, value in grid
+                Check(reason=reason, rejected=(value > MAX_GRID_YZ) & ~blocks & ~in_x, value=value, limit=MAX_GRID_YZ)
+                for reason, value in several.items()
             ),
         )
 
     def launch(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Launch:
-        """One block for each tile of an output plane."""
-        return launch.launch(problem, batch)
+        """One block for each tile of an output plane; of those that block, for each tile of planes of several channels."""
+        return _of_designs(
+            batch,
+            lambda part: launch.launch(problem, part),
+            lambda part: flat.launch_of(problem, part),
+            lambda part: blocked.launch_of(problem, blocked.tiles(problem, part, gpu)),
+        )
 
     def profile(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
         """Counts, registers and critical path, worked out once for configurations that are equal."""
-        first, inverse = distinct_rows(*(column.astype(np.int64) + 1 for column in batch.columns.values()))
-        batch = batch.take(first)
-        sizes, geometry = launch.strips(problem, batch), launch.launch(problem, batch)
-        profile = KernelProfile(
-            launch=geometry,
-            resources=estimated_resources(geometry, registers.estimate(problem, sizes, gpu)),
-            counts=closed_form(problem, sizes, geometry, gpu),
-            global_round_trips=traffic.round_trips(problem, sizes, gpu),
-            loop_code_bytes=traffic.loop_code_bytes(problem, sizes),
-            read_only_share=1.0,
+        return _of_designs(
+            batch,
+            lambda part: _closed_profile(problem, part, gpu),
+            lambda part: flat.profile(problem, part, gpu),
+            lambda part: blocked.profile(problem, blocked.tiles(problem, part, gpu), gpu),
         )
-        return taken(profile, inverse)
+
+    def counts_accesses(self, configuration: DirectConv2dConfiguration) -> bool:
+        """All but flat configurations and those that block, whose accesses at the image's edges are estimates."""
+        return configuration.reuse not in (Reuse.FLAT, Reuse.BLOCK)
 
     def compile_request(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel; one compile serves all image sizes and batches."""
+        if configuration.reuse is Reuse.BLOCK:
+            return blocked.compile_request(problem, configuration, gpu)
+        if configuration.reuse is Reuse.FLAT:
+            return flat.compile_request(problem, configuration)
         return launch.compile_request(problem, configuration)
 
     def inputs(self, problem: Conv2d, rng: np.random.Generator) -> Inputs:
@@ -127,6 +145,8 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         >>> FAMILY.notes(problem, plain, load_gpu("h200"))
         ('56 % of the lanes have no output: 14 columns are computed by warps of 32',)
         """
+        if configuration.reuse in (Reuse.FLAT, Reuse.BLOCK):
+            return ()
         sizes = launch.strips(problem, Batch.of([configuration]))
         width, notes = problem.output_width, []
         idle = 1 - width / (sizes.across * WARP_SIZE)
@@ -140,6 +160,40 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         if registers.in_local_memory(problem, sizes, gpu).any():
             notes.append("the compiler is expected to keep the dynamically indexed taps in local memory")
         return tuple(notes)
+
+
+def _closed_profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
+    """The closed forms of configurations that do not block."""
+    first, inverse = distinct_rows(*(column.astype(np.int64) + 1 for column in batch.columns.values()))
+    batch = batch.take(first)
+    sizes, geometry = launch.strips(problem, batch), launch.launch(problem, batch)
+    profile = KernelProfile(
+        launch=geometry,
+        resources=estimated_resources(geometry, registers.estimate(problem, sizes, gpu)),
+        counts=closed_form(problem, sizes, geometry, gpu),
+        global_round_trips=traffic.round_trips(problem, sizes, gpu),
+        loop_code_bytes=traffic.loop_code_bytes(problem, sizes),
+        read_only_share=1.0,
+    )
+    return taken(profile, inverse)
+
+
+def _of_designs(
+    batch: Batch[DirectConv2dConfiguration], *designs: Callable[[Batch[DirectConv2dConfiguration]], RecordT]
+) -> RecordT:
+    """What each design's own function makes of its configurations, in the batch's order: the direct ones, flat, blocks."""
+    design = batch.equals("reuse", Reuse.FLAT) + 2 * batch.equals("reuse", Reuse.BLOCK)
+    there, counts = np.unique(design, return_counts=True)
+    parts = [designs[int(number)](batch.take(design == number)) for number in there]
+    if len(parts) == 1:
+        return parts[0]
+    spread = [_spread(part, int(count)) for part, count in zip(parts, counts, strict=True)]
+    return taken(joined(*spread), np.argsort(np.argsort(design, kind="stable"), kind="stable"))
+
+
+def _spread(record: RecordT, count: int) -> RecordT:
+    """The record of so many candidates with an array in each field."""
+    return mapped(lambda value: np.broadcast_to(value, count), record)
 
 
 FAMILY = DirectConv2dFamily()

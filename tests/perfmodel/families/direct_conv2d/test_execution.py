@@ -13,6 +13,7 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
+from perfmodel.families.direct_conv2d.configuration import STRAIGHT
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.ptx.parse import parse_module
@@ -34,7 +35,7 @@ EXACT = (
 
 MODES = [
     (reuse, exchange, accumulators)
-    for reuse in Reuse
+    for reuse in STRAIGHT
     for exchange in (tuple(Exchange) if reuse.columns else (None,))
     for accumulators in (tuple(Accumulators) if reuse.rows else (None,))
 ]

@@ -9,6 +9,7 @@ import pytest
 
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
+from perfmodel.families.direct_conv2d.configuration import STRAIGHT
 from perfmodel.gpus.catalogue import load_gpu
 
 GPU = load_gpu("h200")
@@ -143,3 +144,54 @@ def test_notes(problem: Conv2d, changes: dict[str, Any], gpu: str, note: str | N
     }
     chosen = DirectConv2dConfiguration(**(values | changes))
     assert FAMILY.notes(problem, chosen, load_gpu(gpu)) == (() if note is None else (note,))
+
+
+DENSE = Conv2d(in_channels=64, out_channels=64, height=56, width=56, filter_height=3, filter_width=3, padding=1)
+DEPTHWISE = Conv2d(
+    in_channels=96, out_channels=96, height=14, width=14, filter_height=3, filter_width=3, padding=1, depthwise=True
+)
+
+
+@pytest.mark.parametrize(("problem", "own"), [(PROBLEM, set()), (DENSE, {Reuse.BLOCK}), (DEPTHWISE, {Reuse.FLAT})])
+def test_layers_have_designs_of_their_own(problem: Conv2d, own: set[Reuse]) -> None:
+    candidates = all_candidates(problem)
+    assert {candidate.reuse for candidate in candidates} == {*STRAIGHT, *own}
+    assert len(set(candidates)) == len(candidates)
+
+
+def test_profiles_of_all_designs_keep_the_order_of_the_batch() -> None:
+    candidates = all_candidates(DENSE)
+    mixed = [candidates[index] for index in (-1, 0, -2, 1)]
+    together, launches = FAMILY.profile(DENSE, Batch.of(mixed), GPU), FAMILY.launch(DENSE, Batch.of(mixed), GPU)
+    for index, one in enumerate(mixed):
+        alone = FAMILY.profile(DENSE, Batch.of([one]), GPU)
+        assert together.counts.at(index).fp32_fma == alone.counts.at(0).fp32_fma
+        assert launches.at(index) == FAMILY.launch(DENSE, Batch.of([one]), GPU).at(0)
+
+
+def test_a_flat_launch_has_a_thread_for_each_strip() -> None:
+    chosen = DirectConv2dConfiguration(
+        reuse=Reuse.FLAT, exchange=None, accumulators=None, rows_per_thread=4, block_x=128, block_y=1
+    )
+    launch = FAMILY.launch(DEPTHWISE, Batch.of([chosen]), GPU).at(0)
+    assert launch.grid == (42, 1, 1)  # 96 planes of 14 columns by 4 strips of 4 rows, 5376 strips in blocks of 128
+
+
+def test_a_blocked_launch_has_a_block_for_each_tile() -> None:
+    chosen = DirectConv2dConfiguration(
+        reuse=Reuse.BLOCK,
+        exchange=None,
+        accumulators=None,
+        rows_per_thread=2,
+        block_x=4,
+        block_y=4,
+        columns_per_thread=4,
+        channels_per_thread=8,
+        channel_threads=4,
+        channel_slices=2,
+    )
+    launch = FAMILY.launch(DENSE, Batch.of([chosen]), GPU).at(0)
+    assert launch.grid == (4 * 7, 2, 1)  # 56 columns in 4 tiles of 16, 56 rows in 7 of 8; 64 channels in 2 of 32
+    assert launch.block == (4, 4, 4 * 2)
+    # 64 · 64 · 9 taps for 56 rows of 4 · 16 columns, of which 56 exist, 32 at once
+    assert FAMILY.profile(DENSE, Batch.of([chosen]), GPU).counts.at(0).fp32_fma == 64 * 64 * 9 * 56 * 64 / 32

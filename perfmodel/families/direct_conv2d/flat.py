@@ -1,0 +1,121 @@
+"""The design for small depthwise images, whose lanes run on over rows and planes: launch, counts, what is compiled."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...compiler.request import CompileRequest
+from ...core.constants import WARP_SIZE, ceil_div
+from ...core.counts import Counts
+from ...gpus.gpu import Gpu
+from ...launch.launch import Launch
+from ...profiles.kernel_profile import KernelProfile, estimated_resources
+from ..accesses import WORDS_PER_SECTOR
+from ..base import Batch
+from .configuration import DirectConv2dConfiguration
+from .launch import reciprocal
+from .problem import Conv2d
+from .traffic import compulsory_bytes
+
+Integers = NDArray[np.int64]
+
+KERNEL = "flat_conv2d"
+PROLOGUE_INSTRUCTIONS = 55
+REGISTERS_BESIDE_VALUES = 24
+MOST_VALUES = 100
+"""Registers of elements and taps up to which all loads stand before their uses."""
+
+
+def strips(problem: Conv2d, rows_per_thread: Integers) -> Integers:
+    """Threads with outputs in the whole launch."""
+    down = ceil_div(problem.output_height, rows_per_thread)
+    return np.asarray(problem.output_planes * problem.output_width * down, np.int64)
+
+
+def launch_of(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Launch:
+    """One thread for each strip."""
+    block_x = batch["block_x"].astype(np.int64)
+    return Launch(grid_x=ceil_div(strips(problem, batch["rows_per_thread"].astype(np.int64)), block_x), block_x=block_x)
+
+
+def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
+    """Counts, registers and critical path of n configurations, estimated from their strips.
+
+    Multiply-adds are exact; at compiled fidelity one block is executed, which counts all but the traffic behind L1.
+    """
+    rows, launch = batch["rows_per_thread"].astype(np.int64), launch_of(problem, batch)
+    warps = np.asarray(ceil_div(strips(problem, rows), WARP_SIZE), np.float64)
+    strip_rows = (rows - 1) * problem.stride + problem.filter_height
+    elements = strip_rows * problem.filter_width
+    outputs_per_sector = WORDS_PER_SECTOR / problem.stride
+    turns = 1 + WARP_SIZE / problem.output_width  # ends of rows in a warp, each with a sector of its own
+    sectors = elements * (WARP_SIZE / outputs_per_sector + turns)
+    taps = problem.filter_taps * (1 + WARP_SIZE / (problem.output_width * ceil_div(problem.output_height, rows)))
+    stored = rows * (WARP_SIZE / WORDS_PER_SECTOR + turns / 2)
+    classes = {
+        "fp32_fma": warps * rows * problem.filter_taps,
+        "integer": warps * (PROLOGUE_INSTRUCTIONS + 3 * strip_rows + elements * (problem.padding > 0)),
+        "control": warps * (2 + rows),
+    }
+    read, written = compulsory_bytes(problem)
+    unique = strip_rows / (rows * problem.stride) * (WARP_SIZE * rows * problem.stride**2 / WORDS_PER_SECTOR + turns)
+    values = elements + problem.filter_taps
+    return KernelProfile(
+        launch=launch,
+        resources=estimated_resources(
+            launch, (REGISTERS_BESIDE_VALUES + rows + np.minimum(values, MOST_VALUES)).astype(np.int32)
+        ),
+        counts=Counts(
+            global_load_requests=warps * (elements + problem.filter_taps),
+            global_load_sectors=warps * (sectors + taps),
+            global_load_lines=warps * (elements * turns + problem.filter_taps),
+            global_store_requests=warps * rows,
+            global_store_sectors=warps * stored,
+            warp_instructions=warps * (elements + problem.filter_taps + rows) + sum(classes.values()),
+            l2_read_sectors=warps * (unique + taps),
+            l2_write_sectors=warps * stored,
+            dram_read_bytes=np.full_like(warps, read),
+            dram_write_bytes=np.full_like(warps, written),
+            **classes,
+        ),
+        global_round_trips=np.maximum(values / MOST_VALUES, 1.0),
+        loop_code_bytes=np.zeros_like(warps),
+        read_only_share=1.0,
+    )
+
+
+@cache
+def _source() -> str:
+    return resources.files("perfmodel.kernels").joinpath(f"{KERNEL}.cu").read_text(encoding="utf-8")
+
+
+def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration) -> CompileRequest:
+    """Source, kernel and macros; sizes are parameters, so that one compile serves all images and channels."""
+    return CompileRequest(
+        source=_source(),
+        kernel=KERNEL,
+        file_name=f"{KERNEL}.cu",
+        defines=(
+            ("FILTER_HEIGHT", problem.filter_height),
+            ("FILTER_WIDTH", problem.filter_width),
+            ("STRIDE", problem.stride),
+            ("PADDING", problem.padding),
+            ("ONE_IMAGE", int(problem.batch == 1)),
+            ("ROWS_PER_THREAD", configuration.rows_per_thread),
+            ("BLOCK_X", configuration.block_x),
+        ),
+    )
+
+
+def parameters(problem: Conv2d, configuration: DirectConv2dConfiguration) -> tuple[np.generic, ...]:
+    """What follows output, input and filter: sizes, and divisors as multiplier and shift."""
+    down = ceil_div(problem.output_height, configuration.rows_per_thread)
+    count = int(strips(problem, np.array(configuration.rows_per_thread)))
+    sizes = (problem.in_channels, problem.height, problem.width, problem.output_height, problem.output_width, down)
+    divisors = (reciprocal(divisor) for divisor in (problem.output_width, down, problem.in_channels))
+    split = [value for multiplier, shift in divisors for value in (np.uint32(multiplier), np.int32(shift))]
+    return (np.uint32(count), *map(np.int32, sizes), *split)

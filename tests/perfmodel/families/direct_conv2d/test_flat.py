@@ -1,0 +1,56 @@
+"""Lanes that run on over rows and planes: right results into poisoned outputs, no faults, exact multiply-adds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.families.base import Batch
+from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.machine_code.program import read_machine_code
+from perfmodel.profiles.totals import counted_run
+
+pytestmark = pytest.mark.compiler
+
+GPU = load_gpu("h200")
+
+
+def layer(channels: int, height: int, width: int, taps: int, **others: int) -> Conv2d:
+    return Conv2d(
+        in_channels=channels,
+        out_channels=channels,
+        height=height,
+        width=width,
+        filter_height=taps,
+        filter_width=taps,
+        depthwise=True,
+        **others,
+    )
+
+
+@pytest.mark.parametrize(
+    ("problem", "rows"),
+    [
+        (layer(5, 7, 7, 3, padding=1), 7),
+        (layer(3, 14, 14, 3, padding=1, batch=2), 4),  # the last strip of a column has two outputs
+        (layer(4, 13, 9, 5, padding=2, stride=2), 2),
+        (layer(2, 6, 11, 3), 1),
+        (layer(2, 3, 5, 2, padding=7), 4),
+    ],
+)
+def test_results(problem: Conv2d, rows: int) -> None:
+    chosen = DirectConv2dConfiguration(
+        reuse=Reuse.FLAT, exchange=None, accumulators=None, rows_per_thread=rows, block_x=32, block_y=1
+    )
+    inputs = dict(FAMILY.inputs(problem, np.random.default_rng(rows)))
+    compiled = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), GPU.architecture.name)
+    launch = FAMILY.launch(problem, Batch.of([chosen]), GPU).at(0)
+    done = counted_run(read_machine_code(compiled), launch, FAMILY.call(problem, chosen, GPU, inputs), check=True)
+    assert done.faults == ()
+    exact = FAMILY.reference(problem, inputs)["output"]
+    error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
+    assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
+    closed = FAMILY.profile(problem, Batch.of([chosen]), GPU).counts.at(0)
+    assert done.counts.fp32_fma == closed.fp32_fma
