@@ -119,7 +119,7 @@ def _print(prediction: Prediction, changes: Sequence[Change], gpu: Gpu) -> None:
 
     for title, record in ((f"{prediction.kernel} on {gpu.id}", prediction.problem), ("configuration", None)):
         values = plain(prediction.configuration if record is None else record)
-        typer.echo(f"{title}: {' '.join(f'{name}={value}' for name, value in values.items())}")
+        typer.echo(f"{title}: {' '.join(f'{name}={value}' for name, value in values.items() if value != 'none')}")
     lines = [] if prediction.residual is None else [_residual_text(prediction.residual)]
     lines.append(throughput(prediction, gpu).text)
     print_prediction(prediction, time_note=f"; {prediction.fidelity.value}", between=lines)

@@ -87,16 +87,17 @@ def _print(ranking: Ranking) -> None:
     refused = sum(ranking.rejected.values())
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in ranking.rejected.items())
     typer.echo(f"{ranking.candidates:,} candidates, {refused:,} rejected{f' ({reasons})' if reasons else ''}")
-    fields = list(plain(ranking.best.configuration))
+    configurations = [plain(found.configuration) for found in ranking.top]
+    fields = [name for name in configurations[0] if any(values[name] != "none" for values in configurations)]
     residual = ("corrected", "its 90 % interval") if ranking.best.residual is not None else ()
     times = ("predicted", "90 % interval", *residual)
     columns = ("#", *fields, "registers/thread", "blocks/SM", "occupancy", *times, "limiter", "counts")
     rows = []
-    for place, found in enumerate(ranking.top, 1):
+    for place, (found, values) in enumerate(zip(ranking.top, configurations, strict=True), 1):
         rows.append(
             (
                 place,
-                *plain(found.configuration).values(),
+                *(values[name] for name in fields),
                 found.resources.registers_per_thread,
                 found.occupancy.blocks_per_sm,
                 f"{found.occupancy.fraction:.0%}",

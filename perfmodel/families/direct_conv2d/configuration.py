@@ -96,7 +96,12 @@ SHARED_ROWS = {Accumulators.UNROLLED: (2, 4, 8, 16), Accumulators.ROLLING: (4, 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectConv2dConfiguration:
-    """One way to run the direct kernel; ``None`` where a field has no effect.
+    """One way to run a direct convolution; ``None`` where a field has no effect.
+
+    ``block_x`` and ``block_y`` are threads along columns and rows; flat blocks have one row of threads. Blocks that share have
+    ``channel_threads`` times ``channel_slices`` such planes of threads: the first share out the output channels, of which a
+    thread has ``channels_per_thread``, the others the input channels, whose sums are added at the end. A thread of them computes
+    ``rows_per_thread`` × ``columns_per_thread`` neighbouring outputs of each of its channels.
 
     >>> DirectConv2dConfiguration(reuse=Reuse.COLUMN, exchange=Exchange.SELECT, accumulators=None,
     ...                           rows_per_thread=1, block_x=32, block_y=8).block_x
