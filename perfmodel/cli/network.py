@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..core.choices import one_of
-from ..core.units import time_text
+from ..core.units import interval_text, time_text
 from ..errors import InputError
 from .options import (
     CalibrationOption,
@@ -20,7 +22,11 @@ from .options import (
     require_one_format,
     scenario_from,
 )
-from .output import print_csv, print_json, print_table, progress_bar
+from .output import note, print_csv, print_json, print_table, progress_bar
+from .targets import require_writable, write_target
+
+if TYPE_CHECKING:
+    from ..networks.estimate import NetworkReport
 
 
 def register(app: typer.Typer) -> None:
@@ -39,29 +45,48 @@ def network(
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
     calibration: CalibrationOption = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace", metavar="FILE.json", help="Also write the layers over time, for Perfetto or about:tracing."
+        ),
+    ] = None,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
     """Estimate a network layer by layer: a shipped one, a TOML list, an ONNX file or a PyTorch module in a Python file.
 
-    Shipped: mobilenet_v1, mobilenet_v2, efficientnet_b0, diffusion_policy_unet, ssim_4k_video. Times are device times of the
-    layers that a family covers; the others are named with the reason.
+    Shipped: mobilenet_v1, mobilenet_v2, efficientnet_b0, diffusion_policy_unet, ssim_4k_video. Times are those of this
+    package's FP32 kernels, not cuDNN's; layers that only move data have the time of their bytes at DRAM bandwidth; the others
+    are named with the reason.
     """
     from ..networks.estimating import estimate, load
     from ..profiles.kernel_profile import Fidelity
 
     require_one_format(as_json, as_csv)
+    if trace is not None:
+        require_writable("--trace", trace, [Path(name)])
     depth = one_of(Fidelity, "--fidelity", fidelity)
     scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration)
     layers = load(name, batch, _shape(input_shape))
     with progress_bar("layers", len(layers.layers)) as advance:
         report = estimate(layers, scenario, depth, advance)
+    if trace is not None:
+        from ..networks.trace import trace_of
+
+        write_target("--trace", trace, json.dumps(trace_of(report)))
+        note(f"wrote {trace}")
     if as_json:
         print_json(report.to_json())
     elif as_csv:
         print_csv(report.to_rows())
     else:
         _print(report)
+
+
+def _with_interval(seconds: float, bounds: tuple[float, float] | None) -> str:
+    within = "" if bounds is None else f" (90 % within {interval_text(bounds)})"
+    return f"{time_text(seconds)}{within}"
 
 
 def _shape(text: str | None) -> list[int] | None:
@@ -73,22 +98,29 @@ def _shape(text: str | None) -> list[int] | None:
     return [int(size) for size in sizes]
 
 
-def _print(report: Any) -> None:
+def _print(report: NetworkReport) -> None:
     from ..core.json_values import plain
+    from ..networks.estimate import KERNELS, TimeBasis
 
-    typer.echo(f"{report.title}, batch {report.batch}, on {report.gpu} ({report.fidelity.value})")
+    typer.echo(f"{report.title}, batch {report.batch}, on {report.gpu} ({report.fidelity.value}): {KERNELS}")
     rows = []
     for entry in report.layers:
         best = entry.best
-        if best is None:
-            rows.append((entry.layer.name, entry.layer.operation, "–", "–", entry.reason or "", ""))
-            continue
-        chosen = " ".join(str(v) for v in plain(best.configuration).values() if v != "none")
-        time = time_text(best.time.predicted_s)
-        rows.append((entry.layer.name, entry.layer.operation, best.kernel, chosen, time, best.time.limiter))
-    print_table("", ("layer", "operation", "family", "best configuration", "predicted", "limiter"), rows, left=4)
+        chosen = "–" if best is None else " ".join(str(v) for v in plain(best.configuration).values() if v != "none")
+        time = entry.reason or "" if entry.basis is TimeBasis.NONE else time_text(entry.seconds)
+        family = "–" if best is None else best.kernel
+        rows.append((entry.layer.name, entry.layer.operation, family, chosen, time, entry.limiter))
+    print_table("", ("layer", "operation", "family", "best configuration", "time", "limiter"), rows, left=4)
+    path, every = report.critical_path_interval_s, report.total_interval_s
     typer.echo(
-        f"critical path {time_text(report.critical_path_s)}, all layers one after the other {time_text(report.total_s)}"
+        f"critical path {_with_interval(report.critical_path_s, path)}, all layers one after the other "
+        f"{_with_interval(report.total_s, every)}"
+    )
+    covered = report.coverage
+    unknown = f", {covered.unknown_layers} layers of unknown size" if covered.unknown_layers else ""
+    typer.echo(
+        f"of all operations {covered.predicted:.1%} by this package's kernels, {covered.floor:.1%} at the bandwidth floor, "
+        f"{covered.none:.1%} without a time{unknown}"
     )
     for reason, count in report.uncovered.items():
         typer.echo(f"not covered: {count} × {reason}")

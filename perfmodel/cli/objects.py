@@ -21,6 +21,7 @@ from ..compiler.resources import Resources
 from ..core.counts import COUNT_NAMES
 from ..core.json_aliases import FORMER_NAMES
 from ..gpus.sheet import FIELD_TYPES, GpuFile
+from ..networks.estimate import Coverage
 from ..prediction.listing import InstructionListing
 from ..prediction.prediction import ResidentBlocks
 from ..prediction.residual import ResidualFile
@@ -326,16 +327,25 @@ class Families(Struct, kw_only=True, forbid_unknown_fields=True):
 
 Layer = _object(
     "Layer",
-    "One layer with its best configuration, or why it has none.",
+    "One layer with its best configuration, or why it has none; time_us by its basis: predicted, bandwidth floor, no time.",
     [
         ("name", str),
         ("operation", str),
+        ("kind", str),
         ("on_critical_path", bool),
+        ("basis", str),
+        ("time_us", float),
+        ("flops", int | None),
         ("uncovered", str | None),
         ("dram_floor_us", float | None),
         ("fp32_floor_us", float | None),
         ("prediction", Prediction | None),
     ],
+)
+CoverageObject = _object(
+    "Coverage",
+    "Parts of all operations by the basis of their time; layers without a time and of unknown size are in none.",
+    _of(Coverage),
 )
 NetworkObject = _object(
     "Network",
@@ -346,12 +356,16 @@ NetworkObject = _object(
         ("gpu", str),
         ("batch", int),
         ("fidelity", str),
+        ("kernels", str),
         ("layers", _list_of(Layer)),
         ("covered", int),
         ("uncovered", dict[str, int]),
+        ("coverage", CoverageObject),
         ("critical_path", list[str]),
         ("critical_path_us", float),
+        ("critical_path_interval_us", Interval),
         ("total_us", float),
+        ("total_interval_us", Interval),
     ],
 )
 FastestObject = _object(

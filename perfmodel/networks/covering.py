@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+from ..core.constants import FLOAT_BYTES
 from ..errors import InputError
 from ..families.conv1d.problem import Conv1d
 from ..families.direct_conv2d.problem import Conv2d
 from ..families.pointwise_conv2d.problem import PointwiseConv2d
 from .graph import Layer
+from .work import Demand, LayerKind
 
 Sizes = tuple[int, ...]
 
@@ -50,6 +53,34 @@ class Convolution:
         return ", ".join((f"{kind} {sizes_text(self.kernel)}", channels, f"input {sizes_text(self.spatial)}", *extras))
 
     @property
+    def outputs(self) -> Sizes:
+        """Sizes of the result along the spatial axes.
+
+        >>> pointwise(1, 8, 16, (7, 7)).outputs
+        (7, 7)
+        """
+        around = [before + after for before, after in zip(self.padding_before, self.padding_after, strict=True)]
+        spans = [dilation * (taps - 1) + 1 for dilation, taps in zip(self.dilation, self.kernel, strict=True)]
+        axes = zip(self.spatial, around, spans, self.stride, strict=True)
+        if self.transposed:
+            return tuple((size - 1) * stride - more + span for size, more, span, stride in axes)
+        return tuple(max((size + more - span) // stride + 1, 0) for size, more, span, stride in axes)
+
+    @property
+    def demand(self) -> Demand:
+        """Each tensor moved once; a multiply-add for each tap of each output (transposed: input), those on padding, too.
+
+        >>> pointwise(1, 8, 16, (7, 7)).demand  # 4 * (8 * 49 + 8 * 16 + 16 * 49), 2 * 49 * 8 * 16
+        Demand(dram_bytes=5216, flops=12544)
+        """
+        weights = self.in_channels * self.out_channels // self.groups * prod(self.kernel)
+        applied = prod(self.spatial if self.transposed else self.outputs)
+        read, written = self.in_channels * prod(self.spatial), self.out_channels * prod(self.outputs)
+        return Demand(
+            dram_bytes=FLOAT_BYTES * (self.batch * (read + written) + weights), flops=2 * self.batch * applied * weights
+        )
+
+    @property
     def is_depthwise(self) -> bool:
         """One filter for each channel and nothing summed over channels."""
         return 1 < self.groups == self.in_channels == self.out_channels
@@ -87,13 +118,14 @@ def covered_layer(name: str, convolution: Convolution, operation: str | None = N
     PointwiseConv2d(batch=1, in_channels=320, out_channels=1280, height=7, width=7)
     """
     shown = operation or convolution.operation
+    kind = LayerKind.CONVOLUTION if operation is None else LayerKind.MATRIX_PRODUCT
     reason = _obstacle(convolution)
-    if reason is not None:
-        return Layer(name=name, operation=shown, uncovered=reason)
-    try:
-        return Layer(name=name, operation=shown, problem=_problem(convolution))
-    except InputError as error:
-        return Layer(name=name, operation=shown, uncovered=str(error))
+    if reason is None:
+        try:
+            return Layer(name=name, operation=shown, problem=_problem(convolution), kind=kind)
+        except InputError as error:
+            reason = str(error)
+    return Layer(name=name, operation=shown, uncovered=reason, kind=kind, demand=convolution.demand)
 
 
 def describe(problem: Any) -> str:

@@ -59,7 +59,7 @@ def estimate(layers: Network, scenario: Scenario, fidelity: Fidelity, advance: A
     def best(problem: Any) -> Ranking:
         return rank_problem(problem, scenario, fidelity, top=1)
 
-    return network_report(layers, scenario.gpu, best, fidelity, lambda _: advance())
+    return network_report(layers, scenario.gpu, best, fidelity, lambda _: advance(), scenario.l2)
 
 
 def load(source: Any, batch: int | None = None, input_shape: Sequence[int] | None = None) -> Network:

@@ -11,17 +11,11 @@ from ..families.direct_conv2d.problem import Conv2d
 from ..families.pointwise_conv2d.problem import PointwiseConv2d
 from ..families.ssim.problem import MAPS, WINDOW, Ssim
 from ..gpus.gpu import Gpu
+from ..launch.launch import L2State
+from .work import Demand
 
 SSIM_PRODUCTS_PER_PIXEL = MAPS * 2 * WINDOW
 """Filtered maps, two passes of the window's taps each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """What a layer must move and compute whatever the kernel: bytes of its tensors, multiply-adds on no padding."""
-
-    dram_bytes: int
-    multiply_adds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +38,10 @@ def _inner_taps(size: int, taps: int, stride: int, padding: int) -> int:
 
 
 def demand(problem: Any) -> Demand | None:
-    """Bytes and multiply-adds of a layer's problem; None where the problem is of a family that others brought.
+    """Bytes and operations of a layer's problem, none on padding; None where the problem is of a family that others brought.
 
-    >>> demand(PointwiseConv2d(in_channels=2, out_channels=3, height=4, width=5))  # 4 * (40 + 6 + 60), 20 * 2 * 3
-    Demand(dram_bytes=424, multiply_adds=120)
+    >>> demand(PointwiseConv2d(in_channels=2, out_channels=3, height=4, width=5))  # 4 * (40 + 6 + 60), 2 * 20 * 2 * 3
+    Demand(dram_bytes=424, flops=240)
     """
     if isinstance(problem, Conv1d):
         words = problem.batch * problem.input_words + problem.out_channels * (problem.weight_words + 1)
@@ -69,19 +63,20 @@ def demand(problem: Any) -> Demand | None:
         products = SSIM_PRODUCTS_PER_PIXEL * problem.pixels
     else:
         return None
-    return Demand(dram_bytes=FLOAT_BYTES * (words + outputs), multiply_adds=products)
+    return Demand(dram_bytes=FLOAT_BYTES * (words + outputs), flops=2 * products)
 
 
-def floors(problem: Any, gpu: Gpu) -> Floors | None:
+def floors(needed: Demand, gpu: Gpu, l2: L2State = L2State.COLD) -> Floors:
     """The DRAM floor by the bandwidth of the data sheet, the arithmetic floor by all FP32 lanes at the GPU's boost clock.
 
+    What a warm L2 holds needs no DRAM.
+
     >>> from perfmodel.gpus.catalogue import load_gpu
-    >>> least = floors(PointwiseConv2d(in_channels=1024, out_channels=1024, height=7, width=7), load_gpu("h200"))
+    >>> needed = demand(PointwiseConv2d(in_channels=1024, out_channels=1024, height=7, width=7))
+    >>> least = floors(needed, load_gpu("h200"))
     >>> 0.9e-6 < least.dram_s < 1.0e-6  # 4 * (2 * 49 * 1024 + 1024 * 1024) bytes at 4.8 TB/s
     True
     """
-    needed = demand(problem)
-    if needed is None:
-        return None
-    products_per_s = gpu.sm_count * gpu.fp32_lanes_per_sm * gpu.boost_clock_hz
-    return Floors(dram_s=needed.dram_bytes / gpu.dram_bytes_per_s, fp32_s=needed.multiply_adds / products_per_s)
+    flops_per_s = 2 * gpu.sm_count * gpu.fp32_lanes_per_sm * gpu.boost_clock_hz
+    in_l2 = l2 is L2State.WARM and needed.dram_bytes <= gpu.l2_bytes
+    return Floors(dram_s=0.0 if in_l2 else needed.dram_bytes / gpu.dram_bytes_per_s, fp32_s=needed.flops / flops_per_s)

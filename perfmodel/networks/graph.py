@@ -9,6 +9,7 @@ from typing import Any
 import networkx as nx
 
 from ..errors import InputError
+from .work import Demand, LayerKind
 
 _END = object()
 """A node behind every layer, so that a path's length includes its last layer."""
@@ -16,12 +17,17 @@ _END = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """A node of a network: a frozen ``problem`` of some family, or in ``uncovered`` why no family computes the layer."""
+    """A node of a network: a frozen ``problem`` of some family, or in ``uncovered`` why no family computes the layer.
+
+    ``demand`` is what it moves and computes, None where that follows from the problem, or is not known.
+    """
 
     name: str
     operation: str
     problem: Any | None = None
     uncovered: str | None = None
+    kind: LayerKind = LayerKind.OTHER
+    demand: Demand | None = None
 
     def __post_init__(self) -> None:
         if (self.problem is None) == (self.uncovered is None):

@@ -10,14 +10,33 @@ from ..core.constants import ceil_div
 from ..errors import InputError
 from .covering import Convolution, covered_layer, first_line, pointwise, sizes_text
 from .graph import Dataflow, Layer, Network, assemble
-
-Shape = tuple[int, ...]
+from .work import Demand, LayerKind, Shape, product_demand, streaming_demand
 
 _PAD_MODES = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 _WITHOUT_WORK = frozenset(
     ("Constant", "ConstantOfShape", "Dropout", "Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze")
 )
 """Operators that compute nothing in inference, or only give another view of their input."""
+_OPERATORS = {
+    LayerKind.CONVOLUTION: "Conv ConvTranspose",
+    LayerKind.MATRIX_PRODUCT: "Gemm MatMul",
+    LayerKind.ELEMENT_WISE: (
+        "Abs Add And Cast Ceil Celu Clip Cos Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish "
+        "LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign "
+        "Sin Softplus Softsign Sqrt Sub Sum Swish Tanh ThresholdedRelu Where"
+    ),
+    LayerKind.POOLING: (
+        "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool ReduceL1 ReduceL2 ReduceMax ReduceMean "
+        "ReduceMin ReduceProd ReduceSum ReduceSumSquare"
+    ),
+    LayerKind.SOFTMAX: "Hardmax LogSoftmax Softmax",
+    LayerKind.NORMALISATION: (
+        "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization "
+        "MeanVarianceNormalization RMSNormalization"
+    ),
+    LayerKind.COPY: ("Concat DepthToSpace Expand Gather Pad Resize Slice SpaceToDepth Split Tile Transpose Upsample"),
+}
+_KINDS = {name: kind for kind, names in _OPERATORS.items() for name in names.split()}
 
 
 def import_onnx(path: str | Path, batch: int | None = None) -> Network:
@@ -117,14 +136,35 @@ def _layer(name: str, node: Any, shapes: Mapping[str, Shape]) -> Layer:
     given = [shapes.get(value) for value in node.input]
     if operator in ("Conv", "ConvTranspose"):
         if given[0] is None or given[1] is None:
-            return Layer(name=name, operation=operator, uncovered="dynamic shape: the input's size depends on data")
+            reason = "dynamic shape: the input's size depends on data"
+            return Layer(name=name, operation=operator, uncovered=reason, kind=LayerKind.CONVOLUTION)
         return _convolution_layer(name, node, given[0], given[1])
     dense = _dense_sizes(node, given) if operator in ("Gemm", "MatMul") else None
     if dense is not None:
         rows, in_features, out_features = dense
         shown = f"linear, {in_features} to {out_features}"
         return covered_layer(name, pointwise(rows, in_features, out_features, (1, 1)), shown)
-    return Layer(name=name, operation=operator, uncovered=f"{operator}: no family computes it")
+    kind = _KINDS.get(operator, LayerKind.OTHER)
+    return Layer(
+        name=name,
+        operation=operator,
+        uncovered=f"{operator}: no family computes it",
+        kind=kind,
+        demand=_demand(kind, given, [shapes.get(value) for value in node.output if value]),
+    )
+
+
+def _demand(kind: LayerKind, given: Sequence[Shape | None], made: Sequence[Shape | None]) -> Demand | None:
+    """What a layer moves and computes by the shapes of its tensors; None where one of them or the layer is not known.
+
+    An input without a shape is a scalar or left out.
+    """
+    inputs, outputs = [shape for shape in given if shape is not None], [shape for shape in made if shape is not None]
+    if not inputs or len(outputs) < len(made):
+        return None
+    if kind is LayerKind.MATRIX_PRODUCT and len(inputs) > 1 and min(len(inputs[0]), len(inputs[1])) > 1:
+        return product_demand(inputs[0], inputs[1])
+    return streaming_demand(kind, inputs, outputs) if kind.is_streaming else None
 
 
 def _dense_sizes(node: Any, given: Sequence[Shape | None]) -> Shape | None:
@@ -146,7 +186,7 @@ def _convolution_layer(name: str, node: Any, given: Shape, weights: Shape) -> La
     transposed = node.op_type == "ConvTranspose"
     contradiction = _contradiction(attributes, given, weights, transposed)
     if contradiction is not None:
-        return Layer(name=name, operation="Conv", uncovered=contradiction)
+        return Layer(name=name, operation="Conv", uncovered=contradiction, kind=LayerKind.CONVOLUTION)
     kernel = tuple(weights[2:])
     stride = tuple(attributes.get("strides", (1,) * rank))
     dilation = tuple(attributes.get("dilations", (1,) * rank))

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import InputError
 from .covering import Convolution, covered_layer, first_line, pointwise, sizes_text
 from .graph import Dataflow, Layer, Network, assemble
+from .work import Demand, LayerKind, Shape, product_demand, streaming_demand
 
 _CONVOLUTIONS = {f"Conv{kind}{rank}d": rank for kind in ("", "Transpose") for rank in (1, 2, 3)}
 """Names of convolution modules with the number of their spatial axes."""
@@ -20,6 +21,29 @@ _WITHOUT_WORK = {
     *("transpose", "unsqueeze", "view", "chunk", "split", "dropout", "dropout1d", "dropout2d"),
 }
 """Modules, functions and methods that compute nothing in inference, or only give another view of their input."""
+_LABELS = {
+    LayerKind.CONVOLUTION: "conv1d conv2d conv3d",
+    LayerKind.MATRIX_PRODUCT: "bmm linear matmul mm",
+    LayerKind.ELEMENT_WISE: (
+        "abs add celu clamp clamp_max clamp_min clip cos div elu erf exp float floor gelu hardsigmoid hardswish hardtanh "
+        "leakyrelu leaky_relu log maximum minimum mish mul neg pow prelu reciprocal relu relu6 rsqrt rsub selu sigmoid silu "
+        "sin softplus softsign sqrt square sub tanh truediv where"
+    ),
+    LayerKind.POOLING: (
+        "adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d "
+        "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
+        "adaptive_max_pool3d amax amin avgpool1d avgpool2d avgpool3d avg_pool1d avg_pool2d avg_pool3d max maxpool1d maxpool2d "
+        "maxpool3d max_pool1d max_pool2d max_pool3d mean min sum"
+    ),
+    LayerKind.SOFTMAX: "logsoftmax log_softmax softmax softmax2d",
+    LayerKind.NORMALISATION: (
+        "batchnorm1d batchnorm2d batchnorm3d batch_norm groupnorm group_norm instancenorm1d instancenorm2d instancenorm3d "
+        "instance_norm layernorm layer_norm normalize rmsnorm rms_norm"
+    ),
+    LayerKind.COPY: "cat concat interpolate pad pixelshuffle pixel_shuffle repeat roll stack upsample zeropad2d",
+}
+_KINDS = {name: kind for kind, names in _LABELS.items() for name in names.split()}
+"""Kinds of modules, functions and methods by their names in small letters, without the last underscore of those in place."""
 _USER_ERRORS = (Exception, SystemExit)
 """What a user's file may raise when it is executed, or their module when it is made, traced or run: anything."""
 
@@ -43,8 +67,8 @@ def import_torch(module: Any, input_shape: Sequence[int], name: str = "torch mod
         if node.op in ("placeholder", "get_attr", "output") or label in _WITHOUT_WORK:
             flow.pass_through(inputs, [node.name])
         else:
-            given = shapes.get(inputs[0]) if inputs else None
-            flow.add(_layer(str(node.name), label, target, given), inputs, [node.name])
+            given, made = [shapes[value] for value in inputs if value in shapes], shapes.get(node.name)
+            flow.add(_layer(str(node.name), label, target, given, made), inputs, [node.name])
     return assemble(name, f"{name}, input {sizes_text(input_shape)}", int(input_shape[0]), flow.layers)
 
 
@@ -124,22 +148,35 @@ def _target(torch: Any, traced: Any, node: Any) -> tuple[str, Any]:
     return str(node.target), None
 
 
-def _layer(name: str, label: str, module: Any, given: tuple[int, ...] | None) -> Layer:
+def _layer(name: str, label: str, module: Any, given: Sequence[Shape], made: Shape | None) -> Layer:
+    """The layer of a node with the shapes of the tensors that it takes and of the one that it makes."""
     rank = _CONVOLUTIONS.get(label)
-    if module is not None and rank is not None and given is not None:
-        if len(given) != rank + 2:
-            reason = f"input of rank {len(given)}: {label} must get a batch, channels and {rank} spatial axes"
-            return Layer(name=name, operation=label, uncovered=reason)
-        return _convolution_layer(name, module, given, transposed=label.startswith("ConvTranspose"))
-    if module is not None and label == "Linear" and given is not None:
-        if len(given) != 2:
-            reason = f"linear layer of rank {len(given)}: must get rows, rank 2"
-            return Layer(name=name, operation="linear", uncovered=reason)
-        dense = pointwise(given[0], module.in_features, module.out_features, (1, 1))
+    if module is not None and rank is not None and given:
+        if len(given[0]) != rank + 2:
+            reason = f"input of rank {len(given[0])}: {label} must get a batch, channels and {rank} spatial axes"
+            return Layer(name=name, operation=label, uncovered=reason, kind=LayerKind.CONVOLUTION)
+        return _convolution_layer(name, module, given[0], transposed=label.startswith("ConvTranspose"))
+    if module is not None and label == "Linear" and given:
+        if len(given[0]) != 2:
+            reason = f"linear layer of rank {len(given[0])}: must get rows, rank 2"
+            needed = product_demand(given[0], (module.in_features, module.out_features))
+            return Layer(name=name, operation="linear", uncovered=reason, kind=LayerKind.MATRIX_PRODUCT, demand=needed)
+        dense = pointwise(given[0][0], module.in_features, module.out_features, (1, 1))
         return covered_layer(name, dense, f"linear, {module.in_features} to {module.out_features}")
+    kind = _KINDS.get(label.lower().removesuffix("_"), LayerKind.OTHER)
+    reason = f"{label}: no family computes it"
     if label in ("conv1d", "conv2d", "conv3d", "linear"):
-        return Layer(name=name, operation=label, uncovered=f"{label} called as a function: only modules are read")
-    return Layer(name=name, operation=label, uncovered=f"{label}: no family computes it")
+        reason = f"{label} called as a function: only modules are read"
+    return Layer(name=name, operation=label, uncovered=reason, kind=kind, demand=_demand(kind, given, made))
+
+
+def _demand(kind: LayerKind, given: Sequence[Shape], made: Shape | None) -> Demand | None:
+    """What a layer moves and computes by the shapes of its tensors; None where one of them or the layer is not known."""
+    if not given or made is None:
+        return None
+    if kind is LayerKind.MATRIX_PRODUCT and len(given) == 2 and min(map(len, given)) > 1:
+        return product_demand(*given)
+    return streaming_demand(kind, given, [made]) if kind.is_streaming else None
 
 
 def _convolution_layer(name: str, module: Any, given: tuple[int, ...], transposed: bool) -> Layer:
@@ -159,7 +196,13 @@ def _convolution_layer(name: str, module: Any, given: tuple[int, ...], transpose
     )
     if module.padding_mode != "zeros":
         reason = f"padding mode {module.padding_mode!r}: families pad with zeros"
-        return Layer(name=name, operation=convolution.operation, uncovered=reason)
+        return Layer(
+            name=name,
+            operation=convolution.operation,
+            uncovered=reason,
+            kind=LayerKind.CONVOLUTION,
+            demand=convolution.demand,
+        )
     return covered_layer(name, convolution)
 
 

@@ -2,7 +2,8 @@
 
 A file has ``title``, ``source`` and a table ``layer`` for each layer: ``name``; ``after``, the names of the layers whose results
 it takes (left out: the layer before it; ``[]``: none); ``family`` with ``problem``, the fields of the family's problem without
-``batch``; or, where no family covers it, ``operation`` with ``uncovered``, the reason.
+``batch``; or, where no family covers it, ``operation`` with ``uncovered``, the reason, and where they are known ``kind``, the
+``elements`` that it reads and writes and its ``flops``, both for one image.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..core.choices import one_of
+from ..core.constants import FLOAT_BYTES
 from ..core.documents import parse_toml
 from ..errors import InputError
 from ..families.registry import family
 from .covering import describe
 from .graph import Layer, Network, assemble
+from .work import Demand, LayerKind
 
 _FILE_KEYS = {"title", "source", "layer"}
 _COVERED_KEYS = {"name", "after", "family", "problem"}
-_UNCOVERED_KEYS = {"name", "after", "operation", "uncovered"}
+_UNCOVERED_KEYS = {"name", "after", "operation", "uncovered", "kind", "elements", "flops"}
 
 
 def network_names() -> tuple[str, ...]:
@@ -85,7 +89,13 @@ def _layers(origin: str, entries: list[Any], batch: int) -> Iterator[tuple[Layer
 def _layer(where: str, entry: Mapping[str, Any], batch: int) -> Layer:
     if "uncovered" in entry:
         _require_keys(where, entry, required={"operation"}, accepted=_UNCOVERED_KEYS)
-        return Layer(name=entry["name"], operation=str(entry["operation"]), uncovered=str(entry["uncovered"]))
+        return Layer(
+            name=entry["name"],
+            operation=str(entry["operation"]),
+            uncovered=str(entry["uncovered"]),
+            kind=one_of(LayerKind, f"network file {where}: kind", entry.get("kind", LayerKind.OTHER)),
+            demand=_demand(where, entry, batch),
+        )
     _require_keys(where, entry, required={"family", "problem"}, accepted=_COVERED_KEYS)
     if not isinstance(entry["problem"], dict):
         raise InputError(f"network file {where}: problem={entry['problem']!r} must be a table")
@@ -96,7 +106,19 @@ def _layer(where: str, entry: Mapping[str, Any], batch: int) -> Layer:
         message = str(error).replace(f"{chosen.problem_type.__name__}.__init__() ", "")
         raise InputError(f"network file {where}: {message}") from error
     operation = describe(problem) or " ".join(f"{name} {value}" for name, value in entry["problem"].items())
-    return Layer(name=entry["name"], operation=operation, problem=problem)
+    kind = LayerKind.CONVOLUTION if describe(problem) else LayerKind.OTHER
+    return Layer(name=entry["name"], operation=operation, problem=problem, kind=kind)
+
+
+def _demand(where: str, entry: Mapping[str, Any], batch: int) -> Demand | None:
+    """What a layer without a family moves and computes, from what the file says of one image."""
+    numbers = {name: entry.get(name, 0) for name in ("elements", "flops")}
+    for name, value in numbers.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise InputError(f"network file {where}: {name}={value!r} must be an integer, 0 or more")
+    if not any(numbers.values()):
+        return None
+    return Demand(dram_bytes=FLOAT_BYTES * batch * numbers["elements"], flops=batch * numbers["flops"])
 
 
 def _require_keys(where: str, table: Mapping[str, Any], required: set[str], accepted: set[str]) -> None:

@@ -52,7 +52,7 @@ class Feasibility:
         """How many candidates each reason rejects, the most frequent first."""
         codes, times = np.unique(self.reason_codes[self.reason_codes != FITS], return_counts=True)
         found: Counter[str] = Counter()
-        for code, count in zip(codes.tolist(), times.tolist(), strict=True):
+        for code, count in zip(codes[::-1].tolist(), times[::-1].tolist(), strict=True):
             found[self.reasons[code]] += count  # a family's own check may have the name of a limit of the GPU
         return dict(found.most_common())
 

@@ -68,11 +68,14 @@ def test_covered(convolution: Convolution, problem: Any) -> None:
     assert layer.operation == describe(problem) == convolution.operation
 
 
+AXES = ("spatial", "kernel", "stride", "dilation", "padding_before", "padding_after")
+
+
 @pytest.mark.parametrize(
     ("convolution", "reason"),
     [
         (
-            conv2d(**dict.fromkeys(("spatial", "kernel", "stride", "dilation"), (1, 1, 1))),
+            conv2d(**dict.fromkeys(AXES, (1, 1, 1))),
             "rank 3: families convolve along 1 or 2 spatial axes",
         ),
         (conv2d(transposed=True), "transposed convolution: families compute direct ones"),

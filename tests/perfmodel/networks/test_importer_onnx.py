@@ -11,6 +11,7 @@ from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.direct_conv2d.problem import Conv2d
 from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.networks.importer_onnx import import_onnx
+from perfmodel.networks.work import Demand, LayerKind
 
 onnx = pytest.importorskip("onnx")
 helper = onnx.helper
@@ -78,6 +79,50 @@ def test_a_residual_block_becomes_a_graph(residual: Path) -> None:
     }
     assert set(network.graph.edges) == {
         *(("depthwise", "project"), ("project", "sum"), ("shortcut", "sum"), ("sum", "mean"), ("mean", "head")),
+    }
+
+
+def test_layers_that_move_data_know_their_bytes(residual: Path) -> None:
+    layers = {layer.name: layer for layer in import_onnx(residual).layers}
+    outputs = 4 * 16 * 10 * 10
+    assert (layers["sum"].kind, layers["sum"].demand) == (
+        LayerKind.ELEMENT_WISE,
+        Demand(dram_bytes=4 * 3 * outputs, flops=2 * outputs),  # two terms read, the sum written
+    )
+    assert (layers["mean"].kind, layers["mean"].demand) == (
+        LayerKind.POOLING,
+        Demand(dram_bytes=4 * (outputs + 4 * 16), flops=outputs),
+    )
+
+
+def test_what_no_family_covers_has_its_operations_where_the_sizes_say_them(tmp_path: Path) -> None:
+    nodes = [
+        conv("x", "w", "grouped", group=2),
+        helper.make_node("MatMul", ["grouped", "m"], ["product"], name="product"),
+        helper.make_node("Softmax", ["product"], ["soft"], name="soft"),
+        helper.make_node("Slice", ["soft", "starts", "ends"], ["part"], name="part"),
+        helper.make_node("TopK", ["part", "k"], ["y", "places"], name="top"),
+    ]
+    path = saved(tmp_path / "a.onnx", nodes, {"w": (8, 2, 1, 1), "m": (6, 5)}, (1, 4, 6, 6))
+    model = onnx.load(str(path))
+    for name, values in (("starts", [0]), ("ends", [1]), ("k", [2])):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(values, np.int64), name))
+    onnx.save(model, str(path))
+    layers = {layer.name: layer for layer in import_onnx(path).layers}
+    assert {name: layer.kind for name, layer in layers.items()} == {
+        "grouped": LayerKind.CONVOLUTION,
+        "product": LayerKind.MATRIX_PRODUCT,
+        "soft": LayerKind.SOFTMAX,
+        "part": LayerKind.COPY,
+        "top": LayerKind.OTHER,
+    }
+    flops = {name: None if layer.demand is None else layer.demand.flops for name, layer in layers.items()}
+    assert flops == {
+        "grouped": 2 * 36 * 8 * 2,  # outputs, each of two inputs
+        "product": 2 * (8 * 6) * 6 * 5,
+        "soft": 8 * 6 * 5,
+        "part": 0,
+        "top": None,
     }
 
 

@@ -33,6 +33,16 @@ def test_json_is_one_object_and_nothing_else(capsys: pytest.CaptureFixture[str])
     assert document["total_us"] == document["critical_path_us"] > document["layers"][0]["dram_floor_us"] > 0
 
 
+def test_a_trace_is_written_beside_the_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    assert run(["network", "ssim_4k_video", "--gpu", "h200", "--trace", str(path)]) == 0
+    shown = capsys.readouterr()
+    assert "this package's FP32 kernels, not cuDNN's" in shown.out
+    assert "of all operations 100.0% by this package's kernels" in shown.out
+    assert json.loads(path.read_text())["traceEvents"][-1]["name"] == "ssim"
+    assert f"--trace {tmp_path}: is a folder" in refused(capsys, "ssim_4k_video", "--trace", str(tmp_path))
+
+
 def test_a_module_with_layers_that_no_family_covers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("torch")
     path = tmp_path / "small.py"
@@ -41,7 +51,7 @@ def test_a_module_with_layers_that_no_family_covers(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert "batch 2, on h200" in shown
     assert "not covered: 1 × dilation 2x2: families cover 1" in shown
-    assert "not covered: 1 × ReLU: no family computes it" in shown
+    assert "bandwidth floor" in shown
     line = refused(capsys, f"{path}:net", "--input-shape", "2,3,16,16", "--batch", "4")
     assert "--batch 4, but --input-shape '2,3,16,16' begins with a batch of 2" in line
 
