@@ -35,6 +35,7 @@ counts: .venv/dev.stamp  ## fill the counts store from the published configurati
 
 fuzz: .venv/dev.stamp  ## mutate PTX and machine code 20,000 times each, and cubins; draw many operands for each opcode
 	$(BIN)/python -m tests.perfmodel.machine_code.drawn
+	$(BIN)/python -m tests.perfmodel.machine_code.drawn_memory
 	$(BIN)/python -m tests.perfmodel.simulator.fuzz
 	$(BIN)/python -W ignore -m tests.perfmodel.machine_code.fuzz
 

@@ -1,9 +1,8 @@
 """Counts and traffic of caches against an H200's counters, launch by launch: ``python -m benchmarks.traffic``.
 
-The package's own counted launches, or with ``--public FILE --sources DIR`` those of public kernels (`public-kernels`); with
-``--others FOLDER`` also those of kernels that others wrote (``launches.jsonl`` with sources beside it). What was executed is kept
-in ``--keep FOLDER``, so that a change of the cache model is scored in a second or two a launch. Half of the launches can be left
-out: ``--half even`` to work with, ``--half odd`` to report.
+The package's own counted launches, or with ``--public FILE --sources DIR`` those of public kernels (`public-kernels`). What was
+executed is kept in ``--keep FOLDER``, so that a change of the cache model is scored in a second or two a launch. Half of the
+launches can be left out: ``--half even`` to work with, ``--half odd`` to report.
 """
 
 from __future__ import annotations
@@ -27,22 +26,19 @@ import perfmodel.validation
 from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.output import print_table
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
-from perfmodel.compiler.user_kernel import described_signature, user_request
 from perfmodel.core.counts import Counts
 from perfmodel.errors import PerfmodelError
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.launch.arguments import kernel_call
 from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.memory.hierarchy import CacheObserver, executed_record, grid_shape, hierarchy_of, with_hierarchy
 from perfmodel.profiles.blocks.launch_counts import Guest, count_launch
 from perfmodel.profiles.executed_profile import executable, loads_in_flight, profile_of
-from perfmodel.profiles.user_launch import LaunchConfiguration, launch_of
+from perfmodel.profiles.user_launch import launch_of
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import RecordKind
-from perfmodel.sources.kernel_source import read_kernel_source
 from perfmodel.validation.public_kernels.preparing import INPUTS, call_of, compiled_launch
 from perfmodel.validation.public_kernels.record import PublicRecord, read_public_records
 
@@ -94,32 +90,6 @@ def public_cases(records: Path, sources: Path, inputs: Path) -> Iterator[Case]:
             return compiled, launch_of(record.launch.configuration, compiled), call
 
         yield Case(name=record.launch.id, make=make, counters=record.counters)
-
-
-def other_cases(folder: Path) -> Iterator[Case]:
-    """Launches that a ``launches.jsonl`` has counters of."""
-    for line in (folder / "launches.jsonl").read_text(encoding="utf-8").splitlines():
-        entry = json.loads(line)
-        counters = entry.get("measured_h200", {}).get("counters")
-        missing = [a for a in entry["args"] if "@" in a and not (folder / a.partition("@")[2]).is_file()]
-        if not counters or missing:
-            continue
-
-        def make(entry: Any = entry) -> tuple[CompiledKernel, Launch, KernelCall]:
-            defines = {name: value for name, value in entry.get("defines", {}).items() if name != "uint"}  # nvcc has it
-            configuration = LaunchConfiguration(
-                grid=tuple(entry["grid"]), block=tuple(entry["block"]), shared=entry["shared"], defines=defines
-            )
-            include = [folder / "sources" / path for path in entry.get("include", [])]
-            source = read_kernel_source(folder / "sources" / entry["source"], include)
-            request = user_request(source, entry["kernel"], defines, entry.get("options", ()))
-            compiled = compile_kernel(request, GPU.architecture.name)
-            constants = entry.get("constants", {})
-            signature = described_signature(compiled, request)
-            call = kernel_call(signature, entry["args"], constants, np.random.default_rng(0))
-            return compiled, launch_of(configuration, compiled), call
-
-        yield Case(name=entry["id"], make=make, counters=counters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,17 +161,15 @@ def _digest(text: str) -> str:
 def main() -> None:
     """Print each launch's errors, and their medians."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--others", type=Path, help="a folder with launches.jsonl and sources/")
     parser.add_argument("--public", type=Path, help="a file of records of public kernels")
     parser.add_argument("--sources", type=Path, help="folders owner+name of their repositories, at the commits named")
     parser.add_argument("--keep", type=Path, default=Path("out/traffic"), help="where executions are kept")
     parser.add_argument("--half", choices=("even", "odd"), help="every other launch")
     parser.add_argument("--only", default="", metavar="TEXT", help="launches whose name holds it")
     chosen = parser.parse_args()
-    public = (
+    cases = (
         public_cases(chosen.public, chosen.sources or Path("."), chosen.keep / INPUTS) if chosen.public else own_cases()
     )
-    cases = [*(other_cases(chosen.others) if chosen.others else ()), *public]
     cases = list(islice(cases, int(chosen.half == "odd"), None, 2 if chosen.half else 1))
     names = (*TRAFFIC, "l1_hit_rate", "warp_instructions")
     rows, all_errors = [], []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
+from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS, OPCODES_METRIC
 from perfmodel.errors import InputError
 from perfmodel.records.own_records import append_record
 from perfmodel.records.schema import Environment, Failure, FailureKind, Record, RunKey
@@ -85,7 +85,7 @@ def counted(plan: CountedPlan, indices: Sequence[int], ncu: str) -> Iterator[Rec
     launches = profiled_launches(run, len(indices))
     if not isinstance(launches, Failure):
         for index, launch in zip(indices, launches, strict=True):
-            yield plan.record(index, {name: launch.metrics[name] for name in kept_metrics(launch)}, None)
+            yield plan.record(index, kept_metrics(launch), None)
     elif len(indices) == 1:
         yield plan.record(indices[0], {}, launches)
     else:
@@ -93,9 +93,11 @@ def counted(plan: CountedPlan, indices: Sequence[int], ncu: str) -> Iterator[Rec
             yield from counted(plan, [index], ncu)
 
 
-def kept_metrics(launch: ProfiledLaunch) -> list[str]:
+def kept_metrics(launch: ProfiledLaunch, more: Sequence[str] = ()) -> dict[str, float]:
     """The metrics that were asked for, of all that the profiler prints about device and launch besides."""
-    return [name for name in (*COLLECTED_METRICS, *ACTIVITY_METRICS) if name in launch.metrics]
+    wanted = (*COLLECTED_METRICS, *ACTIVITY_METRICS, *more)
+    found = {name: launch.metrics[name] for name in wanted if name in launch.metrics}
+    return found | {name: value for name, value in launch.metrics.items() if name.startswith(f"{OPCODES_METRIC}.")}
 
 
 def profiled_launches(run: ToolRun, expected: int) -> tuple[ProfiledLaunch, ...] | Failure:

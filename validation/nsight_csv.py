@@ -2,13 +2,15 @@
 
 Two layouts exist: ``--page raw`` has a row for each launch, a column for each metric and a second line with the units;
 the default page has a row for each metric. Lines before the header (``==PROF== …``, the program's own output) are passed
-over. Values may carry thousands separators and scaled units.
+over. Values may carry thousands separators and scaled units. Values by instance stand behind the total in brackets
+(``--print-metric-instances details``): ``NAME.INSTANCE`` is the metric of one.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +78,7 @@ def _long(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> t
         name, unit, text = (row[position[column]] for column in LONG_COLUMNS)
         value = metric_value(text, unit)
         if name and value is not None:
-            found[name] = value
+            found |= {name: value, **_instances(name, text)}
     return tuple(
         ProfiledLaunch(launch_id=launch_id, kernel=kernels[launch_id], metrics=metrics[launch_id])
         for launch_id in kernels
@@ -90,14 +92,14 @@ def _wide(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> t
     first = header.index(KERNEL_COLUMN) + 1
     launches = []
     for row in rows[1:]:
-        cells = (
-            (header[n], metric_value(row[n], units[n])) for n in range(first, len(header)) if METRIC_SIGN in header[n]
-        )
+        named = [n for n in range(first, len(header)) if METRIC_SIGN in header[n]]
+        cells = {header[n]: metric_value(row[n], units[n]) for n in named}
+        instances = [_instances(header[n], row[n]) for n in named]
         launches.append(
             ProfiledLaunch(
                 launch_id=_launch_id(path, row[header.index(ID_COLUMN)]),
                 kernel=row[header.index(KERNEL_COLUMN)],
-                metrics={name: value for name, value in cells if value is not None},
+                metrics=dict(ChainMap({name: value for name, value in cells.items() if value is not None}, *instances)),
             )
         )
     return tuple(launches)
@@ -115,7 +117,16 @@ def metric_value(text: str, unit: str) -> float | None:
     >>> metric_value("1,048.5", "Kbyte"), metric_value("7", "sector"), metric_value("n/a", "")
     (1048500.0, 7.0, None)
     """
+    text = text.partition(" (")[0]
     try:
         return float(text.replace(",", "")) * UNIT_FACTORS.get(unit, 1.0)
     except ValueError:
         return None
+
+
+def _instances(name: str, text: str) -> dict[str, float]:
+    """Values by instance of a metric, ``1,234 (FFMA: 1,000; BRA: 234)``; none where it has none."""
+    inside = text.partition(" (")[2].removesuffix(")")
+    found = (part.rpartition(": ") for part in inside.split("; ") if part)
+    values = {instance: metric_value(value, "") for instance, _, value in found}
+    return {f"{name}.{instance}": value for instance, value in values.items() if instance and value is not None}

@@ -80,6 +80,8 @@ def nsight_command(ncu: str, target: Sequence[str], kernel_names: Sequence[str])
         "raw",
         "--print-units",
         "base",
+        "--print-metric-instances",
+        "details",
         "--cache-control",
         "all",
         "--clock-control",

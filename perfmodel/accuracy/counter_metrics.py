@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES
-from ..core.counts import Counts
+from ..core.counts import INSTRUCTION_CLASSES, Counts
+from ..machine_code.opcodes import classes_of_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +100,12 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
     _metric("dram_write_bytes", "dram__sectors_write.sum", factor=SECTOR_BYTES),
 )
 """In order of preference: the first whose metrics a file has gives the count."""
+OPCODES_METRIC = "sass__inst_executed_per_opcode"
+"""Executed warp instructions, counted by instructions of the profiler's own; ``NAME.OPCODE`` are those of one opcode."""
+_LOADED_CONSTANTS = "constant_load"
+"""Names of opcodes do not tell loads of constants at fixed places, which are moves, from indexed ones: both are ``integer``."""
+_CLASSES_BY_OPCODE = tuple(name for name in INSTRUCTION_CLASSES if name not in ("control", "atomics"))
+"""Those that opcodes alone decide: a memory instruction whose lanes are all predicated off is ``control``."""
 METRICS = frozenset(metric for entry in METRIC_SUMS for metric in entry.metrics)
 """Every metric that a count is made of."""
 
@@ -192,7 +199,32 @@ def counts_of_metrics(metrics: Mapping[str, float]) -> tuple[MeasuredCount, ...]
     >>> counts_of_metrics({"smsp__inst_executed.sum": 7.0})[0].count
     'warp_instructions'
     """
-    return _sums({name: np.array([value]) for name, value in metrics.items() if name in METRICS})
+    columns = {name: np.array([value]) for name, value in metrics.items() if name in METRICS}
+    by_opcode = {name: np.array([value]) for name, value in metrics.items() if name.startswith(f"{OPCODES_METRIC}.")}
+    return (*_sums(columns), *_sums_of_opcodes(by_opcode))
+
+
+def _sums_of_opcodes(columns: Mapping[str, NDArray[Any]]) -> tuple[MeasuredCount, ...]:
+    """Executed warp instructions, in all and of each class, where they were counted by opcode."""
+    if not columns:
+        return ()
+    wanted: dict[str, list[str]] = {"warp_instructions": list(columns), **{name: [] for name in _CLASSES_BY_OPCODE}}
+    for metric in columns:
+        for name in classes_of_name(metric.rpartition(".")[2]):
+            wanted.setdefault("integer" if name == _LOADED_CONSTANTS else name, []).append(metric)
+    return tuple(
+        MeasuredCount(
+            name=f"instrumented_{count}",
+            count=count,
+            metrics=tuple(dict.fromkeys(metrics)),
+            launches=np.sum(
+                [np.zeros(1), *(np.asarray(columns[m], np.float64) for m in dict.fromkeys(metrics))], axis=0
+            ),
+            also=("constant_load_requests",) if count == "integer" else (),
+        )
+        for count, metrics in wanted.items()
+        if count == "warp_instructions" or count in _CLASSES_BY_OPCODE
+    )
 
 
 def _sums(columns: Mapping[str, NDArray[Any]]) -> tuple[MeasuredCount, ...]:

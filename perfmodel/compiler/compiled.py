@@ -65,7 +65,7 @@ def _content(request: CompileRequest) -> tuple[object, ...]:
     )
 
 
-def _compiler(request: CompileRequest) -> str:
+def compiler_of(request: CompileRequest) -> str:
     """Version of what compiles a request."""
     if request.kind in (SourceKind.PTX, SourceKind.BINARY) or uses_nvcc(request):
         return nvcc_version()
@@ -87,13 +87,13 @@ def content_key(request: CompileRequest, architecture: str, compiler: str | None
     ``compiler`` is the version to name where another than the installed one is meant (or none is installed).
     """
     virtual = request.virtual_architecture(architecture)
-    return _digest(*_content(request), virtual, compiler or _compiler(request), architecture)
+    return _digest(*_content(request), virtual, compiler or compiler_of(request), architecture)
 
 
 def _ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
     if request.kind is SourceKind.PTX:
         return _chosen(request)
-    key = "ptx-" + _digest(*_content(request), virtual_architecture, _compiler(request))
+    key = "ptx-" + _digest(*_content(request), virtual_architecture, compiler_of(request))
     stored = disk_cache.fetch(key)
     if stored is not None:
         return Ptx(**json.loads(stored))

@@ -95,6 +95,21 @@ CLASS_OF_OPCODE = np.array(_CLASSES, dtype=np.int8)
 """Index into ``SASS_CLASSES`` by nine-bit opcode, ``UNKNOWN_CLASS`` where the opcode is not known."""
 
 
+SYNONYMS = {"IADD": "HFMA2", "REDG": "RED", "CGAERRBAR": "ERRBAR"}
+"""Names that the disassembler gives operations on some architectures, and their name in the table."""
+
+
+def classes_of_name(mnemonic: str) -> tuple[str, ...]:
+    """Classes of the operations that a mnemonic without modifiers stands for; none where it is not known.
+
+    >>> classes_of_name("FFMA"), classes_of_name("ULDC")
+    (('fp32_fma',), ('constant_load', 'integer'))
+    """
+    name = mnemonic if mnemonic in MNEMONICS else SYNONYMS.get(mnemonic)
+    codes = [code for code, known in enumerate(MNEMONICS) if known == name]
+    return tuple(sorted({SASS_CLASSES[_CLASSES[code]] for code in codes}))
+
+
 def opcode(mnemonic: str) -> int:
     """Nine-bit opcode of a mnemonic that has exactly one.
 

@@ -135,4 +135,4 @@ def test_what_the_profiler_says_of_the_device_is_not_kept() -> None:
     launch = ProfiledLaunch(
         launch_id=0, kernel="k", metrics={"smsp__inst_executed.sum": 2.0, "device__attribute_chip": 1.0}
     )
-    assert kept_metrics(launch) == ["smsp__inst_executed.sum"]
+    assert list(kept_metrics(launch)) == ["smsp__inst_executed.sum"]

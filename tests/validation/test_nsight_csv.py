@@ -39,6 +39,16 @@ def test_both_layouts_give_the_same_launches(text: str) -> None:
     assert parse_nsight_csv(Path("counters.csv"), text) == EXPECTED
 
 
+def test_values_by_instance_stand_beside_the_total() -> None:
+    text = f"""{FIXED},"sass__inst_executed_per_opcode"
+"","","","","","","","","","","","inst"
+"0","1","python","host","k","1","7","(32, 4, 1)","(2, 2, 1)","0","9.0","1,234 (FFMA: 1,000; BRA: 234)"
+"""
+    (launch,) = parse_nsight_csv(Path("counters.csv"), text)
+    name = "sass__inst_executed_per_opcode"
+    assert launch.metrics == {name: 1234.0, f"{name}.FFMA": 1000.0, f"{name}.BRA": 234.0}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -11,6 +11,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.schema import Timing, TimingMethod
+from perfmodel.validation.public_kernels.counted import compared_counts, compared_table
 from perfmodel.validation.public_kernels.inputs import made, with_files
 from perfmodel.validation.public_kernels.mechanisms import mechanism_launches
 from perfmodel.validation.public_kernels.preparing import compiled_record, executed_record
@@ -118,3 +119,24 @@ def test_arrays_that_launches_name_are_made_alike() -> None:
 def test_an_unknown_kind_of_array_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no array of kind 'noise'"):
         with_files("f32[4]=@noise-4.npy", tmp_path)
+
+
+def test_what_is_read_off_instructions_equals_the_counters_of_the_same_code() -> None:
+    compared = {one.name: one for one in compared_counts(read_public_records(DATA / "h200-others.jsonl.gz"))}
+    # contention for L1's data pipe is estimated; tries to wait for an mbarrier are counted once
+    contended = {"shared_load_wavefronts", "shared_store_wavefronts"}
+    tries = {"instrumented_warp_instructions", "instrumented_barriers"}
+    for name in compared.keys() - contended:
+        expected = {"sgemm_12_asyncbarrier_2048"} if name in tries else set()
+        assert {launch for launch, _ in compared[name].unequal} == expected, name
+    assert compared["warp_instructions"].equal == compared["warp_instructions"].launches == 51
+    assert compared["instrumented_integer"].launches == 51
+
+
+def test_a_table_of_counts_names_what_is_not_equal(records: tuple[PublicRecord, ...]) -> None:
+    record = next(one for one in records if one.profile and one.counters)
+    executed = float(record.kernel_profile().counts.warp_instructions)
+    changed = replace(record, counters={"smsp__inst_executed.sum": executed * 2.0})
+    (found,) = compared_counts([changed])
+    assert (found.launches, found.equal, found.close, found.unequal) == (1, 0, 0, ((record.launch.id, -0.5),))
+    assert f"| warp_instructions | 1 | 0 | 0 | {record.launch.id} -0.5 |" in compared_table([found])

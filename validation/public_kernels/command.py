@@ -17,6 +17,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 
+from .counted import compared_counts, compared_table
 from .fitting import drawn_models, fit_sm, fit_table, log_errors, measured_launches
 from .measuring import PLAN, count_step, time_step
 from .mechanisms import mechanism_launches
@@ -70,6 +71,16 @@ def score(
         typer.echo("\n" + worst_table(scores, worst), nl=False)
     if each:
         typer.echo("\n" + launch_table(scores), nl=False)
+
+
+@app.command()
+def counts(
+    records: Annotated[list[Path], typer.Option("--records", metavar="FILE.jsonl.gz", help="May be repeated.")],
+) -> None:
+    """Print, as Markdown, in how many launches executed counts equal the counters; neither a GPU nor sources are needed."""
+    typer.echo(
+        compared_table(compared_counts([one for path in records for one in read_public_records(path)])), nl=False
+    )
 
 
 @app.command()

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
+from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS, OPCODES_METRIC
 from perfmodel.errors import InputError
 from perfmodel.launch.launch import L2State, Launch
 from perfmodel.records.schema import Environment, Failure, FailureKind, Timing, TimingMethod
 
-from ..counting import profiled_launches
+from ..counting import kept_metrics, profiled_launches
 from ..device import environment, import_cupy, require_device
 from ..kernel_job import now
 from ..launching import (
@@ -77,8 +77,9 @@ MORE_METRICS = (
     "lts__t_requests_srcunit_tex_op_atom.sum",
     "lts__t_sectors_srcunit_tex_op_red.sum",
     "lts__t_sectors_srcunit_tex_op_atom.sum",
+    OPCODES_METRIC,
 )
-"""Atomics and pipes, beside what every count is compared with."""
+"""Atomics, pipes and opcodes, beside what every count is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +257,8 @@ def _count(some: Sequence[PublicRecord], folder: Path, records: Path, ncu: str, 
             for one in some:
                 _count([one], folder, records, ncu, end)
         return
-    wanted = (*COLLECTED_METRICS, *ACTIVITY_METRICS, *MORE_METRICS)
     counted = [
-        replace(one, counters={name: launch.metrics[name] for name in wanted if name in launch.metrics})
-        for one, launch in zip(some, launches, strict=True)
+        replace(one, counters=kept_metrics(launch, MORE_METRICS)) for one, launch in zip(some, launches, strict=True)
     ]
     _append(records, counted)
     print(f"counted {' '.join(one.launch.id for one in some)}", flush=True)

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
+from perfmodel.compiler.compiled import CompiledKernel, compile_kernel, compiler_of
 from perfmodel.compiler.request import CompileRequest
-from perfmodel.compiler.toolchain import compiler_version
 from perfmodel.compiler.user_kernel import described_signature, user_request
 from perfmodel.errors import InputError, PerfmodelError
 from perfmodel.gpus.catalogue import load_gpu
@@ -95,7 +94,7 @@ def compiled_record(launch: PublicLaunch, sources: Path, folder: Path, gpu_id: s
             code_bytes=resources.code_bytes,
             cubin_sha256=sha256,
         ),
-        compiler_version=compiler_version(),
+        compiler_version=compiler_of(request),
         gpu=gpu_id,
     )
 

@@ -185,6 +185,8 @@ def emit_atomic(e: Emitter, i: MachineInstruction) -> None:
     before = e.temporary(call)
     if compared is not None:
         e.write_predicate(i, compared, f"({before}=={values[0]})")
+    elif i.has("CAST") and words == 2:
+        e.write_pair(i, targets[0], f"succeeded({before},{values[0]}).astype(uint64)")
     elif i.has("CAST"):
         e.write(i, targets[0], f"succeeded({before},{values[0]})")
     elif words == 2:
@@ -251,7 +253,8 @@ def _value(words: list[str], scalar: str) -> str:
 def emit_copy(e: Emitter, i: MachineInstruction) -> None:
     """``LDGSTS``: copies that count as done at once, which is one of the orders that waiting allows.
 
-    The bytes are zero, and nothing is read, where the predicate at the end does not hold.
+    The bytes are zero, and nothing is read, where the predicate at the end does not hold. With ``.ZFILL`` the low bits of the
+    source address say how many bytes at the end are zero instead of read.
     """
     size = 16 if i.has("128") else 8 if i.has("64") else 4
     addresses = [o for o in i.operands if isinstance(o, Address)]
@@ -264,9 +267,14 @@ def emit_copy(e: Emitter, i: MachineInstruction) -> None:
     source, source_offset = e.address(i, addresses[1], True)
     predicates = [o for o in i.operands if isinstance(o, Register) and o.is_predicate]
     source_size = "None"
+    if i.has("ZFILL"):
+        place = e.temporary(f"{source}+{e.constant(source_offset, 'u64')}")
+        source, source_offset = e.temporary(f"{place}&{e.constant(-size, 'u64')}"), 0
+        source_size = e.temporary(f"{e.constant(size)}-({place}&{e.constant(size - 1, 'u64')}).astype(uint32)")
     if predicates and not is_true(predicates[-1]):
         holds = e.root_predicate(i, predicates[-1])
-        source_size = f"where({holds},{e.constant(size)},{e.constant(0)})"
+        whole = e.constant(size) if source_size == "None" else source_size
+        source_size = f"where({holds},{whole},{e.constant(0)})"
     e.note_copy()
     moves = e.pool.moves(Space.SHARED)
     e.line(

@@ -64,6 +64,11 @@ def wait_of(i: MachineInstruction) -> SyncScope:
     return SyncScope.BLOCK if warp.waits_for_block(i) else SyncScope.NOBODY
 
 
+def issued_again(i: MachineInstruction) -> bool:
+    """Whether a warp issues it more than once where its lanes go to several places or come from several."""
+    return (i.name in ("BRX", "JMX") or i.opcode == "WARPSYNC.ALL") and not i.never
+
+
 def waited_registers(i: MachineInstruction) -> tuple[Register, ...]:
     """Registers that say whom an instruction waits for: its members, or how many threads, and under which guard."""
     if i.never or not (i.name in ("BSYNC", "WARPSYNC") or warp.waits_for_block(i)):
@@ -97,13 +102,18 @@ class MachineProgram:
         self._find_live_registers()
 
     def _cut_units(self) -> None:
-        """Units begin behind what waits, or with a wait for an ``mbarrier``; some have no instructions."""
+        """Units begin behind what waits, or with a wait for an ``mbarrier``; some have no instructions.
+
+        What may be issued again for some of a warp's lanes (`MachineScheduler`) is a unit of its own.
+        """
         for block in self.blocks:
             self.unit_of_block.append(len(self.units))
             cuts = [(0, SyncScope.NOBODY)]
             for k, i in enumerate(block.instructions):
                 if asynchronous.waits_for_phase(i):
                     cuts.append((k, SyncScope.PHASE))
+                elif k > cuts[-1][0] and issued_again(i):
+                    cuts.append((k, SyncScope.NOBODY))
                 if wait_of(i) is not SyncScope.NOBODY:
                     cuts.append((k + 1, wait_of(i)))
             if cuts[1:2] == [(0, SyncScope.PHASE)]:

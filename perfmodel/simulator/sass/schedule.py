@@ -2,6 +2,9 @@
 
 Of each warp one group of lanes runs at a time until it ends, waits, or has let others go first. Groups of one warp that
 happen to stand at the same place stay apart; groups of different warps run together.
+
+An indirect jump is issued once for each place that lanes of a group go to, and ``WARPSYNC.ALL`` once more for lanes that
+wait there when others come: an H200 counts both so.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from ..program import SyncScope, Unit
 from ..schedule import Scheduler
 from ..synchronization import Synchronization
 from .mbarrier import never_completes, phase_complete
-from .program import MachineProgram, waited_registers
+from .program import MachineProgram, issued_again, waited_registers
 from .registers import number_of
 from .warp import BARRIERS, COUNT_SHIFT, MAX_COUNT, barrier_operands, counts_threads
 
@@ -219,6 +222,13 @@ class MachineScheduler(Scheduler):
             path.add(unit.index, end - 1, None if mask is None else running[min(row, len(running) - 1)])
         self.limits.spend(count * length)
 
+    def _spend_again(self, unit: Unit, warps: NDArray[np.bool_]) -> None:
+        """Account for a unit that some warps, by row, issue once more."""
+        per_row = np.broadcast_to(warps.sum(axis=1), (self.batch.rows,))
+        self._count(slice(unit.index, unit.index + 1), per_row, int(per_row.sum()))
+        for row, visits in self.watched:
+            visits[:, unit.index] += warps[min(row, len(warps) - 1)]
+
     # ---- where lanes go
 
     def _route(self, unit: Unit, mask: Mask | None, value: Values | None) -> None:
@@ -236,7 +246,7 @@ class MachineScheduler(Scheduler):
         successors = self.program.successors(unit)
         if block.transfer in (Transfer.RETURN, Transfer.INDIRECT, Transfer.CALL_THROUGH_POINTER):
             assert value is not None
-            self._route_addresses(block.instructions[-1], block.successors, mask, value)
+            self._route_addresses(unit, mask, value)
         elif len(successors) == 1:
             self._send(successors[0], mask)
         elif value is None:
@@ -244,14 +254,20 @@ class MachineScheduler(Scheduler):
         else:
             self._route_branch(successors, mask, value)
 
-    def _route_addresses(
-        self, last: MachineInstruction, blocks: tuple[int, ...], mask: Mask | None, value: Values
-    ) -> None:
+    def _route_addresses(self, unit: Unit, mask: Mask | None, value: Values) -> None:
         """Lanes go to the code whose address they hold."""
+        block_here = self.program.blocks[unit.block]
+        last, blocks = block_here.instructions[-1], block_here.successors
         rest = np.ones((1, 1), np.bool_) if mask is None else mask
+        gone: NDArray[np.bool_] | None = None
         for block in blocks:
             here = (value == np.uint32(self.program.blocks[block].address)) & rest
             if here.any():
+                if issued_again(last):
+                    warps = rows_and_warps(here, self.batch.threads)
+                    if gone is not None:
+                        self._spend_again(unit, warps & gone)
+                    gone = warps if gone is None else warps | gone
                 self._send(self.program.unit_of_block[block], None if here.size == 1 and mask is None else here)
                 rest = rest & ~here
         if rest.any():
@@ -261,13 +277,19 @@ class MachineScheduler(Scheduler):
         if place >= self.program.end:
             return
         there = self.pending.get(place)
-        if place not in self.pending or self.program.units[place].sync_scope is not SyncScope.NOBODY:
+        unit = self.program.units[place]
+        if place not in self.pending:
             super()._send(place, mask)
             return
         full = np.ones((1, 1), np.bool_)
         mask, there = full if mask is None else mask, full if there is None else there
         threads = self.batch.threads
         crowded = rows_and_warps(mask, threads) & rows_and_warps(there, threads)
+        if unit.sync_scope is not SyncScope.NOBODY:
+            if unit.sync_scope is SyncScope.WARP and issued_again(self.program.waiting_instruction(unit)):
+                self._spend_again(self.program.units[place - 1], crowded)
+            super()._send(place, mask)
+            return
         if not crowded.any():
             super()._send(place, mask)
             return

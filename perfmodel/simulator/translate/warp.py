@@ -109,6 +109,7 @@ def emit_barrier(e: Emitter, i: Instruction) -> None:
     elif "red" in parts:
         _emit_barrier_reduction(e, i)
     elif "arrive" in parts:
+        barrier_identifier(i)
         e.line(f"C.arrive({e.read(i, i.operand(0), np.uint32)},{e.read(i, i.operand(1), np.uint32)},{e.guard})")
     elif "sync" in parts:
         _complete(e, i)

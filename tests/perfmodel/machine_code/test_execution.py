@@ -52,6 +52,39 @@ extern "C" __global__ void k(int *out, const int *in)
 }
 """
 
+JUMPS = """
+extern "C" __global__ void k(int *out, const int *in)
+{
+    int v;
+    asm volatile("{\\n\\t"
+        "to: .branchtargets A, B, C, D;\\n\\t"
+        "brx.idx %1, to;\\n\\t"
+        "A: st.global.u32 [%2], 7; mov.u32 %0, 7; bra E;\\n\\t"
+        "B: st.global.u32 [%2], 1; mov.u32 %0, 107; bra E;\\n\\t"
+        "C: st.global.u32 [%2], 2; mov.u32 %0, 207; bra E;\\n\\t"
+        "D: st.global.u32 [%2], 3; mov.u32 %0, 307;\\n\\t"
+        "E: }" : "=r"(v) : "r"(in[threadIdx.x]), "l"(out + threadIdx.x) : "memory");
+    out[threadIdx.x] = v;
+}
+"""
+
+APART = """
+extern "C" __global__ void k(int *out, const int *in)
+{
+    __shared__ int s[64];
+    const int t = threadIdx.x;
+    int x = in[t];
+    if (t < 8)
+        for (int d = 1; d < 8; d *= 2) {
+            const int y = __shfl_up_sync(0xff, x, d, 8);
+            x += t >= d ? y : 0;
+        }
+    s[t] = x;
+    __syncthreads();
+    out[t] = s[63 - t];
+}
+"""
+
 NESTED = """
 __device__ __noinline__ float root(float x) { return sqrtf(x) / (x + 0.25f); }
 extern "C" __global__ void k(float *out, const int *in)
@@ -167,6 +200,22 @@ def test_control_flow_gives_the_results_of_ptx(source: str, architecture: str) -
     launch = Launch(grid_x=1, block_x=64)
     expected = run_ptx(source, architecture, launch, parameters).outputs["out"]
     np.testing.assert_array_equal(run_machine_code(source, architecture, launch, parameters).outputs["out"], expected)
+
+
+def test_an_indirect_jump_is_issued_for_each_place_that_lanes_go_to() -> None:
+    values = np.random.default_rng(4).integers(0, 4, 96).astype(np.int32)
+    values[:32], values[32:64] = 3, values[32:64] & 1  # one place, two, and all four
+    parameters = [_blank(96, np.int32), Buffer(name="in", array=values)]
+    simulation = run_machine_code(JUMPS, "sm_90", Launch(grid_x=1, block_x=96), parameters)
+    np.testing.assert_array_equal(simulation.outputs["out"], values * 100 + 7)
+    assert _executions(simulation, "BRX") == 1 + 2 + 4
+
+
+def test_lanes_that_wait_for_their_warp_are_issued_again() -> None:
+    parameters = [_blank(64, np.int32), Buffer(name="in", array=np.arange(64, dtype=np.int32))]
+    simulation = run_machine_code(APART, "sm_90", Launch(grid_x=1, block_x=64), parameters)
+    # of the first warp 24 lanes come, then 8, and those that waited once more; the second warp comes together
+    assert _executions(simulation, "WARPSYNC.ALL") == (1 + 1 + 1) + 1
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])

@@ -17,15 +17,13 @@ from perfmodel.compiler.request import CompileRequest
 from perfmodel.core.constants import INSTRUCTION_BYTES
 from perfmodel.machine_code.decode import NO_TARGET, Instructions, decode
 from perfmodel.machine_code.disassembly import readable
-from perfmodel.machine_code.opcodes import SASS_CLASSES
+from perfmodel.machine_code.opcodes import SASS_CLASSES, SYNONYMS
 
 pytestmark = pytest.mark.compiler
 
 CORPUS = Path(__file__).with_name("sass_corpus.cu")
 ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 LISTED = re.compile(r"/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:@(?P<guard>!?U?P\w+)\s+)?(?P<name>[A-Z]\w*)(?P<rest>[^;]*)")
-SYNONYMS = {"IADD": "HFMA2", "REDG": "RED", "CGAERRBAR": "ERRBAR"}
-"""Names of one operation on different architectures: the opcode's name in the table by the disassembler's."""
 
 
 @dataclass(frozen=True)

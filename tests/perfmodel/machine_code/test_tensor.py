@@ -16,14 +16,15 @@ pytestmark = pytest.mark.compiler
 @pytest.mark.parametrize("architecture", EXECUTED_ARCHITECTURES[1:])
 def test_products_of_all_shapes_and_types(architecture: str) -> None:
     products = products_of(architecture)
-    given, expected = products_data(products, seed=1)
-    parameters = [
-        Buffer(name="in", array=given),
-        Buffer(name="out", array=np.zeros_like(expected), output=True),
-    ]
-    run = run_machine_code(products_source(products), architecture, Launch(grid_x=1, block_x=32), parameters)
-    np.testing.assert_array_equal(run.outputs["out"], expected)
-    assert run.counts.tensor >= len(products)  # some need two instructions
+    for seed in (1, 2):
+        given, expected = products_data(products, seed)
+        parameters = [
+            Buffer(name="in", array=given),
+            Buffer(name="out", array=np.zeros_like(expected), output=True),
+        ]
+        run = run_machine_code(products_source(products), architecture, Launch(grid_x=1, block_x=32), parameters)
+        np.testing.assert_array_equal(run.outputs["out"], expected)
+        assert run.counts.tensor >= len(products)  # some need two instructions
 
 
 def test_a_fragment_of_the_manual() -> None:

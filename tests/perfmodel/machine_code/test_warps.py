@@ -58,13 +58,8 @@ def test_special_functions_within_their_allowance(
 
 
 WARP = {
-    "shuffles": "r = __shfl_xor_sync(~0u, x, 5) + __shfl_up_sync(~0u, y, 3) * 3 + __shfl_down_sync(~0u, x, 7, 16) * 5 "
-    "+ __shfl_sync(~0u, y, x & 31) * 7;",
-    "votes": "r = __ballot_sync(~0u, x & 1) + __any_sync(~0u, x > y) * 3 + __all_sync(~0u, x != y) * 5 "
-    "+ __popc(__activemask());",
     "shared": "__shared__ unsigned s[64]; s[threadIdx.x] = x; __syncthreads(); r = s[63 - threadIdx.x] + s[y & 63]; "
     "__syncthreads(); atomicAdd(&s[x & 7], y); atomicMax(&s[8 + (y & 7)], x); __syncthreads(); r += s[threadIdx.x & 15];",
-    "barrier reductions": "r = __syncthreads_count(x & 1) + __syncthreads_or(x == 3) * 1000 + __syncthreads_and(y != 5);",
     "vectors": "__shared__ uint4 s[64]; s[threadIdx.x] = make_uint4(x, y, x + y, x ^ y); __syncthreads(); "
     "uint4 v = s[threadIdx.x ^ 9]; uint2 w = ((uint2 *)s)[threadIdx.x]; r = v.x + v.y * 3 + v.z * 5 + v.w * 7 + w.x - w.y; "
     "r += ((unsigned char *)s)[threadIdx.x * 5] + ((short *)s)[threadIdx.x * 3];",
@@ -86,22 +81,6 @@ def assert_as_in_ptx(text: str, architecture: str, a: NDArray[Any], b: NDArray[A
 @_CHOSEN
 def test_warps_memory_and_control_flow(name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) -> None:
     assert_as_in_ptx(WARP[name], architecture, a, b)
-
-
-REDUCTIONS = {
-    "reductions": "r = __reduce_add_sync(~0u, x) + __reduce_min_sync(~0u, y) * 3 + __reduce_max_sync(~0u, (int)x) * 5 "
-    "+ __reduce_and_sync(~0u, x | 7) * 7 + __reduce_or_sync(~0u, y & 255) * 9 + __reduce_xor_sync(~0u, x ^ y);",
-    "matches": "int same; r = __match_any_sync(~0u, x & 3) + __match_all_sync(~0u, y, &same) * 3 + same; "
-    "r += __match_any_sync(~0u, (unsigned long long)(y & 1) << 40) * 5;",
-}
-
-
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_100"])
-@pytest.mark.parametrize("name", REDUCTIONS)
-@given(a=words(32), b=words(32))
-@_CHOSEN
-def test_reductions_and_matches(name: str, architecture: str, a: NDArray[Any], b: NDArray[Any]) -> None:
-    assert_as_in_ptx(REDUCTIONS[name], architecture, a, b)
 
 
 PARTS = {
