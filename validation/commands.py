@@ -16,6 +16,8 @@ from perfmodel.cli.targets import require_writable
 from perfmodel.core.units import time_text
 from perfmodel.errors import InputError
 
+from . import tune_command
+
 if TYPE_CHECKING:
     from perfmodel.families.problem_list import ListedProblem
 
@@ -30,6 +32,7 @@ MOST_REASONS = 3
 def register(app: typer.Typer) -> None:
     """Add the commands that need a GPU to the program."""
     app.command("measure", cls=FamilyCommand, context_settings=EXTRA_OPTIONS)(measure)
+    tune_command.register(app)
 
 
 def measure(

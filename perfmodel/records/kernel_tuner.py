@@ -38,15 +38,12 @@ def parse_kernel_tuner_cache(
     Raises:
         InputError: Damaged JSON (line and column named), another kind of file, no entries, an entry without its fields.
     """
-    document = _document(path, text)
-    for key in REQUIRED_KEYS:
-        if key not in document:
-            raise InputError(f"{path}: not a Kernel Tuner cache file: key {key!r} is missing")
+    document = cache_document(path, text)
     entries = document["cache"]
-    if not isinstance(entries, dict) or not entries:
+    if not entries:
         raise InputError(f"{path}: the Kernel Tuner cache holds no configuration")
     sizes = _problem_sizes(path, document["problem_size"], problem_size_fields)
-    names = [*sizes, *_parameter_names(path, document)]
+    names = [*sizes, *document["tune_params"]]
     rows, places, times = [], [], []
     for key, entry in entries.items():
         place = f"entry {key!r}"
@@ -55,10 +52,10 @@ def parse_kernel_tuner_cache(
         check_columns(path, [*sizes, *entry], schema, place)
         rows.append({**sizes, **entry})
         places.append(place)
-        times.append(_time_ms(path, place, _time_or_failure(entry)))
+        times.append(_time_ms(path, place, time_or_failure(entry)))
     columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in names}
     columns["time_ms"] = times
-    outcomes = [_time_or_failure(row) for row in rows]
+    outcomes = [time_or_failure(row) for row in rows]
     columns["failure"] = [outcome if isinstance(outcome, str) else None for outcome in outcomes]
     return RawTable(
         path=path,
@@ -69,7 +66,12 @@ def parse_kernel_tuner_cache(
     )
 
 
-def _document(path: Path, text: str) -> Mapping[str, Any]:
+def cache_document(path: Path, text: str) -> Mapping[str, Any]:
+    """A cache file's JSON object with the keys that every one has; that of a run broken off is closed first.
+
+    Raises:
+        InputError: Damaged JSON (line and column named), or another kind of file.
+    """
     stripped = text.strip()
     try:
         document = parse_json(path, stripped)
@@ -80,13 +82,13 @@ def _document(path: Path, text: str) -> Mapping[str, Any]:
             raise damage from None
     if not isinstance(document, dict):
         raise InputError(f"{path}: not a Kernel Tuner cache file: the outermost value is no object")
+    for key in REQUIRED_KEYS:
+        if key not in document:
+            raise InputError(f"{path}: not a Kernel Tuner cache file: key {key!r} is missing")
+    for key in ("tune_params", "cache"):
+        if not isinstance(document[key], dict):
+            raise InputError(f"{path}: {key!r} is no object")
     return document
-
-
-def _parameter_names(path: Path, document: Mapping[str, Any]) -> list[str]:
-    if not isinstance(document["tune_params"], dict):
-        raise InputError(f"{path}: 'tune_params' is no object")
-    return list(document["tune_params"])
 
 
 def _problem_sizes(path: Path, sizes: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -96,7 +98,8 @@ def _problem_sizes(path: Path, sizes: Any, names: tuple[str, ...]) -> dict[str, 
     return dict(zip(names, given, strict=False))
 
 
-def _time_or_failure(entry: Mapping[str, Any]) -> Any:
+def time_or_failure(entry: Mapping[str, Any]) -> Any:
+    """What an entry holds: a time in milliseconds, or the name of a failure."""
     error = entry.get(ERROR_KEY)
     return str(error) if error is not None else entry["time"]
 

@@ -99,6 +99,11 @@ class GuidedSearch:
         place = int(np.argmin(self._log_s))
         return self._known[place], math.exp(self._log_s[place])
 
+    @property
+    def left(self) -> int:
+        """How many configurations may still be measured."""
+        return int(self._open.sum())
+
     def tell(self, index: int, seconds: float | None) -> None:
         """What was measured; None where the configuration did not run."""
         self._open[index] = False

@@ -109,6 +109,11 @@ class UserFamily(Family[UserProblem, Any]):
                 f"tune.{idle[0]} has no effect: neither {self._source.file_name} nor an expression names it"
             )
 
+    @property
+    def tuned_space(self) -> SpaceFile:
+        """The space as it was read."""
+        return self._space
+
     def default_problem(self) -> UserProblem:
         """The only one that there is."""
         return self._problem

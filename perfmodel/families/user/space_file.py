@@ -16,7 +16,7 @@ from ...launch.expression import Expression, Value, parse_expression
 
 _KEYS = (
     *("source", "kernel", "grid", "block", "shared_bytes", "arguments", "constraints", "include", "options"),
-    *("sizes", "tune", "tables", "macros", "contents"),
+    *("sizes", "tune", "tables", "macros", "contents", "problem_size"),
 )
 MAX_CANDIDATES = 100_000
 """Combinations of a space that are looked at."""
@@ -31,7 +31,8 @@ class SpaceFile:
 
     ``tune`` holds the values of each macro, ``sizes`` names with one value, ``macros`` those computed from the others, in order;
     ``tables`` names whose value is given for each combination of ``tune``, the last macro varying fastest; ``contents`` what
-    module-scope arrays hold. ``source`` is the CUDA file or its text where the space brings it along.
+    module-scope arrays hold. ``source`` is the CUDA file or its text where the space brings it along. ``problem_size`` is what a
+    cache file says of the problem: ``sizes`` unless the space states it.
     """
 
     source: str | None
@@ -48,6 +49,7 @@ class SpaceFile:
     contents: Mapping[str, ArgumentSpec]
     include: tuple[Path, ...]
     options: tuple[str, ...]
+    problem_size: tuple[Value, ...]
 
     def names(self, tuned: Mapping[str, Value]) -> dict[str, Value]:
         """Every name that expressions may use, for one choice of the tuned values."""
@@ -127,6 +129,9 @@ def _space(document: dict[str, Any], folder: Path) -> SpaceFile:
         contents=contents,
         include=tuple(folder / _text("include", text) for text in _list(document, "include")),
         options=tuple(_text("options", text) for text in _list(document, "options")),
+        problem_size=tuple(
+            _value("problem_size", v) for v in _list({"problem_size": [*sizes.values()]} | document, "problem_size")
+        ),
     )
     _require_known_names(found)
     return found

@@ -101,6 +101,7 @@ class _Writer:
             "grid": grid,
             "block": list(blocks),
             "shared_bytes": self._shared_bytes(),
+            "problem_size": self._problem_size(),
             "arguments": [self._spec(f"argument{place}", value) for place, value in enumerate(call.arguments)],
             "constraints": constraints,
             "options": [str(option) for option in call.compiler_options or ()],
@@ -110,6 +111,14 @@ class _Writer:
             "contents": {name: self._spec(name, np.asarray(value)) for name, value in (call.cmem_args or {}).items()},
         }
         return document | {"tables": self.tables}
+
+    def _problem_size(self) -> list[Value]:
+        """What Kernel Tuner's cache file says of the problem."""
+        given = self.call.problem_size
+        if callable(given):
+            return ["callable"]
+        sizes = [given] if isinstance(given, str | int | np.integer) else list(given)
+        return [_value("problem_size", size) for size in sizes]
 
     def _source(self) -> str:
         source = self.call.kernel_source
