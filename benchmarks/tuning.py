@@ -1,6 +1,6 @@
 """How many runs a search needs: Kernel Tuner replays a cache file for this package's strategy and for its own.
 
-``python -m benchmarks.tuning CACHE.json[.gz] … --repeats 11``, with the extras ``learn`` and ``kernel-tuner``. The cache files
+``python -m benchmarks.tuning CACHE.json[.gz] … --repeats 11``, with the extra ``kernel-tuner``. The cache files
 of AutoTuningAssociation's benchmark hub can be given as they are. One row for each file and strategy, all medians over the
 repeats: configurations measured until one was within 5 % and 1 % of the file's best, all that were measured, and the best of them
 relative to the file's best. Kernel Tuner's strategies go on to the budget; this package's ends by itself.

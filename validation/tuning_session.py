@@ -18,7 +18,7 @@ from perfmodel.families.user.family import UserFamily
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.records.tuning_cache import TunedRun, TuningCache, Values
-from perfmodel.tuning.candidates import Floats, coordinates
+from perfmodel.tuning.axes import Floats
 from perfmodel.tuning.guided_search import GuidedSearch
 from perfmodel.tuning.space_search import executed_seconds
 from perfmodel.tuning.tuning_run import TuningEnd, run_search
@@ -220,7 +220,7 @@ def tune_candidates(
         advance: called after each run.
     """
     columns = {name: [values[place] for values in candidates.values] for place, name in enumerate(candidates.names)}
-    search = GuidedSearch(coordinates(columns), candidates.predicted_s, tolerance=limits.gain, seed=limits.seed)
+    search = GuidedSearch(columns, candidates.predicted_s, tolerance=limits.gain, seed=limits.seed)
     places = {values: index for index, values in enumerate(candidates.values)}
     known = {places[values]: one.seconds for values, one in cache.runs.items() if values in places}
     now = cache

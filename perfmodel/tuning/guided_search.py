@@ -1,14 +1,15 @@
 """Which configuration to measure next: what is predicted, corrected by what has been measured so far.
 
-The logarithm of a time is what the model predicts plus a Gaussian process (scikit-learn, extra ``learn``) over the parameters.
-The next configuration is the one with the largest expected improvement (Jones, Schonlau and Welch 1998). The search ends where
-no configuration is expected to improve on the best by more than ``tolerance``.
+The logarithm of a time is what the model predicts plus a Gaussian process over the parameters (`process`), in which the
+prediction is an axis of its own: where the model misleads, runs say so. The next configuration is the one with the largest
+expected improvement (Jones, Schonlau and Welch 1998); every third is a neighbour of the fastest so far, however sure the process
+is of itself. The search ends where no configuration is expected to improve on the best by more than ``tolerance``.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,24 +18,31 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from ..errors import InputError
-from .candidates import Floats
+from .axes import Axis, Floats, axes_of, number_axis
+from .process import Process, filled
 
-UNGUIDED_RUNS = 16
-"""Configurations at random before the first estimate, where nothing is predicted."""
+UNGUIDED_RUNS = 8
+"""Configurations, spread over the space, before the first estimate, where nothing is predicted."""
+_DRAWN = 3
+"""Configurations that are drawn for each of these; the one that is farthest from the others is taken."""
+_NEIGHBOUR_EVERY = 3
+"""Each so many runs a neighbour of the best is measured."""
 _PATIENCE = 0.25
 """Runs in a row that promise too little before a search ends, as a part of all: who has seen few runs is too sure of himself."""
 _LEAST_PATIENCE = 10
 """The same as a number, for short searches."""
-_LEARNED_FROM = 8
+_VARIANCE = 0.3
+"""Expected variance of the logarithm of a time, of each of the process's three parts."""
+_RESIDUAL_VARIANCE = 0.1
+"""The same of what predictions leave."""
+_LEARNED_FROM = 4
 """Runs from which on the process chooses its own length scales."""
-_LOOKED_AT = 8192
-"""Configurations that are looked at for one step."""
-_LARGEST_LOG_RATIO = 3.0
-"""Runs that are e³ slower than usual count as so slow: what is that slow says little of what is fast."""
-_NEIGHBOURS = 3
-"""Nearest measured configurations that say whether one will run."""
-_DOUBT = 0.1
-"""Chance to run where no neighbour did."""
+_GROWTH = 1.15
+"""How much the runs have grown when it chooses them anew."""
+_LARGEST_LOG_RATIO = 2.0
+"""Runs that are e² slower than usual count as so slow: what is that slow says little of what is fast."""
+_SOME_RAN = 0.2
+"""Weight of the assumption that a configuration runs, beside the weights of measured ones."""
 
 
 @dataclass(slots=True)
@@ -42,54 +50,52 @@ class GuidedSearch:
     """A search among n configurations: ``ask`` for some, measure them, ``tell`` their times.
 
     Attributes:
-        points: Coordinates of the configurations, shape ``(n, k)`` (`coordinates`).
+        values: For each parameter its value in every configuration.
         predicted_s: Predicted seconds, shape ``(n,)``; NaN where nothing is predicted, infinite where it cannot run.
         tolerance: Expected improvement, as a part of the best time, below which the search ends; 0 goes on to the last.
         seed: Of what is chosen at random.
 
     Raises:
-        InputError: the extra ``learn`` is not installed, or shapes differ.
+        InputError: ``predicted_s`` has another shape.
 
-    >>> from perfmodel.tuning.candidates import coordinates
     >>> times = [(block - 96) ** 2 + 500 for block in range(32, 1025, 32)]
-    >>> points = coordinates({"block": list(range(32, 1025, 32))})
-    >>> search = GuidedSearch(points, np.array(times) * 1.1)
+    >>> search = GuidedSearch({"block": list(range(32, 1025, 32))}, np.array(times) * 1.1)
     >>> (first,) = search.ask()
     >>> search.tell(first, times[first])
     >>> times[first]
     500
     """
 
-    points: Floats
+    values: Mapping[str, Sequence[Any]]
     predicted_s: Floats | None = None
     tolerance: float = 0.0
     seed: int = 0
     _rng: np.random.Generator = field(init=False)
+    _axes: tuple[Axis, ...] = field(init=False)
+    _process: Process = field(init=False)
     _expected: Floats = field(init=False)
     _guided: bool = field(init=False)
     _open: NDArray[np.bool_] = field(init=False)
     _known: list[int] = field(init=False, default_factory=list)
     _log_s: list[float] = field(init=False, default_factory=list)
     _failed: list[int] = field(init=False, default_factory=list)
-    _kernel: Any = field(init=False, default=None)
     _learned_at: int = field(init=False, default=0)
     _idle: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        predicted = np.full(len(self.points), np.nan) if self.predicted_s is None else self.predicted_s
-        if predicted.shape != (len(self.points),):
-            raise InputError(
-                f"predicted_s of shape {predicted.shape}: one time for each of {len(self.points)} configurations"
-            )
-        _processes()
+        count = len(next(iter(self.values.values())))
+        predicted = np.full(count, np.nan) if self.predicted_s is None else self.predicted_s
+        if predicted.shape != (count,):
+            raise InputError(f"predicted_s of shape {predicted.shape}: one time for each of {count} configurations")
         self._rng = np.random.default_rng(self.seed)
         self._open = ~np.isposinf(predicted)
+        self._axes = axes_of(self.values) or (Axis(np.zeros(count, np.intp), np.zeros((1, 1))),)
         known = np.isfinite(predicted)
         self._guided = bool(known.any())
-        self._expected = _filled(self.points, np.where(known, np.log(np.where(known, predicted, 1.0)), np.nan))
-        if self._guided:
-            spread = max(float(self._expected.std()), 1e-12)
-            self.points = np.column_stack([self.points, (self._expected - self._expected.mean()) / spread])
+        self._expected = filled(self._axes, np.where(known, np.log(np.where(known, predicted, 1.0)), np.nan))
+        said = (number_axis(self._expected),) if self._guided and np.ptp(self._expected) else ()
+        variance = _RESIDUAL_VARIANCE if self._guided else _VARIANCE
+        self._process = Process((*self._axes, *said), variance)
 
     @property
     def best(self) -> tuple[int, float] | None:
@@ -112,6 +118,7 @@ class GuidedSearch:
         else:
             self._known.append(index)
             self._log_s.append(math.log(seconds))
+            self._process.add(index)
 
     def ask(self, count: int = 1) -> list[int]:
         """Up to ``count`` configurations to measure next, none where all have been or no improvement is expected.
@@ -122,110 +129,80 @@ class GuidedSearch:
         if not len(left):
             return []
         if not self._known:
-            order = (
-                np.argsort(self._expected[left], kind="stable") if self._guided else self._rng.permutation(len(left))
-            )
-            return [int(index) for index in left[order[: count if self._guided else max(count, UNGUIDED_RUNS)]]]
+            if self._guided:
+                return [int(index) for index in left[np.argsort(self._expected[left], kind="stable")[:count]]]
+            return self._spread(left, max(count, UNGUIDED_RUNS))
+        self._learn()
         chosen: list[int] = []
-        known, log_s = self._known, self._log_s
-        try:
-            for _ in range(min(count, len(left))):
-                places = self._looked_at(left[~np.isin(left, chosen)])
-                expected, gains = self._expected_gains(places)
-                self._idle = self._idle + 1 if gains.max() < self.tolerance else 0
-                if self._idle > max(_LEAST_PATIENCE, _PATIENCE * len(known)):
-                    break
-                place = int(np.argmax(gains))
-                chosen.append(int(places[place]))
-                self._known, self._log_s = [*self._known, chosen[-1]], [*self._log_s, float(expected[place])]
-        finally:
-            self._known, self._log_s = known, log_s
+        log_s = list(self._log_s)
+        for _ in range(min(count, len(left))):
+            index, expected = self._next(left[~np.isin(left, chosen)], log_s)
+            if index is None:
+                break
+            chosen.append(index)
+            log_s.append(expected)
+            self._process.add(index)
+        self._process.drop(len(chosen))
         return chosen
 
-    def _looked_at(self, left: NDArray[np.intp]) -> NDArray[np.intp]:
-        """All that are left, or in a large space the neighbours of the best and some of the others."""
-        if len(left) <= _LOOKED_AT:
-            return left
-        best = self.points[self._known[int(np.argmin(self._log_s))]]
-        distances = ((self.points[left] - best) ** 2).sum(axis=1)
-        near = left[np.argpartition(distances, _LOOKED_AT // 4)[: _LOOKED_AT // 4]]
-        return np.union1d(near, self._rng.choice(left, _LOOKED_AT - len(near), replace=False))
+    def _spread(self, left: NDArray[np.intp], count: int) -> list[int]:
+        """Configurations that are apart from one another, though not the outermost ones."""
+        chosen: list[int] = []
+        away = np.full(len(self._open), np.inf)
+        while len(chosen) < min(count, len(left)):
+            drawn = self._rng.choice(left[~np.isin(left, chosen)], _DRAWN)
+            chosen.append(int(drawn[np.argmax(away[drawn])]))
+            away = np.minimum(away, sum(axis.row(chosen[-1]) ** 2 for axis in self._axes))
+        return chosen
 
-    def _expected_gains(self, places: NDArray[np.intp]) -> tuple[Floats, Floats]:
-        """Logarithms of the expected times, and expected improvements as a part of the best time, shapes as ``places``."""
-        ratios = np.array(self._log_s) - self._expected[self._known]
-        usual = float(ratios.mean() if self._guided else np.median(ratios))
+    def _ratios(self, log_s: Sequence[float]) -> tuple[Floats, float]:
+        """Logarithms of measured over expected times around 0, and what was subtracted."""
+        places = [*self._known, *self._process.places[len(self._known) :]]
+        ratios = np.array(log_s) - self._expected[places]
+        usual = float(np.median(ratios))
         ratios = np.minimum(ratios - usual, _LARGEST_LOG_RATIO)
-        process = self._fitted(ratios)
-        mean, deviation = process.predict(self.points[places], return_std=True)
-        log_s = np.asarray(mean + usual + self._expected[places], np.float64)
-        gain = min(self._log_s) - log_s
-        deviation = np.maximum(deviation, 1e-9)
-        standard = gain / deviation
-        density = np.exp(-0.5 * standard**2) / math.sqrt(2 * math.pi)
-        expected = np.asarray(gain * ndtr(standard) + deviation * density, np.float64)
-        if self._failed:
-            expected = expected * self._chance_to_run(places)
-        return log_s, expected
+        middle = float(ratios.mean())
+        return ratios - middle, usual + middle
 
-    def _fitted(self, ratios: Floats) -> Any:
-        """The process given all runs; its length scales are chosen anew each time that the runs have grown by a tenth."""
-        from sklearn.exceptions import ConvergenceWarning
-
-        regressor, kernel = _processes()
+    def _learn(self) -> None:
+        """Choose the length scales anew where the runs have grown enough."""
         count = len(self._known)
-        anew = count >= _LEARNED_FROM and count >= max(self._learned_at + 4, 1.1 * self._learned_at)
-        if self._kernel is None or anew:
-            self._kernel = kernel(self.points.shape[1], max(float(ratios.var()), 0.01))
-        process = regressor(self._kernel, optimizer="fmin_l_bfgs_b" if anew else None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a bound is an answer: a parameter without effect
-            process.fit(self.points[self._known], ratios)
-        if anew:
-            self._kernel, self._learned_at = process.kernel_, count
-        return process
+        if count >= _LEARNED_FROM and count >= max(self._learned_at + 3, _GROWTH * self._learned_at):
+            self._process.fit(self._ratios(self._log_s)[0])
+            self._learned_at = count
 
-    def _chance_to_run(self, places: NDArray[np.intp]) -> Floats:
-        """Part of each one's nearest measured configurations that ran, never quite 0, shape as ``places``."""
-        from scipy.spatial import KDTree
+    def _next(self, left: NDArray[np.intp], log_s: Sequence[float]) -> tuple[int | None, float]:
+        """The configuration to measure next and the logarithm of its expected time; None where little is to be gained."""
+        ratios, usual = self._ratios(log_s)
+        mean, deviation = self._process.posterior(ratios)
+        expected = mean[left] + usual + self._expected[left]
+        gain = min(log_s) - expected
+        standard = gain / deviation[left]
+        density = np.exp(-0.5 * standard**2) / math.sqrt(2.0 * math.pi)
+        gains = gain * ndtr(standard) + deviation[left] * density
+        chances = self._chances_to_run()[left]
+        gains = gains * chances
+        self._idle = self._idle + 1 if gains.max() < self.tolerance else 0
+        if self._idle > max(_LEAST_PATIENCE, _PATIENCE * len(log_s)):
+            return None, math.nan
+        place = int(np.argmax(gains))
+        if len(log_s) % _NEIGHBOUR_EVERY == 0:
+            near = np.flatnonzero(self._is_neighbour(self._process.places[int(np.argmin(log_s))])[left])
+            if len(near):
+                place = int(near[np.argmin(expected[near] - np.log(chances[near]))])
+        return int(left[place]), float(expected[place])
 
-        measured = [*self._known, *self._failed]
-        ran = np.arange(len(measured)) < len(self._known)
-        _, nearest = KDTree(self.points[measured]).query(self.points[places], k=min(_NEIGHBOURS, len(measured)))
-        share = ran[nearest].reshape(len(places), -1).mean(axis=1)
-        return np.asarray(np.maximum(share, _DOUBT) ** 2, np.float64)
+    def _is_neighbour(self, index: int) -> NDArray[np.bool_]:
+        """Which configurations differ from one in a single parameter, shape ``(n,)``."""
+        differing = sum((axis.codes != axis.codes[index]).astype(np.int64) for axis in self._axes)
+        return np.asarray(differing == 1)
 
-
-def _processes() -> tuple[Any, Any]:
-    """The regressor of scikit-learn, and a function that makes its kernel for k axes."""
-    try:
-        from sklearn.gaussian_process import GaussianProcessRegressor
-        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
-    except ImportError as error:
-        raise InputError("a guided search needs the extra `learn`: pip install 'perfmodel[learn]'") from error
-
-    def kernel(axes: int, variance: float) -> Any:
-        smooth = Matern([1.0] * axes, (0.2, 5.0), nu=2.5)
-        return ConstantKernel(variance, (1e-4, 10.0)) * smooth + WhiteKernel(1e-3, (1e-5, 0.1))
-
-    return GaussianProcessRegressor, kernel
-
-
-def _filled(points: Floats, logs: Floats) -> Floats:
-    """Predicted logarithms, and where there are none what a process makes of the others; 0 where nothing is known."""
-    known = np.flatnonzero(np.isfinite(logs))
-    lacking = np.flatnonzero(~np.isfinite(logs))
-    if not len(known):
-        return np.zeros(len(logs))
-    if not len(lacking):
-        return logs
-    regressor, kernel = _processes()
-    mean = float(logs[known].mean())
-    spread = float(logs[known].var())
-    process = regressor(kernel(points.shape[1], max(spread, 1e-3)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        process.fit(points[known], logs[known] - mean)
-    filled = logs.copy()
-    filled[lacking] = process.predict(points[lacking]) + mean
-    return filled
+    def _chances_to_run(self) -> Floats:
+        """How far the measured ones that are most like each one ran, shape ``(n,)``; squared, since a run that fails is lost."""
+        ran, failed = np.full(len(self._open), _SOME_RAN), np.zeros(len(self._open))
+        if self._failed:
+            for index in self._known:
+                ran += self._process.together(index)
+            for index in self._failed:
+                failed += self._process.together(index)
+        return np.asarray((ran / (ran + failed)) ** 2, np.float64)

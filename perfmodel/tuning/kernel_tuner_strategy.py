@@ -15,7 +15,7 @@ from ..families.user.tuning_call import TuningCall
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..prediction.scenario import scenario_of
-from .candidates import Floats, coordinates
+from .axes import Floats
 from .guided_search import GuidedSearch
 from .space_search import executed_seconds
 
@@ -36,7 +36,7 @@ def kernel_tuner_strategy(
     compiler_options: tuple[str, ...] = (),
     seed: int = 0,
 ) -> Any:
-    """A strategy for ``kernel_tuner.tune_kernel(…, strategy=…)``; needs Kernel Tuner and the extra ``learn``.
+    """A strategy for ``kernel_tuner.tune_kernel(…, strategy=…)``; needs Kernel Tuner.
 
     With ``gpu`` some configurations are executed on the CPU first, and the one that is predicted fastest is the first to run.
     Without, and without ``predicted``, the search begins at random and learns from the runs alone. It ends by itself, or at
@@ -51,7 +51,7 @@ def kernel_tuner_strategy(
         seed: of what is chosen at random.
 
     Raises:
-        InputError: Kernel Tuner or scikit-learn is not installed.
+        InputError: Kernel Tuner is not installed.
     """
     try:
         from kernel_tuner.strategies.wrapper import OptAlg, OptAlgWrapper
@@ -66,7 +66,7 @@ def kernel_tuner_strategy(
             every = [tuple(values) for values in searchspace.list]
             times = _prior(func, names, every)
             columns = {name: [values[place] for values in every] for place, name in enumerate(names)}
-            search = GuidedSearch(coordinates(columns), times, tolerance=tolerance, seed=seed)
+            search = GuidedSearch(columns, times, tolerance=tolerance, seed=seed)
             while chosen := search.ask():
                 for index in chosen:
                     search.tell(index, _seconds(func(every[index])))

@@ -16,17 +16,16 @@ from ..prediction.evaluation import evaluate_batch
 from ..prediction.feasibility import FITS, feasibility
 from ..prediction.scenario import Scenario
 from ..profiles.kernel_profile import Fidelity, KernelProfile
-from .candidates import Floats, coordinates
+from .axes import Floats
 from .guided_search import GuidedSearch
 
 _AT_ONCE = 4
 """Configurations that are executed side by side."""
 
 
-def points_of(configurations: Sequence[Any]) -> Floats:
-    """Coordinates of records of one type, shape ``(n, k)``."""
-    names = [field.name for field in fields(configurations[0])]
-    return coordinates({name: [getattr(one, name) for one in configurations] for name in names})
+def columns_of(configurations: Sequence[Any]) -> dict[str, list[Any]]:
+    """For each field of records of one type its value in every one."""
+    return {field.name: [getattr(one, field.name) for one in configurations] for field in fields(configurations[0])}
 
 
 def executed_seconds(
@@ -54,7 +53,7 @@ def executed_seconds(
     launch = family.launch(problem, batch, gpu)
     fits = feasibility(launch, np.ones(len(batch), np.int32), gpu, family.checks(problem, batch, gpu))
     seconds = np.where(fits.reason_codes == FITS, np.nan, np.inf)
-    search = GuidedSearch(points_of(configurations), np.where(np.isinf(seconds), np.inf, np.nan))
+    search = GuidedSearch(columns_of(configurations), np.where(np.isinf(seconds), np.inf, np.nan))
     executed = 0
     while executed < executions:
         chosen = search.ask(_AT_ONCE)[: executions - executed]

@@ -55,9 +55,8 @@ def run_search(
         clock: seconds; for tests.
 
     >>> import numpy as np
-    >>> from .candidates import coordinates
     >>> times = [4.0, 3.0, 2.0, 1.0, 5.0]
-    >>> search = GuidedSearch(coordinates({"block": [32, 64, 128, 256, 512]}), np.array(times))
+    >>> search = GuidedSearch({"block": [32, 64, 128, 256, 512]}, np.array(times))
     >>> run_search(search, times.__getitem__, known={2: 2.0}, most_runs=1, time_limit_s=60.0).end
     <TuningEnd.RUNS: 'runs'>
     """

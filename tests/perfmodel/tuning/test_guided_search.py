@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from perfmodel.errors import InputError
-from perfmodel.tuning.candidates import coordinates
 from perfmodel.tuning.guided_search import UNGUIDED_RUNS, GuidedSearch
 
 SPACE = list(product((16, 32, 64, 128, 256), (1, 2, 4, 8, 16), (1, 2, 3, 4, 5, 6, 7, 8), (0, 1)))
-POINTS = coordinates({name: [one[place] for one in SPACE] for place, name in enumerate(("x", "y", "tile", "padding"))})
+VALUES = {name: [one[place] for one in SPACE] for place, name in enumerate(("x", "y", "tile", "padding"))}
 TIMES = np.array(
     [
         1.0
@@ -34,48 +33,49 @@ def run(search: GuidedSearch, most: int, failing: frozenset[int] = frozenset()) 
 
 
 def test_the_best_of_400_is_found_in_40_runs() -> None:
-    order = run(GuidedSearch(POINTS), 40)
+    order = run(GuidedSearch(VALUES), 40)
     assert TIMES[order].min() < 1.02 * TIMES.min()
     assert len(set(order)) == len(order)
 
 
 def test_the_predicted_fastest_runs_first() -> None:
     predicted = TIMES * np.where(np.arange(len(SPACE)) % 2, 1.1, 0.9)
-    assert run(GuidedSearch(POINTS, predicted), 1) == [int(np.argmin(predicted))]
+    assert run(GuidedSearch(VALUES, predicted), 1) == [int(np.argmin(predicted))]
 
 
 def test_a_prediction_that_means_nothing_is_learned_away() -> None:
     predicted = np.random.default_rng(0).permutation(TIMES)
-    order = run(GuidedSearch(POINTS, predicted), 60)
+    order = run(GuidedSearch(VALUES, predicted), 60)
     assert predicted[order[0]] == predicted.min()
     assert TIMES[order].min() < 1.1 * TIMES.min()
 
 
 def test_a_search_ends_where_nothing_is_to_be_gained() -> None:
-    search = GuidedSearch(POINTS, tolerance=0.003)
+    search = GuidedSearch(VALUES, tolerance=0.003)
     order = run(search, len(SPACE))
     assert len(order) < len(SPACE) / 4
-    assert search.best == (int(np.argmin(TIMES)), pytest.approx(TIMES.min()))
+    assert search.best is not None
+    assert search.best[1] == pytest.approx(TIMES.min())
 
 
 def test_without_a_tolerance_everything_is_measured_once() -> None:
-    few = GuidedSearch(POINTS[:30], tolerance=0.0)
+    few = GuidedSearch({name: column[:30] for name, column in VALUES.items()}, tolerance=0.0)
     assert sorted(run(few, 1000)) == list(range(30))
 
 
 def test_what_cannot_run_is_never_asked_for_and_a_failure_is_no_end() -> None:
     predicted = np.where(np.arange(len(SPACE)) < 200, np.inf, np.nan)
     failing = frozenset(range(200, 260))
-    search = GuidedSearch(POINTS, predicted, tolerance=0.003)
+    search = GuidedSearch(VALUES, predicted, tolerance=0.003)
     order = run(search, 200, failing)
     assert min(order) >= 200
-    assert len(failing & set(order)) < 25  # of 60
+    assert len(failing & set(order)) < 35  # of 60, among them the fastest of all by what the others say
     assert search.best is not None
     assert search.best[1] < 1.05 * TIMES[260:].min()
 
 
 def test_several_are_asked_for_at_once() -> None:
-    search = GuidedSearch(POINTS)
+    search = GuidedSearch(VALUES)
     first = search.ask(4)
     assert len(first) == UNGUIDED_RUNS
     for index in first:
@@ -84,9 +84,9 @@ def test_several_are_asked_for_at_once() -> None:
 
 
 def test_the_same_seed_asks_for_the_same() -> None:
-    assert run(GuidedSearch(POINTS, seed=5), 25) == run(GuidedSearch(POINTS, seed=5), 25)
+    assert run(GuidedSearch(VALUES, seed=5), 25) == run(GuidedSearch(VALUES, seed=5), 25)
 
 
 def test_predictions_of_another_size_are_refused() -> None:
     with pytest.raises(InputError, match=r"predicted_s of shape \(3,\): one time for each of 400 configurations"):
-        GuidedSearch(POINTS, np.ones(3))
+        GuidedSearch(VALUES, np.ones(3))

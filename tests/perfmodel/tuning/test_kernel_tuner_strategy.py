@@ -72,7 +72,8 @@ def test_what_is_said_to_be_fastest_runs_first(tmp_path: Path) -> None:
 
 def test_configurations_are_executed_before_the_first_run(tmp_path: Path) -> None:
     runs = tuned(tmp_path, kernel_tuner_strategy(gpu="h200", executions=20), budget=6)
-    assert all(run["STRIDE"] == 1 for run in runs[:3])  # a stride of 9 needs 9 times the sectors
+    assert runs[0]["STRIDE"] == 1  # a stride of 9 needs 9 times the sectors
+    assert sum(run["STRIDE"] == 1 for run in runs) >= 4  # half of the space has it
 
 
 def test_it_ends_by_itself(tmp_path: Path) -> None:
