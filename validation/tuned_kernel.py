@@ -31,7 +31,7 @@ from .launching import cuda_errors, failure_kind, load_kernel, run_once, upload,
 from .prepared import PreparedFolder, Purpose, unpacked_cubin
 from .preparing import COMPILE_LIMIT_S, MESSAGE_CHARACTERS, flush_benchmark, prepare_benchmarks
 from .sampling import SamplingPlan
-from .timing import time_kernel
+from .timing import KernelWork, time_work
 from .worker import Reply, Worker
 
 RUN_LIMIT_S = 60.0
@@ -71,11 +71,12 @@ def _timed(job: TunedJob) -> Timing | Failure:
     cubin = unpacked_cubin(PreparedFolder(job.folder), job.cubin_sha256)
     loaded = load_kernel(cubin, job.kernel_name, int(job.launch.dynamic_shared_bytes))
     upload_constants(loaded, job.call)
-    outputs = run_once(loaded, job.launch, upload(job.call))
+    call = upload(job.call)
+    outputs = run_once(loaded, job.launch, call)
     wrong = None if job.tolerance is None else differs(outputs, job.folder / EXPECTED_FOLDER, job.tolerance)
     if wrong is not None:
         return wrong
-    timings = time_kernel(loaded, job.launch, job.call, flush_of(job.folder), job.sampling)
+    timings = time_work(KernelWork(loaded, job.launch, call), flush_of(job.folder), job.sampling)
     return next(timing for timing in timings if timing.l2 is job.l2)
 
 
