@@ -76,19 +76,23 @@ sys.exit(7)
     assert ended.returncode == 7  # without the context, by the signal
 
 
-def test_an_interrupt_before_the_program_is_loaded_is_one_line() -> None:
-    """It strikes where the script begins to import the command line, which takes most of the start."""
-    code = """
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [("perfmodel.errors", ""), ("perfmodel.cli.app", "perfmodel: interrupted; what was finished is kept\n")],
+)
+def test_an_interrupt_before_the_program_is_loaded_is_no_traceback(module: str, said: str) -> None:
+    """It strikes where the script imports the first of its modules, and the command line, which takes most of the start."""
+    code = f"""
 import signal, sys
-from perfmodel.__main__ import main
 
 class Strikes:
     def find_spec(self, name, path=None, target=None):
-        if name == "perfmodel.cli.app":
+        if name == {module!r}:
             signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Strikes())
+from perfmodel.__main__ import main
 main()
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stderr) == (130, "perfmodel: interrupted; what was finished is kept\n")
+    assert (ended.returncode, ended.stderr) == (130, said)
