@@ -11,6 +11,7 @@ from perfmodel.families.direct_conv2d.problem import Conv2d
 from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.families.ssim.problem import Ssim
 from perfmodel.networks.library import load_network, network_names
+from perfmodel.networks.work import Demand, LayerKind
 
 
 def multiply_adds(problem: Any) -> int:
@@ -138,3 +139,21 @@ def test_a_users_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('title = "mine"\n' + ONE_LAYER)
     assert load_network(str(path), batch=3).layers[0].problem == Conv1d(batch=3, length=4)
+
+
+def test_the_list_of_the_manual_knows_what_its_layers_move(tmp_path: Path) -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "networks.md").read_text(encoding="utf-8")
+    path = tmp_path / "two.toml"
+    path.write_text(manual.partition("```toml\n")[2].partition("```")[0])
+    conv, relu = load_network(str(path), batch=2).layers
+    outputs = 32 * 224 * 224
+    assert (conv.kind, relu.kind) == (LayerKind.CONVOLUTION, LayerKind.ELEMENT_WISE)
+    assert relu.demand == Demand(dram_bytes=2 * 4 * 2 * outputs, flops=2 * outputs)
+    path.write_text(path.read_text().replace("element-wise", "elementwise"))
+    with pytest.raises(
+        InputError, match="'relu': kind 'elementwise' must be one of convolution, matrix product, element-wise"
+    ):
+        load_network(str(path))
+    path.write_text(path.read_text().replace('"elementwise"', '"pooling"').replace("= 1605632", "= -1"))
+    with pytest.raises(InputError, match="flops=-1 must be an integer, 0 or more"):
+        load_network(str(path))

@@ -8,11 +8,13 @@ import pytest
 
 from perfmodel.errors import InputError
 from perfmodel.families.conv1d import Conv1d
+from perfmodel.families.pointwise_conv2d import PointwiseConv2d
 from perfmodel.families.user.family import UserProblem
 from perfmodel.launch.launch import L2State
 from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.sweeps.plan import SweepPlan, read_sweep_file
 
+ROOT = Path(__file__).parents[3]
 SIZES = "{ in_channels = [2, 4], out_channels = 8, length = [16, 32] }"
 FAMILY = f'[[kernel]]\nfamily = "conv1d"\nproblem = {SIZES}\n'
 USER = '[[kernel]]\nfile = "k.cu"\nspace = "k.toml"\n'
@@ -65,6 +67,14 @@ def test_what_is_wrong_is_named(path: Path, text: str, named: str) -> None:
     with pytest.raises(InputError, match=named) as raised:
         read_sweep_file(path)
     assert "\n" not in str(raised.value)
+
+
+def test_the_manual_shows_the_example() -> None:
+    example = (ROOT / "examples" / "sweep.toml").read_text(encoding="utf-8")
+    shown = (ROOT / "docs" / "sweep.md").read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
+    assert example.endswith(shown)
+    plan = read_sweep_file(ROOT / "examples" / "sweep.toml")
+    assert [type(problem) for problem in plan.problems] == [PointwiseConv2d, PointwiseConv2d, UserProblem]
 
 
 def test_a_plan_without_problems_or_gpus_is_refused() -> None:
