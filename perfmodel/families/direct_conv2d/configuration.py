@@ -27,7 +27,7 @@ BLOCKED_SUMS = (8, 64)
 BLOCKED_THREADS = (64, 512)
 """Fewest and most threads of a block that shares."""
 CHANNEL_THREADS = (1, 2, 4, 8, 16)
-CHANNEL_SLICES = (1, 2, 4, 8, 16)
+CHANNEL_SLICES = (1, 2, 4, 8)
 BLOCKED_IMAGES = (2, 4, 8)
 MOST_BLOCK_X = 64
 MOST_BLOCK_Y = 64

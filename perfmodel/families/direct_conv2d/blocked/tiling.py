@@ -26,10 +26,8 @@ Integers = NDArray[np.int64]
 KERNEL = "blocked_conv2d"
 VECTOR_WORDS = 4
 """Widest access to memory of a thread."""
-GROUPS_OF_CHANNELS = (4, 2)
-"""Input channels in straight-line code, where that many have room: their taps fill whole vectors, or more of them."""
-LEAST_SLABS = 4
-"""Slabs that a launch should have, since nothing is added before the first is there."""
+GROUP_CHANNELS = 4
+"""Input channels whose taps always fill whole vectors."""
 MAX_GROUP_FMA = 2400
 """Multiply-adds of a thread that stand in straight-line code, 38 KiB."""
 MAX_SLAB_CHANNELS = 32
@@ -134,11 +132,8 @@ def tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) ->
     given = {name: batch[name].astype(np.int64) for name in GIVEN}
     one, taps = np.ones(len(batch), np.int64), problem.filter_taps
     sums = given["rows_per_thread"] * given["columns_per_thread"] * given["channels_per_thread"]
-    group = one
-    for channels in reversed(GROUPS_OF_CHANNELS):
-        short = channels * taps * sums <= MAX_GROUP_FMA
-        early = LEAST_SLABS * channels * given["channel_slices"] <= problem.in_channels
-        group = np.where(short & early & (problem.in_channels % channels == 0), channels, group)
+    whole = (problem.in_channels % GROUP_CHANNELS == 0) & (GROUP_CHANNELS * taps * sums <= MAX_GROUP_FMA)
+    group = np.where(whole, GROUP_CHANNELS, 1)
     images = images_of_block(problem, given["block_y"], given["rows_per_thread"])
     bare = Tiles(
         **given,
@@ -148,7 +143,7 @@ def tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) ->
         stages=2 * one,
         patch_pitch=one,
         filter_pitch=one,
-        filter_vector=np.gcd(VECTOR_WORDS, group * taps),
+        filter_vector=np.where(whole, VECTOR_WORDS, 1),
         filter_lanes=one,
         shared_bytes=0 * one,
     )
@@ -186,7 +181,7 @@ def _with_slabs(problem: Conv2d, tile: Tiles, gpu: Gpu) -> Tiles:
     while True:
         wider = 2 * slab
         stage_bytes = FLOAT_BYTES * _stage_words(problem, _replaced(tile, slab_channels=wider))
-        fits = (wider <= MAX_SLAB_CHANNELS) & (LEAST_SLABS * wider <= problem.in_channels)
+        fits = (wider <= np.maximum(MAX_SLAB_CHANNELS, least)) & (wider < 2 * problem.in_channels)
         fits &= WANTED_STAGES * stage_bytes <= share
         if not fits.any():
             break
