@@ -13,7 +13,7 @@ from ..gpus.gpu import Gpu
 from ..gpus.occupancy import l1_cache_bytes, occupancy
 from ..launch.launch import Launch
 from .l1 import WAVES
-from .request_coalescing import sms_of_gpcs
+from .request_coalescing import blocks_of_gpcs, sms_of_gpcs
 
 _SAMPLED_SMS = 3
 _LEAST_BLOCKS = 8
@@ -23,25 +23,27 @@ _STREAMED_BLOCKS = 256
 _STREAMED_THREADS = 1 << 15
 """Blocks whose streams are taken at most, and their threads."""
 _GPC_BLOCKS = 128
-"""Blocks of a GPC's first wave that are executed at most."""
+"""Blocks of a GPC's first wave that are executed at most, where each SM has several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Blocks that each sampled SM runs in turn, ``together`` at once, and the blocks whose streams to L2 are taken.
 
-    ``gpc`` has the blocks with which each SM of a GPC begins, where the GPU merges what these miss together.
+    Where the GPU merges what SMs of a GPC miss together, ``gpcs`` has, for some GPCs, the blocks with which each of their SMs
+    begins, and ``later`` for the SMs of one the two blocks that each runs in later waves.
     """
 
     runs: list[NDArray[np.int64]]
-    gpc: list[NDArray[np.int64]]
+    gpcs: list[list[NDArray[np.int64]]]
+    later: list[NDArray[np.int64]]
     together: int
     shape: tuple[int, ...]
     streamed: NDArray[np.int64]
 
     def of_l1(self) -> NDArray[np.int64]:
         """Blocks that L1 is simulated with, in order."""
-        return np.unique(np.concatenate([*self.runs, *self.gpc]))
+        return np.unique(np.concatenate([*self.runs, *(run for sms in self.gpcs for run in sms), *self.later]))
 
     def all_blocks(self) -> NDArray[np.int64]:
         """All blocks that are executed, in order."""
@@ -84,7 +86,8 @@ def schedule_blocks(
         runs = [np.array([block]) for block in range(total)]
     return Schedule(
         runs=runs,
-        gpc=_first_blocks_of_gpc(total, together, gpu),
+        gpcs=_first_blocks_of_gpcs(total, together, gpu),
+        later=_later_blocks_of_gpc(total, resident, gpu, rng),
         together=together,
         shape=shape,
         streamed=rng.permutation(_spread_blocks(shape, int(launch.threads_per_block), rng)),
@@ -107,14 +110,32 @@ def _spread_blocks(shape: tuple[int, ...], threads: int, rng: np.random.Generato
     return np.unique(np.ravel_multi_index(drawn[::-1], shape[::-1])).astype(np.int64)
 
 
-def _first_blocks_of_gpc(total: int, together: int, gpu: Gpu) -> list[NDArray[np.int64]]:
-    """The blocks with which each SM of the first GPC begins; consecutive blocks go to its SMs one by one."""
+def _first_blocks_of_gpcs(total: int, together: int, gpu: Gpu) -> list[list[NDArray[np.int64]]]:
+    """The blocks with which each SM of the first GPC begins, or of all GPCs where there is one for each SM at most."""
     if gpu.l2_requests_merged == 1:
         return []
-    sms = max(int(sms_of_gpcs(gpu)[0]), 1)
+    if total < gpu.sm_count:
+        ends = np.cumsum(blocks_of_gpcs(total, gpu)).tolist()
+        of_gpcs = [np.arange(begin, end) for begin, end in zip([0, *ends], ends, strict=False) if end > begin]
+        return [list(blocks.reshape(-1, 1)) for blocks in of_gpcs]
+    sms = int(sms_of_gpcs(gpu)[0])
     waves = np.arange(max(min(together, _GPC_BLOCKS // sms), 1), dtype=np.int64)
-    runs = [sm + gpu.sm_count * waves for sm in range(min(sms, total))]
-    return [run[run < total] for run in runs]
+    runs = [sm + gpu.sm_count * waves for sm in range(sms)]
+    return [[run[run < total] for run in runs]]
+
+
+def _later_blocks_of_gpc(total: int, resident: int, gpu: Gpu, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Two blocks for each SM of a GPC, one after the other, from the middle of a grid of several waves.
+
+    Places become free in any order, so that of as many consecutive blocks as there are GPCs each has one, whichever.
+    """
+    sms = int(sms_of_gpcs(gpu)[0])
+    needed = 2 * sms * gpu.gpc_count
+    if gpu.l2_requests_merged == 1 or total < resident * gpu.sm_count + needed:
+        return []
+    begin = (total - needed) // 2
+    blocks = begin + gpu.gpc_count * np.arange(2 * sms) + rng.integers(0, gpu.gpc_count, 2 * sms)
+    return list(blocks.reshape(2, sms).T)
 
 
 def begins_of_blocks(steps: NDArray[np.int64], slots: int) -> NDArray[np.float64]:

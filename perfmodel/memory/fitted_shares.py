@@ -17,6 +17,7 @@ class Shares:
     oldest_share: float
     trips_in_step: float
     met_share: float
+    merging_cycles: float
     dirty_share: float
     partly_written_share: float
     read_once_age: float

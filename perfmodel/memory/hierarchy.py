@@ -29,8 +29,8 @@ from .cache_record import CacheRecord
 from .grid_streams import GridStreams, Placement, place_blocks
 from .l1 import l1_traffic, launch_rates
 from .l2 import DramTraffic, partition_of_sms, sampled_dram_traffic
-from .request_coalescing import AskedShares, asked_shares, share_in_step
-from .trace import BlockStream, Trace
+from .request_coalescing import InStep, MergedTraffic, Pace, in_step, merged_traffic, share_of_launch
+from .trace import BlockStream, LineAccesses, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,17 +171,30 @@ def hierarchy_of(
         l1_traffic(lines, run, schedule.together, simulated_bytes, by_age=record.copies) for run in schedule.runs
     ]
     rates = launch_rates(sampled, ramp_up)
-    asked = AskedShares()
-    if schedule.gpc:
-        turns = max(min(resident, launch.blocks / gpu.sm_count), 1.0) if record.copies else 1.0
-        merged = gpu.l2_requests_merged
-        in_step = ramp_up / turns
-        if not record.copies:
-            trips = int(lines.trip.max(initial=0)) + 1
-            blocks_of_sm = min(resident, float(launch.blocks) / gpu.sm_count)
-            issued = float(counts.warp_instructions) / float(launch.blocks) * blocks_of_sm / gpu.schedulers_per_sm
-            in_step = share_in_step(ramp_up, trips, issued / trips, gpu)
-        asked = asked_shares(lines, by_copies, schedule.gpc, simulated_bytes, merged, rates, in_step)
+    asked, asked_past_l1 = 1.0, 1.0
+    if schedule.gpcs:
+        blocks_of_sm = min(resident, float(launch.blocks) / gpu.sm_count)
+        trips = int(lines.trip.max(initial=0)) + 1
+        working = _working_share(lines, trips)
+        works = _busy_cycles(counts, gpu) / (float(launch.blocks) * working) * max(blocks_of_sm * working, 1.0) / trips
+        together = in_step(trips, works, gpu)
+        if record.copies:
+            together = InStep(first=1.0 / max(blocks_of_sm, 1.0), later=0.0)
+        pace = _first_wave(works, share, gpu)
+        later = replace(pace, start_cycles=pace.trip_cycles * trips / (resident * gpu.sm_count))
+
+        def asked_share(accesses: LineAccesses, l1_bytes: float, asked_per_block: float | None) -> float:
+            cached = l1_bytes > 0
+            merged = merged_traffic(accesses, schedule.gpcs, l1_bytes, pace, gpu, cached=cached)
+            own = MergedTraffic(blocks=0, asked=0, requests=0)
+            if schedule.later:
+                own = merged_traffic(accesses, [schedule.later], l1_bytes, later, gpu, cached=cached, warmed_up_by=1)
+            if asked_per_block is None:
+                asked_per_block = merged.asked / max(merged.blocks, 1)
+            return share_of_launch(merged, own, asked_per_block, ramp_up, together)
+
+        asked = asked_share(lines, simulated_bytes, rates.missed * rates.asked_per_block)
+        asked_past_l1 = asked_share(by_copies, 0.0, None)
     every_load = rates.asked_per_block * float(launch.blocks) / share
     cached = max(float(counts.global_load_sectors) - uncached_loads, 0.0) + float(counts.local_load_sectors)
     cached += float(counts.texture_sectors + counts.surface_load_sectors)
@@ -194,7 +207,7 @@ def hierarchy_of(
     return Hierarchy(
         l1_hit_rate=1.0 - ((missed + uncached) / loads if loads else 0.0),
         l1_missed_sectors=missed + uncached,
-        l2_read_sectors=missed * asked.missed + uncached * asked.past_l1,
+        l2_read_sectors=missed * asked + uncached * asked_past_l1,
         instruction_read_sectors=instruction_read_sectors,
         l2_write_sectors=float(
             counts.global_store_sectors
@@ -209,6 +222,35 @@ def hierarchy_of(
         notes=() if exact else ("the grid's footprint is estimated: blocks' addresses do not just shift",),
         blocks_executed=record.executed,
         contention=record.atomics.contention(record.executed, int(launch.blocks), gpu.l2_slices),
+    )
+
+
+def _working_share(lines: LineAccesses, trips: int) -> float:
+    """Part of the blocks that make at least half as many round trips as the longest; 1 where none does any."""
+    blocks, place = np.unique(lines.block, return_inverse=True)
+    made = np.zeros(len(blocks), np.int64)
+    np.maximum.at(made, place, lines.trip + 1)
+    return float(np.mean(2 * made >= trips)) if len(blocks) else 1.0
+
+
+def _busy_cycles(counts: Counts, gpu: Gpu) -> float:
+    """Cycles for which one SM would issue the instructions of a launch, or pass its requests through L1's data pipe."""
+    issued = float(counts.warp_instructions) / gpu.schedulers_per_sm
+    passed = counts.shared_load_wavefronts + counts.shared_store_wavefronts + counts.global_load_lines
+    return max(issued, float(passed))
+
+
+def _first_wave(works_cycles: float, share: float, gpu: Gpu) -> Pace:
+    """How fast SMs ask in the first wave.
+
+    Args:
+        works_cycles: cycles for which an SM works in a round trip.
+        share: part of all lines that is looked at.
+        gpu: the GPU.
+    """
+    bytes_per_cycle = gpu.l2_read_bytes_per_s / gpu.sm_count / gpu.boost_clock_hz
+    return Pace(
+        trip_cycles=gpu.dram_latency_cycles + works_cycles, sector_cycles=SECTOR_BYTES / bytes_per_cycle / share
     )
 
 

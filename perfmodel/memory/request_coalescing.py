@@ -1,11 +1,13 @@
 """Reads of a sector by several SMs that reach L2 as one: the request coalescer between the SMs of a GPC and L2.
 
-SMs of one GPC that miss a sector at the same time send one request for every ``Gpu.l2_requests_merged`` of them; SMs of
-different GPCs send their own (Nsight Compute manual, unit ``lrc``; micro-benchmark ``common_read`` on an H200).
+While L2 has not answered the first request for a sector, further ones by SMs of the same GPC join it, up to
+``Gpu.l2_requests_merged`` together; SMs of different GPCs send their own (Nsight Compute manual, unit ``lrc``; micro-benchmarks
+``common_read`` and ``lagged`` on an H200). L2 answers within `Shares.merging_cycles`, and where the sector comes from DRAM by the
+difference of the two latencies later.
 
 Blocks of the first wave start together, and loads that wait keep them in step: an SM that comes late finds in L2 what the first
-one fetched from DRAM, and catches up. So the SMs' round trips of the first wave are taken one after the other in step, and SMs
-that miss the same sectors of a line in the same one share requests; later waves are in step with nobody. Where blocks of an SM
+one fetched from DRAM, and catches up. So the n-th round trips of all SMs begin together, and within one of them each SM asks for
+one sector after the other. Blocks of later waves begin one after the other, in the order of the grid. Where blocks of an SM
 take turns, as asynchronous copies make them, each is in step with blocks of other SMs for its share of the time.
 
 In long loops SMs drift apart for as long as they compute, and of what they could share they share a part by chance, in all waves.
@@ -14,6 +16,7 @@ In long loops SMs drift apart for as long as they compute, and of what they coul
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 from ..core.constants import SECTORS_PER_LINE, ceil_div
 from ..gpus.gpu import Gpu
 from .fitted_shares import shares
-from .l1 import L1Rates, in_lock_step, missed_sectors
+from .l1 import missed_sectors
 from .trace import SECTORS_OF_MASK, LineAccesses
 
 Integers = NDArray[np.int64]
@@ -43,13 +46,53 @@ def sms_of_gpcs(gpu: Gpu) -> Integers:
     return np.sort((tpcs + gpcs) // gpu.gpc_count) * _SMS_PER_TPC
 
 
+@functools.lru_cache(maxsize=1 << 10)
+def blocks_of_gpcs(blocks: int, gpu: Gpu) -> tuple[int, ...]:
+    """How many blocks each GPC of an idle GPU gets, of so many that each SM has one at most; consecutive ones go to one GPC.
+
+    The first ones go to one GPC (`Shares.blocks_of_one_gpc`). The others are dealt out to the GPCs in turn, one for each TPC, and
+    when all TPCs have one, a second one (micro-benchmark ``where_blocks`` on an H200, 12 grids).
+
+    >>> from perfmodel.gpus.catalogue import load_gpu
+    >>> [blocks_of_gpcs(blocks, load_gpu("h200")) for blocks in (16, 64)]
+    [(9, 1, 1, 1, 1, 1, 1, 1), (12, 8, 8, 8, 7, 7, 7, 7)]
+    """
+    sizes = sms_of_gpcs(gpu).tolist()
+    first = min(blocks, shares().blocks_of_one_gpc, sizes[0])
+    tpcs = np.array([size // _SMS_PER_TPC for size in sizes])
+    tpcs[0] -= ceil_div(first, _SMS_PER_TPC)
+    dealt = np.zeros(len(sizes), np.int64)
+    dealt[0] = first
+    left = blocks - first
+    for _ in range(_SMS_PER_TPC):
+        for turn in range(int(tpcs.max())):
+            taking = np.flatnonzero(tpcs > turn)[:left]
+            dealt[taking] += 1
+            left -= len(taking)
+    return tuple(dealt.tolist())
+
+
+def gpcs_of_blocks(blocks: int, gpu: Gpu) -> Integers:
+    """GPC of each of the first blocks of a grid, shape ``(blocks,)``; once every SM has one, it is dealt out anew.
+
+    >>> from perfmodel.gpus.catalogue import load_gpu
+    >>> np.bincount(gpcs_of_blocks(132 + 16, load_gpu("h200"))).tolist()
+    [25, 17, 17, 17, 17, 17, 19, 19]
+    """
+    whole, rest = divmod(blocks, gpu.sm_count)
+    dealt = [*[tuple(sms_of_gpcs(gpu).tolist())] * whole, blocks_of_gpcs(rest, gpu)]
+    return np.concatenate([np.repeat(np.arange(len(of_gpc)), of_gpc) for of_gpc in dealt]).astype(np.int64)
+
+
 def requests_in_step(sms: int, gpu: Gpu, sectors: int = 1) -> int:
-    """Requests that L2 sees for so many sectors when SMs, taken GPC by GPC, each miss one of them in turn at the same time.
+    """Requests that L2 sees for so many sectors when blocks on so many SMs each miss one of them in turn at the same time.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
     >>> h200 = load_gpu("h200")
     >>> requests_in_step(132, h200), requests_in_step(5, h200)  # 6 · 16 / 4 + 2 · ⌈18 / 4⌉; 4 and 1
     (34, 2)
+    >>> requests_in_step(16, h200), requests_in_step(33, h200)  # 9 of 16 on one GPC; 12 of 33, and 3 on each of the others
+    (10, 10)
     >>> [requests_in_step(132, h200, sectors) for sectors in (2, 4, 8, 16)]  # common_read counts 36.3, 36, 64, 128
     [36, 36, 64, 128]
     >>> requests_in_step(68, load_gpu("rtx-2080-ti"))
@@ -57,7 +100,7 @@ def requests_in_step(sms: int, gpu: Gpu, sectors: int = 1) -> int:
     """
     if gpu.l2_requests_merged == 1 or sectors >= sms_of_gpcs(gpu).max():
         return sms
-    of_gpc = np.diff(np.minimum(np.cumsum(sms_of_gpcs(gpu)), sms), prepend=0)
+    of_gpc = np.array(blocks_of_gpcs(sms, gpu), np.int64)
     asking = (of_gpc[:, None] + np.arange(sectors)) // sectors
     return int(ceil_div(asking, gpu.l2_requests_merged).sum())
 
@@ -79,7 +122,7 @@ def requests_in_turns(across: int, down: int, resident: int, gpu: Gpu) -> tuple[
     if gpu.l2_requests_merged == 1:
         return 1.0, 1.0
     first = np.arange(min(across * down, max(resident, 1) * gpu.sm_count), dtype=np.int64)
-    gpc = np.searchsorted(np.cumsum(sms_of_gpcs(gpu)), first % gpu.sm_count, side="right")
+    gpc = gpcs_of_blocks(len(first), gpu)
     turns = max(len(first) / gpu.sm_count, 1.0) * across * down
 
     def share(read: Integers) -> float:
@@ -96,29 +139,49 @@ def shares_in_turns(across: Integers, down: Integers, resident: Integers, gpu: G
     return of_rows, of_columns
 
 
-def share_in_step(ramp_up: float, trips: int, issue_cycles: float, gpu: Gpu) -> float:
-    """Part of what SMs could ask for together that they do ask for together.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InStep:
+    """Parts of what SMs could ask for together that they do ask for together: in the first wave, and in later ones."""
+
+    first: float
+    later: float
+
+
+def in_step(trips: int, works_cycles: float, gpu: Gpu) -> InStep:
+    """How long SMs stay in step that begin together.
 
     Args:
-        ramp_up: part of the blocks that are in the first wave; these begin in step.
         trips: round trips of a warp.
-        issue_cycles: cycles for which an SM issues instructions in one of them.
+        works_cycles: cycles for which an SM works in one of them.
         gpu: the GPU.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
-    >>> [round(share_in_step(0.5, trips, 2000.0, load_gpu("h200")), 3) for trips in (4, 64)]
-    [0.5, 0.328]
+    >>> in_step(4, 2000.0, load_gpu("h200")) == InStep(first=1.0, later=1.0)
+    True
     """
     fitted = shares()
     begun = min(fitted.trips_in_step / trips, 1.0)
-    waiting = gpu.dram_latency_cycles / (gpu.dram_latency_cycles + issue_cycles)
-    first = begun + (1.0 - begun) * max(waiting, fitted.met_share)
-    return ramp_up * first + (1.0 - ramp_up) * (1.0 - begun) * fitted.met_share
+    waiting = gpu.dram_latency_cycles / (gpu.dram_latency_cycles + works_cycles)
+    return InStep(
+        first=begun + (1.0 - begun) * max(waiting, fitted.met_share), later=begun + (1.0 - begun) * fitted.met_share
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast SMs ask: cycles of a round trip, from one sector to the next, and from the start of a block to the next one's.
+
+    All blocks of the first wave begin together: ``start_cycles`` is 0.
+    """
+
+    trip_cycles: float
+    sector_cycles: float
+    start_cycles: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class MergedTraffic:
-    """Sectors that the SMs of a GPC ask for over ``blocks`` blocks, and requests for a sector that L2 sees of them."""
+    """Sectors that the SMs of some GPCs ask for over ``blocks`` blocks, and requests for a sector that L2 sees of them."""
 
     blocks: int
     asked: int
@@ -129,65 +192,90 @@ class MergedTraffic:
         """Requests for each sector that an SM asks for; 1 where nothing is asked."""
         return self.requests / self.asked if self.asked else 1.0
 
-    def share_of_launch(self, asked_per_block: float, ramp_up: float) -> float:
-        """The same for a launch whose blocks ask for so much each, a part ``ramp_up`` of them in step like these.
 
-        >>> MergedTraffic(blocks=2, asked=4, requests=2).share_of_launch(1.0, 0.5)  # all that is asked is the first wave's
-        0.5
-        """
-        first = ramp_up * self.asked / self.blocks
-        return 1.0 - (1.0 - self.share) * (min(first / asked_per_block, 1.0) if asked_per_block else 0.0)
+def share_of_launch(
+    first: MergedTraffic, later: MergedTraffic, asked_per_block: float, ramp_up: float, together: InStep
+) -> float:
+    """Requests for each sector that an SM asks for, of a launch whose blocks ask for so much each.
 
+    Args:
+        first: of blocks of the first wave.
+        later: of blocks of later ones.
+        asked_per_block: sectors, over the whole launch.
+        ramp_up: part of the blocks that are in the first wave.
+        together: parts that are asked for together.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedShares:
-    """Requests that L2 sees for each sector of the launch: of those that miss L1, and of those that pass it by."""
-
-    missed: float = 1.0
-    past_l1: float = 1.0
-
-
-def asked_shares(
-    cached: LineAccesses,
-    past_l1: LineAccesses,
-    runs: list[NDArray[np.int64]],
-    l1_bytes: float,
-    merged: int,
-    rates: L1Rates,
-    in_step: float,
-) -> AskedShares:
-    """Shares of a launch whose misses have the given rates, a part ``in_step`` of its blocks being in step."""
-    through = merged_traffic(cached, runs, l1_bytes, merged)
-    beside = merged_traffic(past_l1, runs, 0, merged, cached=False)
-    return AskedShares(
-        missed=through.share_of_launch(rates.missed * rates.asked_per_block, in_step),
-        past_l1=1.0 - (1.0 - beside.share) * in_step,
-    )
+    >>> half = MergedTraffic(blocks=2, asked=4, requests=2)
+    >>> share_of_launch(half, half, 1.0, 0.5, InStep(first=1.0, later=0.0))  # all that is asked is the first wave's
+    0.5
+    """
+    of_first = ramp_up * first.asked / max(first.blocks, 1)
+    part = min(of_first / asked_per_block, 1.0) if asked_per_block else 0.0
+    saved = part * together.first * (1.0 - first.share) + (1.0 - part) * together.later * (1.0 - later.share)
+    return 1.0 - saved
 
 
 def merged_traffic(
-    accesses: LineAccesses, runs: list[NDArray[np.int64]], l1_bytes: float, merged: int, *, cached: bool = True
+    accesses: LineAccesses,
+    gpcs: Sequence[Sequence[Integers]],
+    l1_bytes: float,
+    pace: Pace,
+    gpu: Gpu,
+    *,
+    cached: bool = True,
+    warmed_up_by: int = 0,
 ) -> MergedTraffic:
-    """Traffic of SMs that run the given blocks, all of one SM at once; without ``cached`` no L1 keeps anything.
+    """Traffic of the SMs of some GPCs, each of which runs the given blocks.
 
+    Args:
+        accesses: of the blocks.
+        gpcs: for each SM of each GPC its blocks.
+        l1_bytes: of an SM.
+        pace: how fast the SMs ask.
+        gpu: the GPU.
+        cached: whether L1 keeps anything.
+        warmed_up_by: how many of the first blocks of each SM do not count.
+
+    >>> from perfmodel.gpus.catalogue import load_gpu
     >>> both = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [1, 1], [7, 7], [3, 3], [True, True])))
-    >>> merged_traffic(both, [np.array([0]), np.array([1])], 1024, 4)  # two SMs miss two sectors, and ask once
+    >>> pace = Pace(trip_cycles=1000.0, sector_cycles=1.0)
+    >>> merged_traffic(both, [[np.array([0]), np.array([1])]], 1024, pace, load_gpu("h200"))  # two SMs miss two sectors, ask once
     MergedTraffic(blocks=2, asked=4, requests=2)
     """
-    keys = np.concatenate([_missed(accesses, run, l1_bytes, cached) for run in runs])
-    same, sms = np.unique(keys, return_counts=True)
-    sectors = SECTORS_OF_MASK[same & (len(SECTORS_OF_MASK) - 1)]
+    asked = requests = 0
+    for sms in gpcs:
+        line, mask, time = (
+            np.concatenate(column)
+            for column in zip(
+                *(_missed(accesses, run, l1_bytes, pace, cached, warmed_up_by) for run in sms), strict=True
+            )
+        )
+        sectors = SECTORS_OF_MASK[mask]
+        same, first = np.unique(line << SECTORS_PER_LINE | mask, return_inverse=True)
+        begins = np.full(len(same), np.inf)
+        np.minimum.at(begins, first, time)
+        answered = gpu.dram_latency_cycles - gpu.l2_latency_cycles + shares().merging_cycles
+        window = np.where(time - begins[first] < answered, -1, time // shares().merging_cycles).astype(np.int64)
+        together, number = np.unique(np.stack([first, window]), axis=1, return_counts=True)
+        of_same = SECTORS_OF_MASK[same & (len(SECTORS_OF_MASK) - 1)]
+        asked += int(sectors.sum())
+        requests += int((of_same[together[0]] * ceil_div(number, gpu.l2_requests_merged)).sum())
     return MergedTraffic(
-        blocks=sum(len(run) for run in runs),
-        asked=int((sectors * sms).sum()),
-        requests=int((sectors * ceil_div(sms, merged)).sum()),
+        blocks=sum(len(run) - warmed_up_by for sms in gpcs for run in sms), asked=asked, requests=requests
     )
 
 
-def _missed(accesses: LineAccesses, run: NDArray[np.int64], l1_bytes: float, cached: bool) -> NDArray[np.int64]:
-    """Step, line and sectors of it, as one number, of all that one SM asks L2 for."""
-    order = in_lock_step(accesses, run)
+def _missed(
+    accesses: LineAccesses, run: Integers, l1_bytes: float, pace: Pace, cached: bool, warmed_up_by: int
+) -> tuple[Integers, Integers, Floats]:
+    """Line, sectors of it and time, in cycles, of all that one SM asks L2 for."""
+    chosen = np.flatnonzero(np.isin(accesses.block, run))
+    begins = accesses.block[chosen] * pace.start_cycles + accesses.trip[chosen] * pace.trip_cycles
+    in_turn = np.lexsort((accesses.warp[chosen], accesses.block[chosen], begins))
+    order, begins = chosen[in_turn], begins[in_turn]
     masks = missed_sectors(accesses, order, l1_bytes) if cached else accesses.sectors[order]
-    asking = masks > 0
-    trips, lines = accesses.trip[order][asking], accesses.line[order][asking]
-    return np.asarray(trips << 48 | lines << SECTORS_PER_LINE | masks[asking], np.int64)
+    before = np.cumsum(SECTORS_OF_MASK[masks]) - SECTORS_OF_MASK[masks]
+    of_trip = np.searchsorted(begins, begins)
+    time = begins + pace.sector_cycles * (before - before[of_trip])
+    asking = (masks > 0) & np.isin(accesses.block[order], run[warmed_up_by:])
+    return accesses.line[order][asking], masks[asking], time[asking]
