@@ -81,7 +81,8 @@ def gpcs_of_blocks(blocks: int, gpu: Gpu) -> Integers:
     """
     whole, rest = divmod(blocks, gpu.sm_count)
     dealt = [*[tuple(sms_of_gpcs(gpu).tolist())] * whole, blocks_of_gpcs(rest, gpu)]
-    return np.concatenate([np.repeat(np.arange(len(of_gpc)), of_gpc) for of_gpc in dealt]).astype(np.int64)
+    layers = [np.repeat(np.arange(len(of_gpc)), of_gpc)[: gpu.sm_count] for of_gpc in dealt]
+    return np.concatenate(layers).astype(np.int64)
 
 
 def requests_in_step(sms: int, gpu: Gpu, sectors: int = 1) -> int:
