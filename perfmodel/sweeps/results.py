@@ -61,7 +61,7 @@ class ResultFile:
         finally:
             os.close(handle)
             if self.parts.is_dir() and not any(self.parts.iterdir()):
-                self.parts.rmdir()
+                self.parts.rmdir()  # nothing was kept
 
     def joined_rows(self) -> dict[str, int]:
         """How many rows of each task are in the file, in order; nothing where there is none.
@@ -127,8 +127,12 @@ class ResultFile:
             raise PerfmodelError(
                 f"{self.path}: {error.strerror or error}; finished tasks stay in {self.parts}"
             ) from error
-        shutil.rmtree(self.parts)
+        self.clear()
         return rows
+
+    def clear(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.parts)
 
     def _unpack(self, keys: set[str]) -> None:
         """Put the rows of tasks that are in the file into the folder."""

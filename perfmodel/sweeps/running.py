@@ -262,8 +262,10 @@ def sweep(
                         finished += 1
                     report()
         having_rows = [task for task in tasks if task.key not in failed]
-        rows = sum(joined.values())
-        if list(joined) != [task.key for task in having_rows]:
+        if list(joined) == [task.key for task in having_rows]:
+            rows = sum(joined.values())
+            file.clear()  # of what an earlier run was ended amid removing
+        else:
             rows = file.join(having_rows, chosen.best)
     return SweepReport(
         path=file.path,
@@ -313,6 +315,7 @@ def _connected(scheduler: str | Client | None, workers: int) -> Iterator[Client]
         yield scheduler
         return
     if scheduler is not None:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a scheduler that ends is one line, said below
         try:
             client = Client(scheduler, timeout=_CONNECT_SECONDS)
         except (OSError, ValueError) as error:

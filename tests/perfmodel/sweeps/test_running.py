@@ -94,6 +94,12 @@ def test_a_sweep_that_was_ended_goes_on_to_the_same_bytes(whole: Path, client: C
     assert path.read_bytes() == whole.read_bytes()
     again = sweep(PLAN, output=path, scheduler="tcp://127.0.0.1:9")  # nobody is asked
     assert (again.kept_before, again.rows, again.finished) == (report.tasks, report.rows, 0)
+    file = ResultFile(path=path)
+    file.parts.mkdir()
+    file.keep(tasks_of(PLAN)[0].key, pq.read_table(path))  # as if the run before had been killed while it removed parts
+    sweep(PLAN, output=path, scheduler=client)
+    assert not file.parts.exists()
+    assert path.read_bytes() == whole.read_bytes()
 
 
 def test_a_wider_plan_computes_only_what_is_new(whole: Path, client: Client, tmp_path: Path) -> None:
