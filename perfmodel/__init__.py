@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .programs.program_run import ProgramRun, run_program
     from .sweeps.plan import SweepPlan
     from .sweeps.running import SweepReport, sweep
+    from .tuning.helion_autotuner import helion_autotuner
     from .tuning.kernel_tuner_strategy import kernel_tuner_strategy
     from .tuning.triton_pruning import triton_pruning
 
@@ -71,6 +72,7 @@ _MODULES = {
     "programs.program_run": ("ProgramRun", "run_program"),
     "sweeps.plan": ("SweepPlan",),
     "sweeps.running": ("SweepReport", "sweep"),
+    "tuning.helion_autotuner": ("helion_autotuner",),
     "tuning.kernel_tuner_strategy": ("kernel_tuner_strategy",),
     "tuning.triton_pruning": ("triton_pruning",),
 }
@@ -111,6 +113,7 @@ __all__ = [
     "fit",
     "frame",
     "gpu_ids",
+    "helion_autotuner",
     "kernel_tuner_strategy",
     "load_gpu",
     "network",

@@ -26,6 +26,7 @@ from perfmodel.records.schema import Failure, FailureKind, Timing
 from perfmodel.records.tuning_cache import TunedRun
 
 from .correctness import compare_outputs, output_error
+from .device import import_cupy
 from .kernel_job import flush_of
 from .launching import cuda_errors, failure_kind, load_kernel, run_once, upload, upload_constants
 from .prepared import PreparedFolder, Purpose, unpacked_cubin
@@ -71,12 +72,12 @@ def _timed(job: TunedJob) -> Timing | Failure:
     cubin = unpacked_cubin(PreparedFolder(job.folder), job.cubin_sha256)
     loaded = load_kernel(cubin, job.kernel_name, int(job.launch.dynamic_shared_bytes))
     upload_constants(loaded, job.call)
-    call = upload(job.call)
-    outputs = run_once(loaded, job.launch, call)
+    outputs = run_once(loaded, job.launch, upload(job.call))
     wrong = None if job.tolerance is None else differs(outputs, job.folder / EXPECTED_FOLDER, job.tolerance)
     if wrong is not None:
         return wrong
-    timings = time_work(KernelWork(loaded, job.launch, call), flush_of(job.folder), job.sampling)
+    timings = time_work(KernelWork.of(loaded, job.launch, job.call), flush_of(job.folder), job.sampling)
+    import_cupy().get_default_memory_pool().free_all_blocks()
     return next(timing for timing in timings if timing.l2 is job.l2)
 
 
