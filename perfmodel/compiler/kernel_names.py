@@ -103,6 +103,10 @@ def _split(text: str) -> Iterable[str]:
         yield text[begin:].strip()
 
 
+_OF_LIBRARIES = re.compile(r"(?:cub|thrust)::")
+"""Qualified names of kernels that a file gets by including a library."""
+
+
 def listed(names: Iterable[str]) -> str:
     """Kernels as a message lists them."""
     texts = []
@@ -116,17 +120,21 @@ def find_kernel(names: tuple[str, ...], wanted: str, origin: str) -> str | None:
     """The kernel that a user means, None where there is no such one.
 
     Accepted are the mangled name, the qualified name, one without its namespaces or template arguments where only one kernel
-    fits, and the first two with parameter types. An empty name stands for the only kernel there is.
+    fits, and the first two with parameter types. An empty name stands for the only kernel there is; those that come with CUB and
+    Thrust are not asked for then.
 
     Raises:
         InputError: several kernels fit; the message lists them.
 
     >>> find_kernel(("_ZN2ns4convILi5EEEvPf", "other"), "conv", "k.cu")
     '_ZN2ns4convILi5EEEvPf'
+    >>> find_kernel(("_ZN3cub11EmptyKernelIvEEvv", "own"), "", "k.cu")
+    'own'
     """
     if wanted in names:
         return wanted
     if not wanted:
+        names = tuple(name for name in names if not _OF_LIBRARIES.match(split_name(name)[0])) or names
         if len(names) > 1:
             raise InputError(f"{origin} has several kernels; name one by --kernel (kernel in Python): {listed(names)}")
         return names[0] if names else None

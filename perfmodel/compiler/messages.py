@@ -16,7 +16,7 @@ _ADVICE = (
         re.compile(
             r"texture is not a template|\"texture\" is undefined|\"(?:tex1Dfetch|cudaBindTexture)\" is undefined"
         ),
-        "CUDA 12 removed texture references; read the array through a pointer instead",
+        "CUDA 12 removed texture references; hand a texture object (cudaTextureObject_t) to the kernel instead",
     ),
     (
         re.compile(r"is not allowed to call|calling a __host__ function"),

@@ -47,6 +47,7 @@ _LIBRARIES = (
 _DEVICE_HEADER = re.compile(r"curand_\w+")
 """Headers of libraries whose code is in the header, so that nothing is linked."""
 _UNDEFINED = re.compile(r"undefined reference to [`'\"]([^'\"`]+)['\"`]")
+_TWICE = re.compile(r"multiple definition of [`'\"]([^'\"`]+)['\"`]")
 _NOT_LINKED = re.compile(r"nvlink error\s*: Undefined reference to '([\w$]+)'")
 _NOT_FOUND = re.compile(r"cannot find -l([\w.+-]+)")
 _CACHED_PROGRAMS = 32
@@ -144,7 +145,7 @@ def _compile(options: Sequence[str], files: Sequence[Path], texts: Sequence[str]
                 ways += [joined, telling]
             if not output or way is telling or len(errors_of(said)) < len(errors_of(output)):
                 output = said
-        raise CompileError(_reason(output, files[0], [str(files[0].parent), folder]))
+        raise CompileError(_reason(output, files, [str(files[0].parent), folder]))
 
 
 def _joined(files: Sequence[Path], folder: Path) -> list[str]:
@@ -155,8 +156,19 @@ def _joined(files: Sequence[Path], folder: Path) -> list[str]:
     return [str(whole), *(str(file) for file in files if file.suffix != ".cu")]
 
 
-def _reason(output: str, first: Path, folders: Sequence[str]) -> str:
+def _place(name: str, files: Sequence[Path]) -> str:
+    """File and line of the first use of a name in the program's files; the first file where it is in none of them."""
+    word = re.compile(rf"\b{re.escape(re.sub(r'(_v[0-9]+)?([(].*)?$', '', name))}(_v[0-9]+)?\b")
+    for file in files:
+        for number, line in enumerate(read_text(file).splitlines(), 1):
+            if word.search(line.partition("//")[0]):
+                return f"{file.name}:{number}"
+    return files[0].name
+
+
+def _reason(output: str, files: Sequence[Path], folders: Sequence[str]) -> str:
     """Why a program cannot be built, in one line."""
+    first = files[0]
     header = missing_header(output)
     if header is not None:
         file, line, _ = errors_of(output)[0]
@@ -175,17 +187,52 @@ def _reason(output: str, first: Path, folders: Sequence[str]) -> str:
     not_linked = _NOT_LINKED.search(output)
     if not_linked is not None:
         return (
-            f"{first.name}: the device function {demangled(not_linked[1])} is in none of the files: name all files of the "
-            "program"
+            f"{_place(demangled(not_linked[1]), files)}: the device function {demangled(not_linked[1])} is in none of the "
+            "files: name all files of the program"
         )
+    twice = _TWICE.search(output)
+    if twice is not None:
+        where = _place(twice[1], files)
+        return f"{where}: {twice[1]} is defined in two of the files: leave out the one that another one includes"
     undefined = list(dict.fromkeys(_UNDEFINED.findall(output)))
     if undefined and not errors_of(output.replace("error: ld returned", "")):
         named = next((library for name in undefined if (library := _library_of(name))), None)
         if named is not None:
-            return f"{first.name}: {_lacking(named, f'it calls {undefined[0]}')}"
+            return f"{_place(undefined[0], files)}: {_lacking(named, f'it calls {undefined[0]}')}"
         more = f" (and {len(undefined) - 1} more)" if len(undefined) > 1 else ""
         return (
-            f"{first.name}: {undefined[0]}{more} is not defined: name all files of the program, or its library by "
+            f"{_place(undefined[0], files)}: {undefined[0]}{more} is not defined: name all files of the program, or its "
+            "library by --compiler-option"
+        )
+    return one_line(output, folders)
+        named = _library_of(Path(header).name)
+        where = f"{Path(file).name}:{line}"
+        if named is not None:
+            return f"{where}: {_lacking(named, f'it includes {header}')}"
+        return f"{where}: the header {header} is not found; name its folder with --include DIR"
+    not_found = _NOT_FOUND.search(output)
+    if not_found is not None:
+        return (
+            f"{first.name}: {_lacking(_library_of(not_found[1]) or f'lib{not_found[1]}', f'option -l{not_found[1]}')}"
+        )
+    not_linked = _NOT_LINKED.search(output)
+    if not_linked is not None:
+        return (
+            f"{_place(demangled(not_linked[1]), files)}: the device function {demangled(not_linked[1])} is in none of the "
+            "files: name all files of the program"
+        )
+    twice = _TWICE.search(output)
+    if twice is not None:
+        where = _place(twice[1], files)
+        return f"{where}: {twice[1]} is defined in two of the files: leave out the one that another one includes"
+    undefined = list(dict.fromkeys(_UNDEFINED.findall(output)))
+    if undefined and not errors_of(output.replace("error: ld returned", "")):
+        named = next((library for name in undefined if (library := _library_of(name))), None)
+        if named is not None:
+            return f"{_place(undefined[0], files)}: {_lacking(named, f'it calls {undefined[0]}')}"
+        more = f" (and {len(undefined) - 1} more)" if len(undefined) > 1 else ""
+        return (
+            f"{_place(undefined[0], files)}: {undefined[0]}{more} is not defined: name all files of the program, or its library by "
             "--compiler-option"
         )
     return one_line(output, folders) or "nvcc fails without a message"

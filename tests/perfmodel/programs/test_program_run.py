@@ -115,7 +115,14 @@ def test_a_built_program_is_run_with_fewer_executions(
             "#include <cublas_v2.h>\nint main() {}",
             "own.cu:1: the program needs libcublas (it includes cublas_v2.h), which is no part",
         ),
-        ("void helper();\nint main() { helper(); }", "own.cu: helper() is not defined: name all files of the program"),
+        (
+            "void helper();\nint main() { helper(); }",
+            "own.cu:1: helper() is not defined: name all files of the program",
+        ),
+        (
+            'extern "C" int cublasCreate_v2(void **);\nint main() { return cublasCreate_v2(nullptr); }',
+            "own.cu:1: the program needs libcublas (it calls cublasCreate_v2), which is no part",
+        ),
         ("int main() { return undeclared; }", 'own.cu:1: identifier "undeclared" is undefined'),
     ],
 )
@@ -161,8 +168,13 @@ def test_what_its_own_build_would_set_is_tried(tmp_path: Path, capfd: pytest.Cap
     )
     other.write_text("__device__ int twice(int x) { return 2 * x; }\n")
     assert run(["run", str(main), "--gpu", "h200", "--compiler-option=-std=c++20"]) == 2
-    expected = "perfmodel: error: own.cu: the device function twice(int) is in none of the files: name all files of the program\n"
+    expected = "perfmodel: error: own.cu:3: the device function twice(int) is in none of the files: name all files of the program\n"
     assert capfd.readouterr().err == expected
+    included = tmp_path / "all.cu"
+    included.write_text('#include "other.cpp"\nint main() { return once; }\n')
+    (tmp_path / "other.cpp").write_text("int once = 0;\n")
+    assert run(["run", str(included), str(tmp_path / "other.cpp"), "--gpu", "h200"]) == 2
+    assert "once is defined in two of the files: leave out the one that" in capfd.readouterr().err
     assert run(["run", str(main), str(other), "--gpu", "h200", "--compiler-option=-std=c++20"]) == 0
     assert capfd.readouterr().out.startswith("8\n")
 
