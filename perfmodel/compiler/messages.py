@@ -57,7 +57,7 @@ def missing_header(output: str) -> str | None:
 
 
 def one_line(output: str, folders: Sequence[str] = ()) -> str:
-    """The first error of a compiler's output, with the number of those that follow.
+    """The first error of a compiler's output, or the first that something is known to do about, with the number of the others.
 
     ``folders`` are cut from the names of files.
 
@@ -67,16 +67,21 @@ def one_line(output: str, folders: Sequence[str] = ()) -> str:
     errors = errors_of(output)
     if not errors:
         return " ".join(output.split())
-    file, line, text = _cause(errors)
+    file, line, text = next((error for error in errors if _advice(error[2])), _cause(errors))
     for folder in folders:
         file = file.removeprefix(f"{folder.rstrip('/')}/")
     header = missing_header(output)
     if header is not None:
         text = f"the header {header} is not installed; {_remedy(header)}"
-    advice = next((advice for pattern, advice in _ADVICE if pattern.search(text)), "")
+    advice = _advice(text)
     text += f": {advice}" if advice else ""
     more = len(errors) - 1 if header is None else 0
     return f"{file}:{line}: {text}" + (f" (and {more} more error{'s' if more > 1 else ''})" if more else "")
+
+
+def _advice(text: str) -> str:
+    """What to do about an error; empty where its text says it."""
+    return next((advice for pattern, advice in _ADVICE if pattern.search(text)), "")
 
 
 def errors_of(output: str) -> list[tuple[str, int, str]]:

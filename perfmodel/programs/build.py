@@ -204,37 +204,6 @@ def _reason(output: str, files: Sequence[Path], folders: Sequence[str]) -> str:
             f"{_place(undefined[0], files)}: {undefined[0]}{more} is not defined: name all files of the program, or its "
             "library by --compiler-option"
         )
-    return one_line(output, folders)
-        named = _library_of(Path(header).name)
-        where = f"{Path(file).name}:{line}"
-        if named is not None:
-            return f"{where}: {_lacking(named, f'it includes {header}')}"
-        return f"{where}: the header {header} is not found; name its folder with --include DIR"
-    not_found = _NOT_FOUND.search(output)
-    if not_found is not None:
-        return (
-            f"{first.name}: {_lacking(_library_of(not_found[1]) or f'lib{not_found[1]}', f'option -l{not_found[1]}')}"
-        )
-    not_linked = _NOT_LINKED.search(output)
-    if not_linked is not None:
-        return (
-            f"{_place(demangled(not_linked[1]), files)}: the device function {demangled(not_linked[1])} is in none of the "
-            "files: name all files of the program"
-        )
-    twice = _TWICE.search(output)
-    if twice is not None:
-        where = _place(twice[1], files)
-        return f"{where}: {twice[1]} is defined in two of the files: leave out the one that another one includes"
-    undefined = list(dict.fromkeys(_UNDEFINED.findall(output)))
-    if undefined and not errors_of(output.replace("error: ld returned", "")):
-        named = next((library for name in undefined if (library := _library_of(name))), None)
-        if named is not None:
-            return f"{_place(undefined[0], files)}: {_lacking(named, f'it calls {undefined[0]}')}"
-        more = f" (and {len(undefined) - 1} more)" if len(undefined) > 1 else ""
-        return (
-            f"{_place(undefined[0], files)}: {undefined[0]}{more} is not defined: name all files of the program, or its library by "
-            "--compiler-option"
-        )
     return one_line(output, folders) or "nvcc fails without a message"
 
 
