@@ -168,8 +168,8 @@ def test_what_its_own_build_would_set_is_tried(tmp_path: Path, capfd: pytest.Cap
     )
     other.write_text("__device__ int twice(int x) { return 2 * x; }\n")
     assert run(["run", str(main), "--gpu", "h200", "--compiler-option=-std=c++20"]) == 2
-    expected = "perfmodel: error: own.cu:3: the device function twice(int) is in none of the files: name all files of the program\n"
-    assert capfd.readouterr().err == expected
+    missing = "own.cu:3: the device function twice(int) is in none of the files: name all files of the program"
+    assert capfd.readouterr().err == f"perfmodel: error: {missing}\n"
     included = tmp_path / "all.cu"
     included.write_text('#include "other.cpp"\nint main() { return once; }\n')
     (tmp_path / "other.cpp").write_text("int once = 0;\n")
