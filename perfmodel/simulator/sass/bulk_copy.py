@@ -106,9 +106,9 @@ def _observe(lanes: Lanes, site: int, rows: Numbers, copy: Numbers, addresses: N
     lanes.observe(site, Plan(base, mask, lanes.rows, width), 0)
 
 
-def _signal(lanes: Lanes, rows: Numbers, addresses: Values, done: Numbers) -> None:
-    """Report bytes to the ``mbarrier`` of each copy."""
-    row, start = _shared_start(lanes, rows, addresses)
+def _signal(lanes: Lanes, instruction: int, rows: Numbers, row: Numbers, start: Numbers, done: Numbers) -> None:
+    """Report bytes to the ``mbarrier`` of each copy, at an offset in the shared memory of the block of a row."""
+    _require_shared(lanes, instruction, rows, start, mbarrier.WORD_BYTES)
     cells = (row * lanes.batch.shared_stride + start) // mbarrier.WORD_BYTES
     mbarrier.change_owed(lanes, cells, -done)
 
@@ -185,7 +185,8 @@ def bulk_copy(
                     there.view(kind), np.arange(size // there.view(kind).itemsize), operation, [here.view(kind)], False
                 )
     if barrier is not None:
-        _signal(lanes, rows, _of_warps(lanes, barrier, rows, warps), sizes)
+        to, start = _shared_start(lanes, rows, _of_warps(lanes, barrier, rows, warps))
+        _signal(lanes, instruction, rows, to, start, sizes)
 
 
 # ---- boxes of tensors
@@ -315,8 +316,7 @@ def tensor_copy(
             if signals is not None:
                 at, offset = _shared_start(lanes, own[going], signals[of_map][going])
                 at = row if member is not None else at
-                cells = (at * lanes.batch.shared_stride + offset) // mbarrier.WORD_BYTES
-                mbarrier.change_owed(lanes, cells, np.full(len(going), -tiling.box_bytes))
+                _signal(lanes, instruction, own[going], at, offset, np.full(len(going), tiling.box_bytes))
 
 
 def _require_alignment(

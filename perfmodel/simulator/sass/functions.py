@@ -60,10 +60,10 @@ def whole_warps(lanes: Lanes, mask: Mask) -> Mask:
 
 def of_first_active(lanes: Lanes, values: Values, guard: Mask | None) -> Values:
     """The value of each warp's first active lane, for all its lanes."""
-    effective = both(lanes.active, guard)
-    if effective is None or values.shape[1] == 1:
+    if values.shape[1] == 1:
         return values
-    by_warp = np.broadcast_to(effective, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
+    effective = both(lanes.active, guard)
+    by_warp = np.broadcast_to(True if effective is None else effective, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
     first = by_warp.argmax(axis=2)[:, :, None]
 
     def pick(held: Values) -> Values:

@@ -22,9 +22,9 @@ def _sum(e: Emitter, i: MachineInstruction, operands: list[Operand]) -> str:
 
 
 def emit_iadd3(e: Emitter, i: MachineInstruction) -> None:
-    """``IADD3`` and ``UIADD3``: three summands, carries out and (``.X``) in."""
+    """``IADD3`` and ``UIADD3``: three summands, carries out and (``.X``) in; two of ``IADD`` and ``UIADD``."""
     carries, first = split_predicates(i.operands, 1)
-    summands = list(i.operands[first : first + 3])
+    summands = list(i.operands[first : first + (2 if i.name in ("IADD", "UIADD") else 3)])
     incoming, _ = split_predicates(i.operands, first + len(summands))
     carrying = [p for p in incoming if not is_false(p)]
     wanted = [p for p in carries if isinstance(p, Register) and p.index is not None]
@@ -64,7 +64,7 @@ def _without_sign(operand: Register | Constant) -> Operand:
 
 
 def emit_add(e: Emitter, i: MachineInstruction) -> None:
-    """``VIADD``, ``IADD``: two summands; ``.64`` of pairs, ``.16x2`` and ``.U8x4`` of parts of words."""
+    """``VIADD``: two summands; ``.64`` of pairs, ``.16x2`` and ``.U8x4`` of parts of words."""
     part = _part_of_word(i)
     if part is not None:
         if i.has("ISAT"):
@@ -546,8 +546,8 @@ _BOTH: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
 EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     **_BOTH,
     **{f"U{name}": function for name, function in _BOTH.items()},
-    "IADD": emit_add,
-    "UIADD": emit_add,
+    "IADD": emit_iadd3,
+    "UIADD": emit_iadd3,
     "IMNMX": emit_minmax,
     "UIMNMX": emit_minmax,
     "VIADDMNMX": emit_minmax,

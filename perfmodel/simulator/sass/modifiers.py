@@ -26,8 +26,8 @@ _VALUES = r"32 64 128 S32 U64 S64 F32 F64 F16 F16x2 BF16_V2 BF16x2 (F32|F16|BF16
 
 _HONOURED: Mapping[str, str] = {
     # integers, predicates and moves
-    "IADD3 UIADD3": "64 X",
-    "IADD UIADD VIADD UVIADD": f"64 ISAT S32 {_PARTS}",
+    "IADD3 UIADD3 IADD UIADD": "64 X",
+    "VIADD UVIADD": f"64 ISAT S32 {_PARTS}",
     "IMAD UIMAD": "U32 HI WIDE X MOV SHL IADD",
     "LEA ULEA": "HI X SX32",
     "SHF USHF": "L R W HI U32 S32 U64 S64",

@@ -64,6 +64,11 @@ def wait_of(i: MachineInstruction) -> SyncScope:
     return SyncScope.BLOCK if warp.waits_for_block(i) else SyncScope.NOBODY
 
 
+def parts_groups(i: MachineInstruction) -> bool:
+    """Whether lanes of a warp that name different lanes go on behind it each group by itself (tiles of cooperative groups)."""
+    return i.name == "WARPSYNC" and i.has("EXCLUSIVE", "COLLECTIVE") and bool(waited_registers(i))
+
+
 def issued_again(i: MachineInstruction) -> bool:
     """Whether a warp issues it more than once where its lanes go to several places or come from several."""
     return (i.name in ("BRX", "JMX") or i.opcode == "WARPSYNC.ALL") and not i.never
@@ -264,7 +269,7 @@ class MachineProgram:
     def counted(self) -> frozenset[int]:
         """Units from which the rest of the basic block holds a wait that not all lanes need to pass together.
 
-        Those are barriers that count threads, and waits for an ``mbarrier``.
+        Those are barriers that count threads, waits for an ``mbarrier``, and those that part groups of lanes.
         """
         counting: set[int] = set()
         for unit in reversed(self.units):
@@ -272,6 +277,8 @@ class MachineProgram:
             waits = unit.sync_scope is SyncScope.PHASE or (
                 unit.sync_scope is SyncScope.BLOCK and warp.counts_threads(self.waiting_instruction(unit))
             )
+            if unit.sync_scope is SyncScope.WARP:
+                waits = parts_groups(self.waiting_instruction(unit))
             if follows or waits or any(warp.counts_threads(i) for i in unit.instructions):  # type: ignore[arg-type]
                 counting.add(unit.index)
         return frozenset(counting)

@@ -24,7 +24,7 @@ from ..program import SyncScope, Unit
 from ..schedule import Scheduler
 from ..synchronization import Synchronization
 from .mbarrier import never_completes, phase_complete
-from .program import MachineProgram, issued_again, waited_registers
+from .program import MachineProgram, issued_again, parts_groups, waited_registers
 from .registers import number_of
 from .warp import BARRIERS, COUNT_SHIFT, MAX_COUNT, barrier_operands, counts_threads
 
@@ -130,8 +130,9 @@ class Convergence(Synchronization):
     def _ready_warps(self, unit: Unit, mask: Mask) -> Mask:
         """Lanes whose companions are all here; of each warp only those of one group."""
         ready = super()._ready_warps(unit, mask)
+        waiting = self.program.waiting_instruction(unit)
         names = self._member_mask(unit)
-        if names.size == 1 or not ready.any():
+        if names.size == 1 or not ready.any() or (waiting.name == "WARPSYNC" and not parts_groups(waiting)):
             return ready
         rows = max(ready.shape[0], names.shape[0])
         full = np.broadcast_to(ready, (rows, self.batch.threads)).reshape(rows, -1, WARP_SIZE)

@@ -329,8 +329,9 @@ def _branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | 
     if i.has("DIV"):
         members = next((o for o in i.operands if isinstance(o, Register) and o.index is not None), None)
         named = e.constant(2**32 - 1) if members is None else e.read(i, members)
+        # a lane whose guard does not hold names other lanes than the first: it goes the way of parted lanes, too
         text = f"parted(C,{named})"
-        return text if guard is None else f"({guard}&{text})"
+        return text if guard is None else f"(~{guard}|{text})"
     if i.has("CONV"):
         text = f"(~parted(C,{e.constant(2**32 - 1)}))"
         return text if guard is None else f"({guard}&{text})"

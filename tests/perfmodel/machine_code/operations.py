@@ -264,6 +264,10 @@ def integers() -> Iterator[Operation]:
         lambda x, y, z: (x + y) ^ (y + z + (x + y >> 32) + x + (y + z + (x + y >> 32) >> 32)),
     )
     yield _int(
+        "{.reg .b32 t; add.cc.u32 t,a,b; addc.u32 d,c,t;}",
+        lambda x, y, z: z + (x + y & WORD) + (x + y >> 32),
+    )
+    yield _int(
         "{.reg .b32 t; sub.cc.u32 d,a,b; subc.cc.u32 t,b,c; subc.u32 t,t,a; xor.b32 d,d,t;}",
         lambda x, y, z: (x - y) ^ (y - z - (x < y) - x - (y - z - (x < y) < 0)),
     )
