@@ -59,13 +59,22 @@ def _listed(entry: Any, place: str, file: str) -> ListedProblem:
     values = {key: value for key, value in entry.items() if key not in NAME_KEYS}
     try:
         chosen = family(entry["family"])
-        problem = _problem(chosen, values)
-    except (InputError, TypeError) as error:
+        problem = problem_of_fields(chosen, values)
+    except InputError as error:
         raise InputError(f"{file}: problem {name!r}: {error}") from None
     return ListedProblem(name=name, family=chosen.name, problem=problem)
 
 
-def _problem(chosen: Family[Any, Any], given: Mapping[str, Any]) -> Any:
+def problem_of_fields(chosen: Family[Any, Any], given: Mapping[str, Any]) -> Any:
+    """The problem of a family that a table of a file describes; fields that have a default may be left out.
+
+    Raises:
+        InputError: A field is unknown, missing or wrong; in one line.
+
+    >>> from perfmodel.families.registry import family
+    >>> problem_of_fields(family("conv1d"), {"in_channels": 64, "length": 8}).output_length
+    8
+    """
     values = by_field(chosen.problem_type, given)
     known = {field.name: field for field in fields(chosen.problem_type)}
     for name in values:
@@ -74,7 +83,10 @@ def _problem(chosen: Family[Any, Any], given: Mapping[str, Any]) -> Any:
     for name, field in known.items():
         if name not in values and field.default is MISSING and field.default_factory is MISSING:
             raise InputError(f"needs {name}, which {chosen.name} has no default for")
-    return chosen.problem_type(**values)
+    try:
+        return chosen.problem_type(**values)
+    except TypeError as error:  # a text where a number belongs
+        raise InputError(f"{chosen.name}: {error}") from None
 
 
 def _require_different(values: list[Any], complaint: str) -> None:

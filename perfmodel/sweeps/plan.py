@@ -11,10 +11,11 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from ..core.choices import one_of
-from ..core.documents import converted, nearest, parse_toml
+from ..core.documents import converted, parse_toml
 from ..core.files import read_text
 from ..core.value_types import require_type
 from ..errors import InputError
+from ..families.problem_list import problem_of_fields
 from ..families.profiling import fidelity_of
 from ..families.registry import family, family_of
 from ..families.user.family import script_problem, user_problem
@@ -142,13 +143,10 @@ def _problems(place: str, kernel: KernelTable, folder: Path) -> Iterator[Any]:
 
 
 def _family_problems(place: str, name: str, values: Mapping[str, Value | list[Value]]) -> Iterator[Any]:
-    kind = family(name).problem_type
-    unknown = [key for key in values if key not in kind.__dataclass_fields__]
-    if unknown:
-        raise InputError(f"{place}: unknown size {unknown[0]!r}; {nearest(unknown[0], kind.__dataclass_fields__)}")
+    chosen = family(name)
     lists = [given if isinstance(given, list) else [given] for given in values.values()]
     for combination in itertools.product(*lists):
         try:
-            yield kind(**dict(zip(values, combination, strict=True)))
-        except (TypeError, InputError) as error:
-            raise InputError(f"{place}: {str(error).replace(f'{kind.__name__}.__init__() ', '')}") from error
+            yield problem_of_fields(chosen, dict(zip(values, combination, strict=True)))
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from error
