@@ -10,7 +10,9 @@ import typer
 from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.output import print_json, print_table, progress_bar
 from perfmodel.cli.targets import require_writable, write_target
+from perfmodel.core.choices import one_of
 from perfmodel.families.registry import family
+from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 from perfmodel.records.own_records import read_records
@@ -74,9 +76,13 @@ def libraries(
         bool,
         typer.Option("--explain", help="Say what limits the kernel where a library is faster; needs the compiler."),
     ] = False,
+    l2: Annotated[
+        str | None, typer.Option("--l2", metavar="cold|warm", help="Only what was timed with this L2.")
+    ] = None,
 ) -> None:
     """Print, as Markdown, how kernels compare with libraries: means by family, then every problem; needs no GPU."""
-    found = comparisons(read_records(records))
+    states = tuple(L2State) if l2 is None else (one_of(L2State, "--l2", l2),)
+    found = [one for one in comparisons(read_records(records)) if one.l2 in states]
     typer.echo(markdown(summary_rows(found)))
     if explain:
         with progress_bar("predicted", sum(one.ratio < 1 for one in found)) as advance:

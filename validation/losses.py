@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from perfmodel.core.progress import Advance, no_progress
 from perfmodel.core.units import time_text
@@ -51,7 +51,9 @@ def losses(
 def _predicted(one: Comparison, fidelity: Fidelity, advance: Advance) -> Prediction:
     chosen = family(one.family)
     problem = record_of_fields(chosen.problem_type, dict(one.problem))
-    configuration = record_of_fields(chosen.configuration_type, dict(one.best.configuration))
+    names = {field.name for field in fields(chosen.configuration_type)}
+    absent = {name: value for name, value in chosen.measurement_defaults.items() if name in names}
+    configuration = record_of_fields(chosen.configuration_type, absent | dict(one.best.configuration))
     (prediction,) = predict_all(problem, [configuration], scenario_of(one.gpu, l2=one.l2), fidelity)
     advance()
     return prediction

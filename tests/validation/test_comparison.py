@@ -1,6 +1,8 @@
 """Kernels beside libraries, and the predicted fastest beside the fastest."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +13,7 @@ from perfmodel.launch.launch import L2State
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
+from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import (
     Environment,
     Failure,
@@ -24,6 +27,10 @@ from perfmodel.records.schema import (
 )
 from perfmodel.validation.comparison import Comparison, comparison_rows, comparisons, markdown, summary_rows
 from perfmodel.validation.losses import loss_rows, losses
+
+ROOT = Path(__file__).parents[2]
+RECORDS = ROOT / "validation" / "data" / "h200-libraries.jsonl.gz"
+PAGE = ROOT / "docs" / "notes" / "2026-11-libraries.md"
 
 ENVIRONMENT = Environment(
     gpu_name="", compute_capability="", driver_version="", cuda_version="", compiler_version="", commit=""
@@ -151,3 +158,16 @@ def test_losses_are_explained_by_the_prediction_in_the_state_of_l2_that_was_meas
     assert found[0].prediction.time != found[1].prediction.time
     assert loss_rows(found)[1][0][:5] == ("tiled_conv2d", "cold", "a row", "0.50", "a")
     assert losses(comparisons([*runs[:1], replace(runs[1], timings=runs[0].timings)]), Fidelity.ANALYTIC) == ()
+
+
+def test_the_page_and_the_readme_say_what_the_records_say() -> None:
+    found, page = comparisons(read_records(RECORDS)), PAGE.read_text()
+    for l2 in L2State:
+        of_state = [one for one in found if one.l2 is l2]
+        assert len(of_state) == 50
+        assert markdown(summary_rows(of_state)) in page
+        assert markdown(comparison_rows(of_state)) in page
+    columns, rows = summary_rows([one for one in found if one.l2 is L2State.COLD])
+    firsts = {row[0]: row[columns.index("library / first")] for row in rows}
+    (line,) = re.findall(r"\[Kernels beside libraries\].*", (ROOT / "README.md").read_text())
+    assert dict(re.findall(r"`(\w+)` (\d+\.\d+)", line)) == firsts

@@ -14,9 +14,7 @@ FASTEST = Settings()
 FIRST = Settings(benchmark=False)
 TF32 = Settings(precision=Precision.TF32)
 NATIVE = Settings(cudnn=False)
-COMPILED = Settings(compiled="default")
-TUNED = Settings(compiled="max-autotune-no-cudagraphs")
-"""``torch.compile`` also writes matrix products of its own and takes the fastest."""
+COMPILED = Settings(compiled=True)
 CUBLASLT = Settings(blas="cublaslt")
 
 
@@ -57,11 +55,6 @@ BASELINES: Mapping[str, tuple[Baseline, ...]] = {
         *_by_cudnn(convolutions.pointwise(channels_last=True), "NHWC"),
         Baseline(name="PyTorch native, NCHW", describe=_pointwise, settings=NATIVE),
         Baseline(name="torch.compile, NCHW", describe=_pointwise, settings=COMPILED),
-        Baseline(
-            name="torch.compile max-autotune, NHWC",
-            describe=convolutions.pointwise_product(channels_last=True),
-            settings=TUNED,
-        ),
         *(
             Baseline(
                 name=f"{name}, {layout}",

@@ -56,8 +56,8 @@ class Settings:
     """cuDNN tries all the plans that its heuristics and its fallback list and takes the fastest, instead of the first."""
     blas: str = "cublas"
     """Who multiplies matrices: ``cublas`` or ``cublaslt``."""
-    compiled: str | None = None
-    """The mode in which ``torch.compile`` fuses what it can; None: it is not asked."""
+    compiled: bool = False
+    """``torch.compile`` fuses what it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

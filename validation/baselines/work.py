@@ -38,9 +38,9 @@ class LibraryWork:
         apply_settings(torch, baseline.settings)
         operation = baseline.describe(torch, problem, inputs)
         function = operation.function
-        if baseline.settings.compiled is not None:
+        if baseline.settings.compiled:
             torch._dynamo.reset()  # of one function Dynamo keeps eight shapes, and then stops to compile
-            function = torch.compile(function, fullgraph=True, dynamic=False, mode=baseline.settings.compiled)
+            function = torch.compile(function, fullgraph=True, dynamic=False)
         tensors = tuple(tensor.cuda() for tensor in operation.tensors)
         with torch.no_grad():
             for _ in range(WARM_UP_RUNS):
