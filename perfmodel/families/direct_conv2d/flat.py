@@ -25,9 +25,9 @@ Integers = NDArray[np.int64]
 
 KERNEL = "flat_conv2d"
 PROLOGUE_INSTRUCTIONS = 55
-REGISTERS_BESIDE_VALUES = 24
-MOST_VALUES = 100
-"""Registers of elements and taps up to which all loads stand before their uses."""
+REGISTERS_BESIDE_VALUES = 20
+MOST_VALUES = 20
+"""Elements and taps that are on their way at once; the compiler takes no more registers, 29 to 43 in all."""
 
 
 def strips(problem: Conv2d, rows_per_thread: Integers) -> Integers:
@@ -58,11 +58,10 @@ def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) 
     stored = rows * (WARP_SIZE / WORDS_PER_SECTOR + turns / 2)
     classes = {
         "fp32_fma": warps * rows * problem.filter_taps,
-        "integer": warps * (PROLOGUE_INSTRUCTIONS + 3 * strip_rows + elements * (problem.padding > 0)),
+        "integer": warps * (PROLOGUE_INSTRUCTIONS + 6 * strip_rows + 4 * rows + elements * (1 + (problem.padding > 0))),
         "control": warps * (2 + rows),
     }
     read, written = compulsory_bytes(problem)
-    unique = strip_rows / (rows * problem.stride) * (WARP_SIZE * rows * problem.stride**2 / WORDS_PER_SECTOR + turns)
     values = elements + problem.filter_taps
     return KernelProfile(
         launch=launch,
@@ -76,7 +75,7 @@ def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) 
             global_store_requests=warps * rows,
             global_store_sectors=warps * stored,
             warp_instructions=warps * (elements + problem.filter_taps + rows) + sum(classes.values()),
-            l2_read_sectors=warps * (unique + taps),
+            l2_read_sectors=_patch_sectors(problem, launch, rows),
             l2_write_sectors=warps * stored,
             dram_read_bytes=np.full_like(warps, read),
             dram_write_bytes=np.full_like(warps, written),
@@ -86,6 +85,17 @@ def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) 
         loop_code_bytes=np.zeros_like(warps),
         read_only_share=1.0,
     )
+
+
+def _patch_sectors(problem: Conv2d, launch: Launch, rows: Integers) -> NDArray[np.float64]:
+    """Sectors read from L2: those of each plane and its taps once, and where a block ends within a plane once more.
+
+    What ends within a plane is one row of strips, which both blocks read.
+    """
+    strip_rows = (rows - 1) * problem.stride + problem.filter_height
+    taps = problem.filter_taps / WORDS_PER_SECTOR + 1
+    once = problem.output_planes * (problem.height * problem.width / WORDS_PER_SECTOR + taps)
+    return np.asarray(once + launch.blocks * (strip_rows * problem.width / WORDS_PER_SECTOR + taps), np.float64)
 
 
 @cache

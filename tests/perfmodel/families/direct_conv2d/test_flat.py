@@ -10,6 +10,7 @@ from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.machine_code.program import read_machine_code
+from perfmodel.profiles.executed_profile import executed_profile
 from perfmodel.profiles.totals import counted_run
 
 pytestmark = pytest.mark.compiler
@@ -54,3 +55,17 @@ def test_results(problem: Conv2d, rows: int) -> None:
     assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
     closed = FAMILY.profile(problem, Batch.of([chosen]), GPU).counts.at(0)
     assert done.counts.fp32_fma == closed.fp32_fma
+
+
+def test_estimates_are_near_what_is_executed() -> None:
+    problem = layer(64, 14, 14, 3, padding=1)
+    for rows in (1, 4, 7):
+        chosen = DirectConv2dConfiguration(
+            reuse=Reuse.FLAT, exchange=None, accumulators=None, rows_per_thread=rows, block_x=128, block_y=1
+        )
+        compiled = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), GPU.architecture.name)
+        call = FAMILY.call(problem, chosen, GPU, FAMILY.inputs(problem, np.random.default_rng(0)))
+        executed = executed_profile(compiled, FAMILY.launch(problem, Batch.of([chosen]), GPU).at(0), call, GPU).counts
+        closed = FAMILY.profile(problem, Batch.of([chosen]), GPU).counts.at(0)
+        assert closed.warp_instructions == pytest.approx(executed.warp_instructions, rel=0.25)
+        assert closed.l2_read_sectors == pytest.approx(executed.l2_read_sectors, rel=0.25)
