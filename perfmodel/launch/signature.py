@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 _CONSTANT_POINTER = re.compile(r"\bconst\b[^*]*\*(?!.*\*)")
+_QUALIFIERS = re.compile(r"(?:\s*\b(?:const|volatile|__restrict__|__restrict|restrict))+\s*$")
 POINTER_BYTES = 8
 
 
@@ -16,6 +17,8 @@ class KernelParameter:
 
     >>> KernelParameter(name="x", ptx_type="u64", size_bytes=8, cpp_type="float const*").pointed_type
     'float'
+    >>> KernelParameter(name="x", ptx_type="u64", size_bytes=8, cpp_type="float* const").is_pointer
+    True
     """
 
     name: str
@@ -38,7 +41,12 @@ class KernelParameter:
         """Whether it is a pointer; None where only the size is known."""
         if self.size_bytes != POINTER_BYTES or self.ptx_type not in ("u64", "b64", "s64"):
             return False
-        return self.cpp_type.rstrip().endswith("*") if self.cpp_type else None
+        return self._unqualified.endswith("*") if self.cpp_type else None
+
+    @property
+    def _unqualified(self) -> str:
+        """The C++ type without what qualifies the parameter itself: ``float*`` of ``float* const``."""
+        return _QUALIFIERS.sub("", self.cpp_type).rstrip()
 
     @property
     def is_written(self) -> bool:
@@ -50,7 +58,7 @@ class KernelParameter:
         """The C++ type of the elements of a pointer, without qualifiers; None where it is unknown."""
         if not self.is_pointer:
             return None
-        return " ".join(re.sub(r"\b(?:const|volatile)\b", " ", self.cpp_type.rstrip()[:-1]).split())
+        return " ".join(re.sub(r"\b(?:const|volatile)\b", " ", self._unqualified[:-1]).split())
 
 
 def _stars(cpp_type: str) -> str:
