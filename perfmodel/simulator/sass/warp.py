@@ -161,15 +161,15 @@ def emit_break(e: Emitter, i: MachineInstruction) -> None:
 
 
 def emit_bmov(e: Emitter, i: MachineInstruction) -> None:
-    """``BMOV``: a convergence barrier to a register or back; ``.CLEAR`` empties it."""
+    """``BMOV``: a convergence barrier to a register or back, or (sm_87) lanes to a barrier; ``.CLEAR`` empties it."""
     target, source = i.operand(0), i.operand(1)
-    if not isinstance(target, Register) or not isinstance(source, Register):
+    if not isinstance(target, Register) or not isinstance(source, Register | Immediate):
         raise i.error("this form is not supported")
     value = e.read(i, source)
     if target.index is not None:
         value = e.temporary(value)
         e.write_register(number_of(target), value, "u32")
-    if i.has("CLEAR") and source.file == "B" and source.index is not None:
+    if i.has("CLEAR") and isinstance(source, Register) and source.file == "B" and source.index is not None:
         e.write_register(number_of(source), e.constant(0), "u32")
 
 

@@ -19,7 +19,7 @@ from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Mode, Simulation
 
 ARCHITECTURES = ("sm_75", "sm_90")
-EXECUTED_ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+EXECUTED_ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120")
 THREADS = 64
 
 

@@ -227,3 +227,14 @@ extern "C" __global__ void packed(float2 *a, float2 *out)
 #endif
     out[threadIdx.x] = make_float2(x.x + y.x, x.y);
 }
+
+extern "C" __global__ void images(float *out, unsigned long long texture, unsigned long long surface)
+{
+    float x, y, z, w, at = threadIdx.x * 0.5f;
+    unsigned texel, place = 4 * threadIdx.x;
+    asm volatile("tex.2d.v4.f32.f32 {%0, %1, %2, %3}, [%4, {%5, %6}];"
+                 : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(texture), "f"(at), "f"(at + 1.0f));
+    asm volatile("suld.b.1d.b32.trap %0, [%1, {%2}];" : "=r"(texel) : "l"(surface), "r"(place));
+    asm volatile("sust.b.1d.b32.trap [%0, {%1}], %2;" ::"l"(surface), "r"(place), "r"(texel + 1));
+    out[threadIdx.x] = x + y + z + w;
+}
