@@ -39,7 +39,7 @@ def kernel_tuner_strategy(
     """A strategy for ``kernel_tuner.tune_kernel(…, strategy=…)``; needs Kernel Tuner.
 
     With ``gpu`` some configurations are executed on the CPU first, and the one that is predicted fastest is the first to run.
-    Without, and without ``predicted``, the search begins at random and learns from the runs alone. It ends by itself, or at
+    Without, and without ``predicted``, the search begins with some that are spread over the space. It ends by itself, or at
     ``max_fevals`` and ``time_limit`` of ``strategy_options``.
 
     Args:
