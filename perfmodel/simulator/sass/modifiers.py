@@ -129,7 +129,7 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
     "ATOM ATOMG ATOMS RED REDG": f"E {_CACHE_HINTS} {_SCOPES} RN FTZ SPIN",
     "LDGSTS": f"E {_CACHE_HINTS}",
     "QSPC": "E",
-    "TEX TLD": "SCR LL LZ LB",  # arrays have one level
+    "TEX TLD": "SCR LL LZ LB NODEP",  # arrays have one level
     "TLD4 TXD": "SCR",
     "SULD SUST": _SCOPES,
     "F2I UF2I F2IP": "NTZ",
