@@ -86,6 +86,17 @@ def interrupt_deferred() -> Iterator[None]:
 
 
 @contextmanager
+def main_module_hidden() -> Iterator[None]:
+    """An empty ``__main__``: processes that are started meanwhile do not run the user's script again."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+@contextmanager
 def apart_from_caller() -> Iterator[None]:
     """An empty ``__main__`` and a blocked Ctrl-C for as long as a process is started.
 
@@ -93,15 +104,13 @@ def apart_from_caller() -> Iterator[None]:
     alone, who then ends the workers. The resource tracker, which unblocks the signal as it starts, is started before.
     """
     resource_tracker.ensure_running()
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        with interrupt_deferred():
-            yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        sys.modules["__main__"] = main
+    with main_module_hidden():
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with interrupt_deferred():
+                yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 class _Process(SpawnProcess):

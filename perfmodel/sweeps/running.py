@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.disk_cache import report_trouble
-from ..compiler.workers import apart_from_caller
+from ..compiler.workers import apart_from_caller, main_module_hidden
 from ..core.results import Bar, Result
 from ..core.units import microseconds, time_text
 from ..core.value_types import require_type
@@ -324,20 +325,21 @@ def _connected(scheduler: str | Client | None, workers: int) -> Iterator[Client]
             yield client
         return
     cluster = client = None
-    try:
-        with apart_from_caller():  # no process runs the user's script again, or takes Ctrl-C as its own
-            cluster = LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                dashboard_address=_ANY_LOCAL_PORT,
-                silence_logs=logging.CRITICAL,
-            )
-        client = Client(cluster)
-        yield client
-    finally:
-        for one in (client, cluster):
-            if one is not None:
-                one.close(_CLOSE_SECONDS)
+    with main_module_hidden():  # a worker that ends is started again at any time
+        try:
+            with apart_from_caller():  # no process takes Ctrl-C as its own
+                cluster = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    dashboard_address=_ANY_LOCAL_PORT,
+                    silence_logs=logging.CRITICAL,
+                )
+            client = Client(cluster)
+            yield client
+        finally:
+            for one in (client, cluster):
+                if one is not None:
+                    one.close(_CLOSE_SECONDS)
 
 
 def _outcomes(client: Client, tasks: Sequence[SweepTask]) -> Iterator[tuple[str, TaskResult | str]]:
@@ -353,9 +355,19 @@ def _outcomes(client: Client, tasks: Sequence[SweepTask]) -> Iterator[tuple[str,
     from .rows import run_task
 
     names = {f"perfmodel-sweep-{task.key}": task for task in tasks}
-    futures = client.map(run_task, tasks, key=list(names), pure=False)
+    waiting = iter(names.items())
+    running: Any = as_completed(with_results=True, raise_errors=False)
+
+    def hand_out(under_way: int) -> None:
+        """One task for each thread: Dask blames all tasks that a worker has for how one of them ends it."""
+        room = max(sum(client.nthreads().values()), 1) - under_way
+        for key, task in itertools.islice(waiting, max(room, 0)):
+            running.add(client.submit(run_task, task, key=key, pure=False))
+
     try:
-        for future, found in as_completed(futures, with_results=True, raise_errors=False):
+        hand_out(0)
+        for future, found in running:
+            hand_out(running.count())
             task = names[future.key]
             if future.status == "finished":
                 yield task.key, found

@@ -219,3 +219,44 @@ def test_killed_processes_lose_nothing(whole: Path, client: Client, tmp_path: Pa
     report = sweep(tmp_path / "sweep.toml", output=file.path, scheduler=client)
     assert report.kept_before >= len(kept)
     assert file.path.read_bytes() == whole.read_bytes()
+
+
+DEADLY = """
+import multiprocessing, os
+from dataclasses import dataclass
+from perfmodel.families.conv1d import FAMILY, Conv1d
+
+class Deadly(type(FAMILY)):
+    name = "deadly"
+
+    def profile(self, problem, batch, gpu):
+        os._exit(9) if multiprocessing.parent_process() else None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlyProblem(Conv1d):
+    @property
+    def family(self):
+        return Deadly()
+"""
+SCRIPT = """
+import perfmodel as pm
+from deadly import DeadlyProblem
+print("begun")
+problems = [DeadlyProblem(length=32), pm.Conv1d(length=32)]
+plan = pm.SweepPlan(problems=problems, gpus=["h200"], fidelity="analytic", best=1)
+report = pm.sweep(plan, output="found.parquet", workers=1)
+print(report.rows, *report.failed)
+"""
+
+
+def test_a_task_that_ends_its_worker_fails_alone_and_the_script_does_not_run_again(tmp_path: Path) -> None:
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    once = os.environ | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=once, capture_output=True, text=True, timeout=120, check=False
+    )
+    begun, last = done.stdout.splitlines()
+    assert begun == "begun"
+    assert last.startswith("1 DeadlyProblem(")
+    assert last.endswith("on h200: its worker process ended 1 times")
