@@ -316,7 +316,9 @@ def _connected(scheduler: str | Client | None, workers: int) -> Iterator[Client]
         yield scheduler
         return
     if scheduler is not None:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a scheduler that ends is one line, said below
+        logging.getLogger("distributed.client").setLevel(
+            logging.CRITICAL
+        )  # a scheduler that ends is one line, said below
         try:
             client = Client(scheduler, timeout=_CONNECT_SECONDS)
         except (OSError, ValueError) as error:
@@ -360,8 +362,11 @@ def _outcomes(client: Client, tasks: Sequence[SweepTask]) -> Iterator[tuple[str,
 
     def hand_out(under_way: int) -> None:
         """One task for each thread: Dask blames all tasks that a worker has for how one of them ends it."""
-        room = max(sum(client.nthreads().values()), 1) - under_way
-        for key, task in itertools.islice(waiting, max(room, 0)):
+        try:
+            threads = sum(client.nthreads().values())
+        except OSError as error:  # the connection is closed
+            raise CancelledError from error
+        for key, task in itertools.islice(waiting, max(max(threads, 1) - under_way, 0)):
             running.add(client.submit(run_task, task, key=key, pure=False))
 
     try:
