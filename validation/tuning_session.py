@@ -103,9 +103,8 @@ class TuningReport:
     @property
     def fastest(self) -> tuple[Values, ...]:
         """The configurations that ran, fastest first."""
-        timed = [(run.seconds, place, values) for place, (values, run) in enumerate(self.cache.runs.items())
-                 if run.seconds is not None]  # fmt: skip
-        return tuple(values for *_, values in sorted(timed))
+        timed = [(run.seconds, values) for values, run in self.cache.runs.items() if run.seconds is not None]
+        return tuple(values for _, values in sorted(timed, key=lambda pair: pair[0]))
 
     @property
     def failures(self) -> Counter[str]:
@@ -155,9 +154,8 @@ def candidates_of(problem: Any, scenario: Scenario) -> Candidates:
     if not records:
         raise InfeasibleError(f"no configuration of {family_of(problem).name} fits {scenario.gpu.id}")
     rows = [plain(record) for record in records]
-    return Candidates(
-        names=tuple(rows[0]), values=tuple(tuple(row.values()) for row in rows), records=records
-    )  # fmt: skip
+    values = tuple(tuple(row.values()) for row in rows)
+    return Candidates(names=tuple(rows[0]), values=values, records=records)
 
 
 def candidates_of_cache(cache: TuningCache) -> Candidates:
