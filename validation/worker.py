@@ -23,6 +23,7 @@ JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
 START_LIMIT_S = 180.0
+LEAVE_LIMIT_S = 20.0
 MESSAGE_CHARACTERS = 300
 
 
@@ -114,12 +115,20 @@ class Worker(Generic[JobT, ResultT]):
             self._connection.close()
         self._process = self._connection = None
 
+    def _leave(self) -> None:
+        """Let the process end by itself, so that it gives back what it holds; one that does not is ended."""
+        if self._process is not None and self._connection is not None:
+            self._connection.close()
+            self._process.join(timeout=LEAVE_LIMIT_S)
+
     def __enter__(self) -> Worker[JobT, ResultT]:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None:
+            self._leave()
         self._end()
         self._errors.unlink(missing_ok=True)
 

@@ -1,6 +1,7 @@
 """The worker loses a process without losing the campaign; jobs are really executed in a child."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,15 @@ def test_a_process_that_calls_itself_unhealthy_is_replaced() -> None:
     with Worker(obey) as worker:
         poisoned = answered(worker.run("poison", LIMIT_S))
         assert answered(worker.run("a", LIMIT_S)) != poisoned
+
+
+def test_a_process_that_is_not_needed_any_more_ends_by_itself(tmp_path: Path) -> None:
+    """Killed, it would leave what it holds: semaphores of libraries, of which Python then warns."""
+    left = tmp_path / "left"
+    with Worker(obey) as worker:
+        answered(worker.run(f"at the end touch {left}", LIMIT_S))
+        assert not left.exists()
+    assert left.exists()
 
 
 def test_a_process_that_cannot_start_is_a_failure() -> None:
