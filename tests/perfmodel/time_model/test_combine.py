@@ -183,21 +183,6 @@ def test_the_limiter_is_the_largest_term_and_never_the_launch_overhead() -> None
     assert set(TERM_NAMES) - set(LIMITER_NAMES) == {"launch_overhead"}
 
 
-@pytest.mark.parametrize("name", LIMITER_NAMES)
-def test_a_term_left_out_is_zero_and_makes_nothing_slower(name: str) -> None:
-    """All terms are busy here: code beyond its cache, spills beyond L1, every pipe."""
-    more = {"local_load_sectors": 4e6, "local_store_sectors": 4e6}
-    of = replace(
-        profile_of(Launch(grid_x=SMS * 4, block_x=256), Counts(**BUSY | more), stack_bytes=4096),
-        loop_code_bytes=4.0 * GPU.instruction_cache_l1_bytes,
-    )
-    whole, terms = launch_seconds(of, 4, GPU, PRIOR)
-    less, left = launch_seconds(of, 4, GPU, PRIOR, without=(name,))
-    assert float(getattr(terms, name)) > 0
-    assert float(getattr(left, name)) == 0
-    assert 0 < float(less) < float(whole)
-
-
 def test_a_round_trip_ends_at_the_memory_that_answers() -> None:
     """Warm: L2. First wave of a cold launch: DRAM. Many waves over data that blocks share: in between."""
 
