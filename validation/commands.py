@@ -39,7 +39,7 @@ def measure(
     context: typer.Context,
     family_name: Annotated[
         str | None,
-        typer.Argument(metavar="[FAMILY]", autocompletion=family_completion, help="A name of `perfmodel families`."),
+        typer.Argument(metavar="FAMILY", autocompletion=family_completion, help="A name of `perfmodel families`."),
     ] = None,
     problems: Annotated[
         Path | None,
@@ -59,7 +59,8 @@ def measure(
         str, typer.Option("--gpu", metavar="auto|ID|FILE.toml", help="What the GPU of this machine is predicted as.")
     ] = "auto",
     top: Annotated[
-        int | None, typer.Option(min=0, help="Measure this many of the predicted best [default: 10].")
+        int | None,
+        typer.Option(min=1, help="Measure this many of the predicted best; 10 where nothing else is chosen."),
     ] = None,
     random: Annotated[
         int, typer.Option(min=0, help="Measure this many, drawn at random from all that fit, beside them.")
