@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -323,8 +323,11 @@ def _connected(scheduler: str | Client | None, workers: int) -> Iterator[Client]
             client = Client(scheduler, timeout=_CONNECT_SECONDS)
         except (OSError, ValueError) as error:
             raise InputError(f"scheduler {scheduler!r}: no Dask scheduler answers there: {error}") from error
-        with client:
+        try:
             yield client
+        finally:
+            with suppress(Exception):  # a connection that is lost cannot always be closed
+                client.close(_CLOSE_SECONDS)
         return
     cluster = client = None
     with main_module_hidden():  # a worker that ends is started again at any time
