@@ -1,8 +1,8 @@
 """Executed configurations on GPUs that the model of one SM was or was not fitted to: ``python -m benchmarks.coverage``.
 
 ``--case FAMILY GPU FILE`` (once or more) draws runs from own records or published files; each is compiled, executed and timed as
-``analyze`` does. The table says how many lie in the predicted 90 % interval, the last line what 90 % of all runs lie within, as the
-logarithm of measured over predicted, every case counting the same: `other_gpu_log_error` is that of other GPUs.
+``analyze`` does. The table says how many lie in the predicted 90 % interval. The last line says what 90 % of all runs lie within,
+as the logarithm of measured over predicted, every case counting the same: `other_gpu_log_error` is that of other GPUs.
 """
 
 from __future__ import annotations
