@@ -17,7 +17,7 @@ from typing import Any
 from perfmodel.cli.output import print_table
 from perfmodel.core.json_values import plain
 from perfmodel.core.units import interval_text, time_text
-from perfmodel.families.registry import family_of
+from perfmodel.families.registry import family, family_names, family_of
 from perfmodel.launch.launch import L2State
 from perfmodel.networks.estimate import NetworkReport, network_report
 from perfmodel.networks.library import load_network, network_names
@@ -51,13 +51,19 @@ class Comparison:
         return self.report.total_s - below, self.report.total_s + above
 
 
+def _since(name: str) -> dict[str, Any]:
+    """Fields that a family's configurations have had only since some were measured, as records say their values."""
+    defaults = family(name).measurement_defaults if name in family_names() else {}
+    return {field: "none" if value is None else value for field, value in defaults.items()}
+
+
 def measured_times(path: Path) -> Measured:
     """Median times with a cold L2 of all runs of a file of records."""
     found: defaultdict[tuple[str, str], dict[Any, float]] = defaultdict(dict)
     for record in read_records(path):
         timing = record.timing(L2State.COLD)
         if record.failure is None and timing is not None:
-            key = tuple(sorted(record.configuration.items()))
+            key = tuple(sorted((_since(record.name) | dict(record.configuration)).items()))
             found[record.name, repr(sorted(record.problem.items()))][key] = timing.median_s
     return found
 
@@ -67,11 +73,11 @@ def compare(name: str, gpu: str, measured: Measured) -> Comparison:
     scenario, times = scenario_of(gpu), dict[Any, float]()
 
     def best(problem: Any) -> Ranking:
-        family = family_of(problem)
-        runs = measured[family.name, repr(sorted(plain(problem).items()))]
+        chosen_family = family_of(problem)
+        runs = measured[chosen_family.name, repr(sorted(plain(problem).items()))]
         of_space = {
             tuple(sorted(plain(one).items())): one
-            for chunk in family.space(problem, scenario.gpu).chunks()
+            for chunk in chosen_family.space(problem, scenario.gpu).chunks()
             for one in map(chunk.configuration, range(len(chunk)))
         }
         chosen = [of_space[key] for key in runs if key in of_space]
@@ -79,7 +85,7 @@ def compare(name: str, gpu: str, measured: Measured) -> Comparison:
             predict_all(problem, chosen, scenario, Fidelity.ANALYTIC), key=lambda one: one.time.predicted_s
         )
         times[problem] = runs[tuple(sorted(plain(predictions[0].configuration).items()))]
-        return _ranking(family.name, problem, predictions)
+        return _ranking(chosen_family.name, problem, predictions)
 
     report = network_report(load_network(name), scenario.gpu, best, Fidelity.ANALYTIC)
     covered = [layer.layer.problem for layer in report.layers if layer.best is not None]
