@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Any
 
 from perfmodel.accuracy.counter_metrics import counts_of_metrics
@@ -24,7 +25,9 @@ def counted_choices(records: Sequence[Record]) -> tuple[Choice, ...]:
     for record in _counted(records, RecordKind.KERNEL):
         family = family_of_name(record.name)
         problem = record_of_fields(family.problem_type, record.problem)
-        configuration = record_of_fields(family.configuration_type, record.configuration)
+        names = {field.name for field in fields(family.configuration_type)}
+        absent = {name: value for name, value in family.measurement_defaults.items() if name in names}
+        configuration = record_of_fields(family.configuration_type, absent | dict(record.configuration))
         found.setdefault((record.name, problem), {})[configuration] = None
     return tuple(
         Choice(family=name, problem=problem, configurations=tuple(configurations), purposes=(Purpose.COUNT,))
