@@ -16,6 +16,7 @@ from ..compiler.request import CompileRequest
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
 from ..profiles.kernel_profile import KernelProfile
+from .compiled_members import Traits
 
 ProblemT = TypeVar("ProblemT")
 ConfigurationT = TypeVar("ConfigurationT")
@@ -244,6 +245,17 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     def counts_accesses(self, configuration: ConfigurationT) -> bool:
         """Whether ``profile`` counts the memory accesses of this configuration exactly; else an executed block does."""
         return True
+
+    def drawn_problem(self, rng: np.random.Generator) -> ProblemT:
+        """A problem of a size that users have, at random: what tables of compiled members are made of, and tests.
+
+        Raises ``InputError`` where the drawn sizes make no problem; then another one is drawn.
+        """
+        raise NotImplementedError(f"{self.name} draws no problems")
+
+    def design_traits(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> tuple[str, Traits]:
+        """Design and traits of configurations of one design, for the families whose ``profile`` interpolates them."""
+        raise NotImplementedError(f"{self.name} has no table of compiled members")
 
     def executed_profile(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> KernelProfile | None:
         """The profile of one configuration where this family has a way of its own to execute it; None for the general way."""

@@ -1,6 +1,6 @@
 """Closed-form counts of the four kernels, following the phases of each one by one.
 
-Memory requests, sectors, lines and wavefronts are exact; integer and control instructions are estimates.
+Memory requests, sectors, lines, wavefronts and multiply-adds are exact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from ..accesses import (
     shared_accesses,
     warps_of,
 )
-from ..fitted_numbers import instruction_coefficients
 from .configuration import Conv1dConfiguration
 from .launch import (
     Kernel,
@@ -49,33 +48,11 @@ _PLACES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstructionCoefficients:
-    """Fitted numbers; the data file says what each one means."""
-
-    naive_integer: int
-    naive_control: int
-    rolled_integer_per_row: int
-    rolled_control_per_row: int
-    rolled_loop: int
-    optimized_integer: int
-    optimized_integer_per_word: float
-    optimized_integer_per_output: float
-    optimized_integer_per_split_word: int
-    optimized_control: int
-    tiled_integer_per_staged_word: int
-    tiled_integer_per_channel: int
-    tiled_loop: int
-
-
-def _fit() -> InstructionCoefficients:
-    return instruction_coefficients("conv1d", InstructionCoefficients)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """What one candidate executes: global accesses of the launch, shared accesses and instructions of one block.
 
-    ``instructions`` by the names of ``Counts``; ``round_trips`` and ``loop_instructions`` are those of a warp.
+    ``instructions`` by the names of ``Counts``, those that follow from the algorithm; ``passes`` are those of a warp through
+    code that loads from global memory.
     """
 
     blocks: int
@@ -86,8 +63,18 @@ class Tally:
     shared_loads: SharedAccesses
     shared_stores: SharedAccesses
     instructions: Mapping[str, int]
-    round_trips: int
-    loop_instructions: float
+    passes: int
+
+    @property
+    def known_instructions(self) -> int:
+        """Instructions and shared requests of a block."""
+        return sum(self.instructions.values()) + self.shared_loads.requests + self.shared_stores.requests
+
+    @property
+    def global_requests(self) -> int:
+        """Requests of the launch to global memory."""
+        loads = self.input_loads + self.weight_loads + self.bias_loads
+        return loads.requests + self.stores.requests
 
 
 def tally(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> Tally:
@@ -101,11 +88,6 @@ def tally(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> Tall
     if channels is None:
         return _naive(problem, rolled=kernel is Kernel.NAIVE_ROLLED)
     return _tiled(problem, tiling(problem, channels)) if kernel is Kernel.TILED else _optimized(problem, channels)
-
-
-def _straight(instructions: Mapping[str, int], loads: SharedAccesses, stores: SharedAccesses, warps: int) -> float:
-    """Instructions of an average warp of a block without global requests: the length of unrolled code."""
-    return (sum(instructions.values()) + loads.requests + stores.requests) / warps
 
 
 # The naive kernels: strided reads by each thread, then one tree in shared memory for each output.
@@ -173,7 +155,7 @@ def _rows(channels: int, places: Integers, row_words: int, starts: Starts, threa
 
 
 def _naive(problem: Conv1d, rolled: bool) -> Tally:
-    fit, threads, outputs = _fit(), naive_threads(problem), problem.output_length
+    threads, outputs = naive_threads(problem), problem.output_length
     warps, channel_warps = int(ceil_div(threads, WARP_SIZE)), int(ceil_div(problem.in_channels, WARP_SIZE))
     steps = tree_steps(threads)
     adding = sum(int(ceil_div(step, WARP_SIZE)) for step in steps)
@@ -182,12 +164,7 @@ def _naive(problem: Conv1d, rolled: bool) -> Tally:
         "fp32_fma": products,
         "fp32_other": outputs * (adding + 1),
         "barriers": outputs * warps * (len(steps) + 2),
-        "integer": warps * (fit.naive_integer + outputs * (len(steps) + 2)),
-        "control": warps * fit.naive_control,
     }
-    if rolled:
-        instructions["integer"] += fit.rolled_integer_per_row * outputs * channel_warps + products // 2
-        instructions["control"] += fit.rolled_control_per_row * outputs * channel_warps + products // 2
     # The tree's words are consecutive, hence without conflicts.
     loads = SharedAccesses.without_conflicts(outputs * (2 * adding + 1))
     stores = SharedAccesses.without_conflicts(outputs * (warps + adding))
@@ -202,8 +179,7 @@ def _naive(problem: Conv1d, rolled: bool) -> Tally:
         shared_loads=loads,
         shared_stores=stores,
         instructions=instructions,
-        round_trips=int(outputs * (trips + 1)) if rolled else 2,
-        loop_instructions=fit.rolled_loop if rolled else _straight(instructions, loads, stores, warps),
+        passes=int(outputs * (trips + 1)) if rolled else 2,
     )
 
 
@@ -293,7 +269,7 @@ def _staging_stores(problem: Conv1d, channels: int) -> SharedAccesses:
 
 
 def _optimized(problem: Conv1d, channels: int) -> Tally:
-    fit, outputs, blocks = _fit(), problem.output_length, problem.blocks
+    outputs, blocks = problem.output_length, problem.blocks
     threads, block_owners = threads_per_block(problem, channels), owners(problem, channels)
     warps, output_vector = threads // WARP_SIZE, widest_vector(outputs)
     inputs = progression(0, problem.input_words, problem.batch) * problem.out_channels
@@ -311,21 +287,11 @@ def _optimized(problem: Conv1d, channels: int) -> Tally:
         first = np.repeat(np.arange(0, outputs, output_vector)[:, None], WARP_SIZE, axis=1)
         output_stores = global_accesses(first, np.broadcast_to(np.arange(WARP_SIZE) == 0, first.shape), rows)
     sums = warps * outputs * shuffle_steps(block_owners)
-    row_words = problem.length * channels
-    split_words = row_words if row_words % 4 and row_words not in (1, 2) else 0
-    integer = (
-        fit.optimized_integer
-        + fit.optimized_integer_per_word * (row_words + problem.filter_width * channels)
-        + fit.optimized_integer_per_output * outputs
-        + fit.optimized_integer_per_split_word * split_words
-    )
     instructions = {
         "fp32_fma": warps * problem.products_per_channel * channels,
         "fp32_other": sums + additions,
         "shuffles": sums,
         "barriers": warps * barriers,
-        "integer": warps * round(integer),
-        "control": warps * fit.optimized_control,
     }
     return Tally(
         blocks=blocks,
@@ -336,8 +302,7 @@ def _optimized(problem: Conv1d, channels: int) -> Tally:
         shared_loads=loads,
         shared_stores=stores,
         instructions=instructions,
-        round_trips=1,
-        loop_instructions=_straight(instructions, loads, stores, warps),
+        passes=1,
     )
 
 
@@ -416,7 +381,7 @@ def _adding_warps(channels: int, cut: Tiling) -> int:
 
 def _tiled(problem: Conv1d, cut: Tiling) -> Tally:
     # Rows lie at odd distances, so that no shared access has a conflict.
-    fit, loads, stores, adding = _fit(), cut.warps, cut.warps * cut.tile, 0
+    loads, stores, adding = cut.warps, cut.warps * cut.tile, 0
     for _, channels, number in _chunks(problem, cut):
         adding += number * _adding_warps(channels, cut)
         for _, taps in cut.steps:
@@ -424,7 +389,7 @@ def _tiled(problem: Conv1d, cut: Tiling) -> Tally:
             loads += number * _adding_warps(channels, cut) * (window + taps)
             passes = sum(int(ceil_div(channels * odd(words), cut.threads)) for words in (window, taps))
             stores += number * cut.warps * passes
-    steps, rounds = len(cut.steps), cut.chunks * len(cut.steps)
+    rounds = cut.chunks * len(cut.steps)
     sums = cut.warps * cut.tile * shuffle_steps(cut.owners)
     input_loads, weight_loads = _tiled_loads(problem, cut)
     return Tally(
@@ -440,10 +405,6 @@ def _tiled(problem: Conv1d, cut: Tiling) -> Tally:
             "fp32_other": sums + cut.warps,
             "shuffles": sums,
             "barriers": cut.warps * (2 * rounds + 1),
-            "integer": fit.tiled_integer_per_staged_word * stores
-            + fit.tiled_integer_per_channel * (adding * steps + cut.warps * (rounds + 1)),
-            "control": stores // 2 + 2 * adding * steps + 4 * cut.warps * (rounds + 1),
         },
-        round_trips=rounds,
-        loop_instructions=cut.tile * cut.taps + 3 * (cut.tile + 2 * cut.taps) + fit.tiled_loop,
+        passes=rounds,
     )

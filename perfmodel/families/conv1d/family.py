@@ -10,21 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.constants import INSTRUCTION_BYTES
 from ...core.counts import COUNT_NAMES, Counts
 from ...gpus.gpu import Gpu
 from ...gpus.occupancy import occupancy
 from ...launch.launch import KernelCall, Launch
-from ...profiles.kernel_profile import KernelProfile, estimated_resources
+from ...profiles.kernel_profile import KernelProfile
 from ..base import Batch, Check, Family, Space
+from ..compiled_members import Traits, compiled_numbers, completed_profile
 from . import reference
 from .configuration import Conv1dConfiguration, Variant, conv1d_space
 from .counts import Tally, tally
 from .launch import compile_request, conv1d_launch
-from .problem import Conv1d
+from .problem import Conv1d, drawn_problem
 from .reference import Floats32
-from .registers import estimated_registers
 from .traffic import Traffic, traffic
+from .traits import traits
 
 
 class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
@@ -38,6 +38,10 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
     def default_problem(self) -> Conv1d:
         """The shape whose hardware profile is published: 1,024 channels to 1,024 channels, rows of 4."""
         return Conv1d()
+
+    def drawn_problem(self, rng: np.random.Generator) -> Conv1d:
+        """Short rows of many channels, and long ones."""
+        return drawn_problem(rng)
 
     def space(self, problem: Conv1d, gpu: Gpu) -> Space[Conv1dConfiguration]:
         """The naive kernel, and the optimized one for every sensible number of channels per thread."""
@@ -60,31 +64,30 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         return conv1d_launch(problem, batch, gpu)
 
     def profile(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> KernelProfile:
-        """Closed-form counts, registers and critical path."""
+        """Memory accesses in closed form; registers, instructions and critical path interpolated."""
         launch, configurations = conv1d_launch(problem, batch, gpu), [batch.configuration(i) for i in range(len(batch))]
-        registers = np.array([estimated_registers(problem, c, gpu) for c in configurations], np.int32)
+        tallies = [tally(problem, configuration, gpu) for configuration in configurations]
+        numbers = compiled_numbers(self.name, traits(problem, configurations, tallies, launch, gpu), launch, gpu)
         shared_bytes = np.asarray(launch.static_shared_bytes) + np.asarray(launch.dynamic_shared_bytes)
         resident = occupancy(
             gpu,
             threads_per_block=launch.threads_per_block,
-            registers_per_thread=registers,
+            registers_per_thread=numbers.registers_per_thread,
             shared_bytes_per_block=shared_bytes,
         ).blocks_per_sm
-        tallies, counts = [], []
-        for index, configuration in enumerate(configurations):
-            done = tally(problem, configuration, gpu)
+        counts = []
+        for index, (configuration, done) in enumerate(zip(configurations, tallies, strict=True)):
             blocks, bytes_of_block = max(1, int(resident[index])), int(shared_bytes[index])
             outer = traffic(problem, configuration, gpu, done, resident_blocks=blocks, shared_bytes=bytes_of_block)
-            tallies.append(done)
             counts.append(_counts(done, outer))
-        return KernelProfile(
-            launch=launch,
-            resources=estimated_resources(launch, registers),
-            counts=Counts(**{name: np.array([getattr(c, name) for c in counts], np.float64) for name in COUNT_NAMES}),
-            global_round_trips=np.array([float(done.round_trips) for done in tallies]),
-            loop_code_bytes=INSTRUCTION_BYTES * np.array([done.loop_instructions for done in tallies]),
-            read_only_share=1.0,
-        )
+        known = Counts(**{name: np.array([getattr(c, name) for c in counts], np.float64) for name in COUNT_NAMES})
+        return completed_profile(known, numbers, launch, read_only_share=1.0)
+
+    def design_traits(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> tuple[str, Traits]:
+        """The four kernels as one design."""
+        configurations = [batch.configuration(i) for i in range(len(batch))]
+        tallies = [tally(problem, configuration, gpu) for configuration in configurations]
+        return self.name, traits(problem, configurations, tallies, conv1d_launch(problem, batch, gpu), gpu)
 
     def compile_request(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel with every size a compile-time constant."""
@@ -115,7 +118,6 @@ def _counts(done: Tally, outer: Traffic) -> Counts:
     shared_loads, shared_stores = done.shared_loads * done.blocks, done.shared_stores * done.blocks
     shared = shared_loads + shared_stores
     instructions = {name: done.blocks * count for name, count in done.instructions.items()}
-    requests = loads.requests + done.stores.requests + shared.requests
     return Counts(
         global_load_requests=loads.requests,
         global_load_sectors=loads.sectors,
@@ -127,7 +129,6 @@ def _counts(done: Tally, outer: Traffic) -> Counts:
         shared_load_wavefronts=shared_loads.wavefronts,
         shared_store_wavefronts=shared_stores.wavefronts,
         shared_bank_conflicts=shared.wavefronts - shared.ideal,
-        warp_instructions=sum(instructions.values()) + requests,
         l2_read_sectors=outer.l2_read_sectors,
         l2_write_sectors=outer.l2_write_sectors,
         dram_read_bytes=outer.dram_read_bytes,

@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from ...compiler.request import CompileRequest
 from ...core.batched import joined, mapped, taken
 from ...core.constants import MAX_GRID_YZ, WARP_SIZE
+from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
-from ...profiles.kernel_profile import KernelProfile, estimated_resources
+from ...profiles.kernel_profile import KernelProfile
 from ..base import Batch, Check, Family, Space
-from ..lanes import distinct_rows
-from . import blocked, configuration, flat, launch, reference, registers, traffic
+from ..compiled_members import Traits, compiled_numbers, completed_profile
+from . import blocked, configuration, flat, launch, reference
 from .configuration import OF_BLOCKS, DirectConv2dConfiguration, Reuse
 from .counts import closed_form
-from .problem import Conv2d
+from .problem import Conv2d, drawn_problem
+from .traits import traits
 
 Inputs = Mapping[str, NDArray[np.float32]]
 RecordT = TypeVar("RecordT")
@@ -97,13 +99,35 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         )
 
     def profile(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
-        """Counts, registers and critical path, worked out once for configurations that are equal."""
+        """Memory accesses in closed form; registers, instructions and critical path interpolated or, of tiles, estimated."""
         return _of_designs(
             batch,
-            lambda part: _closed_profile(problem, part, gpu),
+            lambda part: _strips_profile(problem, part, gpu),
             lambda part: flat.profile(problem, part, gpu),
             lambda part: blocked.profile(problem, blocked.tiles(problem, part, gpu), gpu),
         )
+
+    def closed_counts(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Counts:
+        """Memory accesses, multiply-adds and shuffles."""
+        return _of_designs(
+            batch,
+            lambda part: closed_form(problem, launch.strips(problem, part), launch.launch(problem, part), gpu),
+            lambda part: flat.profile(problem, part, gpu).counts,
+            lambda part: blocked.profile(problem, blocked.tiles(problem, part, gpu), gpu).counts,
+        )
+
+    def design_traits(
+        self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu
+    ) -> tuple[str, Traits] | None:
+        """Those whose warps walk down strips; flat configurations and those that block have no table."""
+        if not all(self.counts_accesses(batch.configuration(i)) for i in range(len(batch))):
+            return None
+        sizes, geometry = launch.strips(problem, batch), launch.launch(problem, batch)
+        return launch.KERNEL, traits(problem, sizes, geometry, closed_form(problem, sizes, geometry, gpu), gpu)
+
+    def drawn_problem(self, rng: np.random.Generator) -> Conv2d:
+        """Layers of networks and images, filters of all sizes."""
+        return drawn_problem(rng)
 
     def counts_accesses(self, configuration: DirectConv2dConfiguration) -> bool:
         """All but flat configurations and those that block, whose accesses at the image's edges are estimates."""
@@ -157,25 +181,17 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             kept = problem.filter_taps <= launch.TAPS_IN_REGISTERS_LIMIT
             when = "once for a channel" if kept else "at each use"
             notes.append(f"the filters exceed constant memory and are loaded from global memory {when}")
-        if registers.in_local_memory(problem, sizes, gpu).any():
+        if self.profile(problem, Batch.of([configuration]), gpu).resources.stack_bytes_per_thread[0] > 0:
             notes.append("the compiler is expected to keep the dynamically indexed taps in local memory")
         return tuple(notes)
 
 
-def _closed_profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
-    """The closed forms of configurations that do not block."""
-    first, inverse = distinct_rows(*(column.astype(np.int64) + 1 for column in batch.columns.values()))
-    batch = batch.take(first)
+def _strips_profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
+    """Configurations whose warps walk down strips: memory accesses in closed form, the rest interpolated."""
     sizes, geometry = launch.strips(problem, batch), launch.launch(problem, batch)
-    profile = KernelProfile(
-        launch=geometry,
-        resources=estimated_resources(geometry, registers.estimate(problem, sizes, gpu)),
-        counts=closed_form(problem, sizes, geometry, gpu),
-        global_round_trips=traffic.round_trips(problem, sizes, gpu),
-        loop_code_bytes=traffic.loop_code_bytes(problem, sizes),
-        read_only_share=1.0,
-    )
-    return taken(profile, inverse)
+    known = closed_form(problem, sizes, geometry, gpu)
+    numbers = compiled_numbers(launch.KERNEL, traits(problem, sizes, geometry, known, gpu), geometry, gpu)
+    return completed_profile(known, numbers, geometry, read_only_share=1.0)
 
 
 def _of_designs(

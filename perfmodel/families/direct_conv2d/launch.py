@@ -40,6 +40,7 @@ class Strips:
     """Whether lanes exchange taps."""
     rotate: Flags
     dynamic_index: Flags
+    selects: Flags
     rows: Flags
     """Whether the outputs of a thread share rows."""
     rolling: Flags
@@ -94,6 +95,7 @@ def strips(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Strips:
         columns=columns,
         rotate=rotate,
         dynamic_index=batch.equals("exchange", Exchange.DYNAMIC_INDEX),
+        selects=batch.equals("exchange", Exchange.SELECT),
         rows=rows,
         rolling=rolling,
         unrolled=unrolled,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...errors import InputError
-from ..sizes import require_elements, require_integers
+from ..sizes import drawn_size, require_elements, require_integers
 
 LARGEST_FILTER = 33
 """Widest and highest filter: a warp's 32 lanes reach 33 elements with one over-reading load each."""
@@ -104,3 +106,38 @@ class Conv2d:
     def output_planes(self) -> int:
         """Planes of the output."""
         return self.batch * self.out_channels
+
+
+_COMMON_FILTERS = (1, 2, 3, 3, 3, 4, 5, 5, 6, 7, 7, 9, 11, 13, 15)
+_MOST_DRAWN_ELEMENTS = 16_000_000
+
+
+def drawn_problem(rng: np.random.Generator) -> Conv2d:
+    """Layers of networks and images, filters of all sizes; the images are small enough to make up inputs at once."""
+    if rng.random() < 0.7:
+        filter_height = filter_width = int(rng.choice(_COMMON_FILTERS))
+    else:
+        filter_height, filter_width = (drawn_size(rng, 1, LARGEST_FILTER) for _ in range(2))
+    taps = max(filter_height, filter_width)
+    padding = (0, taps // 2, int(rng.integers(taps)))[rng.choice(3, p=(0.35, 0.5, 0.15))]
+    depthwise, stride = bool(rng.random() < 0.4), int(rng.choice((1, 1, 1, 2)))
+    in_channels = 1 if not depthwise and rng.random() < 0.2 else drawn_size(rng, 1, 512, 8)
+    out_channels = in_channels if depthwise or in_channels == 1 else drawn_size(rng, 1, 512, 8)
+    height = drawn_size(rng, 7, 2048)
+    width = height if rng.random() < 0.6 else drawn_size(rng, 7, 2048)
+    batch = drawn_size(rng, 1, 64)
+    shrink = _MOST_DRAWN_ELEMENTS / (max(in_channels, out_channels) * height * width)
+    if shrink < 1.0:
+        height, width = (max(7, int(side * shrink**0.5)) for side in (height, width))
+    return Conv2d(
+        batch=max(1, min(batch, int(_MOST_DRAWN_ELEMENTS / (max(in_channels, out_channels) * height * width)))),
+        in_channels=in_channels,
+        out_channels=out_channels,
+        height=height,
+        width=width,
+        filter_height=filter_height,
+        filter_width=filter_width,
+        stride=stride,
+        padding=padding,
+        depthwise=depthwise,
+    )

@@ -1,10 +1,11 @@
-"""Global memory in closed form: loads of image and filter, stores, what leaves L1 and L2, and what a warp waits for."""
+"""Global memory in closed form: loads of image and filter, stores, what leaves L1 and L2."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, WARP_SIZE, ceil_div
+from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...memory.request_coalescing import requests_in_step
@@ -14,7 +15,8 @@ from ..rows import row_loads, row_starts, runs_touched
 from .exchange_plans import executed_plan
 from .launch import TAPS_IN_REGISTERS_LIMIT, Integers, Strips, filter_in_constant
 from .problem import Conv2d
-from .registers import Floats, coefficients, estimate
+
+Floats = NDArray[np.float64]
 
 _REMAINDERS = np.arange(WORDS_PER_LINE)
 
@@ -184,21 +186,3 @@ def compulsory_bytes(problem: Conv2d) -> tuple[float, float]:
     read = problem.batch * problem.in_channels * rows * columns + problem.filter_elements
     written = problem.output_planes * problem.output_height * problem.output_width
     return float(read * FLOAT_BYTES), float(written * FLOAT_BYTES)
-
-
-def round_trips(problem: Conv2d, sizes: Strips, gpu: Gpu) -> Floats:
-    """Groups of loads that a warp issues together and waits for: in every step as many as it has loads per free register.
-
-    Where loads do not fit together, each is issued as an earlier one is used, so that the waits are a share of a group.
-    """
-    exchanged = np.where(sizes.columns, problem.filter_width - sizes.row_loads, 0)
-    free = estimate(problem, sizes, gpu) - coefficients().beside_loads - exchanged
-    in_flight = np.maximum(free, sizes.row_loads)
-    return np.asarray(sizes.steps * np.maximum(sizes.step_rows * sizes.row_loads / in_flight, 1.0), np.float64)
-
-
-def loop_code_bytes(problem: Conv2d, sizes: Strips) -> Floats:
-    """Code of one step: multiply-adds, loads with their predicates, exchanges."""
-    outputs = np.where(sizes.unrolled, sizes.rows_per_thread, 1)
-    row = 4 + 3 * sizes.row_loads + np.where(sizes.columns, 2 * problem.filter_width, 0)
-    return np.asarray(INSTRUCTION_BYTES * (outputs * problem.filter_taps + sizes.step_rows * row), np.float64)

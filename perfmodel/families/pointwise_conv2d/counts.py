@@ -1,4 +1,4 @@
-"""Closed-form counts of a launch. Memory requests, sectors and wavefronts are exact; instruction classes are estimates.
+"""Closed-form counts of a launch. Memory requests, sectors, wavefronts and multiply-adds are exact.
 
 Per block: S slabs, each fetched once and published once (one barrier), or copied asynchronously once, which counts as an
 asynchronous copy and neither as a load nor as a store; ⌈C / C_num⌉ groups of channels, each read once by
@@ -32,7 +32,6 @@ from ..accesses import (
     global_accesses,
     paired,
 )
-from ..fitted_numbers import instruction_coefficients
 from .blocking.shared_layout import Operand, interleaved, layout_of, pitches_of, reads_of, stores_of
 from .blocking.tiles import THREADS_PER_BLOCK, WARP_COLUMNS, WARPS_PER_BLOCK, Flags, Floats, Integers, Tiles
 from .launch import Candidates, KernelConstants, constants_of, operand_of
@@ -250,27 +249,6 @@ def _stored_outputs(kernel: KernelConstants) -> tuple[Integers, Integers, Flags]
     return (column, row, within) if kernel.layout == 1 else (row, column, within)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstructionCoefficients:
-    """Fitted numbers; the data file says what each one means."""
-
-    prologue_integer: float
-    integer_per_sum: float
-    integer_per_slab: float
-    integer_per_fetch: float
-    integer_per_fetch_with_channel_tail: float
-    integer_per_filter_pass_with_tail: float
-    integer_per_store: float
-    integer_per_divided_store: float
-    prologue_control: float
-    control_per_divided_store: float
-    conversion_per_divided_store: float
-
-
-def _fit() -> InstructionCoefficients:
-    return instruction_coefficients("pointwise_conv2d", InstructionCoefficients)
-
-
 def slabs_of(problem: PointwiseConv2d, chosen: Candidates) -> Integers:
     """Channel slabs that a block walks through."""
     count: Integers = ceil_div(problem.in_channels, chosen.fetched.slab_channels)
@@ -289,43 +267,15 @@ def shuffle_steps(tile: Tiles) -> Integers:
     return total
 
 
-def _integer_of_slab(problem: PointwiseConv2d, chosen: Candidates) -> Floats:
-    """Integer instructions of a warp in each slab: addresses, guards, the loop."""
-    fit, fetched = _fit(), chosen.fetched
-    channel_tail = problem.in_channels % fetched.slab_channels != 0
-    filter_tail = problem.out_channels % chosen.tile.filter_tile != 0
-    total: Floats = (
-        fit.integer_per_slab
-        + (fit.integer_per_fetch + fit.integer_per_fetch_with_channel_tail * channel_tail) * fetched.instructions
-        + fit.integer_per_filter_pass_with_tail * filter_tail * fetched.filter_passes
-    )
-    return total
-
-
-def instructions_of_slab(problem: PointwiseConv2d, chosen: Candidates) -> Floats:
-    """Estimate of the instructions of the loop's body, one slab: reads, FMA, loads, stores and their addresses."""
-    tile, fetched = chosen.tile, chosen.fetched
-    reads = tile.thread_filters + tile.thread_positions // fetched.read_vector
-    body = fetched.slab_groups * (tile.accumulators + reads) + fetched.instructions + fetched.words
-    return body + _integer_of_slab(problem, chosen) + 2
-
-
-def _instruction_mix(problem: PointwiseConv2d, chosen: Candidates) -> dict[str, Floats]:
-    """Executed warp instructions that are not memory requests, by class."""
-    fit, tile = _fit(), chosen.tile
-    warps = (tile.blocks(problem) * WARPS_PER_BLOCK).astype(np.float64)
-    slabs, shuffles = slabs_of(problem, chosen), shuffle_steps(tile)
-    stores = ceil_div(tile.accumulators, tile.channel_lanes)
-    divided = stores * (problem.batch > 1)
-    integer = fit.prologue_integer + fit.integer_per_sum * tile.accumulators + slabs * _integer_of_slab(problem, chosen)
+def _known_instructions(problem: PointwiseConv2d, chosen: Candidates) -> dict[str, Floats]:
+    """Executed warp instructions that follow from the algorithm, by class."""
+    tile = chosen.tile
+    warps, shuffles = (tile.blocks(problem) * WARPS_PER_BLOCK).astype(np.float64), shuffle_steps(tile)
     return {
         "fp32_fma": warps * ceil_div(problem.in_channels, tile.channel_lanes) * tile.accumulators,
         "fp32_other": warps * 3 * shuffles,
         "shuffles": warps * shuffles,
-        "barriers": warps * slabs,
-        "integer": warps * (integer + fit.integer_per_store * stores + fit.integer_per_divided_store * divided),
-        "control": warps * (fit.prologue_control + slabs + fit.control_per_divided_store * divided),
-        "conversion": warps * fit.conversion_per_divided_store * divided,
+        "barriers": warps * slabs_of(problem, chosen),
     }
 
 
@@ -336,7 +286,6 @@ def _column(values: list[float]) -> NDArray[np.float64]:
 def closed_form(problem: PointwiseConv2d, chosen: Candidates, gpu: Gpu) -> Counts:
     """Counts of every candidate's launch, arrays of shape ``(n,)``."""
     entries, asynchronous = memory_accesses(problem, chosen), chosen.fetched.asynchronous
-    mix = _instruction_mix(problem, chosen)
     fetched = [entry.filters + entry.inputs for entry in entries]
     shared = [entry.shared_loads + entry.shared_stores for entry in entries]
     copies = _column([entry.copies.requests for entry in entries])
@@ -364,14 +313,13 @@ def closed_form(problem: PointwiseConv2d, chosen: Candidates, gpu: Gpu) -> Count
     read_words = (problem.positions + problem.out_channels) * problem.in_channels
     return Counts(
         **requests,
-        **mix,
+        **_known_instructions(problem, chosen),
         **others,
         global_store_sectors=stored_sectors,
         shared_load_wavefronts=_column([entry.shared_loads.wavefronts for entry in entries]),
         shared_store_wavefronts=_column([entry.shared_stores.wavefronts for entry in entries]),
         async_copy_wavefronts=_column([entry.copies.wavefronts for entry in entries]),
         shared_bank_conflicts=_column([each.wavefronts - each.ideal for each in shared]),
-        warp_instructions=sum(requests.values()) + sum(mix.values()),
         l2_read_sectors=l2_read_sectors(
             problem, chosen, gpu, [entry.filters for entry in entries], [entry.inputs for entry in entries]
         ),

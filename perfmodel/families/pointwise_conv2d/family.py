@@ -9,18 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.constants import INSTRUCTION_BYTES, MAX_GRID_YZ
+from ...core.constants import MAX_GRID_YZ
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
-from ...profiles.kernel_profile import KernelProfile, estimated_resources
+from ...profiles.kernel_profile import KernelProfile
 from ..base import Batch, Check, Family, Space
+from ..compiled_members import Traits, compiled_numbers, completed_profile
 from . import reference
 from .blocking.tiles import planned_registers
 from .configuration import PointwiseConfiguration, pointwise_space
-from .counts import closed_form, instructions_of_slab, slabs_of
+from .counts import closed_form, slabs_of
 from .launch import candidates, compile_request, launch_of
-from .problem import PointwiseConv2d
+from .launch_bounds import most_registers
+from .problem import PointwiseConv2d, drawn_problem
 from .reference import Floats32
+from .traits import traits
 
 
 class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
@@ -34,6 +37,10 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     def default_problem(self) -> PointwiseConv2d:
         """A layer from the middle of MobileNetV1: 256 → 256 channels at 28×28."""
         return PointwiseConv2d()
+
+    def drawn_problem(self, rng: np.random.Generator) -> PointwiseConv2d:
+        """Layers of networks."""
+        return drawn_problem(rng)
 
     def space(self, problem: PointwiseConv2d, gpu: Gpu) -> Space[PointwiseConfiguration]:
         """Every distinct tile."""
@@ -65,18 +72,27 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         return launch_of(problem, candidates(problem, batch, gpu))
 
     def profile(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> KernelProfile:
-        """Counts, registers, critical path; memory accesses of candidates that break the plan are not enumerated and stay 0."""
+        """Memory accesses in closed form, but for candidates that break the plan; what the compiler decides interpolated."""
         chosen = candidates(problem, batch, gpu)
         slabs_in_flight = chosen.stages - 1
         launch = launch_of(problem, chosen)
-        return KernelProfile(
-            launch=launch,
-            resources=estimated_resources(launch, chosen.registers),
-            counts=closed_form(problem, chosen, gpu),
+        known = closed_form(problem, chosen, gpu)
+        most = most_registers(np.maximum(chosen.resident, 1), gpu)
+        numbers = compiled_numbers(self.name, traits(problem, chosen, known, gpu), launch, gpu, most)
+        return completed_profile(
+            known,
+            numbers,
+            launch,
             global_round_trips=np.ceil(slabs_of(problem, chosen) / slabs_in_flight),
-            loop_code_bytes=INSTRUCTION_BYTES * instructions_of_slab(problem, chosen),
             read_only_share=0.0 if gpu.architecture.asynchronous_copies else 1.0,
         )
+
+    def design_traits(
+        self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
+    ) -> tuple[str, Traits]:
+        """One design."""
+        chosen = candidates(problem, batch, gpu)
+        return self.name, traits(problem, chosen, closed_form(problem, chosen, gpu), gpu)
 
     def compile_request(
         self, problem: PointwiseConv2d, configuration: PointwiseConfiguration, gpu: Gpu

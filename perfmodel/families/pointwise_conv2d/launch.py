@@ -7,7 +7,6 @@ from functools import cache
 from importlib import resources
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
 from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div, round_up
@@ -31,8 +30,8 @@ from .blocking.tiles import (
     tiles,
 )
 from .configuration import PointwiseConfiguration
+from .launch_bounds import held_registers, resident_blocks
 from .problem import PointwiseConv2d
-from .registers import estimated_registers, held_registers, resident_blocks
 
 KERNEL = "pointwise_conv2d"
 MAX_SLAB_GROUPS = 8
@@ -54,7 +53,7 @@ LATENCIES_AHEAD = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Tiles, limits, fetch, stages, estimated registers and shared bytes of n configurations.
+    """Tiles, limits, fetch, stages and shared bytes of n configurations.
 
     ``planned`` says where the plan keeps its limits; the others cannot run, and nothing is searched for them: one group
     a slab, two stages, shared memory without padding. ``resident``: blocks of an SM that the launch bound asks for.
@@ -66,7 +65,6 @@ class Candidates:
     fetched: Fetch
     stages: Integers
     resident: Integers
-    registers: NDArray[np.int32]
     shared_bytes: Integers
 
 
@@ -97,7 +95,6 @@ def candidates(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], g
         fetched=fetched,
         stages=stages,
         resident=resident,
-        registers=estimated_registers(tile, fetched, resident, gpu),
         shared_bytes=stages * stage_bytes,
     )
 

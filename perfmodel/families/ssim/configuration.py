@@ -108,14 +108,6 @@ class Design:
             return self.stages * IMAGES * self.patch_width * FLOAT_BYTES
         return self.patch_height * (IMAGES * self.patch_width + self.tile_width) * FLOAT_BYTES
 
-    @property
-    def stack_bytes(self) -> int:
-        """Local memory of a thread: the ring of filtered rows, where it is indexed at run time.
-
-        >>> DESIGNS[Version.V3_0].stack_bytes  # 11 rows · 2 columns · 5 maps · 4 bytes
-        440
-        """
-        return WINDOW * self.columns * MAPS * FLOAT_BYTES if self.rows is Rows.LOCAL else 0
 
 
 DESIGNS: dict[Version, Design] = {

@@ -1,15 +1,14 @@
-"""Counts of one version in closed form: the window's arithmetic, shared and local memory, and global memory's totals."""
+"""Counts of one version in closed form: the window's arithmetic, shared memory, and global memory's totals."""
 
 from __future__ import annotations
 
-from ...core.constants import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
+from ...core.constants import FLOAT_BYTES
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ..accesses import GlobalAccesses
-from .configuration import Copy, Design, Rows
+from .configuration import Copy, Design
 from .launch import block_channels
 from .problem import IMAGES, MAPS, WINDOW, Ssim
-from .registers import MachineCode
 from .traffic import copies_asynchronously, map_stores, patch_sectors, pixel_reads, zero_stores
 
 
@@ -27,8 +26,8 @@ def multiply_adds(problem: Ssim, design: Design) -> int:
     return block_channels(problem, design) * MAPS * WINDOW * design.columns * rows
 
 
-def instructions(problem: Ssim, design: Design, code: MachineCode) -> dict[str, float]:
-    """Executed warp instructions that do not access memory, by class; integer and control are estimates.
+def instructions(problem: Ssim, design: Design) -> dict[str, float]:
+    """Executed warp instructions that do not access memory, by class, but for integer and control.
 
     One output takes the additions and multiplications of the kernels' ``similarity`` and its reciprocals; products are the
     squares and the product of both images.
@@ -40,13 +39,10 @@ def instructions(problem: Ssim, design: Design, code: MachineCode) -> dict[str, 
         products = 3 * design.patch_height * (WINDOW + 1)
     else:
         products = design.patch_height * (2 * WINDOW * design.columns + design.segments)
-    steps = design.warps if design.rows is Rows.SHARED else design.patch_height
     return {
         "fp32_fma": multiply_adds(problem, design),
         "fp32_other": blocks * (products + outputs * other),
         "special_function": blocks * outputs * reciprocals,
-        "integer": blocks * steps * code.integer,
-        "control": blocks * steps * code.control,
         "barriers": blocks * design.warps * design.barriers_per_channel,
     }
 
@@ -63,27 +59,10 @@ def shared_accesses(problem: Ssim, design: Design) -> tuple[int, int]:
     return blocks * loads, blocks * stores
 
 
-def local_accesses(problem: Ssim, design: Design) -> tuple[int, int, int]:
-    """Requests, load sectors and store sectors of local memory: the ring of filtered rows, read eleven times a row.
+def closed_form(problem: Ssim, design: Design, gpu: Gpu) -> Counts:
+    """Counts of the launch but for index arithmetic and local memory. Multiply-adds, barriers and memory accesses are exact.
 
-    A float of every lane of a warp is four sectors, read in pairs and written one by one.
-
-    >>> from .configuration import DESIGNS, Version
-    >>> local_accesses(Ssim(height=32, width=64, channels=1), DESIGNS[Version.V3_0])  # 32·55 + 42·10, 32·440, 42·40
-    (2180, 14080, 1680)
-    """
-    if design.rows is not Rows.LOCAL:
-        return 0, 0, 0
-    blocks, floats = block_channels(problem, design), MAPS * design.columns
-    sectors = floats * WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
-    loads, stores = design.tile_height * WINDOW, design.patch_height
-    return blocks * floats * (loads // design.columns + stores), blocks * loads * sectors, blocks * stores * sectors
-
-
-def closed_form(problem: Ssim, design: Design, code: MachineCode, gpu: Gpu) -> Counts:
-    """Counts of the launch. Multiply-adds, barriers and memory accesses are exact; index arithmetic is an estimate.
-
-    What local memory adds behind L1 is not in them; the time model takes it from the stack. Rows that a warp walks down are
+    Rows that a warp walks down are
     copied, or (before sm_80) loaded and stored; filling with zeros, a copy is issued whether or not a pixel lies in the image.
     """
     reads, maps, none = pixel_reads(problem, design), map_stores(problem, design), GlobalAccesses()
@@ -96,8 +75,7 @@ def closed_form(problem: Ssim, design: Design, code: MachineCode, gpu: Gpu) -> C
         issued = reads.requests if design.copy is Copy.GUARDED else everywhere
         copies = issued if asynchronous else 0
         shared_stores += zero_stores(problem, design) + issued - copies
-    classes = instructions(problem, design, code)
-    local_requests, local_loads, local_stores = local_accesses(problem, design)
+    classes = instructions(problem, design)
     requests = {
         "global_load_requests": loads.requests,
         "global_store_requests": maps.requests,
@@ -115,9 +93,6 @@ def closed_form(problem: Ssim, design: Design, code: MachineCode, gpu: Gpu) -> C
         "async_copy_read_requests": copied.requests,
         "async_copy_read_sectors": copied.sectors,
         "async_copy_read_wavefronts": copied.requests,
-        "local_load_sectors": local_loads,
-        "local_store_sectors": local_stores,
-        "warp_instructions": sum(requests.values()) + sum(classes.values()) + local_requests,
         "l2_read_sectors": patch_sectors(problem, design),
         "l2_write_sectors": maps.sectors,
         "dram_read_bytes": IMAGES * problem.pixels * FLOAT_BYTES,

@@ -14,13 +14,14 @@ from ...core.constants import MAX_GRID_YZ
 from ...core.counts import COUNT_NAMES, Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
-from ...profiles.kernel_profile import KernelProfile, estimated_resources
+from ...profiles.kernel_profile import KernelProfile
 from ..base import Batch, Check, Family, Product, Space
+from ..compiled_members import Traits, compiled_numbers, completed_profile
 from . import launch, reference, traffic
 from .configuration import DESIGNS, SsimConfiguration, Version
 from .counts import closed_form
-from .problem import Ssim
-from .registers import machine_code
+from .problem import Ssim, drawn_problem
+from .traits import traits
 
 Inputs = Mapping[str, NDArray[np.float32]]
 VERSIONS = tuple(Version)
@@ -42,6 +43,10 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
         """One 4K colour image, as in the published measurement."""
         return Ssim()
 
+    def drawn_problem(self, rng: np.random.Generator) -> Ssim:
+        """Images of one to four channels."""
+        return drawn_problem(rng)
+
     def space(self, problem: Ssim, gpu: Gpu) -> Space[SsimConfiguration]:
         """All versions."""
         return Space((Product(SsimConfiguration, {"version": VERSIONS}),))
@@ -60,21 +65,23 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
         return taken(launch.launch(problem, ALL_DESIGNS), batch["version"])
 
     def profile(self, problem: Ssim, batch: Batch[SsimConfiguration], gpu: Gpu) -> KernelProfile:
-        """Counts in closed form, registers as on sm_80, and how often a warp waits for global memory."""
-        codes = [machine_code(problem, version) for version in VERSIONS]
-        counts = [closed_form(problem, DESIGNS[v], code, gpu) for v, code in zip(VERSIONS, codes, strict=True)]
-        geometry = launch.launch(problem, ALL_DESIGNS)
-        registers = np.array([code.registers for code in codes], np.int32)
-        stack_bytes = np.array([design.stack_bytes for design in ALL_DESIGNS])
-        profile = KernelProfile(
-            launch=geometry,
-            resources=estimated_resources(geometry, registers, stack_bytes=stack_bytes),
-            counts=Counts(**{name: np.array([getattr(one, name) for one in counts]) for name in COUNT_NAMES}),
+        """Memory accesses in closed form; registers, instructions and critical path interpolated."""
+        geometry, known = launch.launch(problem, ALL_DESIGNS), _known(problem, gpu)
+        numbers = compiled_numbers(self.name, traits(problem, VERSIONS, geometry, known), geometry, gpu)
+        profile = completed_profile(
+            known,
+            numbers,
+            geometry,
             global_round_trips=np.array([traffic.round_trips(problem, design, gpu) for design in ALL_DESIGNS]),
-            loop_code_bytes=np.array([float(code.loop_bytes) for code in codes]),
             read_only_share=np.array([traffic.read_only_share(design, gpu) for design in ALL_DESIGNS]),
         )
         return taken(profile, batch["version"])
+
+    def design_traits(self, problem: Ssim, batch: Batch[SsimConfiguration], gpu: Gpu) -> tuple[str, Traits]:
+        """The nine kernels as one design."""
+        versions = [VERSIONS[code] for code in batch["version"].tolist()]
+        geometry, known = self.launch(problem, batch, gpu), taken(_known(problem, gpu), batch["version"])
+        return self.name, traits(problem, versions, geometry, known)
 
     def compile_request(self, problem: Ssim, configuration: SsimConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel of the version."""
@@ -95,6 +102,12 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
     def tolerance(self, problem: Ssim) -> float:
         """Sums of 22 rounded products, and variances as differences of numbers some times larger: 1e-5 of the largest value."""
         return 1e-5
+
+
+def _known(problem: Ssim, gpu: Gpu) -> Counts:
+    """Closed forms of the nine versions."""
+    counts = [closed_form(problem, design, gpu) for design in ALL_DESIGNS]
+    return Counts(**{name: np.array([getattr(one, name) for one in counts]) for name in COUNT_NAMES})
 
 
 FAMILY = SsimFamily()

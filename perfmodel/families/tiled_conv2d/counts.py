@@ -1,4 +1,4 @@
-"""Closed forms of the whole launch: requests, sectors and wavefronts of the load phase and the compute phase; instructions.
+"""Closed forms of the whole launch: requests, sectors and wavefronts of the load phase and the compute phase.
 
 In the load phase a block copies its patch to shared memory, in the compute phase each thread loads its taps, from the patch
 or (without ``use_shmem``) from global memory, and stores its outputs. Costs are worked out once for each distinct warp.
@@ -12,7 +12,6 @@ from ...core.batched import taken
 from ...core.constants import WARP_SIZE, ceil_div
 from ...core.counts import Counts
 from ..accesses import WORDS_PER_LINE, WORDS_PER_SECTOR
-from ..fitted_numbers import fit_file, weighted
 from ..lanes import (
     Floats,
     Integers,
@@ -25,13 +24,15 @@ from ..lanes import (
     segments_touched,
     wavefronts,
 )
-from .launch import Geometry
+from .launch import Flags, Geometry
 from .problem import TiledConv2d
-from .registers import distinct_offsets, keeps_row_loop
 from .traffic import compulsory_bytes, patch_sectors
 
 UNROLL = 4
 """Columns of a row of the patch that the compiler copies together; it runs the remainder first."""
+
+ROLLED_MULTIPLY_ADDS = 5400
+"""Of a thread, from which NVRTC 12.9 keeps the loop over filter rows: 24 outputs of 15 × 15 taps."""
 
 _ROW_DISTANCE = 1 << 20
 """Words between rows of an image where only runs matter: far more than a patch is wide."""
@@ -40,8 +41,8 @@ _ROW_DISTANCE = 1 << 20
 def closed_form(problem: TiledConv2d, sizes: Geometry) -> Counts:
     """Counts of n configurations; those of the same sizes are worked out once.
 
-    Requests and wavefronts are exact, sectors and lines averaged over the alignments of rows. Instruction classes other than
-    multiply-adds are estimates.
+    Requests, wavefronts and multiply-adds are exact, sectors and lines averaged over the alignments of rows; what the compiler
+    decides is not in them.
     """
     names = ("block_x", "block_y", "tile_x", "tile_y", "row_length", "use_shmem")
     first, inverse = distinct_rows(*(getattr(sizes, name).astype(np.int64) for name in names))
@@ -62,8 +63,6 @@ def _closed_form(problem: TiledConv2d, sizes: Geometry) -> Counts:
     shared_stores = np.where(shared, fill_requests, 0.0)
     load_wavefronts = np.where(shared, blocks * taps * _tap_wavefronts(sizes), 0.0)
     store_wavefronts = np.where(shared, fill_wavefronts, 0.0)
-    fit = fit_file("instructions", "tiled_conv2d")["coefficients"]
-    integer = weighted(fit, {"warps": warps, "loads": loads, "stores": store_requests})
     barriers = np.where(shared, warps, 0.0)
     read_bytes, written_bytes = compulsory_bytes(problem)
     return Counts(
@@ -77,10 +76,7 @@ def _closed_form(problem: TiledConv2d, sizes: Geometry) -> Counts:
         shared_load_wavefronts=load_wavefronts,
         shared_store_wavefronts=store_wavefronts,
         shared_bank_conflicts=load_wavefronts + store_wavefronts - shared_loads - shared_stores,
-        warp_instructions=fma + integer + barriers + 2 * warps + loads + store_requests + shared_loads + shared_stores,
         fp32_fma=fma,
-        integer=integer,
-        control=2 * warps,
         barriers=barriers,
         l2_read_sectors=patch_sectors(problem, sizes),
         l2_write_sectors=store_sectors,
@@ -146,6 +142,20 @@ def _warp_pass(
 
 
 # Compute phase
+
+
+def distinct_offsets(block: Integers, tile: Integers, taps: int) -> Integers:
+    """Size of the union of the intervals [t·block, t·block + taps), t < tile: distinct rows or columns of a thread.
+
+    >>> distinct_offsets(np.array([4, 32]), np.array([3, 3]), 5)
+    array([13, 15])
+    """
+    return np.asarray((tile - 1) * np.minimum(block, taps) + taps, np.int64)
+
+
+def keeps_row_loop(problem: TiledConv2d, sizes: Geometry) -> Flags:
+    """Where the compiler is expected to keep the loop over filter rows, so that rows are loaded anew for each."""
+    return np.asarray(sizes.tile_x * sizes.tile_y * problem.filter_height * problem.filter_width >= ROLLED_MULTIPLY_ADDS)
 
 
 def tap_loads(problem: TiledConv2d, sizes: Geometry) -> Integers:

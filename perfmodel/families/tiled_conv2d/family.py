@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.constants import INSTRUCTION_BYTES, WARP_SIZE
+from ...core.constants import WARP_SIZE
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
-from ...profiles.kernel_profile import KernelProfile, estimated_resources
+from ...profiles.kernel_profile import KernelProfile
 from ..base import Batch, Check, Family, Space
-from . import configuration, counts, launch, reference, registers, traffic
+from ..compiled_members import Traits, compiled_numbers, completed_profile
+from . import configuration, counts, launch, reference, traffic
 from .configuration import TiledConv2dConfiguration
-from .problem import TiledConv2d
+from .problem import TiledConv2d, drawn_problem
+from .traits import traits
 
 Inputs = Mapping[str, NDArray[np.float32]]
 
@@ -37,6 +39,10 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
         """The auto-tuners' benchmark: 4096 × 4096 outputs, 15 × 15 taps."""
         return TiledConv2d()
 
+    def drawn_problem(self, rng: np.random.Generator) -> TiledConv2d:
+        """Images whose sides tiles divide or do not, filters of all sizes."""
+        return drawn_problem(rng)
+
     def space(self, problem: TiledConv2d, gpu: Gpu) -> Space[TiledConv2dConfiguration]:
         """The same for every problem."""
         return configuration.space()
@@ -52,20 +58,20 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
         return launch.launch(launch.geometry(problem, batch))
 
     def profile(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> KernelProfile:
-        """Counts of the load phase and the compute phase, registers, critical path."""
+        """Memory accesses of the load phase and the compute phase in closed form; registers and instructions interpolated."""
         sizes = launch.geometry(problem, batch)
-        taps, looped = counts.tap_loads(problem, sizes), registers.keeps_row_loop(problem, sizes)
-        straight = sizes.tile_x * sizes.tile_y * problem.filter_height * problem.filter_width + taps
-        geometry, estimated = launch.launch(sizes), registers.estimate(problem, sizes, gpu)
-        code_bytes = np.where(looped, 0, INSTRUCTION_BYTES * straight)
-        return KernelProfile(
-            launch=geometry,
-            resources=estimated_resources(geometry, estimated, code_bytes=code_bytes),
-            counts=counts.closed_form(problem, sizes),
-            global_round_trips=traffic.round_trips(sizes, taps),
-            loop_code_bytes=np.where(looped, INSTRUCTION_BYTES * straight / problem.filter_height, 0.0),
-            read_only_share=batch["read_only"].astype(np.float64),
-        )
+        geometry, known = launch.launch(sizes), counts.closed_form(problem, sizes)
+        read_only = batch["read_only"].astype(np.float64)
+        numbers = compiled_numbers(self.name, traits(problem, sizes, read_only, known), geometry, gpu)
+        trips = traffic.round_trips(sizes, counts.tap_loads(problem, sizes))
+        return completed_profile(known, numbers, geometry, global_round_trips=trips, read_only_share=read_only)
+
+    def design_traits(
+        self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu
+    ) -> tuple[str, Traits]:
+        """One design."""
+        sizes = launch.geometry(problem, batch)
+        return self.name, traits(problem, sizes, batch["read_only"], counts.closed_form(problem, sizes))
 
     def compile_request(
         self, problem: TiledConv2d, configuration: TiledConv2dConfiguration, gpu: Gpu

@@ -1,21 +1,21 @@
-"""How many registers the compiler will take, and how many blocks it is asked to leave room for.
+"""How many blocks of an SM the compiler is asked to leave room for.
 
-Both estimates follow the plan of the thread tile: sums, operands of a group, words on their way (none where slabs are copied
-asynchronously), and a constant for addresses and predicates. What the kernel can be held to without spills decides its launch
-bound; where that leaves room, the compiler reads the operands of a slab's next groups early, and takes more. The numbers are in
-``perfmodel/data/registers/pointwise_conv2d.toml``.
+What the kernel can be held to without spills decides its launch bound: sums, operands of a group, words on their way (none where
+slabs are copied asynchronously), and a constant for addresses and predicates. The numbers are in
+``perfmodel/data/launch_bounds/pointwise_conv2d.toml``.
 """
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE, ceil_div, round_up
 from ...gpus.gpu import Gpu
-from ..fitted_numbers import register_coefficients
 from .blocking.fetch import Fetch
 from .blocking.tiles import THREADS_PER_BLOCK, WARPS_PER_BLOCK, Floats, Integers, Tiles
 from .problem import PointwiseConv2d
@@ -31,18 +31,16 @@ class Coefficients:
     held_per_early_operand: float
     held_per_doubled_groups: float
     held_for_channel_tail: float
-    taken_constant: float
-    taken_per_sum: float
-    taken_per_operand: float
-    taken_per_early_operand: float
     per_fetched_word: float
     small_kernel: int
     saved_by_small: int
     saved_by_large: int
 
 
+@cache
 def _fit() -> Coefficients:
-    return register_coefficients("pointwise_conv2d", Coefficients)
+    text = (files("perfmodel.data") / "launch_bounds" / "pointwise_conv2d.toml").read_text(encoding="utf-8")
+    return Coefficients(**tomllib.loads(text)["coefficients"])
 
 
 def held_registers(problem: PointwiseConv2d, tile: Tiles, fetched: Fetch) -> Floats:
@@ -79,14 +77,7 @@ def _unit(gpu: Gpu) -> int:
     return gpu.register_allocation_unit // WARP_SIZE
 
 
-def estimated_registers(tile: Tiles, fetched: Fetch, resident: Integers, gpu: Gpu) -> NDArray[np.int32]:
-    """Estimate of the registers per thread: what the compiler would take, within what ``resident`` blocks leave."""
-    fit, operands = _fit(), tile.warp_height + tile.thread_width
-    taken = (
-        fit.taken_constant
-        + fit.taken_per_sum * tile.accumulators
-        + operands * (fit.taken_per_operand + fit.taken_per_early_operand * np.log2(fetched.slab_groups))
-        + fit.per_fetched_word * fetched.words
-    )
-    left = gpu.registers_per_sm // (resident * THREADS_PER_BLOCK * _unit(gpu)) * _unit(gpu)
-    return np.minimum(np.rint(taken), np.minimum(left, gpu.max_registers_per_thread)).astype(np.int32)
+def most_registers(resident: Integers, gpu: Gpu) -> Integers:
+    """Registers per thread that ``resident`` blocks of an SM leave, which the launch bound tells the compiler."""
+    left: Integers = gpu.registers_per_sm // (resident * THREADS_PER_BLOCK * _unit(gpu)) * _unit(gpu)
+    return np.minimum(left, gpu.max_registers_per_thread)

@@ -1,0 +1,111 @@
+"""Interpolation between scattered points: a Gaussian process whose kernel is a Matérn function of order 3/2.
+
+Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), sections 2.2, 4.2 and 5.4.1. Several values at the same
+points share one kernel. Far from all points it gives the mean of the values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_FIRST_LENGTH = 4.0
+_FIRST_NOISE = 0.02
+_LENGTH_SPREAD = 1.5
+"""Standard deviation of the logarithm of a length around the first one, before anything is known."""
+_LENGTHS = (0.2, 1e3)
+_NOISES = (1e-4, 1.0)
+_STEPS = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpolation:
+    """Values as functions of ``k`` coordinates.
+
+    ``lengths`` (shape ``(k,)``) are the distances over which values change, ``points`` (shape ``(m, k)``) the known points in
+    these units, ``weights`` (shape ``(m, t)``) what each contributes to the t values, ``mean`` (shape ``(t,)``) the rest.
+    """
+
+    lengths: Floats
+    points: Floats
+    weights: Floats
+    mean: Floats
+
+    @classmethod
+    def through(cls, points: Floats, values: Floats, lengths: Floats, noise: float) -> Interpolation:
+        """The interpolation between m points.
+
+        Args:
+            points: Shape ``(m, k)``.
+            values: Shape ``(m, t)``.
+            lengths: Shape ``(k,)``.
+            noise: Part of the values' variance that points do not share with their neighbours.
+
+        >>> known = Interpolation.through(np.array([[0.0], [1.0]]), np.array([[1.0], [3.0]]), np.array([2.0]), 1e-9)
+        >>> known.at(np.array([[0.0], [0.5], [1.0]])).round(2).ravel().tolist()
+        [1.0, 2.0, 3.0]
+        """
+        from scipy.linalg import cho_factor, cho_solve
+
+        scaled, mean = points / lengths, np.median(values, axis=0)
+        covariance = _alike(_square_distance(scaled, scaled))
+        covariance[np.diag_indices_from(covariance)] += noise
+        weights = cho_solve(cho_factor(covariance, lower=True), values - mean)
+        return cls(lengths=lengths, points=scaled, weights=weights, mean=mean)
+
+    def at(self, points: Floats) -> Floats:
+        """The values at points of shape ``(n, k)``, shape ``(n, t)``."""
+        near = _alike(_square_distance(points / self.lengths, self.points))
+        return np.asarray(self.mean + near @ self.weights)
+
+
+def _square_distance(one: Floats, other: Floats) -> Floats:
+    square = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2.0 * (one @ other.T)
+    return np.maximum(square, 0.0, out=square)
+
+
+def _alike(square_distance: Floats) -> Floats:
+    distance = np.sqrt(3.0 * square_distance)
+    return np.asarray((1.0 + distance) * np.exp(-distance))
+
+
+def learned_lengths(points: Floats, values: Floats) -> tuple[Floats, float]:
+    """Lengths (shape ``(k,)``) and noise with which the values are most likely, each column of them with a spread of its own.
+
+    Args:
+        points: Shape ``(m, k)``.
+        values: Shape ``(m, t)``.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+    from scipy.optimize import minimize
+
+    count, width = points.shape
+    wanted = values - np.median(values, axis=0)
+    wanted = wanted[:, wanted.std(axis=0) > 0]
+    wanted = wanted / wanted.std(axis=0)
+    squares = (points.T[:, :, None] - points.T[:, None, :]) ** 2
+    bounds = [np.log(_LENGTHS)] * width + [np.log(_NOISES)]
+    start = np.log([*[_FIRST_LENGTH] * width, _FIRST_NOISE])
+
+    def loss(logs: Floats) -> tuple[float, Any]:
+        weights, noise = np.exp(-2.0 * logs[:-1]), np.exp(logs[-1])
+        square = np.tensordot(weights, squares, 1)
+        near = _alike(square)
+        factor = cho_factor(near + noise * np.eye(count), lower=True)
+        solved, inverse = cho_solve(factor, wanted), cho_solve(factor, np.eye(count))
+        spreads = (wanted * solved).sum(axis=0) / count
+        value = count * np.log(spreads).sum() / 2 + wanted.shape[1] * np.log(np.diag(factor[0])).sum()
+        slope = wanted.shape[1] * inverse - (solved / spreads) @ solved.T
+        of_square = slope * 1.5 * np.exp(-np.sqrt(3.0 * square))
+        by_length = weights * np.tensordot(squares, of_square, 2)
+        off = (logs[:-1] - start[:-1]) / _LENGTH_SPREAD
+        gradient = np.array([*(by_length + off / _LENGTH_SPREAD), noise * np.trace(slope) / 2])
+        return value + (off**2).sum() / 2, gradient
+
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS}).x
+    return np.exp(found[:-1]), float(np.exp(found[-1]))

@@ -1,0 +1,303 @@
+"""What the compiler makes of a design, interpolated between members of its space that were compiled and executed.
+
+A *design* is a kernel whose members differ in sizes and choices (``Traits``). A table under ``perfmodel/data/members`` holds some
+hundred of them, of problems drawn at random, with what the compiler and the execution of a block gave: registers, code,
+instructions, what a warp waits for. Each number is compared with one that follows from the algorithm (multiply-adds and memory
+requests of a warp, for example); the logarithm of the proportion changes little from a member to its neighbours, and is
+interpolated. ``make members`` compiles the tables anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiler.resources import Resources
+from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE, round_up
+from ..core.counts import INSTRUCTION_CLASSES, Counts
+from ..core.interpolation import Interpolation
+from ..gpus.gpu import Gpu
+from ..launch.launch import Launch
+from ..profiles.kernel_profile import KernelProfile
+
+Floats = NDArray[np.float64]
+
+MAX_REGISTERS = 255
+STACK_UNIT_BYTES = 8
+LOCAL_REQUEST_SECTORS = WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
+"""Sectors of a local access of a whole warp, whose words lie side by side."""
+_REQUESTS = (
+    "global_load_requests",
+    "global_store_requests",
+    "shared_load_requests",
+    "shared_store_requests",
+    "async_copy_requests",
+    "constant_load_requests",
+)
+COMPILER_GENERATIONS = (75, 80, 90, 100, 120)
+"""Architectures (numbers after ``sm_``) with which machine code changes; older ones are taken for the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What decides the machine code of n members of a design, and what of it is known; arrays of shape ``(n,)`` or numbers.
+
+    Attributes:
+        sizes: Positive numbers, by name: what doubles them matters.
+        choices: What is so or not.
+        warp_instructions: Multiply-adds, shuffles and memory requests of a warp that works.
+        launch_instructions: The same of all warps of the launch, and some for each warp that does not work.
+        code_instructions: The same as they stand in the code, loops once.
+        round_trips: Passes of a warp through code that loads from global memory.
+    """
+
+    sizes: Mapping[str, Any]
+    choices: Mapping[str, Any]
+    warp_instructions: Any
+    launch_instructions: Any
+    code_instructions: Any
+    round_trips: Any = 1.0
+
+    def __len__(self) -> int:
+        known = (self.warp_instructions, self.launch_instructions, *self.sizes.values(), *self.choices.values())
+        return max(np.broadcast_shapes(*(np.shape(value) for value in known)), default=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledNumbers:
+    """What the compiler and the execution of a block say of n members; arrays of shape ``(n,)``, NaN where nobody knows.
+
+    Instruction classes are those of the whole launch.
+    """
+
+    registers_per_thread: Any
+    stack_bytes_per_thread: Any
+    code_bytes: Any
+    loop_code_bytes: Any
+    warp_cycles: Any
+    longest_warp_instructions: Any
+    global_round_trips: Any
+    integer: Any
+    control: Any
+    conversion: Any
+    local_load_sectors: Any
+    local_store_sectors: Any
+
+    @classmethod
+    def of(cls, profile: KernelProfile) -> CompiledNumbers:
+        """Those of a compiled and executed profile."""
+        homes = (profile.resources, profile.counts, profile)
+        return cls(
+            **{
+                name: next(getattr(home, name) for home in homes if hasattr(home, name)) for name in NUMBERS
+            }
+        )
+
+
+NUMBERS: tuple[str, ...] = tuple(field.name for field in fields(CompiledNumbers))
+_LEAST = {
+    "stack_bytes_per_thread": 16.0,
+    "loop_code_bytes": 0.1,
+    "integer": 0.02,
+    "control": 0.01,
+    "conversion": 0.005,
+    "local_load_sectors": 0.02,
+    "local_store_sectors": 0.02,
+}
+"""What is added to a proportion before its logarithm is taken, where the number may be 0."""
+
+
+def _known(traits: Traits, name: str) -> Any:
+    """What a number is compared with."""
+    if name in ("registers_per_thread", "stack_bytes_per_thread"):
+        return 1.0
+    if name in ("code_bytes", "loop_code_bytes"):
+        return INSTRUCTION_BYTES * np.asarray(traits.code_instructions, np.float64)
+    if name in ("warp_cycles", "longest_warp_instructions"):
+        return np.asarray(traits.warp_instructions, np.float64)
+    if name == "global_round_trips":
+        return np.asarray(traits.round_trips, np.float64)
+    return np.asarray(traits.launch_instructions, np.float64)
+
+
+def features(traits: Traits, gpu: Gpu) -> dict[str, Floats]:
+    """Traits and architecture as coordinates, arrays of shape ``(n,)`` by name."""
+    named = {name: np.log2(np.asarray(value, np.float64)) for name, value in traits.sizes.items()}
+    named |= {name: np.asarray(value, np.float64) for name, value in traits.choices.items()}
+    number = int(gpu.architecture.name.removeprefix("sm_"))
+    begun = [i for i, first in enumerate(COMPILER_GENERATIONS) if first <= number]
+    own = begun[-1] if begun else 0
+    named |= {f"from_sm_{first}": np.float64(i == own) for i, first in enumerate(COMPILER_GENERATIONS)}
+    return {name: np.broadcast_to(value, len(traits)) for name, value in named.items()}
+
+
+def proportions(traits: Traits, numbers: CompiledNumbers) -> dict[str, Floats]:
+    """Logarithms of the proportions that are interpolated, by name."""
+    found = {}
+    for name in NUMBERS:
+        value = np.asarray(getattr(numbers, name), np.float64)
+        found[name] = np.log(value / _known(traits, name) + _LEAST.get(name, 0.0))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberTable:
+    """Compiled members of a design.
+
+    Attributes:
+        design: Its name.
+        compiler: Version of the compiler.
+        features: Names of the coordinates.
+        numbers: Names of what is known of the members, of ``NUMBERS``.
+        members: Each member in words, JSON: problem, configuration, GPU.
+        points: Coordinates, shape ``(m, features)``.
+        values: Logarithms of proportions, shape ``(m, numbers)``.
+        lengths: Distances along the coordinates over which values change.
+        noise: Part of the variance that neighbours do not share.
+    """
+
+    design: str
+    compiler: str
+    features: tuple[str, ...]
+    numbers: tuple[str, ...]
+    members: tuple[str, ...]
+    points: Floats
+    values: Floats
+    lengths: Floats
+    noise: float
+
+    def interpolation(self) -> Interpolation:
+        """Through all members."""
+        return Interpolation.through(self.points, self.values, self.lengths, self.noise)
+
+    def to_bytes(self) -> bytes:
+        """The table as its file holds it."""
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer,
+            compiler=np.array(self.compiler),
+            features=np.array(self.features),
+            numbers=np.array(self.numbers),
+            members=np.frombuffer("\n".join(self.members).encode(), np.uint8),
+            points=self.points.astype(np.float32),
+            values=self.values.astype(np.float32),
+            lengths=self.lengths,
+            noise=np.array(self.noise),
+        )
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, design: str, data: bytes) -> MemberTable:
+        """The table of a file."""
+        with np.load(io.BytesIO(data)) as content:
+            return cls(
+                design=design,
+                compiler=str(content["compiler"]),
+                features=tuple(content["features"].tolist()),
+                numbers=tuple(content["numbers"].tolist()),
+                members=tuple(content["members"].tobytes().decode().split("\n")),
+                points=content["points"].astype(np.float64),
+                values=content["values"].astype(np.float64),
+                lengths=content["lengths"],
+                noise=float(content["noise"]),
+            )
+
+
+@functools.cache
+def member_table(design: str) -> MemberTable:
+    """The table that ships for a design.
+
+    >>> table = member_table("direct_conv2d")
+    >>> len(table.members) == len(table.values), "registers_per_thread" in table.numbers
+    (True, True)
+    """
+    return MemberTable.from_bytes(design, (files("perfmodel.data") / "members" / f"{design}.npz").read_bytes())
+
+
+@functools.cache
+def _interpolation(design: str) -> Interpolation:
+    return member_table(design).interpolation()
+
+
+def compiled_numbers(
+    design: str, traits: Traits, launch: Launch, gpu: Gpu, most_registers: Any = MAX_REGISTERS
+) -> CompiledNumbers:
+    """What the compiler would make of n members, by interpolation.
+
+    Args:
+        design: Name of the table.
+        traits: Of the members.
+        launch: Of the members; no kernel gets more registers than let its block run.
+        gpu: For whose architecture they would be compiled.
+        most_registers: Registers per thread that the launch bound allows, shape ``(n,)``.
+
+    Raises:
+        ValueError: the traits are not those of the table, which has to be filled anew.
+    """
+    table, named, count = member_table(design), features(traits, gpu), len(traits)
+    if tuple(named) != table.features:
+        raise ValueError(f"table of {design} has the features {', '.join(table.features)}, not {', '.join(named)}")
+    logs = _interpolation(design).at(np.stack(list(named.values()), axis=1))
+    found = dict.fromkeys(NUMBERS, np.full(count, np.nan))
+    for name, column in zip(table.numbers, logs.T, strict=True):
+        found[name] = np.maximum(np.exp(column) - _LEAST.get(name, 0.0), 0.0) * _known(traits, name)
+    unit = gpu.register_allocation_unit // WARP_SIZE
+    threads = round_up(np.asarray(launch.threads_per_block, np.int64), WARP_SIZE)
+    of_block = np.maximum(gpu.registers_per_block // threads // unit * unit, unit)
+    most = np.minimum(np.minimum(of_block, most_registers), gpu.max_registers_per_thread)
+    registers = np.minimum(np.rint(found["registers_per_thread"]), most)
+    found["registers_per_thread"] = np.broadcast_to(registers, count).astype(np.int32)
+    stack = np.rint(np.nan_to_num(found["stack_bytes_per_thread"]) / STACK_UNIT_BYTES) * STACK_UNIT_BYTES
+    found["stack_bytes_per_thread"] = stack
+    for name in ("local_load_sectors", "local_store_sectors"):
+        found[name] = np.where(stack > 0, found[name], 0.0)
+    return CompiledNumbers(**found)
+
+
+def completed_profile(
+    known: Counts, numbers: CompiledNumbers, launch: Launch, *, global_round_trips: Any = None, read_only_share: Any
+) -> KernelProfile:
+    """The profile of n members.
+
+    Args:
+        known: What closed forms count; classes of instructions that they do not count are 0.
+        numbers: What the compiler makes of the members.
+        launch: Of the members.
+        global_round_trips: In closed form, where the table does not have them.
+        read_only_share: Part of the global loads by the read-only path.
+    """
+    classes = {name: getattr(known, name) + np.nan_to_num(getattr(numbers, name, 0.0)) for name in INSTRUCTION_CLASSES}
+    local_sectors = numbers.local_load_sectors + numbers.local_store_sectors
+    requests = sum(getattr(known, name) for name in _REQUESTS) + local_sectors / LOCAL_REQUEST_SECTORS
+    counts = replace(
+        known,
+        **classes,
+        local_load_sectors=numbers.local_load_sectors,
+        local_store_sectors=numbers.local_store_sectors,
+        warp_instructions=requests + sum(classes.values()),
+    )
+    return KernelProfile(
+        launch=launch,
+        resources=Resources(
+            registers_per_thread=numbers.registers_per_thread,
+            static_shared_bytes=launch.static_shared_bytes,
+            dynamic_shared_bytes=launch.dynamic_shared_bytes,
+            stack_bytes_per_thread=numbers.stack_bytes_per_thread,
+            spill_load_bytes=0,
+            spill_store_bytes=0,
+            code_bytes=numbers.code_bytes,
+        ),
+        counts=counts,
+        global_round_trips=numbers.global_round_trips if global_round_trips is None else global_round_trips,
+        warp_cycles=numbers.warp_cycles,
+        longest_warp_instructions=numbers.longest_warp_instructions,
+        loop_code_bytes=numbers.loop_code_bytes,
+        read_only_share=read_only_share,
+    )

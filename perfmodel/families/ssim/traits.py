@@ -1,0 +1,40 @@
+"""What decides the machine code of the nine kernels, and what of it follows from the algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...core.constants import WARP_SIZE
+from ...core.counts import Counts
+from ...launch.launch import Launch
+from ..compiled_members import Traits
+from .configuration import DESIGNS, Version
+from .problem import Ssim
+
+_OF_PROLOGUE = 60
+"""Instructions of a thread outside its loops, about."""
+
+
+def traits(problem: Ssim, versions: Sequence[Version], launch: Launch, known: Counts) -> Traits:
+    """Of every version; ``known`` are the counts that closed forms give."""
+    requests = (
+        known.global_load_requests
+        + known.global_store_requests
+        + known.shared_load_requests
+        + known.shared_store_requests
+        + known.async_copy_requests
+    )
+    of_launch = known.fp32_fma + known.fp32_other + known.special_function + known.barriers + requests
+    warps = np.asarray(launch.blocks * launch.threads_per_block / WARP_SIZE, np.float64)
+    of_warp = of_launch / warps + _OF_PROLOGUE
+    return Traits(
+        sizes={"channels": problem.channels, "patch_height": [DESIGNS[version].patch_height for version in versions]},
+        choices={"gradients": problem.gradients}
+        | {version.value: [version is one for one in versions] for version in Version},
+        warp_instructions=of_warp,
+        launch_instructions=of_launch + warps * _OF_PROLOGUE,
+        code_instructions=of_warp / problem.channels,
+        round_trips=float(problem.channels) * np.array([DESIGNS[version].patch_height for version in versions]),
+    )
