@@ -3,7 +3,7 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 PACKAGES := perfmodel
 
-.PHONY: demo test lint docs bench figures accuracy counts fuzz clean
+.PHONY: demo test lint docs bench figures accuracy counts members fuzz clean
 
 demo: .venv/demo.stamp  ## install, then rank real convolutions for real GPUs and validate; no GPU needed
 	$(BIN)/python examples/demo.py
@@ -32,6 +32,9 @@ accuracy: .venv/dev.stamp  ## compute the accuracy table anew from the published
 
 counts: .venv/dev.stamp  ## fill the counts store from the published configurations (hours; resumes where it stopped)
 	$(BIN)/python -m perfmodel.cli.store_filling
+
+members: .venv/dev.stamp  ## compile the members that closed forms of the families are interpolated between (hours)
+	$(BIN)/python -m perfmodel.cli.member_filling
 
 fuzz: .venv/dev.stamp  ## mutate PTX and machine code 20,000 times each, and cubins; draw many operands for each opcode
 	$(BIN)/python -m tests.perfmodel.machine_code.drawn

@@ -86,9 +86,7 @@ def drawn_members(family: Family[Any, Any], rng: np.random.Generator) -> Iterato
         at = int(rng.integers(len(product)))
         batch = product.batch(at, at + 1)
         registers = np.full(1, ASSUMED_REGISTERS, np.int32)
-        can_run = feasibility(
-            family.launch(problem, batch, gpu), registers, gpu, family.checks(problem, batch, gpu)
-        )
+        can_run = feasibility(family.launch(problem, batch, gpu), registers, gpu, family.checks(problem, batch, gpu))
         if can_run.reason_codes[0] != FITS or family.redundant(problem, batch, gpu)[0]:
             continue
         _, traits = family.design_traits(problem, batch, gpu)
@@ -122,7 +120,8 @@ def tables(
     found = []
     for design in sorted({row[0] for row in rows}):
         own = [i for i, row in enumerate(rows) if row[0] == design]
-        points, values = (np.array([list(rows[i][part].values()) for i in own]) for part in (1, 2))
+        points = np.array([list(rows[i][1].values()) for i in own])
+        values = np.array([list(rows[i][2].values()) for i in own])
         known_of = np.isfinite(values)
         complete = known_of.mean(axis=0) >= LEAST_KNOWN
         whole = known_of[:, complete].all(axis=1)
@@ -148,7 +147,7 @@ def tables(
 def _varied(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Numbers that differ from their median in at least half of the members: few have a stack, for example."""
     different: NDArray[np.bool_] = ~np.isclose(values, np.median(values, axis=0))
-    return different.mean(axis=0) >= 0.5
+    return np.asarray(different.mean(axis=0) >= 0.5)
 
 
 def _row(
@@ -158,5 +157,7 @@ def _row(
     gpu = load_gpu(member.gpu_id)
     design, traits = family.design_traits(member.problem, Batch.of([member.configuration]), gpu)
     points = {name: float(value[0]) for name, value in features(traits, gpu).items()}
-    values = {name: float(np.ravel(value)[0]) for name, value in proportions(traits, CompiledNumbers.of(profile)).items()}
+    values = {
+        name: float(np.ravel(value)[0]) for name, value in proportions(traits, CompiledNumbers.of(profile)).items()
+    }
     return design, points, values

@@ -65,8 +65,9 @@ class Interpolation:
 
 
 def _square_distance(one: Floats, other: Floats) -> Floats:
-    square = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2.0 * (one @ other.T)
-    return np.maximum(square, 0.0, out=square)
+    square: Floats = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2.0 * (one @ other.T)
+    np.maximum(square, 0.0, out=square)
+    return square
 
 
 def _alike(square_distance: Floats) -> Floats:
@@ -89,10 +90,10 @@ def learned_lengths(points: Floats, values: Floats) -> tuple[Floats, float]:
     wanted = wanted[:, wanted.std(axis=0) > 0]
     wanted = wanted / wanted.std(axis=0)
     squares = (points.T[:, :, None] - points.T[:, None, :]) ** 2
-    bounds = [np.log(_LENGTHS)] * width + [np.log(_NOISES)]
+    bounds = [tuple(np.log(_LENGTHS).tolist())] * width + [tuple(np.log(_NOISES).tolist())]
     start = np.log([*[_FIRST_LENGTH] * width, _FIRST_NOISE])
 
-    def loss(logs: Floats) -> tuple[float, Any]:
+    def loss(logs: Any) -> tuple[float, Any]:
         weights, noise = np.exp(-2.0 * logs[:-1]), np.exp(logs[-1])
         square = np.tensordot(weights, squares, 1)
         near = _alike(square)
@@ -107,5 +108,6 @@ def learned_lengths(points: Floats, values: Floats) -> tuple[Floats, float]:
         gradient = np.array([*(by_length + off / _LENGTH_SPREAD), noise * np.trace(slope) / 2])
         return value + (off**2).sum() / 2, gradient
 
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS}).x
+    search: Any = minimize
+    found = search(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS}).x
     return np.exp(found[:-1]), float(np.exp(found[-1]))

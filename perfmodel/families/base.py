@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.request import CompileRequest
+from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
 from ..profiles.kernel_profile import KernelProfile
@@ -200,11 +201,15 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
 
     @abstractmethod
     def profile(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> KernelProfile:
-        """The candidates in closed form, registers as an array of shape ``(n,)``.
+        """The candidates without compiling them, registers as an array of shape ``(n,)``.
 
-        Memory requests, sectors and wavefronts are exact; instruction classes and registers are estimates that ``compiled``
-        fidelity replaces by the compiler's.
+        Memory requests, sectors and wavefronts in closed form are exact; registers, instruction classes and what warps wait for
+        are estimates (`compiled_members`) that ``compiled`` fidelity replaces by the compiler's.
         """
+
+    def closed_counts(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> Counts:
+        """What closed forms count of the candidates: memory requests exactly, whatever the compiler makes of the code."""
+        return self.profile(problem, batch, gpu).counts
 
     @abstractmethod
     def compile_request(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> CompileRequest:

@@ -94,11 +94,7 @@ class CompiledNumbers:
     def of(cls, profile: KernelProfile) -> CompiledNumbers:
         """Those of a compiled and executed profile."""
         homes = (profile.resources, profile.counts, profile)
-        return cls(
-            **{
-                name: next(getattr(home, name) for home in homes if hasattr(home, name)) for name in NUMBERS
-            }
-        )
+        return cls(**{name: next(getattr(home, name) for home in homes if hasattr(home, name)) for name in NUMBERS})
 
 
 NUMBERS: tuple[str, ...] = tuple(field.name for field in fields(CompiledNumbers))
@@ -134,7 +130,7 @@ def features(traits: Traits, gpu: Gpu) -> dict[str, Floats]:
     number = int(gpu.architecture.name.removeprefix("sm_"))
     begun = [i for i, first in enumerate(COMPILER_GENERATIONS) if first <= number]
     own = begun[-1] if begun else 0
-    named |= {f"from_sm_{first}": np.float64(i == own) for i, first in enumerate(COMPILER_GENERATIONS)}
+    named |= {f"from_sm_{first}": np.asarray(float(i == own)) for i, first in enumerate(COMPILER_GENERATIONS)}
     return {name: np.broadcast_to(value, len(traits)) for name, value in named.items()}
 
 

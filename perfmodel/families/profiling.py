@@ -104,7 +104,7 @@ def _executed(family: Family[Any, Any], problem: Any, configuration: Any, gpu: G
     kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture.name)
     path = depth is Depth.CACHES or not family.closed_critical_path
     if depth is Depth.MIDDLE_BLOCK:
-        closed = family.profile(problem, Batch.of([configuration]), gpu).at(0).counts
+        closed = family.closed_counts(problem, Batch.of([configuration]), gpu).at(0)
         requests = memory_requests(closed) if family.counts_accesses(configuration) else None
         found = middle_block_profile(kernel, launch, call, requests, critical_path=path)
         return _with_closed_copies(found, closed.async_copy_requests)

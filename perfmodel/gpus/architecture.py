@@ -46,14 +46,6 @@ class Architecture:
     """Blocks of a cluster share their shared memory."""
     asynchronous_copies: bool
     """There is ``cp.async``."""
-    loads_name_descriptors: bool
-    """Loads from global memory name a descriptor in a register of their own."""
-    compiler_keeps_reused_values: bool
-    """The compiler keeps what later rows use again in registers instead of loading it again."""
-    compiler_stacks_small_arrays: bool
-    """The compiler puts an array of registers with a computed index on the stack even where it is small."""
-    compiler_least_register_target: Size
-    """Registers per thread that the compiler uses before it gives up speed for occupancy, if occupancy allows fewer."""
     l2_partitions: Annotated[int, Meta(ge=1)]
     """Parts of L2, each of which holds its own copy of what its GPCs read."""
     l2_dirty_bytes_at_start: Size

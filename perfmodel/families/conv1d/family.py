@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.counts import COUNT_NAMES, Counts
+from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...gpus.occupancy import occupancy
 from ...launch.launch import KernelCall, Launch
@@ -65,7 +66,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
 
     def profile(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> KernelProfile:
         """Memory accesses in closed form; registers, instructions and critical path interpolated."""
-        launch, configurations = conv1d_launch(problem, batch, gpu), [batch.configuration(i) for i in range(len(batch))]
+        launch, configurations = conv1d_launch(problem, batch, gpu), _configurations(batch)
         tallies = [tally(problem, configuration, gpu) for configuration in configurations]
         numbers = compiled_numbers(self.name, traits(problem, configurations, tallies, launch, gpu), launch, gpu)
         shared_bytes = np.asarray(launch.static_shared_bytes) + np.asarray(launch.dynamic_shared_bytes)
@@ -75,17 +76,22 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
             registers_per_thread=numbers.registers_per_thread,
             shared_bytes_per_block=shared_bytes,
         ).blocks_per_sm
-        counts = []
-        for index, (configuration, done) in enumerate(zip(configurations, tallies, strict=True)):
-            blocks, bytes_of_block = max(1, int(resident[index])), int(shared_bytes[index])
-            outer = traffic(problem, configuration, gpu, done, resident_blocks=blocks, shared_bytes=bytes_of_block)
-            counts.append(_counts(done, outer))
-        known = Counts(**{name: np.array([getattr(c, name) for c in counts], np.float64) for name in COUNT_NAMES})
-        return completed_profile(known, numbers, launch, read_only_share=1.0)
+        outer = [
+            traffic(problem, one, gpu, done, resident_blocks=max(1, int(blocks)), shared_bytes=int(of_block))
+            for one, done, blocks, of_block in zip(configurations, tallies, resident, shared_bytes, strict=True)
+        ]
+        behind_l1 = {
+            field.name: np.array([getattr(one, field.name) for one in outer], float) for field in fields(Traffic)
+        }
+        return completed_profile(replace(_counts(tallies), **behind_l1), numbers, launch, read_only_share=1.0)
+
+    def closed_counts(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> Counts:
+        """Memory accesses up to L1 and instructions that follow from the algorithm."""
+        return _counts([tally(problem, configuration, gpu) for configuration in _configurations(batch)])
 
     def design_traits(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> tuple[str, Traits]:
         """The four kernels as one design."""
-        configurations = [batch.configuration(i) for i in range(len(batch))]
+        configurations = _configurations(batch)
         tallies = [tally(problem, configuration, gpu) for configuration in configurations]
         return self.name, traits(problem, configurations, tallies, conv1d_launch(problem, batch, gpu), gpu)
 
@@ -112,26 +118,31 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         return max(reference.RELATIVE_TOLERANCE, reference.UNIT_ROUNDOFF * math.sqrt(problem.weight_words))
 
 
-def _counts(done: Tally, outer: Traffic) -> Counts:
-    """Counts of the whole launch of one configuration, as scalars."""
+def _configurations(batch: Batch[Conv1dConfiguration]) -> list[Conv1dConfiguration]:
+    return [batch.configuration(i) for i in range(len(batch))]
+
+
+def _counts(tallies: Sequence[Tally]) -> Counts:
+    """Counts of the whole launch of each configuration, arrays of shape ``(n,)``."""
+    rows = [_counts_of(done) for done in tallies]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Counts(**{name: np.array([row.get(name, 0) for row in rows], np.float64) for name in names})
+
+
+def _counts_of(done: Tally) -> dict[str, int]:
     loads = done.input_loads + done.weight_loads + done.bias_loads
     shared_loads, shared_stores = done.shared_loads * done.blocks, done.shared_stores * done.blocks
     shared = shared_loads + shared_stores
-    instructions = {name: done.blocks * count for name, count in done.instructions.items()}
-    return Counts(
-        global_load_requests=loads.requests,
-        global_load_sectors=loads.sectors,
-        global_load_lines=loads.lines,
-        global_store_requests=done.stores.requests,
-        global_store_sectors=done.stores.sectors,
-        shared_load_requests=shared_loads.requests,
-        shared_store_requests=shared_stores.requests,
-        shared_load_wavefronts=shared_loads.wavefronts,
-        shared_store_wavefronts=shared_stores.wavefronts,
-        shared_bank_conflicts=shared.wavefronts - shared.ideal,
-        l2_read_sectors=outer.l2_read_sectors,
-        l2_write_sectors=outer.l2_write_sectors,
-        dram_read_bytes=outer.dram_read_bytes,
-        dram_write_bytes=outer.dram_write_bytes,
-        **instructions,
-    )
+    return {
+        "global_load_requests": loads.requests,
+        "global_load_sectors": loads.sectors,
+        "global_load_lines": loads.lines,
+        "global_store_requests": done.stores.requests,
+        "global_store_sectors": done.stores.sectors,
+        "shared_load_requests": shared_loads.requests,
+        "shared_store_requests": shared_stores.requests,
+        "shared_load_wavefronts": shared_loads.wavefronts,
+        "shared_store_wavefronts": shared_stores.wavefronts,
+        "shared_bank_conflicts": shared.wavefronts - shared.ideal,
+        **{name: done.blocks * count for name, count in done.instructions.items()},
+    }

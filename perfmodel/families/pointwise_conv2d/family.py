@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
 from ...core.constants import MAX_GRID_YZ
+from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
 from ...profiles.kernel_profile import KernelProfile
@@ -86,6 +87,10 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             global_round_trips=np.ceil(slabs_of(problem, chosen) / slabs_in_flight),
             read_only_share=0.0 if gpu.architecture.asynchronous_copies else 1.0,
         )
+
+    def closed_counts(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Counts:
+        """Memory accesses, multiply-adds, shuffles and barriers."""
+        return closed_form(problem, candidates(problem, batch, gpu), gpu)
 
     def design_traits(
         self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu

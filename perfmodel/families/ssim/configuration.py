@@ -109,7 +109,6 @@ class Design:
         return self.patch_height * (IMAGES * self.patch_width + self.tile_width) * FLOAT_BYTES
 
 
-
 DESIGNS: dict[Version, Design] = {
     Version.NAIVE: Design(tile_width=32, tile_height=32, warps=32, clears_scratch=True),
     Version.V1: Design(tile_width=32, tile_height=32, warps=32),

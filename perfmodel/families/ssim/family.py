@@ -77,10 +77,14 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
         )
         return taken(profile, batch["version"])
 
+    def closed_counts(self, problem: Ssim, batch: Batch[SsimConfiguration], gpu: Gpu) -> Counts:
+        """Memory accesses, arithmetic and barriers."""
+        return taken(_known(problem, gpu), batch["version"])
+
     def design_traits(self, problem: Ssim, batch: Batch[SsimConfiguration], gpu: Gpu) -> tuple[str, Traits]:
         """The nine kernels as one design."""
         versions = [VERSIONS[code] for code in batch["version"].tolist()]
-        geometry, known = self.launch(problem, batch, gpu), taken(_known(problem, gpu), batch["version"])
+        geometry, known = self.launch(problem, batch, gpu), self.closed_counts(problem, batch, gpu)
         return self.name, traits(problem, versions, geometry, known)
 
     def compile_request(self, problem: Ssim, configuration: SsimConfiguration, gpu: Gpu) -> CompileRequest:

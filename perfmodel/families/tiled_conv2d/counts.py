@@ -155,7 +155,9 @@ def distinct_offsets(block: Integers, tile: Integers, taps: int) -> Integers:
 
 def keeps_row_loop(problem: TiledConv2d, sizes: Geometry) -> Flags:
     """Where the compiler is expected to keep the loop over filter rows, so that rows are loaded anew for each."""
-    return np.asarray(sizes.tile_x * sizes.tile_y * problem.filter_height * problem.filter_width >= ROLLED_MULTIPLY_ADDS)
+    return np.asarray(
+        sizes.tile_x * sizes.tile_y * problem.filter_height * problem.filter_width >= ROLLED_MULTIPLY_ADDS
+    )
 
 
 def tap_loads(problem: TiledConv2d, sizes: Geometry) -> Integers:

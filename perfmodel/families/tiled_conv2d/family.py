@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
 from ...core.constants import WARP_SIZE
+from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
 from ...profiles.kernel_profile import KernelProfile
@@ -65,6 +66,10 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
         numbers = compiled_numbers(self.name, traits(problem, sizes, read_only, known), geometry, gpu)
         trips = traffic.round_trips(sizes, counts.tap_loads(problem, sizes))
         return completed_profile(known, numbers, geometry, global_round_trips=trips, read_only_share=read_only)
+
+    def closed_counts(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> Counts:
+        """Memory accesses and multiply-adds."""
+        return counts.closed_form(problem, launch.geometry(problem, batch))
 
     def design_traits(
         self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu

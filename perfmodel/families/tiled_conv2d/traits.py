@@ -56,5 +56,6 @@ def traits(problem: TiledConv2d, sizes: Geometry, read_only: object, known: Coun
         },
         warp_instructions=multiply_adds + loads + _OF_PROLOGUE,
         launch_instructions=known.fp32_fma + requests + warps * float(_OF_PROLOGUE),
-        code_instructions=np.where(looped, (multiply_adds + loads) / problem.filter_height, multiply_adds + loads) + _OF_PROLOGUE,
+        code_instructions=np.where(looped, (multiply_adds + loads) / problem.filter_height, multiply_adds + loads)
+        + _OF_PROLOGUE,
     )
