@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..compiler.pool import run_many
 from ..compiler.toolchain import compiler_version
-from ..core.interpolation import learned_lengths
+from ..core.interpolation import learned_lengths, left_out_errors
 from ..core.json_values import plain
 from ..core.progress import Advance, no_progress
 from ..errors import InputError, PerfmodelError
@@ -116,7 +116,7 @@ def tables(
 ) -> list[MemberTable]:
     """A table for each design among the members that have a profile, with lengths learned from it."""
     known = [(m, p) for m, p in zip(members, profiles, strict=True) if isinstance(p, KernelProfile)]
-    rows = [_row(family, member, profile) for member, profile in known]
+    rows = [member_values(family, member, profile) for member, profile in known]
     found = []
     for design in sorted({row[0] for row in rows}):
         own = [i for i, row in enumerate(rows) if row[0] == design]
@@ -128,17 +128,21 @@ def tables(
         own = list(itertools.compress(own, whole))
         points, values = points[whole], values[whole]
         lengths, noise = learned_lengths(points, values[:, complete & _varied(values)])
+        numbers = tuple(itertools.compress(NUMBERS, complete))
+        missed = np.abs(left_out_errors(points, values[:, complete], lengths, noise))
+        registers = missed[:, numbers.index("registers_per_thread")]
         found.append(
             MemberTable(
                 design=design,
                 compiler=compiler_version(),
                 features=tuple(rows[own[0]][1]),
-                numbers=tuple(itertools.compress(NUMBERS, complete)),
+                numbers=numbers,
                 members=tuple(known[i][0].to_json() for i in own),
                 points=points,
                 values=values[:, complete],
                 lengths=lengths,
                 noise=noise,
+                register_slack=round(1.5 * float(np.median(registers)), 3),
             )
         )
     return found
@@ -150,14 +154,14 @@ def _varied(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(different.mean(axis=0) >= 0.5)
 
 
-def _row(
-    family: Family[Any, Any], member: Member, profile: KernelProfile
+def member_values(
+    family: Family[Any, Any], member: Member, profile: KernelProfile | None = None
 ) -> tuple[str, dict[str, float], dict[str, float]]:
-    """Design, coordinates and proportions of one member."""
+    """Design, coordinates and, of a profile, the proportions of one member."""
     gpu = load_gpu(member.gpu_id)
     design, traits = family.design_traits(member.problem, Batch.of([member.configuration]), gpu)
     points = {name: float(value[0]) for name, value in features(traits, gpu).items()}
-    values = {
-        name: float(np.ravel(value)[0]) for name, value in proportions(traits, CompiledNumbers.of(profile)).items()
-    }
-    return design, points, values
+    if profile is None:
+        return design, points, {}
+    found = proportions(traits, CompiledNumbers.of(profile))
+    return design, points, {name: float(np.ravel(value)[0]) for name, value in found.items()}

@@ -136,11 +136,29 @@ class Space(Generic[ConfigurationT]):
         """All candidates at once."""
         return Batch.joined(list(self.chunks()))
 
+    def numbered_chunks(self, size: int = 262_144) -> Iterator[tuple[NDArray[np.intp], Batch[ConfigurationT]]]:
+        """The same chunks, small ones joined up to that size, with the number of its product for every candidate."""
+        waiting: list[tuple[NDArray[np.intp], Batch[ConfigurationT]]] = []
+        for number, product in enumerate(self.products):
+            for chunk in Space((product,)).chunks(size):
+                if sum(len(numbers) for numbers, _ in waiting) + len(chunk) > size:
+                    yield _joined_chunks(waiting)
+                    waiting = []
+                waiting.append((np.full(len(chunk), number), chunk))
+        if waiting:
+            yield _joined_chunks(waiting)
+
     def chunks(self, size: int = 262_144) -> Iterator[Batch[ConfigurationT]]:
         """All candidates in batches of at most ``size``, so that memory stays bounded whatever the space."""
         for product in self.products:
             for start in range(0, len(product), size):
                 yield product.batch(start, min(start + size, len(product)))
+
+
+def _joined_chunks(
+    chunks: Sequence[tuple[NDArray[np.intp], Batch[ConfigurationT]]],
+) -> tuple[NDArray[np.intp], Batch[ConfigurationT]]:
+    return np.concatenate([numbers for numbers, _ in chunks]), Batch.joined([batch for _, batch in chunks])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_
 from ..core.counts import INSTRUCTION_CLASSES, Counts
 from ..core.interpolation import Interpolation
 from ..gpus.gpu import Gpu
+from ..gpus.occupancy import occupancy
 from ..launch.launch import Launch
 from ..profiles.kernel_profile import KernelProfile
 
@@ -31,6 +32,8 @@ Floats = NDArray[np.float64]
 
 MAX_REGISTERS = 255
 STACK_UNIT_BYTES = 8
+LEAST_STACK_BYTES = 16
+"""Interpolated stack from which on a member is taken to have one."""
 LOCAL_REQUEST_SECTORS = WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
 """Sectors of a local access of a whole warp, whose words lie side by side."""
 _REQUESTS = (
@@ -53,7 +56,8 @@ class Traits:
         sizes: Positive numbers, by name: what doubles them matters.
         choices: What is so or not.
         warp_instructions: Multiply-adds, shuffles and memory requests of a warp that works.
-        launch_instructions: The same of all warps of the launch, and some for each warp that does not work.
+        launch_instructions: The same of all warps of the launch.
+        index_instructions: About how many integer instructions the launch takes beside them.
         code_instructions: The same as they stand in the code, loops once.
         round_trips: Passes of a warp through code that loads from global memory.
     """
@@ -62,6 +66,7 @@ class Traits:
     choices: Mapping[str, Any]
     warp_instructions: Any
     launch_instructions: Any
+    index_instructions: Any
     code_instructions: Any
     round_trips: Any = 1.0
 
@@ -98,7 +103,10 @@ class CompiledNumbers:
 
 
 NUMBERS: tuple[str, ...] = tuple(field.name for field in fields(CompiledNumbers))
+DIGITS = {"global_round_trips": 2}
+"""Decimal digits of a number that is not whole. What is behind them depends on the order of sums."""
 _LEAST = {
+    "global_round_trips": 0.05,
     "stack_bytes_per_thread": 16.0,
     "loop_code_bytes": 0.1,
     "integer": 0.02,
@@ -118,6 +126,8 @@ def _known(traits: Traits, name: str) -> Any:
         return INSTRUCTION_BYTES * np.asarray(traits.code_instructions, np.float64)
     if name in ("warp_cycles", "longest_warp_instructions"):
         return np.asarray(traits.warp_instructions, np.float64)
+    if name in ("integer", "control"):
+        return np.asarray(traits.index_instructions, np.float64)
     if name == "global_round_trips":
         return np.asarray(traits.round_trips, np.float64)
     return np.asarray(traits.launch_instructions, np.float64)
@@ -157,6 +167,8 @@ class MemberTable:
         values: Logarithms of proportions, shape ``(m, numbers)``.
         lengths: Distances along the coordinates over which values change.
         noise: Part of the variance that neighbours do not share.
+        register_slack: Part of its registers that the assembler is taken to do without where that lets another block share an
+            SM: one and a half times the median error of interpolated registers.
     """
 
     design: str
@@ -168,6 +180,13 @@ class MemberTable:
     values: Floats
     lengths: Floats
     noise: float
+    register_slack: float
+
+    def take(self, index: Any) -> MemberTable:
+        """Some of the members."""
+        chosen = np.arange(len(self.members))[index]
+        members = tuple(self.members[i] for i in chosen.tolist())
+        return replace(self, members=members, points=self.points[chosen], values=self.values[chosen])
 
     def interpolation(self) -> Interpolation:
         """Through all members."""
@@ -186,6 +205,7 @@ class MemberTable:
             values=self.values.astype(np.float32),
             lengths=self.lengths,
             noise=np.array(self.noise),
+            register_slack=np.array(self.register_slack),
         )
         return buffer.getvalue()
 
@@ -203,6 +223,7 @@ class MemberTable:
                 values=content["values"].astype(np.float64),
                 lengths=content["lengths"],
                 noise=float(content["noise"]),
+                register_slack=float(content["register_slack"]),
             )
 
 
@@ -220,6 +241,35 @@ def member_table(design: str) -> MemberTable:
 @functools.cache
 def _interpolation(design: str) -> Interpolation:
     return member_table(design).interpolation()
+
+
+def _interpolated(design: str, points: Floats) -> Floats:
+    """Values at points of which many are equal, because block sizes do not change the code, for example."""
+    packed = np.ascontiguousarray(points).view(np.dtype((np.void, points.itemsize * points.shape[1]))).ravel()
+    _, first, inverse = np.unique(packed, return_index=True, return_inverse=True)
+    return _interpolation(design).at(points[first])[inverse]
+
+
+def _registers(interpolated: Any, slack: float, launch: Launch, gpu: Gpu) -> NDArray[np.int32]:
+    """Registers that let the block run, fewer by the slack where that lets another one run beside it.
+
+    The assembler aims at occupancy: it stops at the registers that cost a block as long as it can.
+    """
+    threads = np.broadcast_to(np.asarray(launch.threads_per_block, np.int64), interpolated.shape)
+    unit = gpu.register_allocation_unit // WARP_SIZE
+    of_block = np.maximum(gpu.registers_per_block // round_up(threads, WARP_SIZE) // unit * unit, unit)
+    plain = np.minimum(np.minimum(interpolated, of_block), gpu.max_registers_per_thread).astype(np.int32)
+    tight = np.maximum(np.floor(plain / (1.0 + slack)), 1.0).astype(np.int32)
+
+    def blocks(registers: NDArray[np.int32]) -> NDArray[np.int64]:
+        return occupancy(
+            gpu,
+            threads_per_block=threads,
+            registers_per_thread=registers,
+            shared_bytes_per_block=launch.static_shared_bytes + launch.dynamic_shared_bytes,
+        ).blocks_per_sm
+
+    return np.where(blocks(tight) > blocks(plain), tight, plain)
 
 
 def compiled_numbers(
@@ -240,18 +290,17 @@ def compiled_numbers(
     table, named, count = member_table(design), features(traits, gpu), len(traits)
     if tuple(named) != table.features:
         raise ValueError(f"table of {design} has the features {', '.join(table.features)}, not {', '.join(named)}")
-    logs = _interpolation(design).at(np.stack(list(named.values()), axis=1))
+    logs = _interpolated(design, np.stack(list(named.values()), axis=1))
     found = dict.fromkeys(NUMBERS, np.full(count, np.nan))
     for name, column in zip(table.numbers, logs.T, strict=True):
-        found[name] = np.maximum(np.exp(column) - _LEAST.get(name, 0.0), 0.0) * _known(traits, name)
-    unit = gpu.register_allocation_unit // WARP_SIZE
-    threads = round_up(np.asarray(launch.threads_per_block, np.int64), WARP_SIZE)
-    of_block = np.maximum(gpu.registers_per_block // threads // unit * unit, unit)
-    most = np.minimum(np.minimum(of_block, most_registers), gpu.max_registers_per_thread)
-    registers = np.minimum(np.rint(found["registers_per_thread"]), most)
-    found["registers_per_thread"] = np.broadcast_to(registers, count).astype(np.int32)
-    stack = np.rint(np.nan_to_num(found["stack_bytes_per_thread"]) / STACK_UNIT_BYTES) * STACK_UNIT_BYTES
+        value = np.maximum(np.exp(column) - _LEAST.get(name, 0.0), 0.0) * _known(traits, name)
+        found[name] = np.round(value, DIGITS.get(name, 0))
+    stack = np.nan_to_num(found["stack_bytes_per_thread"])
+    stack = np.where(stack >= LEAST_STACK_BYTES, np.round(stack / STACK_UNIT_BYTES) * STACK_UNIT_BYTES, 0.0)
     found["stack_bytes_per_thread"] = stack
+    found["registers_per_thread"] = _registers(
+        np.minimum(found["registers_per_thread"], most_registers), table.register_slack, launch, gpu
+    )
     for name in ("local_load_sectors", "local_store_sectors"):
         found[name] = np.where(stack > 0, found[name], 0.0)
     return CompiledNumbers(**found)
@@ -271,7 +320,7 @@ def completed_profile(
     """
     classes = {name: getattr(known, name) + np.nan_to_num(getattr(numbers, name, 0.0)) for name in INSTRUCTION_CLASSES}
     local_sectors = numbers.local_load_sectors + numbers.local_store_sectors
-    requests = sum(getattr(known, name) for name in _REQUESTS) + local_sectors / LOCAL_REQUEST_SECTORS
+    requests = sum(getattr(known, name) for name in _REQUESTS) + np.ceil(local_sectors / LOCAL_REQUEST_SECTORS)
     counts = replace(
         known,
         **classes,

@@ -46,6 +46,8 @@ class Architecture:
     """Blocks of a cluster share their shared memory."""
     asynchronous_copies: bool
     """There is ``cp.async``."""
+    compiler_stacks_small_arrays: bool
+    """The compiler puts an array of registers with a computed index on the stack even where it is small."""
     l2_partitions: Annotated[int, Meta(ge=1)]
     """Parts of L2, each of which holds its own copy of what its GPCs read."""
     l2_dirty_bytes_at_start: Size

@@ -21,7 +21,7 @@ from ..core.results import Bar, ResultList
 from ..core.units import interval_text, time_text
 from ..core.value_types import require_type
 from ..errors import InfeasibleError, InputError
-from ..families.base import Batch, Family, Space, encode
+from ..families.base import Batch, Family, encode
 from ..families.profiling import Outcome, fidelity_of, gather_profiles
 from ..families.registry import family_of
 from ..gpus.gpu import Gpu
@@ -157,22 +157,25 @@ def survey(family: Family[Any, Any], problem: Any, scenario: Scenario, keep: int
     """Evaluate every candidate analytically; memory stays bounded whatever the space's size."""
     keep_freed_memory()
     found = _Survey(0, Counter(), {}, [])
-    for product in family.space(problem, scenario.gpu).products:
-        parts: list[tuple[Batch[Any], NDArray[np.float64]]] = []
-        for every in Space((product,)).chunks():
-            chunk = every.take(~family.redundant(problem, every, scenario.gpu))
-            if not len(chunk):
-                continue
-            evaluation = evaluate_batch(family, problem, chunk, scenario)
-            found.candidates += len(chunk)
-            can_run = evaluation.feasibility
-            found.rejected.update(can_run.rejected())
-            codes, first = np.unique(can_run.reason_codes, return_index=True)
-            for code, index in zip(codes.tolist(), first.tolist(), strict=True):
-                if code != FITS and can_run.reasons[code] not in found.examples:
-                    found.examples[can_run.reasons[code]] = str(can_run.rejection(index, scenario.gpu))
-            parts = [_fastest(*_joined([*parts, (chunk, evaluation.seconds)]), keep)]
-        found.best += [part for part in parts if len(part[0])]
+    best: dict[int, tuple[Batch[Any], NDArray[np.float64]]] = {}
+    for product, every in family.space(problem, scenario.gpu).numbered_chunks():
+        distinct = ~family.redundant(problem, every, scenario.gpu)
+        product, chunk = product[distinct], every.take(distinct)
+        if not len(chunk):
+            continue
+        evaluation = evaluate_batch(family, problem, chunk, scenario)
+        found.candidates += len(chunk)
+        can_run = evaluation.feasibility
+        found.rejected.update(can_run.rejected())
+        codes, first = np.unique(can_run.reason_codes, return_index=True)
+        for code, index in zip(codes.tolist(), first.tolist(), strict=True):
+            if code != FITS and can_run.reasons[code] not in found.examples:
+                found.examples[can_run.reasons[code]] = str(can_run.rejection(index, scenario.gpu))
+        for number in np.unique(product).tolist():
+            own = product == number
+            part = _fastest(chunk.take(own), evaluation.seconds[own], keep)
+            best[number] = _fastest(*_joined([best[number], part]), keep) if number in best else part
+    found.best += [part for part in best.values() if len(part[0])]
     return found
 
 

@@ -88,7 +88,8 @@ def traits(
         sizes=columns([member.sizes for member in members]) | {"warps": warps},
         choices=columns([member.choices for member in members]),
         warp_instructions=of_warp,
-        launch_instructions=of_launch + blocks * warps * _OF_PROLOGUE,
+        launch_instructions=of_launch,
+        index_instructions=of_launch + blocks * warps * _OF_PROLOGUE,
         code_instructions=np.array([member.code_instructions for member in members]),
         round_trips=np.array([float(done.passes) for done in tallies]),
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,15 +45,15 @@ def _input_runs(problem: Conv2d, columns: bool, rotate: bool) -> list[Run]:
     return _with_output(problem, edge + np.arange(problem.filter_width), problem.stride)
 
 
-def _touched(runs: list[Run], spacing: int, width: int, starts: Integers) -> tuple[int, int, int]:
-    """Requests, sectors and lines of runs in all rows, which ``starts`` counts by remainder."""
-    requests = sectors = lines = 0
+def _touched(runs: list[Run], spacing: int, width: int) -> tuple[int, Integers, Integers]:
+    """Requests of runs in one row, and the sectors and lines that they touch by the remainder of its first element."""
+    requests, sectors, lines = 0, np.zeros_like(_REMAINDERS), np.zeros_like(_REMAINDERS)
     for first, lanes, warps in runs:
         per_row, in_sectors = runs_touched(first, spacing, lanes, warps, width, WORDS_PER_SECTOR)
         _, in_lines = runs_touched(first, spacing, lanes, warps, width, WORDS_PER_LINE)
-        requests += int(per_row.sum() * starts.sum())
-        sectors += int(starts @ in_sectors.sum(axis=1))
-        lines += int(starts @ in_lines.sum(axis=1))
+        requests += int(per_row.sum())
+        sectors += in_sectors.sum(axis=1)
+        lines += in_lines.sum(axis=1)
     return requests, sectors, lines
 
 
@@ -73,12 +76,20 @@ def input_loads(problem: Conv2d, sizes: Strips) -> tuple[Floats, Floats, Floats]
     """Requests, sectors and lines of the loads of the image, each of shape ``(n,)``."""
     times = 1 if problem.depthwise else problem.out_channels
 
+    @cache
+    def starts_of(shared_rows: int) -> Integers:
+        return times * _row_starts(problem, _strip_rows(problem, shared_rows))
+
+    @cache
+    def touched_by(columns: int, rotate: int) -> tuple[int, Integers, Integers]:
+        return _touched(_input_runs(problem, bool(columns), bool(rotate)), problem.stride, problem.width)
+
     def of_kind(columns: int, rotate: int, shared_rows: int) -> tuple[int, int, int]:
-        starts = times * _row_starts(problem, _strip_rows(problem, shared_rows))
-        return _touched(_input_runs(problem, bool(columns), bool(rotate)), problem.stride, problem.width, starts)
+        starts, (requests, sectors, lines) = starts_of(shared_rows), touched_by(columns, rotate)
+        return requests * int(starts.sum()), int(starts @ sectors), int(starts @ lines)
 
     def of_kinds(*kinds: Integers) -> tuple[Floats, ...]:
-        return tuple(np.array([of_kind(*map(int, kind)) for kind in zip(*kinds, strict=True)], np.float64).T)
+        return tuple(np.array([of_kind(*kind) for kind in zip(*(k.tolist() for k in kinds), strict=True)], np.float64).T)
 
     kinds = (sizes.columns.astype(np.int64), sizes.rotate.astype(np.int64), sizes.shared_rows)
     requests, sectors, lines = over_unique(of_kinds, *kinds)
@@ -100,8 +111,8 @@ def stores(problem: Conv2d) -> tuple[int, int]:
     """Requests and sectors of the stores, the same for every configuration."""
     once = row_loads(0, 1, 1, problem.output_height, problem.output_height)
     starts = row_starts(once, problem.output_width, problem.output_height, problem.output_planes)
-    requests, sectors, _ = _touched(_with_output(problem, np.array([0]), 1), 1, problem.output_width, starts)
-    return requests, sectors
+    requests, sectors, _ = _touched(_with_output(problem, np.array([0]), 1), 1, problem.output_width)
+    return requests * int(starts.sum()), int(starts @ sectors)
 
 
 def patch_sectors(problem: Conv2d, launch: Launch, sizes: Strips, gpu: Gpu) -> Floats:
@@ -112,15 +123,22 @@ def patch_sectors(problem: Conv2d, launch: Launch, sizes: Strips, gpu: Gpu) -> F
     tile_rows = np.minimum(launch.block_y * sizes.rows_per_thread, problem.output_height)
     tile_columns = np.minimum(launch.block_x, WARP_SIZE * sizes.across)
 
-    def of_tiles(rows: Integers, columns: Integers, whole_warps: Integers) -> tuple[Floats]:
-        tiles = zip(rows.tolist(), columns.tolist(), whole_warps.tolist(), strict=True)
-        return (np.array([_distinct(problem, *tile) for tile in tiles], np.float64),)
+    starts_of = cache(functools.partial(_patch_starts, problem))
+    sectors_of = cache(functools.partial(_patch_row_sectors, problem))
+
+    def of_tile(rows: int, columns: int, whole_warps: int) -> int:
+        (begins, others), (of_first, of_others) = starts_of(rows), sectors_of(columns, whole_warps)
+        return int(of_first @ begins + of_others @ others)
+
+    def of_tiles(*tiles: Integers) -> tuple[Floats]:
+        return (np.array([of_tile(*tile) for tile in zip(*(t.tolist() for t in tiles), strict=True)], np.float64),)
 
     (distinct,) = over_unique(of_tiles, tile_rows, tile_columns, sizes.columns.astype(np.int64))
     if problem.depthwise:
         return np.asarray(distinct)
     tiles = ceil_div(problem.output_width, tile_columns) * ceil_div(problem.output_height, tile_rows)
 
+    @cache
     def asked(patches: int) -> float:
         blocks = patches * problem.output_planes
         if blocks > gpu.sm_count:
@@ -130,18 +148,23 @@ def patch_sectors(problem: Conv2d, launch: Launch, sizes: Strips, gpu: Gpu) -> F
     return np.asarray(distinct * problem.out_channels * [asked(count) for count in tiles.tolist()])
 
 
-def _distinct(problem: Conv2d, tile_rows: int, tile_columns: int, whole_warps: int) -> int:
-    """Distinct sectors within each tile's patch of the planes that it reads, over the tiles and planes of all images."""
-    left, right, times = _patch_columns(problem, tile_columns, whole_warps)
+def _patch_starts(problem: Conv2d, tile_rows: int) -> tuple[Integers, Integers]:
+    """First rows of the patches of all tiles and images, and the rows below them, by the remainder of their first element."""
     first, step = -problem.padding, tile_rows * problem.stride
     tiles = ceil_div(problem.output_height, tile_rows)
     begins = row_loads(first, step, 1, tiles, problem.height)
     begins[0] += _patches_from_above(problem, tile_rows, min(ceil_div(problem.padding, step), tiles))
     begins, loaded = (_row_starts(problem, rows) for rows in (begins, _strip_rows(problem, tile_rows)))
+    return begins, loaded - begins
+
+
+def _patch_row_sectors(problem: Conv2d, tile_columns: int, whole_warps: int) -> tuple[Integers, Integers]:
+    """Sectors of a row of the patches side by side, and those that the row above does not have, by that remainder."""
+    left, right, times = _patch_columns(problem, tile_columns, whole_warps)
     start, end = ((_REMAINDERS + column[:, None]) // WORDS_PER_SECTOR for column in (left, right))
     above = (_REMAINDERS - problem.width + right[:, None]) // WORDS_PER_SECTOR
     fresh = np.maximum(end - np.maximum(start, above + 1) + 1, 0)
-    return int(times @ ((end - start + 1) @ begins + fresh @ (loaded - begins)))
+    return times @ (end - start + 1), times @ fresh
 
 
 def _patches_from_above(problem: Conv2d, tile_rows: int, tiles: int) -> int:

@@ -6,18 +6,36 @@ import numpy as np
 
 from ...core.constants import MAX_THREADS_PER_BLOCK
 from ...core.counts import Counts
+from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ..compiled_members import Traits
 from .exchange_plans import executed_plan
-from .launch import TAPS_IN_REGISTERS_LIMIT, Strips, filter_in_constant
+from .launch import TAPS_IN_REGISTERS_LIMIT, Flags, Strips, filter_in_constant
 from .problem import Conv2d
 from .traffic import filter_fetches
 
+WIDEST_SELECTION = 8
+"""Taps among which NVRTC 12.9 selects registers; wider arrays lie in local memory."""
+WIDEST_SELECTION_OF_SHARED_ROWS = 11
 _OF_PROLOGUE = 60
 """Instructions of a thread outside its loops, about."""
+_OF_IDLE_WARP = 20
+"""Instructions of a warp without an output, about."""
+_OF_TESTED_LOAD = 1.5
+"""Instructions that find out whether a load lies in the image, about."""
+_OF_STORE = 15
+"""Instructions around a store, about."""
 
 
-def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts) -> Traits:
+def _in_local_memory(problem: Conv2d, sizes: Strips, gpu: Gpu) -> Flags:
+    """Where the taps that ``dynamic_index`` names by a computed index lie on the stack instead of being selected."""
+    if gpu.architecture.compiler_stacks_small_arrays:
+        return sizes.dynamic_index & (problem.filter_width > 2)
+    widest = np.where(sizes.rows, WIDEST_SELECTION_OF_SHARED_ROWS, WIDEST_SELECTION)
+    return sizes.dynamic_index & (problem.filter_width > widest)
+
+
+def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts, gpu: Gpu) -> Traits:
     """Of every configuration; ``known`` are the counts that closed forms give."""
     outputs = np.where(sizes.unrolled, sizes.rows_per_thread, 1)
     of_row = np.where(sizes.rotate, problem.filter_width - 1, executed_plan(problem.filter_width).shuffles)
@@ -28,7 +46,9 @@ def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts) -> Tra
     rows = np.minimum(sizes.rows_per_thread, problem.output_height)
     of_plane = np.where(sizes.unrolled, 1, np.where(sizes.rolling, rows + sizes.window - 1, rows))
     passes = of_plane * problem.filter_channels
-    warps = np.asarray(launch.blocks * launch.warps_per_block, np.float64)
+    idle_warps = np.asarray(launch.blocks * launch.warps_per_block, np.float64) - sizes.active_warps
+    tested = np.where(sizes.columns | (problem.padding > 0), loads, 0)
+    index_of_warp = _OF_PROLOGUE + _OF_TESTED_LOAD * passes * tested + passes * shuffles + _OF_STORE * rows
     requests = known.global_load_requests + known.global_store_requests + known.constant_load_requests
     return Traits(
         sizes={
@@ -43,12 +63,13 @@ def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts) -> Tra
             "outputs": outputs,
             "window": np.where(sizes.rolling, sizes.window, 1),
             "threads": np.minimum(sizes.threads, MAX_THREADS_PER_BLOCK),
-            "idle_warps": warps / sizes.active_warps,
+            "warps_for_each_active": np.exp2(np.round(np.log2(1.0 + idle_warps / sizes.active_warps))),
         },
         choices={
             "exchanges": sizes.columns,
             "rotates": sizes.rotate,
             "indexes": sizes.dynamic_index,
+            "indexes_stack": _in_local_memory(problem, sizes, gpu),
             "selects": sizes.selects,
             "rolls": sizes.rolling,
             "unrolls": sizes.unrolled,
@@ -59,8 +80,9 @@ def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts) -> Tra
             "filters_in_constant": filter_in_constant(problem),
             "taps_in_registers": problem.filter_taps <= TAPS_IN_REGISTERS_LIMIT,
         },
-        warp_instructions=passes * step + _OF_PROLOGUE,
-        launch_instructions=known.fp32_fma + known.shuffles + requests + warps * _OF_PROLOGUE,
-        code_instructions=step + _OF_PROLOGUE,
+        warp_instructions=passes * step + index_of_warp,
+        launch_instructions=known.fp32_fma + known.shuffles + requests,
+        index_instructions=index_of_warp * sizes.active_warps + _OF_IDLE_WARP * idle_warps,
+        code_instructions=step + _OF_TESTED_LOAD * tested + _OF_PROLOGUE,
         round_trips=passes,
     )

@@ -54,7 +54,8 @@ def traits(problem: PointwiseConv2d, chosen: Candidates, known: Counts, gpu: Gpu
             "filters_end_within_tile": problem.out_channels % np.maximum(tile.filter_tile, 1) != 0,
         },
         warp_instructions=groups * group + slabs * (fetched.instructions + fetched.words) + epilogue,
-        launch_instructions=known.fp32_fma + known.fp32_other + known.shuffles + requests + warps * _OF_PROLOGUE,
+        launch_instructions=known.fp32_fma + known.fp32_other + known.shuffles + requests,
+        index_instructions=warps * (_OF_PROLOGUE + slabs * (17.0 + 2.0 * fetched.instructions) + 3.0 * stores),
         code_instructions=slab + epilogue,
         round_trips=slabs,
     )

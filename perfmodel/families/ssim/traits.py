@@ -34,7 +34,8 @@ def traits(problem: Ssim, versions: Sequence[Version], launch: Launch, known: Co
         choices={"gradients": problem.gradients}
         | {version.value: [version is one for one in versions] for version in Version},
         warp_instructions=of_warp,
-        launch_instructions=of_launch + warps * _OF_PROLOGUE,
+        launch_instructions=of_launch,
+        index_instructions=of_launch + warps * _OF_PROLOGUE,
         code_instructions=of_warp / problem.channels,
         round_trips=float(problem.channels) * np.array([DESIGNS[version].patch_height for version in versions]),
     )

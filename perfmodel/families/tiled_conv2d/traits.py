@@ -55,7 +55,8 @@ def traits(problem: TiledConv2d, sizes: Geometry, read_only: object, known: Coun
             "shares_columns": (sizes.block_x < problem.filter_width) & (sizes.tile_x > 1),
         },
         warp_instructions=multiply_adds + loads + _OF_PROLOGUE,
-        launch_instructions=known.fp32_fma + requests + warps * float(_OF_PROLOGUE),
+        launch_instructions=known.fp32_fma + requests,
+        index_instructions=2.5 * known.global_load_requests + known.global_store_requests + warps * float(_OF_PROLOGUE),
         code_instructions=np.where(looped, (multiply_adds + loads) / problem.filter_height, multiply_adds + loads)
         + _OF_PROLOGUE,
     )
