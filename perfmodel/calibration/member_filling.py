@@ -89,7 +89,10 @@ def drawn_members(family: Family[Any, Any], rng: np.random.Generator) -> Iterato
         can_run = feasibility(family.launch(problem, batch, gpu), registers, gpu, family.checks(problem, batch, gpu))
         if can_run.reason_codes[0] != FITS or family.redundant(problem, batch, gpu)[0]:
             continue
-        _, traits = family.design_traits(problem, batch, gpu)
+        found = family.design_traits(problem, batch, gpu)
+        if found is None:
+            continue
+        _, traits = found
         long = np.max(traits.code_instructions) > LONGEST_CODE_INSTRUCTIONS and rng.random() < 0.9
         if long or np.max(traits.warp_instructions) > LONGEST_WARP_INSTRUCTIONS:
             continue
@@ -159,7 +162,10 @@ def member_values(
 ) -> tuple[str, dict[str, float], dict[str, float]]:
     """Design, coordinates and, of a profile, the proportions of one member."""
     gpu = load_gpu(member.gpu_id)
-    design, traits = family.design_traits(member.problem, Batch.of([member.configuration]), gpu)
+    known = family.design_traits(member.problem, Batch.of([member.configuration]), gpu)
+    if known is None:
+        raise InputError(f"{family.name} has no table for {member.configuration}")
+    design, traits = known
     points = {name: float(value[0]) for name, value in features(traits, gpu).items()}
     if profile is None:
         return design, points, {}

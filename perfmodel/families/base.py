@@ -276,9 +276,9 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
         """
         raise NotImplementedError(f"{self.name} draws no problems")
 
-    def design_traits(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> tuple[str, Traits]:
-        """Design and traits of configurations of one design, for the families whose ``profile`` interpolates them."""
-        raise NotImplementedError(f"{self.name} has no table of compiled members")
+    def design_traits(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> tuple[str, Traits] | None:
+        """Name of the table and traits of configurations that ``profile`` interpolates; None for those of other designs."""
+        return None
 
     def executed_profile(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> KernelProfile | None:
         """The profile of one configuration where this family has a way of its own to execute it; None for the general way."""

@@ -262,14 +262,15 @@ def _registers(interpolated: Any, slack: float, launch: Launch, gpu: Gpu) -> NDA
     tight = np.maximum(np.floor(plain / (1.0 + slack)), 1.0).astype(np.int32)
 
     def blocks(registers: NDArray[np.int32]) -> NDArray[np.int64]:
-        return occupancy(
+        resident: NDArray[np.int64] = occupancy(
             gpu,
             threads_per_block=threads,
             registers_per_thread=registers,
             shared_bytes_per_block=launch.static_shared_bytes + launch.dynamic_shared_bytes,
         ).blocks_per_sm
+        return resident
 
-    return np.where(blocks(tight) > blocks(plain), tight, plain)
+    return np.asarray(np.where(blocks(tight) > blocks(plain), tight, plain), np.int32)
 
 
 def compiled_numbers(
