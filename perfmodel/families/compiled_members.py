@@ -182,6 +182,11 @@ class MemberTable:
     noise: float
     register_slack: float
 
+    @property
+    def range(self) -> tuple[Floats, Floats]:
+        """Least and largest value of each number among the members, shape ``(numbers,)``."""
+        return self.values.min(axis=0), self.values.max(axis=0)
+
     def take(self, index: Any) -> MemberTable:
         """Some of the members."""
         chosen = np.arange(len(self.members))[index]
@@ -244,10 +249,11 @@ def _interpolation(design: str) -> Interpolation:
 
 
 def _interpolated(design: str, points: Floats) -> Floats:
-    """Values at points of which many are equal, because block sizes do not change the code, for example."""
+    """Values at points, within those that members have; many points are equal, because block sizes do not change the code."""
     packed = np.ascontiguousarray(points).view(np.dtype((np.void, points.itemsize * points.shape[1]))).ravel()
     _, first, inverse = np.unique(packed, return_index=True, return_inverse=True)
-    return _interpolation(design).at(points[first])[inverse]
+    least, most = member_table(design).range
+    return np.asarray(np.clip(_interpolation(design).at(points[first]), least, most)[inverse])
 
 
 def _registers(interpolated: Any, slack: float, launch: Launch, gpu: Gpu) -> NDArray[np.int32]:

@@ -89,7 +89,9 @@ def input_loads(problem: Conv2d, sizes: Strips) -> tuple[Floats, Floats, Floats]
         return requests * int(starts.sum()), int(starts @ sectors), int(starts @ lines)
 
     def of_kinds(*kinds: Integers) -> tuple[Floats, ...]:
-        return tuple(np.array([of_kind(*kind) for kind in zip(*(k.tolist() for k in kinds), strict=True)], np.float64).T)
+        return tuple(
+            np.array([of_kind(*kind) for kind in zip(*(k.tolist() for k in kinds), strict=True)], np.float64).T
+        )
 
     kinds = (sizes.columns.astype(np.int64), sizes.rotate.astype(np.int64), sizes.shared_rows)
     requests, sectors, lines = over_unique(of_kinds, *kinds)

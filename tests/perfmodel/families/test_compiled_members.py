@@ -21,7 +21,31 @@ from perfmodel.gpus.catalogue import load_gpu
 HELD_OUT = Path(__file__).with_name("held_out_members")
 DESIGNS = ("conv1d", "direct_conv2d", "pointwise_conv2d", "ssim", "tiled_conv2d")
 BOUNDS = {
-    "conv1d": {},
+    "conv1d": {
+        "registers_per_thread": (0.10, 0.25),
+        "code_bytes": (0.15, 0.25),
+        "longest_warp_instructions": (0.10, 0.25),
+        "warp_cycles": (0.15, 0.50),
+    },
+    "direct_conv2d": {
+        "registers_per_thread": (0.15, 0.60),
+        "code_bytes": (0.10, 0.20),
+        "longest_warp_instructions": (0.10, 0.20),
+        "warp_cycles": (0.15, 0.50),
+    },
+    "pointwise_conv2d": {
+        "registers_per_thread": (0.10, 0.30),
+        "code_bytes": (0.10, 0.20),
+        "longest_warp_instructions": (0.05, 0.15),
+        "warp_cycles": (0.10, 0.25),
+    },
+    "ssim": {
+        "registers_per_thread": (0.05, 0.55),
+        "code_bytes": (0.05, 0.05),
+        "longest_warp_instructions": (0.05, 0.10),
+        "warp_cycles": (0.10, 0.35),
+    },
+    "tiled_conv2d": {"registers_per_thread": (0.20, 0.50), "code_bytes": (0.10, 0.50)},
 }
 """Median and 90 % quantile of the relative error, as docs/accuracy.md states them."""
 

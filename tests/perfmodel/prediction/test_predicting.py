@@ -12,7 +12,6 @@ from perfmodel.errors import CompileError, InfeasibleError
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.prediction.evaluation import evaluate_batch
-from perfmodel.prediction.explanation import sensitivity
 from perfmodel.prediction.predicting import ESTIMATED_NOTE, predict_all, predictions_of, profiles_or_raise
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import TRAFFIC_COUNTS, Fidelity, KernelProfile
@@ -140,17 +139,3 @@ def test_compiled_and_simulated_agree_on_what_is_executed() -> None:
     # what DRAM delivers at least is the image once, 4 · 66 · 66 bytes, in whole sectors of 32
     assert simulated.counts.dram_read_bytes >= 4 * 66 * 66
     assert simulated.counts.dram_read_bytes % 32 == 0
-
-
-@pytest.mark.compiler
-def test_a_configuration_that_the_estimate_of_registers_refuses_is_predicted_where_the_compiler_finds_a_way() -> None:
-    """Measured on the RTX 2080 Ti: 384 threads of 14 outputs, for which more registers are estimated than a block may have."""
-    problem = TiledConv2d(height=4096, width=4096, filter_height=15, filter_width=15)
-    configuration = TiledConv2dConfiguration(
-        block_size_x=96, block_size_y=4, tile_size_x=2, tile_size_y=7, use_padding=0, read_only=0, use_shmem=1
-    )
-    with pytest.raises(InfeasibleError, match=r"^configuration block_size_x=96 block_size_y=4"):
-        predict_all(problem, [configuration], UNDER, Fidelity.ANALYTIC)
-    found = predict_all(problem, [configuration], UNDER)[0]
-    assert found.occupancy.blocks_per_sm >= 1
-    assert {change.ratio for change in sensitivity(found, UNDER)} == {None}

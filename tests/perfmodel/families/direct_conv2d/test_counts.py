@@ -245,20 +245,6 @@ def test_classes_and_memory_requests_sum_to_the_instructions(
     assert counts["warp_instructions"] == pytest.approx(classes + requests)
 
 
-@pytest.mark.parametrize(
-    ("gpu", "load_sectors", "store_sectors"),
-    [
-        # 5 rows; a row stores its taps 0, 2, 4 (4 sectors each) and exchanges by masks 2, 1, 1 (8 sectors each)
-        ("rtx-2080-ti", 5 * 3 * 8, 5 * 3 * 4),
-        ("h200", 0, 0),  # selections among registers
-    ],
-)
-def test_dynamic_index_in_local_memory(gpu: str, load_sectors: int, store_sectors: int) -> None:
-    batch = Batch.of([configuration(Reuse.COLUMN, exchange=Exchange.DYNAMIC_INDEX)])
-    counts = FAMILY.profile(FIVE_BY_FIVE, batch, load_gpu(gpu)).counts.at(0)
-    assert (counts.local_load_sectors, counts.local_store_sectors) == (load_sectors, store_sectors)
-
-
 @pytest.mark.parametrize("accumulators", Accumulators)
 def test_multiply_adds_and_shuffles_of_one_strip(accumulators: Accumulators) -> None:
     problem = Conv2d(height=8, width=36, filter_height=5, filter_width=5)  # 4 rows of 32 outputs

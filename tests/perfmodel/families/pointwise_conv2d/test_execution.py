@@ -160,12 +160,12 @@ def test_registers_blocks_and_spills_of_compiled_candidates(gpu_id):
     for channels, filters, size in ((32, 64, 112), (128, 256, 28), (1024, 1024, 7)):
         problem = PointwiseConv2d(in_channels=channels, out_channels=filters, height=size, width=size)
         batch = FAMILY.space(problem, gpu).batch()
-        chosen = candidates(problem, batch, gpu)
+        chosen, registers = candidates(problem, batch, gpu), FAMILY.profile(problem, batch, gpu).registers
         fitting = np.flatnonzero(chosen.planned & (chosen.shared_bytes <= chosen.limit.shared_bytes_per_block))
         for index in rng.choice(fitting, 5, replace=False).tolist():
             request = FAMILY.compile_request(problem, batch.configuration(index), gpu)
             resources = compile_kernel(request, gpu.architecture.name).resources
-            estimate, actual = int(chosen.registers[index]), resources.registers_per_thread
+            estimate, actual = int(registers[index]), resources.registers_per_thread
             assert resources.spill_load_bytes == resources.stack_bytes_per_thread == 0
             assert actual <= chosen.limit.registers_per_thread[index]
             resident = occupancy(
@@ -177,4 +177,4 @@ def test_registers_blocks_and_spills_of_compiled_candidates(gpu_id):
             errors.append(abs(estimate - actual))
             same.append(resident[0] == resident[1])
     assert np.median(errors) <= 5  # with room to spare the compiler reads more or fewer operands early
-    assert np.mean(same) >= 0.85
+    assert np.mean(same) >= 0.8

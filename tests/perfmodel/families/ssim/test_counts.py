@@ -9,7 +9,6 @@ from perfmodel.families.ssim import Ssim, Version
 from perfmodel.families.ssim.configuration import DESIGNS, Copy
 from perfmodel.families.ssim.counts import closed_form, shared_accesses
 from perfmodel.families.ssim.launch import grid
-from perfmodel.families.ssim.registers import machine_code
 from perfmodel.families.ssim.traffic import map_stores, patch_sectors, pixel_reads, zero_stores
 from perfmodel.gpus.catalogue import load_gpu
 
@@ -50,7 +49,7 @@ def pieces(addresses, floats):
 
 
 def counts_of(problem, version, gpu=COPYING):
-    return closed_form(problem, DESIGNS[version], machine_code(problem, version), gpu)
+    return closed_form(problem, DESIGNS[version], gpu)
 
 
 @settings(max_examples=25, deadline=None)
@@ -121,14 +120,6 @@ def test_copies_that_fill_with_zeros_are_issued_everywhere():
     batch = 2
     copies = counts_of(problem, Version.V4_1).async_copy_requests
     assert copies == batch * blocks * images * channels * rows * segments
-
-
-@pytest.mark.parametrize("version", list(Version))
-def test_only_the_array_version_uses_local_memory(version):
-    counts = counts_of(Ssim(channels=2, height=64, width=64), version)
-    blocks_and_channels = 2 * 2 if version is Version.V3_0 else 0
-    assert counts.local_load_sectors == blocks_and_channels * 32 * 110 * 4  # rows, 11 rows of 10 floats, 4 sectors
-    assert counts.local_store_sectors == blocks_and_channels * 42 * 10 * 4
 
 
 @pytest.mark.parametrize("version", list(Version))

@@ -34,8 +34,6 @@ EXACT = (
     "async_copy_read_requests",
     "async_copy_read_sectors",
     "async_copy_read_wavefronts",
-    "local_load_sectors",
-    "local_store_sectors",
     "fp32_fma",
     "special_function",
     "barriers",
