@@ -82,8 +82,7 @@ def test_registers_are_near_those_that_were_planned_for(chosen: list[tuple[Any, 
             ratios.append(actual / int(POINTWISE.profile(one.problem, batch, GPU).registers[0]))
     assert len(ratios) >= 10
     assert 0.9 <= np.median(ratios) <= 1.1
-    assert min(ratios) >= 0.7  # fewer than planned for cost nothing
-    assert max(ratios) <= 1.25
+    assert np.quantile(ratios, 0.9) <= 1.3  # the bound that docs/accuracy.md states
 
 
 def test_pointwise_slabs_are_copied_asynchronously(chosen: list[tuple[Any, Any]]) -> None:
