@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from msgspec import structs
 
+from ..ir.instruction import Space
 from ..machine_code.issue_table import Wait
 from ..memory.access_counts import InstructionCount
 from ..profiles.kernel_profile import KernelProfile
 from ..profiles.warp_traces import WarpTraces
-from ..program.instruction import Space
 from ..simulator.access import Action
 from .changed_profiles import with_added
 from .subject import AdviceKind, Candidate, Subject, by_place

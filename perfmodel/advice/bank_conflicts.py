@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..core.constants import BANK_BYTES
+from ..ir.instruction import Space
 from ..memory.access_counts import InstructionCount
 from ..memory.bank_conflicts import load_wavefronts, store_wavefronts
 from ..profiles.access_patterns import NO_LANE
 from ..profiles.kernel_profile import KernelProfile
-from ..program.instruction import Space
 from ..simulator.access import Action
 from .changed_profiles import with_added, with_demand
 from .subject import AdviceKind, Candidate, Subject, by_place

@@ -11,11 +11,11 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES, SECTORS_PER_LINE
+from ..ir.instruction import Space
 from ..memory.access_counts import READS, InstructionCount
 from ..profiles.kernel_profile import KernelProfile
 from ..profiles.load_streams import WarpPart, first_touches, regrouped
 from ..profiles.warp_traces import WarpTraces
-from ..program.instruction import Space
 from ..simulator.access import Action
 from .subject import Subject
 

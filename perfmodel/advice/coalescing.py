@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..core.constants import SECTOR_BYTES
+from ..ir.instruction import Space
 from ..memory.access_counts import InstructionCount
 from ..profiles.access_patterns import NO_LANE
 from ..profiles.kernel_profile import KernelProfile
-from ..program.instruction import Space
 from ..simulator.access import Action
 from .changed_profiles import fetched_by_loads, widest_request_sectors, with_sectors
 from .subject import AdviceKind, Candidate, Subject, by_place

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ..core.constants import SECTOR_BYTES
+from ..ir.instruction import Space
 from ..memory.access_counts import InstructionCount
 from ..profiles.kernel_profile import KernelProfile
-from ..program.instruction import Space
 from ..simulator.access import Action
 from .changed_profiles import (
     fetched_by_loads,

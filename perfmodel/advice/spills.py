@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..program.instruction import Space
+from ..ir.instruction import Space
 from .changed_profiles import with_added, with_fewer_executions
 from .subject import AdviceKind, Candidate, Subject, by_place
 

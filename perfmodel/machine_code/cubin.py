@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 from ..compiler.parameter_layout import PlacedParameter, parameter_layout
 from ..compiler.resources import read_attributes
 from ..errors import InputError, SimulationError
-from ..program.instruction import SourceLine
+from ..ir.instruction import SourceLine
 
 _FRAME_SIZE, _STACK_SIZE = 0x11, 0x12
 _FUNCTION_ADDRESSES = 16

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import SimulationError
-from ..program.instruction import SourceLine
+from ..ir.instruction import SourceLine
 from .operands import Immediate, Operand, Register, parse_operand, split_operands
 
 _PAST_L1 = frozenset({"STRONG", "MMIO"})

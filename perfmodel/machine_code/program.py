@@ -15,7 +15,7 @@ from ..core.constants import INSTRUCTION_BYTES
 from ..errors import SimulationError
 from ..gpus.architecture import Architecture
 from ..gpus.catalogue import load_architecture
-from ..program.instruction import SourceLine
+from ..ir.instruction import SourceLine
 from .cubin import Cubin, read_cubin
 from .decode import decode, decodes
 from .disassembly import PrintedInstruction, disassembly

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES
-from ..program.instruction import SourceLine, Space
+from ..ir.instruction import SourceLine, Space
 from ..simulator.access import Action, Site, WarpAccess
 from ..simulator.block_classes.classes import BlockClasses, RowSteps
 from ..simulator.plan import Plan
@@ -130,7 +130,7 @@ class _Counter:
 class AccessCounts(_Counter):
     """Adds accesses up by instruction and, for so many executed ``blocks``, by block too.
 
-    >>> from perfmodel.program.instruction import Instruction
+    >>> from perfmodel.ir.instruction import Instruction
     >>> load = Instruction("ld.global.f32", ("%f1", "[%rd1]"), None, False, 1, None)
     >>> site = Site(0, 0, load, Action.LOAD, Space.GLOBAL, 4)
     >>> plan = Plan(np.arange(32, dtype=np.uint64)[None] * np.uint64(4), None, rows=1, threads=32)

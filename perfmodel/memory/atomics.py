@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES
-from ..program.instruction import ExecutedInstruction, Space
+from ..ir.instruction import ExecutedInstruction, Space
 from ..simulator.access import Action, WarpAccess
 
 SLICE_BYTES = 512
@@ -162,7 +162,7 @@ class AtomicsOfBlocks:
 class AtomicObserver:
     """Keeps where the atomics of executed blocks go.
 
-    >>> from perfmodel.program.instruction import Instruction
+    >>> from perfmodel.ir.instruction import Instruction
     >>> from perfmodel.simulator.access import Site
     >>> from perfmodel.simulator.plan import Plan
     >>> add = Instruction("red.global.add.u32", ("[%rd1]", "1"), None, False, 1, None)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, LINE_BYTES, SECTORS_PER_LINE, WARP_SIZE
-from ..program.instruction import Space
+from ..ir.instruction import Space
 from ..simulator.access import LANE_GROUPS, Action, Site, WarpAccess
 from ..simulator.plan import Plan
 from .access_counts import READS, passes_l1, patterns_of

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..core.constants import SECTOR_BYTES
 from ..core.json_aliases import with_former_names
+from ..ir.instruction import Space
 from ..memory.access_counts import InstructionCount
-from ..program.instruction import Space
 
 WAVEFRONT_BYTES = 128
 """What a wavefront of shared memory moves at most: 4 bytes from each of 32 banks."""

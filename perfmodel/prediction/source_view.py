@@ -11,9 +11,9 @@ import numpy as np
 
 from ..compiler.compiled import CompiledKernel
 from ..errors import PerfmodelError
+from ..ir.instruction import Instruction, SourceLine
 from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import parsed
-from ..program.instruction import Instruction, SourceLine
 from ..simulator.execution import Code
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..ir.instruction import Space
 from ..memory.bank_conflicts import atomic_wavefronts
-from ..program.instruction import Space
 from ..simulator.access import LANE_GROUPS, AccessesOfWarps, Action, WarpAccess
 
 Floats = NDArray[np.float64]

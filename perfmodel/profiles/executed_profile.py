@@ -13,6 +13,8 @@ from ..compiler.compiled import CompiledKernel
 from ..core.counts import Counts
 from ..errors import CompilerMissingError, SimulationError
 from ..gpus.gpu import Gpu
+from ..ir.instruction import Space
+from ..ir.kernel import Kernel
 from ..launch.launch import KernelCall, Launch
 from ..machine_code.code_profile import profile_of
 from ..machine_code.loads import loads_in_flight
@@ -21,8 +23,6 @@ from ..memory.access_counts import InstructionCount
 from ..memory.cache_record import CacheRecord
 from ..memory.hierarchy import CacheObserver, Hierarchy, executed_record, grid_shape, hierarchy_of, with_hierarchy
 from ..memory.instruction_fetch import instruction_sectors
-from ..program.instruction import Space
-from ..program.kernel import Kernel
 from ..ptx.module import Module
 from ..ptx.parse import parse_module
 from ..simulator.execution import (

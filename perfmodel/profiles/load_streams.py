@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES
-from ..program.instruction import Space
+from ..ir.instruction import Space
 from ..simulator.access import Action, WarpAccess
 
 Integers = NDArray[np.int64]

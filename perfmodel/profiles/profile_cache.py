@@ -25,7 +25,7 @@ from .warp_traces import WarpTraces
 COUNTING_FOLDERS = (
     "core",
     "launch",
-    "program",
+    "ir",
     "sources",
     "compiler",
     "machine_code",

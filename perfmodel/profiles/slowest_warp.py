@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.compiled import CompiledKernel
+from ..ir.instruction import Instruction
+from ..ir.kernel import Kernel
 from ..machine_code.code_profile import profile_of
 from ..machine_code.instruction import MachineInstruction
 from ..machine_code.operands import Immediate
 from ..machine_code.program import MachineCode
 from ..machine_code.schedule import lone_warp_cycles, round_trips_of_blocks
-from ..program.instruction import Instruction
-from ..program.kernel import Kernel
 from ..simulator.execution import Code, executions
 from .blocks.watched_block import WatchedBlock
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.counts import INSTRUCTION_CLASSES, Counts
+from ..ir.instruction import Instruction, Space
+from ..ir.kernel import Kernel
 from ..launch.launch import KernelCall, Launch
 from ..machine_code.program import MachineCode
 from ..memory.access_counts import AccessCounts, InstructionCount
-from ..program.instruction import Instruction, Space
-from ..program.kernel import Kernel
 from ..ptx.operands import parse_address
 from ..simulator.access import LANE_GROUPS, Action, Observers
 from ..simulator.execution import Code, execute_code, executions

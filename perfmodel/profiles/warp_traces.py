@@ -12,12 +12,12 @@ from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..ir.instruction import Space
 from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, issue_table
 from ..machine_code.program import MachineCode
 from ..memory.access_counts import AccessCounts
 from ..memory.bank_conflicts import load_wavefronts, store_wavefronts
-from ..program.instruction import Space
 from ..simulator.access import LANE_GROUPS, Action, WarpAccess
 from ..simulator.sass.simulation import units_of
 from ..simulator.schedule import BlockPath

@@ -18,10 +18,10 @@ from ..compiler.parameter_layout import PlacedParameter, cubin_parameters
 from ..compiler.resources import read_resources, required_cluster
 from ..core.constants import round_up
 from ..gpus.gpu import Gpu
+from ..ir.instruction import ExecutedInstruction
 from ..machine_code.module_variables import ModuleVariables, module_variables
 from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import executable
-from ..program.instruction import ExecutedInstruction
 from ..simulator.execution import Code
 
 VARIABLE_ALIGNMENT_BYTES = 256

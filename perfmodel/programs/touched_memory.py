@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..ir.instruction import ExecutedInstruction, Space
 from ..launch.launch import Allocation
-from ..program.instruction import ExecutedInstruction, Space
 from ..simulator.access import LANE_GROUPS, WarpAccess
 
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 from ..errors import SimulationError
-from ..program.instruction import Instruction, Label, Parameter, SourceLine, Variable
-from ..program.types import STORAGE_TYPES
+from ..ir.instruction import Instruction, Label, Parameter, SourceLine, Variable
+from ..ir.types import STORAGE_TYPES
 from .declarations import parse_parameter, parse_variable
 from .function import Body
 from .text import LineTable, Statement, Token, split_operands, statements

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ..errors import SimulationError
-from ..program.instruction import Parameter, Space, Variable
-from ..program.types import VALUE_TYPES, width_bytes
+from ..ir.instruction import Parameter, Space, Variable
+from ..ir.types import VALUE_TYPES, width_bytes
 
 MAX_VARIABLE_BYTES = 2**31
 _LINKAGE = r"(?P<linkage>(?:\.(?:visible|extern|weak|common)\s+)*)"

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..program.instruction import Effects, Instruction, Label, Space, Variable
-from ..program.kernel import Kernel
-from ..program.types import STORAGE_TYPES, VALUE_TYPES, ScalarType, width_bytes
+from ..ir.instruction import Effects, Instruction, Label, Space, Variable
+from ..ir.kernel import Kernel
+from ..ir.types import STORAGE_TYPES, VALUE_TYPES, ScalarType, width_bytes
 from .function import Body, Function
 from .operands import CARRY, effects
 

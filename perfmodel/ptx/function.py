@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..program.instruction import Instruction, Label, Parameter, Variable
+from ..ir.instruction import Instruction, Label, Parameter, Variable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import SimulationError
-from ..program.instruction import Variable
-from ..program.kernel import Kernel
+from ..ir.instruction import Variable
+from ..ir.kernel import Kernel
 from .expand import expand
 from .function import Function
 

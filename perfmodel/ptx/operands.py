@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..program.instruction import Effects, Instruction
-from ..program.types import ScalarType, constant, is_float, unsigned_of, width_bytes
+from ..ir.instruction import Effects, Instruction
+from ..ir.types import ScalarType, constant, is_float, unsigned_of, width_bytes
 
 _INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
 _FLOAT_BITS = re.compile(r"0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))$")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..errors import SimulationError
-from ..program.instruction import Parameter, Variable
+from ..ir.instruction import Parameter, Variable
 from .body import parse_body
 from .declarations import parse_parameter, parse_variable
 from .function import Function

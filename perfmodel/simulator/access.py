@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE
-from ..program.instruction import ExecutedInstruction, Space
+from ..ir.instruction import ExecutedInstruction, Space
 from .plan import Plan
 
 

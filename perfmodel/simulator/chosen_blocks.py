@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..program.instruction import Space
+from ..ir.instruction import Space
 from .access import Observer, WarpAccess
 from .plan import Plan
 
@@ -13,7 +13,7 @@ from .plan import Plan
 class ChosenBlocks:
     """Gives accesses of some blocks to an observer, as if the run executed just these.
 
-    >>> from perfmodel.program.instruction import Instruction
+    >>> from perfmodel.ir.instruction import Instruction
     >>> from perfmodel.simulator.access import Action, Site
     >>> seen = []
     >>> observer = type("Seen", (), {"access": lambda self, access: seen.append(access)})()

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ir.instruction import Space
+from ..ir.kernel import Kernel
 from ..machine_code.program import MachineCode, Transfer
-from ..program.instruction import Space
-from ..program.kernel import Kernel
 from .sass.environment import waits_for_grid as machine_code_waits_for_grid
 from .sass.simulation import kept_in_trace as kept_by_machine_code
 from .sass.simulation import order_decides, simulate_machine_code, units_of

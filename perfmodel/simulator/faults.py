@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..errors import SimulationError
-from ..program.instruction import ExecutedInstruction, Space
+from ..ir.instruction import ExecutedInstruction, Space
 
 
 class FaultKind(Enum):

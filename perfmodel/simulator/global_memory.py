@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SimulationError
+from ..ir.types import ScalarType
 from ..launch.contents import Contents
 from ..launch.launch import DeviceMemory
 from ..launch.texture import BoundTexture, Texture
-from ..program.types import ScalarType
 
 GLOBAL_BASE = 0x7F00_0000_0000
 SHARED_WINDOW = 0x7E00_0000_0000

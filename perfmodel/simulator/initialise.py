@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import SimulationError
+from ..ir.instruction import Space, Variable
+from ..ir.kernel import Kernel
+from ..ir.types import VALUE_TYPES, width_bytes
 from ..launch.launch import Buffer, Buffered, KernelCall, Parameter, TensorMap, TextureObject
-from ..program.instruction import Space, Variable
-from ..program.kernel import Kernel
-from ..program.types import VALUE_TYPES, width_bytes
 from ..ptx.operands import literal
 from .global_memory import Bytes, GlobalMemory
 from .program import Layout, Program, lay_out

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import WARP_SIZE, ceil_div
+from ..ir.instruction import ExecutedInstruction, Space
+from ..ir.types import ScalarType
 from ..launch.device_heap import DeviceHeap
 from ..launch.launch import Launch
-from ..program.instruction import ExecutedInstruction, Space
-from ..program.types import ScalarType
 from .access import Action, Observers, Site, WarpAccess
 from .block_classes.classes import BlockClasses
 from .block_classes.stored import StoredSteps

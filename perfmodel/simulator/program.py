@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
-from ..program.instruction import BasicBlock, Instruction, Space, Variable
-from ..program.kernel import Kernel
-from ..program.types import ScalarType, width_bytes
+from ..ir.instruction import BasicBlock, Instruction, Space, Variable
+from ..ir.kernel import Kernel
+from ..ir.types import ScalarType, width_bytes
 from ..ptx.operands import names
 
 

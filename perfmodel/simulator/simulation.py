@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from ..core.constants import MAX_BLOCKS_PER_CLUSTER, MAX_THREADS_PER_BLOCK, WARP_SIZE, round_up
 from ..errors import SimulationError
+from ..ir.instruction import Space
+from ..ir.kernel import Kernel
 from ..launch.launch import KernelCall, Launch
 from ..machine_code.program import MachineCode
-from ..program.instruction import Space
-from ..program.kernel import Kernel
 from .access import Observers
 from .block_classes.classes import BlockClasses
 from .faults import FATAL, Fault, FaultError

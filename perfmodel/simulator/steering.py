@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..program.instruction import Space
+from ..ir.instruction import Space
 from .access import Action, WarpAccess
 from .global_memory import Segment
 

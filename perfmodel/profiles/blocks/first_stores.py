@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...program.instruction import Space
+from ...ir.instruction import Space
 from ...simulator.access import WarpAccess
 from ...simulator.block_classes.classes import BlockClasses, RowSteps
 

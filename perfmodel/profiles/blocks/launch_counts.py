@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.counts import Counts
+from ...ir.instruction import Space
 from ...launch.launch import Buffer, KernelCall, Launch
 from ...memory.access_counts import BLOCK_TOTALS, AccessCounts, ClassCounts, InstructionCount, instruction_counts
-from ...program.instruction import Space
 from ...simulator.access import Observer, Site
 from ...simulator.block_classes.classes import BlockClasses, NotFollowedError
 from ...simulator.chosen_blocks import ChosenBlocks

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import SECTOR_BYTES
+from ...ir.instruction import Space
 from ...launch.launch import Launch
-from ...program.instruction import Space
 from ...simulator.access import LANE_GROUPS, Action, WarpAccess
 
 _LOADED = (Space.GLOBAL, Space.TEXTURE, Space.SURFACE)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...program.instruction import Space
+from ...ir.instruction import Space
 from .classes import BlockClasses, Steps
 from .values import FollowedValue, followed
 

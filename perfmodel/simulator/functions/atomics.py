@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...program.instruction import Space
-from ...program.types import ScalarType, width_bytes
+from ...ir.instruction import Space
+from ...ir.types import ScalarType, width_bytes
 from ..block_classes.classes import NotFollowedError
 from ..machine import Lanes
 from ..plan import Mask

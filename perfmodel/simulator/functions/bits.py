@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...program.types import ScalarType, is_signed, unsigned_of, width_bytes
+from ...ir.types import ScalarType, is_signed, unsigned_of, width_bytes
 
 Integers = NDArray[Any]
 Words = NDArray[np.uint32]

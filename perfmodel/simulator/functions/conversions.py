@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...program.types import ScalarType
+from ...ir.types import ScalarType
 from .floats import convert_directed, rectify, to_bfloat16
 
 

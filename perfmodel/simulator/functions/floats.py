@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...program.types import ScalarType
+from ...ir.types import ScalarType
 
 Floats = NDArray[Any]
 

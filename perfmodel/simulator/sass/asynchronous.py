@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ...core.constants import SECTOR_BYTES
+from ...ir.instruction import Space
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Address, Operand, Register, Word
-from ...program.instruction import Space
 from ..access import Action
 from ..transfer import UNCOUNTED
 from .emitter import REDUCTIONS, Emitter

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ...core.constants import SECTOR_BYTES, WARP_SIZE
 from ...errors import SimulationError
+from ...ir.types import ScalarType
 from ...launch.tensor_map import TENSOR_MAP_BYTES, TensorTiling, decoded
-from ...program.types import ScalarType
 from ..block_classes.classes import NotFollowedError
 from ..faults import FaultKind
 from ..functions.atomics import folded

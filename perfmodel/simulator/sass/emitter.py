@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ...ir.instruction import Space
+from ...ir.types import ScalarType
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Address, Constant, Immediate, Operand, Register
-from ...program.instruction import Space
-from ...program.types import ScalarType
 from ..access import Action
 from ..translate.emitter import Pool
 from .registers import BARRIER_PREDICATE, is_uniform, members, number_of

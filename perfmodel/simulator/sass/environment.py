@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from ...compiler.parameter_layout import PlacedParameter
 from ...core.constants import round_up
 from ...errors import SimulationError
+from ...ir.instruction import Space
 from ...launch.device_heap import HEAP_BYTES, DeviceHeap
 from ...launch.launch import GRID_BARRIER_BYTES, Buffer, Buffered, KernelCall, Launch
 from ...machine_code.cubin import ModuleVariable
 from ...machine_code.operands import Constant
 from ...machine_code.program import MachineCode
-from ...program.instruction import Space
 from ..access import Site
 from ..global_memory import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Bytes, GlobalMemory
 from ..initialise import parameter_value

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
-from ...program.instruction import Space
-from ...program.types import ScalarType
+from ...ir.instruction import Space
+from ...ir.types import ScalarType
 from ..block_classes.classes import NotFollowedError
 from ..block_classes.values import permuted
 from ..functions.bits import leading_zeros, reverse_bits

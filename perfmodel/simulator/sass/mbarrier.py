@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
-from ...program.instruction import Space
+from ...ir.instruction import Space
 from ..faults import FaultKind
 from ..machine import Lanes
 from ..plan import Mask, Plan

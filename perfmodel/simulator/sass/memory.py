@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...ir.instruction import Space
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Address, Operand, Register
-from ...program.instruction import Space
 from ..access import Action
 from ..transfer import UNCOUNTED
 from .asynchronous import emit_old_arrival

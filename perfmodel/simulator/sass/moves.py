@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...ir.instruction import Space
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Constant, Immediate, Operand, Register
-from ...program.instruction import Space
 from ..access import Action
 from .emitter import Emitter
 from .operand_kinds import is_zero

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...program.types import ScalarType
+from ...ir.types import ScalarType
 from ..block_classes.classes import NotFollowedError
 from ..faults import FaultKind
 from ..machine import Lanes

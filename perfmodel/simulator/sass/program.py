@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+from ...ir.instruction import Space
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.loops import innermost_loops
 from ...machine_code.operands import Register
 from ...machine_code.program import CodeBlock, MachineCode, Transfer, reachable_blocks
-from ...program.instruction import Space
 from ..program import SyncScope, Unit
 from ..refusals import remedy
 from ..translate.emitter import Pool

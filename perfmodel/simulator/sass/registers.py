@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...ir.types import ScalarType
 from ...machine_code.operands import Register
-from ...program.types import ScalarType
 
 _FIRST = {"R": 0, "UR": 256, "P": 512, "UP": 520, "B": 528}
 BARRIER_PREDICATE = 560

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ...ir.instruction import Space
 from ...launch.launch import KernelCall, Launch
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.program import MachineCode
-from ...program.instruction import Space
 from ..block_classes.classes import NotFollowedError
 from ..simulation import Mode, RunOptions, Simulation, run_launch
 from ..translate.slices import WITHIN_BLOCK

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...ir.instruction import Space
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.matrix_products import ELEMENT_BITS, product_of
 from ...machine_code.operands import MatrixDescriptors, Register
-from ...program.instruction import Space
 from .emitter import Emitter
 from .moves import following
 

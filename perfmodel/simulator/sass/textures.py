@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...core.constants import SECTOR_BYTES
+from ...ir.instruction import Space
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Address, Constant, Immediate, Operand, Register, Word
-from ...program.instruction import Space
 from ..access import Action
 from ..textures.fetching import Sites
 from .emitter import Emitter

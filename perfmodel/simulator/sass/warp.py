@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...ir.instruction import Space
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Immediate, Operand, Register
 from ...machine_code.program import CodeBlock, Transfer
-from ...program.instruction import Space
 from ..access import Action
 from .emitter import Emitter
 from .operand_kinds import is_false, is_true

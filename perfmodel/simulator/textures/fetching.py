@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import SECTOR_BYTES, WARP_SIZE
+from ...ir.types import ScalarType
 from ...launch.texture import BoundTexture, Extent, Texture
-from ...program.types import ScalarType
 from ..block_classes.classes import NotFollowedError
 from ..faults import FaultKind
 from ..machine import Lanes

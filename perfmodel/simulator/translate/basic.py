@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...program.instruction import Instruction, Space
-from ...program.types import VALUE_TYPES, ScalarType, is_float, is_signed, unsigned_of, width_bytes
+from ...ir.instruction import Instruction, Space
+from ...ir.types import VALUE_TYPES, ScalarType, is_float, is_signed, unsigned_of, width_bytes
 from ...ptx.operands import integer, names, vector
 from .emitter import Emitter, window_of
 

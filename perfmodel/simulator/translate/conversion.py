@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...program.instruction import Instruction
-from ...program.types import VALUE_TYPES, ScalarType, is_float
+from ...ir.instruction import Instruction
+from ...ir.types import VALUE_TYPES, ScalarType, is_float
 from .emitter import Emitter
 
 _TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}

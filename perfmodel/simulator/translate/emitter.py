@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...program.instruction import ExecutedInstruction, Instruction, Space
-from ...program.types import ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
+from ...ir.instruction import ExecutedInstruction, Instruction, Space
+from ...ir.types import ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 from ...ptx.operands import literal, parse_address
 from ..access import Action, Site
 from ..global_memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW

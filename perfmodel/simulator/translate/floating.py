@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...program.instruction import Instruction
-from ...program.types import ScalarType
+from ...ir.instruction import Instruction
+from ...ir.types import ScalarType
 from .basic import value_type
 from .emitter import Emitter
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...program.instruction import Instruction
-from ...program.types import VALUE_TYPES, ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
+from ...ir.instruction import Instruction
+from ...ir.types import VALUE_TYPES, ScalarType, is_float, is_signed, signed_of, unsigned_of, width_bytes
 from ...ptx.operands import CARRY
 from .basic import value_type
 from .emitter import Emitter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...program.instruction import Instruction, Space
-from ...program.types import VALUE_TYPES, ScalarType, width_bytes
+from ...ir.instruction import Instruction, Space
+from ...ir.types import VALUE_TYPES, ScalarType, width_bytes
 from ...ptx.operands import integer, parse_address, vector
 from ..access import Action
 from ..transfer import UNCOUNTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...program.instruction import Instruction, Space
+from ...ir.instruction import Instruction, Space
 from ...ptx.operands import names
 from ..program import Program
 from .memory import space_of

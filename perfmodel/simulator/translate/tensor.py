@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...program.instruction import Instruction, Space
+from ...ir.instruction import Instruction, Space
 from ...ptx.operands import names
 from ..access import Action
 from .emitter import Emitter

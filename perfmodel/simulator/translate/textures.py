@@ -7,8 +7,8 @@ import re
 import numpy as np
 
 from ...core.constants import SECTOR_BYTES
-from ...program.instruction import Instruction, Space
-from ...program.types import ScalarType
+from ...ir.instruction import Instruction, Space
+from ...ir.types import ScalarType
 from ...ptx.operands import vector
 from ..access import Action
 from ..textures.fetching import Sites

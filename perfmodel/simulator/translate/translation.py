@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...program.instruction import Instruction, Space
-from ...program.kernel import Kernel
-from ...program.types import STORAGE_TYPES, VALUE_TYPES
+from ...ir.instruction import Instruction, Space
+from ...ir.kernel import Kernel
+from ...ir.types import STORAGE_TYPES, VALUE_TYPES
 from ..functions import atomics, bits, conversions, floats, warp_functions
 from ..global_memory import is_in_space
 from ..plan import Mask, Values

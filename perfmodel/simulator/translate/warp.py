@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...program.instruction import Instruction, Space
-from ...program.types import VALUE_TYPES, width_bytes
+from ...ir.instruction import Instruction, Space
+from ...ir.types import VALUE_TYPES, width_bytes
 from ...ptx.operands import integer, names
 from ..access import Action
 from .basic import value_type

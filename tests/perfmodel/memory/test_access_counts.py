@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from perfmodel.ir.instruction import Space
 from perfmodel.memory.access_counts import BLOCK_TOTALS, AccessCounts
-from perfmodel.program.instruction import Space
 from perfmodel.simulator.access import Action, WarpAccess
 from perfmodel.simulator.simulation import Mode, Simulation, simulate
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from perfmodel.ir.instruction import Instruction, Space
 from perfmodel.memory.atomics import AtomicObserver, Contention
-from perfmodel.program.instruction import Instruction, Space
 from perfmodel.simulator.access import Action, Site, WarpAccess
 from perfmodel.simulator.plan import Plan
 

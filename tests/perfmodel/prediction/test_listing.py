@@ -1,6 +1,6 @@
+from perfmodel.ir.instruction import SourceLine, Space
 from perfmodel.memory.access_counts import InstructionCount
 from perfmodel.prediction.listing import by_line, listing
-from perfmodel.program.instruction import SourceLine, Space
 from perfmodel.simulator.access import Action
 
 

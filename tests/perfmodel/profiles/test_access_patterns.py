@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from perfmodel.ir.instruction import Instruction, Space
 from perfmodel.profiles.access_patterns import NO_LANE, AccessPatterns, PatternObserver
-from perfmodel.program.instruction import Instruction, Space
 from perfmodel.simulator.access import Action, Site, WarpAccess
 from perfmodel.simulator.plan import Plan
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from perfmodel.ir.instruction import Instruction, Space
 from perfmodel.profiles import load_streams
 from perfmodel.profiles.load_streams import CUT, LoadObserver, joined
-from perfmodel.program.instruction import Instruction, Space
 from perfmodel.simulator.access import Action, Site, WarpAccess
 from perfmodel.simulator.plan import Plan
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from perfmodel.compiler.front_end import compile_to_ptx
 from perfmodel.compiler.request import CompileRequest
+from perfmodel.ir.kernel import Kernel
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.program.kernel import Kernel
 from perfmodel.ptx.parse import parse_module
 
 CORPUS = Path(__file__).parent / "corpus"

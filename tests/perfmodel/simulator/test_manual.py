@@ -82,7 +82,7 @@ def reasons() -> set[str]:
     """Every reason that the simulator gives when it refuses an instruction."""
     found = set()
     package = Path(str(perfmodel.__file__)).parent
-    for path in (path for folder in ("program", "ptx", "simulator") for path in (package / folder).rglob("*.py")):
+    for path in (path for folder in ("ir", "ptx", "simulator") for path in (package / folder).rglob("*.py")):
         if "sass" in path.parts:  # messages of machine code name the instruction and what it needs
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -1,0 +1,1 @@
+"""The intermediate representation: a kernel as instructions, whether it was read from PTX or from machine code."""

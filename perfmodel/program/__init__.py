@@ -1,1 +1,0 @@
-"""The intermediate form: a kernel as instructions, whether it was read from PTX or from machine code."""
