@@ -10,7 +10,8 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.prediction.scenario import scenario_of
-from perfmodel.records.schema import FailureKind, RecordKind
+from perfmodel.profiles.kernel_profile import Fidelity
+from perfmodel.records.schema import FailureKind, Predicted, RecordKind
 from perfmodel.validation.micro.suite import micro_suite
 from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, Purpose, unpacked_cubin
 from perfmodel.validation.preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
@@ -28,7 +29,7 @@ PLAIN = PreparedKernel(
     gpu="h200",
     architecture="sm_90",
     compiler_version="nvrtc",
-    predicted_s=1e-6,
+    predicted=Predicted(fidelity=Fidelity.ANALYTIC, time_s=1e-6, place=1),
 )
 
 
@@ -46,7 +47,8 @@ def test_the_very_cubin_of_the_prediction_travels(tmp_path: Path) -> None:
     assert first.resources.registers_per_thread == compiled.resources.registers_per_thread
     assert first.configuration["tile_size_x"] == 1
     assert second.configuration["tile_size_x"] == 2
-    assert first.predicted_s is not None
+    assert first.predicted is not None
+    assert first.predicted.place is None
     assert first.key != second.key
 
 

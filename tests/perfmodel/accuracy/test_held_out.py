@@ -119,7 +119,11 @@ def test_the_curve_falls_and_needs_something_left_to_predict(turing: MeasuredRun
 
 
 def test_a_residual_has_an_interval_for_launches_like_those_it_saw(turing: MeasuredRuns) -> None:
-    points = learned(turing, 60, range(3), residual=True)
+    """Times to the power of 1.2: what the model leaves unexplained grows steadily, so that there is something to learn."""
+    of = turing.runs
+    middle = np.median(of.seconds)
+    steady = replace(turing, runs=replace(of, seconds=middle * (of.seconds / middle) ** 1.2))
+    points = learned(steady, 60, range(3), residual=True)
     assert len(points.coverages) == len(points.draws) == 3
     known = [(of, draw) for of, draw in zip(points.coverages, points.draws, strict=True) if of is not None]
     assert known
@@ -127,6 +131,6 @@ def test_a_residual_has_an_interval_for_launches_like_those_it_saw(turing: Measu
         assert 0 < of.n <= draw.n
         assert of.median_factor > 1
     within = sum(of.covered for of, _ in known) / sum(of.n for of, _ in known)
-    assert 0.75 <= within <= 1  # of 90 %; the errors are noise alone, the same for every launch
+    assert 0.75 <= within <= 1  # of 90 %
     assert len(points.to_json()["coverage_90"]) == 3
     assert "coverage_90" not in learned(turing, 20, range(1), residual=False).to_json()

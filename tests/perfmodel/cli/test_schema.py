@@ -8,6 +8,7 @@ import pytest
 from perfmodel.cli.app import run
 from perfmodel.cli.objects import OBJECTS
 from perfmodel.core.documents import converted
+from perfmodel.families.problem_list import ListedProblem
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.validation.commands import _show
 
@@ -48,7 +49,11 @@ def test_objects_are_as_described(
 
 
 def test_records_of_a_problem_are_as_described(capsys: pytest.CaptureFixture[str]) -> None:
-    _show(FAMILY, TiledConv2d(), ROOT / "validation" / "data" / "h200-problem.jsonl.gz", as_json=True)
+    _show(
+        ListedProblem(name="default", family=FAMILY.name, problem=TiledConv2d()),
+        ROOT / "validation" / "data" / "h200-problem.jsonl.gz",
+        as_json=True,
+    )
     assert converted(OBJECTS["measure"], json.loads(capsys.readouterr().out), "measure").records
 
 
