@@ -76,7 +76,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
                 limit=UNROLLED_MULTIPLY_ADDS_LIMIT,
             ),
             Check(
-                reason="depthwise layer that is flat",
+                reason="depthwise layer where reuse=flat",
                 rejected=in_x & (not problem.depthwise),
                 value="dense",
                 limit="depthwise",

@@ -1,4 +1,4 @@
-"""Which blocked configurations are worth a look: tiles that the problem can fill, threads that can share."""
+"""Limits of configurations with `reuse=block`: tiles that the problem can fill, blocks that have threads enough."""
 
 from __future__ import annotations
 
@@ -24,18 +24,23 @@ def checks(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> tuple[Ch
     least_channels = round_up(problem.out_channels, 4)
     grid = ceil_div(problem.out_channels, np.maximum(channels, 1))
     limits = (
-        ("dense convolution that blocks", np.full(len(batch), problem.depthwise), "depthwise", "is not"),
-        ("outputs of a thread that blocks", (sums < few_sums) | (sums > most_sums), sums, f"{few_sums} to {most_sums}"),
+        ("dense convolution where reuse=block", np.full(len(batch), problem.depthwise), "depthwise", "is not"),
         (
-            "threads that share",
+            "outputs per thread where reuse=block",
+            (sums < few_sums) | (sums > most_sums),
+            sums,
+            f"{few_sums} to {most_sums}",
+        ),
+        (
+            "threads per block where reuse=block",
             (threads < few_threads) | (threads > most_threads),
             threads,
             f"{few_threads} to {most_threads}",
         ),
-        ("output channels of a block", channels >= 2 * least_channels, channels, 2 * least_channels - 1),
+        ("output channels per block", channels >= 2 * least_channels, channels, 2 * least_channels - 1),
         ("channels in the block's z", in_z > MAX_BLOCK_Z, in_z, MAX_BLOCK_Z),
         ("channel slices", given["channel_slices"] > problem.in_channels, given["channel_slices"], problem.in_channels),
-        ("images of a block", images > max(1, problem.batch), images, problem.batch),
+        ("images per block", images > max(1, problem.batch), images, problem.batch),
         ("tiles of output channels in the grid's y", grid > MAX_GRID_YZ, grid, MAX_GRID_YZ),
         ("images in the grid's z", np.full(len(batch), problem.batch > MAX_GRID_YZ), problem.batch, MAX_GRID_YZ),
     )
