@@ -1,4 +1,4 @@
-// Texture and surface objects: numbers by which kernels name them; the simulator is told what they see.
+// Texture and surface objects: handles that kernels get, and the arrays behind them, which are sent to the simulator.
 #include "arrays.hpp"
 
 namespace perfmodel {

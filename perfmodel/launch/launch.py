@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -214,13 +214,3 @@ class KernelCall:
         """Buffers among the parameters, those of tensor maps and texture objects with them."""
         found = (p.buffer if isinstance(p, TensorMap | TextureObject) else p for p in self.parameters)
         return tuple(buffer for buffer in found if isinstance(buffer, Buffer))
-
-    def without_outputs(self) -> KernelCall:
-        """The same call whose buffers are not given back."""
-
-        def plain(parameter: Parameter) -> Parameter:
-            if isinstance(parameter, TensorMap | TextureObject):
-                return replace(parameter, buffer=replace(parameter.buffer, output=False))
-            return replace(parameter, output=False) if isinstance(parameter, Buffer) else parameter
-
-        return replace(self, parameters=tuple(plain(parameter) for parameter in self.parameters))

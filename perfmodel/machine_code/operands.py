@@ -18,7 +18,6 @@ _REGISTERS = {"R": 255, "UR": 255, "P": 7, "UP": 7, "B": 32}
 """Registers of each file."""
 _INTEGER = re.compile(_NUMBER + "$")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|INF|[QS]?NAN)$")
-_SCOREBOARD_SET = re.compile(r"\{[\d,]*\}$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ becomes registers named after variable and byte offset (``param0@1.8``), which a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..ir.instruction import Effects, Instruction, Label, Space, Variable
+from ..ir.instruction import Instruction, Label, Space, Variable
 from ..ir.kernel import Kernel
 from ..ir.types import STORAGE_TYPES, VALUE_TYPES, ScalarType, width_bytes
 from .function import Body, Function
@@ -238,10 +238,3 @@ def expand(entry: Function, functions: Mapping[str, Function], variables: Mappin
         variables=variables,
         own_variables=expanded.variables,
     )
-
-
-def with_statements(kernel: Kernel, statements: Sequence[Instruction | Label]) -> Kernel:
-    """The kernel with other code on the registers that it has."""
-    instructions = [one for one in statements if isinstance(one, Instruction)]
-    changed: tuple[Effects, ...] = tuple(effects(one, kernel.register_types.__contains__) for one in instructions)
-    return replace(kernel, statements=tuple(statements), effects=changed)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from importlib import resources
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.compiler.request import CompileRequest
+from perfmodel.families.kernel_files import kernel_text
 from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.records.schema import Scalar
 
@@ -57,9 +57,8 @@ class MicroBenchmark:
 
     def compile_request(self) -> CompileRequest:
         """Source and constants of the kernel."""
-        source = resources.files("perfmodel.kernels").joinpath("micro", f"{self.kernel}.cu")
         return CompileRequest(
-            source=source.read_text(encoding="utf-8"),
+            source=kernel_text("micro", f"{self.kernel}.cu"),
             kernel=self.kernel,
             file_name=f"{self.kernel}.cu",
             defines=self.defines,

@@ -17,7 +17,6 @@ from .record import PublicRecord
 
 NEAR = 0.15
 """Relative error up to which a prediction counts as near."""
-SHOWN_PROGRAMS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

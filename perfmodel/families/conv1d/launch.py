@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from importlib import resources
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ...core.constants import FLOAT_BYTES, MAX_THREADS_PER_BLOCK, SHARED_BANKS, 
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ..base import Batch
+from ..kernel_files import kernel_text
 from .configuration import Conv1dConfiguration
 from .problem import Conv1d
 
@@ -235,7 +235,7 @@ def compile_request(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gp
     kernel = kernel_of(problem, configuration, gpu)
     file_name = f"{kernel.value}.cu"
     return CompileRequest(
-        source=resources.files("perfmodel.kernels").joinpath(file_name).read_text(encoding="utf-8"),
+        source=kernel_text(file_name),
         kernel=kernel.value,
         file_name=file_name,
         defines=(

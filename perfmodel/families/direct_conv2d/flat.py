@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import resources
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,8 +13,9 @@ from ...launch.launch import Launch
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..accesses import WORDS_PER_SECTOR
 from ..base import Batch
+from ..kernel_files import kernel_text
 from .configuration import DirectConv2dConfiguration
-from .launch import reciprocal
+from .launch import filter_macros, reciprocal
 from .problem import Conv2d
 from .traffic import compulsory_bytes
 
@@ -98,22 +96,14 @@ def _patch_sectors(problem: Conv2d, launch: Launch, rows: Integers) -> NDArray[n
     return np.asarray(once + launch.blocks * (strip_rows * problem.width / WORDS_PER_SECTOR + taps), np.float64)
 
 
-@cache
-def _source() -> str:
-    return resources.files("perfmodel.kernels").joinpath(f"{KERNEL}.cu").read_text(encoding="utf-8")
-
-
 def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration) -> CompileRequest:
     """Source, kernel and macros; sizes are parameters, so that one compile serves all images and channels."""
     return CompileRequest(
-        source=_source(),
+        source=kernel_text(f"{KERNEL}.cu"),
         kernel=KERNEL,
         file_name=f"{KERNEL}.cu",
         defines=(
-            ("FILTER_HEIGHT", problem.filter_height),
-            ("FILTER_WIDTH", problem.filter_width),
-            ("STRIDE", problem.stride),
-            ("PADDING", problem.padding),
+            *filter_macros(problem),
             ("ONE_IMAGE", int(problem.batch == 1)),
             ("ROWS_PER_THREAD", configuration.rows_per_thread),
             ("BLOCK_X", configuration.block_x),

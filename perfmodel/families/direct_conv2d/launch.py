@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +11,7 @@ from ...compiler.request import CompileRequest
 from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
 from ...launch.launch import Launch
 from ..base import NONE_CODE, Batch
+from ..kernel_files import kernel_text
 from .configuration import Accumulators, DirectConv2dConfiguration, Exchange
 from .exchange_plans import ExchangePlan, all_loaded, executed_plan
 from .problem import Conv2d
@@ -156,9 +155,14 @@ def tap_plan(problem: Conv2d, exchange: Exchange | None) -> ExchangePlan | None:
     return all_loaded(problem.filter_width) if exchange is None else executed_plan(problem.filter_width)
 
 
-@cache
-def _source() -> str:
-    return resources.files("perfmodel.kernels").joinpath(f"{KERNEL}.cu").read_text(encoding="utf-8")
+def filter_macros(problem: Conv2d) -> tuple[tuple[str, int], ...]:
+    """What all three kernels know of the filter when they are compiled."""
+    return (
+        ("FILTER_HEIGHT", problem.filter_height),
+        ("FILTER_WIDTH", problem.filter_width),
+        ("STRIDE", problem.stride),
+        ("PADDING", problem.padding),
+    )
 
 
 def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration) -> CompileRequest:
@@ -167,16 +171,13 @@ def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration) -
     loads, steps = (plan.load_offsets, plan.steps) if plan else ((), ())
     choices = {name: getattr(configuration, name) for name in ("reuse", "exchange", "accumulators")}
     return CompileRequest(
-        source=_source(),
+        source=kernel_text(f"{KERNEL}.cu"),
         kernel=KERNEL,
         file_name=f"{KERNEL}.cu",
         defines=(
             ("IN_CHANNELS", problem.in_channels),
             ("OUT_CHANNELS", problem.out_channels),
-            ("FILTER_HEIGHT", problem.filter_height),
-            ("FILTER_WIDTH", problem.filter_width),
-            ("STRIDE", problem.stride),
-            ("PADDING", problem.padding),
+            *filter_macros(problem),
             ("DEPTHWISE", int(problem.depthwise)),
             ("FILTER_IN_CONSTANT", int(filter_in_constant(problem))),
             ("TAPS_IN_REGISTERS_LIMIT", TAPS_IN_REGISTERS_LIMIT),

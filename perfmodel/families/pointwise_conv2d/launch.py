@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from functools import cache
-from importlib import resources
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...memory.async_copy import SECTOR_WORDS
 from ..base import Batch
+from ..kernel_files import kernel_text
 from .blocking.fetch import Fetch, fetch
 from .blocking.shared_layout import Operand, pitches_of
 from .blocking.tiles import (
@@ -276,18 +275,12 @@ def launch_of(problem: PointwiseConv2d, chosen: Candidates) -> Launch:
     return Launch(grid_x=across, grid_y=down, block_x=THREADS_PER_BLOCK, dynamic_shared_bytes=chosen.shared_bytes)
 
 
-@cache
-def kernel_source() -> str:
-    """Text of the kernel's source file."""
-    return resources.files("perfmodel.kernels").joinpath(f"{KERNEL}.cu").read_text(encoding="utf-8")
-
-
 def compile_request(problem: PointwiseConv2d, configuration: PointwiseConfiguration, gpu: Gpu) -> CompileRequest:
     """The kernel with its tile as compile-time constants; sizes are parameters, so layers with the same tile share it."""
     chosen = candidates(problem, Batch.of([configuration]), gpu)
     constants = constants_of(problem, chosen, 0)
     return CompileRequest(
-        source=kernel_source(),
+        source=kernel_text(f"{KERNEL}.cu"),
         kernel=KERNEL,
         file_name=f"{KERNEL}.cu",
         defines=(

@@ -10,6 +10,7 @@ import numpy as np
 from ...compiler.request import CompileRequest
 from ...core.constants import WARP_SIZE, ceil_div
 from ...launch.launch import Launch
+from ..kernel_files import kernel_text
 from .configuration import DESIGNS, Design, Version
 from .problem import Ssim
 
@@ -47,7 +48,7 @@ def compile_request(problem: Ssim, version: Version) -> CompileRequest:
     kernel, design = f"ssim_{version.value}", DESIGNS[version]
     folder = resources.files("perfmodel.kernels").joinpath("ssim")
     return CompileRequest(
-        source=folder.joinpath(f"{kernel}.cu").read_text(encoding="utf-8"),
+        source=kernel_text("ssim", f"{kernel}.cu"),
         kernel=kernel,
         file_name=f"{kernel}.cu",
         defines=(

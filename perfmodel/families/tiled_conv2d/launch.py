@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from ...compiler.request import CompileRequest
 from ...core.constants import FLOAT_BYTES, SHARED_BANKS, ceil_div
 from ...launch.launch import Launch
 from ..base import Batch
+from ..kernel_files import kernel_text
 from .configuration import TiledConv2dConfiguration
 from .problem import TiledConv2d
 
@@ -79,7 +79,7 @@ def launch(sizes: Geometry) -> Launch:
 def compile_request(problem: TiledConv2d, configuration: TiledConv2dConfiguration) -> CompileRequest:
     """The kernel with every size a compile-time constant, as auto-tuners build it."""
     return CompileRequest(
-        source=resources.files("perfmodel.kernels").joinpath("tiled_conv2d.cu").read_text(encoding="utf-8"),
+        source=kernel_text("tiled_conv2d.cu"),
         kernel="tiled_conv2d",
         file_name="tiled_conv2d.cu",
         defines=(

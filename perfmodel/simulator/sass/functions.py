@@ -22,7 +22,6 @@ from ..transfer import checked, generic_parts, hold, index_of, storage
 from .matrices import eight_bit_floats
 
 Values = NDArray[Any]
-_LOW = np.uint64(2**32 - 1)
 _SHIFT = np.uint64(32)
 
 

@@ -30,7 +30,6 @@ _ONE = 1 << FRACTION_BITS
 _HALF = _ONE // 2
 _FARTHEST = 2.0**27
 """Coordinates beyond are outside of every texture."""
-_SECTOR_ROWS = 2
 _CHUNK_BYTES = 16
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cache, lru_cache
-from importlib import resources
+from functools import lru_cache
 from math import gcd
 
 import numpy as np
@@ -17,8 +16,10 @@ from ....gpus.gpu import Gpu
 from ....launch.launch import Launch
 from ....memory.bank_conflicts import load_wavefronts
 from ...base import Batch
+from ...kernel_files import kernel_text
 from ...lanes import over_unique
 from ..configuration import DirectConv2dConfiguration
+from ..launch import filter_macros
 from ..problem import Conv2d
 
 Integers = NDArray[np.int64]
@@ -252,24 +253,16 @@ def launch_of(problem: Conv2d, tile: Tiles) -> Launch:
     )
 
 
-@cache
-def _source() -> str:
-    return resources.files("perfmodel.kernels").joinpath(f"{KERNEL}.cu").read_text(encoding="utf-8")
-
-
 def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
     """Source, kernel and macros; sizes of image and batch are parameters, so that layers with the same tile share a compile."""
     tile = taken(tiles(problem, Batch.of([configuration]), gpu), 0)
     columns = configuration.columns_per_thread or 1
     return CompileRequest(
-        source=_source(),
+        source=kernel_text(f"{KERNEL}.cu"),
         kernel=KERNEL,
         file_name=f"{KERNEL}.cu",
         defines=(
-            ("FILTER_HEIGHT", problem.filter_height),
-            ("FILTER_WIDTH", problem.filter_width),
-            ("STRIDE", problem.stride),
-            ("PADDING", problem.padding),
+            *filter_macros(problem),
             *(
                 (field.name.upper(), int(getattr(tile, field.name)))
                 for field in fields(tile)
