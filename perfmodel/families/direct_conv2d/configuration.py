@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from itertools import product
 
-from ...core.constants import WARP_SIZE, ceil_div
+from ...core.constants import WARP_SIZE
 from ...errors import InputError
 from ..base import Product, Space
+from ..blocked import choices
 from ..sizes import require_integers
 from .problem import Conv2d
 
@@ -18,19 +18,6 @@ FLAT_ROWS = (1, 2, 4, 7, 14)
 FLAT_BLOCKS = (32, 64, 128, 256)
 WIDEST_FLAT = 64
 """Output columns up to which warps of one row each leave lanes idle that count."""
-BLOCKED_ROWS = (1, 2, 4, 7)
-"""Of a thread that blocks: images of networks have a multiple of seven rows as often as of four."""
-BLOCKED_COLUMNS = (1, 2, 4)
-BLOCKED_CHANNELS = (4, 8)
-BLOCKED_SUMS = (8, 64)
-"""Fewest and most outputs of a thread that blocks."""
-BLOCKED_THREADS = (64, 512)
-"""Fewest and most threads of a block that shares."""
-CHANNEL_THREADS = (1, 2, 4, 8, 16)
-CHANNEL_SLICES = (1, 2, 4, 8)
-BLOCKED_IMAGES = (2, 4, 8)
-MOST_BLOCK_X = 64
-MOST_BLOCK_Y = 64
 OF_BLOCKS = ("columns_per_thread", "channels_per_thread", "channel_threads", "channel_slices")
 """Fields that have an effect where the threads of a block share."""
 BLOCK_SIZES_X = (32, 64, 128, 256)
@@ -141,39 +128,6 @@ class DirectConv2dConfiguration:
             require_integers(1, **{name: getattr(self, name) for name in OF_BLOCKS})
 
 
-def _parts(extent: int) -> tuple[int, ...]:
-    """The extent, its half, quarter and so on, rounded up, down to 1.
-
-    >>> _parts(14)
-    (14, 7, 4, 2, 1)
-    """
-    return tuple(dict.fromkeys(ceil_div(extent, 1 << shift) for shift in range(extent.bit_length() + 1)))
-
-
-def _blocked(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]]:
-    """Tiles that divide rows and columns of the output evenly, or hold several images; one product for each thread tile."""
-    products = []
-    for rows, columns in product(BLOCKED_ROWS, BLOCKED_COLUMNS):
-        of_rows, of_columns = ceil_div(problem.output_height, rows), ceil_div(problem.output_width, columns)
-        if rows > problem.output_height or columns >= 2 * problem.output_width:
-            continue
-        several = tuple(count * of_rows for count in BLOCKED_IMAGES if count < 2 * problem.batch)
-        fields = {
-            "reuse": (Reuse.BLOCK,),
-            "exchange": (None,),
-            "accumulators": (None,),
-            "rows_per_thread": (rows,),
-            "block_x": tuple(part for part in _parts(of_columns) if part <= MOST_BLOCK_X),
-            "block_y": tuple(part for part in (*several, *_parts(of_rows)) if part <= MOST_BLOCK_Y),
-            "columns_per_thread": (columns,),
-            "channels_per_thread": BLOCKED_CHANNELS,
-            "channel_threads": CHANNEL_THREADS,
-            "channel_slices": CHANNEL_SLICES,
-        }
-        products.append(Product(DirectConv2dConfiguration, fields))
-    return products
-
-
 def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
     """Reuse modes with their methods, rows and blocks; exchanges only for filters wide enough to need one.
 
@@ -201,8 +155,9 @@ def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
     modes = [(reuse, None, LOOPED_ROWS) for reuse in (Reuse.NONE, Reuse.COLUMN)]
     modes += [(reuse, how, rows) for how, rows in SHARED_ROWS.items() for reuse in (Reuse.ROW, Reuse.COLUMN_ROW)]
     products = [of_mode(*mode) for mode in modes if problem.filter_width > 2 or not mode[0].columns]
-    if not problem.depthwise and problem.out_channels >= min(BLOCKED_CHANNELS):
-        products += _blocked(problem)
+    if not problem.depthwise:
+        of_blocks = {"reuse": (Reuse.BLOCK,), "exchange": (None,), "accumulators": (None,)}
+        products += [Product(DirectConv2dConfiguration, of_blocks | some.values()) for some in choices(problem.layer)]
     if problem.depthwise and problem.output_width <= WIDEST_FLAT:
         products.append(of_mode(Reuse.FLAT, None, FLAT_ROWS, FLAT_BLOCKS, (1,)))
     return Space(tuple(products))

@@ -9,18 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.batched import joined, mapped, taken
 from ...core.constants import MAX_GRID_YZ, WARP_SIZE
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
 from ...profiles.kernel_profile import KernelProfile
+from .. import blocked
 from ..base import Batch, Check, Family, Space
+from ..blocked import Tiles, blocking_of
 from ..compiled_members import Traits, compiled_numbers, completed_profile
-from . import blocked, configuration, flat, launch, reference
+from ..designs import by_design
+from . import configuration, flat, launch, reference
 from .configuration import OF_BLOCKS, DirectConv2dConfiguration, Reuse
 from .counts import closed_form
 from .problem import Conv2d, drawn_problem
+from .traffic import compulsory_bytes
 from .traits import traits
 
 Inputs = Mapping[str, NDArray[np.float32]]
@@ -82,7 +85,14 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
                 limit="depthwise",
                 relation="is not",
             ),
-            *blocked.checks(problem, batch),
+            Check(
+                reason="dense convolution where reuse=block",
+                rejected=blocks & problem.depthwise,
+                value="depthwise",
+                limit="dense",
+                relation="is not",
+            ),
+            *blocked.checks(problem.layer, blocking_of(batch), blocks, "reuse=block"),
             *(
                 Check(reason=reason, rejected=(value > MAX_GRID_YZ) & ~blocks & ~in_x, value=value, limit=MAX_GRID_YZ)
                 for reason, value in several.items()
@@ -95,7 +105,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             batch,
             lambda part: launch.launch(problem, part),
             lambda part: flat.launch_of(problem, part),
-            lambda part: blocked.launch_of(problem, blocked.tiles(problem, part, gpu)),
+            lambda part: blocked.launch_of(problem.layer, _tiles(problem, part, gpu)),
         )
 
     def profile(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
@@ -104,7 +114,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             batch,
             lambda part: _strips_profile(problem, part, gpu),
             lambda part: flat.profile(problem, part, gpu),
-            lambda part: blocked.profile(problem, blocked.tiles(problem, part, gpu), gpu),
+            lambda part: _blocks_profile(problem, part, gpu),
         )
 
     def closed_counts(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Counts:
@@ -113,7 +123,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             batch,
             lambda part: closed_form(problem, launch.strips(problem, part), launch.launch(problem, part), gpu),
             lambda part: flat.profile(problem, part, gpu).counts,
-            lambda part: blocked.profile(problem, blocked.tiles(problem, part, gpu), gpu).counts,
+            lambda part: _blocks_profile(problem, part, gpu).counts,
         )
 
     def design_traits(
@@ -136,7 +146,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     def compile_request(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel; one compile serves all image sizes and batches."""
         if configuration.reuse is Reuse.BLOCK:
-            return blocked.compile_request(problem, configuration, gpu)
+            return blocked.compile_request(problem.layer, blocking_of(Batch.of([configuration])), gpu)
         if configuration.reuse is Reuse.FLAT:
             return flat.compile_request(problem, configuration)
         return launch.compile_request(problem, configuration)
@@ -194,22 +204,22 @@ def _strips_profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gp
     return completed_profile(known, numbers, geometry, read_only_share=1.0)
 
 
+def _tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Tiles:
+    """Sizes of configurations that block."""
+    return blocked.tiles(problem.layer, blocking_of(batch), gpu)
+
+
+def _blocks_profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
+    """Configurations that block: estimated from their tiles."""
+    read_bytes, _ = compulsory_bytes(problem)
+    return blocked.profile(problem.layer, _tiles(problem, batch, gpu), gpu, read_bytes)
+
+
 def _of_designs(
     batch: Batch[DirectConv2dConfiguration], *designs: Callable[[Batch[DirectConv2dConfiguration]], RecordT]
 ) -> RecordT:
-    """What each design's own function makes of its configurations, in the batch's order: the direct ones, flat, blocks."""
-    design = batch.equals("reuse", Reuse.FLAT) + 2 * batch.equals("reuse", Reuse.BLOCK)
-    there, counts = np.unique(design, return_counts=True)
-    parts = [designs[int(number)](batch.take(design == number)) for number in there]
-    if len(parts) == 1:
-        return parts[0]
-    spread = [_spread(part, int(count)) for part, count in zip(parts, counts, strict=True)]
-    return taken(joined(*spread), np.argsort(np.argsort(design, kind="stable"), kind="stable"))
-
-
-def _spread(record: RecordT, count: int) -> RecordT:
-    """The record of so many candidates with an array in each field."""
-    return mapped(lambda value: np.broadcast_to(value, count), record)
+    """What each design's own function makes of its configurations: the direct ones, flat, blocks."""
+    return by_design(batch, batch.equals("reuse", Reuse.FLAT) + 2 * batch.equals("reuse", Reuse.BLOCK), *designs)
 
 
 FAMILY = DirectConv2dFamily()

@@ -156,7 +156,7 @@ def tap_plan(problem: Conv2d, exchange: Exchange | None) -> ExchangePlan | None:
 
 
 def filter_macros(problem: Conv2d) -> tuple[tuple[str, int], ...]:
-    """What all three kernels know of the filter when they are compiled."""
+    """What both kernels of warps know of the filter when they are compiled."""
     return (
         ("FILTER_HEIGHT", problem.filter_height),
         ("FILTER_WIDTH", problem.filter_width),

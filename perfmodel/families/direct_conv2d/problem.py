@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import InputError
+from ..blocked import Layer
 from ..sizes import drawn_size, require_elements, require_integers
 
 LARGEST_FILTER = 33
@@ -106,6 +107,22 @@ class Conv2d:
     def output_planes(self) -> int:
         """Planes of the output."""
         return self.batch * self.out_channels
+
+    @property
+    def layer(self) -> Layer:
+        """The problem as blocks see it, which share patches of all its input channels."""
+        return Layer(
+            images=self.batch,
+            in_channels=self.in_channels,
+            out_channels=self.out_channels,
+            height=self.height,
+            width=self.width,
+            filter_height=self.filter_height,
+            filter_width=self.filter_width,
+            stride=self.stride,
+            row_padding=self.padding,
+            column_padding=self.padding,
+        )
 
 
 _COMMON_FILTERS = (1, 2, 3, 3, 3, 4, 5, 5, 6, 7, 7, 9, 11, 13, 15)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...core.constants import ceil_div
 from ...launch.launch import Buffer, KernelCall
+from ..blocked import sizes_of
 from . import flat
 from .configuration import DirectConv2dConfiguration, Reuse
 from .launch import filter_in_constant, reciprocal
@@ -29,25 +30,18 @@ def call(
 ) -> KernelCall:
     """Parameters ``(output, input, [filter,] height, width, tiles of a row, its reciprocal and shift)``.
 
-    Behind output, input and filter, flat configurations have `flat.parameters`, and those that block ``(batch, in_channels,
-    out_channels, height, width, tiles of a row)``.
+    Behind output, input and filter, flat configurations have `flat.parameters`, and those that block
+    `blocked.sizes_of`.
     """
     shape = (problem.batch, problem.out_channels, problem.output_height, problem.output_width)
     output = Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True)
     image, weights = (Buffer(name=name, array=given[name]) for name in ("input", "filter"))
     if configuration.reuse is Reuse.FLAT:
         return KernelCall(parameters=(output, image, weights, *flat.parameters(problem, configuration)))
-    tiles_per_row = ceil_div(problem.output_width, configuration.block_x * (configuration.columns_per_thread or 1))
+    tile_columns = configuration.block_x * (configuration.columns_per_thread or 1)
     if configuration.reuse is Reuse.BLOCK:
-        extents = (
-            problem.batch,
-            problem.in_channels,
-            problem.out_channels,
-            problem.height,
-            problem.width,
-            tiles_per_row,
-        )
-        return KernelCall(parameters=(output, image, weights, *map(np.int32, extents)))
+        return KernelCall(parameters=(output, image, weights, *sizes_of(problem.layer, tile_columns)))
+    tiles_per_row = ceil_div(problem.output_width, tile_columns)
     multiplier, shift = reciprocal(tiles_per_row)
     sizes = (np.int32(problem.height), np.int32(problem.width), np.int32(tiles_per_row))
     divisor = (np.uint32(multiplier), np.int32(shift))

@@ -1,19 +1,22 @@
-// blocked_conv2d: dense 2-D convolution (cross-correlation) with zero padding, blocked for shared memory and registers.
+// blocked_convolution: dense convolution (cross-correlation) with zero padding, blocked for shared memory and registers.
 //
 // Layout:    input  [batch][in_channels][height][width]
 //            filter [out_channels][in_channels][FILTER_HEIGHT][FILTER_WIDTH]
 //            output [batch][out_channels][output_height][output_width]
+//            With ROWS_OF_BATCH a plane's rows are rows of ``height`` batch elements: input [height][in_channels][width], output
+//            likewise, batch 1. With BIAS the outputs of a channel begin at its element of bias [out_channels].
 // Grid:      x = tiles of an output plane, row by row; y = tiles of OUT_TILE output channels; z = groups of IMAGES images.
 // Block:     BLOCK_X x BLOCK_Y x (CHANNEL_THREADS * CHANNEL_SLICES) threads. Slabs of SLAB_CHANNELS input channels pass through
 //            STAGES stages of shared memory: the patch of the input that the tile needs, and the filters. With ASYNC_COPY
-//            (compute capability 8.0 and newer) STAGES - 1 slabs are on their way there at any time.
+//            (compute capability 8.0 and newer) STAGES - 1 slabs are on their way there at any time. A patch is copied by
+//            vectors of PATCH_VECTOR words; where rows begin with one, the patch begins PATCH_SHIFT columns early.
 // Thread:    ROWS_PER_THREAD x COLUMNS_PER_THREAD outputs of CHANNELS_PER_THREAD output channels, which lie CHANNEL_THREADS
 //            apart. It reads each element of its part of the patch once for all outputs that need it, and each tap once. Of the
 //            input channels it adds those groups of CHANNEL_GROUP that are its slice's; the slices are added at the end.
 // Rows:      with several images in a block, IMAGE_ROWS of the tile's rows belong to each.
 // Constants: fields of problem and configuration in capitals; what else is derived has its one home in the family.
 
-#define PATCHES (IMAGES * PATCH_ROWS * PATCH_COLUMNS)
+#define PATCHES (IMAGES * PATCH_ROWS * (PATCH_COLUMNS / PATCH_VECTOR))
 #define OUT_TILE (CHANNEL_THREADS * CHANNELS_PER_THREAD)
 #define TILE_ROWS (BLOCK_Y * ROWS_PER_THREAD)
 #define TILE_COLUMNS (BLOCK_X * COLUMNS_PER_THREAD)
@@ -23,11 +26,13 @@
 #define FILTER_TAPS (FILTER_HEIGHT * FILTER_WIDTH)
 #define GROUP_TAPS (CHANNEL_GROUP * FILTER_TAPS)
 
-// Rows and columns of an input plane that a tile and a thread read. The assembler joins reads of three words to one of four.
+// Rows and columns of an input plane that a tile and a thread read.
 #define PATCH_ROWS ((IMAGE_ROWS - 1) * STRIDE + FILTER_HEIGHT)
-#define PATCH_COLUMNS ((TILE_COLUMNS - 1) * STRIDE + FILTER_WIDTH + (PATCH_ALIGNED == 4 && THREAD_COLUMNS % 4 == 3))
 #define THREAD_ROWS ((ROWS_PER_THREAD - 1) * STRIDE + FILTER_HEIGHT)
-#define THREAD_COLUMNS ((COLUMNS_PER_THREAD - 1) * STRIDE + FILTER_WIDTH)
+#define THREAD_COLUMNS (FIRST_TAP + (COLUMNS_PER_THREAD - 1) * STRIDE + FILTER_WIDTH)
+// Of the columns by which a patch begins early, a thread skips whole vectors and reads the others.
+#define FIRST_TAP (PATCH_SHIFT % PATCH_ALIGNED)
+#define SKIPPED_COLUMNS (PATCH_SHIFT - FIRST_TAP)
 
 // Words of a stage: the patch channel by channel, then the taps of each output channel, of which each group starts at a whole
 // vector of four.
@@ -36,7 +41,7 @@
 #define GROUP_PITCH ((GROUP_TAPS + 3) / 4 * 4)
 #define STAGE (FILTER_START + OUT_TILE * FILTER_PITCH)
 
-// Neighbouring threads copy neighbouring elements of the patch; where there are more threads than elements, groups of threads
+// Neighbouring threads copy neighbouring vectors of the patch; where there are more threads than vectors, groups of threads
 // take every PATCH_GROUPS-th channel.
 #define PATCH_GROUPS (THREADS < 2 * PATCHES ? 1 : THREADS / PATCHES < SLAB_CHANNELS ? THREADS / PATCHES : SLAB_CHANNELS)
 #define PATCH_PASSES ((PATCHES + THREADS - 1) / THREADS)
@@ -86,16 +91,20 @@ template <int WORDS> __device__ __forceinline__ void copy(float *to, const float
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    blocked_conv2d(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter,
-                   const int batch, const int in_channels, const int out_channels, const int height, const int width,
-                   const int tiles_per_row)
+    blocked_convolution(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter,
+#if BIAS
+                        const float *__restrict__ bias,
+#endif
+                        const int batch, const int in_channels, const int out_channels, const int height, const int width,
+                        const int tiles_per_row)
 {
     extern __shared__ float4 shared_memory[];
     float *const stages = reinterpret_cast<float *>(shared_memory);
 
-    const int output_height = (height + 2 * PADDING - FILTER_HEIGHT) / STRIDE + 1;
-    const int output_width = (width + 2 * PADDING - FILTER_WIDTH) / STRIDE + 1;
-    const int plane_size = height * width;
+    const int output_height = (height + 2 * ROW_PADDING - FILTER_HEIGHT) / STRIDE + 1;
+    const int output_width = (width + 2 * COLUMN_PADDING - FILTER_WIDTH) / STRIDE + 1;
+    const int channel_size = ROWS_OF_BATCH ? width : height * width;
+    const int row_size = ROWS_OF_BATCH ? in_channels * width : width;
     const int tile_y = (int)blockIdx.x / tiles_per_row;
     const int tile_x = (int)blockIdx.x - tile_y * tiles_per_row;
     const int first_column = tile_x * TILE_COLUMNS;
@@ -115,23 +124,25 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int pass = 0; pass < PATCH_PASSES; pass++) {
         const int element = (PATCH_GROUPS == 1 ? thread : thread - patch_group * PATCHES) + pass * THREADS;
-        const int patch_row = element / PATCH_COLUMNS;
-        const int patch_column = element - patch_row * PATCH_COLUMNS;
+        const int patch_row = element / (PATCH_COLUMNS / PATCH_VECTOR);
+        const int patch_column = (element - patch_row * (PATCH_COLUMNS / PATCH_VECTOR)) * PATCH_VECTOR;
         const int patch_image = IMAGES == 1 ? 0 : patch_row / PATCH_ROWS;
-        const int row = first_row * STRIDE - PADDING + patch_row - patch_image * PATCH_ROWS;
-        const int column = first_column * STRIDE - PADDING + patch_column;
+        const int row = first_row * STRIDE - ROW_PADDING + patch_row - patch_image * PATCH_ROWS;
+        const int column = first_column * STRIDE - COLUMN_PADDING - PATCH_SHIFT + patch_column;
         const int image = first_image + patch_image;
         const bool mine = patch_group < PATCH_GROUPS && element < PATCHES;
         copies[pass] = mine && image < batch && (unsigned)row < (unsigned)height && (unsigned)column < (unsigned)width;
         patch_to[pass] = patch_group * PATCH_CHANNEL + patch_row * PATCH_PITCH + patch_column;
-        patch_from[pass] = input + ((long long)image * in_channels + patch_group) * plane_size + (long long)row * width + column;
+        patch_from[pass] = input + ((long long)image * in_channels + patch_group) * channel_size + (long long)row * row_size + column;
         if (mine && !copies[pass]) {
 #pragma unroll 1
             for (int stage = 0; stage < STAGES; stage++)
 #pragma unroll
                 for (int channel = 0; channel < SLAB_CHANNELS; channel += PATCH_GROUPS)
                     if (channel + PATCH_GROUPS <= SLAB_CHANNELS || patch_group + channel < SLAB_CHANNELS)
-                        stages[stage * STAGE + patch_to[pass] + channel * PATCH_CHANNEL] = 0.0f;
+#pragma unroll
+                        for (int word = 0; word < PATCH_VECTOR; word++)
+                            stages[stage * STAGE + patch_to[pass] + channel * PATCH_CHANNEL + word] = 0.0f;
         }
     }
 
@@ -167,11 +178,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
                 for (int channel = 0; channel < SLAB_CHANNELS; channel += PATCH_GROUPS) {
                     if (patch_group + channel < (CHANNEL_TAIL ? min(channels_left, SLAB_CHANNELS) : SLAB_CHANNELS))
-                        copy<1>(fetch_stage + patch_to[pass] + channel * PATCH_CHANNEL, from);
-                    from += PATCH_GROUPS * (long long)plane_size;
+                        copy<PATCH_VECTOR>(fetch_stage + patch_to[pass] + channel * PATCH_CHANNEL, from);
+                    from += PATCH_GROUPS * (long long)channel_size;
                 }
             }
-            patch_from[pass] += SLAB_CHANNELS * (long long)plane_size;
+            patch_from[pass] += SLAB_CHANNELS * (long long)channel_size;
         }
         const int run = CHANNEL_TAIL ? min(channels_left, SLAB_CHANNELS) * FILTER_TAPS : SLAB_CHANNELS * FILTER_TAPS;
 #pragma unroll
@@ -208,10 +219,24 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int image_row = thread_row - thread_image * IMAGE_ROWS;
     const int patch = slice * CHANNEL_GROUP * PATCH_CHANNEL
                       + (thread_image * PATCH_ROWS + image_row * STRIDE) * PATCH_PITCH
-                      + threadIdx.x * COLUMNS_PER_THREAD * STRIDE;
+                      + threadIdx.x * COLUMNS_PER_THREAD * STRIDE + SKIPPED_COLUMNS;
     const int taps = FILTER_START + channel_thread * FILTER_PITCH + slice * GROUP_PITCH;
 
     float sum[CHANNELS_PER_THREAD][ROWS_PER_THREAD][COLUMNS_PER_THREAD] = {};
+#if BIAS
+    if (slice == 0) {
+#pragma unroll
+        for (int q = 0; q < CHANNELS_PER_THREAD; q++) {
+            const int channel = first_channel + channel_thread + q * CHANNEL_THREADS;
+            const float offset = bias[CHANNEL_OVERHANG ? min(channel, out_channels - 1) : channel];
+#pragma unroll
+            for (int o = 0; o < ROWS_PER_THREAD; o++)
+#pragma unroll
+                for (int p = 0; p < COLUMNS_PER_THREAD; p++)
+                    sum[q][o][p] = offset;
+        }
+    }
+#endif
 
     // Adds a group of input channels. All is unrolled: what has been read is known when this is compiled.
     const auto multiply = [&](const float *const patch, const float *const taps) {
@@ -247,7 +272,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     for (int o = 0; o < ROWS_PER_THREAD; o++)
 #pragma unroll
                         for (int p = 0; p < COLUMNS_PER_THREAD; p++)
-                            sum[q][o][p] = fmaf(x[o * STRIDE + k][p * STRIDE + s], tap[q][t], sum[q][o][p]);
+                            sum[q][o][p] = fmaf(x[o * STRIDE + k][FIRST_TAP + p * STRIDE + s], tap[q][t], sum[q][o][p]);
             }
         }
     };
@@ -272,7 +297,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         stage = stage == stages + (STAGES - 1) * STAGE ? stages : stage + STAGE;
     }
 
-    const long long output_plane = (long long)output_height * output_width;
+    const long long output_channel = ROWS_OF_BATCH ? output_width : (long long)output_height * output_width;
+    const long long output_row = ROWS_OF_BATCH ? (long long)out_channels * output_width : output_width;
 #if CHANNEL_SLICES == 1
     const int row = first_row + image_row;
     const int column = first_column + threadIdx.x * COLUMNS_PER_THREAD;
@@ -280,14 +306,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int q = 0; q < CHANNELS_PER_THREAD; q++) {
         const int channel = first_channel + channel_thread + q * CHANNEL_THREADS;
-        float *const to = output + ((long long)image * out_channels + channel) * output_plane + (long long)row * output_width + column;
+        float *const to = output + ((long long)image * out_channels + channel) * output_channel + row * output_row + column;
 #pragma unroll
         for (int o = 0; o < ROWS_PER_THREAD; o++) {
             const bool exists = image < batch && channel < out_channels && row + o < output_height;
 #pragma unroll
             for (int p = 0; p < COLUMNS_PER_THREAD; p += STORE_VECTOR)
                 if (exists && column + p < output_width)
-                    move<STORE_VECTOR>(to + (long long)o * output_width + p, &sum[q][o][p]);
+                    move<STORE_VECTOR>(to + o * output_row + p, &sum[q][o][p]);
         }
     }
 #else
@@ -328,8 +354,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 for (int word = 0; word < STORE_VECTOR; word++)
                     total[word] += part[word];
             }
-            move<STORE_VECTOR>(output + ((long long)image * out_channels + channel) * output_plane + (long long)row * output_width
-                                   + column, total);
+            move<STORE_VECTOR>(output + ((long long)image * out_channels + channel) * output_channel + row * output_row + column,
+                               total);
         }
     }
 #endif

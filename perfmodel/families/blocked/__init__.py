@@ -1,0 +1,25 @@
+"""Dense convolutions whose blocks share patches of the input and filters in shared memory: sizes, launch, counts, limits.
+
+`direct_conv2d` and `conv1d` have this design; each says what its problem is as a `Layer` and its configurations as a `Blocking`.
+"""
+
+from .choices import Choices, choices
+from .counts import profile
+from .layer import Layer
+from .limits import checks
+from .tiling import Blocking, Tiles, blocking_of, compile_request, launch_of, sizes_of, tiles
+
+__all__ = [
+    "Blocking",
+    "Choices",
+    "Layer",
+    "Tiles",
+    "blocking_of",
+    "checks",
+    "choices",
+    "compile_request",
+    "launch_of",
+    "profile",
+    "sizes_of",
+    "tiles",
+]
