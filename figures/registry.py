@@ -103,11 +103,6 @@ FIGURES: tuple[FigureEntry, ...] = (
         shows="error of the predictions by what limits the configuration, by GPU",
         needs_measurements=True,
     ),
-    FigureEntry(
-        name="learning_curve",
-        shows="error on launches not seen, by the number of runs that the model is fitted to",
-        needs_measurements=True,
-    ),
 )
 
 

@@ -65,9 +65,6 @@ def measure(
     random: Annotated[
         int, typer.Option(min=0, help="Measure this many, drawn at random from all that fit, beside them.")
     ] = 0,
-    spread: Annotated[
-        int, typer.Option(min=0, help="Measure this many that are unlike one another: to learn a residual from.")
-    ] = 0,
     every: Annotated[bool, typer.Option("--all", help="Measure every configuration that fits.")] = False,
     libraries: Annotated[
         bool, typer.Option("--libraries", help="Time cuDNN, cuBLAS, PyTorch and others on the same problems.")
@@ -94,8 +91,8 @@ def measure(
         raise InputError(f"give one of {', '.join(given)}")
     if kernel_tuner_cache is not None and family_name is None:
         raise InputError("--kernel-tuner-cache holds one problem: it needs FAMILY")
-    default_top = 0 if random or spread or every else DEFAULT_TOP
-    selection = Selection(top=default_top if top is None else top, random=random, spread=spread, every=every, seed=seed)
+    default_top = 0 if random or every else DEFAULT_TOP
+    selection = Selection(top=default_top if top is None else top, random=random, every=every, seed=seed)
     wanted = _problems(family_name, problems, context.args)
     if prepare is not None:
         _prepare(wanted, gpu, selection, prepare)

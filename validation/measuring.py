@@ -25,7 +25,7 @@ from .kernel_job import KernelJob, run_kernel_job
 from .prepared import PreparedFolder, PreparedKernel, Purpose
 from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
 from .sampling import SamplingPlan
-from .selection import all_fitting, drawn, spread_out
+from .selection import all_fitting, drawn
 from .session import Session, answers
 from .worker import Reply
 
@@ -43,8 +43,6 @@ class Selection:
     """So many of those that ``rank`` predicts to be fastest."""
     random: int = 0
     """So many drawn evenly from all that fit."""
-    spread: int = 0
-    """So many that are unlike one another, to learn a residual from."""
     every: bool = False
     """All that fit."""
     seed: int = 0
@@ -70,8 +68,6 @@ def chosen_configurations(problem: Any, scenario: Scenario, selection: Selection
     others: list[Any] = []
     if selection.random:
         others += drawn(chosen, problem, scenario, selection.random + len(best), rng)
-    if selection.spread:
-        others += spread_out(chosen, problem, scenario, selection.spread, rng)
     if selection.every:
         others += all_fitting(chosen, problem, scenario)
     seen = {one.configuration for one in best}

@@ -1,4 +1,4 @@
-"""Which configurations to measure: the predicted best, or some of all that fit, drawn at random or spread out."""
+"""Which configurations to measure: the predicted best, or some of all that fit, drawn at random."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.calibration.spreading import spread
 from perfmodel.errors import InfeasibleError
 from perfmodel.families.base import Batch, Family
 from perfmodel.prediction.evaluation import evaluate_batch
-from perfmodel.prediction.predicting import launches_of
 from perfmodel.prediction.scenario import Scenario
 
 CANDIDATES_PER_DRAW = 16
@@ -76,21 +74,6 @@ def _fitting(
     seconds = np.broadcast_to(evaluate_batch(family, problem, batch, scenario).seconds, len(batch))
     fits = np.flatnonzero(np.isfinite(seconds) & (seconds <= slowest_s))
     return [batch.configuration(int(index)) for index in fits]
-
-
-def spread_out(
-    family: Family[Any, Any], problem: Any, scenario: Scenario, count: int, rng: np.random.Generator
-) -> list[Any]:
-    """``count`` configurations as unlike one another as can be, in the order in which they add most, out of many drawn ones.
-
-    Unlike in what the residual learner looks at, by closed forms: from as many runs it learns more than from drawn ones.
-    """
-    candidates = drawn(family, problem, scenario, CANDIDATES_PER_DRAW * count, rng)
-    if not candidates:
-        return []
-    found = evaluate_batch(family, problem, Batch.of(candidates), scenario)
-    chosen = spread(launches_of(found, scenario.gpu), scenario.calibration.coefficients, count, rng)
-    return [candidates[int(index)] for index in chosen]
 
 
 def best_and_drawn(

@@ -1,11 +1,10 @@
-"""Predictions of runs that the coefficients did not see: without their launch shape, their GPU or their architecture."""
+"""Predictions of runs that the coefficients did not see: without their launch shape, or their architecture."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +12,9 @@ from numpy.typing import NDArray
 from ..calibration.fit import FOLDS, Errors, fold_of_runs, log_ratios
 from ..calibration.fitting import Fit, fit
 from ..calibration.measured_runs import MeasuredRuns, taken, taken_runs
-from ..core.json_aliases import with_former_names
-from ..core.progress import Advance, no_progress
 from ..errors import InputError
 from ..time_model.coefficients import COEFFICIENT_NAMES
 from .metrics import Accuracy, accuracy
-from .sensitivity import SignRate, pooled, sign_rates
 
 Floats = NDArray[np.float64]
 
@@ -40,10 +36,6 @@ class Coverage:
         """The part that was covered: every problem counts the same, as it does in the interval."""
         return self.covered / self.n if self.of_problems is None else float(self.of_problems.mean())
 
-    def to_json(self) -> dict[str, Any]:
-        """Names and numbers."""
-        return {"n": self.n, "covered": self.covered, "median_factor": self.median_factor, "fraction": self.fraction}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
@@ -62,27 +54,12 @@ class HeldOut:
         """Agreement over all held-out runs, in one ranking and inside problems."""
         return accuracy(self.predicted_s, self.data.runs.seconds, self.data.problem_index)
 
-    @property
-    def sensitivity(self) -> dict[str, SignRate]:
-        """By field, whether one-step changes go the predicted way."""
-        return sign_rates(self.data.batch, self.data.problem_index, self.predicted_s, self.data.runs.seconds)
 
-    def to_json(self) -> dict[str, Any]:
-        """The result for one data set."""
-        runs, rates = self.data.runs, self.sensitivity
-        head = {"name": runs.name, "gpu": runs.gpu.id, "groups": len(np.unique(self.data.groups))}
-        signs = pooled(rates).to_json() | {"fields": {name: rate.to_json() for name, rate in rates.items()}}
-        content = head | self.accuracy.to_json() | with_former_names({"sensitivity": signs})
-        return content | ({} if self.coverage is None else {"coverage_90": self.coverage.to_json()})
-
-
-def shapes_out(
-    data: Sequence[MeasuredRuns], folds: int = FOLDS, seed: int = 0, advance: Advance = no_progress
-) -> list[HeldOut]:
+def shapes_out(data: Sequence[MeasuredRuns], folds: int = FOLDS, seed: int = 0) -> list[HeldOut]:
     """Every run predicted by a fit that saw no run of its launch shape on any GPU, with an interval from a nested split.
 
     The interval of a fold is the conformal quantile, data set by data set, of the errors on each of the other folds by a
-    fit that saw neither of the two: no run has a part in its own interval. ``advance`` is called after each fit.
+    fit that saw neither of the two: no run has a part in its own interval.
     """
     fold_of = fold_of_runs(data, folds, seed)
     fits: dict[int, Fit | None] = {}
@@ -94,7 +71,6 @@ def shapes_out(
             trained = fit(kept, COEFFICIENT_NAMES, near=fits.get(out[0])) if kept else None
             fits.setdefault(out[0], trained)
             errors[out] = [_errors(one, rows, trained) for one, rows in zip(data, held, strict=True)]
-            advance()
     return [
         _held_out(one, of, {out: by_set[index] for out, by_set in errors.items()}, folds)
         for index, (one, of) in enumerate(zip(data, fold_of, strict=True))
@@ -140,23 +116,15 @@ def _held_out(
     )
 
 
-def gpus_out(data: Sequence[MeasuredRuns], advance: Advance = no_progress) -> list[HeldOut]:
-    """Each GPU predicted by coefficients fitted to the other GPUs, as a GPU that nothing was measured on."""
-    return _left_out(data, [one.runs.gpu.id for one in data], "GPU", advance)
-
-
-def architectures_out(data: Sequence[MeasuredRuns], advance: Advance = no_progress) -> list[HeldOut]:
+def architectures_out(data: Sequence[MeasuredRuns]) -> list[HeldOut]:
     """Each architecture predicted by coefficients fitted to the others: only its data sheets are known of it."""
-    return _left_out(data, [one.runs.gpu.architecture.name for one in data], "architecture", advance)
-
-
-def _left_out(data: Sequence[MeasuredRuns], kinds: Sequence[str], word: str, advance: Advance) -> list[HeldOut]:
+    kinds = [one.runs.gpu.architecture.name for one in data]
     if len(set(kinds)) < 2:
-        raise InputError(f"all runs are of one {word} ({kinds[0]}); at least two are needed to leave one out")
-    fits: dict[str, Fit] = {}
-    for left in dict.fromkeys(kinds):
-        fits[left] = fit([one.runs for one, kind in zip(data, kinds, strict=True) if kind != left], COEFFICIENT_NAMES)
-        advance()
+        raise InputError(f"all runs are of one architecture ({kinds[0]}); at least two are needed to leave one out")
+    fits = {
+        left: fit([one.runs for one, kind in zip(data, kinds, strict=True) if kind != left], COEFFICIENT_NAMES)
+        for left in dict.fromkeys(kinds)
+    }
     return [HeldOut(data=one, predicted_s=raw_seconds(one, fits[kind])) for one, kind in zip(data, kinds, strict=True)]
 
 

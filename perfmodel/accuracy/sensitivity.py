@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,20 +23,6 @@ class SignRate:
 
     pairs: int
     right: int
-
-    @property
-    def rate(self) -> float | None:
-        """The part that was right; None without pairs."""
-        return self.right / self.pairs if self.pairs else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Names and numbers; ``rate`` is null without pairs."""
-        return asdict(self) | {"rate": self.rate}
-
-
-def pooled(rates: Mapping[str, SignRate]) -> SignRate:
-    """The sign rate over the pairs of all fields."""
-    return SignRate(pairs=sum(one.pairs for one in rates.values()), right=sum(one.right for one in rates.values()))
 
 
 def one_step_pairs(batch: Batch[Any], problem_index: Rows) -> dict[str, tuple[Rows, Rows]]:
@@ -74,14 +59,13 @@ def _pairs(others: NDArray[np.int64], values: NDArray[np.int64], *, choice: bool
     return np.concatenate(lower), np.concatenate(upper)
 
 
-def sign_rates(batch: Batch[Any], problem_index: Rows, predicted_s: Floats, measured_s: Floats) -> dict[str, SignRate]:
-    """By field, how often the predicted sign of a one-step change is the measured one, where it exceeds ``LEAST_CHANGE``."""
-    rates: dict[str, SignRate] = {}
-    for name, (lower, upper) in one_step_pairs(batch, problem_index).items():
+def sign_rate(batch: Batch[Any], problem_index: Rows, predicted_s: Floats, measured_s: Floats) -> SignRate:
+    """How often the predicted sign of a one-step change is the measured one, where it exceeds ``LEAST_CHANGE``."""
+    pairs = right = 0
+    for lower, upper in one_step_pairs(batch, problem_index).values():
         measured = np.log(measured_s[upper] / measured_s[lower])
         predicted = np.log(predicted_s[upper] / predicted_s[lower])
         large = np.abs(measured) > np.log1p(LEAST_CHANGE)
-        if large.any():
-            right = int((np.sign(predicted[large]) == np.sign(measured[large])).sum())
-            rates[name] = SignRate(pairs=int(large.sum()), right=right)
-    return rates
+        pairs += int(large.sum())
+        right += int((np.sign(predicted[large]) == np.sign(measured[large])).sum())
+    return SignRate(pairs=pairs, right=right)

@@ -26,7 +26,6 @@ from ..records.measurements import read_measurements
 from ..time_model.coefficients import COEFFICIENT_NAMES
 from ..time_model.combine import launch_seconds
 from .held_out import Coverage, HeldOut, architectures_out, raw_seconds, shapes_out
-from .learning_curve import DRAWS, Design, learned
 from .metrics import (
     LEAST_CANDIDATES,
     LEAST_RUNS,
@@ -37,8 +36,7 @@ from .metrics import (
     tau_without_near_ties,
     taus_by_problem,
 )
-from .report import percent, table
-from .sensitivity import pooled, sign_rates
+from .sensitivity import sign_rate
 
 PUBLISHED = {
     "rtx-2080-ti": "tiled_conv2d/rtx-2080-ti.counters.csv",
@@ -62,7 +60,6 @@ NEAR_TIE = 1.05
 """Factor between two measured times from which on their order is asked for."""
 REFIT = 0.005
 """Part by which predictions may differ where another machine makes the same fit."""
-RESIDUAL_RUNS = 160
 
 Floats = NDArray[np.float64]
 
@@ -162,7 +159,7 @@ def figures_of(data: MeasuredRuns, predicted_s: Floats) -> Figures:
     for top, value in ((1, result.regret_top1), (5, result.regret_top5)):
         error = largest_regret(predicted_s, measured, top, REFIT) - value
         figures[f"regret_top{top}"] = Figure(value=value, error=error)
-    signs = pooled(sign_rates(data.batch, data.problem_index, predicted_s, measured))
+    signs = sign_rate(data.batch, data.problem_index, predicted_s, measured)
     if signs.pairs:
         figures["sensitivity"] = part(signs.right, signs.pairs)
     if len(data.problems) > 1:
@@ -205,14 +202,6 @@ def _coverage(found: Coverage) -> Figure:
     return part(found.covered, found.n) if parts is None or len(parts) < 2 else mean(parts)
 
 
-def _shapes(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
-    return _held_out(shapes_out(data))
-
-
-def _architectures(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
-    return _held_out(architectures_out(data))
-
-
 def _only(*names: str) -> Callable[[Sequence[MeasuredRuns]], dict[str, Figures]]:
     """The named data sets with problems held out, by fits to all data sets."""
     return lambda data: _held_out([one for one in shapes_out(data) if _name(one.data) in names])
@@ -239,47 +228,27 @@ def _from_others(*names: str) -> Callable[[Sequence[MeasuredRuns]], dict[str, Fi
     return figures
 
 
-def _residual(data: Sequence[MeasuredRuns]) -> dict[str, Figures]:
-    """Medians over the draws with the standard error of a median; ``n`` is the number of runs that were seen."""
-    by_name = {}
-    for one in data:
-        points = learned(one, RESIDUAL_RUNS, range(DRAWS), residual=True, design=Design.SPREAD)
-        figures = {"n": Figure(value=float(RESIDUAL_RUNS), error=0.0)}
-        for name in ("mape", "mape_scaled", "kendall_tau", "regret_top1", "regret_top5"):
-            error = float(np.sqrt(np.pi / 2.0 / DRAWS) * points.values(name).std(ddof=1))
-            figures[name] = Figure(value=points.median(name), error=error)
-        by_name[_name(one)] = figures
-    return by_name
-
-
 CASES = (
     Case(
         name="shapes",
         title="launch shapes held out, nothing spilled, < 24 outputs a thread",
         datasets=WITH_LOCAL_BYTES,
         where=UNSPILLED,
-        figures=_shapes,
+        figures=lambda data: _held_out(shapes_out(data)),
     ),
     Case(
         name="shapes-all",
         title="launch shapes held out, all runs",
         datasets=WITH_LOCAL_BYTES,
         where=None,
-        figures=_shapes,
+        figures=lambda data: _held_out(shapes_out(data)),
     ),
     Case(
         name="architecture-of-three",
         title="fitted on the other two, data sheet only; < 14 outputs",
         datasets=tuple(PUBLISHED),
         where=SMALL_TILES,
-        figures=_architectures,
-    ),
-    Case(
-        name="residual",
-        title=f"{RESIDUAL_RUNS} runs spread, residual learned, other shapes; nothing spilled, < 24 outputs",
-        datasets=WITH_LOCAL_BYTES,
-        where=UNSPILLED,
-        figures=_residual,
+        figures=lambda data: _held_out(architectures_out(data)),
     ),
     Case(
         name="shipped-all",
@@ -293,7 +262,7 @@ CASES = (
         title="own measurements, cold L2: problems held out (ssim: launch shapes)",
         datasets=H200,
         where=None,
-        figures=_shapes,
+        figures=lambda data: _held_out(shapes_out(data)),
     ),
     Case(
         name="own-tiled",
@@ -367,6 +336,27 @@ def differences(committed: Mapping[str, Figures], figures: Mapping[str, Figures]
     return lines
 
 
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A Markdown table; the first ``left`` columns are text, the others numbers, aligned to the right.
+
+    >>> print(markdown_table(("GPU", "tau"), [("h200", "0.94")]))
+    | GPU | tau |
+    | --- | ---: |
+    | h200 | 0.94 |
+    """
+    rules = ["---" if index < left else "---:" for index in range(len(columns))]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, rules, *rows))
+
+
+def percent(value: float | None) -> str:
+    """A fraction in percent; a dash where there is none.
+
+    >>> percent(0.0329), percent(None)
+    ('3.3 %', '–')
+    """
+    return "–" if value is None else f"{value * 100:.1f} %"
+
+
 def full_table(figures: Table) -> str:
     """Every row, as Markdown."""
     columns = (
@@ -375,7 +365,7 @@ def full_table(figures: Table) -> str:
     )  # fmt: skip
     titles = {case.name: case.title for case in CASES}
     rows = [(titles[case], gpu, *_full_cells(row)) for case, of in figures.items() for gpu, row in of.items()]
-    return table(columns, rows, left=2)
+    return markdown_table(columns, rows, left=2)
 
 
 def _full_cells(row: Figures) -> tuple[str, ...]:
@@ -415,7 +405,7 @@ def summary_table(figures: Table) -> str:
         "runs predicted", "runs", "MAPE after one factor", "tau, pooled", "tau inside problems, mean / worst",
         "regret top-1 inside problems, mean / worst", "in the 90 % interval",
     )  # fmt: skip
-    return table(columns, [(title, *_summary_cells(row)) for title, row in rows])
+    return markdown_table(columns, [(title, *_summary_cells(row)) for title, row in rows])
 
 
 def _summary_cells(row: Figures) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Measured runs with the profile of each: what fits, studies and the residual learner take."""
+"""Measured runs with the profile of each: what fits and the accuracy table take."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from ..core.progress import Advance, no_progress
 from ..errors import InputError
 from ..families.base import Batch, Family
 from ..gpus.gpu import Gpu
-from ..launch.launch import L2State
 from ..prediction.evaluation import evaluate_batch
 from ..prediction.scenario import Scenario
 from ..profiles.kernel_profile import Fidelity, KernelProfile
@@ -40,13 +39,10 @@ class MeasuredRuns:
 
     Runs of one group are held out together, so that no run is predicted from its twins: they have the same launch geometry
     (``geometry``, shape ``(n, 6)``), or the same problem where there are many. ``batch`` and ``problem_index`` are the
-    configurations and which of ``problems`` they solve. ``kernel``, ``l2`` and ``fidelity`` say what was run, in what state of
-    the L2, and how deep each run was looked at.
+    configurations and which of ``problems`` they solve.
     """
 
     kernel: str
-    l2: L2State
-    fidelity: Fidelity
     runs: FitSet
     groups: NDArray[np.intp]
     geometry: NDArray[np.int64]
@@ -100,8 +96,6 @@ def measured_runs(
     problem_index = np.asarray(measurements.problem_index[rows], np.intp)
     return MeasuredRuns(
         kernel=family.name,
-        l2=scenario.l2,
-        fidelity=fidelity,
         runs=runs,
         groups=problem_index if held_by_problem(measurements.problems) else shape_groups([geometry])[0],
         geometry=geometry,

@@ -22,11 +22,11 @@ from .options import (
     L2Option,
     SeedOption,
     command_line,
+    for_each,
     require_one_format,
 )
 from .output import note, print_csv, print_instructions, print_json, print_prediction, progress_bar
 from .pages import analysis_pages
-from .pairs import for_each
 from .targets import require_writable, write_target
 
 if TYPE_CHECKING:

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import InputError
-from .options import FidelityOption, JsonOption, SeedOption, SpaceOption, source_families
+from .options import FidelityOption, JsonOption, SeedOption, SpaceOption, for_each, source_families
 from .output import print_json, print_table, progress_bar
-from .pairs import FilesOption, FiltersOption, GpusOption, read_pairs, runs_of
 from .targets import require_writable, write_target
+
+if TYPE_CHECKING:
+    from ..calibration.measured_runs import MeasuredRuns
+    from ..families.base import Family
+    from ..prediction.scenario import Scenario
+    from ..profiles.kernel_profile import Fidelity
+    from ..records.measurements import Measurements
+
+GpusOption = Annotated[
+    list[str], typer.Option("--gpu", metavar="ID|FILE.toml|auto", help="GPU of a file; once for each file.")
+]
+FilesOption = Annotated[
+    list[Path],
+    typer.Option("--measurements", metavar="FILE", help="CSV, Kernel Tuner cache or own records; once for each --gpu."),
+]
+FiltersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        "--where",
+        metavar="EXPR",
+        help="Rows to take: comparisons and arithmetic of columns, as pandas queries; once, or for each --gpu (or '').",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -31,10 +56,6 @@ def fit(
     gpu: GpusOption,
     measurements: FilesOption,
     output: Annotated[Path, typer.Option(metavar="FILE.toml", help="Where the calibration is written.")],
-    residual: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.json", help="Also learn what the model leaves on one GPU; needs the extra `learn`."),
-    ] = None,
     space: SpaceOption = None,
     fidelity: FidelityOption = "compiled",
     where: FiltersOption = None,
@@ -60,11 +81,7 @@ def fit(
     from ..profiles.kernel_profile import Fidelity
 
     chosen = source_families(family_name, space)
-    if residual is not None and len(gpu) != 1:
-        raise InputError(f"--residual is learned on one GPU; {len(gpu)} times --gpu were given")
-    require_writable("--output", output, [*measurements, residual])
-    if residual is not None:
-        require_writable("--residual", residual, measurements)
+    require_writable("--output", output, measurements)
     pairs = read_pairs(chosen, gpu, measurements, where or [], sample, seed)
     asked = one_of(Fidelity, "--fidelity", fidelity)
     depths = {fidelity_of(one, asked) for one in chosen}
@@ -73,16 +90,59 @@ def fit(
     data = runs_of(pairs, depths.pop())
     with progress_bar("fits", fits(data, held_out or ())) as advance:
         found = calibrate(data, seed=seed, held_out=held_out or (), advance=advance)
-    if residual is not None:
-        from ..calibration.residual_learning import learn
-        from ..prediction.residual import write_residual
-
-        write_residual(learn(data[0], found.fit), residual)
     write_target("--output", output, calibration_text(found))
     if as_json:
         print_json(_json(found))
     else:
         _print(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A GPU with the rows that were measured on it."""
+
+    family: Family[Any, Any]
+    scenario: Scenario
+    rows: Measurements
+
+
+def read_pairs(
+    families: Sequence[Family[Any, Any]],
+    gpus: Sequence[str],
+    files: Sequence[Path],
+    filters: Sequence[str],
+    sample: int | None,
+    seed: int,
+) -> list[Pair]:
+    """The chosen rows of every file, with the GPU, the family and the query that stand at the same place, or the only ones."""
+    from ..prediction.scenario import scenario_of
+    from ..records.measurements import read_measurements
+
+    if len(gpus) != len(files):
+        raise InputError(f"{len(gpus)} times --gpu and {len(files)} times --measurements: one for each is needed")
+    chosen = list(families) * (len(gpus) if len(families) == 1 else 1)
+    if len(chosen) != len(gpus):
+        raise InputError(f"{len(families)} families for {len(gpus)} times --gpu: one, or one for each is needed")
+    queries = for_each("--filter", list(filters) or [""], len(gpus))
+    pairs = []
+    for family, name, path, query in zip(chosen, gpus, files, queries, strict=True):
+        scenario = scenario_of(name)
+        rows = read_measurements(path, family, scenario.l2).drawn(query or None, sample, seed)
+        pairs.append(Pair(family=family, scenario=scenario, rows=rows))
+    return pairs
+
+
+def runs_of(pairs: Sequence[Pair], depth: Fidelity) -> list[MeasuredRuns]:
+    """The data sets with the profile of every run."""
+    from ..calibration.measured_runs import dataset_name, measured_runs
+
+    data = []
+    for number, pair in enumerate(pairs, start=1):
+        gpu = pair.scenario.gpu
+        with progress_bar(f"{depth.value} profiles, {gpu.id}", len(pair.rows)) as advance:
+            name = dataset_name(gpu, number)
+            data.append(measured_runs(name, pair.family, pair.rows, pair.scenario, depth, advance))
+    return data
 
 
 def _json(found: Any) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from ..gpus.sheet import FIELD_TYPES, GpuFile
 from ..networks.estimate import Coverage
 from ..prediction.listing import InstructionListing
 from ..prediction.prediction import ResidentBlocks
-from ..prediction.residual import ResidualFile
 from ..records.schema import Record, Scalar
 from ..sweeps.plan import SweepTables
 from ..time_model.calibration import CalibrationFile
@@ -85,17 +84,6 @@ Time = _object(
         ("terms_us", TermsObject),
     ],
 )
-Residual = _object(
-    "Residual",
-    "What a learned residual makes of a prediction; similarity (0 … 1) is that of the nearest run learned from.",
-    [
-        ("factor", float),
-        ("corrected_us", float),
-        ("interval_us", Interval),
-        ("similarity", float),
-        ("calibration_status", str),
-    ],
-)
 PeakSharesObject = _object(
     "PeakShares",
     "Rates over the GPU's peaks, as fractions.",
@@ -145,7 +133,6 @@ _PREDICTION: list[tuple[Any, ...]] = [
     ("counts", CountsObject),
     ("time", Time),
     ("notes", list[str]),
-    ("residual", Residual | UnsetType, UNSET),
 ]
 Prediction = _object(
     "Prediction", "One configuration on one GPU.", [("problem", Values), ("config", Values), *_PREDICTION]
@@ -298,7 +285,6 @@ Validate = _object(
         *_ACCURACY,
         ("counts", _table_of(Agreement) | UnsetType, UNSET),
         ("notes", list[str]),
-        ("residual", AccuracyObject | UnsetType, UNSET),
     ],
 )
 GpuValues = _object("GpuValues", "Every value of a GPU.", [("id", str), ("name", str), *FIELD_TYPES.items()])
@@ -435,7 +421,6 @@ OBJECTS: dict[str, Any] = {
     "baseline": BaselineFile,
     "gpu-file": GpuFile,
     "calibration": CalibrationFile,
-    "residual": ResidualFile,
 }
 """What `perfmodel schema` describes: the JSON of a command by its name, then one line of a file of records, and TOML files."""
 

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from enum import Enum
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -171,14 +171,27 @@ CalibrationOption = Annotated[
     typer.Option("--calibration", metavar="FILE.toml", help="Coefficients of your own, made by `perfmodel fit`."),
 ]
 
-ResidualOption = Annotated[
-    Path | None,
+T = TypeVar("T")
+FilterOption = Annotated[
+    str | None,
     typer.Option(
-        "--residual",
-        metavar="FILE.json",
-        help="Also show what `perfmodel fit --residual` learned; the model's own time stays as it is.",
+        "--filter",
+        "--where",
+        metavar="EXPR",
+        help="Rows to take: comparisons and arithmetic of columns, as pandas queries.",
     ),
 ]
+
+
+def for_each(option: str, given: Sequence[T], count: int, of: str = "--gpu") -> list[T]:
+    """What was given once or once for each of another option, for each of that.
+
+    >>> for_each("--filter", ["a > 1"], 2)
+    ['a > 1', 'a > 1']
+    """
+    if len(given) not in (1, count):
+        raise InputError(f"{len(given)} times {option} for {count} times {of}: one, or one for each is needed")
+    return list(given) * (count if len(given) == 1 else 1)
 
 
 def require_one_format(as_json: bool, as_csv: bool) -> None:
@@ -187,9 +200,7 @@ def require_one_format(as_json: bool, as_csv: bool) -> None:
         raise InputError("--json and --csv exclude each other; give one")
 
 
-def scenario_from(
-    gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Path | None, residual: Path | None = None
-) -> Scenario:
+def scenario_from(gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Path | None) -> Scenario:
     """The scenario that the common options describe."""
     from ..launch.launch import L2State
     from ..prediction.scenario import scenario_of
@@ -199,7 +210,6 @@ def scenario_from(
         sm_clock_mhz=sm_clock_mhz,
         l2=one_of(L2State, "--l2", l2),
         calibration=None if calibration is None else str(calibration),
-        residual=residual,
     )
 
 

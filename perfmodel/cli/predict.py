@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..core.choices import one_of
 from ..core.json_aliases import with_former_names
-from ..core.units import interval_text, time_text
 from .options import (
     EXTRA_OPTIONS,
     CalibrationOption,
@@ -21,7 +19,6 @@ from .options import (
     GpuOption,
     JsonOption,
     L2Option,
-    ResidualOption,
     configuration_from,
     family_completion,
     field_values,
@@ -35,7 +32,7 @@ from .output import print_csv, print_json, print_prediction, print_table, progre
 if TYPE_CHECKING:
     from ..gpus.gpu import Gpu
     from ..prediction.explanation import Change
-    from ..prediction.prediction import Corrected, Prediction
+    from ..prediction.prediction import Prediction
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +53,6 @@ def predict(
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
     calibration: CalibrationOption = None,
-    residual: ResidualOption = None,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
@@ -71,7 +67,7 @@ def predict(
     chosen = family(family_name)
     problem = problem_from(chosen.problem_type, chosen.default_problem(), context.args)
     depth = one_of(Fidelity, "--fidelity", fidelity)
-    scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration, residual)
+    scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration)
     fields = settings(given or [])
     base = _base(chosen, problem, scenario, fields)
     configuration = configuration_from(chosen.configuration_type, base, fields)
@@ -95,22 +91,15 @@ def _base(chosen: Any, problem: Any, scenario: Any, given: dict[str, str]) -> An
 
     if set(chosen.configuration_type.__dataclass_fields__) <= set(given):
         return None
-    own = replace(scenario, residual=None)
     fields = field_values(chosen.configuration_type, given)
-    return best_with(problem, fields, own) or rank_problem(problem, own, Fidelity.ANALYTIC, 1).best.configuration
+    return (
+        best_with(problem, fields, scenario) or rank_problem(problem, scenario, Fidelity.ANALYTIC, 1).best.configuration
+    )
 
 
 def _change_json(change: Change) -> dict[str, Any]:
     value = getattr(change.value, "value", change.value)
     return {"field": change.field, "value": value, "time_ratio": change.ratio, "rejected": change.rejection}
-
-
-def _residual_text(found: Corrected) -> str:
-    within = "no interval" if found.interval_s is None else f"90 % within {interval_text(found.interval_s)}"
-    return (
-        f"corrected {time_text(found.corrected_s)} (predicted × {found.factor:.3f}), {within} "
-        f"(residual of {found.calibration_status}; similarity to the nearest {found.similarity:.2f})"
-    )
 
 
 def _print(prediction: Prediction, changes: Sequence[Change], gpu: Gpu) -> None:
@@ -120,9 +109,7 @@ def _print(prediction: Prediction, changes: Sequence[Change], gpu: Gpu) -> None:
     for title, record in ((f"{prediction.kernel} on {gpu.id}", prediction.problem), ("configuration", None)):
         values = plain(prediction.configuration if record is None else record)
         typer.echo(f"{title}: {' '.join(f'{name}={value}' for name, value in values.items() if value != 'none')}")
-    lines = [] if prediction.residual is None else [_residual_text(prediction.residual)]
-    lines.append(throughput(prediction, gpu).text)
-    print_prediction(prediction, time_note=f"; {prediction.fidelity.value}", between=lines)
+    print_prediction(prediction, time_note=f"; {prediction.fidelity.value}", between=[throughput(prediction, gpu).text])
     rows = [
         (
             change.field,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,7 @@ from ..time_model.sm_time import sm_backing
 from .evaluation import Evaluation, evaluate_batch
 from .feasibility import FITS, Feasibility, feasibility
 from .grid_occupancy import achieved_blocks, waves_per_sm
-from .launch_features import Launches
-from .prediction import Corrected, Prediction, ResidentBlocks, TimePrediction
+from .prediction import Prediction, ResidentBlocks, TimePrediction
 from .scenario import Scenario, scenario_of
 
 ESTIMATED_NOTE = "counts in closed form; instruction mix and registers are estimates (nothing was compiled)"
@@ -41,7 +39,6 @@ def predict(
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
-    residual: str | Path | None = None,
 ) -> Prediction:
     """One configuration predicted; arguments as for ``rank``.
 
@@ -61,7 +58,6 @@ def predict(
         sm_clock_mhz=sm_clock_mhz,
         l2=l2,
         calibration=calibration,
-        residual=residual,
     )[0]
 
 
@@ -74,11 +70,10 @@ def predict_many(
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
-    residual: str | Path | None = None,
 ) -> list[Prediction]:
     """Several configurations of one problem, in order, compiled in parallel; arguments and errors as for ``predict``."""
     require_type(Sequence, "a list of them", configurations=configurations)
-    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
+    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     return predict_all(problem, configurations, scenario, one_of(Fidelity, "fidelity", fidelity))
 
 
@@ -95,7 +90,6 @@ def predict_all(
         if not isinstance(configuration, family.configuration_type):
             kind = family.configuration_type.__name__
             raise InputError(f"{family.name} takes a {kind}, not {configuration!r}")
-    require_residual(family.name, scenario, fidelity)
     if not configurations:
         return []
     batch: Batch[Any] = Batch.of(configurations)
@@ -136,7 +130,6 @@ def predictions_of(
     indices: Sequence[int] | None = None,
 ) -> list[Prediction]:
     """Predictions of the configurations of an evaluated batch, or of those at some indices."""
-    residuals = corrections(found, scenario, fidelity)
     predictions = []
     for index in range(len(batch)) if indices is None else indices:
         configuration = batch.configuration(index)
@@ -150,7 +143,6 @@ def predictions_of(
             problem=problem,
             configuration=configuration,
             notes=family.notes(problem, configuration, scenario.gpu),
-            residual=residuals[index],
         )
         predictions.append(prediction)
     return predictions
@@ -167,7 +159,6 @@ def prediction_at(
     problem: Any,
     configuration: Any,
     notes: Sequence[str] = (),
-    residual: Corrected | None = None,
 ) -> Prediction:
     """The record of one launch of an evaluation; ``calibrated_kernel`` names the kernel whose interval is taken."""
     seconds = float(found.seconds[index])
@@ -192,7 +183,6 @@ def prediction_at(
             terms=terms,
         ),
         notes=(*own_notes, *notes),
-        residual=residual,
     )
 
 
@@ -218,22 +208,3 @@ def _resident_blocks(found: Evaluation, index: int, gpu: Gpu) -> ResidentBlocks:
         achieved_warps_per_sm=achieved,
         achieved_fraction=achieved / gpu.max_warps_per_sm,
     )
-
-
-def corrections(found: Evaluation, scenario: Scenario, fidelity: Fidelity) -> Sequence[Corrected | None]:
-    """What the scenario's residual makes of each launch; None without one, or short of the fidelity it was learned at."""
-    residual = scenario.residual
-    if residual is None or residual.origin.fidelity is not fidelity:
-        return [None] * len(found)
-    return residual.corrected(launches_of(found, scenario.gpu), found.seconds)
-
-
-def launches_of(found: Evaluation, gpu: Gpu) -> Launches:
-    """The launches of an evaluation as they have features."""
-    return Launches(gpu=gpu, profile=found.profile, blocks_per_sm=np.maximum(found.occupancy.blocks_per_sm, 1))
-
-
-def require_residual(kernel: str, scenario: Scenario, fidelity: Fidelity) -> None:
-    """``InputError`` where the scenario has a residual that was learned of something else."""
-    if scenario.residual is not None:
-        scenario.residual.origin.require(kernel, scenario.gpu, scenario.l2, fidelity)

@@ -64,38 +64,12 @@ class TimePrediction:
     terms: Terms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Corrected:
-    """What a learned residual makes of a prediction, beside it: seconds, and the factor between the two.
-
-    ``similarity`` (0 … 1) is the correlation, by what was learned, of this launch's error with that of the nearest run
-    that was learned from; ``interval_s`` is the 90 % interval of launches held out, None where none of those runs is near.
-    """
-
-    factor: float
-    corrected_s: float
-    interval_s: tuple[float, float] | None
-    similarity: float
-    calibration_status: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Names and numbers, microseconds where the name says so."""
-        return {
-            "factor": self.factor,
-            "corrected_us": microseconds(self.corrected_s),
-            "interval_us": interval_us(self.interval_s),
-            "similarity": self.similarity,
-            "calibration_status": self.calibration_status,
-        }
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Prediction(Result):
     """One configuration on one GPU: resources, occupancy, counts and time.
 
     ``exact`` says that the counts are what the hardware would count, and not estimates; ``notes`` say what a reader
-    should know (estimated counts, disagreements, fallbacks). ``residual`` is there where one was asked for; ``time`` is the
-    model's own in any case.
+    should know (estimated counts, disagreements, fallbacks).
     """
 
     kernel: str
@@ -109,7 +83,6 @@ class Prediction(Result):
     counts: Counts
     time: TimePrediction
     notes: tuple[str, ...] = ()
-    residual: Corrected | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract: fractions, bytes, microseconds where the name says so."""
@@ -132,8 +105,6 @@ class Prediction(Result):
             },
             "notes": list(self.notes),
         }
-        if self.residual is not None:
-            found["residual"] = self.residual.to_json()
         return with_former_names(found)
 
     @property
@@ -152,8 +123,6 @@ class Prediction(Result):
         row |= plain(self.problem) | plain(self.configuration)
         row |= {"predicted_s": time.predicted_s, "interval_low_s": low, "interval_high_s": high}
         row |= {"time_limiter": time.limiter, "calibration_status": time.calibration_status, "exact": self.exact}
-        if self.residual is not None:
-            row["corrected_s"] = self.residual.corrected_s
         row |= {f"{name}_s": float(value) for name, value in time.terms.items()}
         row |= asdict(self.resources) | asdict(self.occupancy)
         return row | {name: number(value) for name, value in self.counts.items()}

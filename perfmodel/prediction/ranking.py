@@ -6,8 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,7 @@ from ..launch.launch import L2State
 from ..profiles.kernel_profile import Fidelity, KernelProfile
 from .evaluation import Evaluation, evaluate_batch
 from .feasibility import FITS
-from .predicting import predictions_of, require_residual
+from .predicting import predictions_of
 from .prediction import Prediction
 from .scenario import Scenario, scenario_of
 from .screening import Screening
@@ -46,17 +44,9 @@ SIMULATED_CANDIDATES = 8
 """How many of the compiled best are simulated with caches."""
 
 
-class Order(Enum):
-    """Which time a ranking is sorted by."""
-
-    PREDICTED = "predicted"
-    CORRECTED = "corrected"
-    """With what a learned residual adds; the candidates looked at are those of the model's own ranking."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Ranking(ResultList[Prediction]):
-    """The space's size, why candidates were rejected, and the best ones, fastest first by ``order``.
+    """The space's size, why candidates were rejected, and the best ones, fastest first.
 
     A ranking is a list of its best: ``len(ranking)``, ``ranking[0]``, ``for prediction in ranking``.
     """
@@ -69,11 +59,10 @@ class Ranking(ResultList[Prediction]):
     rejected: Mapping[str, int]
     top: tuple[Prediction, ...]
     notes: tuple[str, ...] = ()
-    order: Order = Order.PREDICTED
 
     @property
     def best(self) -> Prediction:
-        """The predicted fastest configuration, by ``order``."""
+        """The predicted fastest configuration."""
         return self.top[0]
 
     @property
@@ -118,8 +107,8 @@ class Ranking(ResultList[Prediction]):
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The object of the JSON contract; ``order`` stands in it where a residual was asked for."""
-        found = {
+        """The object of the JSON contract."""
+        return {
             "kernel": self.kernel,
             "gpu": self.gpu,
             "problem": plain(self.problem),
@@ -129,7 +118,6 @@ class Ranking(ResultList[Prediction]):
             "top": [prediction.to_json() for prediction in self.top],
             "notes": list(self.notes),
         }
-        return found if self.best.residual is None else found | {"order": self.order.value}
 
 
 @dataclass(slots=True)
@@ -203,8 +191,6 @@ def rank(
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
-    residual: str | Path | None = None,
-    order: Order | str = Order.PREDICTED,
 ) -> Ranking:
     """The ``top`` configurations of the problem's family on a GPU, fastest first.
 
@@ -217,8 +203,6 @@ def rank(
         sm_clock_mhz: SM clock; the boost clock by default.
         l2: ``cold`` or ``warm``, what the L2 holds when the kernel starts.
         calibration: A calibration file of your own, made by ``perfmodel fit``.
-        residual: What ``perfmodel fit --residual`` learned; stands beside each prediction (``Prediction.residual``).
-        order: ``predicted``, or ``corrected`` to sort by what the residual makes of the times.
 
     Raises:
         InputError: A value is wrong; the text names it.
@@ -228,9 +212,8 @@ def rank(
     >>> rank(TiledConv2d(height=256, width=256), gpu="h200", fidelity="analytic", top=3).top[0].kernel
     'tiled_conv2d'
     """
-    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration, residual=residual)
-    depth, chosen = one_of(Fidelity, "fidelity", fidelity), one_of(Order, "order", order)
-    return rank_problem(problem, scenario, depth, top, refine=refine, order=chosen)
+    scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
+    return rank_problem(problem, scenario, one_of(Fidelity, "fidelity", fidelity), top, refine=refine)
 
 
 def rank_problem(
@@ -240,7 +223,6 @@ def rank_problem(
     top: int = 10,
     advance: Advance = no_progress,
     refine: int = REFINED_CANDIDATES,
-    order: Order = Order.PREDICTED,
 ) -> Ranking:
     """Rank the whole space of the problem's family.
 
@@ -253,9 +235,6 @@ def rank_problem(
     family = family_of(problem)
     size = max(top, refine) if family.closed_forms else len(family.space(problem, scenario.gpu))
     fidelity = fidelity_of(family, fidelity)
-    require_residual(family.name, scenario, fidelity)
-    if order is Order.CORRECTED and scenario.residual is None:
-        raise InputError(f"order {order.value!r} needs a residual: the file that perfmodel fit --residual wrote")
     found = survey(family, problem, scenario, max(size, SCREENED_CANDIDATES))
     if not found.best:
         most = max(found.rejected, key=found.rejected.__getitem__, default="")
@@ -265,7 +244,7 @@ def rank_problem(
         )
     notes: list[str] = []
     if fidelity is Fidelity.ANALYTIC:
-        best, _ = _fastest(*_joined(found.best), top if order is Order.PREDICTED else size)
+        best, _ = _fastest(*_joined(found.best), top)
         evaluation = evaluate_batch(family, problem, best, scenario)
         predictions = _fastest_first(family, problem, best, evaluation, scenario, fidelity)
     elif family.closed_forms:
@@ -278,8 +257,6 @@ def rank_problem(
         predictions = _refined(family, problem, finalists, scenario, fidelity, advance, notes)
     if not predictions:
         raise InfeasibleError(f"none of the best configurations of {family.name} compiles and fits: {notes[0]}")
-    if order is Order.CORRECTED:
-        predictions.sort(key=_corrected_s)
     return Ranking(
         kernel=family.name,
         gpu=scenario.gpu.id,
@@ -289,7 +266,6 @@ def rank_problem(
         rejected=dict(found.rejected.most_common()),
         top=tuple(predictions[:top]),
         notes=tuple(notes),
-        order=order,
     )
 
 
@@ -315,10 +291,6 @@ def best_with(problem: Any, fields: Mapping[str, Any], scenario: Scenario) -> An
         if found.seconds[index] < least:
             best, least = batch.configuration(index), float(found.seconds[index])
     return best
-
-
-def _corrected_s(prediction: Prediction) -> float:
-    return math.inf if prediction.residual is None else prediction.residual.corrected_s
 
 
 def _screened(

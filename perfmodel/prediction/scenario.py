@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from numbers import Real
 from os import PathLike
-from pathlib import Path
 from types import NoneType
 
 import numpy as np
@@ -18,21 +17,18 @@ from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..profiles.kernel_profile import KernelProfile
 from ..time_model.calibration import Calibration, load_calibration
-from .residual import Residual, read_residual
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """The GPU (its boost clock is the SM clock), what lies in its L2 when the kernel starts, and the coefficients.
 
-    ``residual`` is what was learned of the model's errors; it stands beside predictions and changes none of them.
     ``own_coefficients``: the calibration is a user's file, so that the closed form, whose coefficients it has, gives every time.
     """
 
     gpu: Gpu
     calibration: Calibration
     l2: L2State = L2State.COLD
-    residual: Residual | None = None
     own_coefficients: bool = False
 
     def apply(self, profile: KernelProfile) -> KernelProfile:
@@ -51,7 +47,6 @@ def scenario_of(
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
-    residual: str | Path | None = None,
 ) -> Scenario:
     """Scenario from what a user names: a GPU's id, file or ``auto``; the clock in MHz; ``cold`` or ``warm``; files.
 
@@ -59,7 +54,7 @@ def scenario_of(
     1500000000.0
     """
     require_type((Real, NoneType), "a number", sm_clock_mhz=sm_clock_mhz)
-    require_type((str, PathLike, NoneType), "the path of a file", calibration=calibration, residual=residual)
+    require_type((str, PathLike, NoneType), "the path of a file", calibration=calibration)
     found = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
     if sm_clock_mhz is not None:
         found = with_sm_clock(found, sm_clock_mhz * 1e6)
@@ -67,6 +62,5 @@ def scenario_of(
         gpu=found,
         calibration=load_calibration(found, calibration),
         l2=one_of(L2State, "l2", l2),
-        residual=None if residual is None else read_residual(Path(residual)),
         own_coefficients=calibration is not None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.accuracy.sensitivity import one_step_pairs, pooled, sign_rates
+from perfmodel.accuracy.sensitivity import SignRate, one_step_pairs, sign_rate
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY as DIRECT
 from perfmodel.families.direct_conv2d import Conv2d
@@ -57,18 +57,9 @@ def test_signs_are_counted_where_the_change_is_larger_than_a_twentieth() -> None
     batch = tiles((1, 1), (2, 1), (3, 1), (4, 1))
     measured = np.array([1.0, 1.1, 1.1 * 1.04, 1.1 * 1.04 * 0.5])
     predicted = np.array([1.0, 2.0, 1.0, 1.5])
-    rates = sign_rates(batch, alike(batch), predicted, measured)
-    assert {name: one.to_json() for name, one in rates.items()} == {
-        "tile_size_x": {"pairs": 2, "right": 1, "rate": 0.5}
-    }
-    assert pooled(rates) == rates["tile_size_x"]
+    assert sign_rate(batch, alike(batch), predicted, measured) == SignRate(pairs=2, right=1)
 
 
 def test_an_equal_prediction_is_no_sign() -> None:
     batch = tiles((1, 1), (2, 1))
-    assert pooled(sign_rates(batch, alike(batch), np.ones(2), np.array([1.0, 2.0]))).right == 0
-
-
-def test_without_pairs_there_is_no_rate() -> None:
-    batch = tiles((1, 1))
-    assert pooled(sign_rates(batch, alike(batch), np.ones(1), np.ones(1))).rate is None
+    assert sign_rate(batch, alike(batch), np.ones(2), np.array([1.0, 2.0])).right == 0
