@@ -10,10 +10,8 @@ import typer
 
 from perfmodel.cli.output import note, progress_bar
 from perfmodel.prediction.scenario import Scenario, scenario_of
-from perfmodel.records.own_records import read_records
 
 from .campaign_plan import TIMED_PROBLEMS, CampaignSizes, checked_choices, timed_choices
-from .counted_before import counted_benchmarks, counted_choices, only_named
 from .micro.suite import micro_suite
 from .prepared import PreparedFolder, PreparedKernel, Purpose
 from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
@@ -29,7 +27,6 @@ FamiliesOption = Annotated[str, typer.Option("--families", help="Families, separ
 def register(app: typer.Typer) -> None:
     """Add the commands to the campaign's program."""
     app.command()(prepare)
-    app.command("prepare-counted")(prepare_counted)
 
 
 def prepare(
@@ -59,26 +56,6 @@ def prepare(
     target.write_plan([*micro, *kernels])
     broken = sum(kernel.failure is not None for kernel in kernels)
     note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}, {broken} of them did not compile")
-
-
-def prepare_counted(
-    gpu: GpuOption,
-    folder: FolderOption,
-    counted: Annotated[Path, typer.Option("--counted", help="Records that say what was counted before.")],
-    only: Annotated[
-        str | None, typer.Option("--only", help="Families and micro-benchmarks, separated by commas.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1)] = None,
-) -> None:
-    """Compile what was counted before, to count it again: with other metrics, or another version of the kernels."""
-    scenario = scenario_of(gpu)
-    target = PreparedFolder(folder)
-    before = only_named(read_records(counted), None if only is None else only.split(","))
-    choices = counted_choices(before)
-    micro = prepare_benchmarks(counted_benchmarks(before, scenario.gpu), Purpose.COUNT, scenario.gpu, target)
-    kernels = _compiled(choices, scenario, target, workers)
-    target.write_plan([*kernels, *micro])
-    note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}")
 
 
 def _compiled(

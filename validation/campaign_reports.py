@@ -1,4 +1,4 @@
-"""What a campaign's records say, worked out without a GPU: the machine's rates, kernels beside libraries, agreement of counts."""
+"""What a campaign's records say, worked out without a GPU: the machine's rates, kernels beside libraries."""
 
 from __future__ import annotations
 
@@ -11,38 +11,25 @@ from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.output import print_json, print_table, progress_bar
 from perfmodel.cli.targets import require_writable, write_target
 from perfmodel.core.choices import one_of
-from perfmodel.families.registry import family
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
-from perfmodel.records.measurements import read_measurements
 from perfmodel.records.own_records import read_records
 
 from .comparison import comparison_rows, comparisons, markdown, summary_rows
-from .count_table import PredictedCount, benchmark_counts, compared, count_table, families_in, family_counts
 from .losses import loss_rows, losses
 from .micro.facts import compare_facts, gpu_file, measured_facts
-from .outcomes import outcome_tables
 from .public_kernels.command import app as public_kernels
 from .tools import import_counters
-from .unseen_kernels.command import unseen_kernels
 
 RecordsOption = Annotated[Path, typer.Option("--records", help="JSON-lines file of records.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the campaign's program."""
-    app.command()(outcomes)
     app.command()(facts)
     app.command()(libraries)
-    app.command()(agreement)
     app.command()(counters)
-    app.command()(unseen_kernels)
     app.add_typer(public_kernels, name="public-kernels")
-
-
-def outcomes(records: RecordsOption) -> None:
-    """Print, as Markdown, what was checked, timed and counted, what failed, and what compute-sanitizer found."""
-    typer.echo(outcome_tables(read_records(records)), nl=False)
 
 
 def facts(
@@ -88,22 +75,6 @@ def libraries(
         with progress_bar("predicted", sum(one.ratio < 1 for one in found)) as advance:
             typer.echo(markdown(loss_rows(losses(found, advance=advance))))
     typer.echo(markdown(comparison_rows(found)), nl=False)
-
-
-def agreement(
-    gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU whose counters were read.")],
-    records: RecordsOption,
-) -> None:
-    """Print, as Markdown, closed form and execution against the hardware's counters; needs the compiler and no GPU."""
-    scenario = scenario_of(gpu)
-    counts: list[PredictedCount] = []
-    for name in families_in(records):
-        chosen = family(name)
-        with progress_bar(f"executed, {name}", None) as advance:
-            counts += family_counts(chosen, read_measurements(records, chosen), scenario, advance)
-    with progress_bar("executed, micro-benchmarks", None) as advance:
-        counts += benchmark_counts(read_records(records), scenario.gpu, advance)
-    typer.echo(count_table(compared(counts, scenario.gpu)), nl=False)
 
 
 def counters(
