@@ -12,9 +12,12 @@ from ..errors import PerfmodelError
 from ..prediction.analyze import Analysis, evaluate_launches
 from ..prediction.differences import noise
 from ..profiles.kernel_profile import KernelProfile
+from .arithmetic import double_precision, integer_work
 from .atomics import atomics
 from .bank_conflicts import bank_conflicts
+from .block_work import work_per_block
 from .coalescing import uncoalesced
+from .divergence import divergence
 from .grid import small_grid, tail
 from .redundant_loads import redundant_loads
 from .residency import residency, small_blocks
@@ -33,6 +36,10 @@ _KINDS: tuple[Callable[[Subject], Iterator[Candidate]], ...] = (
     small_blocks,
     small_grid,
     tail,
+    work_per_block,
+    divergence,
+    integer_work,
+    double_precision,
 )
 _SPACES = {AdviceKind.BANK_CONFLICTS: "shared", AdviceKind.UNCOALESCED: "global"}
 """Kinds that say what the excess of a source line costs, and of which memory."""
@@ -182,6 +189,8 @@ def advise(analysis: Analysis) -> Advised:
         instructions=analysis.execution.instructions,
         prediction=analysis.prediction,
         scenario=analysis.scenario,
+        code=analysis.machine_code,
+        executions=analysis.execution.executions,
     )
     return advise_on(subject, analysis.with_registers)
 

@@ -14,16 +14,24 @@ from ..memory.access_counts import InstructionCount
 from ..profiles.kernel_profile import KernelProfile
 from ..profiles.warp_traces import WarpTraces
 from ..simulator.access import Action
-from .changed_profiles import with_added
+from .changed_profiles import with_added, with_more_work_per_block
 from .subject import AdviceKind, Candidate, Subject, by_place
 
 _BUSIEST = ("l2_busiest_slice_atomics", "l2_busiest_word_atomics", "l2_busiest_float_atomics")
+_OF_WORDS = _BUSIEST[1:]
+_SECTORS = "l2_atomic_sectors"
+_MANY_BLOCKS = 0.5
+"""Atomics on the busiest word over blocks, from which on all blocks are taken to change it."""
+_WAVES = (1, 4)
+"""Blocks that are left, in those that the GPU holds at once."""
+_MOST_TIMES = 32
+"""Parts that a block then does one after the other; what more of them would save is little."""
 _SHARED = 0.9
 """Distinct words over lanes from which on there is nothing to add up."""
 
 
 def atomics(subject: Subject) -> Iterator[Candidate]:
-    """For each source line, a candidate with one atomic a warp and word, and one with one a block and word."""
+    """For each source line, candidates with one atomic a warp and word, with one a block and word, and with fewer blocks."""
     traces: WarpTraces | None = subject.profile.traces
     if traces is None or traces.patterns is None:
         return
@@ -33,6 +41,8 @@ def atomics(subject: Subject) -> Iterator[Candidate]:
     )
     for place, counts in lines.items():
         lanes = sum(one.lanes for one in counts)
+        in_block = sum(one.lanes * float(patterns.atomic_words_of_blocks[one.instruction]) for one in counts)
+        added_up: KernelProfile | None = None
         for owner, words, change in (
             (
                 "warp",
@@ -43,13 +53,56 @@ def atomics(subject: Subject) -> Iterator[Candidate]:
         ):
             distinct = sum(one.lanes * float(words[one.instruction]) for one in counts)
             if 0 < distinct < _SHARED * lanes:
+                added_up = _aggregated(subject, counts, distinct / lanes, in_shared=owner == "block")
                 yield Candidate(
                     kind=AdviceKind.ATOMICS,
                     places=(place,),
                     finding=f"{lanes / distinct:,.3g} lanes of a {owner} add to one word",
                     change=change,
-                    profile=_aggregated(subject, counts, distinct / lanes, in_shared=owner == "block"),
+                    profile=added_up,
                 )
+        yield from _fewer_blocks(subject, place, counts, in_block, added_up)
+
+
+def _fewer_blocks(
+    subject: Subject,
+    place: str,
+    counts: Sequence[InstructionCount],
+    atomics_left: float,
+    added_up: KernelProfile | None,
+) -> Iterator[Candidate]:
+    """Candidates with as many blocks as the GPU holds at once, or a few times as many, each of which adds once.
+
+    ``added_up``: the launch in which blocks add up what they have, where there is something to add up.
+    """
+    profile = subject.profile if added_up is None else added_up
+    blocks = int(profile.launch.blocks)
+    busiest = max(float(getattr(profile.counts, name)) for name in _OF_WORDS)
+    if busiest < _MANY_BLOCKS * blocks:
+        return
+    places = subject.gpu.sm_count * subject.prediction.occupancy.blocks_per_sm
+    seen = set()
+    for waves in _WAVES:
+        times = min(-(-blocks // (waves * places)), _MOST_TIMES)
+        if times < 2 or times in seen:
+            continue
+        seen.add(times)
+        fewer = with_more_work_per_block(profile, times, once=[one.instruction for one in counts])
+        less = {name: -float(getattr(fewer.counts, name)) * (1.0 - 1.0 / times) for name in (*_BUSIEST, _SECTORS)}
+        first = "" if added_up is None else "adding up in shared memory, and "
+        yield Candidate(
+            kind=AdviceKind.ATOMICS,
+            places=(place,),
+            finding=f"{blocks:,} blocks add to one word, {_atomics_text(atomics_left / blocks)} each"
+            if added_up is None
+            else f"{blocks:,} blocks with many lanes each add to one word",
+            change=f"{first}{blocks // times:,} blocks in a grid-stride loop, which add once at their end",
+            profile=with_added(fewer, **less),
+        )
+
+
+def _atomics_text(count: float) -> str:
+    return "1 atomic" if count == 1 else f"{count:,.3g} atomics"
 
 
 def _aggregated(subject: Subject, counts: Sequence[InstructionCount], left: float, *, in_shared: bool) -> KernelProfile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES, SECTORS_PER_LINE
+from ..core.counts import INSTRUCTION_CLASSES
 from ..ir.instruction import Space
 from ..memory.access_counts import READS, InstructionCount
 from ..profiles.kernel_profile import KernelProfile
-from ..profiles.load_streams import WarpPart, first_touches, regrouped
+from ..profiles.load_streams import CUT, WarpPart, first_touches, regrouped
 from ..profiles.warp_traces import WarpTraces
 from ..simulator.access import Action
 from .subject import Subject
@@ -27,6 +29,7 @@ _SECTOR_COUNTS = {
     Action.STORE: "global_store_sectors",
     Action.ASYNC_COPY: "async_copy_read_sectors",
 }
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,10 +164,14 @@ def with_smaller_blocks(profile: KernelProfile, parts: int) -> KernelProfile:
     size = traces.warps_per_block // groups
     blocks = [
         [
-            WarpPart(
-                warp,
-                np.array_split(np.arange(traces.loads.offsets[warp + 1] - traces.loads.offsets[warp]), pieces)[piece],
-            )
+            [
+                WarpPart(
+                    warp,
+                    np.array_split(np.arange(traces.loads.offsets[warp + 1] - traces.loads.offsets[warp]), pieces)[
+                        piece
+                    ],
+                )
+            ]
             for warp in range(begin, begin + size)
         ]
         for begin in range(0, traces.blocks * traces.warps_per_block, size)
@@ -207,7 +214,7 @@ def with_larger_blocks(profile: KernelProfile, times: int) -> KernelProfile:
     every = [np.arange(count) for count in np.diff(traces.loads.offsets).tolist()]
     blocks = [
         [
-            WarpPart(block * warps + warp, every[block * warps + warp], copy)
+            [WarpPart(block * warps + warp, every[block * warps + warp], copy)]
             for copy in range(times)
             for warp in range(warps)
         ]
@@ -231,21 +238,65 @@ def _pieces(traces: WarpTraces, block: int, group: int, groups: int, pieces: int
     return [[way[piece] for way in ways] for piece in range(pieces)]
 
 
-def with_fewer_executions(profile: KernelProfile, instructions: Collection[int], every: int) -> KernelProfile:
-    """The profile in which warps execute some instructions only every so many times, never where ``every`` is 0.
+def with_more_work_per_block(profile: KernelProfile, times: int, once: Collection[int] = ()) -> KernelProfile:
+    """The profile of the same work in blocks that each do so many times as much, one part after the other.
 
-    Counts of the launch stay as they are.
+    Some instructions (``once``) are executed for the last part alone.
+    """
+    launch = profile.launch
+    fewer = replace(launch, grid_x=max(int(launch.blocks) // times, 1), grid_y=1, grid_z=1)
+    traces: WarpTraces | None = profile.traces
+    if traces is None:
+        return replace(profile, launch=fewer)
+    warps = traces.warps_per_block
+    leave_out = np.zeros(len(traces.table), np.bool_)
+    leave_out[list(once)] = True
+    sequences, parts = [], []
+    for warp in range(traces.blocks * warps):
+        own = _sequence(traces, warp)
+        before = own[~leave_out[own]]
+        sequences.append(np.concatenate([*[before] * (times - 1), own]))
+        loading = traces.loads.instruction[traces.loads.offsets[warp] : traces.loads.offsets[warp + 1]]
+        parts.append((np.flatnonzero(~leave_out[loading]), np.arange(len(loading))))
+    blocks = [
+        [
+            [WarpPart(warp, parts[warp][copy == times - 1], copy) for copy in range(times)]
+            for warp in range(block * warps, (block + 1) * warps)
+        ]
+        for block in range(traces.blocks)
+    ]
+    requests = traces.memory.requests * np.where(leave_out, 1.0, float(times))
+    ends = traces.offsets[::warps]
+    followed = [int(traces.length[begin:end].sum()) for begin, end in pairwise(ends.tolist())]
+    grown = [sum(map(len, sequences[block * warps : (block + 1) * warps])) for block in range(traces.blocks)]
+    changed = structs.replace(
+        _of_sequences(traces, sequences),
+        loads=regrouped(traces.loads, warps, blocks),
+        instructions=traces.instructions * np.array(grown) / np.maximum(followed, 1),
+        memory=replace(traces.memory, requests=requests),
+    )
+    return replace(profile, launch=fewer, traces=changed)
+
+
+def with_executions(profile: KernelProfile, shares: Mapping[int, float]) -> KernelProfile:
+    """The profile in which warps execute some instructions only in a share of the cases, evenly spread.
+
+    Counts of the launch stay as they are (`with_fewer_instructions` lowers them).
     """
     traces: WarpTraces | None = profile.traces
     if traces is None:
         return profile
+    share = np.ones(len(traces.table))
+    share[list(shares)] = list(shares.values())
     left, loads = [], []
     executed = 0
+    before = np.zeros(len(share), np.int64)
     for warp in range(len(traces.offsets) - 1):
         sequence = _sequence(traces, warp)
         loading = traces.loads.instruction[traces.loads.offsets[warp] : traces.loads.offsets[warp + 1]]
-        left.append(sequence[_kept(sequence, instructions, every)])
-        loads.append(WarpPart(warp, np.flatnonzero(_kept(loading, instructions, every))))
+        left.append(sequence[_kept(sequence, before, share)])
+        loads.append([WarpPart(warp, np.flatnonzero(_kept(loading, before, share)))])
+        before += np.bincount(sequence, minlength=len(share))
         executed += len(sequence)
     kept = sum(map(len, left)) / max(executed, 1)
     warps = traces.warps_per_block
@@ -254,21 +305,34 @@ def with_fewer_executions(profile: KernelProfile, instructions: Collection[int],
         _of_sequences(traces, left),
         instructions=traces.instructions * kept,
         loads=regrouped(traces.loads, warps, blocks),
+        memory=replace(traces.memory, requests=traces.memory.requests * share),
     )
-    requests = traces.memory.requests.copy()
-    requests[list(instructions)] *= 1.0 / every if every else 0.0
-    return replace(profile, traces=structs.replace(changed, memory=replace(traces.memory, requests=requests)))
+    return replace(profile, traces=changed)
 
 
-def _kept(sequence: Integers, instructions: Collection[int], every: int) -> NDArray[np.bool_]:
-    """Which places of a sequence stay: of some instructions every so many ones, none where ``every`` is 0."""
-    kept = np.ones(len(sequence), np.bool_)
-    for index in instructions:
-        own = np.flatnonzero(sequence == index)
-        kept[own] = False
-        if every:
-            kept[own[::every]] = True
+def _kept(sequence: Integers, before: Integers, share: Floats) -> NDArray[np.bool_]:
+    """Which places of a sequence stay, where so many executions came before; ends of kept requests (`CUT`) do."""
+    order = np.argsort(sequence, kind="stable")
+    ordered = sequence[order]
+    new = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    starts = np.flatnonzero(new)
+    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.append(starts, len(ordered))))
+    number, part = before[ordered] + rank, share[ordered]
+    stays = np.ceil((number + 1) * part - _ROUNDING) > np.ceil(number * part - _ROUNDING)
+    kept = np.empty(len(sequence), np.bool_)
+    kept[order] = stays | (ordered == CUT)
     return kept
+
+
+def with_fewer_instructions(subject: Subject, profile: KernelProfile, shares: Mapping[int, float]) -> KernelProfile:
+    """`with_executions`, with the launch's counts of instructions lowered by those that go."""
+    gone: dict[str, float] = {}
+    for index, share in shares.items():
+        amount = -float(subject.executions[index]) * (1.0 - share)
+        name = subject.code[index].class_name
+        for count in ("warp_instructions", *((name,) if name in INSTRUCTION_CLASSES else ())):
+            gone[count] = gone.get(count, 0.0) + amount
+    return with_executions(with_added(profile, **gone), shares)
 
 
 def _sequence(traces: WarpTraces, warp: int) -> Integers:

@@ -14,7 +14,7 @@ from .changed_profiles import (
     fetched_by_loads,
     widest_request_sectors,
     with_added,
-    with_fewer_executions,
+    with_executions,
     with_sectors,
 )
 from .subject import AdviceKind, Candidate, Subject, by_place
@@ -109,4 +109,4 @@ def _halved(subject: Subject, counts: Sequence[InstructionCount]) -> KernelProfi
     read = float(profile.counts.l2_read_sectors) * SECTOR_BYTES
     least = min(float(profile.counts.dram_read_bytes), read)
     profile = replace(profile, counts=replace(profile.counts, dram_read_bytes=least))
-    return with_fewer_executions(profile, {one.instruction for one in counts}, every=2)
+    return with_executions(profile, {one.instruction: 0.5 for one in counts})

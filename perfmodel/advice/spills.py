@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.instruction import Space
-from .changed_profiles import with_added, with_fewer_executions
+from .changed_profiles import with_added, with_executions
 from .subject import AdviceKind, Candidate, Subject, by_place
 
 
@@ -35,5 +35,5 @@ def spills(subject: Subject) -> Iterator[Candidate]:
         places=tuple(by_place(counts)),
         finding=finding,
         change=change,
-        profile=with_fewer_executions(profile, {one.instruction for one in counts}, every=0),
+        profile=with_executions(profile, {one.instruction: 0.0 for one in counts}),
     )

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..gpus.gpu import Gpu
+from ..ir.instruction import SourceLine
+from ..machine_code.instruction import MachineInstruction
 from ..memory.access_counts import InstructionCount
 from ..prediction.prediction import Prediction
 from ..prediction.scenario import Scenario
@@ -30,16 +32,26 @@ class AdviceKind(Enum):
     BLOCK_SIZE = "block_size"
     GRID_SIZE = "grid_size"
     TAIL = "tail"
+    WORK_PER_BLOCK = "work_per_block"
+    DIVERGENCE = "divergence"
+    INTEGER = "integer"
+    DOUBLE_PRECISION = "double_precision"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """An executed launch: its profile, totals of its memory instructions, its prediction and the scenario of that."""
+    """An executed launch: its profile, totals of its memory instructions, its prediction and the scenario of that.
+
+    ``code`` is its machine code, ``executions`` says how often warps execute each instruction of it; both are empty where PTX
+    was executed.
+    """
 
     profile: KernelProfile
     instructions: tuple[InstructionCount, ...]
     prediction: Prediction
     scenario: Scenario
+    code: tuple[MachineInstruction, ...] = ()
+    executions: tuple[float, ...] = ()
 
     @property
     def gpu(self) -> Gpu:
@@ -78,9 +90,24 @@ class Candidate:
 
 def place_of(count: InstructionCount) -> str:
     """Source line of an instruction, or its address where no line is known."""
-    if count.source is None or not count.source.file:
-        return f"{count.opcode} at {count.ptx_line:#x}"
-    return f"{PurePath(count.source.file).name}:{count.source.line}"
+    return _place(count.source, count.opcode, count.ptx_line)
+
+
+def _place(source: SourceLine | None, opcode: str, address: int) -> str:
+    if source is None or not source.file:
+        return f"{opcode} at {address:#x}"
+    return f"{PurePath(source.file).name}:{source.line}"
+
+
+def places_of(subject: Subject, amounts: Mapping[int, float], least_part: float = 0.05) -> tuple[str, ...]:
+    """Source lines of machine instructions, those with the largest sum of their amounts first, small ones left out."""
+    sums: dict[str, float] = {}
+    for index, amount in amounts.items():
+        one = subject.code[index]
+        place = _place(one.source, one.name, one.address)
+        sums[place] = sums.get(place, 0.0) + amount
+    least = least_part * sum(sums.values())
+    return tuple(place for place in sorted(sums, key=lambda place: -sums[place]) if sums[place] >= least)
 
 
 def by_place(counts: Iterable[InstructionCount]) -> Mapping[str, Sequence[InstructionCount]]:

@@ -25,6 +25,7 @@ from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
 from ..launch.arguments import Argument, drawn_element, host_argument, kernel_call
 from ..launch.launch import Buffer, KernelCall, L2State, Launch
+from ..machine_code.instruction import MachineInstruction
 from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import Effort, Execution, executable, execute
 from ..profiles.execution_cache import content_digest
@@ -115,6 +116,11 @@ class Analysis(Result):
     def throughput(self) -> Throughput:
         """Rates, their parts of the GPU's peaks, and arithmetic intensity."""
         return throughput(self.prediction, self.scenario.gpu, self.execution.profile.traces)
+
+    @property
+    def machine_code(self) -> tuple[MachineInstruction, ...]:
+        """The instructions that were executed; none where PTX was."""
+        return self._code.instructions if isinstance(self._code, MachineCode) else ()
 
     @cached_property
     def issues(self) -> SmIssues | None:

@@ -159,19 +159,23 @@ class WarpPart(NamedTuple):
     copy: int = 0
 
 
-def regrouped(streams: LoadStreams, warps_per_block: int, blocks: Sequence[Sequence[WarpPart]]) -> LoadStreams:
-    """Streams of blocks that are put together of parts of others' warps; each has the groups that its warps touch."""
+def regrouped(
+    streams: LoadStreams, warps_per_block: int, blocks: Sequence[Sequence[Sequence[WarpPart]]]
+) -> LoadStreams:
+    """Streams of blocks whose warps are put together of parts of others; each block has the groups that its warps touch."""
     instructions, groups, sectors, fresh = [], [], [], []
     offsets, group_offsets = [0], [0]
-    for parts in blocks:
+    for warps in blocks:
         numbers: dict[tuple[int, int], int] = {}
-        for warp, kept, copy in parts:
-            own = slice(streams.offsets[warp], streams.offsets[warp + 1])
-            first = int(streams.group_offsets[warp // warps_per_block])
-            touched = [(copy, first + group) for group in streams.group[own][kept].tolist()]
-            instructions.append(streams.instruction[own][kept])
-            groups.append(np.array([numbers.setdefault(one, len(numbers)) for one in touched], np.int64))
-            offsets.append(offsets[-1] + len(touched))
+        for parts in warps:
+            offsets.append(offsets[-1])
+            for warp, kept, copy in parts:
+                own = slice(streams.offsets[warp], streams.offsets[warp + 1])
+                first = int(streams.group_offsets[warp // warps_per_block])
+                touched = [(copy, first + group) for group in streams.group[own][kept].tolist()]
+                instructions.append(streams.instruction[own][kept])
+                groups.append(np.array([numbers.setdefault(one, len(numbers)) for one in touched], np.int64))
+                offsets[-1] += len(touched)
         whole = np.array([number for _, number in numbers], np.int64)
         sectors.append(streams.sectors[whole])
         fresh.append(streams.fresh[whole])

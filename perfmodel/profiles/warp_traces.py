@@ -75,6 +75,8 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         observed: Blocks, from the first on, that ``memory`` was averaged over; one behind them is the longest of the launch.
         whole_grid: Whether all blocks of the launch were followed; else the first and the last are those of the grid.
         patterns: How the lanes of the memory instructions lie; None in traces that were recorded without.
+        active_lanes: Lanes that execute each instruction, on average over the visits of the observed blocks, shape
+            ``(instructions,)``; None likewise.
     """
 
     table: IssueTable
@@ -88,6 +90,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
     observed: int
     whole_grid: bool
     patterns: AccessPatterns | None = None
+    active_lanes: Floats | None = None
 
     @property
     def blocks(self) -> int:
@@ -127,6 +130,8 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         arrays: dict[str, Any] = asdict(self.table) | _prefixed("memory", self.memory) | own
         if self.patterns is not None:
             arrays |= _prefixed("patterns", self.patterns)
+        if self.active_lanes is not None:
+            arrays["active_lanes"] = self.active_lanes
         arrays |= _prefixed(
             "loads", replace(self.loads, **{name: _steps(getattr(self.loads, name)) for name in _RISING})
         )
@@ -142,11 +147,12 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             loads = LoadStreams(**_unprefixed("loads", LoadStreams, archive))
             own = {name: archive[name] for name in _OWN}
             seen = {name: archive[f"patterns_{name}"] for name in _PATTERNS if f"patterns_{name}" in archive}
+            lanes = archive.get("active_lanes")
         own["warps_per_block"], own["whole_grid"] = int(own["warps_per_block"]), bool(own["whole_grid"])
         own["observed"] = int(own["observed"])
         loads = replace(loads, **{name: np.cumsum(getattr(loads, name)) for name in _RISING})
         patterns = AccessPatterns(**seen) if seen else None
-        return cls(table=table, memory=memory, loads=loads, patterns=patterns, **own)
+        return cls(table=table, memory=memory, loads=loads, patterns=patterns, active_lanes=lanes, **own)
 
 
 _OWN = ("first", "length", "offsets", "warps_per_block", "instructions", "observed", "whole_grid")
@@ -260,6 +266,7 @@ def traces_of(
     lengths = np.array([len(unit) for unit in units_of(code)], np.int64)
     warps = -(-int(launch.threads_per_block) // WARP_SIZE)
     ways = [followed[block] for block in sorted(followed)]
+    active_lanes = _active_lanes(ways, lengths)
     memory = _demand(len(code.instructions), observer)
     loads = observer.loads.streams(sorted(followed), warps)
     if longest is not None:
@@ -280,7 +287,15 @@ def traces_of(
         observed=len(followed),
         whole_grid=len(followed) == int(launch.blocks),
         patterns=observer.patterns.patterns(len(code.instructions)),
+        active_lanes=active_lanes,
     )
+
+
+def _active_lanes(ways: Sequence[tuple[BlockPath, Integers]], lengths: Integers) -> Floats:
+    """Lanes that execute each instruction, on average over the visits of some blocks."""
+    lanes = np.sum([path.lanes for path, _ in ways], axis=0)
+    visits = np.sum([visits.sum(axis=0) for _, visits in ways], axis=0)
+    return np.repeat(lanes / np.maximum(visits, 1), lengths)
 
 
 def _stretches(paths: Sequence[BlockPath], lengths: Integers, warps: int) -> tuple[Integers, Integers, Integers]:

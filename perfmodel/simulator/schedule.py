@@ -58,9 +58,11 @@ PATH_STEPS = 100_000
 class BlockPath:
     """The way of one block's warps through the code: for each step the first and the last place, and which warps took it.
 
-    ``None`` stands for all warps. Of long ways the first `PATH_STEPS` are kept.
+    ``None`` stands for all warps. Of long ways the first `PATH_STEPS` are kept. ``lanes`` is how many lanes executed each
+    unit, over all visits.
     """
 
+    lanes: NDArray[np.int64]
     steps: list[tuple[int, int, Mask | None]] = field(default_factory=list)
 
     def add(self, first: int, last: int, warps: Mask | None) -> None:

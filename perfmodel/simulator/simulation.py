@@ -308,7 +308,8 @@ def run_launch(
     by_block = np.zeros((len(blocks), places), np.int64) if options.visits_by_block else None
     warps = -(-int(launch.threads_per_block) // WARP_SIZE)
     by_warp = {block: np.zeros((warps, places), np.int64) for block in options.visits_by_warp}
-    tally = Tally(np.zeros(places, np.int64), by_block, by_warp, paths={block: BlockPath() for block in by_warp})
+    paths = {block: BlockPath(np.zeros(places, np.int64)) for block in by_warp}
+    tally = Tally(np.zeros(places, np.int64), by_block, by_warp, paths=paths)
     limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
     rows = max(rows // environment.cluster_blocks, 1) * environment.cluster_blocks
     run, positions = _with_companions(launch, blocks)

@@ -220,6 +220,12 @@ class MachineScheduler(Scheduler):
         for row, visits in self.watched:
             visits[:, unit.index : end] += running if mask is None else running[min(row, len(running) - 1), :, None]
         for row, path in self.paths:
+            own = (
+                None
+                if mask is None
+                else np.broadcast_to(mask, (len(mask), self.batch.threads))[min(row, len(mask) - 1)]
+            )
+            path.lanes[unit.index : end] += self.batch.threads if own is None else int(own.sum())
             path.add(unit.index, end - 1, None if mask is None else running[min(row, len(running) - 1)])
         self.limits.spend(count * length)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import perfmodel as pm
-from perfmodel.advice.advise import Advised, advise_on
+from perfmodel.advice.advise import Advice, Advised, advise_on
 from perfmodel.advice.subject import AdviceKind, Subject
 from perfmodel.errors import CompileError
 from perfmodel.prediction.analyze import Analysis, prediction_of_launch
@@ -45,13 +45,75 @@ __global__ void tiles(const float *in, float *out) {
     __syncthreads();
     out[i] = tile[blockDim.x - 1 - threadIdx.x];
 }
+__global__ void block_totals(const float *in, float *out, int n) {
+    __shared__ float part[8];
+    float sum = 0.0f;
+    for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) sum += in[i];
+    for (int apart = 16; apart; apart /= 2) sum += __shfl_down_sync(~0u, sum, apart);
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int warp = 1; warp < 8; warp++) sum += part[warp];
+        atomicAdd(out, sum);
+    }
+}
+__global__ void strided(const float *in, float *out, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) out[i] = in[i] * 2.0f;
+}
+__global__ void two_ways(const float *in, float *out, int lanes) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = in[i];
+    if (threadIdx.x / lanes % 2)
+        for (int k = 0; k < 256; k++) v = v * v + 0.5f;
+    else
+        for (int k = 0; k < 256; k++) v = fabsf(v + 0.25f) * v;
+    out[i] = v;
+}
+__global__ void rows(const float *in, float *out, int lanes) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = in[i];
+    int length = i / lanes % 32 * 8;
+    for (int k = 0; k < length; k++) v = v * in[k] + 0.5f;
+    out[i] = v;
+}
+#ifndef WIDTH
+#define WIDTH width
+#endif
+__global__ void wrapped(const float *in, float *out, int width) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = 0.0f;
+    for (int k = 1; k < 9; k++) v += in[(i + k * k) % (WIDTH)];
+    out[i] = v;
+}
+template <typename T> __global__ void literals(const float *in, float *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = in[i];
+    for (int k = 0; k < 64; k++) v = v * T(0.999) + T(0.001);
+    out[i] = v;
+}
+template <int unrolled> __global__ void counted(const float *in, float *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = in[i];
+    #pragma unroll unrolled
+    for (int k = 0; k < n; k++) v = v * v - 0.5f;
+    out[i] = v;
+}
 """
 
 
 @cache
-def analysed(kernel: str, grid: int, block: int, *arguments: str, shared: int | None = None) -> Analysis:
+def analysed(
+    kernel: str, grid: int, block: int, *arguments: str, shared: int | None = None, width: str = "width"
+) -> Analysis:
     return pm.analyze(
-        SOURCE, kernel=kernel, grid=grid, block=block, args=list(arguments), gpu="h200", shared_bytes=shared
+        SOURCE,
+        kernel=kernel,
+        grid=grid,
+        block=block,
+        args=list(arguments),
+        gpu="h200",
+        shared_bytes=shared,
+        defines={"WIDTH": width},
     )
 
 
@@ -157,6 +219,61 @@ def test_less_shared_memory_is_predicted_as_the_launch_with_less() -> None:
     assert change.finding == "100,000 bytes of shared memory per block allow 8 of 64 warps per SM"
     smaller = analysed("tiles", *arguments, shared=fewer)
     assert change.then_s == pytest.approx(smaller.prediction.time.predicted_s, rel=0.02)
+
+
+def change_of(found: Advised, kind: AdviceKind) -> Advice:
+    return next(one for one in found.changes if one.kind is kind)
+
+
+def test_fewer_blocks_are_predicted_as_the_kernel_that_has_them() -> None:
+    arguments = ("f32[1048576]", "f32[1048576]")
+    change = change_of(pm.advise(analysed("scaled", 2**15, 32, *arguments)), AdviceKind.WORK_PER_BLOCK)
+    assert change.finding.endswith("to start 32,768 blocks one after the other")
+    blocks = int(change.change.split()[0].replace(",", ""))
+    strided = analysed("strided", blocks, 32, *arguments, "i32=1048576")
+    assert change.then_s == pytest.approx(strided.prediction.time.predicted_s, rel=0.05)
+
+
+def test_one_atomic_of_each_block_is_predicted_as_the_grid_stride_loop_that_has_fewer() -> None:
+    arguments = ("f32[4194304]", "f32[1]=0", "i32=4194304")
+    change = change_of(pm.advise(analysed("block_totals", 2**14, 256, *arguments)), AdviceKind.ATOMICS)
+    assert change.finding == "16,384 blocks add to one word, 1 atomic each"
+    blocks = int(change.change.split()[0].replace(",", ""))
+    fewer = analysed("block_totals", blocks, 256, *arguments).prediction.time.predicted_s
+    assert fewer < change.then_s < 1.3 * fewer  # in the changed launch each part is added up in the block on its own
+
+
+@pytest.mark.parametrize(("kernel", "what"), [("two_ways", "take the same branch"), ("rows", "loop equally often")])
+def test_divergence_is_predicted_as_the_kernel_whose_warps_agree(kernel: str, what: str) -> None:
+    arguments = (512, 1024, "f32[512*1024]", "f32[512*1024]")
+    change = change_of(pm.advise(analysed(kernel, *arguments, "i32=1")), AdviceKind.DIVERGENCE)
+    together = analysed(kernel, *arguments, "i32=32")
+    assert change.finding.startswith("16")  # of 32 lanes
+    assert what in change.change
+    assert change.then_s == pytest.approx(together.prediction.time.predicted_s, rel=0.2)
+    assert AdviceKind.DIVERGENCE not in kinds(pm.advise(together))
+
+
+def test_known_divisors_are_predicted_as_the_kernel_that_has_one() -> None:
+    arguments = (4096, 256, "f32[4096*256]", "f32[4096*256]", "i32=1000")
+    now, known = (analysed("wrapped", *arguments, width=width) for width in ("width", "1000"))
+    change = change_of(pm.advise(now), AdviceKind.INTEGER)
+    assert change.finding.startswith("integer division or remainder, ")
+    assert change.then_s == pytest.approx(known.prediction.time.predicted_s, rel=0.2)
+
+
+def test_an_unrolled_loop_is_predicted_as_the_kernel_that_has_one() -> None:
+    arguments = (4096, 256, "f32[4096*256]", "f32[4096*256]", "i32=256")
+    now, unrolled = (analysed(f"counted<{times}>", *arguments) for times in (1, 4))
+    change = change_of(pm.advise(now), AdviceKind.INTEGER)
+    assert "#pragma unroll 4" in change.change
+    assert change.then_s == pytest.approx(unrolled.prediction.time.predicted_s, rel=0.1)
+
+
+def test_literals_of_single_precision_are_predicted_as_the_kernel_that_has_them() -> None:
+    now, single = (analysed(f"literals<{kind}>", 4096, 256, *["f32[4096*256]"] * 2) for kind in ("double", "float"))
+    change = change_of(pm.advise(now), AdviceKind.DOUBLE_PRECISION)
+    assert change.then_s == pytest.approx(single.prediction.time.predicted_s, rel=0.15)
 
 
 def crowded(registers: int) -> Subject:

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import perfmodel as pm
-from perfmodel.advice.changed_profiles import with_fewer_executions, with_larger_blocks, with_smaller_blocks
+from perfmodel.advice.changed_profiles import (
+    with_executions,
+    with_larger_blocks,
+    with_more_work_per_block,
+    with_smaller_blocks,
+)
+from perfmodel.machine_code.issue_table import Wait
 from perfmodel.profiles.kernel_profile import KernelProfile
 
 pytestmark = pytest.mark.compiler
@@ -55,14 +61,31 @@ def test_larger_blocks_issue_as_often_as_their_threads_say(profile: KernelProfil
     assert of_copies == 4 * profile.traces.loads.sectors.sum()
 
 
-@pytest.mark.parametrize("every", [0, 2])
-def test_fewer_executions_leave_the_others_as_they_are(profile: KernelProfile, every: int) -> None:
+def test_more_work_per_block_repeats_all_but_what_a_block_does_once(profile: KernelProfile) -> None:
+    before = executed(profile)
+    stores = np.flatnonzero(profile.traces.table.wait == Wait.GLOBAL_STORE).tolist()
+    changed = with_more_work_per_block(profile, 4, once=stores)
+    after, others = executed(changed), np.setdiff1d(np.arange(len(before)), stores)
+    assert (int(changed.launch.blocks), int(changed.launch.threads_per_block)) == (2, 128)
+    assert (after[others] == 4 * before[others]).all()
+    assert (after[stores] == before[stores]).all()
+    assert changed.traces.loads.sectors.sum() == 4 * profile.traces.loads.sectors.sum()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5])
+def test_fewer_executions_leave_the_others_as_they_are(profile: KernelProfile, share: float) -> None:
     before = executed(profile)
     loads = np.unique(profile.traces.loads.instruction)
-    changed = with_fewer_executions(profile, loads.tolist(), every)
+    changed = with_executions(profile, dict.fromkeys(loads.tolist(), share))
     after = executed(changed)
     others = np.setdiff1d(np.arange(len(before)), loads)
     assert (after[others] == before[others]).all()
-    assert before[loads].sum() == 2 * after[loads].sum() if every else after[loads].sum() == 0
+    assert after[loads].sum() == share * before[loads].sum()
     asked, left = (len(one.traces.loads.instruction) for one in (profile, changed))
-    assert left == (asked / every if every else 0)
+    assert left == asked * share
+
+
+def test_an_instruction_that_each_warp_executes_once_is_left_to_a_share_of_the_warps(profile: KernelProfile) -> None:
+    stores = np.flatnonzero(profile.traces.table.wait == Wait.GLOBAL_STORE).tolist()
+    assert (executed(profile)[stores] == 6 * 4).all()  # 6 followed blocks of 4 warps
+    assert (executed(with_executions(profile, dict.fromkeys(stores, 0.5)))[stores] == 6 * 2).all()
