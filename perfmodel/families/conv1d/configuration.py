@@ -9,39 +9,72 @@ from math import isqrt
 from ...core.constants import MAX_THREADS_PER_BLOCK, WARP_SIZE, ceil_div
 from ...errors import InputError
 from ..base import Product, Space
+from ..blocked import choices
 from ..sizes import require_integers
 from .problem import Conv1d
 
 LARGEST_ROW_WORDS = 512
 """Input and weight words of a thread up to which fewer threads than a warp own channels: twice what registers hold."""
+OUT_CHANNELS_PER_THREAD = "out_channels_per_thread"
+OF_BLOCKS = (
+    "block_x",
+    "block_y",
+    "rows_per_thread",
+    "columns_per_thread",
+    OUT_CHANNELS_PER_THREAD,
+    "channel_threads",
+    "channel_slices",
+)
+"""Fields that have an effect where the threads of a block share."""
 
 
 class Variant(Enum):
-    """Which of the two kernels runs."""
+    """Which kernel runs."""
 
     NAIVE = "naive"
     """One input channel per thread, a tree in shared memory for every output."""
     OPTIMIZED = "optimized"
     """Several input channels per thread, padded shared memory, shuffles."""
+    BLOCKED = "blocked"
+    """Implicit GEMM: blocks share inputs and weights in shared memory, a thread keeps outputs of several channels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conv1dConfiguration:
-    """Variant and input channels per thread, which the naive variant fixes to one (``None``).
+    """Variant and input channels per thread, which the naive variant fixes to one (``None``), or the blocks that share.
+
+    Of those the threads along ``block_x`` have outputs of a row, those along ``block_y`` of batch elements; of a thread they are
+    ``rows_per_thread`` × ``columns_per_thread`` for each of ``out_channels_per_thread`` channels. ``channel_threads`` such
+    planes of threads share out the output channels, ``channel_slices`` the input channels, whose sums are added at the end.
 
     >>> Conv1dConfiguration(variant=Variant.OPTIMIZED, channels_per_thread=0)
     Traceback (most recent call last):
     perfmodel.errors.InputError: channels_per_thread=0 must be an integer of at least 1
+    >>> Conv1dConfiguration(variant=Variant.OPTIMIZED, channel_slices=2)
+    Traceback (most recent call last):
+    perfmodel.errors.InputError: channel_slices=2 must be none when variant=optimized
     """
 
     variant: Variant = Variant.OPTIMIZED
     channels_per_thread: int | None = 4
+    block_x: int | None = None
+    block_y: int | None = None
+    rows_per_thread: int | None = None
+    columns_per_thread: int | None = None
+    out_channels_per_thread: int | None = None
+    channel_threads: int | None = None
+    channel_slices: int | None = None
 
     def __post_init__(self) -> None:
-        if self.variant is Variant.OPTIMIZED:
-            require_integers(1, channels_per_thread=self.channels_per_thread)
-        elif self.channels_per_thread is not None:
-            raise InputError(f"channels_per_thread={self.channels_per_thread!r} must be none when variant=naive")
+        effective = {
+            Variant.NAIVE: (),
+            Variant.OPTIMIZED: ("channels_per_thread",),
+            Variant.BLOCKED: OF_BLOCKS,
+        }[self.variant]
+        require_integers(1, **{name: getattr(self, name) for name in effective})
+        for name in ("channels_per_thread", *OF_BLOCKS):
+            if name not in effective and getattr(self, name) is not None:
+                raise InputError(f"{name}={getattr(self, name)!r} must be none when variant={self.variant.value}")
 
 
 def channels_per_thread_choices(problem: Conv1d) -> tuple[int, ...]:
@@ -64,13 +97,20 @@ def channels_per_thread_choices(problem: Conv1d) -> tuple[int, ...]:
 
 
 def conv1d_space(problem: Conv1d) -> Space[Conv1dConfiguration]:
-    """The naive kernel and one optimized kernel for each choice of channels per thread."""
+    """The naive kernel, one optimized kernel for each choice of channels per thread, and blocks of all sizes."""
+
+    def of_rows(variant: Variant, channels_per_thread: tuple[int | None, ...]) -> Product[Conv1dConfiguration]:
+        own = {"variant": (variant,), "channels_per_thread": channels_per_thread}
+        return Product(Conv1dConfiguration, own | dict.fromkeys(OF_BLOCKS, (None,)))
+
+    of_blocks = {"variant": (Variant.BLOCKED,), "channels_per_thread": (None,)}
     return Space(
         (
-            Product(Conv1dConfiguration, {"variant": (Variant.NAIVE,), "channels_per_thread": (None,)}),
-            Product(
-                Conv1dConfiguration,
-                {"variant": (Variant.OPTIMIZED,), "channels_per_thread": channels_per_thread_choices(problem)},
+            of_rows(Variant.NAIVE, (None,)),
+            of_rows(Variant.OPTIMIZED, channels_per_thread_choices(problem)),
+            *(
+                Product(Conv1dConfiguration, of_blocks | some.values(OUT_CHANNELS_PER_THREAD))
+                for some in choices(problem.layer)
             ),
         )
     )

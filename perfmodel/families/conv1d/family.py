@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,25 +16,31 @@ from ...gpus.gpu import Gpu
 from ...gpus.occupancy import occupancy
 from ...launch.launch import KernelCall, Launch
 from ...profiles.kernel_profile import KernelProfile
+from .. import blocked
 from ..base import Batch, Check, Family, Space
+from ..blocked import Blocking, blocking_of
 from ..compiled_members import Traits, compiled_numbers, completed_profile
+from ..designs import by_design
 from . import reference
-from .configuration import Conv1dConfiguration, Variant, conv1d_space
+from .configuration import OF_BLOCKS, OUT_CHANNELS_PER_THREAD, Conv1dConfiguration, Variant, conv1d_space
 from .counts import Tally, tally
 from .launch import compile_request, conv1d_launch
 from .problem import Conv1d, drawn_problem
 from .reference import Floats32
-from .traffic import Traffic, traffic
+from .traffic import Traffic, read_bytes, traffic
 from .traits import traits
 
 
 class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
-    """Dense 1-D convolution, one block for each output channel of each batch element."""
+    """Dense 1-D convolution: blocks of one output row, whose threads share out the input channels, or implicit GEMM."""
 
     name: ClassVar[str] = "conv1d"
-    summary: ClassVar[str] = "dense 1-D convolution of short rows, several input channels per thread"
+    summary: ClassVar[str] = (
+        "dense 1-D convolution: several input channels per thread for short rows, or blocks that share"
+    )
     problem_type = Conv1d
     configuration_type = Conv1dConfiguration
+    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_BLOCKS)
 
     def default_problem(self) -> Conv1d:
         """The shape whose hardware profile is published: 1,024 channels to 1,024 channels, rows of 4."""
@@ -45,12 +51,12 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         return drawn_problem(rng)
 
     def space(self, problem: Conv1d, gpu: Gpu) -> Space[Conv1dConfiguration]:
-        """The naive kernel, and the optimized one for every sensible number of channels per thread."""
+        """The naive kernel, the optimized one for every sensible number of channels per thread, and blocks that share."""
         return conv1d_space(problem)
 
     def checks(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
-        """No thread is without a channel; everything else runs, by one kernel or another."""
-        channels_per_thread = np.where(batch.equals("variant", Variant.NAIVE), 1, batch["channels_per_thread"])
+        """No thread is without a channel, no tile beyond the problem; everything else runs, by one kernel or another."""
+        channels_per_thread = np.maximum(batch["channels_per_thread"], 1)
         return (
             Check(
                 reason="channels_per_thread",
@@ -58,45 +64,52 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
                 value=channels_per_thread,
                 limit=f"in_channels={problem.in_channels}",
             ),
+            *blocked.checks(problem.layer, _blocking(batch), _blocks(batch), "variant=blocked"),
         )
 
     def launch(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> Launch:
-        """One block for each output row, or for each of its tiles; all but the naive kernels stage in dynamic shared memory."""
-        return conv1d_launch(problem, batch, gpu)
+        """One block for each output row, or for each of its tiles; where blocks share, for tiles of several rows and channels."""
+        return by_design(
+            batch,
+            _blocks(batch),
+            lambda part: conv1d_launch(problem, part, gpu),
+            lambda part: blocked.launch_of(problem.layer, blocked.tiles(problem.layer, _blocking(part), gpu)),
+        )
 
     def profile(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> KernelProfile:
-        """Memory accesses in closed form; registers, instructions and critical path interpolated."""
-        launch, configurations = conv1d_launch(problem, batch, gpu), _configurations(batch)
-        tallies = [tally(problem, configuration, gpu) for configuration in configurations]
-        numbers = compiled_numbers(self.name, traits(problem, configurations, tallies, launch, gpu), launch, gpu)
-        shared_bytes = np.asarray(launch.static_shared_bytes) + np.asarray(launch.dynamic_shared_bytes)
-        resident = occupancy(
-            gpu,
-            threads_per_block=launch.threads_per_block,
-            registers_per_thread=numbers.registers_per_thread,
-            shared_bytes_per_block=shared_bytes,
-        ).blocks_per_sm
-        outer = [
-            traffic(problem, one, gpu, done, resident_blocks=max(1, int(blocks)), shared_bytes=int(of_block))
-            for one, done, blocks, of_block in zip(configurations, tallies, resident, shared_bytes, strict=True)
-        ]
-        behind_l1 = {
-            field.name: np.array([getattr(one, field.name) for one in outer], float) for field in fields(Traffic)
-        }
-        return completed_profile(replace(_counts(tallies), **behind_l1), numbers, launch, read_only_share=1.0)
+        """Memory accesses in closed form; registers, instructions and critical path interpolated or, of blocks, estimated."""
+        return by_design(
+            batch,
+            _blocks(batch),
+            lambda part: _rows_profile(problem, part, gpu),
+            lambda part: _blocks_profile(problem, part, gpu),
+        )
 
     def closed_counts(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> Counts:
         """Memory accesses up to L1 and instructions that follow from the algorithm."""
-        return _counts([tally(problem, configuration, gpu) for configuration in _configurations(batch)])
+        return by_design(
+            batch,
+            _blocks(batch),
+            lambda part: _counts([tally(problem, configuration, gpu) for configuration in _configurations(part)]),
+            lambda part: _blocks_profile(problem, part, gpu).counts,
+        )
 
-    def design_traits(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> tuple[str, Traits]:
-        """The four kernels as one design."""
+    def counts_accesses(self, configuration: Conv1dConfiguration) -> bool:
+        """All but blocks that share, whose accesses at the ends of rows are estimates."""
+        return configuration.variant is not Variant.BLOCKED
+
+    def design_traits(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> tuple[str, Traits] | None:
+        """The four kernels of rows as one design; blocks that share have no table."""
+        if _blocks(batch).any():
+            return None
         configurations = _configurations(batch)
         tallies = [tally(problem, configuration, gpu) for configuration in configurations]
         return self.name, traits(problem, configurations, tallies, conv1d_launch(problem, batch, gpu), gpu)
 
     def compile_request(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> CompileRequest:
-        """The kernel with every size a compile-time constant."""
+        """The kernel with every size a compile-time constant; of blocks that share, those of filter and tile."""
+        if configuration.variant is Variant.BLOCKED:
+            return blocked.compile_request(problem.layer, _blocking(Batch.of([configuration])), gpu)
         return compile_request(problem, configuration, gpu)
 
     def inputs(self, problem: Conv1d, rng: np.random.Generator) -> Mapping[str, Floats32]:
@@ -106,8 +119,8 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
     def call(
         self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu, inputs: Mapping[str, Floats32]
     ) -> KernelCall:
-        """Poisoned output, then the three inputs."""
-        return reference.call(problem, inputs)
+        """Poisoned output, the three inputs, and of blocks that share sizes."""
+        return reference.call(problem, configuration, inputs)
 
     def reference(self, problem: Conv1d, inputs: Mapping[str, Floats32]) -> Mapping[str, NDArray[np.float64]]:
         """The exact result by the name ``output``."""
@@ -116,6 +129,41 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
     def tolerance(self, problem: Conv1d) -> float:
         """1e-5, or what as many random roundings as there are products leave of a sum where those are more than 28,000."""
         return max(reference.RELATIVE_TOLERANCE, reference.UNIT_ROUNDOFF * math.sqrt(problem.weight_words))
+
+
+def _blocks(batch: Batch[Conv1dConfiguration]) -> NDArray[np.bool_]:
+    """Which configurations have blocks that share."""
+    return batch.equals("variant", Variant.BLOCKED)
+
+
+def _blocking(batch: Batch[Conv1dConfiguration]) -> Blocking:
+    return blocking_of(batch, OUT_CHANNELS_PER_THREAD)
+
+
+def _blocks_profile(problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> KernelProfile:
+    """Configurations whose blocks share: estimated from their tiles."""
+    tiles = blocked.tiles(problem.layer, _blocking(batch), gpu)
+    return blocked.profile(problem.layer, tiles, gpu, float(read_bytes(problem)))
+
+
+def _rows_profile(problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> KernelProfile:
+    """Configurations whose blocks have one output row each."""
+    launch, configurations = conv1d_launch(problem, batch, gpu), _configurations(batch)
+    tallies = [tally(problem, configuration, gpu) for configuration in configurations]
+    numbers = compiled_numbers(Conv1dFamily.name, traits(problem, configurations, tallies, launch, gpu), launch, gpu)
+    shared_bytes = np.asarray(launch.static_shared_bytes) + np.asarray(launch.dynamic_shared_bytes)
+    resident = occupancy(
+        gpu,
+        threads_per_block=launch.threads_per_block,
+        registers_per_thread=numbers.registers_per_thread,
+        shared_bytes_per_block=shared_bytes,
+    ).blocks_per_sm
+    outer = [
+        traffic(problem, one, gpu, done, resident_blocks=max(1, int(blocks)), shared_bytes=int(of_block))
+        for one, done, blocks, of_block in zip(configurations, tallies, resident, shared_bytes, strict=True)
+    ]
+    behind_l1 = {field.name: np.array([getattr(one, field.name) for one in outer], float) for field in fields(Traffic)}
+    return completed_profile(replace(_counts(tallies), **behind_l1), numbers, launch, read_only_share=1.0)
 
 
 def _configurations(batch: Batch[Conv1dConfiguration]) -> list[Conv1dConfiguration]:

@@ -1,4 +1,4 @@
-"""Which of the four kernels runs a configuration, how it cuts the problem into blocks, and what is compiled for it."""
+"""Which of the four kernels of rows runs a configuration, how it cuts the problem into blocks, and what is compiled for it."""
 
 from __future__ import annotations
 

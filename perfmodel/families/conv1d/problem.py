@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import InputError
+from ..blocked import Layer
 from ..sizes import drawn_size, require_elements, require_integers
 
 
@@ -58,8 +59,22 @@ class Conv1d:
 
     @property
     def blocks(self) -> int:
-        """Blocks of a launch: one for each output channel of each batch element, in every variant."""
+        """Output rows, each of which has a block of its own, or several, in all variants but the blocked one."""
         return self.batch * self.out_channels
+
+    @property
+    def layer(self) -> Layer:
+        """The problem as blocks see it: a plane whose rows are those of the batch, a filter of one row."""
+        return Layer(
+            in_channels=self.in_channels,
+            out_channels=self.out_channels,
+            height=self.batch,
+            width=self.length,
+            filter_width=self.filter_width,
+            column_padding=self.padding,
+            rows_of_batch=True,
+            bias=True,
+        )
 
     @property
     def products_per_channel(self) -> int:

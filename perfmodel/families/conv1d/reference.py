@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...launch.launch import Buffer, KernelCall
+from ..blocked import sizes_of
+from .configuration import Conv1dConfiguration, Variant
 from .problem import Conv1d
 
 Floats32 = NDArray[np.float32]
@@ -26,11 +28,15 @@ def inputs(problem: Conv1d, rng: np.random.Generator) -> Mapping[str, Floats32]:
     return {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def call(problem: Conv1d, arrays: Mapping[str, Floats32]) -> KernelCall:
-    """Poisoned output, then the three inputs."""
+def call(problem: Conv1d, configuration: Conv1dConfiguration, arrays: Mapping[str, Floats32]) -> KernelCall:
+    """Poisoned output, then the three inputs; where blocks share, `blocked.sizes_of` behind them."""
     shape = (problem.batch, problem.out_channels, problem.output_length)
     output = Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True)
-    return KernelCall(parameters=(output, *(Buffer(name=name, array=array) for name, array in arrays.items())))
+    buffers = (output, *(Buffer(name=name, array=array) for name, array in arrays.items()))
+    if configuration.variant is not Variant.BLOCKED:
+        return KernelCall(parameters=buffers)
+    block_x, columns = configuration.block_x or 1, configuration.columns_per_thread or 1
+    return KernelCall(parameters=(*buffers, *sizes_of(problem.layer, block_x * columns)))
 
 
 def convolve(problem: Conv1d, signal: Floats32, weights: Floats32, bias: Floats32) -> NDArray[np.float64]:

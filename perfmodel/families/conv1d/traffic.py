@@ -25,6 +25,12 @@ class Traffic:
     dram_write_bytes: int
 
 
+def read_bytes(problem: Conv1d, runs: int = 1) -> int:
+    """Bytes that DRAM must deliver: weights and bias once, inputs as often as L2 is run through."""
+    words = problem.out_channels * (problem.weight_words + 1) + runs * problem.batch * problem.input_words
+    return FLOAT_BYTES * words
+
+
 def _sectors_of_blocks(problem: Conv1d, done: Tally, kernel: Kernel, gpu: Gpu) -> tuple[int, int]:
     """Sectors of inputs and of weights that all blocks together ask L2 for, where L1 keeps nothing between blocks.
 
@@ -75,10 +81,9 @@ def traffic(
     if problem.batch * sectors_of(problem.input_words) * SECTOR_BYTES > gpu.l2_bytes:
         blocks_of_a_run = done.blocks // problem.out_channels
         runs = ceil_div(done.blocks, max(blocks_of_a_run, gpu.sm_count * resident_blocks))
-    unique_words = problem.out_channels * (problem.weight_words + 1)
     return Traffic(
         l2_read_sectors=of_weights + of_inputs + problem.out_channels,
         l2_write_sectors=done.stores.sectors,
-        dram_read_bytes=FLOAT_BYTES * (unique_words + runs * problem.batch * problem.input_words),
+        dram_read_bytes=read_bytes(problem, runs),
         dram_write_bytes=FLOAT_BYTES * problem.blocks * problem.output_length,
     )
