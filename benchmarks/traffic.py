@@ -36,7 +36,7 @@ from perfmodel.memory.hierarchy import CacheObserver, executed_record, grid_shap
 from perfmodel.profiles.blocks.launch_counts import Guest, count_launch
 from perfmodel.profiles.executed_profile import executable, loads_in_flight, profile_of
 from perfmodel.profiles.user_launch import launch_of
-from perfmodel.records.columns import record_of_fields
+from perfmodel.records.columns import configuration_of_record, record_of_fields
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import RecordKind
 from perfmodel.validation.public_kernels.preparing import INPUTS, call_of, compiled_launch
@@ -69,7 +69,7 @@ def own_cases() -> Iterator[Case]:
         def make(record: Any = record) -> tuple[CompiledKernel, Launch, KernelCall]:
             family = family_of_name(record.name)
             problem = record_of_fields(family.problem_type, record.problem)
-            configuration = record_of_fields(family.configuration_type, record.configuration)
+            configuration = configuration_of_record(family, record.configuration)
             compiled = compile_kernel(family.compile_request(problem, configuration, GPU), GPU.architecture.name)
             call = family.call(problem, configuration, GPU, family.inputs(problem, np.random.default_rng(0)))
             return compiled, family.launch(problem, Batch.of([configuration]), GPU).at(0), call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from perfmodel.core.progress import Advance, no_progress
 from perfmodel.core.units import time_text
@@ -13,7 +13,7 @@ from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
-from perfmodel.records.columns import record_of_fields
+from perfmodel.records.columns import configuration_of_record, record_of_fields
 from perfmodel.time_model.combine import LIMITER_NAMES
 
 from .comparison import Comparison, Table, fields_text
@@ -51,9 +51,7 @@ def losses(
 def _predicted(one: Comparison, fidelity: Fidelity, advance: Advance) -> Prediction:
     chosen = family(one.family)
     problem = record_of_fields(chosen.problem_type, dict(one.problem))
-    names = {field.name for field in fields(chosen.configuration_type)}
-    absent = {name: value for name, value in chosen.measurement_defaults.items() if name in names}
-    configuration = record_of_fields(chosen.configuration_type, absent | dict(one.best.configuration))
+    configuration = configuration_of_record(chosen, dict(one.best.configuration))
     (prediction,) = predict_all(problem, [configuration], scenario_of(one.gpu, l2=one.l2), fidelity)
     advance()
     return prediction

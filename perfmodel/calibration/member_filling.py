@@ -26,7 +26,7 @@ from ..families.profiling import Depth, configuration_profile
 from ..gpus.catalogue import load_gpu
 from ..prediction.feasibility import FITS, feasibility
 from ..profiles.kernel_profile import KernelProfile
-from ..records.columns import record_of_fields
+from ..records.columns import configuration_of_record, record_of_fields
 
 GPU_IDS = (
     *("h200",) * 5,
@@ -68,7 +68,7 @@ class Member:
         words = json.loads(line)
         return cls(
             problem=record_of_fields(family.problem_type, words["problem"]),
-            configuration=record_of_fields(family.configuration_type, words["configuration"]),
+            configuration=configuration_of_record(family, words["configuration"]),
             gpu_id=words["gpu"],
         )
 

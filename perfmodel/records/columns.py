@@ -102,6 +102,21 @@ def schema_of(family: Family[Any, Any]) -> MeasurementSchema:
     )
 
 
+def configuration_of_record(family: Family[Any, Any], values: Mapping[str, Any]) -> Any:
+    """The configuration that a record's fields describe; what was recorded before a field existed may lack it.
+
+    Raises:
+        InputError: A field is missing or unknown, or its value is not of the field's type.
+
+    >>> from perfmodel.families.registry import family
+    >>> configuration_of_record(family("conv1d"), {"variant": "naive", "channels_per_thread": "none"}).block_x is None
+    True
+    """
+    names = {field.name for field in fields(family.configuration_type)}
+    absent = {name: value for name, value in family.measurement_defaults.items() if name in names}
+    return record_of_fields(family.configuration_type, absent | dict(values))
+
+
 def check_columns(path: object, names: Sequence[str], schema: MeasurementSchema, place: str) -> None:
     """Raise an ``InputError`` that names the first column a file of this family lacks."""
     given = by_field(schema.problem_type, dict.fromkeys(names))

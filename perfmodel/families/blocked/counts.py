@@ -42,10 +42,18 @@ _DECIDING_LOADS = (
 )
 
 
-def _vectors(words: int, aligned: int) -> int:
-    """Loads of so many words by the widest vectors that the alignment allows."""
-    wide, rest = divmod(words, aligned)
-    return wide + rest.bit_count()
+def _widths(words: int, aligned: int, unused: int = 0) -> list[int]:
+    """Words of each load by which a thread reads so many, of which it does not use the first ones.
+
+    The compiler narrows loads to what is used, the assembler joins three words to a load of four.
+
+    >>> _widths(14, 4), _widths(15, 4, unused=2)
+    ([4, 4, 4, 2], [2, 4, 4, 4])
+    """
+    whole, rest = divmod(words, aligned)
+    used = [aligned] * whole + [rest] * (rest > 0)
+    used[0] -= unused
+    return [VECTOR_WORDS if of_load == VECTOR_WORDS - 1 else of_load for of_load in used]
 
 
 @lru_cache(maxsize=4096)
@@ -87,13 +95,24 @@ def _of_group(
     row += y * rows % image_rows * layer.stride
     word = row * patch_pitch + thread % block_x * columns * layer.stride
     aligned = int(patch_aligned(layer, columns))
-    of_row = _vectors(patch_shift % aligned + (columns - 1) * layer.stride + layer.filter_width, aligned)
-    elements = group * ((rows - 1) * layer.stride + layer.filter_height) * of_row
-    taps = channels * _vectors(group * layer.filter_taps, VECTOR_WORDS)
-    channel = thread // (block_x * block_y) % channel_threads
-    of_elements = _wavefronts(aligned, *word.tolist())
-    of_taps = _wavefronts(VECTOR_WORDS, *(channel * filter_pitch).tolist())
-    return elements + taps, elements * of_elements + taps * of_taps
+    unused = patch_shift % aligned
+    of_row = _widths(unused + (columns - 1) * layer.stride + layer.filter_width, aligned, unused)
+    of_taps = _widths(group * layer.filter_taps, VECTOR_WORDS)
+    thread_rows = group * ((rows - 1) * layer.stride + layer.filter_height)
+    first_tap = thread // (block_x * block_y) % channel_threads * filter_pitch
+    elements = thread_rows * sum(_wavefronts(width, *word.tolist()) for width in of_row)
+    taps = channels * sum(_wavefronts(width, *first_tap.tolist()) for width in of_taps)
+    return thread_rows * len(of_row) + channels * len(of_taps), elements + taps
+
+
+def _copies_of_slab(layer: Layer, tile: Tiles) -> Floats:
+    """Copies of patch and filters to shared memory by the warps of a block, away from edges."""
+    patch = tile.images * tile.patch_rows(layer) * tile.patch_columns(layer) // tile.patch_vector
+    groups = np.where(tile.threads < 2 * patch, 1, np.minimum(tile.threads // patch, tile.slab_channels))
+    of_patch = ceil_div(tile.slab_channels, groups) * ceil_div(groups * patch, WARP_SIZE)
+    run = ceil_div(tile.slab_channels * layer.filter_taps, tile.filter_vector)
+    of_filters = ceil_div(run, tile.filter_lanes) * ceil_div(tile.out_channels * tile.filter_lanes, WARP_SIZE)
+    return np.asarray(of_patch + of_filters, np.float64)
 
 
 def _row_sectors(words: Integers) -> Floats:
@@ -109,26 +128,27 @@ def profile(layer: Layer, tile: Tiles, gpu: Gpu, read_bytes: float) -> KernelPro
     warps, slabs = blocks * warps_of_block, tile.slabs(layer)
     groups = layer.in_channels / (tile.channel_group * tile.channel_slices)
     shared_loads, shared_wavefronts = _loads(layer, tile)
-    patch = tile.images * tile.patch_rows(layer) * tile.patch_columns(layer)
-    run = layer.in_channels * layer.filter_taps / tile.filter_vector
-    patch_copies = layer.in_channels * np.maximum(patch / tile.patch_vector / WARP_SIZE, 1)
-    copies = blocks * (patch_copies + tile.out_channels * np.maximum(run / WARP_SIZE, 1))
+    copies = blocks * slabs * _copies_of_slab(layer, tile)
     inside = layer.height * layer.width / ((layer.height + layer.row_padding) * (layer.width + layer.column_padding))
     patch_sectors = inside * tile.images * tile.patch_rows(layer) * _row_sectors(tile.patch_columns(layer))
     read = blocks * layer.in_channels * (patch_sectors + tile.out_channels * layer.filter_taps / SECTOR_WORDS)
     across = ceil_div(layer.output_width, tile.columns)
     stored = layer.output_rows * across * _row_sectors(np.minimum(tile.columns, layer.output_width))
-    stores = warps * tile.sums / np.gcd(tile.columns_per_thread, VECTOR_WORDS)
-    reduced = np.where(tile.channel_slices > 1, warps * tile.sums / np.gcd(tile.columns_per_thread, VECTOR_WORDS), 0.0)
+    sum_vector = np.gcd(tile.columns_per_thread, VECTOR_WORDS)
+    store_vector = np.gcd(sum_vector, layer.output_width)
+    sums = warps * tile.sums
+    stores = sums / tile.channel_slices / store_vector
+    sliced = tile.channel_slices > 1
     multiply_adds = warps * groups * tile.channel_group * layer.filter_taps * tile.sums
     asynchronous = gpu.architecture.asynchronous_copies
-    loads = warps * groups * shared_loads + reduced
-    wavefronts = warps * groups * shared_wavefronts + reduced * tile.columns_per_thread
+    loads = warps * groups * shared_loads + sliced * sums / store_vector
+    wavefronts = warps * groups * shared_wavefronts + sliced * sums
+    added = sliced * sums / sum_vector
     classes = {
         "fp32_fma": multiply_adds,
         "integer": INTEGERS_PER_COPY * copies + warps * PROLOGUE_INSTRUCTIONS,
         "control": warps * (2 * groups + 4 * slabs),
-        "barriers": warps * (slabs + 2 * (tile.channel_slices > 1)),
+        "barriers": warps * (slabs + 2 * sliced),
     }
     none = np.zeros_like(warps)
     counts = Counts(
@@ -138,14 +158,14 @@ def profile(layer: Layer, tile: Tiles, gpu: Gpu, read_bytes: float) -> KernelPro
         global_store_sectors=stored,
         shared_load_requests=loads,
         shared_load_wavefronts=wavefronts,
-        shared_store_requests=reduced if asynchronous else reduced + copies,
-        shared_store_wavefronts=reduced * tile.columns_per_thread + (0 if asynchronous else copies),
+        shared_store_requests=added if asynchronous else added + copies,
+        shared_store_wavefronts=sliced * sums + (0 if asynchronous else copies),
         async_copy_requests=copies if asynchronous else none,
         async_copy_wavefronts=copies if asynchronous else none,
         async_copy_read_requests=copies if asynchronous else none,
         async_copy_read_wavefronts=copies if asynchronous else none,
         async_copy_read_sectors=read if asynchronous else none,
-        warp_instructions=loads + stores + reduced + copies * (1 if asynchronous else 2) + sum(classes.values()),
+        warp_instructions=loads + stores + added + copies * (1 if asynchronous else 2) + sum(classes.values()),
         l2_read_sectors=read,
         l2_write_sectors=stored,
         dram_read_bytes=np.full_like(warps, read_bytes),

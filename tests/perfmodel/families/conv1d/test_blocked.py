@@ -10,6 +10,7 @@ from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.machine_code.program import read_machine_code
+from perfmodel.profiles.executed_profile import executed_profile
 from perfmodel.profiles.totals import counted_run
 
 GPU = load_gpu("h200")
@@ -31,14 +32,38 @@ def blocked(
     )
 
 
+def test_a_launch_has_a_block_for_each_tile_and_counts_what_its_threads_add() -> None:
+    problem = Conv1d(batch=6, in_channels=32, out_channels=48, length=40, filter_width=3, padding=1)
+    batch = Batch.of([blocked(5, 2, 1, 8, 4, 8, 2)])
+    launch = FAMILY.launch(problem, batch, GPU).at(0)
+    assert launch.grid == (3, 2, 1)  # 6 batch elements in tiles of 2, all 40 columns; 48 channels in tiles of 32
+    assert launch.block == (5, 2, 8 * 2)
+    # 32 · 64 · 3 products for each of 6 · 40 columns, 32 at once: the second tile of channels has 16 that are no more
+    counts = FAMILY.profile(problem, batch, GPU).counts.at(0)
+    assert counts.fp32_fma == 32 * 64 * 3 * 6 * 40 / 32
+
+
+@pytest.mark.compiler
+def test_counts_of_whole_tiles_are_those_of_the_executed_launch() -> None:
+    problem = Conv1d(batch=4, in_channels=16, out_channels=32, length=32, filter_width=5, padding=2)
+    chosen = blocked(4, 2, 1, 8, 8, 4, 2)
+    kernel = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), GPU.architecture.name)
+    batch, inputs = Batch.of([chosen]), FAMILY.inputs(problem, np.random.default_rng(0))
+    launch = FAMILY.launch(problem, batch, GPU).at(0)
+    found = executed_profile(kernel, launch, FAMILY.call(problem, chosen, GPU, inputs)).counts
+    closed = FAMILY.closed_counts(problem, batch, GPU).at(0)
+    for name in ("fp32_fma", "shared_load_requests", "shared_load_wavefronts", "global_store_requests", "barriers"):
+        assert getattr(found, name) == getattr(closed, name), name
+    for name in ("async_copy_requests", "async_copy_read_sectors", "warp_instructions"):  # at edges, and addresses
+        assert getattr(found, name) == pytest.approx(getattr(closed, name), rel=0.25), name
+
+
 def assert_right(problem: Conv1d, chosen: Conv1dConfiguration, gpu_id: str = "h200") -> None:
     gpu = load_gpu(gpu_id)
     inputs = FAMILY.inputs(problem, np.random.default_rng(0))
     compiled = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
     launch = FAMILY.launch(problem, Batch.of([chosen]), gpu).at(0)
-    done = counted_run(
-        read_machine_code(compiled), launch, FAMILY.call(problem, chosen, gpu, inputs), check=True
-    )
+    done = counted_run(read_machine_code(compiled), launch, FAMILY.call(problem, chosen, gpu, inputs), check=True)
     assert done.faults == ()
     exact = FAMILY.reference(problem, inputs)["output"]
     error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.families.conv1d import Conv1d
+from perfmodel.families.conv1d import Conv1d, Variant
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import scenario_of
@@ -56,7 +56,8 @@ def test_the_manual_shows_what_was_measured() -> None:
 def test_the_authors_choice_is_predicted_hardly_slower_than_the_models(gpu_id: str) -> None:
     for (in_channels, out_channels, length), (authors, *_) in manual().items():
         problem = Conv1d(in_channels=in_channels, out_channels=out_channels, length=length)
-        top = rank_problem(problem, scenario_of(load_gpu(gpu_id)), Fidelity.ANALYTIC, top=100).top
-        seconds = {one.configuration.channels_per_thread: one.time.predicted_s for one in top}
+        top = rank_problem(problem, scenario_of(load_gpu(gpu_id)), Fidelity.ANALYTIC, top=2048).top
+        of_rows = [one for one in top if one.configuration.variant is not Variant.BLOCKED]
+        seconds = {one.configuration.channels_per_thread: one.time.predicted_s for one in of_rows}
         assert seconds[authors] <= 1.2 * top[0].time.predicted_s
         assert seconds[authors] < seconds[None]  # and faster than the naive kernel

@@ -42,9 +42,11 @@ def test_products_on_padding_do_not_count(length: int, filter_width: int, paddin
     assert list(problem.used_taps) == sorted(set(taps))
 
 
-def test_naive_with_channels_per_thread_would_stand_twice() -> None:
-    with pytest.raises(InputError, match="must be none when variant=naive"):
+def test_a_field_without_effect_would_stand_twice() -> None:
+    with pytest.raises(InputError, match="channels_per_thread=2 must be none when variant=naive"):
         Conv1dConfiguration(variant=Variant.NAIVE, channels_per_thread=2)
+    with pytest.raises(InputError, match="block_x=4 must be none when variant=optimized"):
+        Conv1dConfiguration(block_x=4)
 
 
 @given(st.integers(1, 5000), st.integers(1, 100))
@@ -54,10 +56,11 @@ def test_the_space_has_each_configuration_once_and_no_thread_without_a_channel(i
     configurations = {batch.configuration(i) for i in range(len(batch))}
     assert len(configurations) == len(batch)
     assert NAIVE in configurations
-    (check,) = FAMILY.checks(problem, batch, gpu)
+    check, *_ = FAMILY.checks(problem, batch, gpu)
     assert not check.rejected.any()
     beyond = Batch.of([Conv1dConfiguration(channels_per_thread=in_channels + 1)])
-    (check,) = FAMILY.checks(problem, beyond, gpu)
+    check, *others = FAMILY.checks(problem, beyond, gpu)
+    assert not any(other.rejected.any() for other in others)
     assert check.message(0) == f"channels_per_thread: {in_channels + 1} exceeds in_channels={in_channels}"
 
 
@@ -74,8 +77,8 @@ def test_the_space_has_each_configuration_once_and_no_thread_without_a_channel(i
     ],
 )
 def test_every_problem_has_configurations_that_run(fields: dict[str, int], gpu_id: str) -> None:
-    top = rank(Conv1d(**fields), gpu=gpu_id, fidelity="analytic", top=50).top
-    assert {prediction.configuration.variant for prediction in top} == {Variant.NAIVE, Variant.OPTIMIZED}
+    top = rank(Conv1d(**fields), gpu=gpu_id, fidelity="analytic", top=2048).top
+    assert {prediction.configuration.variant for prediction in top} >= {Variant.NAIVE, Variant.OPTIMIZED}
     assert all(np.isfinite(prediction.time.predicted_s) for prediction in top)
 
 
