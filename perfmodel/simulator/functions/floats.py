@@ -51,6 +51,16 @@ def greatest(a: Floats, b: Floats) -> Floats:
     return _zeros_ordered(np.fmax(a, b), a, b, np.bitwise_and)
 
 
+def least_or_nan(a: Floats, b: Floats) -> Floats:
+    """The smaller of two values, -0 below +0; NaN where one is."""
+    return _zeros_ordered(np.minimum(a, b), a, b, np.bitwise_or)
+
+
+def greatest_or_nan(a: Floats, b: Floats) -> Floats:
+    """The larger of two values, +0 above -0; NaN where one is."""
+    return _zeros_ordered(np.maximum(a, b), a, b, np.bitwise_and)
+
+
 def _zeros_ordered(found: Floats, a: Floats, b: Floats, join: np.ufunc) -> Floats:
     """What was found, where both are zeros by their signs."""
     zeros = (found == 0) & (a == b)
@@ -212,6 +222,7 @@ def _div(a: Floats, b: Floats) -> Near:
 def _sqrt(a: Floats) -> Near:
     x = a.astype(np.float64)
     scale = np.where((np.abs(x) < _LEAST_SAFE) & (x != 0), _ROOT_SCALE, 1.0)
+    scale = np.where(x > _LARGEST_SAFE, 1.0 / _ROOT_SCALE, scale)
     scaled = x * scale * scale
     result = np.sqrt(scaled)
     product, error = _two_product(result, result)
@@ -349,6 +360,14 @@ def bfloat16_to_f32(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
     1.0
     """
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def half_as_double(words: NDArray[np.uint32], half: int, kind: str) -> NDArray[np.float64]:
+    """One half of packed values as double precision."""
+    bits = (words >> np.uint32(16 * half)).astype(np.uint16)
+    if kind == "f16":
+        return bits.view(np.float16).astype(np.float64)
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
 
 
 def to_bfloat16(values: Floats) -> NDArray[np.uint16]:

@@ -14,7 +14,7 @@ from ...ir.types import ScalarType
 from ..block_classes.classes import NotFollowedError
 from ..block_classes.values import permuted
 from ..functions.bits import leading_zeros, reverse_bits
-from ..functions.floats import flush, greatest, least, narrow
+from ..functions.floats import flush, greatest, half_as_double, least, narrow
 from ..global_memory import is_in_space
 from ..machine import CLUSTER_RANK_UNIT, Lanes
 from ..plan import Mask, both, rows_and_warps
@@ -327,14 +327,6 @@ def both_halves(words: NDArray[np.uint32], half: int) -> NDArray[np.uint32]:
         return upper | (upper >> np.uint32(16))
     lower = words & np.uint32(0xFFFF)
     return lower | (lower << np.uint32(16))
-
-
-def half_as_double(words: NDArray[np.uint32], half: int, kind: str) -> NDArray[np.float64]:
-    """One half of packed values as double precision."""
-    bits = (words >> np.uint32(16 * half)).astype(np.uint16)
-    if kind == "f16":
-        return bits.view(np.float16).astype(np.float64)
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
 
 
 def lower_as_float(words: NDArray[np.uint32], kind: str) -> NDArray[np.float32]:

@@ -51,38 +51,59 @@ def comparison(instruction: Instruction, operator: str, a: str, b: str, scalar_t
     raise instruction.error(f"comparison .{operator} is not supported")
 
 
-def emit_setp(e: Emitter, i: Instruction) -> None:
-    """``setp``: one or two predicates."""
-    parts, scalar_type = i.parts, value_type(i)
-    if len(parts) < 3:
+_HALVES = ("bf16", "f16x2", "bf16x2")
+"""Types of halves that are compared in double precision."""
+
+
+def _comparisons(e: Emitter, i: Instruction) -> list[str]:
+    """Expressions of what an instruction compares: one, or one for each half of packed operands."""
+    kind = i.parts[-1]
+    if len(i.parts) < 3:
         raise i.error("comparison is missing")
-    a, b = (e.read(i, i.operand(k), scalar_type) for k in (1, 2))
-    compared = comparison(i, parts[1], a, b, scalar_type)
-    combine = parts[2] if parts[2] in _BOOLEAN else None
+    if kind not in _HALVES:
+        scalar_type = value_type(i)
+        a, b = (e.read(i, i.operand(k), scalar_type) for k in (1, 2))
+        return [comparison(i, i.parts[1], a, b, scalar_type)]
+    packed = kind.endswith("x2")
+    texts = [e.temporary(e.read(i, i.operand(k), np.uint32 if packed else np.uint16)) for k in (1, 2)]
+    if "ftz" in i.parts:
+        texts = [f"flush_halves({text})" for text in texts]
+    single = kind.removesuffix("x2")
+    pairs = [[f"half_as_double({text},{half},{single!r})" for text in texts] for half in range(1 + packed)]
+    return [comparison(i, i.parts[1], a, b, np.float64) for a, b in pairs]
+
+
+def _combined(e: Emitter, i: Instruction, compared: str) -> str:
+    """A comparison with the predicate that it is combined with, if any."""
+    if i.parts[2] not in _BOOLEAN:
+        return compared
+    return f"({compared}{_BOOLEAN[i.parts[2]]}{e.predicate(i, i.operand(3))})"
+
+
+def emit_setp(e: Emitter, i: Instruction) -> None:
+    """``setp``: one or two predicates; the second of packed halves is that of the upper ones, else the opposite."""
+    compared = _comparisons(e, i)
     first, _, second = i.operand(0).partition("|")
-    if not second and combine is None:
-        e.write(i, first, compared, np.bool_)
-        return
-    compared = e.temporary(compared)
-    third = e.predicate(i, i.operand(3)) if combine else ""
-    operator = _BOOLEAN[combine] if combine else ""
-    e.write(i, first, f"({compared}{operator}{third})", np.bool_)
     if second:
-        e.write(i, second, f"((~{compared}){operator}{third})", np.bool_)
+        compared = [e.temporary(text) for text in compared]
+    texts = [_combined(e, i, text) for text in (*compared, f"(~{compared[0]})")[:2]]
+    if second and i.parts[2] in _BOOLEAN:
+        texts = [e.temporary(text) for text in texts]
+    e.write(i, first, texts[0], np.bool_)
+    if second:
+        e.write(i, second, texts[1], np.bool_)
 
 
 def emit_set(e: Emitter, i: Instruction) -> None:
-    """``set``: all ones or 1.0 where the comparison holds."""
-    parts = i.parts
-    source, target = value_type(i), value_type(i, -2)
-    a, b = (e.read(i, i.operand(k), source) for k in (1, 2))
-    compared = comparison(i, parts[1], a, b, source)
-    if parts[2] in _BOOLEAN:
-        compared = f"({compared}{_BOOLEAN[parts[2]]}{e.predicate(i, i.operand(3))})"
-    one = np.ones((1, 1), target) if is_float(target) else np.full((1, 1), -1).astype(target)
-    e.write(
-        i, i.operand(0), f"where({compared},{e.pool.constant(one)},{e.pool.constant(np.zeros((1, 1), target))})", target
-    )
+    """``set``: all ones or 1.0 where the comparison holds, in each half of packed operands."""
+    compared, kind = [_combined(e, i, text) for text in _comparisons(e, i)], i.parts[-2]
+    target, ones = value_type(i, -2), {"f16x2": 0x3C00, "bf16": 0x3F80, "bf16x2": 0x3F80}
+    bits = ones.get(kind, 0xFFFF if len(compared) == 2 else -1)
+    zero, parts = e.pool.constant(np.zeros((1, 1), target)), []
+    for half, text in enumerate(compared):
+        one = np.full((1, 1), 1 if is_float(target) else bits << 16 * half).astype(target)
+        parts.append(f"where({text},{e.pool.constant(one)},{zero})")
+    e.write(i, i.operand(0), "|".join(parts), target)
 
 
 def emit_selp(e: Emitter, i: Instruction) -> None:

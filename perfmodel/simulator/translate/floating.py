@@ -62,10 +62,12 @@ def _narrow(e: Emitter, i: Instruction, function: str, count: int) -> None:
         raise i.error("type is missing or not supported")
     single = PACKED.get(kind, kind)
     storage = np.uint32 if kind in PACKED else np.uint16
-    arguments = ",".join(e.read(i, i.operand(k), storage) for k in range(1, count + 1))
+    flushed = "ftz" in i.parts and single == "f16"
+    operands = [e.read(i, i.operand(k), storage) for k in range(1, count + 1)]
+    arguments = ",".join(f"flush_halves({text})" if flushed else text for text in operands)
     flags = f"{'relu' in i.parts},{'sat' in i.parts}"
     call = f"narrow({function},{single!r},{kind in PACKED},{flags},{arguments})"
-    e.write(i, i.operand(0), call, storage)
+    e.write(i, i.operand(0), f"flush_halves({call})" if flushed else call, storage)
 
 
 def _rounding(i: Instruction) -> str | None:
@@ -136,12 +138,12 @@ def emit_extremum(e: Emitter, i: Instruction) -> None:
     """``min`` and ``max``: the other operand where one is NaN, unless ``.NaN`` is given."""
     if "xorsign" in i.parts:
         raise i.error("modifier .xorsign is not supported")
+    function = ("least_or_nan" if i.name == "min" else "greatest_or_nan") if "NaN" in i.parts else f"f{i.name}"
     if i.parts[-1] not in ("f32", "f64"):
-        _narrow(e, i, f"{i.name}imum" if "NaN" in i.parts else f"f{i.name}", 2)
+        _narrow(e, i, function, 2)
         return
     scalar_type = value_type(i)
     count = 3 if len(i.operands) == 4 else 2
-    function = f"{i.name}imum" if "NaN" in i.parts else f"f{i.name}"
     expression, *rest = _operands(e, i, scalar_type, count)
     for operand in rest:
         expression = f"{function}({expression},{operand})"

@@ -30,7 +30,7 @@ def _packed_halves(i: Instruction) -> bool:
 def emit_add_sub(e: Emitter, i: Instruction) -> None:
     """``add`` and ``sub`` on integers; ``.sat`` clamps signed 32-bit results."""
     if _packed_halves(i):
-        _emit_packed(e, i, "+" if i.name == "add" else "-")
+        _emit_packed(e, i, "x+y" if i.name == "add" else "x-y")
         return
     scalar_type = integer_type(i)
     a, b = _operands(e, i, scalar_type, 2)
@@ -52,26 +52,25 @@ def _write_with_carry(e: Emitter, i: Instruction, function: str, a: str, b: str,
         e.write(i, CARRY, f"{result}[1]", np.uint32)
 
 
-def _emit_packed(e: Emitter, i: Instruction, operator: str) -> None:
+def _emit_packed(e: Emitter, i: Instruction, operation: str) -> None:
+    """An operation of ``x`` and ``y`` on both 16-bit halves of words."""
     half = np.uint16 if i.parts[-1] == "u16x2" else np.int16
     a, b = _operands(e, i, np.uint32, 2)
-    form = operator if len(operator) == 1 else ","
-    call = f"x{form}y" if len(operator) == 1 else f"{operator}(x,y)"
-    e.write(i, i.operand(0), f"halves(lambda x,y:{call},{half.__name__},{a},{b})", np.uint32)
+    e.write(i, i.operand(0), f"halves(lambda x,y:{operation},{half.__name__},{a},{b})", np.uint32)
 
 
 def emit_extremum(e: Emitter, i: Instruction) -> None:
     """``min`` and ``max`` on integers."""
-    function = f"{i.name}imum"
-    if _packed_halves(i):
-        _emit_packed(e, i, function)
-        return
-    scalar_type = integer_type(i)
-    a, b = _operands(e, i, scalar_type, 2)
-    result = f"{function}({a},{b})"
+    packed = _packed_halves(i)
+    scalar_type: ScalarType = np.int16 if packed else integer_type(i)
+    a, b = ("x", "y") if packed else _operands(e, i, scalar_type, 2)
+    result = f"{i.name}imum({a},{b})"
     if "relu" in i.parts:
         result = f"maximum({result},{e.pool.constant(np.zeros((1, 1), scalar_type))})"
-    e.write(i, i.operand(0), result, scalar_type)
+    if packed:
+        _emit_packed(e, i, result)
+    else:
+        e.write(i, i.operand(0), result, scalar_type)
 
 
 def _wide(scalar_type: ScalarType, i: Instruction) -> ScalarType:
@@ -185,7 +184,10 @@ def emit_szext(e: Emitter, i: Instruction) -> None:
     """``szext``: sign- or zero-extension from a bit position."""
     scalar_type = integer_type(i)
     (a,) = _operands(e, i, scalar_type, 1)
-    e.write(i, i.operand(0), f"extend({a},{e.read(i, i.operand(2), np.uint32)})", scalar_type)
+    width = e.read(i, i.operand(2), np.uint32)
+    if "wrap" in i.parts:
+        width = f"({width}&{e.pool.constant(np.full((1, 1), 31, np.uint32))})"
+    e.write(i, i.operand(0), f"extend({a},{width})", scalar_type)
 
 
 def emit_fns(e: Emitter, i: Instruction) -> None:

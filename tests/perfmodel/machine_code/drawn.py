@@ -1,4 +1,4 @@
-"""Operations on drawn operands, executed as machine code and compared with the oracle.
+"""Operations on drawn operands, executed as machine code or as PTX and compared with the oracle.
 
 Run as a module for more of them: ``python -m tests.perfmodel.machine_code.drawn --examples 200``.
 """
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
-from perfmodel.machine_code.program import MachineCode
 from perfmodel.profiles.totals import counted_run
+from perfmodel.simulator.execution import Code
 
 from .arithmetic import NAN, is_nan, number
 from .differential import compiled
@@ -162,26 +162,35 @@ def triples(group: str) -> st.SearchStrategy[list[Triple]]:
 
 @cache
 def source(
-    group: str, architecture: str, *, guarded: bool = False, uniform: bool = False
+    group: str, architecture: str, *, guarded: bool = False, uniform: bool = False, ptx: bool = False
 ) -> tuple[tuple[Operation, ...], str]:
-    """Operations and the program that computes them."""
+    """Operations and the program that computes them; of PTX those that its execution does not refuse."""
     found = operations(group, int(architecture.removeprefix("sm_")))
+    if ptx:
+        found = tuple(o for o in found if not any(word in o.code for word in REFUSED_AS_PTX))
     return found, source_of(found, guarded, uniform)
 
 
 def computed(
-    group: str, architecture: str, drawn: list[Triple], *, guarded: bool = False, uniform: bool = False
+    group: str,
+    architecture: str,
+    drawn: list[Triple],
+    *,
+    guarded: bool = False,
+    uniform: bool = False,
+    ptx: bool = False,
 ) -> NDArray[np.uint64]:
-    """What machine code gives, shape ``(operations, lanes)``."""
-    found, text = source(group, architecture, guarded=guarded, uniform=uniform)
-    code = compiled(text, architecture)[2]
+    """What machine code or PTX gives, shape ``(operations, lanes)``."""
+    found, text = source(group, architecture, guarded=guarded, uniform=uniform, ptx=ptx)
+    kernel, module, machine_code = compiled(text, architecture)
+    code = module.kernel(kernel.kernel_name) if ptx else machine_code
     if uniform:
         alone = [_run(code, len(found), 1, tuple(map(np.uint64, numbers))) for numbers in drawn[:UNIFORM_LAUNCHES]]
         return np.concatenate(alone, axis=1)
     return _run(code, len(found), LANES, (Buffer(name="n", array=np.array(drawn, np.uint64).reshape(-1)),))
 
 
-def _run(code: MachineCode, count: int, lanes: int, numbers: tuple[Any, ...]) -> NDArray[np.uint64]:
+def _run(code: Code, count: int, lanes: int, numbers: tuple[Any, ...]) -> NDArray[np.uint64]:
     out = Buffer(name="out", array=np.zeros(count * lanes, np.uint64), output=True)
     run = counted_run(code, Launch(grid_x=1, block_x=lanes), KernelCall(parameters=(out, *numbers)))
     return run.outputs["out"].reshape(count, lanes)
@@ -234,11 +243,21 @@ VARIANTS: dict[str, dict[str, bool]] = {
     "sm_120": {},
 }
 """How operations are compiled for each architecture: plainly, under a predicate, or on values that all lanes share."""
+REFUSED_AS_PTX = ("vabsdiff", "e4m3", "e5m2", "tf32")
+"""Words of operations that are executed as machine code alone."""
 
 
-def check(group: str, architecture: str, examples: int, *, guarded: bool = False, uniform: bool = False) -> None:
+def check(
+    group: str,
+    architecture: str,
+    examples: int,
+    *,
+    guarded: bool = False,
+    uniform: bool = False,
+    ptx: bool = False,
+) -> None:
     """Draw operands and fail with the first mistakes; a launch has some dozens of lanes, so nothing is shrunk."""
-    found, _ = source(group, architecture, guarded=guarded, uniform=uniform)
+    found, _ = source(group, architecture, guarded=guarded, uniform=uniform, ptx=ptx)
 
     @given(drawn=triples(group))
     @settings(
@@ -250,7 +269,7 @@ def check(group: str, architecture: str, examples: int, *, guarded: bool = False
         suppress_health_check=list(HealthCheck),
     )
     def holds(drawn: list[Triple]) -> None:
-        results = computed(group, architecture, drawn, guarded=guarded, uniform=uniform)
+        results = computed(group, architecture, drawn, guarded=guarded, uniform=uniform, ptx=ptx)
         wrong = list(mistakes(found, drawn, results, guarded))
         assert not wrong, f"{len(wrong)} mistakes on {architecture}:\n" + "\n".join(wrong[:10])
 
@@ -264,7 +283,7 @@ def main() -> None:
     given_options = parser.parse_args()
     for architecture in ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"):
         for group in GROUPS:
-            for variant in ({}, {"guarded": True}, {"uniform": True}):
+            for variant in ({}, {"guarded": True}, {"uniform": True}, {"ptx": True}):
                 if variant.get("uniform") and architecture in MISPRINTED:
                     continue
                 check(group, architecture, given_options.examples, **variant)

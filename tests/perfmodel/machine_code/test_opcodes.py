@@ -20,6 +20,12 @@ def test_arithmetic_is_what_ptx_defines(group: str, architecture: str) -> None:
     check(group, architecture, 2, **VARIANTS[architecture])
 
 
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_100"])
+@pytest.mark.parametrize("group", GROUPS)
+def test_arithmetic_executed_as_ptx_is_so_too(group: str, architecture: str) -> None:
+    check(group, architecture, 3, ptx=True)
+
+
 NOT_DRAWN = frozenset(
     """
     BPT BRX ELECT JMP JMX KILL LEPC R2UR RPCMOV

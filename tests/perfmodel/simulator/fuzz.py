@@ -20,7 +20,7 @@ from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.simulation import Budget, Mode, simulate
 
-from . import cases_arithmetic, cases_control, cases_floating, cases_memory, cases_warp
+from . import cases_control, cases_memory, cases_warp
 from .corpus_case import CORPUS, Case
 
 BUDGET = Budget(warp_instructions=20_000, seconds=2.0, memory_bytes=2**26)
@@ -77,7 +77,7 @@ def sources() -> list[tuple[Case, str, str]]:
     """Case, PTX and kernel name of the corpus kernels that are mutated: one of each launch and size that runs quickly."""
     skipped = {"tiles", "block_primitives", "double_arithmetic", "approximate_functions", "spin_lock", "bitonic_sort"}
     found = []
-    for module in (cases_memory, cases_warp, cases_arithmetic, cases_floating, cases_control):
+    for module in (cases_memory, cases_warp, cases_control):
         for make in module.CASES:
             case = make()
             if case.source in skipped:

@@ -11,11 +11,11 @@ from perfmodel.memory.access_counts import InstructionCount
 from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.simulator.simulation import Mode
 
-from . import cases_arithmetic, cases_control, cases_floating, cases_memory, cases_warp
+from . import cases_control, cases_memory, cases_warp
 from .corpus_case import Case, kernel_of
 
 pytestmark = pytest.mark.compiler
-MODULES = (cases_memory, cases_warp, cases_arithmetic, cases_floating, cases_control)
+MODULES = (cases_memory, cases_warp, cases_control)
 CASES: list[Callable[[], Case]] = [case for module in MODULES for case in module.CASES]
 
 
