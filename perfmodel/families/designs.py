@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.batched import joined, mapped, taken
-from .base import Batch, ConfigurationT
+from .base import Batch, Check, ConfigurationT
 
 RecordT = TypeVar("RecordT")
 
@@ -35,3 +35,28 @@ def by_design(
 def _spread(record: RecordT, count: int) -> RecordT:
     """The record of so many candidates with an array in each field."""
     return mapped(lambda value: np.broadcast_to(value, count), record)
+
+
+def checks_by_design(
+    batch: Batch[ConfigurationT], design: NDArray[Any], *functions: Callable[[Batch[ConfigurationT]], Sequence[Check]]
+) -> tuple[Check, ...]:
+    """The checks of every design, each for its own configurations; those of other designs break none."""
+    found: list[Check] = []
+    for number in np.unique(design).tolist():
+        own = np.flatnonzero(design == number)
+        for check in functions[number](batch.take(own)):
+            rejected = np.zeros(len(batch), np.bool_)
+            rejected[own] = check.rejected
+            value, limit = (_placed(each, own, len(batch)) for each in (check.value, check.limit))
+            found.append(
+                Check(reason=check.reason, rejected=rejected, value=value, limit=limit, relation=check.relation)
+            )
+    return tuple(found)
+
+
+def _placed(values: Any, own: NDArray[np.intp], count: int) -> Any:
+    if np.ndim(values) == 0:
+        return values
+    placed = np.zeros(count, np.asarray(values).dtype)
+    placed[own] = values
+    return placed

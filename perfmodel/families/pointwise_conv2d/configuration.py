@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ...core.constants import ceil_div
 from ...errors import InputError
 from ..base import Product, Space
+from ..sizes import require_integers
 from .problem import PointwiseConv2d
 
 BLOCK_WIDTH_SPLITS = (1, 2)
@@ -23,15 +25,41 @@ class Layout(Enum):
     """Filters along the width."""
     L2 = "L2"
     """Filters along the height."""
+    PRODUCT = "product"
+    """A thread has a tile of both, as matrix products are computed; its sizes are given, not derived from the GPU."""
+
+
+OF_TILES = ("filter_split", "block_width_split", "blocks_per_sm", "channel_lanes")
+"""Fields that have an effect where the four levels of tiles follow from layer and GPU."""
+OF_PRODUCTS = (
+    "filters_per_thread",
+    "positions_per_thread",
+    "filter_threads",
+    "position_threads",
+    "channel_slices",
+    "channel_split",
+)
+"""Fields that have an effect with ``layout=product``."""
+FILTERS_PER_THREAD = (2, 4, 6, 8)
+POSITIONS_PER_THREAD = (4, 8)
+THREADS_ALONG = (8, 16, 32)
+"""Threads of a block along filters or positions, beside those that cut the layer into few even parts."""
+MOST_EVEN_PARTS = 6
+CHANNEL_SLICES = (1, 2, 4, 8)
+CHANNEL_SPLIT = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointwiseConfiguration:
-    """One candidate.
+    """One candidate; ``None`` where a field has no effect.
 
     ``filter_split``: an SM tile holds out_channels / filter_split filters (a power of two). ``block_width_split``: a block
     tile is the SM tile's width divided by 1 or 2. ``blocks_per_sm``: blocks that share an SM and its SM tile.
     ``channel_lanes``: lanes that share one output, each summing every channel_lanes-th channel.
+
+    With ``layout=product`` a thread computes ``filters_per_thread`` × ``positions_per_thread`` outputs, a block has
+    ``filter_threads`` × ``position_threads`` of them for each of ``channel_slices`` parts of a slab of channels, and
+    ``channel_split`` blocks, a cluster, share the channels of one tile.
 
     >>> PointwiseConfiguration(channel_lanes=3)
     Traceback (most recent call last):
@@ -39,14 +67,27 @@ class PointwiseConfiguration:
     """
 
     layout: Layout = Layout.L1
-    filter_split: int = 1
-    block_width_split: int = 1
-    blocks_per_sm: int = 2
-    channel_lanes: int = 8
+    filter_split: int | None = 1
+    block_width_split: int | None = 1
+    blocks_per_sm: int | None = 2
+    channel_lanes: int | None = 8
+    filters_per_thread: int | None = None
+    positions_per_thread: int | None = None
+    filter_threads: int | None = None
+    position_threads: int | None = None
+    channel_slices: int | None = None
+    channel_split: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.layout, Layout):
-            raise InputError(f"layout={self.layout!r} must be one of L1, L2")
+            raise InputError(f"layout={self.layout!r} must be one of {', '.join(layout.value for layout in Layout)}")
+        products = self.layout is Layout.PRODUCT
+        for name in OF_TILES if products else OF_PRODUCTS:
+            if getattr(self, name) is not None:
+                raise InputError(f"{name}={getattr(self, name)} must be none when layout={self.layout.value}")
+        if products:
+            require_integers(1, **{name: getattr(self, name) for name in OF_PRODUCTS})
+            return
         _require_one_of("block_width_split", self.block_width_split, BLOCK_WIDTH_SPLITS)
         _require_one_of("blocks_per_sm", self.blocks_per_sm, BLOCKS_PER_SM)
         _require_one_of("channel_lanes", self.channel_lanes, CHANNEL_LANES)
@@ -72,13 +113,47 @@ def filter_splits(problem: PointwiseConv2d) -> tuple[int, ...]:
     return tuple(splits)
 
 
-def pointwise_space(problem: PointwiseConv2d) -> Space[PointwiseConfiguration]:
-    """Every distinct tile. In L1 only the product of both splits matters, in L2 only their quotient.
+def _threads_along(extent: int, even: bool) -> tuple[int, ...]:
+    """Threads that hold so many vectors of outputs, or a few even parts of them.
 
-    So of the candidates that give one and the same kernel, (2, 1) and (1, 2) in L1 or (2, 2) and (1, 1) in L2, one stands
-    for all.
+    >>> _threads_along(25, even=False), _threads_along(25, even=True)
+    ((5, 7, 8, 9, 13, 16, 25, 32), (6, 8, 10, 14, 16, 26, 32))
+    """
+    parts = {ceil_div(extent, count) for count in range(1, MOST_EVEN_PARTS + 1)} | set(THREADS_ALONG)
+    if even:
+        parts = {part + part % 2 for part in parts}
+    most = max(2, 2 * extent)
+    return tuple(sorted(part for part in parts if part <= min(max(THREADS_ALONG), most)))
 
-    >>> len(pointwise_space(PointwiseConv2d(out_channels=32))), len(pointwise_space(PointwiseConv2d(out_channels=64)))
+
+def _products(problem: PointwiseConv2d) -> list[Product[PointwiseConfiguration]]:
+    """Matrix products, one product of fields for each thread tile."""
+    return [
+        Product(
+            PointwiseConfiguration,
+            {
+                "layout": (Layout.PRODUCT,),
+                **dict.fromkeys(OF_TILES, (None,)),
+                "filters_per_thread": (filters,),
+                "positions_per_thread": (positions,),
+                "filter_threads": _threads_along(ceil_div(problem.out_channels, filters), even=True),
+                "position_threads": _threads_along(ceil_div(problem.positions, positions), even=False),
+                "channel_slices": CHANNEL_SLICES,
+                "channel_split": CHANNEL_SPLIT,
+            },
+        )
+        for filters in FILTERS_PER_THREAD
+        for positions in POSITIONS_PER_THREAD
+    ]
+
+
+def tile_space(problem: PointwiseConv2d) -> Space[PointwiseConfiguration]:
+    """Every distinct tile that follows from layer and GPU.
+
+    In L1 only the product of both splits matters, in L2 only their quotient. So of the candidates that give one and the same
+    kernel, (2, 1) and (1, 2) in L1 or (2, 2) and (1, 1) in L2, one stands for all.
+
+    >>> len(tile_space(PointwiseConv2d(out_channels=32))), len(tile_space(PointwiseConv2d(out_channels=64)))
     (108, 144)
     """
     splits = filter_splits(problem)
@@ -93,8 +168,14 @@ def pointwise_space(problem: PointwiseConv2d) -> Space[PointwiseConfiguration]:
                     "block_width_split": (block_width_split,),
                     "blocks_per_sm": BLOCKS_PER_SM,
                     "channel_lanes": CHANNEL_LANES,
+                    **dict.fromkeys(OF_PRODUCTS, (None,)),
                 },
             )
             for layout, filter_split, block_width_split in choices
         )
     )
+
+
+def pointwise_space(problem: PointwiseConv2d) -> Space[PointwiseConfiguration]:
+    """Tiles that follow from layer and GPU, and matrix products."""
+    return Space((*tile_space(problem).products, *_products(problem)))

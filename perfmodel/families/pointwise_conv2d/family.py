@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,12 @@ from ...launch.launch import KernelCall, Launch
 from ...profiles.kernel_profile import KernelProfile
 from ..base import Batch, Check, Family, Space
 from ..compiled_members import Traits, compiled_numbers, completed_profile
-from . import reference
+from ..designs import by_design, checks_by_design
+from . import product, reference
 from .blocking.tiles import planned_registers
-from .configuration import PointwiseConfiguration, pointwise_space
+from .configuration import OF_PRODUCTS, Layout, PointwiseConfiguration, pointwise_space
 from .counts import closed_form, slabs_of
-from .launch import candidates, compile_request, launch_of
+from .launch import KERNEL, candidates, compile_request, launch_of
 from .launch_bounds import most_registers
 from .problem import PointwiseConv2d, drawn_problem
 from .reference import Floats32
@@ -28,12 +29,13 @@ from .traits import traits
 
 
 class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
-    """1×1 convolution by dynamic blocking of SM, block, warp and thread tiles."""
+    """1×1 convolution by dynamic blocking of SM, block, warp and thread tiles, or as a matrix product."""
 
     name: ClassVar[str] = "pointwise_conv2d"
     summary: ClassVar[str] = "1x1 convolution, four levels of tiles sized to the layer and the GPU"
     problem_type = PointwiseConv2d
     configuration_type = PointwiseConfiguration
+    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_PRODUCTS)
 
     def default_problem(self) -> PointwiseConv2d:
         """A layer from the middle of MobileNetV1: 256 → 256 channels at 28×28."""
@@ -44,58 +46,58 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         return drawn_problem(rng)
 
     def space(self, problem: PointwiseConv2d, gpu: Gpu) -> Space[PointwiseConfiguration]:
-        """Every distinct tile."""
+        """Every distinct tile, and matrix products."""
         return pointwise_space(problem)
 
     def checks(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
-        """The plan must leave room for ``blocks_per_sm`` blocks, in registers and in shared memory."""
-        chosen = candidates(problem, batch, gpu)
-        planned, limit = planned_registers(chosen.tile), chosen.limit
-        _, down = chosen.tile.grid(problem)
-        return (
-            Check(
-                reason="planned registers per thread",
-                rejected=planned > limit.registers_per_thread,
-                value=planned,
-                limit=limit.registers_per_thread,
-            ),
-            Check(
-                reason="shared memory per block of the plan",
-                rejected=chosen.shared_bytes > limit.shared_bytes_per_block,
-                value=chosen.shared_bytes,
-                limit=limit.shared_bytes_per_block,
-            ),
-            Check(reason="grid height", rejected=down > MAX_GRID_YZ, value=down, limit=MAX_GRID_YZ),
+        """The plan must leave room for ``blocks_per_sm`` blocks; products need tiles that a thread and the layer can fill."""
+        return checks_by_design(
+            batch,
+            _designs(batch),
+            lambda part: _tile_checks(problem, part, gpu),
+            lambda part: product.checks(problem, part, gpu),
         )
 
     def launch(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Launch:
-        """128 threads for each block tile; x over positions, y over filters."""
-        return launch_of(problem, candidates(problem, batch, gpu))
+        """One block for each block tile; x over positions, y over filters, z over parts of the channels."""
+        return by_design(
+            batch,
+            _designs(batch),
+            lambda part: launch_of(problem, candidates(problem, part, gpu)),
+            lambda part: product.launch_of(problem, product.tiles(problem, part, gpu)),
+        )
 
     def profile(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> KernelProfile:
-        """Memory accesses in closed form, but for candidates that break the plan; what the compiler decides interpolated."""
-        chosen = candidates(problem, batch, gpu)
-        slabs_in_flight = chosen.stages - 1
-        launch = launch_of(problem, chosen)
-        known = closed_form(problem, chosen, gpu)
-        most = most_registers(np.maximum(chosen.resident, 1), gpu)
-        numbers = compiled_numbers(self.name, traits(problem, chosen, known, gpu), launch, gpu, most)
-        return completed_profile(
-            known,
-            numbers,
-            launch,
-            global_round_trips=np.ceil(slabs_of(problem, chosen) / slabs_in_flight),
-            read_only_share=0.0 if gpu.architecture.asynchronous_copies else 1.0,
+        """Memory accesses in closed form, but for candidates that break the plan; what the compiler decides interpolated.
+
+        Of matrix products all is estimated.
+        """
+        return by_design(
+            batch,
+            _designs(batch),
+            lambda part: _tile_profile(problem, part, gpu),
+            lambda part: product.profile(problem, product.tiles(problem, part, gpu), gpu),
         )
 
     def closed_counts(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Counts:
         """Memory accesses, multiply-adds, shuffles and barriers."""
-        return closed_form(problem, candidates(problem, batch, gpu), gpu)
+        return by_design(
+            batch,
+            _designs(batch),
+            lambda part: closed_form(problem, candidates(problem, part, gpu), gpu),
+            lambda part: product.profile(problem, product.tiles(problem, part, gpu), gpu).counts,
+        )
+
+    def counts_accesses(self, configuration: PointwiseConfiguration) -> bool:
+        """All but matrix products."""
+        return configuration.layout is not Layout.PRODUCT
 
     def design_traits(
         self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
-    ) -> tuple[str, Traits]:
-        """One design."""
+    ) -> tuple[str, Traits] | None:
+        """Those whose tiles follow from layer and GPU; matrix products have no table."""
+        if np.any(_designs(batch)):
+            return None
         chosen = candidates(problem, batch, gpu)
         return self.name, traits(problem, chosen, closed_form(problem, chosen, gpu), gpu)
 
@@ -103,6 +105,8 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         self, problem: PointwiseConv2d, configuration: PointwiseConfiguration, gpu: Gpu
     ) -> CompileRequest:
         """The kernel with its tile as compile-time constants."""
+        if configuration.layout is Layout.PRODUCT:
+            return product.compile_request(problem, configuration, gpu)
         return compile_request(problem, configuration, gpu)
 
     def inputs(self, problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Floats32]:
@@ -126,6 +130,50 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     def tolerance(self, problem: PointwiseConv2d) -> float:
         """1e-5 of the largest output: rounding errors of C terms grow like √C · 2⁻²⁴, below that up to 10⁴ channels."""
         return max(1e-5, float(np.finfo(np.float32).eps * np.sqrt(problem.in_channels)))
+
+
+def _designs(batch: Batch[PointwiseConfiguration]) -> NDArray[np.int64]:
+    """0 for tiles that follow from layer and GPU, 1 for matrix products."""
+    return batch.equals("layout", Layout.PRODUCT).astype(np.int64)
+
+
+def _tile_checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
+    """The plan must leave room for ``blocks_per_sm`` blocks, in registers and in shared memory."""
+    chosen = candidates(problem, batch, gpu)
+    planned, limit = planned_registers(chosen.tile), chosen.limit
+    _, down = chosen.tile.grid(problem)
+    return (
+        Check(
+            reason="planned registers per thread",
+            rejected=planned > limit.registers_per_thread,
+            value=planned,
+            limit=limit.registers_per_thread,
+        ),
+        Check(
+            reason="shared memory per block of the plan",
+            rejected=chosen.shared_bytes > limit.shared_bytes_per_block,
+            value=chosen.shared_bytes,
+            limit=limit.shared_bytes_per_block,
+        ),
+        Check(reason="grid height", rejected=down > MAX_GRID_YZ, value=down, limit=MAX_GRID_YZ),
+    )
+
+
+def _tile_profile(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> KernelProfile:
+    """Configurations whose tiles follow from layer and GPU: memory accesses in closed form, the rest interpolated."""
+    chosen = candidates(problem, batch, gpu)
+    slabs_in_flight = chosen.stages - 1
+    launch = launch_of(problem, chosen)
+    known = closed_form(problem, chosen, gpu)
+    most = most_registers(np.maximum(chosen.resident, 1), gpu)
+    numbers = compiled_numbers(KERNEL, traits(problem, chosen, known, gpu), launch, gpu, most)
+    return completed_profile(
+        known,
+        numbers,
+        launch,
+        global_round_trips=np.ceil(slabs_of(problem, chosen) / slabs_in_flight),
+        read_only_share=0.0 if gpu.architecture.asynchronous_copies else 1.0,
+    )
 
 
 FAMILY = PointwiseConv2dFamily()

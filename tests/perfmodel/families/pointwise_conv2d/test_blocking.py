@@ -11,6 +11,7 @@ from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d
 from perfmodel.families.pointwise_conv2d.blocking.shared_layout import Operand, pitches_of
 from perfmodel.families.pointwise_conv2d.blocking.tiles import limits, planned_registers, planned_shared_bytes, tiles
+from perfmodel.families.pointwise_conv2d.configuration import tile_space
 from perfmodel.families.pointwise_conv2d.launch import candidates
 from perfmodel.gpus.catalogue import load_gpu
 
@@ -30,7 +31,7 @@ def layer(in_channels, out_channels, size):
 def test_every_layer_has_many_feasible_candidates(gpu_id):
     gpu = load_gpu(gpu_id)
     for sizes in MOBILENET_V1:
-        chosen = candidates(layer(*sizes), FAMILY.space(layer(*sizes), gpu).batch(), gpu)
+        chosen = candidates(layer(*sizes), tile_space(layer(*sizes)).batch(), gpu)
         assert (chosen.planned & (chosen.shared_bytes <= chosen.limit.shared_bytes_per_block)).sum() > 60, sizes
 
 
@@ -49,7 +50,9 @@ def test_one_tile_and_its_plan_by_hand():
 
 
 def test_layouts_swap_the_axes():
-    batch = Batch.of([PointwiseConfiguration(layout=kind, channel_lanes=8, block_width_split=2) for kind in Layout])
+    batch = Batch.of(
+        [PointwiseConfiguration(layout=kind, channel_lanes=8, block_width_split=2) for kind in (Layout.L1, Layout.L2)]
+    )
     tile = tiles(layer(256, 256, 28), batch, 68)
     assert tile.filter_tile.tolist() == [tile.block_width[0], tile.block_height[1]]
     assert tile.position_tile.tolist() == [tile.block_height[0], tile.block_width[1]]
@@ -79,7 +82,7 @@ def test_round_trips_are_slabs_those_under_way_together_as_one():
 
 def test_stages_hold_both_operands_and_vectors_stay_aligned():
     gpu, problem = load_gpu("a100-sxm-80gb"), PointwiseConv2d(in_channels=96, out_channels=72, height=10, width=10)
-    chosen = candidates(problem, FAMILY.space(problem, gpu).batch(), gpu)
+    chosen = candidates(problem, tile_space(problem).batch(), gpu)
     words = (chosen.tile.block_width + chosen.tile.block_height) * chosen.fetched.slab_channels
     assert (chosen.stages >= 2).all()
     assert (chosen.shared_bytes >= chosen.stages * 4 * words)[chosen.planned].all()
@@ -173,7 +176,7 @@ def test_rows_of_filters_never_have_a_bank_conflict(lanes, groups, asynchronous)
 def test_few_candidates_have_bank_conflicts(gpu_id):
     gpu, free = load_gpu(gpu_id), []
     for sizes in ((32, 64, 112), (128, 256, 28), (1024, 1024, 7)):
-        batch = FAMILY.space(layer(*sizes), gpu).batch()
+        batch = tile_space(layer(*sizes)).batch()
         rejected = np.any([check.rejected for check in FAMILY.checks(layer(*sizes), batch, gpu)], axis=0)
         free += (FAMILY.profile(layer(*sizes), batch, gpu).counts.shared_bank_conflicts == 0)[~rejected].tolist()
     # only one lane for each output, and on a GPU whose threads store their words one by one

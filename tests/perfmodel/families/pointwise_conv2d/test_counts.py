@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d
+from perfmodel.families.pointwise_conv2d.configuration import tile_space
 from perfmodel.families.pointwise_conv2d.counts import memory_accesses
 from perfmodel.families.pointwise_conv2d.launch import candidates
 from perfmodel.gpus.catalogue import load_gpu
@@ -58,7 +59,7 @@ def test_one_layer_by_hand(gpu):
 def test_classes_of_instructions_and_requests_sum_to_all(gpu_id):
     gpu = load_gpu(gpu_id)
     problem = PointwiseConv2d(batch=3, in_channels=70, out_channels=40, height=9, width=7)
-    done = FAMILY.profile(problem, FAMILY.space(problem, gpu).batch(), gpu).counts
+    done = FAMILY.profile(problem, tile_space(problem).batch(), gpu).counts
     loads = ("global_load_requests", "shared_load_requests", "async_copy_requests")
     requests = (*loads, "global_store_requests", "shared_store_requests")
     classes = ("fp32_fma", "fp32_other", "shuffles", "barriers", "integer", "control", "conversion")
@@ -80,7 +81,7 @@ def test_classes_of_instructions_and_requests_sum_to_all(gpu_id):
 )
 def test_every_word_is_fetched_and_stored_at_least_once(problem, gpu_id):
     gpu = load_gpu(gpu_id)
-    batch = FAMILY.space(problem, gpu).batch()
+    batch = tile_space(problem).batch()
     chosen, done = candidates(problem, batch, gpu), FAMILY.profile(problem, batch, gpu).counts
     across, down = chosen.tile.grid(problem)
     reads = across * problem.out_channels * problem.in_channels + down * problem.positions * problem.in_channels
@@ -96,14 +97,14 @@ def test_every_word_is_fetched_and_stored_at_least_once(problem, gpu_id):
 def test_copies_read_once_for_each_request_into_shared_memory(gpu):
     # counted twice: by the sectors that they read and by the banks that they write
     problem = PointwiseConv2d(batch=2, in_channels=45, out_channels=37, height=5, width=7)
-    chosen = candidates(problem, FAMILY.space(problem, gpu).batch(), gpu)
+    chosen = candidates(problem, tile_space(problem).batch(), gpu)
     for entry in memory_accesses(problem, chosen):
         assert entry.filters.requests + entry.inputs.requests == entry.copies.requests
 
 
 def test_candidates_that_break_the_plan_are_not_enumerated(gpu):
     problem = PointwiseConv2d(in_channels=32, out_channels=64, height=112, width=112)
-    batch = FAMILY.space(problem, gpu).batch()
+    batch = tile_space(problem).batch()
     planned, copies = (
         candidates(problem, batch, gpu).planned,
         FAMILY.profile(problem, batch, gpu).counts.async_copy_requests,

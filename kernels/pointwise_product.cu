@@ -1,0 +1,309 @@
+// pointwise_product: 1x1 convolution as one matrix product, blocked for shared memory and registers, split over input channels.
+//
+// Layout:    input  [batch][in_channels][positions]    positions = height * width of one image
+//            filter [out_channels][in_channels]
+//            output [batch][out_channels][positions]
+// Grid:      x = tiles of POSITION_TILE positions, counted through all images; y = tiles of FILTER_TILE filters; z = CHANNEL_SPLIT
+//            parts of the slabs of input channels. The blocks along z are one cluster (compute capability 9.0 and newer).
+// Block:     FILTER_THREADS x POSITION_THREADS x CHANNEL_SLICES threads. Slabs of SLAB_CHANNELS input channels pass through STAGES
+//            stages of shared memory. With ASYNC_COPY (compute capability 8.0 and newer) STAGES - 1 slabs are on their way
+//            there at any time. Of the groups of four channels in a slab, each slice takes every CHANNEL_SLICES-th.
+// Thread:    FILTERS_PER_THREAD x POSITIONS_PER_THREAD outputs: filters FILTER_THREADS apart, positions in vectors of four. Lanes
+//            are numbered so that neighbours, or next but one, read the same vector: such loads need half the wavefronts.
+// Stage:     filters as rows of channels, as they lie in memory, FILTER_PITCH words apart; then the input channel by channel.
+//            Channels beyond the last are zeros; filters and positions beyond repeat the last, for sums that are not stored.
+// End:       the sums of slices and of blocks of a cluster are added in a fixed order through shared memory, each block of a cluster
+//            its part of the tile. Where images do not begin at whole vectors, sums take the same way for whole sectors.
+// Constants: fields of the configuration in capitals; what else is derived has its one home in the family.
+
+#define FILTER_TILE (FILTER_THREADS * FILTERS_PER_THREAD)
+#define POSITION_TILE (POSITION_THREADS * POSITIONS_PER_THREAD)
+#define SLICE_THREADS (FILTER_THREADS * POSITION_THREADS)
+#define THREADS (SLICE_THREADS * CHANNEL_SLICES)
+#define GROUP_CHANNELS 4
+#define VECTOR 4
+#define THREAD_VECTORS (POSITIONS_PER_THREAD / VECTOR)
+
+#define INPUT_START (FILTER_TILE * FILTER_PITCH)
+#define STAGE (INPUT_START + SLAB_CHANNELS * POSITION_TILE)
+
+// Who copies what: ROW_VECTORS neighbouring threads the channels of one filter; POSITION_VECTORS neighbouring threads one channel
+// of the input, or all threads in POSITION_PASSES.
+#define ROW_VECTORS (SLAB_CHANNELS / FILTER_VECTOR)
+#define ROW_LANES (ROW_VECTORS < THREADS ? ROW_VECTORS : THREADS)
+#define ROW_PASSES ((ROW_VECTORS + THREADS - 1) / THREADS)
+#define FILTER_STEP (THREADS / ROW_LANES)
+#define POSITION_VECTORS (POSITION_TILE / INPUT_VECTOR)
+#define POSITION_LANES (POSITION_VECTORS < THREADS ? POSITION_VECTORS : THREADS)
+#define POSITION_PASSES ((POSITION_VECTORS + THREADS - 1) / THREADS)
+#define CHANNEL_STEP (THREADS / POSITION_LANES)
+
+#define THROUGH_SHARED (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1 || STORE_VECTOR < VECTOR)
+#define TILE_OUTPUTS (FILTER_TILE * POSITION_TILE)
+
+// Index of a position in a tensor of the given number of channels, at channel 0.
+#if ONE_IMAGE
+#define FIRST_OF(position, channels) (position)
+#else
+#define FIRST_OF(position, channels) ((position) / positions * (channels) * positions + (position) % positions)
+#endif
+
+template <int WORDS> struct Vector;
+template <> struct Vector<1> {
+    using type = float;
+};
+template <> struct Vector<2> {
+    using type = float2;
+};
+template <> struct Vector<4> {
+    using type = float4;
+};
+
+template <int WORDS> __device__ __forceinline__ void move(float *to, const float *from)
+{
+    using Type = typename Vector<WORDS>::type;
+    *reinterpret_cast<Type *>(to) = *reinterpret_cast<const Type *>(from);
+}
+
+// Starts a copy from global to shared memory, or writes zeros where there is nothing to read. Addresses of shared memory are
+// numbers, and steps in global memory products of 64 bits, so that both fit into the copy's own address and one multiply-add.
+template <int WORDS, bool WHOLE> __device__ __forceinline__ void copy(const unsigned to, const float *from, const bool exists)
+{
+#if ASYNC_COPY
+    const unsigned bytes = WHOLE || exists ? 4 * WORDS : 0;
+    if constexpr (WORDS == 4 && WHOLE)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    else if constexpr (WORDS == 4)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    else if constexpr (WHOLE)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(4 * WORDS) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(4 * WORDS), "r"(bytes) : "memory");
+#else
+    alignas(16) float words[WORDS] = {};
+    if (WHOLE || exists)
+        move<WORDS>(words, from);
+    move<WORDS>(static_cast<float *>(__cvta_shared_to_generic(to)), words);
+#endif
+}
+
+__device__ __forceinline__ const float *later(const float *from, const unsigned count, const unsigned long long words)
+{
+    return reinterpret_cast<const float *>(reinterpret_cast<const char *>(from) + count * (4 * words));
+}
+
+#if CHANNEL_SPLIT > 1
+__device__ __forceinline__ void cluster_barrier()
+{
+    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// Reads words of the shared memory of another block of the cluster, at the place where they would lie in this block's own.
+template <int WORDS> __device__ __forceinline__ void read_of(const unsigned rank, float *to, const float *from)
+{
+    const unsigned own = static_cast<unsigned>(__cvta_generic_to_shared(from));
+    unsigned address;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(own), "r"(rank));
+    if constexpr (WORDS == 4)
+        asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                     : "r"(address)
+                     : "memory");
+    else if constexpr (WORDS == 2)
+        asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(address) : "memory");
+    else
+        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(to[0]) : "r"(address) : "memory");
+}
+
+#define CLUSTER __cluster_dims__(1, 1, CHANNEL_SPLIT)
+#else
+#define CLUSTER
+#endif
+
+extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
+    pointwise_product(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter,
+                      const unsigned batch, const unsigned in_channels, const unsigned out_channels, const unsigned positions)
+{
+    extern __shared__ float4 shared_memory[];
+    float *const stages = reinterpret_cast<float *>(shared_memory);
+
+    const unsigned thread = threadIdx.x;
+    const unsigned first_filter = blockIdx.y * FILTER_TILE;
+    const unsigned first_position = blockIdx.x * POSITION_TILE;
+    const unsigned all_positions = batch * positions;
+    const unsigned slabs = (in_channels + SLAB_CHANNELS - 1) / SLAB_CHANNELS;
+    const unsigned first_slab = CHANNEL_SPLIT == 1 ? 0 : blockIdx.z * slabs / CHANNEL_SPLIT;
+    const unsigned end_slab = CHANNEL_SPLIT == 1 ? slabs : (blockIdx.z + 1) * slabs / CHANNEL_SPLIT;
+
+    // What this thread copies of each slab.
+    const unsigned row_channel = thread % ROW_LANES * FILTER_VECTOR;
+    const unsigned row = thread / ROW_LANES;
+    const unsigned input_vector = thread % POSITION_LANES;
+    const unsigned input_channel = thread / POSITION_LANES;
+    const float *filter_from = later(filter, FILTER_TAIL ? 0 : first_filter + row, in_channels) + first_slab * SLAB_CHANNELS + row_channel;
+    const float *input_from[POSITION_PASSES];
+#pragma unroll
+    for (int pass = 0; pass < POSITION_PASSES; pass++) {
+        const unsigned wanted = first_position + (input_vector + pass * THREADS) * INPUT_VECTOR;
+        const unsigned position = min(wanted, all_positions - INPUT_VECTOR);
+        input_from[pass] = input + FIRST_OF(position, in_channels) + (first_slab * SLAB_CHANNELS + input_channel) * positions;
+    }
+
+    const unsigned stages_address = static_cast<unsigned>(__cvta_generic_to_shared(stages));
+    const unsigned filter_to = stages_address + 4 * (row * FILTER_PITCH + row_channel);
+    const unsigned input_to = stages_address + 4 * (INPUT_START + input_channel * POSITION_TILE + input_vector * INPUT_VECTOR);
+
+    unsigned fetched = first_slab;
+    unsigned fetch_bytes = 0;
+    const auto fetch = [&]() {
+        const unsigned channels_left = in_channels - fetched * SLAB_CHANNELS;
+#pragma unroll
+        for (int first = 0; first < FILTER_TILE; first += FILTER_STEP) {
+            if ((THREADS % ROW_LANES == 0 || row < FILTER_STEP) && (first + FILTER_STEP <= FILTER_TILE || row + first < FILTER_TILE)) {
+                const float *from = FILTER_TAIL ? later(filter_from, min(first_filter + row + first, out_channels - 1), in_channels)
+                                                : later(filter_from, first, in_channels);
+#pragma unroll
+                for (int pass = 0; pass < ROW_PASSES; pass++) {
+                    constexpr int PASS_WORDS = THREADS * FILTER_VECTOR;
+                    const bool exists = !CHANNEL_TAIL || row_channel + pass * PASS_WORDS < channels_left;
+                    if ((pass + 1) * ROW_LANES <= ROW_VECTORS || row_channel + pass * PASS_WORDS < SLAB_CHANNELS)
+                        copy<FILTER_VECTOR, !CHANNEL_TAIL>(filter_to + fetch_bytes + 4 * (first * FILTER_PITCH + pass * PASS_WORDS),
+                                                           exists ? from + pass * PASS_WORDS : filter, exists);
+                }
+            }
+        }
+        filter_from += SLAB_CHANNELS;
+#pragma unroll
+        for (int pass = 0; pass < POSITION_PASSES; pass++) {
+            constexpr int PASS_WORDS = THREADS * INPUT_VECTOR;
+            if ((THREADS % POSITION_LANES == 0 || input_channel < CHANNEL_STEP)
+                && ((pass + 1) * THREADS <= POSITION_VECTORS || POSITION_PASSES == 1
+                    || input_vector + pass * THREADS < POSITION_VECTORS)) {
+#pragma unroll
+                for (int first = 0; first < SLAB_CHANNELS; first += CHANNEL_STEP) {
+                    const bool exists = !CHANNEL_TAIL || input_channel + first < channels_left;
+                    if (first + CHANNEL_STEP <= SLAB_CHANNELS || input_channel + first < SLAB_CHANNELS)
+                        copy<INPUT_VECTOR, !CHANNEL_TAIL>(input_to + fetch_bytes + 4 * (first * POSITION_TILE + pass * PASS_WORDS),
+                                                          exists ? later(input_from[pass], positions, first) : input, exists);
+                }
+            }
+            input_from[pass] = later(input_from[pass], positions, SLAB_CHANNELS);
+        }
+        fetched++;
+        fetch_bytes = fetch_bytes == 4 * (STAGES - 1) * STAGE ? 0 : fetch_bytes + 4 * STAGE;
+    };
+    // Groups of copies are counted even where a slab is missing, so that the wait below always leaves STAGES - 2 of them.
+    const auto fetch_if_any = [&]() {
+        if (fetched < end_slab)
+            fetch();
+#if ASYNC_COPY
+        asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+    };
+
+    // What this thread computes. The lowest bit of its number is one of its filter's, the next ones are its position's.
+    const unsigned slice = thread / SLICE_THREADS;
+    const unsigned in_slice = thread - slice * SLICE_THREADS;
+    const unsigned position_thread = in_slice / 2 % POSITION_THREADS;
+    const unsigned filter_thread = in_slice / 2 / POSITION_THREADS * 2 + in_slice % 2;
+    const float *const rows = stages + filter_thread * FILTER_PITCH + slice * GROUP_CHANNELS;
+    const float *const columns = stages + INPUT_START + slice * GROUP_CHANNELS * POSITION_TILE + position_thread * VECTOR;
+
+    float sum[FILTERS_PER_THREAD][POSITIONS_PER_THREAD] = {};
+
+    const auto multiply = [&](const unsigned stage, const int group) {
+        alignas(16) float w[FILTERS_PER_THREAD][GROUP_CHANNELS];
+#pragma unroll
+        for (int q = 0; q < FILTERS_PER_THREAD; q++)
+            move<GROUP_CHANNELS>(w[q], rows + stage + q * FILTER_THREADS * FILTER_PITCH + group);
+#pragma unroll
+        for (int channel = 0; channel < GROUP_CHANNELS; channel++) {
+            alignas(16) float x[POSITIONS_PER_THREAD];
+#pragma unroll
+            for (int vector = 0; vector < THREAD_VECTORS; vector++)
+                move<VECTOR>(x + vector * VECTOR,
+                             columns + stage + (group + channel) * POSITION_TILE + vector * POSITION_THREADS * VECTOR);
+#pragma unroll
+            for (int q = 0; q < FILTERS_PER_THREAD; q++)
+#pragma unroll
+                for (int p = 0; p < POSITIONS_PER_THREAD; p++)
+                    sum[q][p] = fmaf(w[q][channel], x[p], sum[q][p]);
+        }
+    };
+
+    unsigned stage = 0;
+#pragma unroll 1
+    for (int ahead = 0; ahead < STAGES - 1; ahead++)
+        fetch_if_any();
+#pragma unroll 1
+    for (unsigned slab = first_slab; slab < end_slab; slab++) {
+#if ASYNC_COPY
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+#endif
+        __syncthreads(); // the oldest slab is there, and all have read the one whose place the next takes
+        fetch_if_any();
+#pragma unroll UNROLLED_GROUPS
+        for (int group = 0; group < SLAB_CHANNELS; group += GROUP_CHANNELS * CHANNEL_SLICES)
+            multiply(stage, group);
+        stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
+    }
+
+#if THROUGH_SHARED
+    // The tile of each slice lies one behind the other, as [filter][position].
+    __syncthreads();
+#pragma unroll
+    for (int q = 0; q < FILTERS_PER_THREAD; q++)
+#pragma unroll
+        for (int vector = 0; vector < THREAD_VECTORS; vector++)
+            move<VECTOR>(stages + slice * TILE_OUTPUTS + (filter_thread + q * FILTER_THREADS) * POSITION_TILE
+                             + (vector * POSITION_THREADS + position_thread) * VECTOR,
+                         &sum[q][vector * VECTOR]);
+#if CHANNEL_SPLIT > 1
+    cluster_barrier();
+    const unsigned begin = blockIdx.z * (TILE_OUTPUTS / STORE_VECTOR) / CHANNEL_SPLIT;
+    const unsigned end = (blockIdx.z + 1) * (TILE_OUTPUTS / STORE_VECTOR) / CHANNEL_SPLIT;
+#else
+    __syncthreads();
+    const unsigned begin = 0, end = TILE_OUTPUTS / STORE_VECTOR;
+#endif
+#pragma unroll 2
+    for (unsigned vector = begin + thread; vector < end; vector += THREADS) {
+        const unsigned index = vector * STORE_VECTOR;
+        const unsigned filter_index = first_filter + index / POSITION_TILE;
+        const unsigned position = first_position + index % POSITION_TILE;
+        if (filter_index < out_channels && position < all_positions) {
+            alignas(16) float total[STORE_VECTOR] = {};
+#pragma unroll
+            for (int part = 0; part < CHANNEL_SPLIT * CHANNEL_SLICES; part++) {
+                alignas(16) float term[STORE_VECTOR];
+#if CHANNEL_SPLIT > 1
+                read_of<STORE_VECTOR>(part / CHANNEL_SLICES, term, stages + part % CHANNEL_SLICES * TILE_OUTPUTS + index);
+#else
+                move<STORE_VECTOR>(term, stages + part * TILE_OUTPUTS + index);
+#endif
+#pragma unroll
+                for (int word = 0; word < STORE_VECTOR; word++)
+                    total[word] += term[word];
+            }
+            move<STORE_VECTOR>(output + FIRST_OF(position, out_channels) + filter_index * positions, total);
+        }
+    }
+#if CHANNEL_SPLIT > 1
+    cluster_barrier(); // a block that ends takes its shared memory with it
+#endif
+#else
+#pragma unroll
+    for (int vector = 0; vector < THREAD_VECTORS; vector++) {
+        const unsigned position = first_position + (vector * POSITION_THREADS + position_thread) * VECTOR;
+        if (position < all_positions) {
+            float *const to = output + FIRST_OF(position, out_channels);
+#pragma unroll
+            for (int q = 0; q < FILTERS_PER_THREAD; q++) {
+                const unsigned filter_index = first_filter + filter_thread + q * FILTER_THREADS;
+                if (!FILTER_TAIL || filter_index < out_channels)
+                    move<VECTOR>(to + filter_index * positions, &sum[q][vector * VECTOR]);
+            }
+        }
+    }
+#endif
+}

@@ -1,0 +1,7 @@
+"""The design that multiplies matrices: register tiles of filters and positions, channels split over slices and clusters."""
+
+from .counts import profile
+from .limits import checks
+from .tiling import KERNEL, ProductTiles, compile_request, launch_of, tiles
+
+__all__ = ["KERNEL", "ProductTiles", "checks", "compile_request", "launch_of", "profile", "tiles"]

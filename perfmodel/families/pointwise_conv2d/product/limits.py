@@ -1,0 +1,51 @@
+"""Limits of configurations with `layout=product`: what a thread and a block may hold, what the problem can fill."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....core.constants import MAX_GRID_YZ, ceil_div, round_up
+from ....gpus.gpu import Gpu
+from ...base import Batch, Check
+from ..configuration import PointwiseConfiguration
+from ..problem import PointwiseConv2d
+from .tiling import GROUP_CHANNELS, VECTOR_WORDS, tiles
+
+SUMS = (8, 64)
+"""Fewest and most outputs of a thread."""
+THREADS = (64, 512)
+"""Fewest and most threads of a block."""
+MAX_CLUSTER = 8
+"""Most blocks of a cluster that every GPU with clusters runs (CUDA C++ Programming Guide, thread block clusters)."""
+
+
+def checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
+    """Limits of matrix products; all of the batch are such."""
+    tile = tiles(problem, batch, gpu)
+    few_sums, most_sums = SUMS
+    few_threads, most_threads = THREADS
+    _, down = tile.grid(problem)
+    filters = round_up(problem.out_channels, 2 * tile.filters_per_thread)
+    positions = round_up(problem.positions, tile.positions_per_thread)
+    most_split = MAX_CLUSTER if gpu.architecture.has_clusters else 1
+    slabs = ceil_div(problem.in_channels, tile.slab_channels)
+    limits = (
+        ("outputs per thread where layout=product", (tile.sums < few_sums) | (tile.sums > most_sums), tile.sums,
+         f"{few_sums} to {most_sums}"),
+        ("threads per block where layout=product", (tile.threads < few_threads) | (tile.threads > most_threads),
+         tile.threads, f"{few_threads} to {most_threads}"),
+        ("filters of a block", tile.filter_tile > filters, tile.filter_tile, filters),
+        ("positions of a block", tile.position_tile > positions, tile.position_tile, positions),
+        ("blocks of a cluster", tile.channel_split > most_split, tile.channel_split, most_split),
+        ("parts of the slabs", tile.channel_split > slabs, tile.channel_split, slabs),
+        ("channels of the slices", GROUP_CHANNELS * tile.channel_slices > round_up(problem.in_channels, GROUP_CHANNELS),
+         GROUP_CHANNELS * tile.channel_slices, round_up(problem.in_channels, GROUP_CHANNELS)),
+        ("filter_threads", tile.filter_threads % 2 != 0, tile.filter_threads, "even numbers"),
+        ("positions per thread", tile.positions_per_thread % VECTOR_WORDS != 0, tile.positions_per_thread,
+         f"multiples of {VECTOR_WORDS}"),
+        ("tiles of filters in the grid's y", down > MAX_GRID_YZ, down, MAX_GRID_YZ),
+    )  # fmt: skip
+    return tuple(
+        Check(reason=reason, rejected=np.asarray(broken), value=value, limit=limit, relation="is not within")
+        for reason, broken, value, limit in limits
+    )

@@ -1,0 +1,90 @@
+"""Matrix products: right results into poisoned outputs, no faults, and the counts of which their tiles leave no doubt."""
+
+import numpy as np
+import pytest
+
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.errors import InputError
+from perfmodel.families.base import Batch
+from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.machine_code.program import read_machine_code
+from perfmodel.profiles.totals import counted_run
+
+
+def product(filters, positions, filter_threads, position_threads, slices=1, split=1):
+    return PointwiseConfiguration(
+        layout=Layout.PRODUCT,
+        filter_split=None,
+        block_width_split=None,
+        blocks_per_sm=None,
+        channel_lanes=None,
+        filters_per_thread=filters,
+        positions_per_thread=positions,
+        filter_threads=filter_threads,
+        position_threads=position_threads,
+        channel_slices=slices,
+        channel_split=split,
+    )
+
+
+def executed(problem, chosen, gpu_id="h200"):
+    """The run of all blocks, its outputs held to the float64 reference."""
+    gpu = load_gpu(gpu_id)
+    inputs = FAMILY.inputs(problem, np.random.default_rng(0))
+    kernel = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
+    launch = FAMILY.launch(problem, Batch.of([chosen]), gpu).at(0)
+    done = counted_run(read_machine_code(kernel), launch, FAMILY.call(problem, chosen, gpu, inputs), check=True)
+    assert done.faults == ()
+    exact = FAMILY.reference(problem, inputs)["output"]
+    error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
+    assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
+    return done
+
+
+def layer(batch, in_channels, out_channels, height, width):
+    return PointwiseConv2d(batch=batch, in_channels=in_channels, out_channels=out_channels, height=height, width=width)
+
+
+CASES = {
+    "whole_tiles": (layer(1, 32, 32, 8, 8), product(4, 4, 8, 8)),
+    "images_within_a_tile": (layer(5, 12, 16, 2, 6), product(2, 8, 8, 4, slices=2)),
+    "odd_everything": (layer(1, 33, 29, 5, 7), product(2, 4, 8, 8)),
+    "odd_images": (layer(3, 9, 14, 7, 7), product(6, 8, 4, 13, slices=2)),
+    "split_over_slices": (layer(1, 72, 16, 6, 6), product(2, 4, 8, 9, slices=4)),
+    "split_over_a_cluster": (layer(1, 264, 24, 4, 6), product(2, 8, 12, 3, slices=2, split=4)),
+    "split_of_odd_images": (layer(2, 130, 10, 3, 5), product(2, 4, 4, 8, slices=2, split=2)),
+}  # fmt: skip
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", CASES)
+def test_results(name):
+    executed(*CASES[name])
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", ["images_within_a_tile", "odd_everything"])
+def test_results_without_asynchronous_copies(name):
+    executed(*CASES[name], gpu_id="rtx-2080-ti")
+
+
+@pytest.mark.compiler
+def test_counts_that_leave_no_doubt():
+    problem, chosen = CASES["whole_tiles"]
+    counts = executed(problem, chosen).counts
+    # 2 tiles of 32 positions, 2 warps each; a group of 4 channels is 4 vectors of filters and 4 of positions for 4·4·4 sums.
+    assert counts.fp32_fma == 2 * 2 * 32 * 4 * 4
+    assert counts.shared_load_requests == 2 * 2 * (32 // 4) * (4 + 4)
+    assert (
+        counts.shared_load_wavefronts == 2 * counts.shared_load_requests
+    )  # every second lane reads what its neighbour reads
+    assert counts.async_copy_requests == 2 * (32 * 32 + 32 * 32) // 4 // 32
+    assert counts.global_store_sectors == 64 * 32 // 8
+
+
+def test_fields_of_the_other_designs_are_refused():
+    with pytest.raises(InputError, match="filters_per_thread=4 must be none when layout=L1"):
+        PointwiseConfiguration(filters_per_thread=4)
+    with pytest.raises(InputError, match="channel_lanes=8 must be none when layout=product"):
+        PointwiseConfiguration(layout=Layout.PRODUCT, filter_split=None, block_width_split=None, blocks_per_sm=None)
