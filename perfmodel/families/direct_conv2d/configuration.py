@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ...core.constants import WARP_SIZE
+from ...core.constants import WARP_SIZE, ceil_div
 from ...errors import InputError
 from ..base import Product, Space
 from ..blocked import choices
@@ -16,6 +16,10 @@ MOST_ROWS_PER_THREAD = 1024
 """More rows save no more loads worth naming."""
 FLAT_ROWS = (1, 2, 4, 7, 14)
 FLAT_BLOCKS = (32, 64, 128, 256)
+PLANE_BLOCKS = (64, 128, 256)
+PLANE_ROWS = (1, 2, 4, 7)
+WIDEST_TILE = 28
+"""Output columns of a thread that has rows of a plane."""
 WIDEST_FLAT = 64
 """Output columns up to which warps of one row each leave lanes idle that count."""
 OF_BLOCKS = ("columns_per_thread", "channels_per_thread", "channel_threads", "channel_slices")
@@ -38,6 +42,8 @@ class Reuse(Enum):
     """Both."""
     FLAT = "flat"
     """Like row, depthwise; the lanes of a warp run on over rows and planes, so that small images leave none idle."""
+    PLANE = "plane"
+    """Depthwise; a block copies whole planes to shared memory, a thread keeps rows of one for neighbouring outputs."""
     BLOCK = "block"
     """The threads of a block share what is copied to shared memory; a thread keeps it for outputs of several channels, too."""
 
@@ -88,7 +94,8 @@ class DirectConv2dConfiguration:
     ``block_x`` and ``block_y`` are threads along columns and rows; flat blocks have one row of threads. Blocks that share have
     ``channel_threads`` times ``channel_slices`` such planes of threads: the first share out the output channels, of which a
     thread has ``channels_per_thread``, the others the input channels, whose sums are added at the end. A thread of them computes
-    ``rows_per_thread`` × ``columns_per_thread`` neighbouring outputs of each of its channels.
+    ``rows_per_thread`` × ``columns_per_thread`` neighbouring outputs of each of its channels; so does one of a block that has
+    whole planes, ``block_x`` threads for as many planes as these have tiles for.
 
     >>> DirectConv2dConfiguration(reuse=Reuse.COLUMN, exchange=Exchange.SELECT, accumulators=None,
     ...                           rows_per_thread=1, block_x=32, block_y=8).block_x
@@ -111,11 +118,12 @@ class DirectConv2dConfiguration:
         if self.rows_per_thread > MOST_ROWS_PER_THREAD:
             raise InputError(f"rows_per_thread={self.rows_per_thread} must be at most {MOST_ROWS_PER_THREAD}")
         blocks = self.reuse is Reuse.BLOCK
-        if self.reuse is Reuse.FLAT and self.block_y != 1:
+        if self.reuse in (Reuse.FLAT, Reuse.PLANE) and self.block_y != 1:
             raise InputError(f"block_y={self.block_y} must be 1 when reuse={self.reuse.value}")
         if self.block_x % WARP_SIZE and not blocks:
             raise InputError(f"block_x={self.block_x} must be a multiple of {WARP_SIZE}")
         effects = {"exchange": self.reuse.columns, "accumulators": self.reuse.rows} | dict.fromkeys(OF_BLOCKS, blocks)
+        effects["columns_per_thread"] = blocks or self.reuse is Reuse.PLANE
         for name, effective in effects.items():
             value = getattr(self, name)
             if effective and value is None:
@@ -124,8 +132,24 @@ class DirectConv2dConfiguration:
             if not effective and value is not None:
                 given = value.value if isinstance(value, Enum) else value
                 raise InputError(f"{name}={given} must be none when reuse={self.reuse.value}")
-        if blocks:
-            require_integers(1, **{name: getattr(self, name) for name in OF_BLOCKS})
+        require_integers(1, **{name: getattr(self, name) for name in OF_BLOCKS if effects[name]})
+
+
+def _planes(problem: Conv2d) -> Product[DirectConv2dConfiguration]:
+    """Tiles of whole rows of a plane, or of few even parts of them."""
+    height, width = problem.output_height, problem.output_width
+    parts = {ceil_div(width, count) for count in range(1, 9)}
+    rows = {*PLANE_ROWS, *(height,) * (height <= max(PLANE_ROWS))}
+    fields = {
+        "reuse": (Reuse.PLANE,),
+        "exchange": (None,),
+        "accumulators": (None,),
+        "rows_per_thread": tuple(sorted(rows)),
+        "block_x": PLANE_BLOCKS,
+        "block_y": (1,),
+        "columns_per_thread": tuple(sorted(part for part in parts if part <= WIDEST_TILE)),
+    }
+    return Product(DirectConv2dConfiguration, dict.fromkeys(OF_BLOCKS, (None,)) | fields)
 
 
 def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
@@ -160,4 +184,5 @@ def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
         products += [Product(DirectConv2dConfiguration, of_blocks | some.values()) for some in choices(problem.layer)]
     if problem.depthwise and problem.output_width <= WIDEST_FLAT:
         products.append(of_mode(Reuse.FLAT, None, FLAT_ROWS, FLAT_BLOCKS, (1,)))
+        products.append(_planes(problem))
     return Space(tuple(products))

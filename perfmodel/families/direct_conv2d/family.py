@@ -18,8 +18,8 @@ from .. import blocked
 from ..base import Batch, Check, Family, Space
 from ..blocked import Tiles, blocking_of
 from ..compiled_members import Traits, compiled_numbers, completed_profile
-from ..designs import by_design
-from . import configuration, flat, launch, reference
+from ..designs import by_design, checks_by_design
+from . import configuration, flat, launch, plane, reference
 from .configuration import OF_BLOCKS, DirectConv2dConfiguration, Reuse
 from .counts import closed_form
 from .problem import Conv2d, drawn_problem
@@ -35,8 +35,12 @@ NOTABLE_IDLE_SHARE = 0.1
 """Share of lanes without an output from which on a note names them."""
 
 
+ESTIMATED = (Reuse.FLAT, Reuse.BLOCK, Reuse.PLANE)
+"""Designs whose counts are estimates until a block is executed."""
+
+
 class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
-    """Direct convolution whose lanes exchange what they loaded, whose threads keep rows, or whose blocks share tiles."""
+    """Direct convolution whose lanes exchange loads, whose threads keep rows, or whose blocks share tiles or planes."""
 
     name: ClassVar[str] = "direct_conv2d"
     summary: ClassVar[str] = "2-D convolution, dense or depthwise: column reuse, row reuse, both, or blocks that share"
@@ -54,7 +58,8 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
 
     def checks(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """Stride of column reuse, rows and code that no image or cache can use, tiles beyond the problem, the grid's limits."""
-        blocks, in_x = batch.equals("reuse", Reuse.BLOCK), batch.equals("reuse", Reuse.FLAT)
+        blocks, flat_ones, planes = (batch.equals("reuse", kind) for kind in (Reuse.BLOCK, Reuse.FLAT, Reuse.PLANE))
+        in_x = flat_ones | planes
         sizes = launch.strips(problem, batch)
         useful_rows = 1 << (problem.output_height - 1).bit_length()
         code = np.where(sizes.unrolled, sizes.rows_per_thread, 1) * problem.filter_taps
@@ -80,7 +85,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             ),
             Check(
                 reason="depthwise layer where reuse=flat",
-                rejected=in_x & (not problem.depthwise),
+                rejected=flat_ones & (not problem.depthwise),
                 value="dense",
                 limit="depthwise",
                 relation="is not",
@@ -93,6 +98,9 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
                 relation="is not",
             ),
             *blocked.checks(problem.layer, blocking_of(batch), blocks, "reuse=block"),
+            *checks_by_design(
+                batch, planes.astype(np.int64), lambda part: (), lambda part: plane.checks(problem, part, gpu)
+            ),
             *(
                 Check(reason=reason, rejected=(value > MAX_GRID_YZ) & ~blocks & ~in_x, value=value, limit=MAX_GRID_YZ)
                 for reason, value in several.items()
@@ -106,6 +114,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             lambda part: launch.launch(problem, part),
             lambda part: flat.launch_of(problem, part),
             lambda part: blocked.launch_of(problem.layer, _tiles(problem, part, gpu)),
+            lambda part: plane.launch_of(problem, part),
         )
 
     def profile(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
@@ -115,6 +124,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             lambda part: _strips_profile(problem, part, gpu),
             lambda part: flat.profile(problem, part, gpu),
             lambda part: _blocks_profile(problem, part, gpu),
+            lambda part: plane.profile(problem, part, gpu),
         )
 
     def closed_counts(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Counts:
@@ -124,12 +134,13 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             lambda part: closed_form(problem, launch.strips(problem, part), launch.launch(problem, part), gpu),
             lambda part: flat.profile(problem, part, gpu).counts,
             lambda part: _blocks_profile(problem, part, gpu).counts,
+            lambda part: plane.profile(problem, part, gpu).counts,
         )
 
     def design_traits(
         self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu
     ) -> tuple[str, Traits] | None:
-        """Those whose warps walk down strips; flat configurations and those that block have no table."""
+        """Those whose warps walk down strips; the other designs have no table."""
         if not all(self.counts_accesses(batch.configuration(i)) for i in range(len(batch))):
             return None
         sizes, geometry = launch.strips(problem, batch), launch.launch(problem, batch)
@@ -140,8 +151,8 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return drawn_problem(rng)
 
     def counts_accesses(self, configuration: DirectConv2dConfiguration) -> bool:
-        """All but flat configurations and those that block, whose accesses at the image's edges are estimates."""
-        return configuration.reuse not in (Reuse.FLAT, Reuse.BLOCK)
+        """All but flat configurations, those of whole planes and those that block, whose accesses are estimates."""
+        return configuration.reuse not in ESTIMATED
 
     def compile_request(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel; one compile serves all image sizes and batches."""
@@ -149,6 +160,8 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             return blocked.compile_request(problem.layer, blocking_of(Batch.of([configuration])), gpu)
         if configuration.reuse is Reuse.FLAT:
             return flat.compile_request(problem, configuration)
+        if configuration.reuse is Reuse.PLANE:
+            return plane.compile_request(problem, configuration, gpu)
         return launch.compile_request(problem, configuration)
 
     def inputs(self, problem: Conv2d, rng: np.random.Generator) -> Inputs:
@@ -179,7 +192,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         >>> FAMILY.notes(problem, plain, load_gpu("h200"))
         ('56 % of the lanes have no output: 14 columns are computed by warps of 32',)
         """
-        if configuration.reuse in (Reuse.FLAT, Reuse.BLOCK):
+        if configuration.reuse in ESTIMATED:
             return ()
         sizes = launch.strips(problem, Batch.of([configuration]))
         width, notes = problem.output_width, []
@@ -218,8 +231,9 @@ def _blocks_profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gp
 def _of_designs(
     batch: Batch[DirectConv2dConfiguration], *designs: Callable[[Batch[DirectConv2dConfiguration]], RecordT]
 ) -> RecordT:
-    """What each design's own function makes of its configurations: the direct ones, flat, blocks."""
-    return by_design(batch, batch.equals("reuse", Reuse.FLAT) + 2 * batch.equals("reuse", Reuse.BLOCK), *designs)
+    """What each design's own function makes of its configurations: the direct ones, flat, blocks, planes."""
+    design = sum(number * batch.equals("reuse", kind) for number, kind in enumerate(ESTIMATED, 1))
+    return by_design(batch, np.asarray(design), *designs)
 
 
 FAMILY = DirectConv2dFamily()

@@ -1,0 +1,267 @@
+"""The design for depthwise layers of small images, whose blocks hold whole planes: launch, counts, what is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...compiler.request import CompileRequest
+from ...core.constants import FLOAT_BYTES, MAX_GRID_X, WARP_SIZE, ceil_div, round_up
+from ...core.counts import Counts
+from ...gpus.gpu import Gpu
+from ...launch.launch import Launch
+from ...memory.bank_conflicts import load_wavefronts
+from ...profiles.kernel_profile import KernelProfile, estimated_resources
+from ..accesses import WORDS_PER_SECTOR
+from ..base import Batch, Check
+from ..kernel_files import kernel_text
+from ..lanes import over_unique
+from .configuration import DirectConv2dConfiguration
+from .launch import filter_macros
+from .problem import Conv2d
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+KERNEL = "plane_conv2d"
+VECTOR_WORDS = 4
+MOST_SUMS = 64
+"""Outputs of a thread."""
+MOST_VALUES = 160
+"""Sums, taps and one row of elements, which stay in registers."""
+MOST_FMA = 2048
+"""Straight-line multiply-adds of a thread."""
+PROLOGUE_INSTRUCTIONS = 90
+REGISTERS_BESIDE_VALUES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Sizes of n configurations, arrays of shape ``(n,)``: planes of a block and tiles of a plane."""
+
+    rows: Integers
+    columns: Integers
+    threads: Integers
+    across: Integers
+    tiles: Integers
+    planes: Integers
+
+    def blocks(self, problem: Conv2d) -> Integers:
+        """Blocks of the launch."""
+        return np.asarray(ceil_div(problem.output_planes, self.planes), np.int64)
+
+    def tile_rows(self, problem: Conv2d) -> Integers:
+        """Input rows of a tile."""
+        return np.asarray((self.rows - 1) * problem.stride + problem.filter_height, np.int64)
+
+    def shared_bytes(self, problem: Conv2d) -> Integers:
+        """Input, output and filters of the planes."""
+        images = sum(round_up(self.planes * plane, VECTOR_WORDS) for plane in _plane_words(problem))
+        filters = self.planes * round_up(problem.filter_taps, VECTOR_WORDS)
+        return np.asarray(FLOAT_BYTES * (images + filters), np.int64)
+
+
+def _plane_words(problem: Conv2d) -> tuple[int, int]:
+    return problem.height * problem.width, problem.output_height * problem.output_width
+
+
+def groups(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Groups:
+    """As many planes as the block's threads have tiles for, at least one."""
+    rows, columns, threads = (
+        batch[name].astype(np.int64) for name in ("rows_per_thread", "columns_per_thread", "block_x")
+    )
+    across = ceil_div(problem.output_width, columns)
+    tiles = across * ceil_div(problem.output_height, rows)
+    planes = np.clip(threads // tiles, 1, problem.output_planes)
+    return Groups(rows=rows, columns=columns, threads=threads, across=across, tiles=tiles, planes=planes)
+
+
+def checks(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
+    """Depthwise layers whose planes fit a block's threads and shared memory, and whose tiles fit registers."""
+    group = groups(problem, batch)
+    sums = group.rows * group.columns
+    values = sums + problem.filter_taps + (group.columns - 1) * problem.stride + problem.filter_width
+    shared, most = group.shared_bytes(problem), gpu.shared_bytes_per_block_opt_in
+    limits = (
+        ("depthwise layer where reuse=plane", np.full(len(batch), not problem.depthwise), "dense", "depthwise"),
+        ("tiles of a plane", group.tiles > group.threads, group.tiles, group.threads),
+        ("outputs per thread where reuse=plane", sums > MOST_SUMS, sums, MOST_SUMS),
+        ("values in registers where reuse=plane", values > MOST_VALUES, values, MOST_VALUES),
+        ("unrolled multiply-adds", sums * problem.filter_taps > MOST_FMA, sums * problem.filter_taps, MOST_FMA),
+        ("rows of a tile", group.rows >= 2 * problem.output_height, group.rows, 2 * problem.output_height - 1),
+        ("columns of a tile", group.columns >= 2 * problem.output_width, group.columns, 2 * problem.output_width - 1),
+        ("shared bytes of the planes", shared > most, shared, most),
+        ("blocks in the grid's x", group.blocks(problem) > MAX_GRID_X, group.blocks(problem), MAX_GRID_X),
+    )
+    return tuple(
+        Check(reason=reason, rejected=np.asarray(broken), value=value, limit=limit, relation="is not within")
+        for reason, broken, value, limit in limits
+    )
+
+
+def launch_of(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Launch:
+    """One block for each group of planes."""
+    group = groups(problem, batch)
+    return Launch(grid_x=group.blocks(problem), block_x=group.threads, dynamic_shared_bytes=group.shared_bytes(problem))
+
+
+def _vector(words: int, planes: int) -> int:
+    """Widest copy of planes of so many words, whose groups begin at multiples of ``planes`` of them."""
+    return gcd(VECTOR_WORDS, words * planes)
+
+
+def _vectors(problem: Conv2d, planes: int) -> tuple[int, int]:
+    """Words of a copy of input and of a store of output: no group, the last one neither, ends within one."""
+    common = gcd(planes, problem.output_planes)
+    of_input, of_output = _plane_words(problem)
+    return _vector(of_input, common), _vector(of_output, common)
+
+
+def _read_vector(problem: Conv2d, across: int) -> int:
+    """Words of a read of a row of elements: whole rows begin at multiples of their width."""
+    return gcd(VECTOR_WORDS, problem.width) if across == 1 else 1
+
+
+def _wavefronts(problem: Conv2d, rows: int, columns: int, across: int, tiles: int) -> int:
+    """Wavefronts of a warp's read of one vector of elements."""
+    lane = np.arange(WARP_SIZE)
+    plane, tile = lane // tiles, lane % tiles
+    word = plane * problem.height * problem.width + tile // across * rows * problem.stride * problem.width
+    word += tile % across * columns * problem.stride
+    width = _read_vector(problem, across)
+    total, _ = load_wavefronts(
+        (word[None] * FLOAT_BYTES).astype(np.uint64), np.ones((1, WARP_SIZE), np.bool_), FLOAT_BYTES * width
+    )
+    return int(total[0])
+
+
+def _of_group(problem: Conv2d, rows: int, columns: int, across: int, tiles: int, planes: int) -> tuple[float, ...]:
+    """Reads of a thread's elements and their wavefronts, vectors of copies and stores, multiply-adds of a thread."""
+    tile_rows = (rows - 1) * problem.stride + problem.filter_height
+    inside = min(tile_rows, problem.height) if tiles == across else tile_rows
+    width = _read_vector(problem, across)
+    of_row = problem.width // width if across == 1 else (columns - 1) * problem.stride + problem.filter_width
+    reads = inside * of_row
+    per_row = columns * problem.filter_width
+    if across == 1:
+        at = np.arange(columns)[:, None] * problem.stride + np.arange(problem.filter_width) - problem.padding
+        per_row = int(((at >= 0) & (at < problem.width)).sum())
+    taken = rows * problem.filter_height
+    if tiles == across:
+        at = np.arange(rows)[:, None] * problem.stride + np.arange(problem.filter_height) - problem.padding
+        taken = int(((at >= 0) & (at < problem.height)).sum())
+    wavefronts = reads * _wavefronts(problem, rows, columns, across, tiles)
+    return (reads, wavefronts, *_vectors(problem, planes), taken * per_row)
+
+
+def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
+    """Counts, registers and critical path of n configurations, estimated from their groups.
+
+    At compiled fidelity one block is executed, which counts all but the traffic behind L1.
+    """
+    group, launch = groups(problem, batch), launch_of(problem, batch)
+
+    def of_kinds(*kinds: Integers) -> tuple[Floats, ...]:
+        rows = [_of_group(problem, *map(int, kind)) for kind in zip(*kinds, strict=True)]
+        return tuple(np.array(rows, np.float64).T)
+
+    reads, read_wavefronts, copy_vector, store_vector, fma = over_unique(
+        of_kinds, group.rows, group.columns, group.across, group.tiles, group.planes
+    )
+    blocks = np.asarray(launch.blocks, np.float64)
+    warps_of_block = ceil_div(group.threads, WARP_SIZE)
+    warps = blocks * warps_of_block
+    of_last = problem.output_planes - (blocks - 1) * group.planes
+    working = (blocks - 1) * ceil_div(group.planes * group.tiles, WARP_SIZE) + ceil_div(
+        of_last * group.tiles, WARP_SIZE
+    )
+    of_input, of_output = _plane_words(problem)
+    input_words, output_words = problem.output_planes * of_input, problem.output_planes * of_output
+    input_copies = np.ceil(group.planes * of_input / copy_vector / WARP_SIZE) * blocks
+    tap_copies = np.ceil(group.planes * problem.filter_taps / WARP_SIZE) * blocks
+    stores = np.ceil(group.planes * of_output / store_vector / WARP_SIZE) * blocks
+    copies, sums = input_copies + tap_copies, group.rows * group.columns
+    tap_reads = ceil_div(problem.filter_taps, VECTOR_WORDS)
+    asynchronous = gpu.architecture.asynchronous_copies
+    none = np.zeros_like(warps)
+    moved, plain = (copies, none) if asynchronous else (none, copies)
+    read_sectors = input_words / WORDS_PER_SECTOR + problem.output_planes * problem.filter_taps / WORDS_PER_SECTOR
+    sectors = np.full_like(warps, read_sectors)
+    stored = np.full_like(warps, output_words / WORDS_PER_SECTOR)
+    classes = {
+        "fp32_fma": working * fma,
+        "integer": warps * PROLOGUE_INSTRUCTIONS + 2 * copies + 6 * tap_copies + 2 * stores + working * group.rows,
+        "control": warps * 8,
+        "barriers": warps * 2,
+    }
+    loads = working * (reads + tap_reads) + stores
+    registers = REGISTERS_BESIDE_VALUES + sums + problem.filter_taps + (group.columns - 1) * problem.stride
+    registers = np.minimum(registers + problem.filter_width, gpu.max_registers_per_thread)
+    bytes_read = FLOAT_BYTES * (input_words + problem.filter_elements)
+    return KernelProfile(
+        launch=launch,
+        resources=estimated_resources(launch, registers.astype(np.int32)),
+        counts=Counts(
+            global_load_requests=plain,
+            global_load_sectors=none if asynchronous else sectors,
+            global_store_requests=stores,
+            global_store_sectors=stored,
+            shared_load_requests=loads,
+            shared_load_wavefronts=working * (read_wavefronts + tap_reads * VECTOR_WORDS) + stores * store_vector,
+            shared_store_requests=working * sums + plain,
+            shared_store_wavefronts=working * sums + plain,
+            async_copy_requests=moved,
+            async_copy_wavefronts=input_copies * copy_vector + tap_copies if asynchronous else none,
+            async_copy_read_requests=moved,
+            async_copy_read_wavefronts=tap_copies + input_copies * (copy_vector < VECTOR_WORDS)
+            if asynchronous
+            else none,
+            async_copy_read_sectors=sectors if asynchronous else none,
+            warp_instructions=loads + working * sums + stores + moved + 2 * plain + sum(classes.values()),
+            l2_read_sectors=sectors,
+            l2_write_sectors=stored,
+            dram_read_bytes=np.full_like(warps, bytes_read),
+            dram_write_bytes=np.full_like(warps, FLOAT_BYTES * output_words),
+            **classes,
+        ),
+        global_round_trips=np.ones_like(warps),
+        warp_cycles=fma + reads + tap_reads + sums + PROLOGUE_INSTRUCTIONS * 2.0,
+        loop_code_bytes=none,
+        read_only_share=0.0 if asynchronous else 1.0,
+    )
+
+
+def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
+    """Source, kernel and macros; sizes of the image are among them, those of batch and channels parameters."""
+    group = groups(problem, Batch.of([configuration]))
+    planes, across = int(group.planes[0]), int(group.across[0])
+    of_input, of_output = _vectors(problem, planes)
+    return CompileRequest(
+        source=kernel_text(f"{KERNEL}.cu"),
+        kernel=KERNEL,
+        file_name=f"{KERNEL}.cu",
+        defines=(
+            *filter_macros(problem),
+            ("HEIGHT", problem.height),
+            ("WIDTH", problem.width),
+            ("OUTPUT_HEIGHT", problem.output_height),
+            ("OUTPUT_WIDTH", problem.output_width),
+            ("ROWS_PER_THREAD", configuration.rows_per_thread),
+            ("COLUMNS_PER_THREAD", int(group.columns[0])),
+            ("BLOCK_X", configuration.block_x),
+            ("PLANES", planes),
+            ("INPUT_VECTOR", of_input),
+            ("OUTPUT_VECTOR", of_output),
+            ("READ_VECTOR", _read_vector(problem, across)),
+            ("ASYNC_COPY", int(gpu.architecture.asynchronous_copies)),
+        ),
+        architecture_specific=True,
+    )
+
+
+def parameters(problem: Conv2d) -> tuple[np.generic, ...]:
+    """What follows output, input and filter: planes of the launch, and channels."""
+    return (np.uint32(problem.output_planes), np.uint32(problem.in_channels))

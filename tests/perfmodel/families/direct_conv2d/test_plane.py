@@ -1,0 +1,84 @@
+"""Blocks of whole planes: right results into poisoned outputs, no faults, and the counts of which their tiles leave no doubt."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.families.base import Batch
+from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.machine_code.program import read_machine_code
+from perfmodel.profiles.totals import CountedRun, counted_run
+
+pytestmark = pytest.mark.compiler
+
+
+def layer(channels: int, height: int, width: int, taps: int, **others: int) -> Conv2d:
+    return Conv2d(
+        in_channels=channels,
+        out_channels=channels,
+        height=height,
+        width=width,
+        filter_height=taps,
+        filter_width=taps,
+        depthwise=True,
+        **others,
+    )
+
+
+def planes(rows: int, columns: int, threads: int) -> DirectConv2dConfiguration:
+    return DirectConv2dConfiguration(
+        reuse=Reuse.PLANE,
+        exchange=None,
+        accumulators=None,
+        rows_per_thread=rows,
+        block_x=threads,
+        block_y=1,
+        columns_per_thread=columns,
+    )
+
+
+def executed(problem: Conv2d, chosen: DirectConv2dConfiguration, gpu_id: str = "h200") -> CountedRun:
+    gpu = load_gpu(gpu_id)
+    inputs = dict(FAMILY.inputs(problem, np.random.default_rng(0)))
+    compiled = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
+    launch = FAMILY.launch(problem, Batch.of([chosen]), gpu).at(0)
+    done = counted_run(read_machine_code(compiled), launch, FAMILY.call(problem, chosen, gpu, inputs), check=True)
+    assert done.faults == ()
+    exact = FAMILY.reference(problem, inputs)["output"]
+    error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
+    assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
+    return done
+
+
+CASES = {
+    "a_plane_in_a_thread": (layer(70, 7, 7, 5, padding=2), planes(7, 7, 64)),
+    "rows": (layer(21, 14, 14, 3, padding=1, batch=3), planes(2, 14, 64)),
+    "tiles_beyond_both_edges": (layer(5, 13, 11, 5, padding=2), planes(4, 6, 64)),
+    "stride": (layer(6, 15, 9, 3, padding=1, stride=2), planes(2, 3, 64)),
+    "whole_rows_with_stride": (layer(3, 12, 12, 5, padding=2, stride=2), planes(1, 6, 64)),
+    "more_planes_than_channels": (layer(2, 3, 5, 2, padding=1, batch=9), planes(4, 6, 64)),
+    "padding_beyond_the_image": (layer(2, 3, 5, 2, padding=7), planes(4, 10, 64)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results(name: str) -> None:
+    executed(*CASES[name])
+
+
+def test_results_without_asynchronous_copies() -> None:
+    executed(*CASES["rows"], gpu_id="rtx-2080-ti")
+
+
+def test_counts_that_leave_no_doubt() -> None:
+    problem, chosen = CASES["a_plane_in_a_thread"]
+    done = executed(problem, chosen).counts
+    closed = FAMILY.profile(problem, Batch.of([chosen]), load_gpu("h200")).counts.at(0)
+    # 70 planes are 3 warps; of 7 × 7 outputs of 5 × 5 taps along either axis 7·5 − 2·(1 + 2) = 29 lie in the image.
+    assert done.fp32_fma == closed.fp32_fma == 3 * 29 * 29
+    # Elements word by word, taps by vectors of four; 49 and 5 requests of two words a lane take the outputs of both blocks away.
+    assert done.shared_load_requests == 3 * (49 + 7) + 49 + 5
+    assert done.global_store_sectors == 70 * 49 * 4 // 32 + 1  # rounded up
