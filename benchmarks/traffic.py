@@ -32,9 +32,11 @@ from perfmodel.families.base import Batch
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import KernelCall, Launch
+from perfmodel.machine_code.program import MachineCode
+from perfmodel.machine_code.schedule import loads_in_flight
 from perfmodel.memory.hierarchy import CacheObserver, executed_record, grid_shape, hierarchy_of, with_hierarchy
 from perfmodel.profiles.blocks.launch_counts import Guest, count_launch
-from perfmodel.profiles.executed_profile import executable, loads_in_flight, profile_of
+from perfmodel.profiles.executed_profile import executable
 from perfmodel.profiles.user_launch import launch_of
 from perfmodel.records.columns import configuration_of_record, record_of_fields
 from perfmodel.records.own_records import read_records
@@ -107,8 +109,8 @@ def simulated(case: Case, keep: Path) -> Simulated:
     kept = keep / f"{case.name.replace(' ', '-')}.pickle"
     if not kept.is_file():
         compiled, launch, call = case.make()
-        code, reason = executable(compiled)
-        trips = loads_in_flight(profile_of(compiled)) if reason is None else {}
+        code, _ = executable(compiled)
+        trips = loads_in_flight(code) if isinstance(code, MachineCode) else {}
         make = partial(CacheObserver, launch, GPU, compiled.resources, trips=trips)
         start = time.process_time()
         counted = count_launch(code, launch, call, guests=[Guest(blocks=make().blocks, make=make)])

@@ -35,10 +35,6 @@ class Architecture:
     """Instructions have 16 bytes, which `perfmodel.machine_code` decodes and the simulator executes."""
     launch_words_of_blackwell: bool
     """The driver writes grid, block and memory windows where Blackwell's constant bank has them."""
-    split_branch_targets: bool
-    """The eight low bits of a branch's target stand apart from the others in its machine code."""
-    narrow_copy_widths: bool
-    """The machine code of an asynchronous copy has a field of two bits for its width."""
     shared_bytes_reserved_in_cubin: Size
     """Bytes that the driver reserves and the cubin counts among the shared memory of a kernel that uses any."""
     has_clusters: bool

@@ -183,8 +183,7 @@ def wait_of_result(instruction: MachineInstruction) -> Wait:
 def issue_table(code: MachineCode) -> IssueTable:
     """The table of a kernel's machine code."""
     instructions = code.instructions
-    words = np.array([(i.word, i.high) for i in instructions], np.uint64).reshape(-1, 2)
-    stall, write, read, mask = fields(words)
+    stall, write, read, mask = fields(instructions)
     products = [tensor_work(i) for i in instructions]
     return IssueTable(
         pipe=np.array([pipe_of(i) for i in instructions], np.int64),

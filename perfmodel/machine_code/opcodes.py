@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
 from ..core.counts import INSTRUCTION_CLASSES
 
 MEMORY_CLASSES: tuple[str, ...] = (
@@ -90,9 +88,7 @@ def _parse(table: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 MNEMONICS, _CLASSES = _parse(_TABLE)
 """Mnemonic without modifiers by nine-bit opcode; empty where the opcode is not known."""
-UNKNOWN_CLASS = -1
-CLASS_OF_OPCODE = np.array(_CLASSES, dtype=np.int8)
-"""Index into ``SASS_CLASSES`` by nine-bit opcode, ``UNKNOWN_CLASS`` where the opcode is not known."""
+_NO_REGISTER = 0xFF
 
 
 SYNONYMS = {"IADD": "HFMA2", "REDG": "RED", "CGAERRBAR": "ERRBAR"}
@@ -110,12 +106,15 @@ def classes_of_name(mnemonic: str) -> tuple[str, ...]:
     return tuple(sorted({SASS_CLASSES[_CLASSES[code]] for code in codes}))
 
 
-def opcode(mnemonic: str) -> int:
-    """Nine-bit opcode of a mnemonic that has exactly one.
+def class_of_word(word: int) -> str:
+    """Class of an instruction from the lower half of its encoding; that of control where the opcode is not known.
 
-    >>> hex(opcode("BRA"))
-    '0x147'
+    A constant load without an index register (low 24-31) is a move.
+
+    >>> class_of_word(0x0000000200017223), class_of_word(0x00000000FF017B82)
+    ('fp32_fma', 'integer')
     """
-    codes = [code for code, name in enumerate(MNEMONICS) if name == mnemonic]
-    (code,) = codes
-    return code
+    code = word & 0x1FF
+    if MNEMONICS[code] in ("LDC", "LDCU") and word >> 24 & 0xFF == _NO_REGISTER:
+        return "integer"
+    return SASS_CLASSES[_CLASSES[code]] if _CLASSES[code] >= 0 else "control"

@@ -17,10 +17,9 @@ from ..gpus.architecture import Architecture
 from ..gpus.catalogue import load_architecture
 from ..ir.instruction import SourceLine
 from .cubin import Cubin, read_cubin
-from .decode import decode, decodes
 from .disassembly import PrintedInstruction, disassembly
 from .instruction import MachineInstruction
-from .opcodes import SASS_CLASSES
+from .opcodes import class_of_word
 from .operands import Register, parse_operand
 
 _JUMP_TABLE_BANK = 2
@@ -141,12 +140,12 @@ def _target(printed: PrintedInstruction, labels: Mapping[str, int]) -> int | Non
     return int(text, 16) if text.startswith("0x") else None
 
 
-def _instructions(
-    printed: Sequence[PrintedInstruction], cubin: Cubin, architecture: str
-) -> tuple[MachineInstruction, ...]:
-    decoded = decode(cubin.code, architecture)
-    if len(decoded) != len(printed):
-        raise SimulationError(f"nvdisasm prints {len(printed)} instructions of {len(decoded)} in {cubin.kernel_name}")
+def _instructions(printed: Sequence[PrintedInstruction], cubin: Cubin) -> tuple[MachineInstruction, ...]:
+    if len(cubin.code) != len(printed) * INSTRUCTION_BYTES:
+        raise SimulationError(
+            f"nvdisasm prints {len(printed)} instructions of {len(cubin.code)} bytes in {cubin.kernel_name}"
+        )
+    words = list(struct.iter_unpack("<QQ", cubin.code))
     read = []
     source: SourceLine | None = None
     for index, one in enumerate(printed):
@@ -158,9 +157,9 @@ def _instructions(
                 opcode=one.opcode,
                 operand_text=one.operands,
                 guard=_guard(one.predicate),
-                word=int(decoded.words[index, 0]),
-                high=int(decoded.words[index, 1]),
-                class_name=SASS_CLASSES[int(decoded.class_index[index])],
+                word=words[index][0],
+                high=words[index][1],
+                class_name=class_of_word(words[index][0]),
                 source=source,
                 target=_target(one, cubin.labels),
             )
@@ -279,13 +278,13 @@ def read_machine_code(kernel: CompiledKernel) -> MachineCode:
         SimulationError: the architecture is older than sm_70, or control flow that is not understood.
         CompilerMissingError: nvdisasm is not installed.
     """
-    if not decodes(kernel.architecture):
+    if not load_architecture(kernel.architecture).decodable_machine_code:
         raise SimulationError(f"{kernel.architecture}: machine code is executed from sm_70 on")
     cubin = read_cubin(kernel.cubin, kernel.kernel_name)
     printed = disassembly(kernel.cubin).get(kernel.kernel_name)
     if printed is None:
         raise SimulationError(f"nvdisasm prints no kernel {kernel.kernel_name!r}")
-    instructions = _instructions(printed, cubin, kernel.architecture)
+    instructions = _instructions(printed, cubin)
     for instruction in instructions:
         if instruction.name == "CALL" and instruction.target is None and _SYMBOL.fullmatch(instruction.operand_text):
             raise instruction.error(_why_not_called(instruction.operand_text))

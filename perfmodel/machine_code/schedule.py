@@ -8,6 +8,7 @@ barriers that it waits for (6). Source: Jia et al., "Dissecting the NVIDIA Volta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.numbers import numbers
-from .code_profile import CodeProfile
-from .control_flow import ControlFlow
+from .control_flow import within_procedures
+from .instruction import MachineInstruction
 from .opcodes import LOADS_THROUGH_L1
+from .program import MachineCode, reachable_blocks
 
 BARRIERS = 6
 NO_BARRIER = 7
@@ -47,12 +49,9 @@ def warp_latencies() -> WarpLatencies:
     return numbers("warp_latencies", WarpLatencies)
 
 
-def fields(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], ...]:
-    """Stall cycles, barrier that the result releases, barrier that the operands release, and wait mask of instructions.
-
-    ``words`` has shape ``(n, 2)``, the low and the high half of each.
-    """
-    high = words[:, 1]
+def fields(instructions: Sequence[MachineInstruction]) -> tuple[NDArray[np.int64], ...]:
+    """Stall cycles, barrier that the result releases, barrier that the operands release, and wait mask of instructions."""
+    high = np.array([instruction.high for instruction in instructions], np.uint64)
 
     def field(bit: int, bits: int) -> NDArray[np.int64]:
         return (high >> np.uint64(bit)).astype(np.int64) & ((1 << bits) - 1)
@@ -60,62 +59,88 @@ def fields(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], ...]:
     return field(_STALL_BIT, 4), field(_WRITE_BIT, 3), field(_READ_BIT, 3), field(_WAIT_BIT, 6)
 
 
-def lone_warp_cycles(profile: CodeProfile, memory_latency: int | None = None) -> NDArray[np.float64]:
+def _latency(instruction: MachineInstruction, memory: int) -> int:
+    """Cycles to the result of an instruction, by those of a load from global or local memory."""
+    known, name = warp_latencies(), instruction.class_name
+    if instruction.never:
+        return known.slow
+    if name in ("shared_load", "shuffles", "atomics"):
+        return known.shared
+    if name in (*LOADS_THROUGH_L1, "global_reduction", "local_load"):
+        return memory
+    return 1 if name == "async_copy" else known.slow
+
+
+def lone_warp_cycles(code: MachineCode, memory_latency: int | None = None) -> NDArray[np.float64]:
     """Cycles that a warp alone on its scheduler spends in each basic block.
 
-    A load that is issued long before its use hides its latency behind what stands between. Empty where the code is not decoded.
+    A load that is issued long before its use hides its latency behind what stands between.
 
     Args:
-        profile: the machine code.
+        code: the machine code.
         memory_latency: cycles of every global and local load; those of a hit in L1 where None.
     """
-    decoded, flow = profile.decoded, profile.flow
-    if decoded is None or flow is None:
-        return np.zeros(0)
-    stall, write, read, mask = (values.tolist() for values in fields(decoded.words))
+    stall, write, read, mask = (values.tolist() for values in fields(code.instructions))
     known = warp_latencies()
-    latency = np.full(len(stall), known.slow)
-    for name in ("shared_load", "shuffles", "atomics"):
-        latency[decoded.is_class(name)] = known.shared
-    for name in (*LOADS_THROUGH_L1, "global_reduction", "local_load"):
-        latency[decoded.is_class(name)] = known.l1 if memory_latency is None else memory_latency
-    latency[decoded.is_class("async_copy")] = 1
-    latencies = latency.tolist()
-    before = _predecessors(flow)
-    cycles = np.zeros(len(flow))
+    memory = known.l1 if memory_latency is None else memory_latency
+    latencies = [_latency(instruction, memory) for instruction in code.instructions]
+    blocks = code.blocks
+    before: list[list[int]] = [[] for _ in range(len(blocks) + 1)]
+    for tail, after in enumerate(within_procedures(blocks)[0]):
+        for head in after:
+            before[head].append(tail)
+    cycles = np.zeros(len(blocks))
     nothing = [0] * BARRIERS
-    leaving = [nothing for _ in range(len(flow))]
+    leaving = [nothing for _ in blocks]
     for _ in range(_PASSES):
-        for block in range(len(flow)):
-            release = [max(column) for column in zip(*(leaving[b] for b in before[block]), strict=True)] or [*nothing]
+        for block in blocks:
+            entering = (leaving[b] for b in before[block.index])
+            release = [max(column) for column in zip(*entering, strict=True)] or [*nothing]
             now = 0
-            for index in range(int(flow.first[block]), int(flow.stop[block])):
+            for index in range(block.first, block.first + len(block.instructions)):
                 waited = mask[index]
                 if waited:
                     now = max(now, *(release[b] for b in range(BARRIERS) if waited >> b & 1))
-                if write[index] != NO_BARRIER and write[index] < BARRIERS:
+                if write[index] < BARRIERS:
                     release[write[index]] = max(release[write[index]], now + latencies[index])
-                if read[index] != NO_BARRIER and read[index] < BARRIERS:
+                if read[index] < BARRIERS:
                     release[read[index]] = max(release[read[index]], now + known.operands)
                 now += max(stall[index], 1)
-            cycles[block] = now
-            leaving[block] = [max(0, time - now) for time in release]
+            cycles[block.index] = now
+            leaving[block.index] = [max(0, time - now) for time in release]
     return cycles
 
 
-def round_trips_of_blocks(profile: CodeProfile, near: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+def round_trips_of_blocks(code: MachineCode, near: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Latencies of memory behind L1 that a warp alone waits for in each basic block, if every load goes there.
 
     Loads that are in flight together cost one, and one that other work hides costs the part that is left. ``near``:
-    `lone_warp_cycles` where it is known already. Empty where the code is not decoded.
+    `lone_warp_cycles` where it is known already.
     """
-    near = lone_warp_cycles(profile) if near is None else near
+    near = lone_warp_cycles(code) if near is None else near
     known = warp_latencies()
-    return (lone_warp_cycles(profile, known.far) - near) / (known.far - known.l1)
+    return (lone_warp_cycles(code, known.far) - near) / (known.far - known.l1)
 
 
-def _predecessors(flow: ControlFlow) -> list[list[int]]:
-    before: list[list[int]] = [[] for _ in range(len(flow))]
-    for tail, head in flow.edges:
-        before[head].append(tail)
-    return before
+def loads_in_flight(code: MachineCode) -> dict[int, int]:
+    """The number of the round trip of each global load that some path reaches, by the index of the instruction.
+
+    Loads with the same number are issued before the warp waits for any of them: a new round trip begins with the first load
+    after an instruction that waits for a load, after a branch back and after a barrier of the block.
+    """
+    _, releases, _, waits = (values.tolist() for values in fields(code.instructions))
+    reached = reachable_blocks(code.blocks)
+    trip, awaited, trips = 0, 0, dict[int, int]()
+    for block in code.blocks:
+        for index, instruction in enumerate(block.instructions, block.first):
+            if awaited & waits[index]:
+                trip, awaited = trip + 1, 0
+            if instruction.never:
+                continue
+            if block.index in reached and instruction.class_name in LOADS_THROUGH_L1:
+                trips[index] = trip
+                awaited |= 1 << releases[index] if releases[index] < BARRIERS else 0
+            back = instruction.name in ("BRA", "JMP") and (instruction.target or 0) <= instruction.address
+            if awaited and (instruction.name == "BAR" or (back and instruction.target is not None)):
+                trip, awaited = trip + 1, 0
+    return trips

@@ -10,26 +10,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import SECTOR_BYTES
+from ..core.constants import INSTRUCTION_BYTES, SECTOR_BYTES
 from ..gpus.gpu import Gpu
 from ..launch.launch import Launch
-from ..machine_code.code_profile import CodeProfile
+from ..machine_code.program import MachineCode
 from .fitted_shares import shares
 
 
-def instruction_sectors(profile: CodeProfile, block_executions: NDArray[np.float64], launch: Launch, gpu: Gpu) -> float:
+def instruction_sectors(code: MachineCode, executions: NDArray[np.float64], launch: Launch, gpu: Gpu) -> float:
     """Sectors of code that a launch fetches from L2.
 
     Args:
-        profile: the machine code; nothing is fetched where it is not decoded.
-        block_executions: warp executions of its basic blocks over the whole launch.
+        code: the machine code.
+        executions: warp executions of each of its instructions over the whole launch.
         launch: the launch.
         gpu: GPCs, SMs, instruction cache and what is prefetched.
     """
-    if profile.flow is None:
-        return 0.0
-    sizes = profile.flow.sizes_bytes().astype(np.float64)
-    passes = block_executions / max(float(launch.blocks * launch.warps_per_block), 1.0)
+    sizes = np.array([INSTRUCTION_BYTES * len(block.instructions) for block in code.blocks], np.float64)
+    of_blocks = executions[[block.first for block in code.blocks]]
+    passes = of_blocks / max(float(launch.blocks * launch.warps_per_block), 1.0)
     return fetched_sectors(sizes, passes, int(launch.blocks), gpu)
 
 

@@ -16,9 +16,8 @@ from ..gpus.gpu import Gpu
 from ..ir.instruction import Space
 from ..ir.kernel import Kernel
 from ..launch.launch import KernelCall, Launch
-from ..machine_code.code_profile import profile_of
-from ..machine_code.loads import loads_in_flight
 from ..machine_code.program import MachineCode, read_machine_code
+from ..machine_code.schedule import loads_in_flight
 from ..memory.access_counts import InstructionCount
 from ..memory.cache_record import CacheRecord
 from ..memory.hierarchy import CacheObserver, Hierarchy, executed_record, grid_shape, hierarchy_of, with_hierarchy
@@ -31,6 +30,7 @@ from ..simulator.execution import (
     execute_code,
     executions,
     instructions_of_places,
+    largest_loop_bytes,
     steering_instructions,
 )
 from ..simulator.faults import Fault, FaultError, WaitsForBlocksError
@@ -213,7 +213,7 @@ class _Asked:
     @property
     def trips(self) -> Mapping[int, int]:
         """The round trip of each load that shares one with others; where PTX is executed, each has its own."""
-        return loads_in_flight(profile_of(self.compiled)) if self.reason is None else {}
+        return loads_in_flight(self.code) if isinstance(self.code, MachineCode) else {}
 
 
 def _executed(asked: _Asked, remember: bool) -> Execution:
@@ -337,12 +337,12 @@ def _counted_launch(asked: _Asked, found: LaunchCounts) -> CountedLaunch:
         resources=replace(compiled.resources, dynamic_shared_bytes=int(launch.dynamic_shared_bytes)),
         counts=replace(found.counts, **dict.fromkeys(TRAFFIC_COUNTS, np.nan)),
         global_round_trips=np.nan,
-        loop_code_bytes=float(profile_of(compiled).largest_loop_bytes),
+        loop_code_bytes=largest_loop_bytes(code, int(compiled.resources.code_bytes)),
         read_only_share=np.nan,
         exact=found.exact and reason is None,
     ).with_notes(*found.notes, *([] if reason is None else [reason]), *_notes_on_calls(code))
     if asked.critical_path:
-        slowest = slowest_warp(compiled, code, found.watched)
+        slowest = slowest_warp(code, found.watched)
         profile = replace(
             profile,
             warp_cycles=slowest.cycles,
@@ -408,8 +408,6 @@ def _executions(code: Code, counted: CountedLaunch) -> tuple[float, ...]:
 
 def _fetched_code(asked: _Asked, counted: CountedLaunch, gpu: Gpu) -> float:
     """Sectors of code that the launch fetches from L2; 0 where the machine code is not executed."""
-    profile = profile_of(asked.compiled)
-    if not isinstance(asked.code, MachineCode) or profile.flow is None:
+    if not isinstance(asked.code, MachineCode):
         return 0.0
-    executed = executions(asked.code, np.array(counted.visits))
-    return instruction_sectors(profile, executed[profile.flow.first], asked.launch, gpu)
+    return instruction_sectors(asked.code, executions(asked.code, np.array(counted.visits)), asked.launch, gpu)

@@ -9,7 +9,7 @@ import numpy as np
 from ..compiler.compiled import CompiledKernel
 from ..core.counts import COUNT_NAMES, INSTRUCTION_CLASSES, Counts
 from ..launch.launch import KernelCall, Launch
-from ..machine_code.code_profile import profile_of
+from ..simulator.execution import largest_loop_bytes
 from ..simulator.simulation import Mode
 from .blocks.watched_block import WatchedBlock, middle_block
 from .executed_profile import executable
@@ -85,13 +85,13 @@ def middle_block_profile(
         resources=replace(compiled.resources, dynamic_shared_bytes=int(launch.dynamic_shared_bytes)),
         counts=Counts(**counts),
         global_round_trips=np.nan,
-        loop_code_bytes=float(profile_of(compiled).largest_loop_bytes),
+        loop_code_bytes=largest_loop_bytes(code, int(compiled.resources.code_bytes)),
         read_only_share=np.nan,
         exact=False,
     ).with_notes(MIDDLE_BLOCK_NOTE if requests is not None else EVERY_BLOCK_NOTE, *([] if reason is None else [reason]))
     if not critical_path:
         return profile
-    slowest = slowest_warp(compiled, code, watched)
+    slowest = slowest_warp(code, watched)
     return replace(
         profile,
         warp_cycles=slowest.cycles,

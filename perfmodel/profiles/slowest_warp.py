@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiler.compiled import CompiledKernel
 from ..ir.instruction import Instruction
 from ..ir.kernel import Kernel
-from ..machine_code.code_profile import profile_of
 from ..machine_code.instruction import MachineInstruction
 from ..machine_code.operands import Immediate
 from ..machine_code.program import MachineCode
@@ -42,26 +40,23 @@ class SlowestWarp:
     """Part of the block's global loads that go by the read-only path."""
 
 
-def slowest_warp(compiled: CompiledKernel, code: Code, watched: WatchedBlock) -> SlowestWarp:
+def slowest_warp(code: Code, watched: WatchedBlock) -> SlowestWarp:
     """Follow each warp of an executed block through the machine code's own schedule.
 
     Where PTX was executed, a round trip is counted for each of its basic blocks that loads.
 
     Args:
-        compiled: the kernel.
-        code: what was executed of it.
+        code: what was executed of a kernel.
         watched: its block (`LaunchCounts.watched`).
     """
     if not isinstance(code, MachineCode):
         return _of_ptx(code, watched)
     executed = executions(code, watched.visits)
-    profile = profile_of(compiled)
-    assert profile.flow is not None
-    cycles = lone_warp_cycles(profile)
-    by_block = executed[:, profile.flow.first]
+    cycles = lone_warp_cycles(code)
+    by_block = executed[:, [block.first for block in code.blocks]]
     of_warps = by_block @ cycles
     longest = int(of_warps.argmax())
-    waits = by_block @ round_trips_of_blocks(profile, cycles)
+    waits = by_block @ round_trips_of_blocks(code, cycles)
     loads = [i.class_name == "global_load" for i in code.instructions]
     return SlowestWarp(
         cycles=float(of_warps[longest]),

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.constants import INSTRUCTION_BYTES
 from ..ir.instruction import Space
 from ..ir.kernel import Kernel
+from ..machine_code.control_flow import largest_loop, within_procedures
 from ..machine_code.program import MachineCode, Transfer
 from .sass.environment import waits_for_grid as machine_code_waits_for_grid
 from .sass.simulation import kept_in_trace as kept_by_machine_code
@@ -66,6 +68,15 @@ def called_outside(code: Code) -> tuple[str, ...]:
 def waits_for_grid(code: Code) -> bool:
     """Whether a kernel synchronises its grid, so that it must be launched cooperatively; of PTX it is not known."""
     return isinstance(code, MachineCode) and machine_code_waits_for_grid(code)
+
+
+def largest_loop_bytes(code: Code, code_bytes: int) -> float:
+    """Machine code of the largest loop, 0 without loops; of PTX that part of ``code_bytes`` that it has of the instructions."""
+    lengths = [len(block.instructions) for block in code.blocks]
+    if isinstance(code, MachineCode):
+        successors, entries = within_procedures(code.blocks)
+        return float(INSTRUCTION_BYTES * largest_loop(successors, lengths, entries))
+    return float(round(code_bytes * largest_loop([b.successors for b in code.blocks], lengths) / max(sum(lengths), 1)))
 
 
 def executions(code: Code, visits: NDArray[Any]) -> NDArray[Any]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import cached_property
 
 from ...ir.instruction import Space
+from ...machine_code.control_flow import innermost_loops
 from ...machine_code.instruction import MachineInstruction
-from ...machine_code.loops import innermost_loops
 from ...machine_code.operands import Register
 from ...machine_code.program import CodeBlock, MachineCode, Transfer, reachable_blocks
 from ..program import SyncScope, Unit
@@ -313,7 +313,7 @@ class MachineProgram:
         """Units of innermost loops that poll memory and write none: lanes wait there for what others write."""
         polling = {self.units[place].block for place in self.polling}
         writing = {unit.block for unit in self.units if any(i.name in _STORES for i in unit.instructions)}
-        loops = [set(loop) & self.reached for loop in innermost_loops([block.successors for block in self.blocks])]
+        loops = [loop & self.reached for loop in innermost_loops([block.successors for block in self.blocks])]
         blocks = set().union(*(loop for loop in loops if loop & polling and not loop & writing))
         return frozenset(unit.index for unit in self.units if unit.block in blocks)
 

@@ -19,7 +19,8 @@ from perfmodel.compiler.front_end import compile_to_ptx
 from perfmodel.compiler.pool import compile_many
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.errors import CompileError, CompilerMissingError, InputError, PerfmodelError
-from perfmodel.machine_code.code_profile import profile_of
+
+from ..machine_code.mix import count
 
 pytestmark = pytest.mark.compiler
 
@@ -131,8 +132,8 @@ def test_a_template_is_asked_for_by_its_name_expression() -> None:
     assert five.kernel_name.startswith("_Z")
     assert str(0x40A00000) in five.ptx  # the bits of 5.0f
     assert five.kernel_name in five.ptx
-    assert profile_of(five).count("global_store", 4) == 1
-    assert profile_of(six).count("global_store", 8) == 1
+    assert count(five, "global_store", 4) == 1
+    assert count(six, "global_store", 8) == 1
 
 
 def test_an_included_file_is_part_of_the_key(tmp_path: Path, fresh_cache: Path) -> None:

@@ -66,6 +66,6 @@ def test_closed_forms_are_what_the_compiled_kernel_executes(
     launch = chosen.launch(problem, batch, gpu).at(0)
     call = chosen.call(problem, configuration, gpu, chosen.inputs(problem, np.random.default_rng(0)))
     counted = count_launch(parsed(kernel), launch, call)
-    path = slowest_warp(kernel, counted.kernel, counted.watched)
+    path = slowest_warp(counted.kernel, counted.watched)
     closed = np.broadcast_to(chosen.profile(problem, batch, gpu).read_only_share, 1)
     assert path.read_only_share == closed[0]

@@ -6,8 +6,8 @@ import pytest
 
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
-from perfmodel.machine_code.code_profile import profile_of
-from perfmodel.machine_code.loads import loads_in_flight
+from perfmodel.machine_code.program import read_machine_code
+from perfmodel.machine_code.schedule import loads_in_flight
 
 TOGETHER = """
 extern "C" __global__ void kernel(const int *a, const int *b, const int *c, int *out)
@@ -55,17 +55,12 @@ def compiled(source: str, architecture: str) -> CompiledKernel:
 def test_a_load_that_waits_for_another_is_a_round_trip_of_its_own(
     source: str, trips: list[int], architecture: str
 ) -> None:
-    assert list(loads_in_flight(profile_of(compiled(source, architecture))).values()) == trips
+    assert list(loads_in_flight(read_machine_code(compiled(source, architecture))).values()) == trips
 
 
 @pytest.mark.compiler
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
 def test_the_rounds_of_a_loop_that_is_unrolled_share_a_round_trip(architecture: str) -> None:
-    trips = list(loads_in_flight(profile_of(compiled(LOOP, architecture))).values())
+    trips = list(loads_in_flight(read_machine_code(compiled(LOOP, architecture))).values())
     assert trips == sorted(trips)
     assert max(trips.count(trip) for trip in trips) >= 4
-
-
-@pytest.mark.compiler
-def test_code_that_is_not_decoded_tells_nothing() -> None:
-    assert len(loads_in_flight(profile_of(compiled(TOGETHER, "sm_61")))) == 0

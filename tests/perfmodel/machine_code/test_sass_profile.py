@@ -1,22 +1,23 @@
-"""Instruction mix, basic blocks and loops of small kernels whose machine code can be told beforehand."""
+"""Instructions, basic blocks and loops of small kernels whose machine code can be told beforehand."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import networkx as nx
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
-from perfmodel.core.constants import INSTRUCTION_BYTES
-from perfmodel.errors import InputError
-from perfmodel.machine_code.code_profile import profile_code, profile_of
-from perfmodel.machine_code.control_flow import ControlFlow
-from perfmodel.machine_code.estimate import classify, estimate_loops, estimate_mix
-from perfmodel.machine_code.loops import natural_loops
-from perfmodel.machine_code.opcodes import SASS_CLASSES
+from perfmodel.machine_code.control_flow import natural_loops
+from perfmodel.machine_code.opcodes import MNEMONICS, SASS_CLASSES, SYNONYMS
+from perfmodel.machine_code.program import read_machine_code
+from perfmodel.profiles.executed_profile import executable
+from perfmodel.simulator.execution import largest_loop_bytes
+
+from .mix import count, loops
 
 ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
 
@@ -52,133 +53,77 @@ extern "C" __global__ void chain(const float4 *a, float4 *out)
 """
 
 
-def request(source: str, name: str) -> CompileRequest:
-    return CompileRequest(source=source, kernel=name, file_name=f"{name}.cu")
+def compiled(source: str, name: str, architecture: str) -> CompiledKernel:
+    return compile_kernel(CompileRequest(source=source, kernel=name, file_name=f"{name}.cu"), architecture)
 
 
 @pytest.mark.compiler
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_mix_of_a_chain(architecture: str) -> None:
-    profile = profile_of(compile_kernel(request(CHAIN, "chain"), architecture))
-    assert not profile.estimated
-    assert profile.count("fp32_fma") == 40
-    assert profile.count("global_load") == profile.count("global_load", 16) == 1
-    assert (
-        profile.count("shared_store", 16) == profile.count("shared_load", 16) == profile.count("global_store", 16) == 1
-    )
-    assert profile.count("barriers") == 1
-    assert profile.loops == ()
-    assert profile.largest_loop_bytes == 0
-    assert profile.instructions == sum(entry.instructions for entry in profile.mix)
-    assert profile.instructions * INSTRUCTION_BYTES <= profile.straight_line_bytes < profile.code_bytes
+    kernel = compiled(CHAIN, "chain", architecture)
+    assert count(kernel, "fp32_fma") == 40
+    for name in ("global_load", "global_store", "shared_load", "shared_store"):
+        assert count(kernel, name) == count(kernel, name, 16) == 1
+    assert count(kernel, "barriers") == 1
+    assert loops(kernel) == {}
 
 
 @pytest.mark.compiler
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_two_nested_loops(architecture: str) -> None:
-    profile = profile_of(compile_kernel(request(NESTED, "nested"), architecture))
-    outer = [loop for loop in profile.loops if loop.depth == 1]
-    inner = [loop for loop in profile.loops if loop.depth == 2]
-    assert len(outer) == len(inner) == 1
-    assert profile.loops[inner[0].parent or 0] == outer[0]
-    assert set(inner[0].blocks) < set(outer[0].blocks)
-    assert 0 < inner[0].code_bytes < outer[0].code_bytes < profile.code_bytes
-    assert profile.largest_loop_bytes == outer[0].code_bytes
-    assert outer[0].code_bytes + profile.straight_line_bytes <= profile.code_bytes
+    kernel = compiled(NESTED, "nested", architecture)
+    outer, inner = sorted(loops(kernel).values(), key=len, reverse=True)
+    assert inner < outer
+    blocks = read_machine_code(kernel).blocks
+    size = sum(16 * len(blocks[index].instructions) for index in outer)
+    assert largest_loop_bytes(executable(kernel)[0], 0) == size < kernel.resources.code_bytes
 
 
 @pytest.mark.compiler
-def test_before_volta_the_mix_is_estimated_from_ptx() -> None:
-    profile = profile_of(compile_kernel(request(NESTED, "nested"), "sm_61"))
-    assert profile.estimated
-    assert profile.decoded is None
-    assert profile.count("fp32_fma") == 1
-    assert profile.count("global_load", 4) == 1
-    assert profile.count("global_store", 4) == 2
-    assert [loop.depth for loop in profile.loops] == [1, 2]
-    assert 0 < profile.loops[1].code_bytes < profile.loops[0].code_bytes < profile.code_bytes
+def test_before_volta_loops_have_their_part_of_the_instructions() -> None:
+    kernel = compiled(NESTED, "nested", "sm_61")
+    code = executable(kernel)[0]
+    assert 0 < largest_loop_bytes(code, 6400) < largest_loop_bytes(code, 12800) < 12800
 
 
-def test_padding_after_the_last_exit_is_code_but_not_mix() -> None:
-    exit_instruction = "4d790000000000000000800300ea0f00"
-    no_operation = "1879000000000000000000000 0c00f00".replace(" ", "")
-    profile = profile_code(bytes.fromhex(exit_instruction + 7 * no_operation), "sm_75")
-    assert profile.code_bytes == 8 * 16
-    assert profile.instructions == profile.count("control") == 1
+@pytest.mark.compiler
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_names_by_the_table_are_those_of_the_disassembler(architecture: str) -> None:
+    source = Path(__file__).with_name("sass_corpus.cu").read_text(encoding="utf-8")
+    seen = set()
+    for kernel in ("widths", "special_functions", "halves", "atomics", "warp_functions"):
+        for instruction in read_machine_code(compiled(source, kernel, architecture)).instructions:
+            assert MNEMONICS[instruction.word & 0x1FF] in (instruction.name, SYNONYMS.get(instruction.name))
+            seen.add(instruction.class_name)
+    assert len(seen) > 12
+    assert seen <= set(SASS_CLASSES)
 
 
-@pytest.mark.parametrize(("code", "architecture"), [(b"\0" * 15, "sm_80"), (b"\0" * 16, "hopper")])
-def test_code_that_cannot_be_decoded_is_named(code: bytes, architecture: str) -> None:
-    with pytest.raises(InputError, match=r"15 bytes|hopper"):
-        profile_code(code, architecture)
-
-
-@pytest.mark.parametrize(
-    ("opcode", "expected"),
-    [
-        ("ld.global.nc.v4.f32", ("global_load", 16)),
-        ("ld.f64", ("global_load", 8)),
-        ("st.shared.v2.b16", ("shared_store", 4)),
-        ("ld.const.f32", ("constant_load", 4)),
-        ("ld.param.u64", ("integer", 0)),
-        ("atom.shared.add.u32", ("atomics", 0)),
-        ("red.global.add.f64", ("global_reduction", 8)),
-        ("fma.rn.f32", ("fp32_fma", 0)),
-        ("fma.rn.f16x2", ("fp16", 0)),
-        ("fma.rn.f64", ("fp64", 0)),
-        ("mad.lo.s32", ("integer", 0)),
-        ("ex2.approx.ftz.f32", ("special_function", 0)),
-        ("cvt.rn.f32.s32", ("conversion", 0)),
-        ("bar.sync", ("barriers", 0)),
-        ("shfl.sync.bfly.b32", ("shuffles", 0)),
-        ("cp.async.cg.shared.global", ("async_copy", 0)),
-        ("cp.async.wait_group", ("control", 0)),
-        ("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", ("tensor", 0)),
-        ("bra.uni", ("control", 0)),
-    ],
-)
-def test_ptx_classes(opcode: str, expected: tuple[str, int]) -> None:
-    assert classify(opcode) == expected
-    assert expected[0] in SASS_CLASSES
-
-
-def test_estimate_of_loops_by_their_share_of_the_text() -> None:
-    ptx = "mov.u32 %r1, 0;\n$L1:\nadd.s32 %r1, %r1, 1;\nsetp.lt.s32 %p1, %r1, 9;\n@%p1 bra $L1;\nadd.s32 %r1, %r1, 1;\nret;\n"
-    assert estimate_mix(ptx) == (("control", 0, 2), ("integer", 0, 3))
-    (loop,) = estimate_loops(ptx, 600)
-    assert loop.code_bytes == 600 * 3 // 6  # add, setp and bra of six instructions
+Edges = list[tuple[int, ...]]
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> ControlFlow:
-    """Random control flow in which every block but the last falls through or branches anywhere."""
+def graphs(draw: st.DrawFn) -> Edges:
+    """Successors of random blocks, of which every one but the last falls through or branches anywhere."""
     blocks = draw(st.integers(2, 9))
-    edges = [(block, block + 1) for block in range(blocks - 1)]
-    edges += draw(st.lists(st.tuples(st.integers(0, blocks - 1), st.integers(0, blocks - 1)), max_size=6))
-    first = np.arange(blocks)
-    return ControlFlow(
-        first=first,
-        stop=first + 1,
-        edges=tuple(dict.fromkeys(edges)),
-        calls=(),
-        entries=(0,),
-        indirect=(),
-        reachable=np.ones(blocks, np.bool_),
-    )
+    jumps = draw(st.lists(st.tuples(st.integers(0, blocks - 1), st.integers(0, blocks - 1)), max_size=6))
+    after: list[list[int]] = [[block + 1] for block in range(blocks)]
+    for tail, head in jumps:
+        after[tail].append(head)
+    return [tuple(dict.fromkeys(one)) for one in after]
 
 
 @given(graphs())
-def test_a_loop_is_the_blocks_that_reach_its_header_without_leaving_what_the_header_dominates(
-    flow: ControlFlow,
-) -> None:
-    graph = nx.DiGraph(flow.edges)
+def test_a_loop_is_the_blocks_that_reach_its_header_without_leaving_what_the_header_dominates(after: Edges) -> None:
+    edges = [(tail, head) for tail, heads in enumerate(after) for head in heads if head < len(after)]
+    graph = nx.DiGraph(edges)
 
     def dominates(header: int, block: int) -> bool:
         return header in (0, block) or not nx.has_path(graph.subgraph(set(graph) - {header}), 0, block)
 
     expected: dict[int, set[int]] = {}
-    for tail, header in flow.edges:
+    for tail, header in edges:
         if dominates(header, tail):
             inside = nx.ancestors(graph.subgraph(set(graph) - {header}), tail) | {tail} if tail != header else set()
             expected[header] = expected.get(header, {header}) | {b for b in inside if dominates(header, b)}
-    assert {loop.header: set(loop.blocks) for loop in natural_loops(flow)} == expected
+    assert {header: set(blocks) for header, blocks in natural_loops(after).items()} == expected

@@ -14,12 +14,14 @@ from perfmodel.families.pointwise_conv2d import FAMILY as POINTWISE
 from perfmodel.families.pointwise_conv2d.blocking.tiles import limits
 from perfmodel.families.registry import family_of
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.machine_code.code_profile import profile_of
+from perfmodel.machine_code.program import read_machine_code
 from perfmodel.networks.library import load_network
 from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
+
+from ..machine_code.mix import loops
 
 pytestmark = pytest.mark.compiler
 
@@ -39,13 +41,11 @@ def chosen() -> list[tuple[Prediction, CompiledKernel]]:
 
 
 def local_accesses_in_loops(kernel: CompiledKernel) -> Iterator[str]:
-    profile = profile_of(kernel)
-    assert profile.decoded is not None
-    assert profile.flow is not None
-    block = profile.flow.block_of_instruction()
-    for index in np.flatnonzero(profile.decoded.is_mnemonic("LDL", "STL")).tolist():
-        if any(int(block[index]) in loop.blocks for loop in profile.loops):
-            yield f"{kernel.kernel_name}: {profile.decoded.mnemonic(index)} at {index}"
+    blocks = read_machine_code(kernel).blocks
+    for index in frozenset[int]().union(*loops(kernel).values()):
+        for instruction in blocks[index].instructions:
+            if instruction.name in ("LDL", "STL"):
+                yield f"{kernel.kernel_name}: {instruction.opcode} at {instruction.address}"
 
 
 def test_pointwise_kernels_have_no_bank_conflict(chosen: list[tuple[Any, Any]]) -> None:

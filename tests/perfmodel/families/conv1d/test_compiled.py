@@ -8,7 +8,8 @@ from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
 from perfmodel.families.conv1d.launch import kernel_of
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.machine_code.code_profile import profile_of
+
+from ...machine_code.mix import count, loops
 
 pytestmark = pytest.mark.compiler
 
@@ -19,13 +20,12 @@ def test_access_widths_of_the_profiled_configuration_are_the_published_ones() ->
     gpu = load_gpu("a100-sxm-80gb")
     request = FAMILY.compile_request(Conv1d(), Conv1dConfiguration(channels_per_thread=4), gpu)
     compiled = compile_kernel(request, gpu.architecture.name)
-    mix = profile_of(compiled)
-    assert mix.count("global_load", 16) == 4  # float4 of the input
-    assert mix.count("global_load", 4) == 20 + 1  # weights and the bias
-    assert mix.count("shared_load", 16) == 5  # a thread's 20 weights
-    assert mix.count("fp32_fma") == 4 * 14
-    assert mix.count("shuffles") == 4 * 5
-    assert mix.loops == ()  # everything is unrolled
+    assert count(compiled, "global_load", 16) == 4  # float4 of the input
+    assert count(compiled, "global_load", 4) == 20 + 1  # weights and the bias
+    assert count(compiled, "shared_load", 16) == 5  # a thread's 20 weights
+    assert count(compiled, "fp32_fma") == 4 * 14
+    assert count(compiled, "shuffles") == 4 * 5
+    assert loops(compiled) == {}  # everything is unrolled
     assert compiled.resources.spill_store_bytes == 0
 
 
@@ -59,4 +59,4 @@ def test_code_of_the_profiled_shape_is_straight_and_without_local_memory(gpu_id:
         compiled = compile_kernel(FAMILY.compile_request(Conv1d(), configuration, gpu), gpu.architecture.name)
         assert compiled.resources.registers_per_thread == registers
         assert compiled.resources.stack_bytes_per_thread == 0
-        assert profile_of(compiled).loops == ()
+        assert loops(compiled) == {}

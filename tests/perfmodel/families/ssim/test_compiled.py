@@ -1,16 +1,17 @@
 """What makes the compiled kernels the versions that they are called after (sm_80)."""
 
 import functools
+from collections import Counter
 
-import numpy as np
 import pytest
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
 from perfmodel.families.ssim.configuration import DESIGNS
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.machine_code.code_profile import profile_of
-from perfmodel.machine_code.opcodes import SASS_CLASSES
+from perfmodel.machine_code.program import read_machine_code
+
+from ...machine_code.mix import count, loops
 
 pytestmark = pytest.mark.compiler
 
@@ -25,34 +26,29 @@ def compiled(version, gradients=False, gpu_id="a100-sxm-80gb"):
     return compile_kernel(request, gpu.architecture.name)
 
 
-@functools.cache
-def profile(version, gradients=False):
-    return profile_of(compiled(version, gradients))
-
-
 def innermost_loops(version, gradients=False):
-    loops = profile(version, gradients).loops
-    return [loop for index, loop in enumerate(loops) if all(other.parent != index for other in loops)]
+    """Instructions of each loop that holds no other."""
+    kernel = compiled(version, gradients)
+    found = loops(kernel).values()
+    blocks = read_machine_code(kernel).blocks
+    inner = [loop for loop in found if not any(other < loop for other in found)]
+    return [[i for index in sorted(loop) for i in blocks[index].instructions] for loop in inner]
 
 
-def class_counts(version, loop, gradients=False):
+def class_counts(loop):
     """Instructions of the loop's code by class, without those that never execute."""
-    whole = profile(version, gradients)
-    chosen = np.isin(whole.flow.block_of_instruction(), loop.blocks) & ~whole.decoded.never
-    return dict(
-        zip(SASS_CLASSES, np.bincount(whole.decoded.class_index[chosen], minlength=len(SASS_CLASSES)), strict=True)
-    )
+    return Counter(i.class_name for i in loop if not i.never)
 
 
 @pytest.mark.parametrize(("version", "barriers"), [(Version.NAIVE, 18), (Version.V1, 12), (Version.V2, 12)])
 def test_barriers_of_the_channel_loop(version, barriers):
     (loop,) = innermost_loops(version)
-    assert class_counts(version, loop)["barriers"] == barriers == profile(version).count("barriers")
+    assert class_counts(loop)["barriers"] == barriers == count(compiled(version), "barriers")
 
 
 @pytest.mark.parametrize("version", WALKING)
 def test_one_warp_blocks_have_no_barrier(version):
-    assert profile(version).count("barriers") == 0
+    assert count(compiled(version), "barriers") == 0
 
 
 @pytest.mark.parametrize("version", list(Version))
@@ -73,13 +69,13 @@ def test_nothing_spills_where_the_kernels_are_meant_to_win(version):
 @pytest.mark.parametrize("version", [Version.V3_0, Version.V3, Version.V3_1])
 def test_unrolled_loops_exceed_128_kilobytes(version):
     (loop,) = innermost_loops(version)
-    assert loop.code_bytes >= 128 * 1024
+    assert 16 * len(loop) >= 128 * 1024
 
 
 @pytest.mark.parametrize("version", [Version.V4_1, Version.V4, Version.V4_Z4])
 @pytest.mark.parametrize("gradients", [False, True])
 def test_flowing_loops_stay_within_16_kilobytes(version, gradients):
-    assert max(loop.code_bytes for loop in innermost_loops(version, gradients)) <= 16 * 1024
+    assert 16 * max(map(len, innermost_loops(version, gradients))) <= 16 * 1024
 
 
 @pytest.mark.parametrize(
@@ -100,14 +96,13 @@ def test_flowing_loops_stay_within_16_kilobytes(version, gradients):
     ],
 )
 def test_code_has_the_multiply_adds_of_the_two_passes_and_no_others(version, multiply_adds):
-    assert profile(version).count("fp32_fma") == multiply_adds
+    assert count(compiled(version), "fp32_fma") == multiply_adds
 
 
 @pytest.mark.parametrize("version", WALKING)
 @pytest.mark.parametrize("gradients", [False, True])
 def test_each_row_has_no_more_shared_loads_than_pixels_need(version, gradients):
-    loop = max(innermost_loops(version, gradients), key=lambda loop: class_counts(version, loop, gradients)["fp32_fma"])
-    counts = class_counts(version, loop, gradients)
+    counts = max(map(class_counts, innermost_loops(version, gradients)), key=lambda counts: counts["fp32_fma"])
     rows = 42 if version is Version.V3_0 else 24 if version in (Version.V3, Version.V3_1) else 1
     assert counts["shared_load"] == rows * LOADS_OF_A_ROW
     assert counts["async_copy"] == rows * 2 * 3
