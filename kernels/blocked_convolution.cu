@@ -21,7 +21,9 @@
 #define TILE_ROWS (BLOCK_Y * ROWS_PER_THREAD)
 #define TILE_COLUMNS (BLOCK_X * COLUMNS_PER_THREAD)
 #define IMAGE_ROWS (TILE_ROWS / IMAGES)
-#define SLICE_THREADS (BLOCK_X * BLOCK_Y * CHANNEL_THREADS)
+#define POSITIONS (BLOCK_X * BLOCK_Y)
+#define SLICE_THREADS (POSITIONS * CHANNEL_THREADS)
+#define INTERLEAVED (POSITIONS % 2 == 0 && CHANNEL_THREADS % 2 == 0)
 #define THREADS (SLICE_THREADS * CHANNEL_SLICES)
 #define FILTER_TAPS (FILTER_HEIGHT * FILTER_WIDTH)
 #define GROUP_TAPS (CHANNEL_GROUP * FILTER_TAPS)
@@ -112,9 +114,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int first_channel = blockIdx.y * OUT_TILE;
     const int first_image = blockIdx.z * IMAGES;
 
-    const int channel_thread = threadIdx.z % CHANNEL_THREADS;
-    const int slice = threadIdx.z / CHANNEL_THREADS;
+    // Of four neighbouring lanes two read the same elements and two the same taps, so that both are served in half the passes.
     const int thread = (threadIdx.z * BLOCK_Y + threadIdx.y) * BLOCK_X + threadIdx.x;
+    const int slice = thread / SLICE_THREADS;
+    const int slice_thread = thread - slice * SLICE_THREADS;
+#if INTERLEAVED
+    const int pair = slice_thread / 4;
+    const int channel_thread = pair / (POSITIONS / 2) * 2 + slice_thread / 2 % 2;
+    const int position = pair % (POSITIONS / 2) * 2 + slice_thread % 2;
+#else
+    const int channel_thread = slice_thread / POSITIONS;
+    const int position = slice_thread % POSITIONS;
+#endif
+    const int thread_y = position / BLOCK_X;
+    const int thread_x = position % BLOCK_X;
 
     // What this thread copies of each channel's patch: elements outside of the image are zero in all stages, for good.
     const int patch_group = PATCH_GROUPS == 1 ? 0 : thread / PATCHES;
@@ -214,12 +227,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     };
 
     // What this thread computes.
-    const int thread_row = threadIdx.y * ROWS_PER_THREAD;
+    const int thread_row = thread_y * ROWS_PER_THREAD;
     const int thread_image = IMAGES == 1 ? 0 : thread_row / IMAGE_ROWS;
     const int image_row = thread_row - thread_image * IMAGE_ROWS;
     const int patch = slice * CHANNEL_GROUP * PATCH_CHANNEL
                       + (thread_image * PATCH_ROWS + image_row * STRIDE) * PATCH_PITCH
-                      + threadIdx.x * COLUMNS_PER_THREAD * STRIDE + SKIPPED_COLUMNS;
+                      + thread_x * COLUMNS_PER_THREAD * STRIDE + SKIPPED_COLUMNS;
     const int taps = FILTER_START + channel_thread * FILTER_PITCH + slice * GROUP_PITCH;
 
     float sum[CHANNELS_PER_THREAD][ROWS_PER_THREAD][COLUMNS_PER_THREAD] = {};
@@ -301,7 +314,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long output_row = ROWS_OF_BATCH ? (long long)out_channels * output_width : output_width;
 #if CHANNEL_SLICES == 1
     const int row = first_row + image_row;
-    const int column = first_column + threadIdx.x * COLUMNS_PER_THREAD;
+    const int column = first_column + thread_x * COLUMNS_PER_THREAD;
     const int image = first_image + thread_image;
 #pragma unroll
     for (int q = 0; q < CHANNELS_PER_THREAD; q++) {
@@ -326,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int o = 0; o < ROWS_PER_THREAD; o++) {
             float *const to = stages + slice * OUTPUTS + (q * CHANNEL_THREADS + channel_thread) * PLANE
-                              + (thread_row + o) * TILE_COLUMNS + threadIdx.x * COLUMNS_PER_THREAD;
+                              + (thread_row + o) * TILE_COLUMNS + thread_x * COLUMNS_PER_THREAD;
 #pragma unroll
             for (int p = 0; p < COLUMNS_PER_THREAD; p += SUM_VECTOR)
                 move<SUM_VECTOR>(to + p, &sum[q][o][p]);

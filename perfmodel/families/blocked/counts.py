@@ -18,7 +18,7 @@ from ...memory.bank_conflicts import load_wavefronts
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..lanes import over_unique
 from .layer import Layer
-from .tiling import REGISTERS_BESIDE_SUMS, VECTOR_WORDS, Integers, Tiles, launch_of, patch_aligned
+from .tiling import REGISTERS_BESIDE_SUMS, VECTOR_WORDS, Integers, Tiles, first_warp, launch_of, patch_aligned
 
 Floats = NDArray[np.float64]
 
@@ -88,20 +88,18 @@ def _of_group(
     patch_pitch: int,
     filter_pitch: int,
 ) -> tuple[int, int]:
-    thread = np.arange(WARP_SIZE)
-    y = thread // block_x % block_y
+    x, y, channel = first_warp(block_x, block_y, channel_threads)
     image_rows = block_y * rows // images
     row = y * rows // image_rows * ((image_rows - 1) * layer.stride + layer.filter_height)
     row += y * rows % image_rows * layer.stride
-    word = row * patch_pitch + thread % block_x * columns * layer.stride
+    word = row * patch_pitch + x * columns * layer.stride
     aligned = int(patch_aligned(layer, columns))
     unused = patch_shift % aligned
     of_row = _widths(unused + (columns - 1) * layer.stride + layer.filter_width, aligned, unused)
     of_taps = _widths(group * layer.filter_taps, VECTOR_WORDS)
     thread_rows = group * ((rows - 1) * layer.stride + layer.filter_height)
-    first_tap = thread // (block_x * block_y) % channel_threads * filter_pitch
     elements = thread_rows * sum(_wavefronts(width, *word.tolist()) for width in of_row)
-    taps = channels * sum(_wavefronts(width, *first_tap.tolist()) for width in of_taps)
+    taps = channels * sum(_wavefronts(width, *(channel * filter_pitch).tolist()) for width in of_taps)
     return thread_rows * len(of_row) + channels * len(of_taps), elements + taps
 
 

@@ -31,6 +31,8 @@ GROUP_CHANNELS = 4
 MAX_GROUP_FMA = 2400
 """Multiply-adds of a thread in straight-line code up to which it adds several input channels there, 38 KiB."""
 MAX_SLAB_CHANNELS = 32
+WANTED_SLAB_FMA = 1024
+"""Multiply-adds of a thread for a slab, about as many cycles as DRAM takes; more would only let it wait longer for the first."""
 WANTED_STAGES = 3
 REGISTERS_BESIDE_SUMS = 56
 """About what a thread needs beside its sums: elements, taps, addresses."""
@@ -182,6 +184,7 @@ def _with_patch(layer: Layer, tile: Tiles) -> Tiles:
         tile.block_x,
         tile.block_y // tile.images,
         tile.images,
+        tile.channel_threads,
         tile.rows_per_thread,
         tile.columns_per_thread,
         tile.patch_columns(layer),
@@ -213,12 +216,32 @@ def _patch_columns(layer: Layer, tile: Blocking, vector: Any, shift: Any) -> Int
     return np.asarray(round_up(last + of_thread + joined, vector), np.int64)
 
 
+def first_warp(block_x: int, block_y: int, channel_threads: int) -> tuple[Integers, Integers, Integers]:
+    """Column, row and output channel of each thread of a block's first warp, in threads; shape ``(32,)``.
+
+    Where both numbers are even, neighbours are two channels of two places: of four lanes two read the same elements of the patch
+    and two the same taps, which halves the passes that either takes.
+
+    >>> x, _, channel = first_warp(4, 1, 8)
+    >>> x[:8].tolist(), channel[:8].tolist()
+    ([0, 1, 0, 1, 2, 3, 2, 3], [0, 0, 1, 1, 0, 0, 1, 1])
+    """
+    thread, positions = np.arange(WARP_SIZE), block_x * block_y
+    if positions % 2 == 0 and channel_threads % 2 == 0:
+        pair = thread // 4
+        position, channel = pair % (positions // 2) * 2 + thread % 2, pair // (positions // 2) * 2 + thread // 2 % 2
+    else:
+        position, channel = thread % positions, thread // positions
+    return position % block_x, position // block_x, channel % channel_threads
+
+
 @lru_cache(maxsize=4096)
 def _patch_pitch(
     layer: Layer,
     block_x: int,
     rows: int,
     images: int,
+    channel_threads: int,
     rows_per_thread: int,
     columns_per_thread: int,
     patch_columns: int,
@@ -226,8 +249,7 @@ def _patch_pitch(
 ) -> int:
     """Words from one row of a patch to the next, the fewest with which a warp's reads have the fewest bank conflicts."""
     aligned = int(patch_aligned(layer, columns_per_thread))
-    thread = np.arange(WARP_SIZE)
-    x, y = thread % block_x, thread // block_x % (rows * images)
+    x, y, _ = first_warp(block_x, rows * images, channel_threads)
     row = y // rows * ((rows * rows_per_thread - 1) * layer.stride + layer.filter_height)
     row += y % rows * rows_per_thread * layer.stride
     step = max(aligned, patch_vector)
@@ -255,6 +277,7 @@ def _with_slabs(layer: Layer, tile: Tiles, gpu: Gpu) -> Tiles:
         stage_bytes = FLOAT_BYTES * _stage_words(layer, replace(tile, slab_channels=wider))
         fits = (wider <= np.maximum(MAX_SLAB_CHANNELS, least)) & (wider < 2 * layer.in_channels)
         fits &= WANTED_STAGES * stage_bytes <= share
+        fits &= slab // tile.channel_slices * layer.filter_taps * tile.sums < WANTED_SLAB_FMA
         if not fits.any():
             break
         slab = np.where(fits, wider, slab)
