@@ -6,7 +6,7 @@
 //            With ROWS_OF_BATCH a plane's rows are rows of ``height`` batch elements: input [height][in_channels][width], output
 //            likewise, batch 1. With BIAS the outputs of a channel begin at its element of bias [out_channels].
 // Grid:      x = tiles of an output plane, row by row; y = tiles of OUT_TILE output channels; z = groups of IMAGES images.
-// Block:     BLOCK_X x BLOCK_Y x (CHANNEL_THREADS * CHANNEL_SLICES) threads. Slabs of SLAB_CHANNELS input channels pass through
+// Block:     BLOCK_X * BLOCK_Y * CHANNEL_THREADS * CHANNEL_SLICES threads. Slabs of SLAB_CHANNELS input channels pass through
 //            STAGES stages of shared memory: the patch of the input that the tile needs, and the filters. With ASYNC_COPY
 //            (compute capability 8.0 and newer) STAGES - 1 slabs are on their way there at any time. A patch is copied by
 //            vectors of PATCH_VECTOR words; where rows begin with one, the patch begins PATCH_SHIFT columns early.
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int first_image = blockIdx.z * IMAGES;
 
     // Of four neighbouring lanes two read the same elements and two the same taps, so that both are served in half the passes.
-    const int thread = (threadIdx.z * BLOCK_Y + threadIdx.y) * BLOCK_X + threadIdx.x;
+    const int thread = threadIdx.x;
     const int slice = thread / SLICE_THREADS;
     const int slice_thread = thread - slice * SLICE_THREADS;
 #if INTERLEAVED

@@ -11,7 +11,6 @@ BANK_BYTES = 4
 FLOAT_BYTES = 4
 INSTRUCTION_BYTES = 16
 MAX_THREADS_PER_BLOCK = 1024
-MAX_BLOCK_Z = 64
 MAX_BLOCKS_PER_CLUSTER = 16
 """Blocks of a cluster whose size need not be portable (CUDA C++ Programming Guide, thread block clusters)."""
 MAX_GRID_X = 2**31 - 1

@@ -19,10 +19,14 @@ SUMS = (8, 64)
 THREADS = (64, 512)
 """Fewest and most threads of a block."""
 CHANNEL_THREADS = (1, 2, 4, 8, 16)
-CHANNEL_SLICES = (1, 2, 4, 8)
+CHANNEL_SLICES = (1, 2, 4, 8, 16)
+MOST_IDLE_SLICES = 0.25
+"""Part of the slices' turns up to which the last one may be without a channel."""
 IMAGES = (2, 4, 8)
 MOST_BLOCK_X = 64
 MOST_BLOCK_Y = 64
+GROUP_CHANNELS = 4
+"""Input channels in straight-line code, whose taps always fill whole vectors."""
 WIDE_BLOCK_X = (4, 8, 16, 32)
 """For rows that have many tiles, of which an uneven last one costs little."""
 
@@ -35,9 +39,9 @@ class Choices:
     block_x: tuple[int, ...]
     block_y: tuple[int, ...]
     columns_per_thread: tuple[int, ...]
+    channel_slices: tuple[int, ...]
     channels_per_thread: tuple[int, ...] = CHANNELS
     channel_threads: tuple[int, ...] = CHANNEL_THREADS
-    channel_slices: tuple[int, ...] = CHANNEL_SLICES
 
     def values(self, channels_per_thread: str = "channels_per_thread") -> dict[str, tuple[int, ...]]:
         """By the fields of a configuration, in which the channels of a thread may have another name."""
@@ -52,6 +56,16 @@ def _parts(extent: int) -> tuple[int, ...]:
     (14, 7, 4, 2, 1)
     """
     return tuple(dict.fromkeys(ceil_div(extent, 1 << shift) for shift in range(extent.bit_length() + 1)))
+
+
+def _slices(layer: Layer) -> tuple[int, ...]:
+    """Slices of the input channels that have nearly the same number of them.
+
+    >>> _slices(Layer(in_channels=80, out_channels=8, height=1, width=8, filter_width=1))  # 20 groups; 16 take turns twice
+    (1, 2, 4, 8)
+    """
+    groups = layer.in_channels // GROUP_CHANNELS if layer.in_channels % GROUP_CHANNELS == 0 else layer.in_channels
+    return tuple(n for n in CHANNEL_SLICES if groups >= (1 - MOST_IDLE_SLICES) * ceil_div(groups, n) * n)
 
 
 def choices(layer: Layer) -> list[Choices]:
@@ -74,6 +88,7 @@ def choices(layer: Layer) -> list[Choices]:
                 block_x=tuple(sorted({part for part in (*_parts(of_columns), *wide) if part <= MOST_BLOCK_X})),
                 block_y=tuple(part for part in (*several, *_parts(of_rows)) if part <= MOST_BLOCK_Y),
                 columns_per_thread=(columns,),
+                channel_slices=_slices(layer),
             )
         )
     return found

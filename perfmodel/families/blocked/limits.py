@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.constants import MAX_BLOCK_Z, MAX_GRID_YZ, ceil_div, round_up
+from ...core.constants import MAX_GRID_YZ, ceil_div, round_up
 from ..base import Check
 from .choices import SUMS, THREADS
 from .layer import Layer
@@ -24,7 +24,6 @@ def checks(layer: Layer, given: Blocking, blocks: NDArray[np.bool_], where: str)
     images = ceil_div(given.block_y, ceil_div(layer.output_height, np.maximum(given.rows_per_thread, 1)))
     few_sums, most_sums = SUMS
     few_threads, most_threads = THREADS
-    in_z = given.channel_threads * given.channel_slices
     least_channels = round_up(layer.out_channels, 4)
     grid = ceil_div(layer.out_channels, np.maximum(channels, 1))
     code = layer.filter_taps * sums
@@ -43,7 +42,6 @@ def checks(layer: Layer, given: Blocking, blocks: NDArray[np.bool_], where: str)
         ),
         ("multiply-adds in straight-line code", code > MAX_STRAIGHT_FMA, code, MAX_STRAIGHT_FMA),
         ("output channels per block", channels >= 2 * least_channels, channels, 2 * least_channels - 1),
-        ("channels in the block's z", in_z > MAX_BLOCK_Z, in_z, MAX_BLOCK_Z),
         ("channel slices", given.channel_slices > layer.in_channels, given.channel_slices, layer.in_channels),
         ("images per block", images > layer.images, images, layer.images),
         ("tiles of output channels in the grid's y", grid > MAX_GRID_YZ, grid, MAX_GRID_YZ),

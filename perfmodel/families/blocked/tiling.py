@@ -19,6 +19,7 @@ from ...memory.bank_conflicts import load_wavefronts
 from ..base import Batch
 from ..kernel_files import kernel_text
 from ..lanes import over_unique
+from .choices import GROUP_CHANNELS
 from .layer import Layer
 
 Integers = NDArray[np.int64]
@@ -26,8 +27,6 @@ Integers = NDArray[np.int64]
 KERNEL = "blocked_convolution"
 VECTOR_WORDS = 4
 """Widest access to memory of a thread."""
-GROUP_CHANNELS = 4
-"""Input channels whose taps always fill whole vectors."""
 MAX_GROUP_FMA = 2400
 """Multiply-adds of a thread in straight-line code up to which it adds several input channels there, 38 KiB."""
 MAX_SLAB_CHANNELS = 32
@@ -312,15 +311,13 @@ def _stage_words(layer: Layer, tile: Tiles) -> Integers:
 
 
 def launch_of(layer: Layer, tile: Tiles) -> Launch:
-    """Tiles of an output plane, of the output channels and groups of images; threads along columns, rows and channels."""
+    """Tiles of an output plane, of the output channels and groups of images; all threads of a block in one dimension."""
     of_plane, of_channels, of_images = grid(layer, tile)
     return Launch(
         grid_x=of_plane,
         grid_y=of_channels,
         grid_z=of_images,
-        block_x=tile.block_x,
-        block_y=tile.block_y,
-        block_z=tile.channel_threads * tile.channel_slices,
+        block_x=tile.threads,
         dynamic_shared_bytes=tile.shared_bytes,
     )
 

@@ -37,7 +37,7 @@ def test_a_launch_has_a_block_for_each_tile_and_counts_what_its_threads_add() ->
     batch = Batch.of([blocked(5, 2, 1, 8, 4, 8, 2)])
     launch = FAMILY.launch(problem, batch, GPU).at(0)
     assert launch.grid == (3, 2, 1)  # 6 batch elements in tiles of 2, all 40 columns; 48 channels in tiles of 32
-    assert launch.block == (5, 2, 8 * 2)
+    assert launch.block == (5 * 2 * 8 * 2, 1, 1)
     # 32 · 64 · 3 products for each of 6 · 40 columns, 32 at once: the second tile of channels has 16 that are no more
     counts = FAMILY.profile(problem, batch, GPU).counts.at(0)
     assert counts.fp32_fma == 32 * 64 * 3 * 6 * 40 / 32

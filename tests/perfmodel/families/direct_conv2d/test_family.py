@@ -194,6 +194,6 @@ def test_a_blocked_launch_has_a_block_for_each_tile() -> None:
     )
     launch = FAMILY.launch(DENSE, Batch.of([chosen]), GPU).at(0)
     assert launch.grid == (4 * 7, 2, 1)  # 56 columns in 4 tiles of 16, 56 rows in 7 of 8; 64 channels in 2 of 32
-    assert launch.block == (4, 4, 4 * 2)
+    assert launch.block == (4 * 4 * 4 * 2, 1, 1)
     # 64 · 64 · 9 taps for 56 rows of 4 · 16 columns, of which 56 exist, 32 at once
     assert FAMILY.profile(DENSE, Batch.of([chosen]), GPU).counts.at(0).fp32_fma == 64 * 64 * 9 * 56 * 64 / 32
