@@ -3,13 +3,14 @@
 import itertools
 import json
 from collections import Counter
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from benchmarks.networks import RECORDS, compare, measured_times
 from perfmodel.errors import InfeasibleError
-from perfmodel.families.conv1d import Conv1d
+from perfmodel.families.conv1d import Conv1d, Conv1dConfiguration
 from perfmodel.families.ssim import Ssim
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.networks.estimate import NetworkReport, TimeBasis, network_report
@@ -197,7 +198,7 @@ def test_json_is_plain_and_complete(unet: NetworkReport) -> None:
     }
     assert document["total_us"] == pytest.approx(unet.total_s * 1e6)
     first = document["layers"][0]
-    assert first["prediction"]["config"].keys() == {"variant", "channels_per_thread"}
+    assert first["prediction"]["config"].keys() == {field.name for field in fields(Conv1dConfiguration)}
     assert first["prediction"]["time"]["predicted_us"] >= first["dram_floor_us"] > 0
     strided = next(row for row in document["layers"] if row["name"] == "down1.downsample")
     assert strided["prediction"] is None
