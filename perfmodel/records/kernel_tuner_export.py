@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 from ..core.documents import to_builtins
-from ..core.files import write_text
 from ..errors import InputError
 from ..families.base import Family
-from .columns import MeasurementSchema, schema_of
+from .columns import schema_of
 from .measurements import Measurements
 from .schema import FailureKind
-
-MS_PER_SECOND = 1e3
+from .tuning_cache import TunedRun, TuningCache, write_tuning_cache
 
 FAILURE_NAMES = {
     FailureKind.REJECTED.value: "InvalidConfig",
@@ -34,43 +31,35 @@ def write_kernel_tuner_cache(path: Path, measurements: Measurements, family: Fam
     Raises:
         InputError: The measurements are of several problem sizes; a cache file holds one.
     """
-    size_fields = family.kernel_tuner_problem_size or schema_of(family).problem_fields
-    write_text(path, _cache_text(measurements, schema_of(family), size_fields))
-
-
-def _cache_text(measurements: Measurements, schema: MeasurementSchema, size_fields: tuple[str, ...]) -> str:
+    schema = schema_of(family)
+    size_fields = family.kernel_tuner_problem_size or schema.problem_fields
     sizes = {tuple(getattr(problem, name) for name in size_fields) for problem in measurements.problems}
     if len(sizes) != 1:
         raise InputError(f"{measurements.path}: a Kernel Tuner cache holds one problem size, not {len(sizes)}")
-    parameters = [name for name in schema.problem_fields if name not in size_fields] + list(schema.configuration_fields)
-    entries = [_entry(measurements, schema, row, parameters) for row in range(len(measurements))]
-    document = {
-        "device_name": measurements.gpu,
-        "kernel_name": measurements.family_name,
-        "problem_size": list(next(iter(sizes))),
-        "tune_params_keys": parameters,
-        "tune_params": {name: list(dict.fromkeys(entry[name] for entry in entries)) for name in parameters},
-        "objective": "time",
-        "cache": {",".join(str(entry[name]) for name in parameters): entry for entry in entries},
-    }
-    return json.dumps(document, indent=0, allow_nan=False)
+    of_problem = [name for name in schema.problem_fields if name not in size_fields]
+    runs = {}
+    for row in range(len(measurements)):
+        problem = measurements.problems[measurements.problem_index[row]]
+        configuration = measurements.batch.configuration(row)
+        values = [getattr(problem, name) for name in of_problem]
+        values += [getattr(configuration, name) for name in schema.configuration_fields]
+        runs[tuple(map(to_builtins, values))] = _run(measurements, row)
+    names = (*of_problem, *schema.configuration_fields)
+    cache = TuningCache(
+        device_name=measurements.gpu,
+        kernel_name=measurements.family_name,
+        problem_size=next(iter(sizes)),
+        parameters={name: tuple(dict.fromkeys(one)) for name, one in zip(names, zip(*runs, strict=True), strict=True)},
+        runs=runs,
+    )
+    write_tuning_cache(path, cache)
 
 
-def _entry(measurements: Measurements, schema: MeasurementSchema, row: int, parameters: list[str]) -> dict[str, Any]:
-    problem = measurements.problems[measurements.problem_index[row]]
-    configuration = measurements.batch.configuration(row)
-    entry = {
-        name: to_builtins(getattr(problem if name in schema.problem_fields else configuration, name))
-        for name in parameters
-    }
+def _run(measurements: Measurements, row: int) -> TunedRun:
     time_s = float(measurements.time_s[row])
-    if math.isnan(time_s):
-        return {**entry, "time": _failure_name(measurements, row)}
-    return {**entry, "time": time_s * MS_PER_SECOND, "times": [time_s * MS_PER_SECOND]}
-
-
-def _failure_name(measurements: Measurements, row: int) -> str:
+    if not math.isnan(time_s):
+        return TunedRun(seconds=time_s, samples_s=(time_s,))
     failure = str(measurements.columns["failure"][row]) if "failure" in measurements.columns else ""
-    if failure in (*FAILURE_NAMES.values(), OTHER_FAILURE_NAME):
-        return failure
-    return FAILURE_NAMES.get(failure, OTHER_FAILURE_NAME)
+    if failure not in (*FAILURE_NAMES.values(), OTHER_FAILURE_NAME):
+        failure = FAILURE_NAMES.get(failure, OTHER_FAILURE_NAME)
+    return TunedRun(seconds=None, failure=failure)

@@ -122,5 +122,5 @@ def write_tuning_cache(path: Path, cache: TuningCache) -> None:
 
 def _entry(run: TunedRun) -> dict[str, Any]:
     if run.seconds is None:
-        return {"time": run.failure, "message": run.message}
+        return {"time": run.failure} | ({} if run.message is None else {"message": run.message})
     return {"time": run.seconds / SECONDS_PER_MS, "times": [one / SECONDS_PER_MS for one in run.samples_s]}

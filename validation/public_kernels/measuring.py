@@ -1,16 +1,16 @@
 """Prepared launches on the GPU of this machine: the times of each, then Nsight Compute's counters.
 
 ``python -m perfmodel.validation.public_kernels.measuring FOLDER RECORDS STEP``, with the step ``time`` or ``count``; both go on
-where they stopped. A process of its own runs the launches; where one ends it, the next goes on behind the launch that did.
+where they stopped.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS, OPCODES_METRIC
 from perfmodel.errors import InputError
 from perfmodel.launch.launch import L2State, Launch
-from perfmodel.records.schema import Environment, Failure, FailureKind, Timing, TimingMethod
+from perfmodel.records.schema import Failure, FailureKind, Timing, TimingMethod
 
 from ..counting import kept_metrics, profiled_launches
 from ..device import environment, import_cupy, require_device
@@ -50,6 +50,7 @@ from ..timing import (
     time_work,
 )
 from ..tools import find_tool, nsight_command, run_tool
+from ..worker import Reply, Worker
 from .preparing import CUBINS, INPUTS, call_of
 from .record import PublicRecord, read_public_records, record_line
 
@@ -63,8 +64,6 @@ COUNTED_AT_ONCE = 10
 COUNT_LIMIT_S = 90.0
 LAUNCH_LIMIT_S = 40.0
 """Longest that all samples of one launch may take."""
-LOST_CONTEXT_STATUS = 3
-"""Of a worker whose last launch failed and is recorded: what comes next needs another process."""
 MORE_METRICS = (
     "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
@@ -152,81 +151,58 @@ def timings(record: PublicRecord, one: Loaded, flush: L2Flush) -> tuple[Timing, 
     return (take_timing(samples, SAMPLING, L2State.COLD, TimingMethod.GRAPH),)
 
 
-def measured(record: PublicRecord, folder: Path, flush: L2Flush, where: Environment, gpu: str) -> PublicRecord:
-    """The record with times, or with the failure."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeJob:
+    """One prepared launch to be timed; ``flush_sha256`` names the cubin of the kernel that empties L2."""
+
+    record: PublicRecord
+    folder: Path
+    flush_sha256: str
+
+
+@cache
+def _flush(cubin: Path) -> L2Flush:
+    device = require_device()
+    return L2Flush.load(cubin, FLUSH_KERNEL, device.l2_bytes, device.sm_count)
+
+
+def run_time_job(job: TimeJob) -> Reply[PublicRecord]:
+    """The record with times, or with the failure, after which this process is ended: its context may be lost."""
     found: tuple[Timing, ...] = ()
     failure = None
     try:
-        found = timings(record, loaded(record, folder), flush)
+        flush = _flush(job.folder / CUBINS / f"{job.flush_sha256}.cubin")
+        found = timings(job.record, loaded(job.record, job.folder), flush)
     except cuda_errors() as error:
         failure = Failure(kind=failure_kind(error), message=str(error).splitlines()[0])
+    device = require_device()
+    where = environment(device, job.record.compiler_version, "")
     import_cupy().get_default_memory_pool().free_all_blocks()
-    return replace(record, timings=found, failure=failure, environment=where, gpu=gpu, measured_at=now())
+    result = replace(
+        job.record, timings=found, failure=failure, environment=where, gpu=device.gpu_id, measured_at=now()
+    )
+    return Reply(result=result, healthy=failure is None or failure.kind is FailureKind.OUT_OF_MEMORY)
 
 
 def time_step(folder: Path, records: Path, time_limit_s: float) -> None:
-    """Time what has no time yet, in processes that follow one another where a launch ends one or takes too long."""
-    end = time.monotonic() + time_limit_s
-    marker = records.with_suffix(".running")
-    while time.monotonic() < end:
-        marker.unlink(missing_ok=True)
-        command = [sys.executable, "-m", MODULE, str(folder), str(records), "worker", str(end - time.monotonic())]
-        status = _watched(subprocess.Popen(command), marker)
-        if status == 0:
-            return
-        if status != LOST_CONTEXT_STATUS:
-            if not marker.exists():
-                raise InputError(f"the process that runs launches ended with status {status} before its first one")
-            _fail(folder, records, marker.read_text(), f"ended the process with status {status}")
-
-
-def _watched(process: subprocess.Popen[bytes], marker: Path) -> int:
-    """Status of the process, which is ended where one launch takes longer than its limit."""
-    running, since = "", time.monotonic()
-    while True:
-        try:
-            return process.wait(timeout=1.0)
-        except subprocess.TimeoutExpired:
-            now_running = marker.read_text() if marker.exists() else ""
-            if now_running != running:
-                running, since = now_running, time.monotonic()
-            if time.monotonic() - since > LAUNCH_LIMIT_S:
-                process.kill()
-
-
-def _fail(folder: Path, records: Path, launch_id: str, message: str) -> None:
-    failure = Failure(kind=FailureKind.WORKER_DIED, message=message)
-    found = [one for one in plan_of(folder) if one.launch.id == launch_id]
-    _append(records, [replace(one, failure=failure) for one in found])
-
-
-def worker(folder: Path, records: Path, time_limit_s: float) -> None:
     """Time the launches that have no line in the file yet, in the order of the plan."""
     end = time.monotonic() + time_limit_s
-    device = require_device()
     plan = plan_of(folder)
-    by_kernel = {record.launch.kernel: record for record in plan}
+    flush = next(one for one in plan if one.launch.kernel == FLUSH_KERNEL).resources.cubin_sha256
+    with Worker(run_time_job) as worker:
+        for record in _missing(plan, records):
+            if time.monotonic() > end:
+                break
+            found = worker.run(TimeJob(record=record, folder=folder, flush_sha256=flush), LAUNCH_LIMIT_S)
+            result = replace(record, failure=found) if isinstance(found, Failure) else found
+            _append(records, [result])
+            said = " ".join(f"{one.l2.value}/{one.method.value} {one.median_s * 1e6:.2f}" for one in result.timings)
+            print(f"{record.launch.id}: {said or result.failure}", flush=True)
+
+
+def _missing(plan: Sequence[PublicRecord], records: Path) -> list[PublicRecord]:
     done = {one.launch.id for one in read_public_records(records)} if records.exists() else set()
-    flush_record = by_kernel[FLUSH_KERNEL]
-    cubin = folder / CUBINS / f"{flush_record.resources.cubin_sha256}.cubin"
-    flush = L2Flush.load(cubin, FLUSH_KERNEL, device.l2_bytes, device.sm_count)
-    marker = records.with_suffix(".running")
-    where = environment(device, plan[0].compiler_version, "")
-    for record in plan:
-        if record.launch.id in done:
-            continue
-        if time.monotonic() > end:
-            break
-        marker.write_text(record.launch.id)
-        result = measured(record, folder, flush, where, device.gpu_id)
-        _append(records, [result])
-        said = " ".join(f"{one.l2.value}/{one.method.value} {one.median_s * 1e6:.2f}" for one in result.timings)
-        print(f"{record.launch.id}: {said or result.failure}", flush=True)
-        if result.failure is not None and result.failure.kind is not FailureKind.OUT_OF_MEMORY:
-            sys.exit(
-                LOST_CONTEXT_STATUS
-            )  # the context is lost; the failure is recorded, so the next process goes on behind it
-    marker.unlink(missing_ok=True)
+    return [one for one in plan if one.launch.id not in done]
 
 
 def count_step(folder: Path, records: Path, time_limit_s: float) -> None:
@@ -234,9 +210,7 @@ def count_step(folder: Path, records: Path, time_limit_s: float) -> None:
     ncu = find_tool("ncu")
     if ncu is None:
         raise InputError("Nsight Compute (ncu) was found neither on the search path nor in CUDA_HOME/bin")
-    plan = plan_of(folder)
-    done = {one.launch.id for one in read_public_records(records)} if records.exists() else set()
-    missing = [one for one in plan if one.launch.id not in done]
+    missing = _missing(plan_of(folder), records)
     end = time.monotonic() + time_limit_s
     for start in range(0, len(missing), COUNTED_AT_ONCE):
         if time.monotonic() > end:
@@ -286,7 +260,7 @@ def _append(records: Path, found: Sequence[PublicRecord]) -> None:
         stream.flush()
 
 
-STEPS: dict[str, Callable[[Path, Path, float], None]] = {"time": time_step, "count": count_step, "worker": worker}
+STEPS: dict[str, Callable[[Path, Path, float], None]] = {"time": time_step, "count": count_step}
 
 
 def main(words: Sequence[str]) -> None:
