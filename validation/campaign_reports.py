@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from perfmodel.accuracy.counter_metrics import counts_of_metrics
-from perfmodel.cli.output import print_json, print_table, progress_bar
-from perfmodel.cli.targets import require_writable, write_target
+from perfmodel.cli.output import print_json, print_table, progress_bar, require_writable, write_target
 from perfmodel.core.choices import one_of
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfmodel.cli.options import EXTRA_OPTIONS, FamilyCommand, JsonOption, SeedOption, family_completion, problem_from
-from perfmodel.cli.output import note, print_json, print_table, progress_bar
-from perfmodel.cli.targets import require_writable
+from perfmodel.cli.output import note, print_json, print_table, progress_bar, require_writable
 from perfmodel.core.units import time_text
 from perfmodel.errors import InputError
 
@@ -218,8 +217,8 @@ def _show_list(path: Path, as_json: bool) -> None:
 
 def _export(family_name: str, path: Path, target: Path) -> None:
     from perfmodel.families.registry import family
-    from perfmodel.records.kernel_tuner_export import write_kernel_tuner_cache
     from perfmodel.records.measurements import read_measurements
+    from perfmodel.records.tuning_cache import write_kernel_tuner_cache
 
     chosen = family(family_name)
     write_kernel_tuner_cache(target, read_measurements(path, chosen), chosen)

@@ -20,8 +20,7 @@ from perfmodel.cli.options import (
     scenario_from,
     source_problem,
 )
-from perfmodel.cli.output import note, print_json, print_table, progress_bar
-from perfmodel.cli.targets import require_writable
+from perfmodel.cli.output import note, print_json, print_table, progress_bar, require_writable
 from perfmodel.core.units import time_text
 from perfmodel.errors import InputError
 

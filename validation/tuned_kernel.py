@@ -21,13 +21,11 @@ from perfmodel.families.user.family import UserFamily
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.launch.launch import KernelCall, L2State, Launch
 from perfmodel.profiles.user_launch import require_fits
-from perfmodel.records.kernel_tuner_export import FAILURE_NAMES, OTHER_FAILURE_NAME
 from perfmodel.records.schema import Failure, FailureKind, Timing
-from perfmodel.records.tuning_cache import TunedRun
+from perfmodel.records.tuning_cache import FAILURE_NAMES, OTHER_FAILURE_NAME, TunedRun
 
-from .correctness import compare_outputs, output_error
 from .device import import_cupy
-from .kernel_job import flush_of
+from .kernel_job import compare_outputs, flush_of, output_error
 from .launching import cuda_errors, failure_kind, load_kernel, run_once, upload, upload_constants
 from .prepared import PreparedFolder, Purpose, unpacked_cubin
 from .preparing import COMPILE_LIMIT_S, MESSAGE_CHARACTERS, flush_benchmark, prepare_benchmarks

@@ -24,9 +24,8 @@ from perfmodel.cli.options import (
     source_families,
     source_problem,
 )
-from perfmodel.cli.output import note, print_json, progress_bar
+from perfmodel.cli.output import note, print_json, progress_bar, require_writable, write_target
 from perfmodel.cli.pages import AnalysisPages, bring_analysis_pages
-from perfmodel.cli.targets import require_writable, write_target
 from perfmodel.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Which hardware counter of Nsight Compute says the same as which count; the one home of these names."""
+"""Which hardware counter of Nsight Compute says the same as which count, the one home of these names; how well they agree."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from ..machine_code.opcodes import classes_of_name
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,3 +244,55 @@ def _sums(columns: Mapping[str, NDArray[Any]]) -> tuple[MeasuredCount, ...]:
                 also=entry.also,
             )
     return tuple(counts.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountAgreement:
+    """One count over ``n`` launches, under the name of `perfmodel.accuracy.counter_metrics.MetricSum`.
+
+    Relative errors are |predicted − measured| / measured, as fractions, over the launches of which the hardware counted
+    something; ``max_where_none`` is the largest number predicted for a launch of which it counted nothing.
+    """
+
+    count: str
+    n: int
+    exact_fraction: float
+    median_relative_error: float
+    max_relative_error: float
+    max_where_none: float = 0.0
+
+
+def count_agreement(
+    predicted: Counts, measured: Sequence[MeasuredCount], l2_bytes: float = 0.0
+) -> tuple[CountAgreement, ...]:
+    """Agreement of every measured count; launches that were not counted are left out, counts without any too.
+
+    Bytes written to DRAM are compared only where they are more than ``l2_bytes``: what a launch writes stays in L2 until
+    it is evicted, and of smaller launches that is most (`perfmodel.memory.l2.written_by_the_end`).
+
+    >>> measured = MeasuredCount(name="barriers", count="barriers", metrics=(), launches=np.array([4.0, 8.0, np.nan]))
+    >>> count_agreement(Counts(barriers=np.array([4.0, 6.0, 1.0])), [measured])[0].max_relative_error
+    0.25
+    """
+    found = []
+    for entry in measured:
+        values = entry.predicted(predicted)
+        counted = np.isfinite(entry.launches)
+        if entry.count == WRITTEN_BACK:
+            counted &= values > l2_bytes
+        if counted.any():
+            found.append(_agreement(entry.name, values[counted], entry.launches[counted]))
+    return tuple(found)
+
+
+def _agreement(name: str, predicted: NDArray[np.float64], measured: NDArray[np.float64]) -> CountAgreement:
+    some = measured != 0.0
+    errors = np.abs(predicted[some] - measured[some]) / measured[some]
+    return CountAgreement(
+        count=name,
+        n=len(measured),
+        exact_fraction=float(np.mean(predicted == measured)),
+        median_relative_error=float(np.median(errors)) if len(errors) else 0.0,
+        max_relative_error=float(np.max(errors, initial=0.0)),
+        max_where_none=float(np.max(np.abs(predicted[~some]), initial=0.0)),
+    )

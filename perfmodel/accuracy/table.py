@@ -25,7 +25,7 @@ from ..profiles.kernel_profile import Fidelity
 from ..records.measurements import read_measurements
 from ..time_model.coefficients import COEFFICIENT_NAMES
 from ..time_model.combine import launch_seconds
-from .held_out import Coverage, HeldOut, architectures_out, raw_seconds, shapes_out
+from .held_out import Coverage, HeldOut, architectures_out, raw_seconds, shapes_out, sign_rate
 from .metrics import (
     LEAST_CANDIDATES,
     LEAST_RUNS,
@@ -36,7 +36,6 @@ from .metrics import (
     tau_without_near_ties,
     taus_by_problem,
 )
-from .sensitivity import sign_rate
 
 PUBLISHED = {
     "rtx-2080-ti": "tiled_conv2d/rtx-2080-ti.counters.csv",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calibration.evaluated_rows import RECORDED, evaluated_rows, stores_for
+from ..calibration.measured_runs import RECORDED, evaluated_rows, stores_for
 from ..core.choices import one_of
 from ..core.counts import COUNT_NAMES, Counts
 from ..core.progress import Advance, no_progress
@@ -27,8 +27,7 @@ from ..prediction.scenario import Scenario, scenario_of
 from ..profiles.kernel_profile import Fidelity
 from ..records.measurements import Measurements, read_measurements
 from ..time_model.combine import limiters
-from .count_agreement import CountAgreement, count_agreement
-from .counter_metrics import measured_counts
+from .counter_metrics import CountAgreement, count_agreement, measured_counts
 from .metrics import Accuracy, accuracy
 
 

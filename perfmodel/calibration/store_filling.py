@@ -22,7 +22,7 @@ from ..gpus.catalogue import load_gpu
 from ..profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_profiles, write_store
 from ..profiles.kernel_profile import KernelProfile
 from ..records.measurements import read_measurements
-from .evaluated_rows import RECORDED
+from .measured_runs import RECORDED
 
 PART = 64
 """Rows between two writes of the store."""

@@ -17,7 +17,7 @@ from ..core.units import MICROSECONDS
 from ..errors import InputError, PerfmodelError
 from ..prediction.analyze import analyze
 from ..profiles.executed_profile import Effort
-from ..profiles.execution_cache import content_digest
+from ..profiles.profile_cache import content_digest
 from ..simulator.faults import fault_texts
 from ..simulator.simulation import Budget
 from .baseline import BaselineFile, LaunchResult, Tools, present_tools, read_baseline, result_of, write_baseline

@@ -25,9 +25,17 @@ from .options import (
     for_each,
     require_one_format,
 )
-from .output import note, print_csv, print_instructions, print_json, print_prediction, progress_bar
+from .output import (
+    note,
+    print_csv,
+    print_instructions,
+    print_json,
+    print_prediction,
+    progress_bar,
+    require_writable,
+    write_target,
+)
 from .pages import analysis_pages
-from .targets import require_writable, write_target
 
 if TYPE_CHECKING:
     from ..advice.advise import Advised

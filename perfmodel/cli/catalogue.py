@@ -13,8 +13,7 @@ import typer.core
 from ..core.documents import nearest
 from ..errors import InputError
 from .options import CsvOption, JsonOption, require_one_format
-from .output import print_csv, print_json, print_table
-from .targets import require_writable, write_target
+from .output import print_csv, print_json, print_table, require_writable, write_target
 
 
 class _Gpus(typer.core.TyperGroup):
@@ -125,8 +124,8 @@ def add(
 
 def families(as_json: JsonOption = False) -> None:
     """List the kernel families with their problem options and configuration fields."""
+    from ..core.json_aliases import second_names
     from ..core.json_values import plain
-    from ..core.second_names import second_names
     from ..families.registry import family, family_names
 
     listed: list[dict[str, Any]] = []

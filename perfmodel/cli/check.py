@@ -10,8 +10,7 @@ import typer
 from ..core.documents import nearest
 from ..errors import InputError
 from .options import CsvOption, JsonOption, require_one_format
-from .output import note, print_csv, print_json, print_table, progress_bar
-from .targets import require_writable, write_target
+from .output import note, print_csv, print_json, print_table, progress_bar, require_writable, write_target
 
 if TYPE_CHECKING:
     from ..checks.checking import CheckReport

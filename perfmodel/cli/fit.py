@@ -12,8 +12,7 @@ import typer
 
 from ..errors import InputError
 from .options import FidelityOption, JsonOption, SeedOption, SpaceOption, for_each, source_families
-from .output import print_json, print_table, progress_bar
-from .targets import require_writable, write_target
+from .output import print_json, print_table, progress_bar, require_writable, write_target
 
 if TYPE_CHECKING:
     from ..calibration.measured_runs import MeasuredRuns

@@ -22,8 +22,7 @@ from .options import (
     require_one_format,
     scenario_from,
 )
-from .output import note, print_csv, print_json, print_table, progress_bar
-from .targets import require_writable, write_target
+from .output import note, print_csv, print_json, print_table, progress_bar, require_writable, write_target
 
 if TYPE_CHECKING:
     from ..networks.estimate import NetworkReport

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_type_hints
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ..accuracy.count_agreement import CountAgreement
+from ..accuracy.counter_metrics import CountAgreement
 from ..accuracy.metrics import Accuracy, WithinProblems
 from ..checks.baseline import BaselineFile
 from ..checks.check_file import CheckTables

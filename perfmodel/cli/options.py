@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from ..core.choices import one_of
-from ..core.second_names import second_names
+from ..core.json_aliases import second_names
 from ..errors import InputError
 
 if TYPE_CHECKING:

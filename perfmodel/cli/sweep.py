@@ -12,8 +12,7 @@ import typer
 
 from ..core.units import time_text
 from .options import JsonOption
-from .output import note, print_json, print_table
-from .targets import require_writable
+from .output import note, print_json, print_table, require_writable
 
 if TYPE_CHECKING:
     from ..sweeps.running import SweepProgress, SweepReport

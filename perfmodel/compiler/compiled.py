@@ -12,8 +12,7 @@ from ..sources.kernel_source import SourceKind
 from . import disk_cache
 from .assembler import Assembled, assemble
 from .device_images import ImageKind, device_images, image_for
-from .front_end import Ptx
-from .front_end_process import compile_apart
+from .front_end import Ptx, compile_apart
 from .kernel_names import find_kernel, kernels_of, listed
 from .nvcc import compile_file, plain_file_names
 from .request import CompileRequest, including_requests

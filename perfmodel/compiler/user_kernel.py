@@ -14,16 +14,16 @@ from elftools.dwarf.die import DIE
 from elftools.elf.elffile import ELFFile
 
 from ..errors import InputError, PerfmodelError
-from ..launch.signature import POINTER_BYTES, KernelParameter, Signature
+from ..launch.arguments import POINTER_BYTES, KernelParameter, Signature
 from ..sources.kernel_source import KernelSource, SourceKind
 from . import disk_cache
 from .assembler import assemble
 from .compiled import CompiledKernel, compile_kernel, content_key, uses_nvcc
 from .kernel_names import split_name
 from .nvcc import compile_with_debug_information
-from .parameter_layout import cubin_parameters
 from .ptx_functions import ptx_functions
 from .request import CompileRequest
+from .resources import cubin_parameters
 
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+\d+\s+)?\.(?P<type>\w+)\s+(?:\.ptr\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?[\w$%]+(?:\[(?P<size>\d+)\])?"

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.documents import nearest, parse_toml
 from ..core.files import read_text
-from ..core.second_names import by_field
+from ..core.json_aliases import by_field
 from ..errors import InputError
 from .base import Family
 from .registry import family

@@ -12,8 +12,7 @@ from ..errors import InputError
 from ..families.conv1d.problem import Conv1d
 from ..families.direct_conv2d.problem import Conv2d
 from ..families.pointwise_conv2d.problem import PointwiseConv2d
-from .graph import Layer
-from .work import Demand, LayerKind
+from .graph import Demand, Layer, LayerKind
 
 Sizes = tuple[int, ...]
 

@@ -9,8 +9,7 @@ from typing import Any
 from ..core.constants import ceil_div
 from ..errors import InputError
 from .covering import Convolution, covered_layer, first_line, pointwise, sizes_text
-from .graph import Dataflow, Layer, Network, assemble
-from .work import Demand, LayerKind, Shape, product_demand, streaming_demand
+from .graph import Dataflow, Demand, Layer, LayerKind, Network, Shape, assemble, product_demand, streaming_demand
 
 _PAD_MODES = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 _WITHOUT_WORK = frozenset(

@@ -10,8 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from .covering import Convolution, covered_layer, first_line, pointwise, sizes_text
-from .graph import Dataflow, Layer, Network, assemble
-from .work import Demand, LayerKind, Shape, product_demand, streaming_demand
+from .graph import Dataflow, Demand, Layer, LayerKind, Network, Shape, assemble, product_demand, streaming_demand
 
 _CONVOLUTIONS = {f"Conv{kind}{rank}d": rank for kind in ("", "Transpose") for rank in (1, 2, 3)}
 """Names of convolution modules with the number of their spatial axes."""

@@ -20,8 +20,7 @@ from ..core.documents import parse_toml
 from ..errors import InputError
 from ..families.registry import family
 from .covering import describe
-from .graph import Layer, Network, assemble
-from .work import Demand, LayerKind
+from .graph import Demand, Layer, LayerKind, Network, assemble
 
 _FILE_KEYS = {"title", "source", "layer"}
 _COVERED_KEYS = {"name", "after", "family", "problem"}

@@ -28,8 +28,8 @@ from ..launch.launch import Buffer, KernelCall, L2State, Launch
 from ..machine_code.instruction import MachineInstruction
 from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import Effort, Execution, executable, execute
-from ..profiles.execution_cache import content_digest
 from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, stacked
+from ..profiles.profile_cache import content_digest
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
 from ..simulator.execution import Code, execute_code
 from ..simulator.faults import Fault, FaultError, fault_texts

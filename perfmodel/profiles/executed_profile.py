@@ -22,8 +22,7 @@ from ..memory.access_counts import InstructionCount
 from ..memory.cache_record import CacheRecord
 from ..memory.hierarchy import CacheObserver, Hierarchy, executed_record, grid_shape, hierarchy_of, with_hierarchy
 from ..memory.instruction_fetch import instruction_sectors
-from ..ptx.module import Module
-from ..ptx.parse import parse_module
+from ..ptx.parse import Module, parse_module
 from ..simulator.execution import (
     Code,
     called_outside,
@@ -37,8 +36,8 @@ from ..simulator.faults import Fault, FaultError, WaitsForBlocksError
 from ..simulator.simulation import Budget
 from ..simulator.steering import SteeringLoads
 from .blocks.launch_counts import Guest, LaunchCounts, count_launch
-from .execution_cache import fetch, fetch_caches, keep, keep_caches, launch_key
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
+from .profile_cache import fetch, fetch_caches, keep, keep_caches, launch_key
 from .slowest_warp import slowest_warp
 from .warp_traces import WarpObserver, WarpTraces, traced_blocks, traces_of
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..gpus.occupancy import occupancy
+from ..launch.arguments import POINTER_BYTES
 from ..launch.launch import Allocation, DeviceMemory, KernelCall, Launch
-from ..launch.signature import POINTER_BYTES
 from ..prediction.analyze import prediction_of_launch
 from ..prediction.prediction import Prediction
 from ..prediction.scenario import Scenario

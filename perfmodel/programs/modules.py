@@ -14,12 +14,11 @@ from ..compiler.assembler import assemble
 from ..compiler.compiled import CompiledKernel
 from ..compiler.device_images import ImageKind, device_images, image_for
 from ..compiler.kernel_names import split_name
-from ..compiler.parameter_layout import PlacedParameter, cubin_parameters
-from ..compiler.resources import read_resources, required_cluster
+from ..compiler.resources import PlacedParameter, cubin_parameters, read_resources, required_cluster
 from ..core.constants import round_up
 from ..gpus.gpu import Gpu
 from ..ir.instruction import ExecutedInstruction
-from ..machine_code.module_variables import ModuleVariables, module_variables
+from ..machine_code.cubin import ModuleVariables, module_variables
 from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import executable
 from ..simulator.execution import Code

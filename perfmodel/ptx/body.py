@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from ..errors import SimulationError
 from ..ir.instruction import Instruction, Label, Parameter, SourceLine, Variable
 from ..ir.types import STORAGE_TYPES
-from .declarations import parse_parameter, parse_variable
-from .function import Body
+from .function import Body, parse_parameter, parse_variable
 from .text import LineTable, Statement, Token, split_operands, statements
 
 MAX_REGISTERS = 1_000_000

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.second_names import by_field, second_names
+from ..core.json_aliases import by_field, second_names
 from ..errors import InputError
 from ..families.base import Batch, Column, Family, encode
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ..core.documents import converted, to_builtins
 from ..core.files import parse_json, read_text, write_text
-from ..core.second_names import by_field
+from ..core.json_aliases import by_field
 from ..errors import InputError
 from ..families.registry import family, family_names
 from ..launch.launch import L2State

@@ -12,7 +12,7 @@ from perfmodel.families.registry import family
 from perfmodel.validation.baselines.catalogue import BASELINES, baselines_of, find_baseline
 from perfmodel.validation.baselines.interface import BaselineUnavailableError, Operation, Precision, library
 from perfmodel.validation.campaign_plan import problem_of_sizes
-from perfmodel.validation.correctness import compare_outputs
+from perfmodel.validation.kernel_job import compare_outputs
 
 PROBLEMS: Mapping[str, tuple[Mapping[str, int | bool], ...]] = {
     "tiled_conv2d": ({"height": 20, "width": 31, "filter_height": 3, "filter_width": 5},),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfmodel.validation.correctness import compare_outputs
+from perfmodel.validation.kernel_job import compare_outputs
 
 EXACT = np.array([[1.0, -4.0], [2.0, 0.5]])
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.accuracy.count_agreement import count_agreement
-from perfmodel.accuracy.counter_metrics import counts_of_metrics
+from perfmodel.accuracy.counter_metrics import count_agreement, counts_of_metrics
 from perfmodel.cli.app import run
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration

@@ -12,8 +12,7 @@ from perfmodel.ptx.parse import parse_module
 from perfmodel.records.columns import record_of_fields
 from perfmodel.simulator.simulation import simulate
 from perfmodel.validation.campaign_plan import random_check
-from perfmodel.validation.correctness import compare_outputs
-from perfmodel.validation.kernel_job import prepare_call, problem_reference
+from perfmodel.validation.kernel_job import compare_outputs, prepare_call, problem_reference
 from perfmodel.validation.prepared import PreparedFolder
 from perfmodel.validation.preparing import prepare_choices
 

@@ -21,8 +21,7 @@ from perfmodel.records.schema import (
     run_key,
 )
 
-from ..correctness import compare_outputs
-from ..kernel_job import flush_of, now, problem_inputs, problem_reference
+from ..kernel_job import compare_outputs, flush_of, now, problem_inputs, problem_reference
 from ..launching import cuda_errors, failure_kind
 from ..sampling import SamplingPlan
 from ..timing import time_work

@@ -23,8 +23,7 @@ from perfmodel.records.schema import (
     TimingMethod,
 )
 
-from ..correctness import compare_outputs
-from ..kernel_job import flush_of, now
+from ..kernel_job import compare_outputs, flush_of, now
 from ..launching import DeviceKernel, cuda_errors, failure_kind, load_kernel, run_once, upload
 from ..prepared import PreparedFolder, PreparedKernel, unpacked_cubin
 from ..sampling import SamplingPlan

@@ -19,9 +19,8 @@ from perfmodel.compiler.request import CompileRequest
 from perfmodel.compiler.user_kernel import described_signature, user_request
 from perfmodel.errors import InputError, PerfmodelError
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.launch.arguments import kernel_call
+from perfmodel.launch.arguments import Signature, kernel_call
 from perfmodel.launch.launch import KernelCall
-from perfmodel.launch.signature import Signature
 from perfmodel.profiles.executed_profile import Effort, execute
 from perfmodel.profiles.profile_cache import encoded_profile
 from perfmodel.profiles.user_launch import launch_of, require_fits

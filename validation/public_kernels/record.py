@@ -17,8 +17,8 @@ from msgspec import Struct
 from perfmodel.core.documents import to_builtins
 from perfmodel.core.files import read_text, write_text
 from perfmodel.errors import InputError
+from perfmodel.launch.arguments import KernelParameter, Signature
 from perfmodel.launch.launch import L2State
-from perfmodel.launch.signature import KernelParameter, Signature
 from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.profiles.profile_cache import decoded_profile
 from perfmodel.profiles.user_launch import LaunchConfiguration

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...core.second_names import renamed
+from ...core.json_aliases import renamed
 from ...errors import InputError
 from ..sizes import drawn_size, require_elements, require_integers
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiler.parameter_layout import PlacedParameter
+from ...compiler.resources import PlacedParameter
 from ...core.constants import round_up
 from ...errors import SimulationError
 from ...ir.instruction import Space

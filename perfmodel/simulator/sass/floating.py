@@ -11,7 +11,7 @@ from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Constant, Immediate, Operand, Register
 from .emitter import Emitter
 from .integer import write_comparison
-from .operand_kinds import is_zero, split_predicates
+from .registers import is_zero, split_predicates
 
 _ROUNDING = {"RM": "downward", "RP": "upward", "RZ": "toward_zero"}
 _ORDERED = {"EQ": "==", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}

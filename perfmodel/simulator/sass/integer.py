@@ -9,7 +9,7 @@ import numpy as np
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Constant, Immediate, Operand, Register
 from .emitter import Emitter
-from .operand_kinds import is_false, is_true, is_zero, split_predicates
+from .registers import is_false, is_true, is_zero, split_predicates
 
 _COMPARISONS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 _BOOLEAN = {"AND": "&", "OR": "|", "XOR": "^"}

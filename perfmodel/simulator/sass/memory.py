@@ -15,7 +15,7 @@ from ..transfer import UNCOUNTED
 from .asynchronous import emit_old_arrival
 from .emitter import REDUCTIONS, Emitter
 from .moves import following, write_words
-from .operand_kinds import is_true
+from .registers import is_true
 
 _SPACES = {
     "LDG": Space.GLOBAL,

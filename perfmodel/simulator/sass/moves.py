@@ -9,8 +9,7 @@ from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Constant, Immediate, Operand, Register
 from ..access import Action
 from .emitter import Emitter
-from .operand_kinds import is_zero
-from .registers import members
+from .registers import is_zero, members
 
 
 def emit_mov(e: Emitter, i: MachineInstruction) -> None:

@@ -10,8 +10,8 @@ from ...machine_code.control_flow import innermost_loops
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Register
 from ...machine_code.program import CodeBlock, MachineCode, Transfer, reachable_blocks
+from ..faults import remedy
 from ..program import SyncScope, Unit
-from ..refusals import remedy
 from ..translate.emitter import Pool
 from ..translate.slices import EVERY_SPACE
 from . import asynchronous, floating, integer, memory, moves, tensor, textures, warp

@@ -12,9 +12,8 @@ from ...machine_code.operands import Immediate, Operand, Register
 from ...machine_code.program import CodeBlock, Transfer
 from ..access import Action
 from .emitter import Emitter
-from .operand_kinds import is_false, is_true
 from .outside import FIRST_ARGUMENT
-from .registers import BARRIER_PREDICATE, number_of
+from .registers import BARRIER_PREDICATE, is_false, is_true, number_of
 
 BARRIERS = 16
 COUNT_SHIFT, MAX_COUNT = 16, 0xFFF

@@ -10,11 +10,11 @@ import numpy as np
 from ...ir.instruction import Instruction, Space
 from ...ir.kernel import Kernel
 from ...ir.types import STORAGE_TYPES, VALUE_TYPES
+from ..faults import remedy
 from ..functions import atomics, bits, conversions, floats, warp_functions
 from ..global_memory import is_in_space
 from ..plan import Mask, Values
 from ..program import Program, SyncScope, Unit
-from ..refusals import remedy
 from ..textures.fetching import Sites, surface_access, texture_read
 from ..transfer import copy_async, load, load_generic, store, store_generic, touch, touch_generic
 from . import basic, conversion, floating, integer, memory, tensor, textures, warp

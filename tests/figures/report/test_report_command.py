@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perfmodel.calibration import evaluated_rows
+from perfmodel.calibration import measured_runs
 from perfmodel.cli.app import run
 from perfmodel.figures.report import html
 from perfmodel.prediction.evaluation import evaluate_batch
@@ -83,7 +83,7 @@ def test_every_row_is_predicted_once(measured_file: Path, tmp_path: Path, monkey
         predicted.append(len(batch))
         return evaluate_batch(family, problem, batch, *others)
 
-    monkeypatch.setattr(evaluated_rows, "evaluate_batch", counted)
+    monkeypatch.setattr(measured_runs, "evaluate_batch", counted)
     options = ["--measurements", str(measured_file), "--fidelity", "analytic", "--output", str(tmp_path / "page.html")]
     assert run(["report", "tiled_conv2d", "--gpu", "rtx-3090", *options]) == 0
     assert predicted == [24]

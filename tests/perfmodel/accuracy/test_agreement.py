@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from perfmodel.accuracy.count_agreement import CountAgreement, count_agreement
-from perfmodel.accuracy.counter_metrics import MeasuredCount, measured_counts
+from perfmodel.accuracy.counter_metrics import CountAgreement, MeasuredCount, count_agreement, measured_counts
 from perfmodel.core.counts import Counts
 
 

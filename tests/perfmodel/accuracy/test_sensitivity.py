@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.accuracy.sensitivity import SignRate, one_step_pairs, sign_rate
+from perfmodel.accuracy.held_out import SignRate, one_step_pairs, sign_rate
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY as DIRECT
 from perfmodel.families.direct_conv2d import Conv2d

@@ -12,8 +12,7 @@ import pytest
 
 from perfmodel.accuracy.validating import validate_measurements
 from perfmodel.accuracy.verification import verify_store
-from perfmodel.calibration.evaluated_rows import stores_for
-from perfmodel.calibration.measured_runs import measured_runs
+from perfmodel.calibration.measured_runs import measured_runs, stores_for
 from perfmodel.compiler.resources import Resources
 from perfmodel.compiler.toolchain import compiler_version
 from perfmodel.core.counts import Counts
@@ -67,7 +66,7 @@ def store(compiler: str, registers: list[int]) -> CountsStore:
 def stores(monkeypatch: pytest.MonkeyPatch) -> tuple[CountsStore, CountsStore]:
     """The usual store, which has all configurations with 40 registers, and one of eleven with 254."""
     pair = store(USUAL, [40] * len(CHOSEN)), store(OLDER, [254] * (len(CHOSEN) - 1))
-    monkeypatch.setattr("perfmodel.calibration.evaluated_rows.load_stores", lambda name: pair)
+    monkeypatch.setattr("perfmodel.calibration.measured_runs.load_stores", lambda name: pair)
     return pair
 
 

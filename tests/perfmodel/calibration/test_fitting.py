@@ -5,8 +5,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from perfmodel.calibration.fitting import FitSet, fit
-from perfmodel.calibration.prior import prior
+from perfmodel.calibration.fitting import FitSet, fit, prior
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.evaluation import evaluate_batch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfmodel.compiler.front_end_process import compile_apart
+from perfmodel.compiler.front_end import compile_apart
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.compiler.workers import kept_pool
 from perfmodel.errors import CompileError

@@ -14,8 +14,7 @@ from perfmodel.compiler.request import CompileRequest
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code.program import MachineCode, read_machine_code
 from perfmodel.profiles.totals import CountedRun, counted_run
-from perfmodel.ptx.module import Module
-from perfmodel.ptx.parse import parse_module
+from perfmodel.ptx.parse import Module, parse_module
 from perfmodel.simulator.simulation import Mode, Simulation
 
 ARCHITECTURES = ("sm_75", "sm_90")

@@ -7,8 +7,8 @@ from perfmodel.families.direct_conv2d.problem import Conv2d
 from perfmodel.families.ssim.problem import Ssim
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import L2State
-from perfmodel.networks.floors import demand, floors
-from perfmodel.networks.work import Demand
+from perfmodel.networks.estimate import demand, floors
+from perfmodel.networks.graph import Demand
 
 
 def test_conv1d() -> None:

@@ -10,8 +10,8 @@ from perfmodel.errors import InputError
 from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.direct_conv2d.problem import Conv2d
 from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
+from perfmodel.networks.graph import Demand, LayerKind
 from perfmodel.networks.importer_onnx import import_onnx
-from perfmodel.networks.work import Demand, LayerKind
 
 onnx = pytest.importorskip("onnx")
 helper = onnx.helper

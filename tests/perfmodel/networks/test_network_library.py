@@ -10,8 +10,8 @@ from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.direct_conv2d.problem import Conv2d
 from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.families.ssim.problem import Ssim
+from perfmodel.networks.graph import Demand, LayerKind
 from perfmodel.networks.library import load_network, network_names
-from perfmodel.networks.work import Demand, LayerKind
 
 
 def multiply_adds(problem: Any) -> int:

@@ -14,10 +14,9 @@ from perfmodel.families.conv1d import Conv1d, Conv1dConfiguration
 from perfmodel.families.ssim import Ssim
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.networks.estimate import NetworkReport, TimeBasis, network_report
-from perfmodel.networks.graph import Layer, Network, assemble
+from perfmodel.networks.graph import Layer, LayerKind, Network, assemble, product_demand, streaming_demand
 from perfmodel.networks.library import load_network
 from perfmodel.networks.trace import trace_of
-from perfmodel.networks.work import LayerKind, product_demand, streaming_demand
 from perfmodel.prediction.ranking import Ranking, rank_problem
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity

@@ -12,7 +12,7 @@ from perfmodel.launch.contents import Computed, Repeated
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.prediction.analyze import Analysis, analyze
 from perfmodel.profiles import executed_profile
-from perfmodel.profiles.execution_cache import launch_key
+from perfmodel.profiles.profile_cache import launch_key
 
 SOURCE = """
 __global__ void scale(float *x, const float *by, int n)

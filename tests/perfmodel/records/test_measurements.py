@@ -9,8 +9,8 @@ import pytest
 
 from perfmodel.errors import InputError
 from perfmodel.families.tiled_conv2d import FAMILY
-from perfmodel.records.kernel_tuner_export import write_kernel_tuner_cache
 from perfmodel.records.measurements import read_measurements
+from perfmodel.records.tuning_cache import write_kernel_tuner_cache
 
 HEADER = (
     "gpu,width,height,filter_width,filter_height,"

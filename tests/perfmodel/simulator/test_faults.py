@@ -13,8 +13,7 @@ from perfmodel.compiler.front_end import compile_to_ptx
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code.program import MachineCode, read_machine_code
-from perfmodel.ptx.module import Module
-from perfmodel.ptx.parse import parse_module
+from perfmodel.ptx.parse import Module, parse_module
 from perfmodel.simulator.faults import FaultError, FaultKind
 from perfmodel.simulator.sass.simulation import simulate_machine_code
 from perfmodel.simulator.simulation import Budget, Mode, Simulation, simulate

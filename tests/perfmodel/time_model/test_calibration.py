@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.calibration.prior import prior
+from perfmodel.calibration.fitting import prior
 from perfmodel.errors import InputError
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
 from perfmodel.profiles.kernel_profile import Fidelity

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfmodel.calibration.prior import prior
+from perfmodel.calibration.fitting import prior
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from perfmodel.calibration.prior import prior
+from perfmodel.calibration.fitting import prior
 from perfmodel.core.batched import PIECE, taken
 from perfmodel.core.counts import Counts
 from perfmodel.launch.launch import Launch

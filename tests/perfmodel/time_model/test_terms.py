@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmodel.calibration.prior import prior
+from perfmodel.calibration.fitting import prior
 from perfmodel.core.constants import SECTOR_BYTES
 from perfmodel.core.counts import COUNT_NAMES, Counts
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
