@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 SHOWN = 5
 """Configurations in the table."""
 MOST_REASONS = 3
+NOTHING_RAN_STATUS = 1
+"""Exit status where no configuration has a time."""
 
 
 def register(app: typer.Typer) -> None:
@@ -115,6 +117,8 @@ def tune(
         print_json(report.to_json())
     else:
         _show(report, limits)
+    if not report.fastest:
+        raise typer.Exit(NOTHING_RAN_STATUS)
 
 
 def _named(gpu: str) -> str:
@@ -231,6 +235,8 @@ def _show(report: TuningReport, limits: TuningLimits) -> None:
         f"{report.cache.kernel_name} on {report.cache.device_name}: {len(report.candidates.values):,} candidates, "
         f"{report.measured:,} measured{before}; {why[report.end]}"
     )
+    if not report.fastest:
+        return
     rows = []
     for place, values in enumerate(report.fastest[:SHOWN], 1):
         predicted = report.predicted_s(values)

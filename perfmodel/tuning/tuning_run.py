@@ -49,7 +49,8 @@ def run_search(
     Args:
         search: the search; afterwards its ``best`` is the fastest configuration.
         measure: seconds of a configuration by its index, None where it does not run.
-        known: the same of those that were measured before; they are not measured again, and count as no runs.
+        known: the same of those that were measured before; they are not measured again, and count as no runs. Where they are what
+            this search asks for, it goes on as if it had never been interrupted, and ends where it has ended.
         most_runs: how many to measure at most.
         time_limit_s: no run begins after so many seconds.
         clock: seconds; for tests.
@@ -60,17 +61,28 @@ def run_search(
     >>> run_search(search, times.__getitem__, known={2: 2.0}, most_runs=1, time_limit_s=60.0).end
     <TuningEnd.RUNS: 'runs'>
     """
-    for index, seconds in known.items():
-        search.tell(index, seconds)
     order: list[int] = []
     end = clock() + time_limit_s
+    left = dict(known)
+
+    def tell_left() -> None:
+        for index, seconds in left.items():
+            search.tell(index, seconds)
+        left.clear()
+
     while len(order) < most_runs and clock() < end:
         chosen = search.ask()
         if not chosen:
+            tell_left()
             return TuningRun(order=tuple(order), end=TuningEnd.SETTLED if search.left else TuningEnd.ALL_MEASURED)
-        for index in chosen[: most_runs - len(order)]:
-            search.tell(index, measure(index))
-            order.append(index)
-            if clock() >= end:
-                break
+        if not left.keys() <= set(chosen) and not left.keys() >= set(chosen):
+            tell_left()  # chosen by another search: all of it is told before anything is measured
+            continue
+        for index in chosen:
+            if index in left:
+                search.tell(index, left.pop(index))
+            elif len(order) < most_runs and clock() < end:
+                search.tell(index, measure(index))
+                order.append(index)
+    tell_left()
     return TuningRun(order=tuple(order), end=TuningEnd.RUNS if len(order) >= most_runs else TuningEnd.TIME)

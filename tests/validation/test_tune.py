@@ -109,6 +109,31 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     assert (second.end, second.known) == (TuningEnd.SETTLED, 10)
     assert len(asked) == len(set(asked)) == first.measured + second.measured
     assert second.fastest[0] == (256, 2, 1)
+    again = tune_candidates(candidates, second.cache, run_one, LIMITS, lambda _: None)
+    assert (again.end, again.measured) == (TuningEnd.SETTLED, 0)
+    whole = tune_candidates(candidates, begun, lambda i: measured(candidates.values[i]), LIMITS, lambda _: None)
+    assert [candidates.values[i] for i in asked] == list(whole.cache.runs)  # as if nothing had interrupted it
+
+
+def test_what_others_measured_is_known_before_anything_is() -> None:
+    candidates = candidates_of_cache(WHOLE)
+    strided = {values: one for values, one in WHOLE.runs.items() if values[2] != 1}
+    found = tune_candidates(
+        candidates, replace(WHOLE, runs=strided), lambda i: measured(candidates.values[i]), LIMITS, lambda _: None
+    )
+    assert found.known == 20
+    assert not set(list(found.cache.runs)[20:]) & set(strided)
+    assert found.fastest[0] == (256, 2, 1)
+
+
+def test_where_nothing_runs_the_status_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "none.json"
+    failed = TunedRun(seconds=None, failure="RuntimeFailedConfig", message="too many")
+    write_tuning_cache(path, replace(WHOLE, runs=dict.fromkeys(WHOLE.runs, failed)))
+    assert run(["tune", "--replay", str(path), "--runs", "3"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "scale on NVIDIA H200: 40 candidates, 3 measured; --runs 3 are done\n"
+    assert printed.err == "perfmodel: 3 of 3 have no time: too many\n"
 
 
 def test_everything_is_measured_where_no_gain_is_too_small() -> None:
