@@ -16,6 +16,8 @@ from .changed_profiles import fetched_by_loads, widest_request_sectors, with_sec
 from .subject import AdviceKind, Candidate, Subject, by_place
 
 _ACTIONS = (Action.LOAD, Action.STORE, Action.ASYNC_COPY)
+_LEAST_EXCESS = 0.1
+"""Part of a line's sectors that nobody asks for, below which the line is as it should be: ends of rows, halos."""
 _STRUCTURE_BYTES = 128
 """Distance of neighbouring lanes up to which they are taken to walk over structures; beyond it over rows."""
 
@@ -25,12 +27,20 @@ def uncoalesced(subject: Subject) -> Iterator[Candidate]:
     if subject.profile.traces is None:
         return
     accesses = [one for one in subject.instructions if one.space is Space.GLOBAL and one.action in _ACTIONS]
-    lines = by_place(one for one in accesses if _excess(one) > 0)
+    lines = {
+        place: [one for one in counts if _excess(one) > 0]
+        for place, counts in by_place(accesses).items()
+        if _is_excessive(counts)
+    }
     for place, counts in lines.items():
         yield _candidate(subject, (place,), counts)
     if len(lines) > 1:
         worst_first = sorted(lines, key=lambda place: -sum(_excess(one) for one in lines[place]))
         yield _candidate(subject, tuple(worst_first), [one for place in worst_first for one in lines[place]])
+
+
+def _is_excessive(counts: Sequence[InstructionCount]) -> bool:
+    return sum(map(_excess, counts)) >= _LEAST_EXCESS * sum(one.sectors for one in counts)
 
 
 def _excess(count: InstructionCount) -> float:

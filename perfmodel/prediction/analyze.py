@@ -67,7 +67,7 @@ class BlocksLookedAt:
     def checked_text(self) -> str:
         """What was checked, in one phrase."""
         if self.checked == self.launched:
-            return f"races and bounds checked in all {self.launched:,} blocks"
+            return f"races and bounds checked in {'the one block' if self.launched == 1 else f'all {self.launched:,} blocks'}"
         others = ", the others provably do the same" if self.unchecked_alike else ""
         return f"races and bounds checked in {self.checked:,} of {self.launched:,} blocks{others}"
 
