@@ -141,9 +141,7 @@ def images_of_block(layer: Layer, block_y: Integers, rows_per_thread: Integers) 
 def tiles(layer: Layer, given: Blocking, gpu: Gpu) -> Tiles:
     """Sizes of n configurations."""
     one = np.ones_like(given.block_x)
-    few = GROUP_CHANNELS * layer.filter_taps * given.sums <= MAX_GROUP_FMA
-    whole = few & (layer.in_channels % GROUP_CHANNELS == 0)
-    group = np.where(whole, GROUP_CHANNELS, 1)
+    group = _channel_group(layer, given.sums)
     bare = Tiles(
         **{field.name: getattr(given, field.name) for field in fields(given)},
         images=images_of_block(layer, given.block_y, given.rows_per_thread),
@@ -154,11 +152,20 @@ def tiles(layer: Layer, given: Blocking, gpu: Gpu) -> Tiles:
         patch_shift=0 * one,
         patch_pitch=one,
         filter_pitch=one,
-        filter_vector=np.where(whole, VECTOR_WORDS, 1),
+        filter_vector=np.gcd(np.gcd(VECTOR_WORDS, group * layer.filter_taps), layer.in_channels * layer.filter_taps),
         filter_lanes=one,
         shared_bytes=0 * one,
     )
     return _with_slabs(layer, _with_patch(layer, bare), gpu)
+
+
+def _channel_group(layer: Layer, sums: Integers) -> Integers:
+    """Input channels in straight-line code: a divisor of all, and no more than make the code as long as wanted."""
+    group = np.ones_like(sums)
+    for channels in (2, GROUP_CHANNELS):
+        fits = (layer.in_channels % channels == 0) & (channels * layer.filter_taps * sums <= MAX_GROUP_FMA)
+        group = np.where(fits, channels, group)
+    return group
 
 
 def _with_patch(layer: Layer, tile: Tiles) -> Tiles:

@@ -81,6 +81,10 @@ CASES = {
         Conv1d(batch=3, in_channels=7, out_channels=9, length=37, filter_width=4, padding=1),
         blocked(5, 3, 1, 4, 4, 4, 2),
     ),
+    "groups_of_two_channels": (
+        Conv1d(in_channels=10, out_channels=8, length=24, filter_width=5, padding=2),
+        blocked(3, 1, 1, 8, 4, 2, 4),
+    ),
     "rows_of_two_words": (Conv1d(batch=9, length=10, filter_width=7, padding=3, **SAME), blocked(5, 4, 2, 2, 4, 2, 2)),
     "no_padding": (Conv1d(batch=1, length=64, filter_width=9, padding=0, **SAME), blocked(7, 1, 1, 8, 8, 2, 8)),
     "padding_beyond_the_filter": (
