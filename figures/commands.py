@@ -16,9 +16,7 @@ from perfmodel.errors import InputError
 from .registry import (
     FIGURES,
     MEASUREMENTS_HINT,
-    OWN_RECORDS,
     PUBLISHED_AT,
-    RECORDS_HINT,
     FigureEntry,
     Request,
     figure_entry,
@@ -69,7 +67,6 @@ def plot(
     request = Request(
         folder=_folder(output),
         measurements=_measurements(measurements),
-        records=OWN_RECORDS if OWN_RECORDS.is_file() else None,
         fidelity=depth,
     )
     require_matplotlib()
@@ -84,14 +81,12 @@ def plot(
 
 def _possible(chosen: Sequence[FigureEntry], request: Request) -> tuple[FigureEntry, ...]:
     """The figures whose data are at hand; the others are named."""
-    lacking = (
-        ([entry for entry in chosen if entry.needs_measurements and request.measurements is None], MEASUREMENTS_HINT),
-        ([entry for entry in chosen if entry.needs_records and request.records is None], RECORDS_HINT),
-    )
-    for entries, hint in lacking:
-        if entries:
-            note(f"left out: {', '.join(entry.name for entry in entries)}; {hint}")
-    return tuple(entry for entry in chosen if not any(entry in entries for entries, _ in lacking))
+    if request.measurements is not None:
+        return tuple(chosen)
+    lacking = [entry.name for entry in chosen if entry.needs_measurements]
+    if lacking:
+        note(f"left out: {', '.join(lacking)}; {MEASUREMENTS_HINT}")
+    return tuple(entry for entry in chosen if not entry.needs_measurements)
 
 
 def _folder(path: Path) -> Path:
@@ -117,20 +112,16 @@ def _described(entry: FigureEntry) -> dict[str, object]:
         "name": entry.name,
         "shows": entry.shows,
         "needs_measurements": entry.needs_measurements,
-        "needs_records": entry.needs_records,
     }
-
-
-def _needs(entry: FigureEntry) -> str:
-    if entry.needs_measurements:
-        return "published measurements"
-    return "a clone's own records" if entry.needs_records else "nothing"
 
 
 def _list(as_json: bool) -> None:
     if as_json:
         print_json({"figures": [_described(entry) for entry in FIGURES]})
         return
-    rows = [(entry.name, entry.shows, _needs(entry)) for entry in FIGURES]
+    rows = [
+        (entry.name, entry.shows, "published measurements" if entry.needs_measurements else "nothing")
+        for entry in FIGURES
+    ]
     print_table("figures", ("figure", "shows", "needs"), rows, left=3)
     note(f"the published measurements are at {PUBLISHED_AT}")

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from perfmodel.accuracy.metrics import Accuracy, accuracy
 from perfmodel.accuracy.validating import PredictedRows, predict_rows
-from perfmodel.calibration.measured_runs import MeasuredRuns, measured_runs
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family, family_of
@@ -32,9 +31,6 @@ FILES = {
 LOCAL_BYTES = "local_bytes_per_thread"
 UNROLLED = "tile_size_x * tile_size_y < 24"
 """Where the compiler unrolls the whole tile, as the closed forms suppose; larger tiles need executed counts."""
-UNSPILLED = f"{UNROLLED} and {LOCAL_BYTES} == 0"
-WITH_LOCAL_BYTES = ("rtx-2080-ti", "rtx-3090")
-"""GPUs whose files say which runs spilled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +137,3 @@ def compared(folder: Path, gpu: str, fidelity: Fidelity) -> Comparison:
 def all_compared(folder: Path, fidelity: Fidelity) -> list[Comparison]:
     """The published runs of every GPU."""
     return [compared(folder, gpu, fidelity) for gpu in FILES]
-
-
-@functools.cache
-def unspilled_runs(folder: Path, gpu: str, fidelity: Fidelity) -> MeasuredRuns:
-    """Runs of one GPU that did not spill, with unrolled tiles, as studies take them: compiled today as they were then."""
-    kept = _published(folder, gpu).where(UNSPILLED)
-    return measured_runs(gpu, family(FAMILY), kept, scenario_of(gpu), fidelity, stored_only=True)

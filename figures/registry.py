@@ -21,14 +21,11 @@ PUBLISHED_AT = (
 MEASUREMENTS_HINT = (
     f"--measurements or PERFMODEL_DATA must name the folder of the measurements published at {PUBLISHED_AT}"
 )
-OWN_RECORDS = Path(__file__).resolve().parents[1] / "validation" / "data" / "h200.jsonl.gz"
-"""The project's own measurements, in every clone; an installed package has none."""
-RECORDS_HINT = "they are in validation/data of the project's repository, which an installed package does not hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Where a figure goes, where published measurements and own records lie (None: not at hand), how they are predicted.
+    """Where a figure goes, where published measurements lie (None: not at hand), how they are predicted.
 
     ``fidelity`` is ``analytic`` or ``compiled``; the latter takes counts from the shipped store and compiles nothing.
     """
@@ -36,13 +33,6 @@ class Request:
     folder: Path
     fidelity: Fidelity
     measurements: Path | None = None
-    records: Path | None = None
-
-    def require_records(self) -> Path:
-        """The file of own records; ``InputError`` says where it stands."""
-        if self.records is None:
-            raise InputError(f"this figure compares with the project's own measurements: {RECORDS_HINT}")
-        return self.records
 
     def require_measurements(self) -> Path:
         """The folder of published measurements; ``InputError`` says where they are published."""
@@ -58,14 +48,11 @@ class FigureEntry:
     name: str
     shows: str
     needs_measurements: bool = False
-    needs_records: bool = False
 
     def draw(self, request: Request) -> tuple[Path, Path]:
         """Draw it; gives the SVG and the PNG."""
         if self.needs_measurements:
             request.require_measurements()
-        if self.needs_records:
-            request.require_records()
         drawn: tuple[Path, Path] = import_module(f".{self.name}", __package__).draw(request)
         return drawn
 
@@ -76,19 +63,9 @@ FIGURES: tuple[FigureEntry, ...] = (
         shows="tuning space of tiled_conv2d on the H200: predicted time by block and tile shape",
     ),
     FigureEntry(
-        name="design_space_compared",
-        shows="tuning space of tiled_conv2d on the RTX 3090: predicted, measured, error",
-        needs_measurements=True,
-    ),
-    FigureEntry(
         name="predicted_measured",
         shows="predicted against measured time of every published configuration, by GPU",
         needs_measurements=True,
-    ),
-    FigureEntry(
-        name="predicted_measured_own",
-        shows="predicted against measured time of every launch timed on the project's own GPU, by family",
-        needs_records=True,
     ),
     FigureEntry(name="time_terms", shows="time of every resource for the best and the worst configurations"),
     FigureEntry(name="occupancy_cliffs", shows="occupancy by registers per thread, for several blocks and GPUs"),

@@ -1,23 +1,18 @@
 """Small measurements in the layout of the published ones, made from predictions with a known distortion."""
 
-import gzip
 import itertools
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from perfmodel.families.base import Batch
-from perfmodel.families.registry import family_names
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.families.tiled_conv2d.family import FAMILY
 from perfmodel.figures.published import FILES
-from perfmodel.figures.registry import OWN_RECORDS
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import scenario_of
 
-RECORDS = 12
 FACTOR = 1.25
 """Measured over predicted time, but for the noise."""
 PROBLEM = TiledConv2d(height=1024, width=1024, filter_height=7, filter_width=7)
@@ -33,21 +28,6 @@ def configurations() -> list[TiledConv2dConfiguration]:
         TiledConv2dConfiguration(block_size_x=bx, block_size_y=by, tile_size_x=tx, tile_size_y=ty)
         for bx, by, tx, ty in sizes
     ]
-
-
-@pytest.fixture(scope="session")
-def some_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A few timed launches of every family out of the project's own records."""
-    kept: dict[str, list[str]] = {}
-    with gzip.open(OWN_RECORDS, "rt", encoding="utf-8") as stream:
-        for line in stream:
-            record = json.loads(line)
-            same = kept.setdefault(record["name"], [])
-            if record["kind"] == "kernel" and record["timings"] and len(same) < RECORDS:
-                same.append(line)
-    path = tmp_path_factory.mktemp("records") / "some.jsonl"
-    path.write_text("".join(line for name in family_names() for line in kept[name]), encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -23,8 +23,8 @@ def test_list_names_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(entry.name in shown for entry in FIGURES)
     assert run(["plot", "--list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["figures"]
-    assert [(row["name"], row["needs_measurements"], row["needs_records"]) for row in listed] == [
-        (entry.name, entry.needs_measurements, entry.needs_records) for entry in FIGURES
+    assert [(row["name"], row["needs_measurements"]) for row in listed] == [
+        (entry.name, entry.needs_measurements) for entry in FIGURES
     ]
 
 
@@ -66,18 +66,6 @@ def test_all_leaves_out_what_needs_measurements_and_says_so(
     captured = capsys.readouterr()
     assert captured.err.startswith("perfmodel: left out: regret_curve; ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["occupancy_cliffs.png", "occupancy_cliffs.svg"]
-
-
-def test_without_a_clone_the_own_records_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands, "OWN_RECORDS", tmp_path / "absent.jsonl.gz")
-    assert run(["plot", "predicted_measured_own", "--output", str(tmp_path)]) == 2
-    assert "validation/data of the project's repository" in capsys.readouterr().err
-    chosen = (figure_entry("occupancy_cliffs"), figure_entry("predicted_measured_own"))
-    monkeypatch.setattr(commands, "FIGURES", chosen)
-    assert run(["plot", "all", "--output", str(tmp_path)]) == 0
-    assert capsys.readouterr().err.startswith("perfmodel: left out: predicted_measured_own; ")
 
 
 def test_measurements_are_found_by_the_environment(

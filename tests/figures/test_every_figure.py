@@ -10,7 +10,7 @@ from perfmodel.figures.registry import FIGURES, Request, figure_entry
 from perfmodel.figures.style import COLUMN_INCHES, PAGE_INCHES
 from perfmodel.profiles.kernel_profile import Fidelity
 
-NOT_FIGURES = {"commands", "published", "registry", "report", "shape_maps", "style"}
+NOT_FIGURES = {"commands", "published", "registry", "report", "style"}
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DOTS_PER_INCH = 200
 
@@ -22,12 +22,12 @@ def test_every_module_is_registered_once() -> None:
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in FIGURES])
-def test_figure_is_drawn_the_same_twice(name: str, made_up: Path, some_records: Path, tmp_path: Path) -> None:
+def test_figure_is_drawn_the_same_twice(name: str, made_up: Path, tmp_path: Path) -> None:
     entry = figure_entry(name)
     files = []
     for folder in ("first", "second"):
         folder_of = tmp_path / folder
-        request = Request(folder=folder_of, measurements=made_up, records=some_records, fidelity=Fidelity.ANALYTIC)
+        request = Request(folder=folder_of, measurements=made_up, fidelity=Fidelity.ANALYTIC)
         files.append(entry.draw(request))
     (svg, png), (svg_again, png_again) = files
     assert (svg.name, png.name) == (f"{name}.svg", f"{name}.png")

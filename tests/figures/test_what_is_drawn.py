@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmodel.accuracy.metrics import accuracy, regret
-from perfmodel.families.registry import family, family_names
+from perfmodel.accuracy.metrics import regret
+from perfmodel.families.registry import family
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.figures.error_by_limiter import errors_by_limiter
-from perfmodel.figures.predicted_measured import in_words_of
-from perfmodel.figures.predicted_measured_own import own_comparisons
-from perfmodel.figures.published import all_compared, compared, unspilled_runs
+from perfmodel.figures.published import all_compared, compared
 from perfmodel.figures.regret_curve import random_curve, regret_curve
 from perfmodel.figures.style import round_numbers
 from perfmodel.figures.time_terms import extremes
@@ -66,21 +64,6 @@ def test_errors_by_limiter_holds_every_run_of_a_frequent_limiter(made_up: Path) 
     sizes = [len(values) for values in errors_by_limiter(found).values()]
     counted = np.bincount(found.limiters)
     assert sizes == sorted(counted[counted >= 5].tolist(), reverse=True)
-
-
-def test_own_records_are_predicted_without_any_factor(some_records: Path) -> None:
-    found = own_comparisons(some_records, Fidelity.ANALYTIC)
-    assert [one.measurements.family_name for one in found] == list(family_names())
-    for one in found:
-        assert len(one.measurements) == one.measurements.ran.sum()
-        told = accuracy(one.predicted_s, one.measured_s)
-        assert in_words_of(one, one.predicted_s).startswith(f"{told.mape * 100:.1f} %, tau {told.kendall_tau:.3f}, ")
-
-
-def test_runs_of_a_study_are_those_that_did_not_spill(made_up: Path) -> None:
-    data = unspilled_runs(made_up, "rtx-3090", Fidelity.ANALYTIC)
-    found = compared(made_up, "rtx-3090", Fidelity.ANALYTIC)
-    assert data.runs.seconds.tolist() == found.measured_s[~found.spilled].tolist()
 
 
 @pytest.mark.data
