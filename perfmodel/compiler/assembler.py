@@ -17,7 +17,9 @@ from .toolchain import ptxas_path
 PTX_VERSION_12_9 = (8, 8)
 """The newest PTX that CUDA 12.9 reads."""
 _VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+_NEWEST = re.compile(r"Unsupported \.version (\S+); current version is '([\d.]+)'")
 _TARGET = re.compile(r"SM version specified by \.target is higher")
+_PLACE = re.compile(r"ptxas\s+\S+, line ")
 _UNRESOLVED = re.compile(r"Unresolved extern (?:function|variable) '([\w$]+)'")
 _FORWARDED = ("-Xptxas=", "--ptxas-options=")
 
@@ -67,10 +69,16 @@ def _refusal(architecture: str, output: str) -> str:
     """What ptxas says, in one line; for functions without a body, where they may be."""
     absent = _UNRESOLVED.search(output)
     target = _TARGET.search(output)
+    version = _NEWEST.search(output)
+    if version is not None:
+        return (
+            f"the PTX is of version {version[1]}, and the assembler reads up to {version[2]}: install a newer "
+            "nvidia-cuda-nvcc, or compile it with an earlier CUDA"
+        )
     if target is not None:
         return f"the PTX is for a newer GPU than {architecture}: choose a newer --gpu, or compile it for {architecture}"
     if absent is None:
-        return f"ptxas refuses the PTX for {architecture}: {' '.join(output.split())}"
+        return f"ptxas refuses the PTX for {architecture}: {' '.join(_PLACE.sub('line ', output).split())}"
     return (
         f"the kernel calls {demangled(absent[1])}, whose body is in another file: analyse the linked program "
         "(perfmodel analyze PROGRAM --kernel …)"

@@ -13,7 +13,7 @@ from . import disk_cache
 from .assembler import Assembled, assemble
 from .device_images import ImageKind, device_images, image_for
 from .front_end import Ptx, compile_apart
-from .kernel_names import find_kernel, kernels_of, listed
+from .kernel_names import find_kernel, kernels_of, no_kernel
 from .nvcc import compile_file, plain_file_names
 from .request import CompileRequest, including_requests
 from .resources import Resources, code_digest, read_resources
@@ -107,7 +107,7 @@ def _chosen(request: CompileRequest) -> Ptx:
     kernels = kernels_of(request.source)
     name = find_kernel(kernels, request.kernel, request.file_name)
     if name is None:
-        raise InputError(f"{request.file_name} has no kernel {request.kernel!r}; its kernels: {listed(kernels)}")
+        raise InputError(no_kernel(request.file_name, request.kernel, kernels))
     return Ptx(text=plain_file_names(request.source), kernel_name=name, log="")
 
 

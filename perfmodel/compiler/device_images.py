@@ -17,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 
 from ..errors import CompileError, InputError
 from ..gpus.catalogue import load_architecture
-from .kernel_names import find_kernel, kernels_of, listed, split_name
+from .kernel_names import find_kernel, kernels_of, no_kernel, split_name
 from .toolchain import cuda13_program
 
 _CUBIN_NAME = re.compile(r"\.(sm_\d+[af]?)\.cubin$")
@@ -174,7 +174,7 @@ def image_for(
     names = tuple(dict.fromkeys(found for image in images for found in image.kernels))
     mangled = find_kernel(names, kernel, name)
     if mangled is None:
-        raise InputError(f"{name} has no kernel {kernel!r}; its kernels: {listed(names)}")
+        raise InputError(no_kernel(name, kernel, names))
     holding = [image for image in images if mangled in image.kernels]
     serving = [image for image in holding if image.serves(architecture)]
     if not serving:

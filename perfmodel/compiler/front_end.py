@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ..errors import CompileError, InputError
 from ..sources.kernel_source import SourceKind
+from .kernel_names import find_kernel, kernels_of, no_kernel, unused_templates
 from .messages import one_line
 from .request import CompileRequest
 from .toolchain import header_directories, nvrtc
@@ -70,7 +71,8 @@ def compile_to_ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
     program = _checked(api.nvrtcCreateProgram(request.source.encode(), request.file_name.encode(), 0, [], []))
     try:
         expression = request.kernel.encode()
-        _checked(api.nvrtcAddNameExpression(program, expression))
+        if expression:
+            _checked(api.nvrtcAddNameExpression(program, expression))
         options = [option.encode() for option in front_end_options(request, virtual_architecture)]
         outcome = api.nvrtcCompileProgram(program, len(options), options)
         log = _text(api.nvrtcGetProgramLogSize, api.nvrtcGetProgramLog, program).strip()
@@ -81,8 +83,13 @@ def compile_to_ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
             if request.kind is SourceKind.CUDA_FILE:
                 raise _refused_file(request, log or reason)
             raise CompileError(f"{request.file_name} does not compile for {virtual_architecture}: {log or reason}")
-        lowered = _checked(api.nvrtcGetLoweredName(program, expression)).decode()
         text = _text(api.nvrtcGetPTXSize, api.nvrtcGetPTX, program)
+        if expression:
+            lowered = _checked(api.nvrtcGetLoweredName(program, expression)).decode()
+        else:
+            lowered = find_kernel(kernels_of(text), "", request.file_name)
+            if lowered is None:
+                raise InputError(no_kernel(request.file_name, "", (), unused_templates(request.source)))
     finally:
         api.nvrtcDestroyProgram(program)
     return Ptx(text=text, kernel_name=lowered, log=log)

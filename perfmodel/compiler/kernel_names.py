@@ -11,6 +11,10 @@ from typing import Any
 from ..errors import InputError
 
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
+_TEMPLATE = re.compile(
+    r"\btemplate\s*<[^;{}()]*>\s*(?:(?:static|inline|extern|__launch_bounds__\s*\([^)]*\))\s+)*__global__\s+"
+    r"(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\("
+)
 _ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|_GLOBAL__N_\w*)::")
 
 
@@ -114,6 +118,31 @@ def listed(names: Iterable[str]) -> str:
         qualified, types = split_name(name)
         texts.append(qualified if types is None else f"{qualified}({', '.join(types)})")
     return "; ".join(texts) or "none"
+
+
+def unused_templates(source: str) -> str:
+    """How to name kernels of a source that are templates, which are compiled only where something uses them.
+
+    >>> unused_templates("template <typename T> __global__ void scale(T *x) { }")
+    "templates that the file does not use are named with their arguments, as in 'conv<float>' or 'conv<5,2>': scale"
+    """
+    names = tuple(dict.fromkeys(_TEMPLATE.findall(source)))
+    if not names:
+        return "a template that the file does not use is named with its arguments, as in 'conv<5,2>'"
+    how = "templates that the file does not use are named with their arguments, as in 'conv<float>' or 'conv<5,2>'"
+    return f"{how}: {', '.join(names)}"
+
+
+def no_kernel(origin: str, wanted: str, names: Iterable[str], reason: str = "") -> str:
+    """The message for a source without the kernel that is asked for, or without any.
+
+    >>> no_kernel("k.cu", "conv", ["scale"])
+    "k.cu has no kernel 'conv'; its kernels: scale"
+    >>> no_kernel("k.cu", "", [])
+    'k.cu has no kernel'
+    """
+    text = f"{origin} has no kernel" + (f" {wanted!r}; its kernels: {listed(names)}" if wanted else "")
+    return text + (f" ({reason})" if reason else "")
 
 
 def find_kernel(names: tuple[str, ...], wanted: str, origin: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _ERRORS = (
     re.compile(
@@ -29,7 +29,8 @@ _ADVICE = (
 )
 """What to do about errors whose text does not say it."""
 _MISSING = re.compile(r'^(?P<header>.+?): No such file or directory$|^cannot open source file "(?P<other>[^"]+)"')
-_UNDECLARED = re.compile(r'^(?:identifier|name) "[^"]*" is undefined|was not declared in this scope')
+UNDECLARED = re.compile(r'(?:^|: )(?:identifier|name) "[^"]*" is undefined|was not declared in this scope')
+"""What a compiler says of a name that it does not know."""
 _WHEELS = (
     (r"cublas|cublasLt|cublasXt|nvblas", "nvidia-cublas"),
     (r"curand|curand_\w+", "nvidia-curand"),
@@ -45,6 +46,14 @@ _WHEELS = (
 """Headers by the wheel that brings them."""
 
 
+_ASKED = re.compile(r"^\s*#\s*(?:ifdef\s+(\w+)|(?:el)?if\b(.*))$", re.MULTILINE)
+_DEFINED_NAME = re.compile(r"\bdefined\s*\(?\s*(\w+)")
+_DEFINES = re.compile(r"^\s*#\s*define\s+(\w+)", re.MULTILINE)
+_OF_SYSTEMS = re.compile(r"_.*|\w*(?:WIN32|WIN64|APPLE|DEBUG|MSC_VER|CUDACC|HIP)\w*|unix|linux|DOXYGEN\w*")
+"""Macros that compilers set, or that only debugging or other systems ask for."""
+_NAMED = 4
+
+
 def missing_header(output: str) -> str | None:
     """The header that the compiler did not find, None where that is not its first complaint.
 
@@ -54,6 +63,16 @@ def missing_header(output: str) -> str | None:
     errors = errors_of(output)
     match = _MISSING.match(errors[0][2]) if errors else None
     return None if match is None else match["header"] or match["other"]
+
+
+def absent_headers(headers: Sequence[str]) -> str:
+    """Headers that are not installed, and what brings them.
+
+    >>> absent_headers(["Eigen/Eigen", "curand_kernel.h"])
+    'not installed: Eigen/Eigen, curand_kernel.h (install nvidia-curand with pip); name their folders with --include DIR'
+    """
+    named = [header + (f" (install {wheel} with pip)" if (wheel := _wheel(header)) else "") for header in headers]
+    return f"not installed: {', '.join(named)}; name {'their folders' if len(named) > 1 else 'its folder'} with --include DIR"
 
 
 def one_line(output: str, folders: Sequence[str] = ()) -> str:
@@ -94,11 +113,33 @@ def _cause(errors: Sequence[tuple[str, int, str]]) -> tuple[str, int, str]:
     """The first error, or on its line the name that is not declared, from which the others follow."""
     first = errors[0]
     same_line = (error for error in errors if error[:2] == first[:2])
-    return next((error for error in same_line if _UNDECLARED.search(error[2])), first)
+    return next((error for error in same_line if UNDECLARED.search(error[2])), first)
 
 
 def _remedy(header: str) -> str:
-    stem = header.removesuffix(".h").removesuffix(".hpp")
-    wheel = next((name for pattern, name in _WHEELS if re.fullmatch(pattern, stem.removesuffix("_v2"))), None)
+    wheel = _wheel(header)
     named = "name its folder with --include DIR"
     return named if wheel is None else f"install {wheel} with pip, or {named}"
+
+
+def _wheel(header: str) -> str | None:
+    """The wheel that brings a header, None where none is known."""
+    stem = header.removesuffix(".h").removesuffix(".hpp").removesuffix("_v2")
+    return next((name for pattern, name in _WHEELS if re.fullmatch(pattern, stem)), None)
+
+
+def unset_macros(sources: Iterable[str], defined: Iterable[str]) -> tuple[str, ...]:
+    """Macros that sources ask for (``#ifdef``, ``defined``) and that neither they nor ``defined`` set, a few of them.
+
+    >>> unset_macros(["#ifdef CUDA_RUN" + chr(10) + "#endif" + chr(10) + "#if defined(_WIN32) || defined(SMALL)"], ["SMALL"])
+    ('CUDA_RUN',)
+    """
+    texts = tuple(sources)
+    known = {name for text in texts for name in _DEFINES.findall(text)} | set(defined)
+    asked = [
+        name
+        for text in texts
+        for plain, condition in _ASKED.findall(text)
+        for name in ([plain] if plain else _DEFINED_NAME.findall(condition))
+    ]
+    return tuple(dict.fromkeys(n for n in asked if n not in known and not _OF_SYSTEMS.fullmatch(n)))[:_NAMED]

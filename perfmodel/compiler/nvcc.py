@@ -17,8 +17,8 @@ from ..gpus.catalogue import load_architecture
 from .assembler import PTX_VERSION_12_9
 from .front_end import ASSEMBLER_OPTIONS, Ptx
 from .host_code import without_host_code
-from .kernel_names import find_kernel, kernels_of, listed
-from .messages import errors_of, missing_header, one_line
+from .kernel_names import find_kernel, kernels_of, no_kernel, unused_templates
+from .messages import UNDECLARED, absent_headers, errors_of, missing_header, one_line, unset_macros
 from .ptx_functions import with_kernel_only
 from .request import CompileRequest, including_requests
 from .toolchain import cuda13_program, run_compiler
@@ -149,8 +149,9 @@ def _first_success(
                 if isinstance(error, InputError) and not (isinstance(error, _NoKernelError) and not error.complete):
                     raise  # the file compiles, and the kernel's name or an option is wrong
                 ways = _other_ways(request, error) if failed is None else ways
+                own = error if whole is request and isinstance(error, _LacksHeaderError) else None
                 absent = _unused_template(request, failed) if isinstance(error, _NoKernelError) else None
-                failed = absent or failed or error
+                failed = absent or own or failed or error
     assert failed is not None
     raise failed from None
 
@@ -168,6 +169,7 @@ def _unused_template(request: CompileRequest, failed: CompileError | InputError 
     name = re.escape(re.sub(r"<.*", "", request.kernel).rpartition("::")[2].strip())
     if (
         failed is None
+        or not name
         or "<" in request.kernel
         or not re.search(rf"\btemplate\s*<[^;{{}}]*?\b{name}\s*\(", request.source)
     ):
@@ -226,7 +228,9 @@ def _device_part(request: CompileRequest, virtual_architecture: str, time_limit_
                 if careful and shorter == part.texts:
                     shorter = run.without_refused_host_code(error.output, part.texts, statements=False)
                 if shorter == part.texts:
-                    raise
+                    if not part.missing:
+                        raise
+                    raise _LacksHeaderError(f"{error}; {absent_headers(part.missing)}", error.output) from None
                 part = replace(part, texts=shorter, shortened=True)
         else:
             raise CompileError(f"{request.file_name}: errors remain after {_MAX_ROUNDS} compilations")
@@ -243,6 +247,10 @@ class _RefusedError(CompileError):
 
     def __reduce__(self) -> tuple[type[CompileError], tuple[str]]:
         return CompileError, (str(self),)
+
+
+class _LacksHeaderError(_RefusedError):
+    """Errors remain in device code, and headers that are not installed."""
 
 
 class _NoKernelError(InputError):
@@ -281,7 +289,7 @@ class _Run:
         Raises:
             _NoKernelError: the file has no such kernel.
         """
-        reason = "a template that the file does not use is named with its arguments, as in 'conv<5,2>'"
+        reason = unused_templates(self.request.source)
         failed: CompileError | None = None
         if "<" in self.request.kernel:
             try:
@@ -297,8 +305,9 @@ class _Run:
         found = find_kernel(kernels, self.request.kernel, name)
         if found is not None:
             return self.result(text, found)
-        message = f"{name} has no kernel {self.request.kernel!r}; its kernels: {listed(kernels)} ({reason})"
-        raise _NoKernelError(message, complete=failed is None and self.part is None)
+        raise _NoKernelError(
+            no_kernel(name, self.request.kernel, kernels, reason), complete=failed is None and self.part is None
+        )
 
     def result(self, text: str, kernel_name: str) -> Ptx:
         """PTX without the other kernels, with plain file names."""
@@ -358,6 +367,7 @@ class _Run:
             if status == 0 or _NEEDS_LINKING in said:
                 self.further, output = further, said
                 break
+            output = min(said, output, key=lambda text: len(errors_of(text)))
         if status == 0:
             return target.read_text(encoding="utf-8", errors="replace")
         refused = re.search(r"nvcc fatal\s*: (.*)", output)
@@ -366,7 +376,11 @@ class _Run:
         if _NEEDS_LINKING in output and not self.relocatable:
             self.relocatable = True
             return self.ptx(expression, *more)
-        message = one_line(output, [str(self.source.parent), str(self.folder)]) or f"nvcc ended with {status}"
+        said = output if self.overlay is None else output.replace(f"{self.overlay}/", "/")
+        message = one_line(said, [str(self.source.parent), str(self.folder)]) or f"nvcc ended with {status}"
+        unset = unset_macros(texts, [name for name, _ in self.request.defines])
+        if unset and UNDECLARED.search(message):
+            message += f"; macros that the source asks for and nothing sets: {', '.join(unset)} (--define sets one)"
         raise _RefusedError(message, output)
 
     def _options(self) -> list[str]:

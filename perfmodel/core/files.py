@@ -40,6 +40,19 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path}: byte {error.start}: not UTF-8 text") from error
 
 
+def require_regular(path: Path) -> None:
+    """That a file stands at the path which can be read more than once, and never waits for a writer as a pipe does.
+
+    Raises:
+        OSError: There is none, or a folder, a pipe or a device.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is no regular file: write it to one first", str(path))
+
+
 def require_replaceable(path: Path) -> None:
     """That nothing stands at the path, or a file that may be replaced, whoever asks: a privileged user may write anything.
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..core.distinct_values import distinct
 from ..ir.instruction import Space
 from ..memory.bank_conflicts import atomic_wavefronts
 from ..simulator.access import LANE_GROUPS, AccessesOfWarps, Action, WarpAccess
@@ -75,7 +76,7 @@ class _BytesOfSectors:
     def _compact(self) -> None:
         keys, masks = _joined_masks(np.concatenate(self.keys), np.concatenate(self.masks))
         self.keys, self.masks, self.waiting = [keys], [masks], 0
-        self.touched = {index: [np.unique(np.concatenate(parts))] for index, parts in self.touched.items()}
+        self.touched = {index: [distinct(np.concatenate(parts))] for index, parts in self.touched.items()}
 
     def filled_and_reuse(self) -> dict[int, tuple[float, float]]:
         """Part of the bytes that are asked for, and how often each of them is, by instruction."""
@@ -113,8 +114,8 @@ class _AtomicWords:
         words = warps.addresses[rows, lanes] // np.uint64(max(width_bytes, BANK_BYTES))
         self.lanes += len(rows)
         self.requests += len(warps.active)
-        self.of_requests += np.unique(np.stack([rows.astype(np.uint64), words]), axis=1).shape[1]
-        self.of_blocks.append(np.unique(words * np.uint64(_BLOCKS) + blocks[rows].astype(np.uint64)))
+        self.of_requests += len(distinct(words + (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))))
+        self.of_blocks.append(distinct(words * np.uint64(_BLOCKS) + blocks[rows].astype(np.uint64)))
         self.wavefronts += int(atomic_wavefronts(warps.addresses, warps.active, width_bytes)[0].sum())
 
 
@@ -152,7 +153,7 @@ class PatternObserver:
         masks = (asked << (addresses % np.uint64(SECTOR_BYTES))) & np.uint64(2**SECTOR_BYTES - 1)
         kept = self._written if site.action is Action.STORE else self._read
         places = addresses // np.uint64(site.width_bytes) + (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
-        kept.add(site.instruction_index, keys, masks.astype(np.uint32), len(np.unique(places)) * int(site.width_bytes))
+        kept.add(site.instruction_index, keys, masks.astype(np.uint32), len(distinct(places)) * int(site.width_bytes))
 
     def _keep_lanes(self, index: int, warps: AccessesOfWarps, unit_bytes: int) -> None:
         touched = np.sort(np.where(warps.active, warps.addresses // np.uint64(unit_bytes), np.uint64(_NOWHERE)), axis=1)
@@ -173,7 +174,7 @@ class PatternObserver:
             filled[index], reuse[index] = found
         for index, words in self._atomics.items():
             of_requests[index] = words.of_requests / words.lanes
-            of_blocks[index] = len(np.unique(np.concatenate(words.of_blocks))) / words.lanes
+            of_blocks[index] = len(distinct(np.concatenate(words.of_blocks))) / words.lanes
             wavefronts[index] = words.wavefronts / words.requests
         lanes = np.full((instructions, WARP_SIZE), NO_LANE, np.int64)
         for index, (_, offsets) in self._lanes.items():

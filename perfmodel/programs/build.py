@@ -20,6 +20,7 @@ from ..compiler.kernel_names import demangled
 from ..compiler.messages import errors_of, missing_header, one_line
 from ..compiler.nvcc import OLD_NAMES, SEPARATE, further_options, is_in_other_file
 from ..compiler.toolchain import cuda13_program, nvcc_version, run_compiler
+from ..core.files import require_regular
 from ..errors import CompileError, InputError
 from ..gpus.architecture import Architecture
 from ..sources.includes import included_files, read_text
@@ -50,6 +51,8 @@ _UNDEFINED = re.compile(r"undefined reference to [`'\"]([^'\"`]+)['\"`]")
 _TWICE = re.compile(r"multiple definition of [`'\"]([^'\"`]+)['\"`]")
 _NOT_LINKED = re.compile(r"nvlink error\s*: Undefined reference to '([\w$]+)'")
 _NOT_FOUND = re.compile(r"cannot find -l([\w.+-]+)")
+_SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c++", ".C", ".c")
+"""How names of files end that nvcc compiles."""
 _CACHED_PROGRAMS = 32
 
 
@@ -88,7 +91,10 @@ def built_program(
     command += [f"-D{name}={value}" for name, value in defines]
     command += [f"-I{folder}" for folder in include]
     command += options
+    for file in files:
+        _require_source(file)
     texts = _texts(files, include)
+    files = _compiled_apart(files, include)
     key = _key(texts, [*command, str(library), nvcc_version(), cxx_compiler()])
     target = cache_directory() / "programs" / key / files[0].stem
     if not target.is_file():
@@ -96,6 +102,26 @@ def built_program(
         _compile(command, files, tuple(texts.values()), library, target)
         _forget_old(target.parent.parent)
     return BuiltProgram(name=files[0].name, path=target, library=library)
+
+
+def _require_source(file: Path) -> None:
+    """That nvcc compiles a file, by its name; ``InputError`` says what else to do with it."""
+    if file.suffix in _SOURCES or not file.is_file():
+        return
+    with file.open("rb") as stream:
+        is_elf = stream.read(4) == b"\x7fELF"
+    remedy = (
+        "name a program by --exe, an object file or a library by --compiler-option"
+        if is_elf
+        else "name its source files"
+    )
+    raise InputError(f"{file} is no source file ({' '.join(_SOURCES)}): {remedy}")
+
+
+def _compiled_apart(files: Sequence[Path], include: Sequence[Path]) -> list[Path]:
+    """The files that no other one of them includes: `*.cu` names parts of files, too."""
+    inside = {path.resolve() for file in files for path in included_files(read_text(file), file.parent, include)}
+    return [file for file in files if file.resolve() not in inside] or list(files)
 
 
 def _texts(files: Sequence[Path], include: Sequence[Path]) -> dict[Path, str]:
@@ -225,6 +251,7 @@ def linked_program(path: Path) -> BuiltProgram:
         InputError: it is none, is linked with the static runtime, or needs a library that the stand-in runtime has not.
     """
     try:
+        require_regular(path)
         with path.open("rb") as file:
             dynamic = ELFFile(file).get_section_by_name(".dynamic")
             tags = [] if dynamic is None else list(dynamic.iter_tags())

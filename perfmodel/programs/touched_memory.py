@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..core.distinct_values import distinct
 from ..ir.instruction import ExecutedInstruction, Space
 from ..launch.launch import Allocation
 from ..simulator.access import LANE_GROUPS, WarpAccess
@@ -45,10 +46,10 @@ class TouchedAllocations:
             if site.action not in LANE_GROUPS and high + site.width_bytes > int(self._ends[last]):
                 self._note(site.instruction_index, high, site.width_bytes, last)
             return
-        addresses = np.unique(plan.chosen(plan.base) + np.uint64(offset % 2**64))
+        addresses = distinct(plan.chosen(plan.base) + np.uint64(offset % 2**64))
         places = np.searchsorted(self._starts, addresses, side="right") - 1
         if access.writes:
-            self._written.update(np.unique(places).tolist())
+            self._written.update(distinct(places).tolist())
         if site.action in LANE_GROUPS:  # whole sectors, whatever of them lies in the array
             return
         outside = np.flatnonzero(addresses + np.uint64(site.width_bytes) > self._ends[places])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.distinct_values import distinct
 from ..errors import SimulationError
 from ..ir.types import ScalarType
 from ..launch.contents import Contents
@@ -165,7 +166,7 @@ class GlobalMemory:
             of_lanes = ((addresses() - np.uint64(self.base)) // np.uint64(PAGE_BYTES)).view(np.int64)
             if known[of_lanes].all():
                 return
-            pages = np.unique(of_lanes)
+            pages = distinct(of_lanes)
         if written:
             self._written[pages] = True
         missing = pages[~self._touched[pages]]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.distinct_values import distinct
 from ..ir.instruction import Space
 from .access import Action, WarpAccess
 from .global_memory import Segment
@@ -32,13 +33,13 @@ class SteeringLoads:
         if site.instruction_index in self._steering and executions < _LOOKED_AT:
             self._executions[site.number] = executions + 1
             of_warps = access.of_warps
-            self._addresses.append(np.unique(of_warps.addresses[of_warps.active]))
+            self._addresses.append(distinct(of_warps.addresses[of_warps.active]))
 
     def buffers(self, segments: Sequence[Segment]) -> frozenset[str]:
         """Names of the segments that were read."""
         if not self._addresses:
             return frozenset()
-        found = np.unique(np.concatenate(self._addresses))
+        found = distinct(np.concatenate(self._addresses))
         names = set()
         for segment in segments:
             first, last = np.searchsorted(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..core.files import require_regular
 from ..errors import InputError
 
 _OF_A_TOOLKIT = re.compile(
@@ -57,15 +58,24 @@ def including_files(path: Path) -> dict[Path, str]:
     for other in beside:
         if other.suffix not in _SOURCE_SUFFIXES or other == path or not other.is_file():
             continue
-        text = read_text(other)
+        try:
+            text = read_text(other)
+        except InputError:  # whatever lies there is not this file's matter
+            continue
         if path.resolve() in {p.resolve() for p in included_files(text, other.parent, ())}:
             found[other] = text
     return dict(sorted(found.items(), key=lambda item: _SOURCE_SUFFIXES.index(item[0].suffix)))
 
 
 def read_text(path: Path) -> str:
-    """The text of a source file, whatever the encoding of its comments; ``InputError`` where it cannot be read."""
+    """The text of a source file, whatever the encoding of its comments; ``InputError`` where it is none or cannot be read."""
     try:
-        return path.read_text(encoding="utf-8-sig", errors="replace")
+        require_regular(path)
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
         raise InputError(f"source {path}: {error.strerror or error}") from error
+    if "\0" in text:
+        raise InputError(
+            f"source {path} is no text (it has zero bytes), and no cubin, fat binary, object, library or program"
+        )
+    return text

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from ..core.files import require_regular
 from ..errors import InputError
 from .includes import included_files, read_text
 from .project_headers import project_folders
@@ -77,6 +78,7 @@ def read_kernel_source(source: str | Path, include: Sequence[str | Path] = ()) -
         return KernelSource(kind=kind, file_name=_TEXT_NAMES[kind is SourceKind.PTX], text=source, include=folders)
     path = Path(source).absolute()
     try:
+        require_regular(path)
         with path.open("rb") as stream:
             content = stream.read(max(map(len, _BINARIES)))
             if content.startswith(_BINARIES):

@@ -28,6 +28,7 @@ from ...simulator.faults import Fault, FaultError, FaultKind
 from ...simulator.global_memory import Segment
 from ...simulator.schedule import BlockPath
 from ...simulator.simulation import MAX_BLOCKS, Budget, Mode, Simulation
+from ...simulator.textures.fetching import TEXTURE_INSTRUCTIONS
 from ..totals import launch_counts
 from .first_stores import FirstStores
 from .launch_shape import launch_shape
@@ -42,6 +43,8 @@ _OWN_KIND = 0.5
 """Blocks are executed each where they are of more than so many kinds for each block."""
 ALL_BLOCKS_INSTRUCTIONS = 10**8
 """Warp instructions that executing every block may take; a larger launch is sampled."""
+_TEXTURE_COST = 100
+"""What a texture or surface instruction takes to execute, in other instructions."""
 _PILOT_BLOCKS = 64
 """Blocks from which it is learnt what blocks cost; of twice as many all are executed at once."""
 FAR_LONGER = 2.0
@@ -170,6 +173,7 @@ class _LaunchCounter:
         self._kernel, self._launch, self._call = kernel, launch, call
         self._seed, self._budget = seed, budget
         self._lengths = np.array([len(place) for place in instructions_of_places(kernel)])
+        self._costs = np.array([sum(_cost(i.name) for i in place) for place in instructions_of_places(kernel)])
         self._total = _Totals(np.zeros(len(self._lengths)))
         self._blocks = int(np.prod(launch.grid, dtype=np.int64))
         self._stores = FirstStores(self._blocks)
@@ -391,7 +395,7 @@ class _LaunchCounter:
             return None
         rng = np.random.default_rng(self._seed)
         pilot = np.sort(rng.choice(blocks, min(_PILOT_BLOCKS, len(blocks)), replace=False))
-        cost = float(self._lengths @ self._pilot(pilot).visits) / len(pilot)
+        cost = float(self._costs @ self._pilot(pilot).visits) / len(pilot)
         affordable = max(int(ALL_BLOCKS_INSTRUCTIONS / max(cost, 1.0)), _PILOT_BLOCKS)
         if held >= 1.0 and _WHOLE * affordable >= len(blocks) <= MAX_BLOCKS:
             self._execute_all(blocks, check=cost * len(blocks) <= CHECKED_INSTRUCTIONS)
@@ -457,6 +461,11 @@ class _LaunchCounter:
             f"with a standard error of {_share(errors, self._total.counts(self._kernel)):.2g} % of the executed instructions"
         )
         return errors
+
+
+def _cost(name: str) -> int:
+    """What an instruction takes to execute, in those that are no texture instructions."""
+    return _TEXTURE_COST if name in TEXTURE_INSTRUCTIONS else 1
 
 
 def _share(errors: Counts, counts: Counts) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import SECTOR_BYTES, WARP_SIZE
+from ...core.distinct_values import distinct
 from ...errors import SimulationError
 from ...ir.types import ScalarType
 from ...launch.tensor_map import TENSOR_MAP_BYTES, TensorTiling, decoded
@@ -92,7 +93,7 @@ def _observe(lanes: Lanes, site: int, rows: Numbers, copy: Numbers, addresses: N
     """Give the observers the sectors of global memory that copies access, by address and by number of the copy."""
     if not lanes.environment.observers or not len(addresses):
         return
-    keys = np.unique(copy << 48 | addresses // SECTOR_BYTES)
+    keys = distinct(copy << 48 | addresses // SECTOR_BYTES)
     of_sector = rows[keys >> 48]
     order = np.argsort(of_sector, kind="stable")
     of_sector, sectors = of_sector[order], (keys[order] & (2**48 - 1)) * SECTOR_BYTES

@@ -7,12 +7,14 @@ filtered two, of integer fetches and surfaces eight. Each group asks for each of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import SECTOR_BYTES, WARP_SIZE
+from ...core.distinct_values import distinct
 from ...ir.types import ScalarType
 from ...launch.texture import BoundTexture, Extent, Texture
 from ..block_classes.classes import NotFollowedError
@@ -22,6 +24,8 @@ from ..plan import Mask, Plan, both
 from .filtering import COMPONENTS, components, gathered_component
 from .texels import Texels, byte_offsets, fetched, gathered, texels_of
 
+TEXTURE_INSTRUCTIONS = frozenset({"TEX", "TLD", "TLD4", "TXD", "SULD", "SUST", "tex", "tld4", "suld", "sust"})
+"""Of machine code and of PTX, surfaces' too."""
 Values = NDArray[Any]
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint32]
@@ -103,11 +107,17 @@ def _flat(lanes: Lanes, values: Values, which: Numbers) -> Values:
 
 
 def _objects(
-    lanes: Lanes, instruction: int, handle: Values, here: Numbers, known: tuple[Extent, ...], geometry: str
-) -> list[tuple[Numbers, BoundTexture]]:
-    """Each object that some of the lanes name, with these lanes."""
+    lanes: Lanes,
+    instruction: int,
+    handle: Values,
+    coordinates: tuple[Values, ...],
+    guard: Mask | None,
+    known: tuple[Extent, ...],
+    geometry: str,
+) -> Iterator[tuple[Numbers, BoundTexture, list[Values]]]:
+    """Each object that some of the lanes name, with these lanes and their coordinates."""
+    here = _here(lanes, instruction, guard)
     handles = _flat(lanes, handle, here)
-    found = []
     of_memory = lanes.environment.memory.textures
     for number in np.unique(handles).tolist():
         bound = of_memory.get(number)
@@ -119,8 +129,7 @@ def _objects(
             detail = f"an array of geometry {geometry} is read, and its object sees a {seen}"
             _fault(lanes, instruction, own[:1], detail + (" (:array makes it an array)" if seen == "linear" else ""))
         else:
-            found.append((own, bound))
-    return found
+            yield own, bound, [_flat(lanes, c, own) for c in coordinates]
 
 
 def _fault(lanes: Lanes, instruction: int, wrong: Numbers, detail: str) -> None:
@@ -153,11 +162,9 @@ def texture_read(
         guard: lanes that execute it.
         wanted: whether the components are.
     """
-    here = _here(lanes, instruction, guard)
     result = [np.zeros(lanes.shape, np.uint32) for _ in range(COMPONENTS)] if wanted else []
     asked = []
-    for own, bound in _objects(lanes, instruction, handle, here, _SHAPES[geometry], geometry):
-        taken = [_flat(lanes, c, own) for c in coordinates]
+    for own, bound, taken in _objects(lanes, instruction, handle, coordinates, guard, _SHAPES[geometry], geometry):
         layer = taken.pop(0) & np.uint32(0xFFFF) if geometry.startswith("ARRAY") else None
         texture, texels = bound.texture, _sampled(bound.texture, taken, layer, operation)
         offset = byte_offsets(texture, texels.column * texture.texel_bytes, texels.row)
@@ -241,12 +248,10 @@ def surface_access(
         guard: lanes that execute it.
         wanted: whether what is loaded, or stored, is.
     """
-    here = _here(lanes, instruction, guard)
-    words = max(width // 4, 1)
-    result = [np.zeros(lanes.shape, np.uint32) for _ in range(words)] if wanted and stored is None else []
+    result = [np.zeros(lanes.shape, np.uint32) for _ in range(max(width // 4, 1))] if wanted and stored is None else []
     asked = []
-    for own, bound in _objects(lanes, instruction, handle, here, _SURFACES[geometry], geometry):
-        taken = [_flat(lanes, c, own).view(np.int32).astype(np.int64) for c in coordinates]
+    for own, bound, words in _objects(lanes, instruction, handle, coordinates, guard, _SURFACES[geometry], geometry):
+        taken = [word.view(np.int32).astype(np.int64) for word in words]
         if geometry.endswith("ARRAY"):
             taken[-1] &= 0xFFFF_FFFF  # layers have no sign
         texture = bound.texture
@@ -330,20 +335,20 @@ def _observe(lanes: Lanes, sites: Sites, asked: list[_Asked]) -> None:
     if not len(passes):
         return
     warps = (passes >> _TURN_SHIFT) // WARP_SIZE
-    _observe_sectors(lanes, sites.request, np.unique(warps << _TURN_SHIFT | passes & _SECTORS))
+    _observe_sectors(lanes, sites.request, distinct(warps << _TURN_SHIFT | passes & _SECTORS))
     for halved, site in ((False, sites.passes), (True, sites.halves)):
         own = [key for of_halves, key in keys if of_halves is halved]
-        of_kind = own[0] if len(own) == 1 else np.unique(np.concatenate(own or [np.zeros(0, np.int64)]))
+        of_kind = own[0] if len(own) == 1 else distinct(np.concatenate(own or [np.zeros(0, np.int64)]))
         turns = (of_kind >> _TURN_SHIFT) % WARP_SIZE
         warps = (of_kind >> _TURN_SHIFT) // WARP_SIZE << _TURN_SHIFT | of_kind & _SECTORS
-        for number in np.unique(turns).tolist() * (2 if halved else 1):
+        for number in distinct(turns).tolist() * (2 if halved else 1):
             _observe_sectors(lanes, site, warps[turns == number])
 
 
 def _distinct(passes: tuple[Numbers, Numbers, Numbers]) -> Numbers:
     """Warp, pass and sector as one number, each once and in order."""
     warp, turn, sector = passes
-    return np.unique((warp * WARP_SIZE + turn) << _TURN_SHIFT | sector)
+    return distinct((warp * WARP_SIZE + turn) << _TURN_SHIFT | sector)
 
 
 def _observe_sectors(lanes: Lanes, site: int, keys: Numbers) -> None:
