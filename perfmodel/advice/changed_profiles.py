@@ -167,9 +167,7 @@ def with_smaller_blocks(profile: KernelProfile, parts: int) -> KernelProfile:
             [
                 WarpPart(
                     warp,
-                    np.array_split(np.arange(traces.loads.offsets[warp + 1] - traces.loads.offsets[warp]), pieces)[
-                        piece
-                    ],
+                    _piece(int(traces.loads.offsets[warp + 1] - traces.loads.offsets[warp]), pieces, piece),
                 )
             ]
             for warp in range(begin, begin + size)
@@ -228,6 +226,17 @@ def with_larger_blocks(profile: KernelProfile, times: int) -> KernelProfile:
         memory=replace(traces.memory, requests=traces.memory.requests * times),
     )
     return replace(profile, launch=larger, traces=changed)
+
+
+def _piece(count: int, pieces: int, piece: int) -> NDArray[np.int64]:
+    """Which of so many loads, one after the other, fall to a piece; the first pieces have one more where they do not divide.
+
+    >>> [_piece(5, 3, piece).tolist() for piece in range(3)]
+    [[0, 1], [2, 3], [4]]
+    """
+    size, rest = divmod(count, pieces)
+    begin = piece * size + min(piece, rest)
+    return np.arange(begin, begin + size + (piece < rest))
 
 
 def _pieces(traces: WarpTraces, block: int, group: int, groups: int, pieces: int) -> list[list[Integers]]:

@@ -219,7 +219,7 @@ def _reason(output: str, files: Sequence[Path], folders: Sequence[str]) -> str:
     twice = _TWICE.search(output)
     if twice is not None:
         where = _place(twice[1], files)
-        return f"{where}: {twice[1]} is defined in two of the files: leave out the one that another one includes"
+        return f"{where}: {twice[1]} is defined in two of the files: leave one of them out"
     undefined = list(dict.fromkeys(_UNDEFINED.findall(output)))
     if undefined and not errors_of(output.replace("error: ld returned", "")):
         named = next((library for name in undefined if (library := _library_of(name))), None)

@@ -171,13 +171,18 @@ def test_macros_and_headers_beside_the_file_are_used_and_part_of_the_key(tmp_pat
             'source.cu:2: identifier "y" is undefined (and 1 more error)',
         ),
         (
-            "#include <vector>\n#include <curand_kernel.h>\n__global__ void k(curandState *x) { }\n",
-            "source.cu:2: the header curand_kernel.h is not installed; install nvidia-curand with pip, or name its folder with "
-            "--include DIR",
+            "#include <absent/host.h>\n#include <nccl.h>\n__global__ void k(ncclResult_t *x) { }\nabsent::Type host;\n",
+            'source.cu:3: identifier "ncclResult_t" is undefined (and 3 more errors); not installed: absent/host.h, nccl.h '
+            "(install nvidia-nccl-cu13 with pip); name their folders with --include DIR",
         ),
         (
             '#include "mine.h"\n__global__ void k(float *x) { x[0] = MINE; }\n',
-            "source.cu:1: the header mine.h is not installed; name its folder with --include DIR",
+            'source.cu:2: identifier "MINE" is undefined; not installed: mine.h; name its folder with --include DIR',
+        ),
+        (
+            "#ifdef WITH_STATE\nstruct State { int n; };\n#endif\n__global__ void k(State *x) { }\n",
+            'source.cu:4: identifier "State" is undefined (and 3 more errors); macros that the source asks for and nothing sets: '
+            "WITH_STATE (--define sets one)",
         ),
     ],
 )
