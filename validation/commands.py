@@ -55,7 +55,8 @@ def measure(
         typer.Option(metavar="FOLDER", help="Choose and compile only, for --gpu ID; needs no GPU and no --records."),
     ] = None,
     gpu: Annotated[
-        str, typer.Option("--gpu", metavar="auto|ID|FILE.toml", help="What the GPU of this machine is predicted as.")
+        str,
+        typer.Option("--gpu", metavar="auto|ID|FILE.toml", help="The sheet that this machine's GPU is predicted by."),
     ] = "auto",
     top: Annotated[
         int | None,

@@ -81,14 +81,14 @@ class HeldOutErrors:
 
     ``held_out`` has those of each data set by its name, after that set's scale; ``unseen`` those of every GPU by a fit to
     the others, without any scale, by what then backs the prediction; ``other_kernel`` those of every kernel by a fit to the
-    others, on GPUs of which runs of others are left. ``told`` has those of data sets that were not fitted to, by name; these
+    others, on GPUs of which runs of others are left. ``unfitted`` has those of data sets that were not fitted to, by name; these
     are among the ``unseen``.
     """
 
     held_out: Mapping[str, Errors]
     unseen: Mapping[CalibrationStatus, Errors] = field(default_factory=dict)
     other_kernel: Errors = field(default_factory=lambda: Errors.joined(()))
-    told: Mapping[str, Errors] = field(default_factory=dict)
+    unfitted: Mapping[str, Errors] = field(default_factory=dict)
 
     @property
     def all_held_out(self) -> Errors:
@@ -100,15 +100,15 @@ class HeldOutErrors:
 class Calibrated(Result):
     """A fit to all data sets and the errors of runs held out of it.
 
-    ``told`` are data sets that were not fitted to. ``closed`` are the errors of the same runs by closed forms alone, None where
-    the fit was to closed forms.
+    ``unfitted`` are data sets that were not fitted to. ``closed`` are the errors of the same runs by closed forms alone, None
+    where the fit was to closed forms.
     """
 
     fit: Fit
     data: tuple[MeasuredRuns, ...]
     errors: HeldOutErrors
     closed: HeldOutErrors | None = None
-    told: tuple[MeasuredRuns, ...] = ()
+    unfitted: tuple[MeasuredRuns, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -248,7 +248,7 @@ def calibrate(
     Raises:
         InputError: A GPU to hold out that nothing was measured on, or none that is left to fit to.
     """
-    fitted, told = _split(data, held_out)
+    fitted, unfitted = _split(data, held_out)
     advance()
     whole = fit([one.runs for one in fitted], free, tolerance=WRITTEN_TOLERANCE)
 
@@ -274,15 +274,15 @@ def calibrate(
     return Calibrated(
         fit=whole,
         data=tuple(fitted),
-        errors=_errors(fitted, told, fold_of, fits_done, lambda one: one.runs),
-        closed=_errors(fitted, told, fold_of, fits_done, lambda one: one.closed or one.runs) if closed else None,
-        told=tuple(told),
+        errors=_errors(fitted, unfitted, fold_of, fits_done, lambda one: one.runs),
+        closed=_errors(fitted, unfitted, fold_of, fits_done, lambda one: one.closed or one.runs) if closed else None,
+        unfitted=tuple(unfitted),
     )
 
 
 def _errors(
     fitted: Sequence[MeasuredRuns],
-    told: Sequence[MeasuredRuns],
+    unfitted: Sequence[MeasuredRuns],
     fold_of: Sequence[NDArray[np.intp]],
     fits_done: _LeftOut,
     seen: Callable[[MeasuredRuns], FitSet],
@@ -303,9 +303,9 @@ def _errors(
         if trained is not None:
             others = [other for other in fitted if other.runs.gpu.id != one.runs.gpu.id]
             unseen.setdefault(status(one, others), []).append(off(one, trained))
-    of_told = {one.runs.name: off(one, fits_done.whole) for one in told}
-    for one in told:
-        unseen.setdefault(status(one, fitted), []).append(of_told[one.runs.name])
+    of_unfitted = {one.runs.name: off(one, fits_done.whole) for one in unfitted}
+    for one in unfitted:
+        unseen.setdefault(status(one, fitted), []).append(of_unfitted[one.runs.name])
     other_kernel = []
     for one in fitted:
         trained = fits_done.kernels[one.kernel]
@@ -317,7 +317,7 @@ def _errors(
         held_out={one.runs.name: Errors.of(one, of) for one, of in zip(fitted, ratios, strict=True)},
         unseen={backing: Errors.joined(parts) for backing, parts in unseen.items()},
         other_kernel=Errors.joined(other_kernel),
-        told=of_told,
+        unfitted=of_unfitted,
     )
 
 
@@ -375,7 +375,7 @@ def calibration_file(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES)
             for architecture, own in done.architectures.items()
         },
         datasets={one.runs.name: _dataset(one, found) for one in found.data},
-        held_out={one.runs.name: _source(one, **_widths(found, "told", one.runs.name)) for one in found.told},
+        held_out={one.runs.name: _source(one, **_widths(found, "unfitted", one.runs.name)) for one in found.unfitted},
         intervals=_intervals(found.errors),
         analytic_intervals=Intervals() if found.closed is None else _intervals(found.closed),
     )
@@ -392,7 +392,7 @@ def _intervals(errors: HeldOutErrors) -> Intervals:
 
 
 def _widths(found: Calibrated, part: str, name: str) -> dict[str, float | None]:
-    """The interval of one data set among those ``held_out`` or ``told``, and the one of closed forms alone."""
+    """The interval of one data set among those ``held_out`` or ``unfitted``, and the one of closed forms alone."""
     return {
         "log_error_90": _width(getattr(found.errors, part)[name]),
         "analytic_log_error_90": None if found.closed is None else _width(getattr(found.closed, part)[name]),

@@ -62,7 +62,7 @@ def fit(
         list[str] | None,
         typer.Option(
             metavar="GPU",
-            help="A --gpu that is not fitted to: its runs say how far GPUs are off that were not measured.",
+            help="A --gpu that is left out of the fit: its runs give the interval of GPUs that were not measured.",
         ),
     ] = None,
     sample: Annotated[int | None, typer.Option(min=10, help="Draw this many rows of each file.")] = None,
@@ -71,8 +71,8 @@ def fit(
 ) -> None:
     """Fit the time model to measurements and write a calibration for `--calibration`.
 
-    Each --gpu goes with the --measurements at the same place, and with the family and the --filter there if several are given.
-    Errors are those of groups of launches that were held out.
+    Give one --measurements for each --gpu, in the same order; FAMILY and --filter once, or once for each --gpu. The errors shown
+    are those of launches that were held out of the fit.
     """
     from ..calibration.fit import calibrate, calibration_text, fits
     from ..core.choices import one_of
@@ -167,10 +167,10 @@ def _print(found: Any) -> None:
     lines = [(name, e["gpu"], e["runs"], f"{e['scale']:.3f}") for name, e in content["datasets"].items()]
     print_table("data sets", ("name", "GPU", "runs", "scale"), lines, left=2)
     if "held_out" in content:
-        told = [
+        unfitted = [
             (name, e["gpu"], e["runs"], f"{math.exp(e['log_error_90']):.3f}") for name, e in content["held_out"].items()
         ]
-        print_table("not fitted to", ("name", "GPU", "runs", "90 % within a factor of"), told, left=2)
+        print_table("not fitted to", ("name", "GPU", "runs", "90 % within a factor of"), unfitted, left=2)
     typer.echo(f"90 % of the runs held out were within a factor of {math.exp(found.log_error_90):.3f}")
 
 

@@ -120,7 +120,8 @@ SourceArgument = Annotated[
     ),
 ]
 SpaceOption = Annotated[
-    Path | None, typer.Option("--space", metavar="SPACE.toml", help="Tuning space of FILE.cu; see the manual.")
+    Path | None,
+    typer.Option("--space", metavar="SPACE.toml", help="Tuning space of FILE.cu: its parameters, grid and arguments."),
 ]
 GpuOption = Annotated[
     str,

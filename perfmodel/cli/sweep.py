@@ -49,8 +49,8 @@ def sweep(
 ) -> None:
     """Predict the tuning spaces of many problems on many GPUs, in parallel, into one Parquet file.
 
-    Finished work is kept at once: the same command goes on where an earlier one was ended. Exit status 1 where the workers of
-    a task ended again and again.
+    Finished work is kept at once: the same command goes on where an earlier one was ended. Exit status 1 if the worker
+    processes of a task crashed repeatedly.
     """
     from ..sweeps.plan import read_sweep_file
     from ..sweeps.running import sweep as run_sweep

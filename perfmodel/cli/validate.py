@@ -43,7 +43,7 @@ def validate(
     space: SpaceOption = None,
     fidelity: FidelityOption = "compiled",
     row_filter: FilterOption = None,
-    sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of each file.")] = None,
+    sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of the file.")] = None,
     seed: SeedOption = 0,
     max_mape: Annotated[
         float | None, typer.Option(min=0.0, help="Exit 1 if mape_scaled is above (a fraction).")
