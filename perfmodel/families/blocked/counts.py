@@ -18,12 +18,20 @@ from ...memory.bank_conflicts import load_wavefronts
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..lanes import over_unique
 from .layer import Layer
-from .tiling import REGISTERS_BESIDE_SUMS, VECTOR_WORDS, Integers, Tiles, first_warp, launch_of, patch_aligned
+from .tiling import (
+    INSTRUCTIONS_PER_COPY,
+    REGISTERS_BESIDE_SUMS,
+    VECTOR_WORDS,
+    Integers,
+    Tiles,
+    first_warp,
+    launch_of,
+    patch_aligned,
+)
 
 Floats = NDArray[np.float64]
 
 SECTOR_WORDS = SECTOR_BYTES // FLOAT_BYTES
-INTEGERS_PER_COPY = 4
 PROLOGUE_INSTRUCTIONS = 250
 """Of a warp, addresses and edges of the image, before it copies."""
 
@@ -144,7 +152,7 @@ def profile(layer: Layer, tile: Tiles, gpu: Gpu, read_bytes: float) -> KernelPro
     added = sliced * sums / sum_vector
     classes = {
         "fp32_fma": multiply_adds,
-        "integer": INTEGERS_PER_COPY * copies + warps * PROLOGUE_INSTRUCTIONS,
+        "integer": (INSTRUCTIONS_PER_COPY - 1) * copies + warps * PROLOGUE_INSTRUCTIONS,
         "control": warps * (2 * groups + 4 * slabs),
         "barriers": warps * (slabs + 2 * sliced),
     }

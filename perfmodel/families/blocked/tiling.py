@@ -36,7 +36,7 @@ WANTED_STAGES = 3
 REGISTERS_BESIDE_SUMS = 56
 """About what a thread needs beside its sums: elements, taps, addresses."""
 INSTRUCTIONS_PER_COPY = 3
-"""Of a copy to shared memory: itself and its addresses."""
+"""Of a copy to shared memory: itself and, about, those of its addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
