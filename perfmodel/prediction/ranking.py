@@ -275,8 +275,9 @@ def best_with(problem: Any, fields: Mapping[str, Any], scenario: Scenario) -> An
     >>> from perfmodel import Conv1d
     >>> from perfmodel.prediction.scenario import scenario_of
     >>> from perfmodel.families.conv1d import Variant
-    >>> best_with(Conv1d(in_channels=64, out_channels=64, length=8), {"variant": Variant.NAIVE}, scenario_of("h200"))
-    Conv1dConfiguration(variant=<Variant.NAIVE: 'naive'>, channels_per_thread=None)
+    >>> problem = Conv1d(in_channels=64, out_channels=64, length=8)
+    >>> best_with(problem, {"variant": Variant.NAIVE}, scenario_of("h200")).variant.value
+    'naive'
     """
     family = family_of(problem)
     best, least = None, math.inf
