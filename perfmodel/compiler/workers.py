@@ -59,11 +59,23 @@ def _pool(workers: int, owner: int) -> ProcessPool:
     """A pool of the process ``owner``: a forked child of it has another number, and starts its own."""
     from pebble import ProcessPool
 
-    pool = ProcessPool(max_workers=workers, context=WorkerContext())
+    pool = ProcessPool(max_workers=workers, context=WorkerContext(), initializer=_end_with_parent)
     if not _running:
         atexit.register(stop_pools)
     _running.append(pool)
     return pool
+
+
+def _end_with_parent() -> None:
+    """End this worker, whatever it does, once the process that started it is gone: a killed one stops no pool."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @contextmanager

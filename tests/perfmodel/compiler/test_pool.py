@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -74,6 +76,17 @@ def test_a_job_that_kills_its_process_is_a_value() -> None:
     for outcome in run_many(os._exit, [(3,), (3,)], describe=described, workers=2):
         assert isinstance(outcome, CompileError)
         assert str(outcome) == "job (3,): its process ended with status 3"
+
+
+def test_workers_end_when_the_process_that_started_them_is_killed() -> None:
+    """They hold its output: it ends when the last of them has."""
+    job = "import time; print('started', flush=True); time.sleep(600)"
+    script = f"from perfmodel.compiler.pool import run_many; run_many(exec, [({job!r},)] * 2, describe=str, workers=1)"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        process.kill()
+        assert process.communicate(timeout=60) == (b"", None)
 
 
 def test_an_interrupt_waits_until_the_workers_have_started() -> None:
