@@ -132,9 +132,9 @@ def with_time(found: Prediction, seconds: float) -> Prediction:
 @pytest.mark.parametrize(
     ("seconds", "rival", "text"),
     [
-        ((1.0, 1.1, 1.2), 1, "Rank 1 is the fastest; rank 2 ("),
+        ((1.0, 1.2, 1.3), 1, "Rank 1 is the fastest; rank 2 ("),
         (
-            (1.0, 1.02, 1.1),
+            (1.0, 1.02, 1.2),
             2,
             "Ranks 1–2 lie within 2.0%, which the model cannot tell apart; rank 3 (",
         ),

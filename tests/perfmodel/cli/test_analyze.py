@@ -189,13 +189,13 @@ def test_several_gpus_are_compared(source: Path, capsys: pytest.CaptureFixture[s
 def test_several_files_and_launches_are_compared(
     source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second file has the first one's kernel under another name, with lanes 32 bytes apart instead of 4."""
+    """The second file has the first one's kernel under another name, with lanes 64 bytes apart instead of 4."""
     monkeypatch.chdir(source.parent)
     Path("strided.cu").write_text(
-        SOURCE.replace("gather(", "strided(").replace("gather<", "strided<").replace("i * STRIDE", "i * 8")
+        SOURCE.replace("gather(", "strided(").replace("gather<", "strided<").replace("i * STRIDE", "i * 16")
     )
     launches = ["--gpu", "h200", "--define", "BIAS=2", "--block", "64", "--grid", "4096", "--grid", "2048"]
-    arguments = ["--arg", f"f32[{4096 * 64 * 8}]", "--arg", f"f32[{4096 * 64}]=0", "--arg", "f32=0.5"]
+    arguments = ["--arg", f"f32[{4096 * 64 * 16}]", "--arg", f"f32[{4096 * 64}]=0", "--arg", "f32=0.5"]
     both = [
         "analyze",
         "own.cu",
