@@ -64,7 +64,7 @@ cudaError_t seen(const cudaResourceDesc &resource, View *view) {
         view->pitch = resource.res.pitch2D.pitchInBytes;
         view->address = resource.res.pitch2D.devPtr;
         return cudaSuccess;
-    default: return missing("cudaCreateTextureObject of a mipmapped array");
+    default: return missing("cudaCreateTextureObject of a mipmapped array (make an object of an array for each level)");
     }
 }
 
@@ -120,8 +120,8 @@ EXPORTED cudaError_t cudaCreateTextureObject(cudaTextureObject_t *made, const cu
     Guard guard(lock());
     load_modules();
     if (!made || !resource || !texture) return result(cudaErrorInvalidValue);
-    if (view && view->format != cudaResViewFormatNone) return missing("cudaCreateTextureObject with another format");
-    if (texture->sRGB) return missing("cudaCreateTextureObject of sRGB texels");
+    if (view && view->format != cudaResViewFormatNone) return missing("cudaCreateTextureObject with another format (create the array with it)");
+    if (texture->sRGB) return missing("cudaCreateTextureObject of sRGB texels (hand over linear ones)");
     bool floats = texture->readMode == cudaReadModeNormalizedFloat;
     View seen_as;
     if (seen(*resource, &seen_as) == cudaSuccess && texture->filterMode == cudaFilterModeLinear && !floats &&

@@ -39,7 +39,9 @@ def without_host_code(text: str, lines: Collection[int], *, statements: bool = F
     import tree_sitter_cuda
 
     source = text.encode()
-    root = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language())).parse(source).root_node
+    language = tree_sitter.Language(tree_sitter_cuda.language())
+    tree = tree_sitter.Parser(language).parse(source)
+    root = tree.root_node
     spans = {span for line in lines if (span := _host_declaration(root, line - 1, source, statements)) is not None}
     kept = bytearray(source)
     for start, stop in spans:

@@ -17,7 +17,7 @@ from ..gpus.catalogue import load_architecture
 from .assembler import PTX_VERSION_12_9
 from .front_end import ASSEMBLER_OPTIONS, Ptx
 from .host_code import without_host_code
-from .kernel_names import find_kernel, kernels_of, no_kernel, unused_templates
+from .kernel_names import find_kernel, kernels_of, no_kernel, split_name, unused_templates
 from .messages import UNDECLARED, absent_headers, errors_of, missing_header, one_line, unset_macros
 from .ptx_functions import with_kernel_only
 from .request import CompileRequest, including_requests
@@ -100,6 +100,8 @@ _CAREFUL_ROUNDS = 6
 _NEEDS_LINKING = "requires separate compilation mode"
 """Said of kernels that launch kernels; others of the file compile with code that can be linked."""
 _LAUNCH = re.compile(r"\bcall\b[^;]*LaunchDevice")
+_LINE = re.compile(r"(?:\.loc|\binlined_at)\s+(\d+)\s+(\d+)")
+_FILE_NUMBER = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
 _UNROLL = re.compile(r"^([ \t]*)#[ \t]*pragma[ \t]+unroll[ \t]+([^\s/].*?)[ \t]*(?://.*)?$", re.MULTILINE)
 _UNROLL_MACRO = "PERFMODEL_UNROLL"
 _UNROLL_MACROS = ("#define PERFMODEL_PRAGMA(x) _Pragma(#x)", f"#define {_UNROLL_MACRO}(n) PERFMODEL_PRAGMA(unroll n)")
@@ -312,10 +314,11 @@ class _Run:
     def result(self, text: str, kernel_name: str) -> Ptx:
         """PTX without the other kernels, with plain file names."""
         text = with_kernel_only(_ADDRESS_LINE.sub("", text), kernel_name)
-        if _LAUNCH.search(text):
+        launch = _LAUNCH.search(text)
+        if launch is not None:
             raise CompileError(
-                f"{self.request.file_name}: kernel {self.request.kernel!r} launches kernels itself (dynamic parallelism), which "
-                "is not executed: analyse the launched kernels"
+                f"{self._place(text, launch.start())}: kernel {split_name(kernel_name)[0]!r} launches kernels itself (dynamic "
+                "parallelism), which is not executed: analyse the launched kernels"
             )
         if self.assembled_for is not None:
             version = ".".join(map(str, PTX_VERSION_12_9))
@@ -323,6 +326,12 @@ class _Run:
             text = re.sub(r"^\.target .*$", f".target {self.assembled_for}", text, count=1, flags=re.MULTILINE)
         notes = (self.outer, "" if self.part is None else self.part.note)
         return Ptx(text=plain_file_names(text), kernel_name=kernel_name, log="", note="; ".join(filter(None, notes)))
+
+    def _place(self, text: str, position: int) -> str:
+        """File and line of a place in PTX, where headers' lines are those that they are inlined at."""
+        own = {number for number, path in _FILE_NUMBER.findall(text) if Path(path).name == self.request.file_name}
+        lines = [line for number, line in _LINE.findall(text[:position]) if number in own]
+        return f"{self.request.file_name}:{lines[-1]}" if lines else self.request.file_name
 
     def use(self, part: _DevicePart) -> None:
         """Compile these texts from now on, with nearly empty headers for those that are not installed."""

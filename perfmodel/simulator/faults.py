@@ -107,16 +107,20 @@ _QUERIES = (
     "the properties of texture and surface objects are not asked for by kernels here: hand them over as arguments"
 )
 _LEVELS = "levels of mipmaps are not computed: read level 0 (tex2D, or tex2DLod with 0)"
+OFFSETS = "offsets and depth comparisons of textures are not executed: add the offset to the coordinates, compare what is read"
 _ATOMICS = "atomics on surfaces are not executed: use atomics on a buffer instead"
 _REMEDIES = {
     **dict.fromkeys(("txq", "suq", "TXQ", "SUQUERY"), _QUERIES),
     **dict.fromkeys(("sured", "SUATOM", "SURED"), _ATOMICS),
     "TMML": _LEVELS,
+    **dict.fromkeys((".AOFFI", ".DC"), OFFSETS),
 }
 
 
 def remedy(name: str) -> str | None:
     """What to do about an instruction of PTX or opcode of machine code that is not executed; None where there is nothing.
+
+    A modifier of machine code is named with its dot.
 
     >>> remedy("sured")
     'atomics on surfaces are not executed: use atomics on a buffer instead'

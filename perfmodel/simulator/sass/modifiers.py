@@ -11,6 +11,7 @@ from functools import cache
 
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Constant, Register
+from ..faults import remedy
 
 _DIRECTIONS = "RM RP RZ"
 _ORDERED = "EQ NE LT LE GT GE"
@@ -198,6 +199,7 @@ def require_known_modifiers(i: MachineInstruction) -> None:
                     break
     if unknown is not None:
         raise i.error(
-            f"modifier .{unknown} of {i.name} is not executed: it needs a translation, and a place among the modifiers, "
+            remedy(f".{unknown}")
+            or f"modifier .{unknown} of {i.name} is not executed: it needs a translation, and a place among the modifiers, "
             "in perfmodel.simulator.sass"
         )

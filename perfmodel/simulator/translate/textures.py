@@ -11,6 +11,7 @@ from ...ir.instruction import Instruction, Space
 from ...ir.types import ScalarType
 from ...ptx.operands import vector
 from ..access import Action
+from ..faults import OFFSETS
 from ..textures.fetching import Sites
 from .emitter import Emitter
 
@@ -62,8 +63,9 @@ def emit_texture(e: Emitter, i: Instruction) -> None:
     kind = parts[-1]
     if shape is None or kind not in ("f32", "s32") or parts[-2] not in ("f32", "s32", "u32") or len(i.operands) < 2:
         raise i.error("this form of texture instruction is not executed")
-    if i.name == "tld4" and len(i.operands) > 2:
-        raise i.error("offsets and depth comparisons of textures are not executed")
+    gradients = 2 if "grad" in parts else 1 if "level" in parts else 0
+    if len(i.operands) > 2 + gradients:
+        raise i.error(OFFSETS)
     targets = vector(i.operand(0))
     geometry, count = _GEOMETRIES[shape]
     handle, texts = _object(e, i, 1)

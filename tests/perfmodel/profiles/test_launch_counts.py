@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
-from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.launch.launch import Buffer, KernelCall, Launch, TextureObject
+from perfmodel.launch.texture import Extent, Texture
 from perfmodel.profiles.blocks import launch_counts
 from perfmodel.profiles.blocks.launch_counts import LaunchCounts, count_launch
 from perfmodel.profiles.blocks.launch_shape import launch_shape
@@ -394,6 +395,32 @@ def test_where_that_costs_too_much_a_sample_states_its_error(monkeypatch: pytest
             error, truth = getattr(one.standard_errors, name), getattr(everything.counts, name)
             assert 0 < error < 0.05 * truth
             assert abs(getattr(one.counts, name) - truth) < 5 * error
+
+
+def test_launches_with_textures_are_sampled_where_executing_all_would_take_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = """extern "C" __global__ void k(cudaTextureObject_t t, float *o)
+    { int i = blockIdx.x * 64 + threadIdx.x; o[i] = tex2D<float>(t, i % 509 * 0.7f, i / 509 * 1.3f); }"""
+    compiled = compile_kernel(CompileRequest(source=source, kernel="k", file_name="k.cu"), "sm_90")
+    plane = TextureObject(
+        buffer=Buffer(name="t", array=np.zeros((512, 512), np.float32)),
+        texture=Texture(extent=Extent.PLANE, width=512, height=512, linear=True),
+    )
+    output = Buffer(name="o", array=np.zeros(64 * 3000, np.float32), output=True)
+    launch, given = Launch(grid_x=3000, block_x=64), KernelCall(parameters=(plane, output))
+    code = executable(compiled)[0]
+    everything = count_launch(code, launch, given)
+    assert everything.exact
+    assert everything.counts.texture_requests == 3000 * 2  # two warps a block
+    monkeypatch.setattr(launch_counts, "ALL_BLOCKS_INSTRUCTIONS", 2 * everything.counts.warp_instructions)
+    found = count_launch(code, launch, given)  # as many instructions would be executed all, if none were a texture's
+    assert found.blocks_executed < 1500
+    assert found.standard_errors is not None
+    assert found.counts.texture_requests == everything.counts.texture_requests
+    error = found.standard_errors.texture_sectors
+    assert 0 < error < 0.05 * everything.counts.texture_sectors
+    assert abs(found.counts.texture_sectors - everything.counts.texture_sectors) < 5 * error
 
 
 @given(st.integers(2, 60), st.integers(2, 60), st.integers(2, 9), st.integers(1, 10**6), st.integers(1, 10**6))
