@@ -125,10 +125,3 @@ def short_name(gpu: Gpu) -> str:
     'RTX 2080 Ti'
     """
     return gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
-
-
-def short_name_of(gpu_id: str) -> str:
-    """The same for a GPU's id, the id itself where it is a user's own."""
-    from perfmodel.gpus.catalogue import gpu_ids, load_gpu
-
-    return short_name(load_gpu(gpu_id)) if gpu_id in gpu_ids() else gpu_id

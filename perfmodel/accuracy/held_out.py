@@ -57,24 +57,24 @@ class HeldOut:
         return accuracy(self.predicted_s, self.data.runs.seconds, self.data.problem_index)
 
 
-def shapes_out(data: Sequence[MeasuredRuns], folds: int = FOLDS, seed: int = 0) -> list[HeldOut]:
+def shapes_out(data: Sequence[MeasuredRuns]) -> list[HeldOut]:
     """Every run predicted by a fit that saw no run of its launch shape on any GPU, with an interval from a nested split.
 
     The interval of a fold is the conformal quantile, data set by data set, of the errors on each of the other folds by a
     fit that saw neither of the two: no run has a part in its own interval.
     """
-    fold_of = fold_of_runs(data, folds, seed)
+    fold_of = fold_of_runs(data, FOLDS, 0)
     fits: dict[int, Fit | None] = {}
     errors: dict[tuple[int, ...], list[Floats]] = {}
     for size in (1, 2):
-        for out in itertools.combinations(range(folds), size):
+        for out in itertools.combinations(range(FOLDS), size):
             held = [np.isin(of, out) for of in fold_of]
             kept = [taken_runs(one.runs, ~rows) for one, rows in zip(data, held, strict=True) if not rows.all()]
             trained = fit(kept, COEFFICIENT_NAMES, near=fits.get(out[0])) if kept else None
             fits.setdefault(out[0], trained)
             errors[out] = [_errors(one, rows, trained) for one, rows in zip(data, held, strict=True)]
     return [
-        _held_out(one, of, {out: by_set[index] for out, by_set in errors.items()}, folds)
+        _held_out(one, of, {out: by_set[index] for out, by_set in errors.items()})
         for index, (one, of) in enumerate(zip(data, fold_of, strict=True))
     ]
 
@@ -87,14 +87,12 @@ def _errors(one: MeasuredRuns, held: NDArray[np.bool_], trained: Fit | None) -> 
     return ratios
 
 
-def _held_out(
-    one: MeasuredRuns, fold_of: NDArray[np.intp], errors: Mapping[tuple[int, ...], Floats], folds: int
-) -> HeldOut:
+def _held_out(one: MeasuredRuns, fold_of: NDArray[np.intp], errors: Mapping[tuple[int, ...], Floats]) -> HeldOut:
     ratios, widths = np.full(len(one), np.nan), np.full(len(one), np.nan)
-    for fold in range(folds):
+    for fold in range(FOLDS):
         here = fold_of == fold
         ratios[here] = errors[(fold,)][here]
-        others = [other for other in range(folds) if other != fold]
+        others = [other for other in range(FOLDS) if other != fold]
         nested = np.concatenate([errors[min(fold, k), max(fold, k)][fold_of == k] for k in others])
         if np.isfinite(nested).any():
             seen = taken(one, np.concatenate([np.flatnonzero(fold_of == k) for k in others]))

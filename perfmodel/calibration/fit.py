@@ -235,7 +235,6 @@ class _LeftOut:
 
 def calibrate(
     data: Sequence[MeasuredRuns],
-    free: Sequence[str] = COEFFICIENT_NAMES,
     seed: int = 0,
     held_out: Collection[str] = (),
     advance: Advance = no_progress,
@@ -250,10 +249,10 @@ def calibrate(
     """
     fitted, unfitted = _split(data, held_out)
     advance()
-    whole = fit([one.runs for one in fitted], free, tolerance=WRITTEN_TOLERANCE)
+    whole = fit([one.runs for one in fitted], COEFFICIENT_NAMES, tolerance=WRITTEN_TOLERANCE)
 
     def near(sets: list[FitSet]) -> Fit:
-        return fit(sets, free, near=whole, tolerance=HELD_OUT_TOLERANCE)
+        return fit(sets, COEFFICIENT_NAMES, near=whole, tolerance=HELD_OUT_TOLERANCE)
 
     def without(name_of: Callable[[MeasuredRuns], str]) -> dict[str, Fit | None]:
         found: dict[str, Fit | None] = {}
@@ -339,7 +338,7 @@ def _split(data: Sequence[MeasuredRuns], held_out: Collection[str]) -> tuple[lis
     return fitted, [one for one in data if one.runs.gpu.id in held_out]
 
 
-def calibration_text(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES) -> str:
+def calibration_text(found: Calibrated) -> str:
     """The calibration as TOML, with few enough digits to be the same on every machine; standard errors say how many matter.
 
     Every coefficient with its uncertainty, those of each architecture, every data set with hash, scale, residual and its
@@ -349,18 +348,16 @@ def calibration_text(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES)
     """
     import tomli_w
 
-    return tomli_w.dumps(to_builtins(calibration_file(found, free)))
+    return tomli_w.dumps(to_builtins(calibration_file(found)))
 
 
-def calibration_file(found: Calibrated, free: Sequence[str] = COEFFICIENT_NAMES) -> Any:
+def calibration_file(found: Calibrated) -> Any:
     """The calibration as the record that its file holds (`perfmodel.time_model.calibration.CalibrationFile`)."""
     done = found.fit
     return CalibrationFile(
         coefficients=SharedCoefficients(
             **{
-                name: _entry(
-                    getattr(done.coefficients, name), done.log_standard_errors.get(name) if name in free else None
-                )
+                name: _entry(getattr(done.coefficients, name), done.log_standard_errors.get(name))
                 for name in COEFFICIENT_NAMES
             }
         ),

@@ -120,13 +120,3 @@ class Gpu:
     launch_overhead_s: Cost
     empty_kernel_s: Cost
     block_dispatch_cycles: Cost
-
-    @property
-    def l1_holds_shared_memory(self) -> bool:
-        """Whether shared memory is carved out of L1; where not (Pascal), each has its own memory.
-
-        >>> from perfmodel.gpus.catalogue import load_gpu
-        >>> load_gpu("h200").l1_holds_shared_memory, load_gpu("p100-pcie-12gb").l1_holds_shared_memory
-        (True, False)
-        """
-        return bool(self.shared_carve_outs_bytes)

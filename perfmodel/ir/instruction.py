@@ -82,7 +82,6 @@ class Variable:
     type_name: str
     alignment_bytes: int
     size_bytes: int
-    external: bool
     initialiser: str | None
     line: int
 

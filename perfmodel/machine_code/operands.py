@@ -63,16 +63,12 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A memory operand: ``[base * scale + uniform + offset]``; ``wide`` where the base is a pair of registers.
-
-    ``wide_uniform`` says that the uniform register is a pair.
-    """
+    """A memory operand: ``[base * scale + uniform + offset]``; ``wide`` where the base is a pair of registers."""
 
     base: Register | None
     scale: int
     wide: bool
     uniform: Register | None
-    wide_uniform: bool
     offset: int
     described: bool
 
@@ -211,7 +207,7 @@ def _constant(text: str, match: re.Match[str], negated: bool, absolute: bool, in
 def _address(text: str, inside: str, described: bool) -> Address:
     base = uniform = None
     offset, scale = 0, 1
-    wide = wide_uniform = False
+    wide = False
     for term in _terms(inside):
         if _INTEGER.match(term):
             offset += int(term, 0)
@@ -223,13 +219,12 @@ def _address(text: str, inside: str, described: bool) -> Address:
             base, wide = register, "64" in register.modifiers
             scale = next((int(m[1:]) for m in register.modifiers if re.fullmatch(r"X\d+", m)), 1)
         else:
-            uniform, wide_uniform = register, "64" in register.modifiers
+            uniform = register
     return Address(
         base=base,
         scale=scale,
         wide=wide,
         uniform=uniform,
-        wide_uniform=wide_uniform,
         offset=offset,
         described=described,
     )

@@ -90,7 +90,6 @@ def parse_variable(text: str, line: int) -> Variable | None:
         type_name=match["type"],
         alignment_bytes=alignment,
         size_bytes=size,
-        external=".extern" in match["linkage"],
         initialiser=match["init"],
         line=line,
     )

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -39,15 +38,6 @@ _WAITING_STEPS = 4 * _ROUND_STEPS
 """Steps of polling after which it is looked whether anything changes still."""
 _SUBSET_FRACTION = 0.5
 """When fewer of a batch's blocks than this take part, they are gathered and run alone."""
-
-
-class Reconvergence(Enum):
-    """Where lanes that diverged run together again, of the places that the ISA leaves open."""
-
-    EARLY = "early"
-    """The first place in layout order runs first: lanes reconverge as soon as the compiler lets them."""
-    LATE = "late"
-    """The last place in layout order runs first: lanes reconverge only where they must wait for one another."""
 
 
 PATH_STEPS = 100_000
@@ -136,14 +126,12 @@ class Scheduler:
         batch: Batch,
         limits: Limits,
         tally: Tally,
-        reconvergence: Reconvergence = Reconvergence.EARLY,
     ) -> None:
         self.translation = translation
         self.program = translation.program
         self.batch = batch
         self.limits = limits
         self.tally = tally
-        self.reconvergence = reconvergence
         self.lanes = Lanes(batch)
         if batch.classes is not None:
             batch.classes.running = self.lanes
@@ -374,7 +362,7 @@ class Scheduler:
 
     def _choose(self, steps: int) -> tuple[int, Mask]:
         """The first place in layout order with lanes that need not wait; those lanes leave the pending ones."""
-        order = sorted(self.pending, reverse=self.reconvergence is Reconvergence.LATE)
+        order = sorted(self.pending)
         phase = steps % (PATIENCE_STEPS + YIELD_STEPS)
         if phase == 0:
             self.recent.clear()

@@ -27,7 +27,7 @@ from .machine import BARRIERS, Batch, Environment
 from .printed_text import PrintedText
 from .program import align_up
 from .race_detector import BYTES_PER_PLACE, BYTES_PER_PLACE_AND_WARP, RaceDetector
-from .schedule import BlockPath, Limits, Reconvergence, Scheduler, Tally
+from .schedule import BlockPath, Limits, Scheduler, Tally
 from .translate.slices import WITHIN_BLOCK, address_slice
 from .translate.translation import Translation
 
@@ -63,7 +63,6 @@ class RunOptions:
         raced: blocks whose shared memory is then watched for races and uninitialised reads; all when None.
         visits_by_block: also give the visits of each block.
         visits_by_warp: blocks, among those executed, of whose warps the visits are given too.
-        reconvergence: where lanes of a warp run together again after a branch of PTX; machine code says it itself.
         classes: follow other blocks too: those that do not do what the executed block of their class does leave it. The
             ``blocks`` are then the executed ones.
         printed: where the text goes that lanes print; it is dropped when None.
@@ -77,7 +76,6 @@ class RunOptions:
     raced: NDArray[np.int64] | None = None
     visits_by_block: bool = False
     visits_by_warp: Sequence[int] = ()
-    reconvergence: Reconvergence = Reconvergence.EARLY
     classes: BlockClasses | None = None
     printed: PrintedText | None = None
 
@@ -97,8 +95,7 @@ class Simulation:
         completed: False where a fatal fault ended the simulation, which then is the last of ``faults``.
         undecided: whether lanes of one instruction wrote to one shared place what tracing does not compute, so that only
             execution tells whether it was the same.
-        diverged: whether lanes of a warp took different ways, so that counts may depend on where they run together again; a
-            run with ``Reconvergence.LATE`` shows by how much.
+        diverged: whether lanes of a warp took different ways, so that counts may depend on where they run together again.
         segments: where buffers and module variables lie in global memory.
         visits_by_block: visits by each block, shape ``(blocks, basic blocks)``, where asked for.
         visits_by_warp: visits by each warp of the blocks that were asked for, each of shape ``(warps, basic blocks)``.
@@ -262,7 +259,7 @@ def simulate(kernel: Kernel, launch: Launch, call: KernelCall, **options: Any) -
         call,
         given,
         _environment(translation, launch, initialise(program, call)),
-        partial(Scheduler, translation, reconvergence=given.reconvergence),
+        partial(Scheduler, translation),
         program.register_bytes_per_lane,
         len(program.blocks),
     )

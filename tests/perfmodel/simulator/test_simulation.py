@@ -9,7 +9,6 @@ from perfmodel.errors import SimulationError
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.profiles.totals import counted_run
 from perfmodel.ptx.parse import parse_module
-from perfmodel.simulator.schedule import Reconvergence
 from perfmodel.simulator.simulation import Budget
 
 from .handwritten import kernel, run
@@ -107,23 +106,3 @@ skip:
     assert whole.instructions == small.instructions
     assert np.array_equal(whole.outputs["out"], small.outputs["out"])
     assert whole.outputs["out"][0] == sum(b for b in range(3000) if b % 4 == 0)
-
-
-def test_late_reconvergence_shows_what_the_isa_leaves_open() -> None:
-    body = """
-    and.b32 %r2, %r1, 7;
-again:
-    setp.eq.u32 %p1, %r2, 0;
-    @%p1 bra after;
-    sub.u32 %r2, %r2, 1;
-    bra again;
-after:
-    st.global.u32 [%rd3], %r1;
-    """
-    module, launch = parse_module(kernel(body)), Launch(grid_x=1, block_x=32)
-    early, late = (counted_run(module.kernel("k"), launch, call(), reconvergence=way) for way in Reconvergence)
-    assert (early.diverged, late.diverged) == (True, True)
-    assert early.counts.global_store_requests == 1
-    assert late.counts.global_store_requests == 8  # lanes leave the loop in eight groups
-    assert np.array_equal(early.outputs["out"], late.outputs["out"])
-    assert not run(STORE).diverged
