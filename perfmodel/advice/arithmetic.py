@@ -26,7 +26,7 @@ _MOST_LOOP_INSTRUCTIONS = 256
 _ADDITIONS = frozenset({"IADD3", "VIADD", "UIADD3", "IADD", "IMAD"})
 _DIVIDING = frozenset({"integer", "conversion", "special_function"})
 _CONVERSIONS = ("F2F.F64.F32", "F2F.F32.F64")
-NO_BARRIER = 7
+_NO_BARRIER = 7
 """Number of a scoreboard that is none (`IssueTable`)."""
 
 
@@ -171,7 +171,7 @@ def double_precision(subject: Subject) -> Iterator[Candidate]:
         pipe=np.where(single, int(Pipe.FMA), table.pipe),
         wait=np.where(single, int(Wait.FIXED), table.wait),
         stall_cycles=np.where(single, subject.gpu.fp32_latency_cycles, table.stall_cycles),
-        write_barrier=np.where(single, NO_BARRIER, table.write_barrier),
+        write_barrier=np.where(single, _NO_BARRIER, table.write_barrier),
     )
     yield Candidate(
         kind=AdviceKind.DOUBLE_PRECISION,
