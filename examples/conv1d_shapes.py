@@ -8,6 +8,8 @@ import sys
 import pandas as pd
 
 import perfmodel as pm
+from perfmodel.families.conv1d import Variant
+from perfmodel.families.conv1d.configuration import channels_per_thread_choices
 
 AUTHORS = {
     (256, 256, 8): 2,
@@ -27,9 +29,16 @@ fidelity = sys.argv[2] if len(sys.argv) > 2 else "analytic"
 rows = []
 for (in_channels, out_channels, length), authors in AUTHORS.items():
     problem = pm.Conv1d(in_channels=in_channels, out_channels=out_channels, length=length)
-    ranking = pm.rank(problem, gpu=gpu, fidelity=fidelity, top=100)
-    times = {entry.configuration.channels_per_thread: entry.time.predicted_s for entry in ranking.top}
-    picked = ranking.best.configuration.channels_per_thread
+    choices = channels_per_thread_choices(problem)
+    configurations = [pm.Conv1dConfiguration(channels_per_thread=choice) for choice in choices]
+    naive = pm.Conv1dConfiguration(variant=Variant.NAIVE, channels_per_thread=None)
+    times = {
+        configuration.channels_per_thread: pm.predict(
+            problem, configuration, gpu=gpu, fidelity=fidelity
+        ).time.predicted_s
+        for configuration in (naive, *configurations)
+    }
+    picked = min(choices, key=times.__getitem__)
     rows.append(
         {
             "C": in_channels,
