@@ -1,13 +1,16 @@
-"""Tables of compiled members (``make members``): members of a family drawn at random, compiled and executed.
+"""Tables of compiled members (``make members``): members of the families drawn at random, compiled and executed.
 
-A table takes about an hour of processor time; what was compiled before is in the disk cache.
+A member takes about 0.4 s of processor time. What was compiled before is in the disk cache, so that a filling goes on where
+the last one ended.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+import math
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +24,11 @@ from ..core.json_values import plain
 from ..core.progress import Advance, no_progress
 from ..errors import InputError, PerfmodelError
 from ..families.base import Batch, Family
-from ..families.compiled_members import NUMBERS, CompiledNumbers, MemberTable, features, proportions
-from ..families.profiling import Depth, configuration_profile
+from ..families.compiled_members import CompiledNumbers, MemberTable, Traits, features, proportions
+from ..families.profiling import Depth, configuration_profile, remembered_profile
+from ..families.registry import family
 from ..gpus.catalogue import load_gpu
+from ..gpus.gpu import Gpu
 from ..prediction.feasibility import FITS, feasibility
 from ..profiles.kernel_profile import KernelProfile
 from ..records.columns import configuration_of_record, record_of_fields
@@ -42,7 +47,11 @@ LONGEST_WARP_INSTRUCTIONS = 15_000
 """Known instructions of a warp beyond which a member takes seconds to execute; longer ones are alike."""
 LONGEST_CODE_INSTRUCTIONS = 1_500
 """Known instructions of code beyond which a member takes long to compile; one of ten is taken all the same."""
-TIME_LIMIT_S = 120.0
+TIME_LIMIT_S = 60.0
+COMPILED_AT_ONCE = 16
+"""Members after which the time of a filling is looked at."""
+MOST_DRAWS = 400
+"""Draws for each member that is wanted, after which a design that they do not meet gets fewer."""
 LEAST_KNOWN = 0.9
 """Part of the members of which a number must be known to stand in the table; members that lack it are left out."""
 ASSUMED_REGISTERS = 64
@@ -51,8 +60,9 @@ ASSUMED_REGISTERS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A configuration of a problem on a GPU."""
+    """A configuration of a problem of a family on a GPU."""
 
+    family: Family[Any, Any]
     problem: Any
     configuration: Any
     gpu_id: str
@@ -60,66 +70,102 @@ class Member:
     def to_json(self) -> str:
         """The member in words, one line."""
         words = {"problem": plain(self.problem), "configuration": plain(self.configuration), "gpu": self.gpu_id}
-        return json.dumps(words)
+        return json.dumps({"family": self.family.name, **words})
 
     @classmethod
-    def from_json(cls, family: Family[Any, Any], line: str) -> Member:
+    def from_json(cls, line: str) -> Member:
         """The member of a line."""
         words = json.loads(line)
+        own = family(words["family"])
         return cls(
-            problem=record_of_fields(family.problem_type, words["problem"]),
-            configuration=configuration_of_record(family, words["configuration"]),
+            family=own,
+            problem=record_of_fields(own.problem_type, words["problem"]),
+            configuration=configuration_of_record(own, words["configuration"]),
             gpu_id=words["gpu"],
         )
 
+    @property
+    def profile_arguments(self) -> tuple[Family[Any, Any], Any, Any, Gpu, Depth]:
+        """Whose profile shows what the compiler made of it."""
+        return self.family, self.problem, self.configuration, load_gpu(self.gpu_id), Depth.MIDDLE_BLOCK
 
-def drawn_members(family: Family[Any, Any], rng: np.random.Generator) -> Iterator[Member]:
-    """Members of the space of random problems, products of the space equally likely, without end."""
-    while True:
-        try:
-            problem = family.drawn_problem(rng)
-        except InputError:
-            continue
-        gpu = load_gpu(str(rng.choice(GPU_IDS)))
-        products = family.space(problem, gpu).products
-        product = products[int(rng.integers(len(products)))]
-        at = int(rng.integers(len(product)))
-        batch = product.batch(at, at + 1)
-        registers = np.full(1, ASSUMED_REGISTERS, np.int32)
-        can_run = feasibility(family.launch(problem, batch, gpu), registers, gpu, family.checks(problem, batch, gpu))
-        if can_run.reason_codes[0] != FITS or family.redundant(problem, batch, gpu)[0]:
-            continue
-        found = family.design_traits(problem, batch, gpu)
+    def traits(self) -> tuple[str, Traits]:
+        """Design and traits; raises ``InputError`` where its family gives none."""
+        found = self.family.design_traits(self.problem, Batch.of([self.configuration]), load_gpu(self.gpu_id))
         if found is None:
+            raise InputError(f"{self.family.name} has no table for {self.configuration}")
+        return found
+
+
+def drawn_members(own: Family[Any, Any], wanted: Mapping[str, int], seed: int) -> list[Member]:
+    """Members of the space of random problems, products of the space equally likely, until each design has as many as wanted.
+
+    More members with the same seed hold the fewer.
+    """
+    rng, missing, found = np.random.default_rng(seed), dict(wanted), list[Member]()
+    for _ in range(MOST_DRAWS * sum(wanted.values())):
+        if not any(missing.values()):
+            break
+        member = _drawn(own, rng)
+        if member is None:
             continue
-        _, traits = found
-        long = np.max(traits.code_instructions) > LONGEST_CODE_INSTRUCTIONS and rng.random() < 0.9
-        if long or np.max(traits.warp_instructions) > LONGEST_WARP_INSTRUCTIONS:
-            continue
-        yield Member(problem=problem, configuration=batch.configuration(0), gpu_id=gpu.id)
+        design, traits = member.traits()
+        long = rng.random() < 0.9 and np.max(traits.code_instructions) > LONGEST_CODE_INSTRUCTIONS
+        if not long and np.max(traits.warp_instructions) <= LONGEST_WARP_INSTRUCTIONS and missing.get(design, 0):
+            missing[design] -= 1
+            found.append(member)
+    return found
+
+
+def _drawn(own: Family[Any, Any], rng: np.random.Generator) -> Member | None:
+    """A member that can run and has a design, None where the drawn one cannot or has none."""
+    try:
+        problem = own.drawn_problem(rng)
+    except InputError:
+        return None
+    gpu = load_gpu(str(rng.choice(GPU_IDS)))
+    products = own.space(problem, gpu).products
+    product = products[int(rng.integers(len(products)))]
+    at = int(rng.integers(len(product)))
+    batch = product.batch(at, at + 1)
+    registers = np.full(1, ASSUMED_REGISTERS, np.int32)
+    can_run = feasibility(own.launch(problem, batch, gpu), registers, gpu, own.checks(problem, batch, gpu))
+    if can_run.reason_codes[0] != FITS or own.redundant(problem, batch, gpu)[0]:
+        return None
+    if own.design_traits(problem, batch, gpu) is None:
+        return None
+    return Member(family=own, problem=problem, configuration=batch.configuration(0), gpu_id=gpu.id)
 
 
 def compiled_members(
-    family: Family[Any, Any], members: Sequence[Member], workers: int, advance: Advance = no_progress
-) -> list[KernelProfile | PerfmodelError]:
-    """What one block of each shows, or why it does not."""
-    jobs = [(family, m.problem, m.configuration, load_gpu(m.gpu_id), Depth.MIDDLE_BLOCK) for m in members]
-    return run_many(
-        configuration_profile,
-        jobs,
-        describe=lambda family, problem, configuration, gpu, depth: f"{family.name} {plain(configuration)}",
-        workers=workers,
-        time_limit_s=TIME_LIMIT_S,
-        advance=advance,
-    )
+    members: Sequence[Member], workers: int, seconds: float = math.inf, advance: Advance = no_progress
+) -> list[KernelProfile | PerfmodelError | None]:
+    """What one block of each shows, or why it does not; None where the time was over before it was compiled."""
+    until = time.monotonic() + seconds
+    found: list[KernelProfile | PerfmodelError | None] = []
+    for begin in range(0, len(members), COMPILED_AT_ONCE):
+        part: list[KernelProfile | PerfmodelError | None]
+        part = [remembered_profile(*member.profile_arguments) for member in members[begin : begin + COMPILED_AT_ONCE]]
+        lacking = [i for i, profile in enumerate(part) if profile is None]
+        if time.monotonic() < until:
+            fresh = run_many(
+                configuration_profile,
+                [members[begin + i].profile_arguments for i in lacking],
+                describe=lambda own, problem, configuration, gpu, depth: f"{own.name} {plain(configuration)}",
+                workers=workers,
+                time_limit_s=TIME_LIMIT_S,
+            )
+            for i, profile in zip(lacking, fresh, strict=True):
+                part[i] = profile
+        found += part
+        for _ in part:
+            advance()
+    return found
 
 
-def tables(
-    family: Family[Any, Any], members: Sequence[Member], profiles: Sequence[KernelProfile | PerfmodelError]
-) -> list[MemberTable]:
-    """A table for each design among the members that have a profile, with lengths learned from it."""
-    known = [(m, p) for m, p in zip(members, profiles, strict=True) if isinstance(p, KernelProfile)]
-    rows = [member_values(family, member, profile) for member, profile in known]
+def tables(members: Sequence[Member], profiles: Sequence[KernelProfile]) -> list[MemberTable]:
+    """A table for each design among the members, with lengths learned from it."""
+    rows = [member_values(member, profile) for member, profile in zip(members, profiles, strict=True)]
     found = []
     for design in sorted({row[0] for row in rows}):
         own = [i for i, row in enumerate(rows) if row[0] == design]
@@ -131,7 +177,7 @@ def tables(
         own = list(itertools.compress(own, whole))
         points, values = points[whole], values[whole]
         lengths, noise = learned_lengths(points, values[:, complete & _varied(values)])
-        numbers = tuple(itertools.compress(NUMBERS, complete))
+        numbers = tuple(itertools.compress(rows[own[0]][2], complete))
         missed = np.abs(left_out_errors(points, values[:, complete], lengths, noise))
         registers = missed[:, numbers.index("registers_per_thread")]
         found.append(
@@ -140,7 +186,7 @@ def tables(
                 compiler=compiler_version(),
                 features=tuple(rows[own[0]][1]),
                 numbers=numbers,
-                members=tuple(known[i][0].to_json() for i in own),
+                members=tuple(members[i].to_json() for i in own),
                 points=points,
                 values=values[:, complete],
                 lengths=lengths,
@@ -158,16 +204,10 @@ def _varied(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def member_values(
-    family: Family[Any, Any], member: Member, profile: KernelProfile | None = None
+    member: Member, profile: KernelProfile | None = None
 ) -> tuple[str, dict[str, float], dict[str, float]]:
     """Design, coordinates and, of a profile, the proportions of one member."""
-    gpu = load_gpu(member.gpu_id)
-    known = family.design_traits(member.problem, Batch.of([member.configuration]), gpu)
-    if known is None:
-        raise InputError(f"{family.name} has no table for {member.configuration}")
-    design, traits = known
-    points = {name: float(value[0]) for name, value in features(traits, gpu).items()}
-    if profile is None:
-        return design, points, {}
-    found = proportions(traits, CompiledNumbers.of(profile))
+    design, traits = member.traits()
+    points = {name: float(value[0]) for name, value in features(traits, load_gpu(member.gpu_id)).items()}
+    found = {} if profile is None else proportions(traits, CompiledNumbers.of(profile))
     return design, points, {name: float(np.ravel(value)[0]) for name, value in found.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import os
 from importlib.resources import files
 from pathlib import Path
@@ -12,31 +13,46 @@ import numpy as np
 
 from ..calibration.member_filling import compiled_members, drawn_members, tables
 from ..errors import PerfmodelError
-from ..families.registry import family
+from ..families.registry import family, family_names
+from ..profiles.kernel_profile import KernelProfile
 from .output import note, progress_bar
-
-FAMILIES = ("conv1d", "direct_conv2d", "pointwise_conv2d", "ssim", "tiled_conv2d")
 
 
 def main() -> None:
-    """Draw members of each family, compile and execute them, and write a table for each design."""
+    """Draw members of each design, compile and execute them, and write a table for each design that is complete."""
+    shipped = {design: name for name in family_names() for design in family(name).designs}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--family", action="append", choices=FAMILIES, help="only this one; may be given several times")
-    parser.add_argument("--number", type=int, default=500, help="members of each family")
+    parser.add_argument(
+        "--design", action="append", choices=sorted(shipped), help="only this one; may be given several times"
+    )
+    parser.add_argument("--share", type=float, default=1.0, help="part of the members that the shipped tables have")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="stop then; what was compiled is kept for the next time"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--output", type=Path, default=Path(str(files("perfmodel.data"))) / "members", metavar="FOLDER")
     chosen = parser.parse_args()
     chosen.output.mkdir(parents=True, exist_ok=True)
-    for name in chosen.family or FAMILIES:
+    designs, members = set(chosen.design or shipped), []
+    for name in family_names():
         own = family(name)
-        members = list(itertools.islice(drawn_members(own, np.random.default_rng(chosen.seed)), chosen.number))
-        with progress_bar("compiled", len(members)) as advance:
-            profiles = compiled_members(own, members, chosen.workers, advance)
-        failures = [str(profile) for profile in profiles if isinstance(profile, PerfmodelError)]
-        for text, times in zip(*np.unique(failures, return_counts=True), strict=True):
-            note(f"{times} members of {name} left out: {text}")
-        for table in tables(own, members, profiles):
+        wanted = {
+            design: math.ceil(chosen.share * number) for design, number in own.designs.items() if design in designs
+        }
+        members += drawn_members(own, wanted, chosen.seed)
+    with progress_bar("compiled", len(members)) as advance:
+        profiles = compiled_members(members, chosen.workers, 60.0 * chosen.minutes, advance)
+    failures = [str(profile) for profile in profiles if isinstance(profile, PerfmodelError)]
+    for text, times in zip(*np.unique(failures, return_counts=True), strict=True):
+        note(f"{times} members left out: {text}")
+    waiting = {member.traits()[0] for member, profile in zip(members, profiles, strict=True) if profile is None}
+    for design in sorted(waiting):
+        note(f"{design} is not complete and stays as it was; run again to go on")
+    done = [isinstance(profile, KernelProfile) for profile in profiles]
+    known = [profile for profile in profiles if isinstance(profile, KernelProfile)]
+    for table in tables(list(itertools.compress(members, done)), known):
+        if table.design not in waiting:
             (chosen.output / f"{table.design}.npz").write_bytes(table.to_bytes())
             note(f"{table.design}: {len(table.members)} members")
 

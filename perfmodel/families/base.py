@@ -198,6 +198,8 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     """Whether the critical path is that of ``profile`` at compiled fidelity too, because coefficients were fitted to it."""
     measurement_defaults: ClassVar[Mapping[str, Any]] = {}
     """Values of fields that files of measurements may leave out, because they were measured before the field existed."""
+    designs: ClassVar[Mapping[str, int]] = {}
+    """Designs whose machine code `profile` interpolates (`compiled_members`), with the members of the family in their tables."""
     kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ()
     """Fields of the problem that Kernel Tuner's ``problem_size`` gives, x first."""
 
@@ -277,7 +279,7 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
         raise NotImplementedError(f"{self.name} draws no problems")
 
     def design_traits(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> tuple[str, Traits] | None:
-        """Name of the table and traits of configurations that ``profile`` interpolates; None for those of other designs."""
+        """Design and traits of configurations that all are of one of ``designs``; None where they are of none."""
         return None
 
     def executed_profile(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> KernelProfile | None:

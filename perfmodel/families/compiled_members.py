@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
 from typing import Any
 
@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.resources import Resources
+from ..core.batched import mapped
 from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE, round_up
-from ..core.counts import INSTRUCTION_CLASSES, Counts
+from ..core.counts import COUNT_NAMES, INSTRUCTION_CLASSES, Counts
 from ..core.interpolation import Interpolation
 from ..gpus.gpu import Gpu
 from ..gpus.occupancy import occupancy
@@ -59,7 +60,8 @@ class Traits:
         launch_instructions: The same of all warps of the launch.
         index_instructions: About how many integer instructions the launch takes beside them.
         code_instructions: The same as they stand in the code, loops once.
-        round_trips: Passes of a warp through code that loads from global memory.
+        round_trips: Loads of a warp from global memory, or groups of them where code issues them together.
+        estimates: Counts of the launch, by name, of which closed forms give no more than an estimate.
     """
 
     sizes: Mapping[str, Any]
@@ -69,6 +71,7 @@ class Traits:
     index_instructions: Any
     code_instructions: Any
     round_trips: Any = 1.0
+    estimates: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         known = (self.warp_instructions, self.launch_instructions, *self.sizes.values(), *self.choices.values())
@@ -79,7 +82,7 @@ class Traits:
 class CompiledNumbers:
     """What the compiler and the execution of a block say of n members; arrays of shape ``(n,)``, NaN where nobody knows.
 
-    Instruction classes are those of the whole launch.
+    ``counts`` are those of the whole launch.
     """
 
     registers_per_thread: Any
@@ -89,20 +92,23 @@ class CompiledNumbers:
     warp_cycles: Any
     longest_warp_instructions: Any
     global_round_trips: Any
-    integer: Any
-    control: Any
-    conversion: Any
-    local_load_sectors: Any
-    local_store_sectors: Any
+    counts: Counts
 
     @classmethod
     def of(cls, profile: KernelProfile) -> CompiledNumbers:
         """Those of a compiled and executed profile."""
-        homes = (profile.resources, profile.counts, profile)
-        return cls(**{name: next(getattr(home, name) for home in homes if hasattr(home, name)) for name in NUMBERS})
+        homes = (profile.resources, profile)
+        own = {name: next(getattr(home, name) for home in homes if hasattr(home, name)) for name in _OWN_NUMBERS}
+        return cls(**own, counts=profile.counts)
+
+    def number(self, name: str) -> Any:
+        """One number or count, by name."""
+        return getattr(self if name in _OWN_NUMBERS else self.counts, name)
 
 
-NUMBERS: tuple[str, ...] = tuple(field.name for field in fields(CompiledNumbers))
+_OWN_NUMBERS: tuple[str, ...] = tuple(one.name for one in fields(CompiledNumbers) if one.name != "counts")
+_COMPILER_COUNTS = ("integer", "control", "conversion", "local_load_sectors", "local_store_sectors")
+"""Counts that the compiler decides in every design."""
 DIGITS = {"global_round_trips": 2}
 """Decimal digits of a number that is not whole. What is behind them depends on the order of sums."""
 _LEAST = {
@@ -120,6 +126,8 @@ _LEAST = {
 
 def _known(traits: Traits, name: str) -> Any:
     """What a number is compared with."""
+    if name in traits.estimates:
+        return np.asarray(traits.estimates[name], np.float64)
     if name in ("registers_per_thread", "stack_bytes_per_thread"):
         return 1.0
     if name in ("code_bytes", "loop_code_bytes"):
@@ -145,11 +153,13 @@ def features(traits: Traits, gpu: Gpu) -> dict[str, Floats]:
 
 
 def proportions(traits: Traits, numbers: CompiledNumbers) -> dict[str, Floats]:
-    """Logarithms of the proportions that are interpolated, by name."""
+    """Logarithms of the proportions that are interpolated, by name; 0 where an estimate says 0 and is right."""
     found = {}
-    for name in NUMBERS:
-        value = np.asarray(getattr(numbers, name), np.float64)
-        found[name] = np.log(value / _known(traits, name) + _LEAST.get(name, 0.0))
+    for name in (*_OWN_NUMBERS, *_COMPILER_COUNTS, *traits.estimates):
+        value, known = np.asarray(numbers.number(name), np.float64), _known(traits, name)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            proportion = np.log(value / known + _LEAST.get(name, 0.0))
+        found[name] = np.where((value == 0) & (known == 0), 0.0, proportion)
     return found
 
 
@@ -161,7 +171,7 @@ class MemberTable:
         design: Its name.
         compiler: Version of the compiler.
         features: Names of the coordinates.
-        numbers: Names of what is known of the members, of ``NUMBERS``.
+        numbers: Names of what is known of the members.
         members: Each member in words, JSON: problem, configuration, GPU.
         points: Coordinates, shape ``(m, features)``.
         values: Logarithms of proportions, shape ``(m, numbers)``.
@@ -249,10 +259,15 @@ def _interpolation(design: str) -> Interpolation:
 
 
 def _interpolated(design: str, points: Floats) -> Floats:
-    """Values at points, within those that members have; many points are equal, because block sizes do not change the code."""
+    """Values at points; many points are equal, because block sizes do not change the code.
+
+    Points beyond all members along a coordinate are taken for the nearest that are not, and values stay within the members'.
+    """
+    table = member_table(design)
+    points = np.clip(points, table.points.min(axis=0), table.points.max(axis=0))
     packed = np.ascontiguousarray(points).view(np.dtype((np.void, points.itemsize * points.shape[1]))).ravel()
     _, first, inverse = np.unique(packed, return_index=True, return_inverse=True)
-    least, most = member_table(design).range
+    least, most = table.range
     return np.asarray(np.clip(_interpolation(design).at(points[first]), least, most)[inverse])
 
 
@@ -294,11 +309,11 @@ def compiled_numbers(
     Raises:
         ValueError: the traits are not those of the table, which has to be filled anew.
     """
-    table, named, count = member_table(design), features(traits, gpu), len(traits)
+    table, named = member_table(design), features(traits, gpu)
     if tuple(named) != table.features:
         raise ValueError(f"table of {design} has the features {', '.join(table.features)}, not {', '.join(named)}")
     logs = _interpolated(design, np.stack(list(named.values()), axis=1))
-    found = dict.fromkeys(NUMBERS, np.full(count, np.nan))
+    found = dict.fromkeys((*_OWN_NUMBERS, *COUNT_NAMES), np.asarray(np.nan))
     for name, column in zip(table.numbers, logs.T, strict=True):
         value = np.maximum(np.exp(column) - _LEAST.get(name, 0.0), 0.0) * _known(traits, name)
         found[name] = np.round(value, DIGITS.get(name, 0))
@@ -310,31 +325,33 @@ def compiled_numbers(
     )
     for name in ("local_load_sectors", "local_store_sectors"):
         found[name] = np.where(stack > 0, found[name], 0.0)
-    return CompiledNumbers(**found)
+    counts = Counts(**{name: found.pop(name) for name in COUNT_NAMES})
+    return CompiledNumbers(**found, counts=counts)
 
 
 def completed_profile(
-    known: Counts, numbers: CompiledNumbers, launch: Launch, *, global_round_trips: Any = None, read_only_share: Any
+    known: Counts,
+    numbers: CompiledNumbers,
+    launch: Launch,
+    *,
+    global_round_trips: Any = None,
+    first_fill_sectors: Any = np.nan,
+    read_only_share: Any,
 ) -> KernelProfile:
     """The profile of n members.
 
     Args:
-        known: What closed forms count; classes of instructions that they do not count are 0.
-        numbers: What the compiler makes of the members.
+        known: What closed forms count.
+        numbers: What the compiler makes of the members; its counts replace those of closed forms.
         launch: Of the members.
         global_round_trips: In closed form, where the table does not have them.
+        first_fill_sectors: Those that a block copies to shared memory before it computes.
         read_only_share: Part of the global loads by the read-only path.
     """
-    classes = {name: getattr(known, name) + np.nan_to_num(getattr(numbers, name, 0.0)) for name in INSTRUCTION_CLASSES}
-    local_sectors = numbers.local_load_sectors + numbers.local_store_sectors
-    requests = sum(getattr(known, name) for name in _REQUESTS) + np.ceil(local_sectors / LOCAL_REQUEST_SECTORS)
-    counts = replace(
-        known,
-        **classes,
-        local_load_sectors=numbers.local_load_sectors,
-        local_store_sectors=numbers.local_store_sectors,
-        warp_instructions=requests + sum(classes.values()),
-    )
+    counts = mapped(lambda own, form: form if np.isnan(own).all() else own, numbers.counts, known)
+    local_requests = np.ceil((counts.local_load_sectors + counts.local_store_sectors) / LOCAL_REQUEST_SECTORS)
+    requests = sum(getattr(counts, name) for name in _REQUESTS) + local_requests
+    counts = replace(counts, warp_instructions=requests + sum(getattr(counts, name) for name in INSTRUCTION_CLASSES))
     return KernelProfile(
         launch=launch,
         resources=Resources(
@@ -350,6 +367,7 @@ def completed_profile(
         global_round_trips=numbers.global_round_trips if global_round_trips is None else global_round_trips,
         warp_cycles=numbers.warp_cycles,
         longest_warp_instructions=numbers.longest_warp_instructions,
+        first_fill_sectors=first_fill_sectors,
         loop_code_bytes=numbers.loop_code_bytes,
         read_only_share=read_only_share,
     )

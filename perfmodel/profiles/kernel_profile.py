@@ -39,6 +39,8 @@ class KernelProfile:
             other, in the slowest warp of a block.
         warp_cycles: Cycles that the slowest warp of a block needs alone where memory behind L1 answers at once.
         longest_warp_instructions: What that warp executes.
+        first_fill_sectors: Sectors that a block copies from L2 to shared memory before its warps compute, NaN where it does
+            not begin with such a copy.
         loop_code_bytes: Code of the largest loop that a warp runs through more than once, 0 without a loop.
         read_only_share: Part of the global loads by the read-only path (``ld.global.nc``); asynchronous copies are not.
         exact: Whether the counts are what the hardware would count.
@@ -54,6 +56,7 @@ class KernelProfile:
     global_round_trips: Any = 1.0
     warp_cycles: Any = np.nan
     longest_warp_instructions: Any = np.nan
+    first_fill_sectors: Any = np.nan
     loop_code_bytes: Any = 0.0
     read_only_share: Any = 0.0
     exact: Any = False
@@ -97,6 +100,7 @@ _CRITICAL_PATH = (
     "global_round_trips",
     "warp_cycles",
     "longest_warp_instructions",
+    "first_fill_sectors",
     "read_only_share",
 )
 

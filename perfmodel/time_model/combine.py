@@ -219,6 +219,7 @@ def _joined_terms(
     own_work = np.where(np.asarray(barriers) > 0, coefficients.trip_warp_cycles * work.launch.warps_per_block, 0.0)
     load = work.global_round_trips * (trip + own_work)
     load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu)
+    load = load + terms.first_fill_cycles(work.first_fill_sectors, resident, gpu, clock)
     chain = counts.fp32_fma / warps * terms.fma_chain_cycles(gpu, coefficients)
     alone = np.where(np.isnan(work.warp_cycles), chain, work.warp_cycles)
     in_step = np.where(np.asarray(barriers) > 0, work.launch.warps_per_block, 1.0)

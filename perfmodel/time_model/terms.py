@@ -119,6 +119,16 @@ def round_trip_cycles(counts: Counts, waves: Any, gpu: Gpu, coefficients: Coeffi
     return np.asarray(coefficients.round_trip_latencies * latency, np.float64)
 
 
+def first_fill_cycles(sectors: Any, resident: Any, gpu: Gpu, clock_hz: float) -> Floats:
+    """Cycles in which a block waits for its first copies to shared memory beyond their latency: all resident ones begin together.
+
+    resident · 32 bytes · sectors / (l2_read_bytes_per_s / clock / sm_count), where ``sectors`` are those of a block, NaN where it
+    does not begin with such copies.
+    """
+    per_cycle = gpu.l2_read_bytes_per_s / (clock_hz * gpu.sm_count)
+    return np.asarray(resident * SECTOR_BYTES * np.nan_to_num(np.asarray(sectors, np.float64)) / per_cycle, np.float64)
+
+
 def _passing_l1(counts: Counts) -> Floats:
     """Part of the sectors that loads and copies ask for which L1 lacks; all where what passes it was not counted."""
     of_objects = counts.texture_sectors + counts.surface_load_sectors

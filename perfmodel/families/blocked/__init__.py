@@ -4,12 +4,14 @@
 """
 
 from .choices import Choices, choices
-from .counts import profile
+from .counts import closed_form
 from .layer import Layer
 from .limits import checks
-from .tiling import Blocking, Tiles, blocking_of, compile_request, launch_of, sizes_of, tiles
+from .tiling import KERNEL, Blocking, Tiles, blocking_of, compile_request, launch_of, sizes_of, tiles
+from .traits import profile, traits
 
 __all__ = [
+    "KERNEL",
     "Blocking",
     "Choices",
     "Layer",
@@ -17,9 +19,11 @@ __all__ = [
     "blocking_of",
     "checks",
     "choices",
+    "closed_form",
     "compile_request",
     "launch_of",
     "profile",
     "sizes_of",
     "tiles",
+    "traits",
 ]

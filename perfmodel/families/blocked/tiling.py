@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from math import gcd
 from typing import Any
 
@@ -186,7 +185,7 @@ def _with_patch(layer: Layer, tile: Tiles) -> Tiles:
         fewest = np.minimum(instructions, fewest)
     tile = replace(tile, patch_vector=vector, patch_shift=-layer.column_padding % vector)
     (pitch,) = over_unique(
-        lambda *columns: (np.array([_patch_pitch(layer, *row) for row in zip(*map(_listed, columns), strict=True)]),),
+        lambda *columns: (_patch_pitches(layer, *columns),),
         tile.block_x,
         tile.block_y // tile.images,
         tile.images,
@@ -197,10 +196,6 @@ def _with_patch(layer: Layer, tile: Tiles) -> Tiles:
         tile.patch_vector,
     )
     return replace(tile, patch_pitch=pitch)
-
-
-def _listed(column: Integers) -> list[int]:
-    return [int(value) for value in column]
 
 
 def patch_aligned(layer: Layer, columns_per_thread: Any) -> Any:
@@ -222,48 +217,52 @@ def _patch_columns(layer: Layer, tile: Blocking, vector: Any, shift: Any) -> Int
     return np.asarray(round_up(last + of_thread + joined, vector), np.int64)
 
 
-def first_warp(block_x: int, block_y: int, channel_threads: int) -> tuple[Integers, Integers, Integers]:
-    """Column, row and output channel of each thread of a block's first warp, in threads; shape ``(32,)``.
+def first_warp(block_x: Any, block_y: Any, channel_threads: Any) -> tuple[Integers, Integers, Integers]:
+    """Column, row and output channel of each thread of n blocks' first warps, in threads; shape ``(n, 32)``.
 
     Where both numbers are even, neighbours are two channels of two places: of four lanes two read the same elements of the patch
     and two the same taps, which halves the passes that either takes.
 
-    >>> x, _, channel = first_warp(4, 1, 8)
-    >>> x[:8].tolist(), channel[:8].tolist()
+    >>> x, _, channel = first_warp(np.array([4]), np.array([1]), np.array([8]))
+    >>> x[0, :8].tolist(), channel[0, :8].tolist()
     ([0, 1, 0, 1, 2, 3, 2, 3], [0, 0, 1, 1, 0, 0, 1, 1])
     """
-    thread, positions = np.arange(WARP_SIZE), block_x * block_y
-    if positions % 2 == 0 and channel_threads % 2 == 0:
-        pair = thread // 4
-        position, channel = pair % (positions // 2) * 2 + thread % 2, pair // (positions // 2) * 2 + thread // 2 % 2
-    else:
-        position, channel = thread % positions, thread // positions
-    return position % block_x, position // block_x, channel % channel_threads
+    wide, positions, channels = (np.asarray(value)[:, None] for value in (block_x, block_x * block_y, channel_threads))
+    thread, interleaved = np.arange(WARP_SIZE), (positions % 2 == 0) & (channels % 2 == 0)
+    pair, pairs = thread // 4, np.maximum(positions // 2, 1)
+    position = np.where(interleaved, pair % pairs * 2 + thread % 2, thread % positions)
+    channel = np.where(interleaved, pair // pairs * 2 + thread // 2 % 2, thread // positions)
+    return position % wide, position // wide, channel % channels
 
 
-@lru_cache(maxsize=4096)
-def _patch_pitch(
+def _patch_pitches(
     layer: Layer,
-    block_x: int,
-    rows: int,
-    images: int,
-    channel_threads: int,
-    rows_per_thread: int,
-    columns_per_thread: int,
-    patch_columns: int,
-    patch_vector: int,
-) -> int:
+    block_x: Integers,
+    rows: Integers,
+    images: Integers,
+    channel_threads: Integers,
+    rows_per_thread: Integers,
+    columns_per_thread: Integers,
+    patch_columns: Integers,
+    patch_vector: Integers,
+) -> Integers:
     """Words from one row of a patch to the next, the fewest with which a warp's reads have the fewest bank conflicts."""
-    aligned = int(patch_aligned(layer, columns_per_thread))
     x, y, _ = first_warp(block_x, rows * images, channel_threads)
-    row = y // rows * ((rows * rows_per_thread - 1) * layer.stride + layer.filter_height)
-    row += y % rows * rows_per_thread * layer.stride
-    step = max(aligned, patch_vector)
-    least = round_up(patch_columns, step)
-    pitches = np.arange(least, least + SHARED_BANKS, step)
-    addresses = FLOAT_BYTES * (row * pitches[:, None] + x * columns_per_thread * layer.stride)
-    cost, _ = load_wavefronts(addresses.astype(np.uint64), np.ones(addresses.shape, np.bool_), FLOAT_BYTES * aligned)
-    return int(pitches[np.argmin(cost)])
+    rows, of_thread = rows[:, None], rows_per_thread[:, None]
+    row = (
+        y // rows * ((rows * of_thread - 1) * layer.stride + layer.filter_height) + y % rows * of_thread * layer.stride
+    )
+    column = x * columns_per_thread[:, None] * layer.stride
+    aligned = patch_aligned(layer, columns_per_thread)
+    step, pitch = np.maximum(aligned, patch_vector), np.zeros_like(block_x)
+    for width, by in set(zip(aligned.tolist(), step.tolist(), strict=True)):
+        alike = np.flatnonzero((aligned == width) & (step == by))
+        pitches = round_up(patch_columns[alike], by)[:, None] + np.arange(0, SHARED_BANKS, by)
+        words = row[alike, None] * pitches[:, :, None] + column[alike, None]
+        addresses = (FLOAT_BYTES * words).astype(np.uint64).reshape(-1, WARP_SIZE)
+        cost, _ = load_wavefronts(addresses, np.ones(addresses.shape, np.bool_), FLOAT_BYTES * width)
+        pitch[alike] = np.take_along_axis(pitches, np.argmin(cost.reshape(pitches.shape), axis=1)[:, None], 1)[:, 0]
+    return pitch
 
 
 def _with_slabs(layer: Layer, tile: Tiles, gpu: Gpu) -> Tiles:

@@ -18,7 +18,7 @@ from ...launch.launch import KernelCall, Launch
 from ...profiles.kernel_profile import KernelProfile
 from .. import blocked
 from ..base import Batch, Check, Family, Space
-from ..blocked import Blocking, blocking_of
+from ..blocked import Blocking, Tiles, blocking_of
 from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design
 from . import reference
@@ -41,6 +41,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
     problem_type = Conv1d
     configuration_type = Conv1dConfiguration
     measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_BLOCKS)
+    designs: ClassVar[Mapping[str, int]] = {"conv1d": 200, blocked.KERNEL: 50}
 
     def default_problem(self) -> Conv1d:
         """The shape whose hardware profile is published: 1,024 channels to 1,024 channels, rows of 4."""
@@ -73,11 +74,11 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
             batch,
             _blocks(batch),
             lambda part: conv1d_launch(problem, part, gpu),
-            lambda part: blocked.launch_of(problem.layer, blocked.tiles(problem.layer, _blocking(part), gpu)),
+            lambda part: blocked.launch_of(problem.layer, _tiles(problem, part, gpu)),
         )
 
     def profile(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> KernelProfile:
-        """Memory accesses in closed form; registers, instructions and critical path interpolated or, of blocks, estimated."""
+        """Memory accesses in closed form; registers, instructions and critical path interpolated."""
         return by_design(
             batch,
             _blocks(batch),
@@ -91,17 +92,18 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
             batch,
             _blocks(batch),
             lambda part: _counts([tally(problem, configuration, gpu) for configuration in _configurations(part)]),
-            lambda part: _blocks_profile(problem, part, gpu).counts,
+            lambda part: _blocks_closed_form(problem, part, gpu),
         )
 
     def counts_accesses(self, configuration: Conv1dConfiguration) -> bool:
         """All but blocks that share, whose accesses at the ends of rows are estimates."""
         return configuration.variant is not Variant.BLOCKED
 
-    def design_traits(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> tuple[str, Traits] | None:
-        """The four kernels of rows as one design; blocks that share have no table."""
-        if _blocks(batch).any():
-            return None
+    def design_traits(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> tuple[str, Traits]:
+        """The four kernels of rows as one design, and blocks that share."""
+        if _blocks(batch).all():
+            tile, known = _tiles(problem, batch, gpu), _blocks_closed_form(problem, batch, gpu)
+            return blocked.KERNEL, blocked.traits(problem.layer, tile, blocked.launch_of(problem.layer, tile), known)
         configurations = _configurations(batch)
         tallies = [tally(problem, configuration, gpu) for configuration in configurations]
         return self.name, traits(problem, configurations, tallies, conv1d_launch(problem, batch, gpu), gpu)
@@ -140,10 +142,19 @@ def _blocking(batch: Batch[Conv1dConfiguration]) -> Blocking:
     return blocking_of(batch, OUT_CHANNELS_PER_THREAD)
 
 
+def _tiles(problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> Tiles:
+    return blocked.tiles(problem.layer, _blocking(batch), gpu)
+
+
 def _blocks_profile(problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> KernelProfile:
-    """Configurations whose blocks share: estimated from their tiles."""
-    tiles = blocked.tiles(problem.layer, _blocking(batch), gpu)
-    return blocked.profile(problem.layer, tiles, gpu, float(read_bytes(problem)))
+    """Configurations whose blocks share."""
+    return blocked.profile(problem.layer, _tiles(problem, batch, gpu), gpu, float(read_bytes(problem)))
+
+
+def _blocks_closed_form(problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> Counts:
+    tile = _tiles(problem, batch, gpu)
+    launch = blocked.launch_of(problem.layer, tile)
+    return blocked.closed_form(problem.layer, tile, launch, gpu, float(read_bytes(problem)))
 
 
 def _rows_profile(problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> KernelProfile:

@@ -47,6 +47,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     problem_type = Conv2d
     configuration_type = DirectConv2dConfiguration
     measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_BLOCKS)
+    designs: ClassVar[Mapping[str, int]] = {launch.KERNEL: 600, flat.KERNEL: 120, blocked.KERNEL: 110}
 
     def default_problem(self) -> Conv2d:
         """One 3840 × 2160 image and a 5 × 5 filter."""
@@ -118,7 +119,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         )
 
     def profile(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
-        """Memory accesses in closed form; registers, instructions and critical path interpolated or, of tiles, estimated."""
+        """Memory accesses in closed form; registers, instructions and critical path interpolated."""
         return _of_designs(
             batch,
             lambda part: _strips_profile(problem, part, gpu),
@@ -132,17 +133,23 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return _of_designs(
             batch,
             lambda part: closed_form(problem, launch.strips(problem, part), launch.launch(problem, part), gpu),
-            lambda part: flat.profile(problem, part, gpu).counts,
-            lambda part: _blocks_profile(problem, part, gpu).counts,
+            lambda part: flat.closed_form(problem, part),
+            lambda part: _blocks_closed_form(problem, _tiles(problem, part, gpu), gpu),
             lambda part: plane.profile(problem, part, gpu).counts,
         )
 
     def design_traits(
         self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu
     ) -> tuple[str, Traits] | None:
-        """Those whose warps walk down strips; the other designs have no table."""
-        if not all(self.counts_accesses(batch.configuration(i)) for i in range(len(batch))):
+        """Warps that walk down strips, flat ones, blocks that share; whole planes have no table."""
+        if batch.equals("reuse", Reuse.PLANE).all():
             return None
+        if batch.equals("reuse", Reuse.FLAT).all():
+            return flat.KERNEL, flat.traits(problem, batch, flat.closed_form(problem, batch))
+        if batch.equals("reuse", Reuse.BLOCK).all():
+            tile = _tiles(problem, batch, gpu)
+            known = _blocks_closed_form(problem, tile, gpu)
+            return blocked.KERNEL, blocked.traits(problem.layer, tile, blocked.launch_of(problem.layer, tile), known)
         sizes, geometry = launch.strips(problem, batch), launch.launch(problem, batch)
         return launch.KERNEL, traits(problem, sizes, geometry, closed_form(problem, sizes, geometry, gpu), gpu)
 
@@ -223,9 +230,14 @@ def _tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -
 
 
 def _blocks_profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
-    """Configurations that block: estimated from their tiles."""
+    """Configurations that block."""
     read_bytes, _ = compulsory_bytes(problem)
     return blocked.profile(problem.layer, _tiles(problem, batch, gpu), gpu, read_bytes)
+
+
+def _blocks_closed_form(problem: Conv2d, tile: Tiles, gpu: Gpu) -> Counts:
+    read_bytes, _ = compulsory_bytes(problem)
+    return blocked.closed_form(problem.layer, tile, blocked.launch_of(problem.layer, tile), gpu, read_bytes)
 
 
 def _of_designs(

@@ -84,5 +84,5 @@ def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts, gpu: G
         launch_instructions=known.fp32_fma + known.shuffles + requests,
         index_instructions=index_of_warp * sizes.active_warps + _OF_IDLE_WARP * idle_warps,
         code_instructions=step + _OF_TESTED_LOAD * tested + _OF_PROLOGUE,
-        round_trips=passes,
+        round_trips=passes * loads,
     )

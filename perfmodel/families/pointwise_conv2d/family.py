@@ -32,6 +32,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     """1×1 convolution by dynamic blocking of SM, block, warp and thread tiles, or as a matrix product."""
 
     name: ClassVar[str] = "pointwise_conv2d"
+    designs: ClassVar[Mapping[str, int]] = {"pointwise_conv2d": 250}
     summary: ClassVar[str] = "1x1 convolution, four levels of tiles sized to the layer and the GPU"
     problem_type = PointwiseConv2d
     configuration_type = PointwiseConfiguration

@@ -35,6 +35,7 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
     """
 
     name: ClassVar[str] = "ssim"
+    designs: ClassVar[Mapping[str, int]] = {"ssim": 60}
     summary: ClassVar[str] = "structural similarity of two images with an 11-tap Gaussian window, nine fused kernels"
     problem_type = Ssim
     configuration_type = SsimConfiguration

@@ -29,6 +29,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
     """Shared-memory tiled convolution of one image, the convolution that auto-tuners use as a benchmark."""
 
     name: ClassVar[str] = "tiled_conv2d"
+    designs: ClassVar[Mapping[str, int]] = {"tiled_conv2d": 400}
     summary: ClassVar[str] = "2-D convolution of one padded image through a shared-memory patch; sizes of the output"
     problem_type = TiledConv2d
     configuration_type = TiledConv2dConfiguration

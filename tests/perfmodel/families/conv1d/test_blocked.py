@@ -54,7 +54,7 @@ def test_counts_of_whole_tiles_are_those_of_the_executed_launch() -> None:
     closed = FAMILY.closed_counts(problem, batch, GPU).at(0)
     for name in ("fp32_fma", "shared_load_requests", "shared_load_wavefronts", "global_store_requests", "barriers"):
         assert getattr(found, name) == getattr(closed, name), name
-    for name in ("async_copy_requests", "async_copy_read_sectors", "warp_instructions"):  # at edges, and addresses
+    for name in ("async_copy_requests", "async_copy_read_sectors"):  # at edges
         assert getattr(found, name) == pytest.approx(getattr(closed, name), rel=0.25), name
 
 
