@@ -6,12 +6,14 @@
 // Grid:      x = tiles of POSITION_TILE positions, counted through all images; y = tiles of FILTER_TILE filters; z = CHANNEL_SPLIT
 //            parts of the slabs of input channels. The blocks along z are one cluster (compute capability 9.0 and newer).
 // Block:     FILTER_THREADS x POSITION_THREADS x CHANNEL_SLICES threads. Slabs of SLAB_CHANNELS input channels pass through STAGES
-//            stages of shared memory. With ASYNC_COPY (compute capability 8.0 and newer) STAGES - 1 slabs are on their way
-//            there at any time. Of the groups of four channels in a slab, each slice takes every CHANNEL_SLICES-th.
-// Thread:    FILTERS_PER_THREAD x POSITIONS_PER_THREAD outputs: filters FILTER_THREADS apart, positions in vectors of four. Lanes
-//            are numbered so that neighbours, or next but one, read the same vector: such loads need half the wavefronts.
-// Stage:     filters as rows of channels, as they lie in memory, FILTER_PITCH words apart; then the input channel by channel.
-//            Channels beyond the last are zeros; filters and positions beyond repeat the last, for sums that are not stored.
+//            stages of shared memory, asynchronously with ASYNC_COPY (compute capability 8.0 and newer). Each slice takes every
+//            CHANNEL_SLICES-th channel of a slab.
+// Thread:    FILTERS_PER_THREAD x POSITIONS_PER_THREAD outputs, filters and positions in vectors of four.
+//            While it multiplies what belongs to one channel, it reads what belongs to the next, beyond the end of a slab too.
+//            Lanes are numbered so that neighbours, or next but one, read the same vector: such loads need half the wavefronts.
+// Stage:     filters channel by channel, FILTER_PITCH words apart, which are copied word by word, for they lie the other way round
+//            in memory; then the input channel by channel. Channels beyond the last are zeros; filters and positions beyond
+//            repeat the last, for sums that are not stored.
 // End:       the sums of slices and of blocks of a cluster are added in a fixed order through shared memory, each block of a cluster
 //            its part of the tile. Where images do not begin at whole vectors, sums take the same way for whole sectors.
 // Constants: fields of the configuration in capitals; what else is derived has its one home in the family.
@@ -20,23 +22,31 @@
 #define POSITION_TILE (POSITION_THREADS * POSITIONS_PER_THREAD)
 #define SLICE_THREADS (FILTER_THREADS * POSITION_THREADS)
 #define THREADS (SLICE_THREADS * CHANNEL_SLICES)
-#define GROUP_CHANNELS 4
 #define VECTOR 4
 #define THREAD_VECTORS (POSITIONS_PER_THREAD / VECTOR)
+#define THREAD_CHANNELS (SLAB_CHANNELS / CHANNEL_SLICES)
 
-#define INPUT_START (FILTER_TILE * FILTER_PITCH)
+#define INPUT_START (SLAB_CHANNELS * FILTER_PITCH)
 #define STAGE (INPUT_START + SLAB_CHANNELS * POSITION_TILE)
 
-// Who copies what: ROW_VECTORS neighbouring threads the channels of one filter; POSITION_VECTORS neighbouring threads one channel
-// of the input, or all threads in POSITION_PASSES.
-#define ROW_VECTORS (SLAB_CHANNELS / FILTER_VECTOR)
-#define ROW_LANES (ROW_VECTORS < THREADS ? ROW_VECTORS : THREADS)
-#define ROW_PASSES ((ROW_VECTORS + THREADS - 1) / THREADS)
-#define FILTER_STEP (THREADS / ROW_LANES)
+// Where a filter lies in the row of a channel: vectors of four filters are exchanged within groups of eight, and the words of a vector
+// turned, so that 32 channels of one filter, a line of memory that a warp copies, land on different banks. How far words are
+// turned follows from the channel's number within its slice, which is known when this is compiled.
+#define EXCHANGED(channel) ((channel) % CHANNEL_SLICES + (channel) / (4 * CHANNEL_SLICES) * CHANNEL_SLICES % 8)
+#define TURNED(filter, channel) (((filter) + (channel) / CHANNEL_SLICES) % VECTOR)
+#define FILTER_WORD(filter, channel) (((filter) / VECTOR ^ EXCHANGED(channel)) * VECTOR + TURNED(filter, channel))
+
+// Who copies what: COPY_CHANNELS neighbouring threads a run of a filter; POSITION_LANES neighbouring threads one channel of the
+// input, or all threads in POSITION_PASSES.
+#define COPY_CHANNELS (SLAB_CHANNELS % 32 == 0 ? 32 : 8)
+#define FILTER_STEP (THREADS / COPY_CHANNELS)
 #define POSITION_VECTORS (POSITION_TILE / INPUT_VECTOR)
 #define POSITION_LANES (POSITION_VECTORS < THREADS ? POSITION_VECTORS : THREADS)
 #define POSITION_PASSES ((POSITION_VECTORS + THREADS - 1) / THREADS)
 #define CHANNEL_STEP (THREADS / POSITION_LANES)
+
+// Filter of the tile that belongs to the q-th row of sums of a thread.
+#define FILTER_OF(q) (((q) / VECTOR * FILTER_THREADS + filter_thread) * VECTOR + (q) % VECTOR)
 
 #define THROUGH_SHARED (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1 || STORE_VECTOR < VECTOR)
 #define TILE_OUTPUTS (FILTER_TILE * POSITION_TILE)
@@ -136,11 +146,12 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const unsigned end_slab = CHANNEL_SPLIT == 1 ? slabs : (blockIdx.z + 1) * slabs / CHANNEL_SPLIT;
 
     // What this thread copies of each slab.
-    const unsigned row_channel = thread % ROW_LANES * FILTER_VECTOR;
-    const unsigned row = thread / ROW_LANES;
+    const unsigned row_channel = thread % COPY_CHANNELS;
+    const unsigned row = thread / COPY_CHANNELS;
     const unsigned input_vector = thread % POSITION_LANES;
     const unsigned input_channel = thread / POSITION_LANES;
-    const float *filter_from = later(filter, FILTER_TAIL ? 0 : first_filter + row, in_channels) + first_slab * SLAB_CHANNELS + row_channel;
+    const float *filter_from =
+        later(filter, FILTER_TAIL ? 0 : first_filter + row, in_channels) + first_slab * SLAB_CHANNELS + row_channel;
     const float *input_from[POSITION_PASSES];
 #pragma unroll
     for (int pass = 0; pass < POSITION_PASSES; pass++) {
@@ -150,7 +161,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     }
 
     const unsigned stages_address = static_cast<unsigned>(__cvta_generic_to_shared(stages));
-    const unsigned filter_to = stages_address + 4 * (row * FILTER_PITCH + row_channel);
+    const unsigned filter_to = stages_address + 4 * row_channel * FILTER_PITCH;
     const unsigned input_to = stages_address + 4 * (INPUT_START + input_channel * POSITION_TILE + input_vector * INPUT_VECTOR);
 
     unsigned fetched = first_slab;
@@ -159,16 +170,15 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         const unsigned channels_left = in_channels - fetched * SLAB_CHANNELS;
 #pragma unroll
         for (int first = 0; first < FILTER_TILE; first += FILTER_STEP) {
-            if ((THREADS % ROW_LANES == 0 || row < FILTER_STEP) && (first + FILTER_STEP <= FILTER_TILE || row + first < FILTER_TILE)) {
+            if ((THREADS % COPY_CHANNELS == 0 || row < FILTER_STEP)
+                && (first + FILTER_STEP <= FILTER_TILE || row + first < FILTER_TILE)) {
                 const float *from = FILTER_TAIL ? later(filter_from, min(first_filter + row + first, out_channels - 1), in_channels)
-                                                : later(filter_from, first, in_channels);
+                                                : later(filter_from, in_channels, first);
 #pragma unroll
-                for (int pass = 0; pass < ROW_PASSES; pass++) {
-                    constexpr int PASS_WORDS = THREADS * FILTER_VECTOR;
-                    const bool exists = !CHANNEL_TAIL || row_channel + pass * PASS_WORDS < channels_left;
-                    if ((pass + 1) * ROW_LANES <= ROW_VECTORS || row_channel + pass * PASS_WORDS < SLAB_CHANNELS)
-                        copy<FILTER_VECTOR, !CHANNEL_TAIL>(filter_to + fetch_bytes + 4 * (first * FILTER_PITCH + pass * PASS_WORDS),
-                                                           exists ? from + pass * PASS_WORDS : filter, exists);
+                for (int channel = 0; channel < SLAB_CHANNELS; channel += COPY_CHANNELS) {
+                    const bool exists = !CHANNEL_TAIL || row_channel + channel < channels_left;
+                    const unsigned to = FILTER_WORD(row + first, row_channel + channel) + channel * FILTER_PITCH;
+                    copy<1, !CHANNEL_TAIL>(filter_to + fetch_bytes + 4 * to, exists ? from + channel : filter, exists);
                 }
             }
         }
@@ -192,7 +202,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         fetched++;
         fetch_bytes = fetch_bytes == 4 * (STAGES - 1) * STAGE ? 0 : fetch_bytes + 4 * STAGE;
     };
-    // Groups of copies are counted even where a slab is missing, so that the wait below always leaves STAGES - 2 of them.
+    // Groups of copies are counted even where a slab is missing, so that each wait leaves as many of them.
     const auto fetch_if_any = [&]() {
         if (fetched < end_slab)
             fetch();
@@ -206,46 +216,69 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const unsigned in_slice = thread - slice * SLICE_THREADS;
     const unsigned position_thread = in_slice / 2 % POSITION_THREADS;
     const unsigned filter_thread = in_slice / 2 / POSITION_THREADS * 2 + in_slice % 2;
-    const float *const rows = stages + filter_thread * FILTER_PITCH + slice * GROUP_CHANNELS;
-    const float *const columns = stages + INPUT_START + slice * GROUP_CHANNELS * POSITION_TILE + position_thread * VECTOR;
+    const float *const rows = stages + slice * FILTER_PITCH;
+    const float *const columns = stages + INPUT_START + slice * POSITION_TILE + position_thread * VECTOR;
 
     float sum[FILTERS_PER_THREAD][POSITIONS_PER_THREAD] = {};
+    alignas(16) float w[2][FILTERS_PER_THREAD];
+    alignas(16) float x[2][POSITIONS_PER_THREAD];
 
-    const auto multiply = [&](const unsigned stage, const int group) {
-        alignas(16) float w[FILTERS_PER_THREAD][GROUP_CHANNELS];
+    const auto read = [&](const int buffer, const unsigned stage, const int channel) {
+        const int exchanged = EXCHANGED(channel * CHANNEL_SLICES + slice);
+#pragma unroll
+        for (int q = 0; q < FILTERS_PER_THREAD; q += VECTOR)
+            move<VECTOR>(w[buffer] + q, rows + stage + channel * CHANNEL_SLICES * FILTER_PITCH
+                                            + ((q / VECTOR * FILTER_THREADS + filter_thread) ^ exchanged) * VECTOR);
+#pragma unroll
+        for (int p = 0; p < POSITIONS_PER_THREAD; p += VECTOR)
+            move<VECTOR>(x[buffer] + p, columns + stage + channel * CHANNEL_SLICES * POSITION_TILE + p * POSITION_THREADS);
+    };
+    const auto multiply = [&](const int channel) {
 #pragma unroll
         for (int q = 0; q < FILTERS_PER_THREAD; q++)
-            move<GROUP_CHANNELS>(w[q], rows + stage + q * FILTER_THREADS * FILTER_PITCH + group);
 #pragma unroll
-        for (int channel = 0; channel < GROUP_CHANNELS; channel++) {
-            alignas(16) float x[POSITIONS_PER_THREAD];
-#pragma unroll
-            for (int vector = 0; vector < THREAD_VECTORS; vector++)
-                move<VECTOR>(x + vector * VECTOR,
-                             columns + stage + (group + channel) * POSITION_TILE + vector * POSITION_THREADS * VECTOR);
-#pragma unroll
-            for (int q = 0; q < FILTERS_PER_THREAD; q++)
-#pragma unroll
-                for (int p = 0; p < POSITIONS_PER_THREAD; p++)
-                    sum[q][p] = fmaf(w[q][channel], x[p], sum[q][p]);
-        }
+            for (int p = 0; p < POSITIONS_PER_THREAD; p++)
+                sum[q][p] = fmaf(w[channel % 2][q / VECTOR * VECTOR + (q + channel) % VECTOR], x[channel % 2][p], sum[q][p]);
+    };
+    // Waits until all but the given number of slabs on their way are there, and all have read what the next slab overwrites.
+    const auto wait = [&](const int ahead) {
+#if ASYNC_COPY
+        if (ahead == STAGES - 1)
+            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 1) : "memory");
+        else
+            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+#endif
+        __syncthreads();
     };
 
     unsigned stage = 0;
 #pragma unroll 1
-    for (int ahead = 0; ahead < STAGES - 1; ahead++)
+    for (int ahead = 0; ahead < STAGES; ahead++)
         fetch_if_any();
+    wait(STAGES - 1);
+    read(0, stage, 0);
 #pragma unroll 1
     for (unsigned slab = first_slab; slab < end_slab; slab++) {
-#if ASYNC_COPY
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-#endif
-        __syncthreads(); // the oldest slab is there, and all have read the one whose place the next takes
-        fetch_if_any();
-#pragma unroll UNROLLED_GROUPS
-        for (int group = 0; group < SLAB_CHANNELS; group += GROUP_CHANNELS * CHANNEL_SLICES)
-            multiply(stage, group);
-        stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
+#pragma unroll 1
+        for (int channel = 0; channel < THREAD_CHANNELS - UNROLLED_CHANNELS; channel += UNROLLED_CHANNELS) {
+#pragma unroll
+            for (int i = 0; i < UNROLLED_CHANNELS; i++) {
+                read((i + 1) % 2, stage, channel + i + 1);
+                multiply(i);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < UNROLLED_CHANNELS; i++) {
+            if (i + 1 < UNROLLED_CHANNELS) {
+                read((i + 1) % 2, stage, THREAD_CHANNELS - UNROLLED_CHANNELS + i + 1);
+            } else if (slab + 1 < end_slab) {
+                stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
+                wait(STAGES - 2);
+                fetch_if_any();
+                read(0, stage, 0);
+            }
+            multiply(i);
+        }
     }
 
 #if THROUGH_SHARED
@@ -255,7 +288,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (int q = 0; q < FILTERS_PER_THREAD; q++)
 #pragma unroll
         for (int vector = 0; vector < THREAD_VECTORS; vector++)
-            move<VECTOR>(stages + slice * TILE_OUTPUTS + (filter_thread + q * FILTER_THREADS) * POSITION_TILE
+            move<VECTOR>(stages + slice * TILE_OUTPUTS + FILTER_OF(q) * POSITION_TILE
                              + (vector * POSITION_THREADS + position_thread) * VECTOR,
                          &sum[q][vector * VECTOR]);
 #if CHANNEL_SPLIT > 1
@@ -299,7 +332,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             float *const to = output + FIRST_OF(position, out_channels);
 #pragma unroll
             for (int q = 0; q < FILTERS_PER_THREAD; q++) {
-                const unsigned filter_index = first_filter + filter_thread + q * FILTER_THREADS;
+                const unsigned filter_index = first_filter + FILTER_OF(q);
                 if (!FILTER_TAIL || filter_index < out_channels)
                     move<VECTOR>(to + filter_index * positions, &sum[q][vector * VECTOR]);
             }

@@ -40,13 +40,13 @@ OF_PRODUCTS = (
     "channel_split",
 )
 """Fields that have an effect with ``layout=product``."""
-FILTERS_PER_THREAD = (2, 4, 6, 8)
+FILTERS_PER_THREAD = (4, 8)
 POSITIONS_PER_THREAD = (4, 8)
 THREADS_ALONG = (8, 16, 32)
 """Threads of a block along filters or positions, beside those that cut the layer into few even parts."""
 MOST_EVEN_PARTS = 6
 CHANNEL_SLICES = (1, 2, 4, 8)
-CHANNEL_SPLIT = (1, 2, 4, 8)
+CHANNEL_SPLIT = (1, 2, 3, 4, 6, 8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

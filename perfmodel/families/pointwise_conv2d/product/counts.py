@@ -20,11 +20,10 @@ from ....profiles.kernel_profile import KernelProfile, estimated_resources
 from ...lanes import over_unique
 from ..problem import PointwiseConv2d
 from .tiling import (
-    GROUP_CHANNELS,
+    COPY_CHANNELS,
     VECTOR_WORDS,
     Integers,
     ProductTiles,
-    filter_vector,
     launch_of,
     registers,
     store_vector,
@@ -40,32 +39,34 @@ PROLOGUE_INSTRUCTIONS = 150
 SLAB_INSTRUCTIONS = 25
 SPARE_REGISTERS = 20
 """What the compiler takes beyond its need where the launch bound leaves it."""
-READ_LATENCY_CYCLES = 35
-"""From a shared load to its use, which no other instruction of the warp hides at the start of straight-line code."""
 
 
 @lru_cache(maxsize=65536)
-def _wavefronts(filter_threads: int, position_threads: int, filter_pitch: int) -> tuple[int, int, int, int]:
+def _wavefronts(filter_threads: int, position_threads: int) -> tuple[int, int, int, int]:
     """Wavefronts of a warp's read of a vector of its filters, and of its positions, each with those without conflicts."""
     lane = np.arange(WARP_SIZE)
     position = lane // 2 % position_threads * VECTOR_WORDS
-    row = (lane // 2 // position_threads * 2 + lane % 2) % filter_threads * filter_pitch
+    row = (lane // 2 // position_threads * 2 + lane % 2) % filter_threads * VECTOR_WORDS
     everyone, width = np.ones((1, WARP_SIZE), np.bool_), FLOAT_BYTES * VECTOR_WORDS
     costs = [load_wavefronts((word[None] * FLOAT_BYTES).astype(np.uint64), everyone, width) for word in (row, position)]
     (of_filters, ideal_of_filters), (of_positions, ideal_of_positions) = costs
     return int(of_filters[0]), int(of_positions[0]), int(ideal_of_filters[0]), int(ideal_of_positions[0])
 
 
-def _reads(tile: ProductTiles) -> tuple[Floats, Floats]:
-    """Wavefronts of a warp's reads of one group of channels, and those without conflicts."""
+def _reads(tile: ProductTiles) -> tuple[Floats, Floats, Floats]:
+    """Reads of a warp for one channel, their wavefronts, and those without conflicts."""
 
     def of_kinds(*kinds: Integers) -> tuple[Floats, ...]:
         return tuple(np.array([_wavefronts(*map(int, kind)) for kind in zip(*kinds, strict=True)], np.float64).T)
 
-    found = over_unique(of_kinds, tile.filter_threads, tile.position_threads, tile.filter_pitch)
+    found = over_unique(of_kinds, tile.filter_threads, tile.position_threads)
     of_filters, of_positions, ideal_of_filters, ideal_of_positions = found
-    filters, positions = tile.filters_per_thread, tile.positions_per_thread
-    return filters * of_filters + positions * of_positions, filters * ideal_of_filters + positions * ideal_of_positions
+    filters, positions = tile.filters_per_thread / VECTOR_WORDS, tile.positions_per_thread / VECTOR_WORDS
+    return (
+        filters + positions,
+        filters * of_filters + positions * of_positions,
+        filters * ideal_of_filters + positions * ideal_of_positions,
+    )
 
 
 def profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> KernelProfile:
@@ -77,17 +78,16 @@ def profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> KernelPro
     warps = blocks * ceil_div(tile.threads, WARP_SIZE)
     all_slabs = ceil_div(problem.in_channels, tile.slab_channels)
     slabs = all_slabs / tile.channel_split
-    groups = slabs * tile.slab_channels / (GROUP_CHANNELS * tile.channel_slices)
-    group_fma = GROUP_CHANNELS * tile.sums
-    reads = tile.filters_per_thread + tile.positions_per_thread
-    wavefronts, ideal = _reads(tile)
+    channels = slabs * tile.slab_channels / tile.channel_slices
+    reads, wavefronts, ideal = _reads(tile)
 
-    of_filter, of_position = filter_vector(problem), store_vector(problem)
-    filter_copies = blocks * slabs * np.ceil(tile.filter_tile * tile.slab_channels / of_filter / WARP_SIZE)
+    of_position = store_vector(problem)
+    filter_copies = blocks * slabs * np.ceil(tile.filter_tile * tile.slab_channels / WARP_SIZE)
     input_copies = blocks * slabs * np.ceil(tile.slab_channels * tile.position_tile / of_position / WARP_SIZE)
     copies = filter_copies + input_copies
-    copied_wavefronts = filter_copies * of_filter + input_copies * of_position
-    through_l1 = filter_copies * (of_filter < VECTOR_WORDS) + 2 * input_copies * (of_position < VECTOR_WORDS)
+    passes = np.where(tile.slab_channels % WARP_SIZE == 0, 1, WARP_SIZE // COPY_CHANNELS)  # lines of a copy of filters
+    copied_wavefronts = filter_copies * passes + input_copies * of_position
+    through_l1 = filter_copies * passes + 2 * input_copies * (of_position < VECTOR_WORDS)
     filter_sectors = across * tile.filter_tile * down * problem.in_channels / SECTOR_WORDS
     input_sectors = down * across * tile.position_tile * problem.in_channels / SECTOR_WORDS
 
@@ -100,8 +100,8 @@ def profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> KernelPro
     added = np.where(shared_end, stores * parts, 0.0)
     stored = outputs / SECTOR_WORDS * (1.0 if problem.image_positions % SECTOR_WORDS == 0 else 1.15)
 
-    multiply_adds = warps * groups * group_fma
-    loads = warps * groups * reads
+    multiply_adds = warps * channels * tile.sums
+    loads = warps * channels * reads
     classes = {
         "fp32_fma": multiply_adds,
         "fp32_other": added * of_store,
@@ -123,8 +123,8 @@ def profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> KernelPro
         global_store_requests=stores,
         global_store_sectors=np.full_like(warps, stored),
         shared_load_requests=loads + added / tile.channel_split,
-        shared_load_wavefronts=warps * groups * wavefronts + added / tile.channel_split * of_store,
-        shared_bank_conflicts=warps * groups * (wavefronts - ideal),
+        shared_load_wavefronts=warps * channels * wavefronts + added / tile.channel_split * of_store,
+        shared_bank_conflicts=warps * channels * (wavefronts - ideal),
         shared_store_requests=summed + plain,
         shared_store_wavefronts=summed * VECTOR_WORDS + plain_wavefronts,
         async_copy_requests=moved,
@@ -143,15 +143,12 @@ def profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> KernelPro
     most = gpu.registers_per_sm // (tile.resident_blocks * round_up(tile.threads, WARP_SIZE)) // unit * unit
     wanted = round_up(registers(tile) + SPARE_REGISTERS, unit)
     taken_registers = np.minimum(np.minimum(wanted, most), gpu.max_registers_per_thread)
-    straight = np.minimum(groups, np.maximum(1024 // group_fma, 1))
     return KernelProfile(
         launch=launch,
         resources=estimated_resources(launch, taken_registers.astype(np.int32)),
         counts=counts,
-        global_round_trips=np.ceil(tile.slabs(problem) / (tile.stages - 1)),
-        warp_cycles=groups * (group_fma + reads + READ_LATENCY_CYCLES / straight)
-        + slabs * SLAB_INSTRUCTIONS * 2
-        + PROLOGUE_INSTRUCTIONS * 3,
-        loop_code_bytes=INSTRUCTION_BYTES * straight * (group_fma + reads),
+        global_round_trips=np.ceil(tile.slabs(problem) / tile.stages),
+        warp_cycles=channels * (tile.sums + reads) + slabs * (SLAB_INSTRUCTIONS * 2) + PROLOGUE_INSTRUCTIONS * 3.0,
+        loop_code_bytes=INSTRUCTION_BYTES * 2 * tile.unrolled_channels * (tile.sums + reads),
         read_only_share=0.0 if asynchronous else 1.0,
     )
