@@ -101,7 +101,8 @@ class Machine(NamedTuple):
 
     ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``loaded_latency`` the latencies of DRAM that come on
     top where it is always busy. Of the sectors that a block asks for first, the part ``first_missed`` is not in L1; of those that
-    no other sector came with, ``first_far`` wait for DRAM.
+    no other sector came with, ``first_far`` wait for DRAM. Nothing is issued before ``first_cycles``. A scheduler keeps
+    ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in ``far_fetch_cycles``.
     """
 
     schedulers: int
@@ -122,10 +123,13 @@ class Machine(NamedTuple):
     barrier_cycles: float
     branch_cycles: float
     block_start_cycles: float
+    first_cycles: float
     dispatch_cycles: float
     l0_lines: int
     fetch_cycles: float
     fetch_latency: float
+    l1_lines: int
+    far_fetch_cycles: float
     code_lines: int
 
 
@@ -155,8 +159,8 @@ _STRETCH, _OFFSET, _END, _NEXT, _AGE, _GROUPS, _AT_BARRIER, _REQUEST, _LAST_REQU
 )
 _PLACES = 10
 # servers of the SM
-_DATA, _L2, _DRAM, _WRITE, _FETCH, _DRAM_BUSY, _CONSTANTS = 0, 1, 2, 3, 4, 5, 6
-_SERVERS = 7
+_DATA, _L2, _DRAM, _WRITE, _FETCH, _DRAM_BUSY, _CONSTANTS, _FAR_FETCH = 0, 1, 2, 3, 4, 5, 6, 7
+_SERVERS = 8
 
 _SHARED, _GLOBAL_LOAD, _GLOBAL_STORE = int(Wait.SHARED), int(Wait.GLOBAL_LOAD), int(Wait.GLOBAL_STORE)
 _REDUCTION, _ATOMIC = int(Wait.GLOBAL_REDUCTION), int(Wait.GLOBAL_ATOMIC)
@@ -181,17 +185,26 @@ def _freed(releases: Floats, mask: int) -> float:
     return time
 
 
-def _fetched(lines: Floats, inserted: Integers, machine: Machine, servers: Floats, line: int, time: float) -> float:
+def _fetched(
+    lines: Floats, inserted: Integers, held: Integers, machine: Machine, servers: Floats, line: int, time: float
+) -> float:
     """When a line of code is in the scheduler's cache, which keeps the last ones that it took in order.
 
-    ``lines``: arrival of each line; ``inserted``: its number in the order, at the end the count of all.
+    ``lines``: arrival of each line; ``inserted``: its number in the order, at the end the count of all; ``held``: likewise of the
+    SM's cache, from which schedulers take what they lack.
     """
     if inserted[line] > 0 and inserted[line] > inserted[-1] - machine.l0_lines:
         return float(lines[line])
     servers[_FETCH] = max(servers[_FETCH], time) + machine.fetch_cycles
+    arrival = servers[_FETCH]
+    if held[line] == 0 or held[line] <= held[-1] - machine.l1_lines:
+        servers[_FAR_FETCH] = max(servers[_FAR_FETCH], time) + machine.far_fetch_cycles
+        arrival = max(arrival, servers[_FAR_FETCH])
+        held[-1] += 1
+        held[line] = held[-1]
     inserted[-1] += 1
     inserted[line] = inserted[-1]
-    lines[line] = servers[_FETCH] + machine.fetch_latency
+    lines[line] = arrival + machine.fetch_latency
     return float(lines[line])
 
 
@@ -357,6 +370,10 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
     last = np.full(machine.schedulers, -1, np.int64)
     arrivals = np.zeros((machine.schedulers, machine.code_lines))
     inserted = np.zeros((machine.schedulers, machine.code_lines + 1), np.int64)
+    held = np.zeros(machine.code_lines + 1, np.int64)
+    held[-1] = min(machine.code_lines, machine.l1_lines)
+    for fetched in range(held[-1]):  # as a launch begins
+        held[fetched] = fetched + 1
     servers = np.zeros(_SERVERS)
     chances, far = np.zeros(len(code.pipe)), np.zeros(len(code.pipe))
     firsts = np.zeros(2)
@@ -380,7 +397,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
     empty = 0
 
     for slot in range(min(resident, blocks)):
-        begin = dispatched + machine.block_start_cycles
+        begin = max(dispatched + machine.block_start_cycles, machine.first_cycles)
         dispatched += machine.dispatch_cycles
         living[slot] = _start_block(paths, slot, started, begin, times, places, releases, groups_arrive)
         empty += living[slot] == 0
@@ -502,9 +519,9 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                     stalls[kinds[warp, board]] += releases[warp, board] - ready
                     ready = releases[warp, board]
         if machine.l0_lines < machine.code_lines and following >> 3 != index >> 3:
-            line = _fetched(arrivals[scheduler], inserted[scheduler], machine, servers, following >> 3, time)
+            line = _fetched(arrivals[scheduler], inserted[scheduler], held, machine, servers, following >> 3, time)
             if (following >> 3) + 1 < machine.code_lines:
-                _fetched(arrivals[scheduler], inserted[scheduler], machine, servers, (following >> 3) + 1, time)
+                _fetched(arrivals[scheduler], inserted[scheduler], held, machine, servers, (following >> 3) + 1, time)
             if line > ready:
                 stalls[_FETCH_STALL] += line - ready
                 ready = line

@@ -61,6 +61,7 @@ class SmModel:
     write_queue_cycles: float
     fetch_cycles: float
     fetch_latency_cycles: float
+    far_fetch_cycles: float
     operand_cycles: float
     variable_latency_cycles: float
     left_out_log_error: float
@@ -159,7 +160,6 @@ def sm_seconds(
         alone, lone_cycles = _launch_cycles(longest, code, machine, 1.0, 1, counts, gpu, budget)
         if lone_cycles > cycles:
             run, cycles = alone, lone_cycles
-    cycles += model.first_block_latencies * gpu.dram_latency_cycles
     waited = float(run.stalls.sum())
     return SmTime(
         seconds=cycles / gpu.boost_clock_hz + gpu.empty_kernel_s,
@@ -279,10 +279,13 @@ def _machine(traces: WarpTraces, counts: Counts, launch: Launch, loads: _Loads, 
         barrier_cycles=model.barrier_cycles + traces.warps_per_block * WARP_SIZE / gpu.barrier_threads_per_cycle,
         branch_cycles=model.branch_cycles,
         block_start_cycles=model.block_start_cycles,
+        first_cycles=model.first_block_latencies * gpu.dram_latency_cycles,
         dispatch_cycles=active * gpu.block_dispatch_cycles,
         l0_lines=gpu.instruction_cache_l0_bytes // LINE_BYTES,
         fetch_cycles=model.fetch_cycles,
         fetch_latency=model.fetch_latency_cycles,
+        l1_lines=gpu.instruction_cache_l1_bytes // LINE_BYTES,
+        far_fetch_cycles=model.far_fetch_cycles,
         code_lines=-(-len(traces.table) // _INSTRUCTIONS_PER_LINE),
     )
 
