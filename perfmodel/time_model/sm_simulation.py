@@ -118,6 +118,7 @@ class Machine(NamedTuple):
     first_missed: float
     first_far: float
     data_queue: int
+    loads_in_flight: int
     write_queue_cycles: float
     operand_cycles: float
     barrier_cycles: float
@@ -134,9 +135,13 @@ class Machine(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What `simulate_sm` gives: cycles, instructions issued, ends of blocks in order, stalled warp cycles by `Stall`."""
+    """What `simulate_sm` gives: cycles, instructions issued, ends of blocks in order, stalled warp cycles by `Stall`.
+
+    ``wave_cycles``: when as many instructions had been issued as the blocks have that share the SM.
+    """
 
     cycles: float
+    wave_cycles: float
     issued: int
     finished: Floats
     stalls: Floats
@@ -382,6 +387,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
         most = max(most, paths.group_offsets[trace + 1] - paths.group_offsets[trace])
     groups_arrive = np.zeros((resident, most))
     streams = len(paths.request_instruction) > 0
+    in_wave = paths.length.sum() * resident // paths.blocks
     living = np.zeros(resident, np.int64)
     waiting = np.zeros(resident, np.int64)
     arrived = np.zeros(resident)
@@ -392,8 +398,10 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
     stale = np.ones(machine.schedulers, np.bool_)
     home, members = _homes(resident, warps, machine.schedulers)
     queue = np.zeros(machine.data_queue)
+    flying = np.zeros(machine.loads_in_flight)
+    loaded = 0
     started, ended, issued, asked = 0, 0, 0, 0
-    dispatched, now = 0.0, 0.0
+    dispatched, now, wave = 0.0, 0.0, 0.0
     empty = 0
 
     for slot in range(min(resident, blocks)):
@@ -430,6 +438,8 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
             log[issued, 0], log[issued, 1], log[issued, 2] = warp, index, time
         issued += 1
         now = time
+        if issued <= in_wave:
+            wave = now
         free[scheduler] = time + code.issue_cycles[index]
         last[scheduler] = warp
         _occupy(code, machine, index, time, pipes[scheduler])
@@ -446,6 +456,9 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
             if group == _NOBODY_ASKS:
                 result = read
             else:
+                follows = wait == _GLOBAL_LOAD or wait == _ASYNC_COPY
+                if follows:
+                    servers[_DATA] = max(servers[_DATA], flying[loaded % machine.loads_in_flight])
                 start = max(time, servers[_DATA])
                 result, read = _access(code, machine, index, time, servers, chances, far)
                 if group != _ANY_GROUP:
@@ -456,6 +469,9 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                         hit = servers[_DATA] + machine.l1_latency
                         groups_arrive[place, group] = _touch(machine, sectors, fresh, start, hit, servers, firsts)
                     result = max(result, groups_arrive[place, group] + code.latency[index])
+                if follows:
+                    flying[loaded % machine.loads_in_flight] = result
+                    loaded += 1
             if wait != _SHARED and wait != _CONSTANT:
                 kind = _LONG
             if wait == _ASYNC_COPY:
@@ -536,7 +552,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                 _open_barrier(code, machine, slot, warps, arrived[slot], times, places, releases, stalls, home, stale)
                 waiting[slot] = 0
                 arrived[slot] = 0.0
-    return Run(now, issued, finished[:ended], stalls)
+    return Run(now, wave, issued, finished[:ended], stalls)
 
 
 def _homes(resident: int, warps: int, schedulers: int) -> tuple[Integers, Integers]:

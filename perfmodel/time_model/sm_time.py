@@ -274,6 +274,7 @@ def _machine(traces: WarpTraces, counts: Counts, launch: Launch, loads: _Loads, 
         first_missed=loads.first_missed,
         first_far=loads.first_far,
         data_queue=model.data_queue_entries,
+        loads_in_flight=int(__import__('os').environ.get('NF','100000')),
         write_queue_cycles=model.write_queue_cycles,
         operand_cycles=model.operand_cycles,
         barrier_cycles=model.barrier_cycles + traces.warps_per_block * WARP_SIZE / gpu.barrier_threads_per_cycle,
@@ -310,7 +311,7 @@ def _launch_cycles(
     most = max(_LEAST_WAVES * resident, min(SIMULATED_WAVES * resident, int(budget / max(followed, 1.0))))
     simulated = min(math.ceil(average), most)
     run = simulate_sm(code, paths, machine, resident, simulated, budget)
-    cycles = _whole(run.cycles, run.finished, run.issued, simulated, average, resident, followed)
+    cycles = _whole(run, simulated, average, resident, followed, machine.first_cycles)
     own = float(traces.instructions.mean())
     cycles *= own / max(followed, 1.0)
     if average > _LEAST_WAVES * resident:
@@ -339,14 +340,21 @@ def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
     )
 
 
-def _whole(
-    cycles: float, finished: Floats, issued: int, simulated: int, average: float, resident: int, followed: float
-) -> float:
-    """Cycles of all blocks of an SM from those that were followed: what is left goes on at the rate between waves."""
+def _whole(run: Run, simulated: int, average: float, resident: int, followed: float, first: float) -> float:
+    """Cycles of all blocks of an SM from those that were followed: what is left goes on at the rate between waves.
+
+    Where the budget ended the run, what is left goes on as it went after the first blocks, where these have ended long before,
+    else as all of it went from the ``first`` instruction on.
+    """
     waves = average / resident
     executed = average + (math.ceil(average) - average) * math.exp(-waves / _LEAST_WAVES)
+    finished = run.finished
     if len(finished) < simulated:
-        return cycles * executed * followed / max(issued, 1)
+        in_wave = resident * followed
+        rate = (run.cycles - first) / max(run.issued, 1)
+        if run.issued >= 2 * in_wave:
+            rate = (run.cycles - run.wave_cycles) / (run.issued - in_wave)
+        return run.cycles + max(0.0, executed * followed - run.issued) * rate
     last = float(finished[-1])
     if executed <= simulated:
         return last * executed / simulated
