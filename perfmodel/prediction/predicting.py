@@ -99,7 +99,7 @@ def predict_all(
     _require_feasible(feasibility(family.launch(problem, batch, gpu), few, gpu, checks), batch, gpu)
     executed = None
     if fidelity is not Fidelity.ANALYTIC:
-        outcomes = gather_profiles(family, problem, batch, gpu, fidelity=fidelity, advance=advance)
+        outcomes = gather_profiles(family, problem, batch, gpu, fidelity=fidelity, stores=(), advance=advance)
         executed = profiles_or_raise(outcomes)
     found = evaluate_batch(family, problem, batch, scenario, executed)
     _require_feasible(found.feasibility, batch, gpu)

@@ -308,7 +308,7 @@ def _screened(
     chosen, kept, profiles, asked = shortlist(found, min(size, FIRST_CANDIDATES)), list[int](), list[KernelProfile](), 0
     while chosen:
         outcomes = gather_profiles(
-            family, problem, screening.batch.take(chosen), scenario.gpu, equivalents=True, advance=advance
+            family, problem, screening.batch.take(chosen), scenario.gpu, stores=(), advance=advance
         )
         known = _known(screening.batch.take(chosen), outcomes, notes)
         seconds = np.full(len(chosen), np.inf)
@@ -334,7 +334,7 @@ def _refined(
 ) -> list[Prediction]:
     """Predictions from executed profiles, fastest first; what has none or does not fit is left out and noted."""
     outcomes = gather_profiles(
-        family, problem, batch, scenario.gpu, fidelity=fidelity, equivalents=True, advance=advance
+        family, problem, batch, scenario.gpu, fidelity=fidelity, stores=(), advance=advance
     )
     kept = _known(batch, outcomes, notes)
     executed = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]

@@ -9,6 +9,7 @@ import numpy as np
 from ..compiler.compiled import CompiledKernel
 from ..core.counts import COUNT_NAMES, INSTRUCTION_CLASSES, Counts
 from ..launch.launch import KernelCall, Launch
+from ..machine_code.program import MachineCode
 from ..simulator.execution import largest_loop_bytes
 from ..simulator.simulation import Mode
 from .blocks.watched_block import WatchedBlock, middle_block
@@ -16,6 +17,7 @@ from .executed_profile import executable
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .slowest_warp import slowest_warp
 from .totals import counted_run
+from .warp_traces import WarpObserver, traces_of
 
 OF_CODE = (
     "warp_instructions",
@@ -47,9 +49,9 @@ def memory_requests(counts: Counts) -> float:
 def middle_block_profile(
     compiled: CompiledKernel, launch: Launch, call: KernelCall, requests: float | None, *, critical_path: bool = True
 ) -> KernelProfile:
-    """The profile with what the compiler decides: registers, code, instructions, spills, the slowest warp.
+    """The profile with what the compiler decides: registers, code, instructions, spills, the slowest warp, what warps issue.
 
-    What closed forms count exactly is left to them (NaN, `kernel_profile.completed_by`).
+    What closed forms count exactly is left to them (NaN, `kernel_profile.completed_by`). Only warps of machine code are followed.
 
     Args:
         compiled: the kernel.
@@ -64,12 +66,12 @@ def middle_block_profile(
         SimulationError: the kernel cannot be executed on the CPU.
     """
     code, reason = executable(compiled)
-    watched = WatchedBlock(middle_block(launch))
+    watched, observer = WatchedBlock(middle_block(launch)), WarpObserver()
     run = counted_run(
         code,
         launch,
         call,
-        observers=[watched],
+        observers=[watched, observer],
         mode=Mode.TRACE,
         blocks=np.array([watched.block]),
         visits_by_warp=[watched.block],
@@ -89,6 +91,9 @@ def middle_block_profile(
         read_only_share=np.nan,
         exact=False,
     ).with_notes(MIDDLE_BLOCK_NOTE if requests is not None else EVERY_BLOCK_NOTE, *([] if reason is None else [reason]))
+    if isinstance(code, MachineCode):
+        followed = {watched.block: (run.paths[watched.block], run.visits_by_warp[watched.block])}
+        profile = replace(profile, traces=traces_of(code, launch, observer, followed))
     if not critical_path:
         return profile
     slowest = slowest_warp(code, watched)

@@ -160,7 +160,7 @@ def _executed(
     fitting = np.flatnonzero(first.reason_codes == FITS).tolist()
     for index in np.flatnonzero(first.reason_codes != FITS).tolist():
         reasons[index] = first.reasons[int(first.reason_codes[index])]
-    outcomes = gather_profiles(family, problem, batch.take(fitting), gpu, fidelity=task.fidelity)
+    outcomes = gather_profiles(family, problem, batch.take(fitting), gpu, fidelity=task.fidelity, stores=())
     kept, profiles = [], []
     for index, outcome in zip(fitting, outcomes, strict=True):
         if isinstance(outcome, KernelProfile):
