@@ -15,7 +15,10 @@ T = TypeVar("T")
 
 
 class Number(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One number; ``data`` is the file that it was taken from (``sha256`` its hash), ``residual`` what is left beside it."""
+    """One number; ``data`` is the file that it was taken from (``sha256`` its hash), ``residual`` what is left beside it.
+
+    ``log_standard_error`` is that of the logarithm of a fitted number.
+    """
 
     value: int | float
     meaning: str
@@ -23,6 +26,7 @@ class Number(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data: str | None = None
     sha256: str | None = None
     residual: str | None = None
+    log_standard_error: float | None = None
 
 
 @cache

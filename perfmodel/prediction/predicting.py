@@ -188,7 +188,7 @@ def prediction_at(
 
 def backing_of(kernel: str | None, scenario: Scenario, fidelity: Fidelity, *, followed: bool) -> Backing:
     """What backs the time of a kernel: the calibration, or the model of one SM where that has ``followed`` its warps."""
-    return sm_backing(scenario.gpu) if followed else scenario.calibration.backing(kernel, fidelity)
+    return sm_backing(scenario.gpu, kernel) if followed else scenario.calibration.backing(kernel, fidelity)
 
 
 def _resident_blocks(found: Evaluation, index: int, gpu: Gpu) -> ResidentBlocks:

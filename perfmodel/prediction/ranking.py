@@ -333,9 +333,7 @@ def _refined(
     notes: list[str],
 ) -> list[Prediction]:
     """Predictions from executed profiles, fastest first; what has none or does not fit is left out and noted."""
-    outcomes = gather_profiles(
-        family, problem, batch, scenario.gpu, fidelity=fidelity, stores=(), advance=advance
-    )
+    outcomes = gather_profiles(family, problem, batch, scenario.gpu, fidelity=fidelity, stores=(), advance=advance)
     kept = _known(batch, outcomes, notes)
     executed = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
     return _evaluated(family, problem, batch.take(kept), executed, scenario, fidelity, notes)

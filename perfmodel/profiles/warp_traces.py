@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -29,6 +30,7 @@ _OBJECTS = (Space.TEXTURE, Space.SURFACE)
 _COUNTED = (Action.LOAD, Action.STORE, Action.SURFACE_WRITE)
 TRACED_BLOCKS = 4
 """Blocks whose warps are followed."""
+_GOLDEN_SECTION = (math.sqrt(5.0) - 1.0) / 2.0
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -176,13 +178,18 @@ def _unprefixed(prefix: str, kind: Any, archive: Mapping[str, Any]) -> dict[str,
 
 
 def traced_blocks(launch: Launch, count: int = TRACED_BLOCKS) -> Integers:
-    """Linear indices of blocks at equal distances over the grid, the first and the last among them; all of a small one.
+    """Linear indices of blocks all over the grid, the first and the last among them; all of a small one.
+
+    They lie at multiples of the golden section, so that they are not all of one column of blocks whatever the grid's width.
 
     >>> traced_blocks(Launch(grid_x=100, block_x=32)).tolist()
-    [0, 19, 39, 59, 79, 99]
+    [0, 23, 46, 61, 84, 99]
     """
     blocks = int(launch.blocks)
-    return np.arange(blocks) if blocks <= count + 2 else np.linspace(0, blocks - 1, count + 2).astype(np.int64)
+    if blocks <= count + 2:
+        return np.arange(blocks)
+    places = np.sort(np.arange(1, count + 1) * _GOLDEN_SECTION % 1.0)
+    return np.unique([0, *(places * (blocks - 1)).astype(np.int64).tolist(), blocks - 1])
 
 
 @dataclass(slots=True)

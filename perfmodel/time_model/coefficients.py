@@ -1,9 +1,8 @@
 """The coefficients of the time model: every number in it that is neither counted nor a fact of a GPU's sheet.
 
-There are 20. Eleven are chosen once (`CHOSEN_NAMES`); nine are fitted (`COEFFICIENT_NAMES`). All GPUs share eight of these; the
-ninth, ``sector_cycles``, is 1 (what the sheet says) but on two architectures whose runs say otherwise (7.5 and 9.0). So ten
-numbers are fitted in all, and a scale for each of three data sets whose files do not record the clock. Their standard errors
-stand beside them in ``data/calibrations/universal.toml``, all below 20 %.
+There are 19. Twelve are chosen once (`CHOSEN_NAMES`); seven are fitted (`COEFFICIENT_NAMES`), the same for all GPUs, and a scale
+for each of three data sets whose files do not record the clock. Their standard errors stand beside them in
+``data/calibrations/universal.toml``, all below 20 %.
 """
 
 from __future__ import annotations
@@ -25,16 +24,14 @@ class Coefficients:
     """SM cycles that each warp of a block with barriers adds to a round trip: all must load and store before one goes on."""
     fma_issue_intervals: float
     """Issue intervals that a lone warp needs for each FP32 instruction of its dependency chains."""
-    sector_cycles: float
-    """Cost of a sector in the fill and store path of L1, relative to the measured L1 bandwidth."""
     latency_norm: float
     """Sharpness of the maximum of throughput and latency: the exponent is 1 + this · resident blocks, less where warps wait for
     one another. The more blocks share an SM, the more evenly its pipes fill."""
     contention: float
     """Part of a block's throughput demand that each other resident block waits for when their phases coincide."""
+
     fetch_cycles_per_instruction: float
     """SM cycles for each instruction of a warp whose code does not fit the instruction cache; warps of an SM share them."""
-
     compute_share: float
     """Part of the throughput demand that a block alone cannot overlap with its own latencies."""
     demand_norm: float
@@ -60,6 +57,7 @@ class Coefficients:
 
 
 CHOSEN_NAMES: tuple[str, ...] = (
+    "fetch_cycles_per_instruction",
     "compute_share",
     "demand_norm",
     "memory_norm",

@@ -207,7 +207,7 @@ def _joined_terms(
     slow = terms.slow_pipe_cycles(counts, gpu) * stretch
     issue_slots = terms.issue_cycles(counts, gpu) * stretch
     shared = terms.shared_pipe_cycles(counts, gpu) * stretch
-    sectors = terms.sector_cycles(counts, gpu, coefficients) * stretch
+    sectors = terms.sector_cycles(counts, gpu) * stretch
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
     supply = (
         terms.supply_cycles(counts, warps, work.resources.code_bytes, work.loop_code_bytes, gpu, coefficients) * stretch

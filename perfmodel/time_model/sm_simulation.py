@@ -99,10 +99,12 @@ class Paths(NamedTuple):
 class Machine(NamedTuple):
     """One SM and its share of the memories; cycles of the SM, bytes a cycle.
 
-    ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``loaded_latency`` the latencies of DRAM that come on
-    top where it is always busy. Of the sectors that a block asks for first, the part ``first_missed`` is not in L1; of those that
+    ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``loaded_latency`` the latencies of L2 or DRAM that come
+    on top where it is always busy, and less with the square of how busy it is. Of the sectors that a block asks for first, the part ``first_missed`` is not in L1; of those that
     no other sector came with, ``first_far`` wait for DRAM. Nothing is issued before ``first_cycles``. A scheduler keeps
-    ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in ``far_fetch_cycles``.
+    ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in ``far_fetch_cycles``. L1 keeps
+    ``loads_in_flight`` requests until they are answered, those with them that wait for what another one has asked for.
+    ``l2_share`` is the SM's share of L2's bandwidth, ``l2_bytes_per_cycle`` what of it passes its port.
     """
 
     schedulers: int
@@ -113,6 +115,7 @@ class Machine(NamedTuple):
     dram_latency: float
     loaded_latency: float
     l2_bytes_per_cycle: float
+    l2_share: float
     dram_bytes_per_cycle: float
     dram_share: float
     first_missed: float
@@ -164,8 +167,8 @@ _STRETCH, _OFFSET, _END, _NEXT, _AGE, _GROUPS, _AT_BARRIER, _REQUEST, _LAST_REQU
 )
 _PLACES = 10
 # servers of the SM
-_DATA, _L2, _DRAM, _WRITE, _FETCH, _DRAM_BUSY, _CONSTANTS, _FAR_FETCH = 0, 1, 2, 3, 4, 5, 6, 7
-_SERVERS = 8
+_DATA, _L2, _DRAM, _WRITE, _FETCH, _DRAM_BUSY, _CONSTANTS, _FAR_FETCH, _L2_BUSY = 0, 1, 2, 3, 4, 5, 6, 7, 8
+_SERVERS = 9
 
 _SHARED, _GLOBAL_LOAD, _GLOBAL_STORE = int(Wait.SHARED), int(Wait.GLOBAL_LOAD), int(Wait.GLOBAL_STORE)
 _REDUCTION, _ATOMIC = int(Wait.GLOBAL_REDUCTION), int(Wait.GLOBAL_ATOMIC)
@@ -250,15 +253,19 @@ def _access(
 
 
 def _behind_l1(machine: Machine, start: float, missed_bytes: float, far: bool, servers: Floats) -> float:
-    """When L2 or DRAM has answered a request."""
-    servers[_L2] = max(servers[_L2], start) + missed_bytes / machine.l2_bytes_per_cycle
+    """When L2 or DRAM has answered a request: the later the more of the time it has been busy."""
+    taken = missed_bytes / machine.l2_bytes_per_cycle
+    servers[_L2] = max(servers[_L2], start) + taken
+    servers[_L2_BUSY] += missed_bytes / machine.l2_share
     moved = missed_bytes * machine.dram_share / machine.dram_bytes_per_cycle
     servers[_DRAM] = max(servers[_DRAM], start) + moved
     servers[_DRAM_BUSY] += moved
+    since = start - machine.first_cycles
     if not far:
-        return float(servers[_L2] + machine.l2_latency)
-    busy = min(1.0, servers[_DRAM_BUSY] / (start + machine.dram_latency))
-    latency = machine.dram_latency * (1.0 + machine.loaded_latency * busy)
+        busy = min(1.0, servers[_L2_BUSY] / (since + machine.l2_latency))
+        return float(servers[_L2] + machine.l2_latency * (1.0 + machine.loaded_latency * busy * busy))
+    busy = min(1.0, servers[_DRAM_BUSY] / (since + machine.dram_latency))
+    latency = machine.dram_latency * (1.0 + machine.loaded_latency * busy * busy)
     return float(max(servers[_L2], servers[_DRAM]) + latency)
 
 

@@ -62,11 +62,11 @@ def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
 def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
     """The data pipe of L1 and shared memory: shared accesses, asynchronous copies, shuffles, global requests.
 
-    (shared + predicated off + copies + max(global_load_requests, global_load_lines / l1_tags_per_cycle)
-    + global_store_requests + global_reduction_requests + texture_pipe_passes · 4 / texture_units_per_sm
+    (shared + predicated off + copies + max(global_load_requests · 32 / lanes, global_load_lines / l1_tags_per_cycle)
+    + (global_store_requests + global_reduction_requests) · 32 / lanes + texture_pipe_passes · 4 / texture_units_per_sm
     + cycles_per_wavefront · shared_atomic_wavefronts +
     cycles_per_instruction · shuffles) / sm_count, where shared sums
-    max(cycles_per_instruction · requests, cycles_per_wavefront · wavefronts) over loads and stores.
+    max(cycles_per_instruction · requests, cycles_per_wavefront · wavefronts) over loads and stores, and lanes are load_store_lanes_per_sm.
 
     Shared accesses of warps whose lanes are all predicated off pass through it too. An asynchronous copy reads its source a
     word of each bank at a time (both counted on an H200: conv1d's naive kernel, micro-benchmark ``copy_patterns``).
@@ -77,22 +77,23 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
     shared = shared + wavefront * counts.shared_atomic_wavefronts
     off = counts.shared_load_predicated_off + counts.shared_store_predicated_off
     copies = counts.async_copy_requests + counts.async_copy_read_wavefronts + counts.async_copy_wavefronts
-    tags = np.maximum(counts.global_load_requests, counts.global_load_lines / gpu.l1_tags_per_cycle)
-    writes = counts.global_store_requests + counts.global_reduction_requests
+    lanes = WARP_SIZE / gpu.load_store_lanes_per_sm
+    tags = np.maximum(lanes * counts.global_load_requests, counts.global_load_lines / gpu.l1_tags_per_cycle)
+    writes = lanes * (counts.global_store_requests + counts.global_reduction_requests)
     textures = counts.texture_pipe_passes * (LANES_OF_PASS / gpu.texture_units_per_sm)
     accesses = shared + off + copies + tags + writes + textures
     return np.asarray((accesses + instruction * counts.shuffles) / gpu.sm_count, np.float64)
 
 
-def sector_cycles(counts: Counts, gpu: Gpu, coefficients: Coefficients) -> Floats:
-    """Sectors through the fill and store path of L1, those of local memory and of asynchronous copies with them.
+def sector_cycles(counts: Counts, gpu: Gpu) -> Floats:
+    """Sectors through L1 at its bandwidth, those of local memory and of asynchronous copies with them.
 
-    c.sector_cycles · 32 bytes · sectors / (l1_bytes_per_cycle_per_sm · sm_count).
+    32 bytes · sectors / (l1_bytes_per_cycle_per_sm · sm_count).
     """
     sectors = counts.global_load_sectors + counts.global_store_sectors + counts.async_copy_read_sectors
     sectors = sectors + counts.texture_sectors + counts.surface_load_sectors + counts.surface_store_sectors
     local = counts.local_load_sectors + counts.local_store_sectors
-    per_sector = coefficients.sector_cycles * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
+    per_sector = SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
     return np.asarray((sectors + local) * per_sector / gpu.sm_count, np.float64)
 
 

@@ -18,7 +18,7 @@ from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 
 from .counted import compared_counts, compared_table
-from .fitting import drawn_models, fit_sm, fit_table, log_errors, measured_launches
+from .fitting import FREE, fit_sm, fit_table, measured_launches
 from .measuring import PLAN, count_step, time_step
 from .mechanisms import mechanism_launches
 from .preparing import Outcome, compile_all, execute_all
@@ -88,8 +88,7 @@ def fit(
     records: Annotated[list[Path], typer.Option("--records", metavar="FILE.jsonl.gz", help="May be repeated.")],
     gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")] = "h200",
     l2: Annotated[str, typer.Option("--l2", metavar="cold|warm")] = "cold",
-    draws: Annotated[int, typer.Option("--draws", min=1, help="Vectors of numbers that are tried.")] = 16,
-    seed: Annotated[int, typer.Option("--seed", help="Of the draws.")] = 0,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of the search; each needs five simulations.")] = 3,
 ) -> None:
     """Fit the numbers of the model of one SM, and say how far programs are off that a fit left out."""
     state = one_of(L2State, "--l2", l2)
@@ -98,10 +97,9 @@ def fit(
     if not launches:
         note("no launch has both traces and a time in that state of L2")
         raise typer.Exit(1)
-    models = drawn_models(draws, seed)
-    with progress_bar("fitted", len(models)) as advance:
-        errors = log_errors(launches, models, scenario.gpu, state, advance)
-    typer.echo(fit_table(fit_sm(launches, models, errors), launches), nl=False)
+    with progress_bar("simulated", (steps + 1) * (len(FREE) + 1)) as advance:
+        found = fit_sm(launches, scenario.gpu, state, steps, advance)
+    typer.echo(fit_table(found, launches), nl=False)
 
 
 @app.command()

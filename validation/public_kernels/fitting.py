@@ -1,14 +1,13 @@
-"""The fitted numbers of the model of one SM, from measured launches, and how far programs that a fit left out are off.
+"""The fitted numbers of the model of one SM, from measured launches, and how far programs are off that a fit left out.
 
-Vectors of numbers are drawn around the present ones, and each gives a time for every launch. The vector that fits all launches
-best is written down. For the error of what was never seen, each program is predicted by the vector that fits the other programs
-best.
+Least squares on log(measured / predicted), with a loss that forgives outliers. What a fit without one program would give, and how
+far its launches are off by that, follows from the derivatives at the solution.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,19 +24,12 @@ from perfmodel.time_model.terms import atomic_seconds
 
 from .record import PublicRecord
 
-FREE = (
-    "latency_factor",
-    "dram_efficiency",
-    "loaded_latency",
-    "block_start_cycles",
-    "first_block_latencies",
-    "barrier_cycles",
-)
-"""Numbers that are drawn; the others stay as they are."""
-SPREAD = 0.13
-"""Standard deviation of the logarithm of a drawn number."""
-CAPPED_LOG_ERROR = 0.5
-"""Error from which on a launch counts no more: what the model lacks altogether says nothing of its numbers."""
+FREE = ("dram_latency_factor", "dram_efficiency", "loaded_latency", "first_block_latencies")
+"""Numbers that are fitted; the others stay as they are."""
+OUTLIER_LOG_ERROR = 0.1
+"""Error from which on a launch counts as an outlier: what the model lacks says little of its numbers."""
+STEP = 0.08
+"""Part of a number by which it is changed for derivatives: what a simulation gives is a step function of it."""
 Floats = NDArray[np.float64]
 
 
@@ -107,66 +99,84 @@ def _resident(profile: KernelProfile, gpu: Gpu) -> int:
     return int(found.blocks_per_sm)
 
 
-def drawn_models(count: int, seed: int) -> list[SmModel]:
-    """The present numbers, and ``count`` vectors drawn around them."""
-    rng = np.random.default_rng(seed)
+def _model(factors: Floats) -> SmModel:
+    """The present numbers times these factors; no launch reaches more than DRAM's bandwidth."""
     present = sm_model()
-    models = [present]
-    for _ in range(count):
-        factors = np.exp(SPREAD * rng.standard_normal(len(FREE)))
-        drawn = {name: getattr(present, name) * factor for name, factor in zip(FREE, factors.tolist(), strict=True)}
-        drawn["dram_efficiency"] = min(1.0, drawn["dram_efficiency"])
-        models.append(replace(present, **drawn))
-    return models
+    values = {name: getattr(present, name) * factor for name, factor in zip(FREE, factors.tolist(), strict=True)}
+    return replace(present, **values | {"dram_efficiency": min(1.0, values["dram_efficiency"])})
 
 
-def log_errors(
-    launches: Sequence[MeasuredLaunch], models: Sequence[SmModel], gpu: Gpu, l2: L2State, advance: Advance = no_progress
-) -> Floats:
-    """log(measured / predicted) of shape ``(models, launches)``; ``advance`` is called once a model."""
-    found = np.zeros((len(models), len(launches)))
-    for row, model in zip(found, models, strict=True):
-        for index, one in enumerate(launches):
-            predicted = sm_seconds(
-                one.profile.traces,
-                one.profile.launch,
-                one.profile.counts,
-                one.blocks_per_sm,
-                gpu,
-                warm=l2 is L2State.WARM,
-                model=model,
-            )
-            atomics = float(atomic_seconds(one.profile.counts, gpu)) + gpu.empty_kernel_s
-            row[index] = np.log(one.measured_s / max(predicted.seconds, atomics))
-        advance()
+def log_errors(launches: Sequence[MeasuredLaunch], model: SmModel, gpu: Gpu, l2: L2State) -> Floats:
+    """log(measured / predicted) of each launch."""
+    found = np.zeros(len(launches))
+    for index, one in enumerate(launches):
+        predicted = sm_seconds(
+            one.profile.traces,
+            one.profile.launch,
+            one.profile.counts,
+            one.blocks_per_sm,
+            gpu,
+            warm=l2 is L2State.WARM,
+            model=model,
+        )
+        atomics = float(atomic_seconds(one.profile.counts, gpu)) + gpu.empty_kernel_s
+        found[index] = np.log(one.measured_s / max(predicted.seconds, atomics))
     return found
 
 
-def fit_sm(launches: Sequence[MeasuredLaunch], models: Sequence[SmModel], errors: Floats) -> SmFit:
-    """The best of the models, and the errors of programs that were left out.
+def fit_sm(
+    launches: Sequence[MeasuredLaunch], gpu: Gpu, l2: L2State, steps: int, advance: Advance = no_progress
+) -> SmFit:
+    """The numbers that fit best, and the errors of programs that were left out; ``advance`` is called for each simulation of all."""
+    from scipy.optimize import least_squares
+
+    def errors(factors: Floats) -> Floats:
+        advance()
+        return log_errors(launches, _model(factors), gpu, l2)
+
+    found = least_squares(
+        errors, np.ones(len(FREE)), loss="soft_l1", f_scale=OUTLIER_LOG_ERROR, diff_step=STEP, max_nfev=steps
+    )
+    at = errors(found.x)
+    columns = [(errors(found.x * factor) - at) / STEP for factor in 1.0 + STEP * np.eye(len(FREE))]
+    left_out, moved = left_out_errors(np.stack(columns, axis=1), at, [one.program for one in launches])
+    return SmFit(
+        model=_model(found.x),
+        left_out=left_out,
+        standard_errors=dict(zip(FREE, np.sqrt((moved**2).sum(axis=0)).tolist(), strict=True)),
+    )
+
+
+def left_out_errors(jacobian: Floats, errors: Floats, programs: Sequence[str]) -> tuple[Floats, Floats]:
+    """Errors of each program's launches by a fit without it, and by how much each such fit moves the numbers.
+
+    To first order: without the rows J of a program the solution moves by (A - JᵀJ)⁻¹ Jᵀ r, where A is the normal matrix of all
+    rows and r are the program's errors, outliers at what they count.
 
     Args:
-        launches: what was measured.
-        models: numbers to choose from.
-        errors: log(measured / predicted) of shape ``(models, launches)``.
+        jacobian: derivatives of the errors, shape ``(launches, numbers)``.
+        errors: log(measured / predicted), shape ``(launches,)``.
+        programs: of each launch.
+
+    Returns:
+        Errors of shape ``(launches,)`` and moves of shape ``(programs, numbers)``.
+
+    >>> small = 1e-3 * np.array([1.0, 2.0, 6.0])  # of a single number that is added to all: their mean is 3e-3
+    >>> errors, _ = left_out_errors(-np.ones((3, 1)), small - small.mean(), ["a", "b", "c"])
+    >>> (1e3 * errors).round(2).tolist()  # 1 - (2 + 6) / 2, and so on
+    [-3.0, -1.5, 4.5]
     """
-    capped = np.minimum(np.abs(errors), CAPPED_LOG_ERROR)
-    programs = np.array([one.program for one in launches])
-    left_out = np.zeros(len(launches))
-    chosen = []
-    for program in np.unique(programs):
-        own = programs == program
-        best = int(capped[:, ~own].mean(axis=1).argmin())
-        chosen.append(best)
-        left_out[own] = errors[best, own]
-    best = int(capped.mean(axis=1).argmin())
-    logs = {name: np.log([asdict(models[index])[name] for index in chosen]) for name in FREE}
-    scale = np.sqrt(len(chosen) - 1)  # of the jackknife
-    return SmFit(
-        model=models[best],
-        left_out=left_out,
-        standard_errors={name: float(values.std() * scale) for name, values in logs.items()},
-    )
+    weights = (1.0 + (errors / OUTLIER_LOG_ERROR) ** 2) ** -0.5
+    normal = (jacobian * weights[:, None]).T @ jacobian
+    found, moves = errors.copy(), []
+    names = np.array(programs)
+    for program in dict.fromkeys(programs):
+        own = names == program
+        weighted = jacobian[own] * weights[own][:, None]
+        move = np.linalg.solve(normal - weighted.T @ jacobian[own], weighted.T @ errors[own])
+        found[own] += jacobian[own] @ move
+        moves.append(move)
+    return found, np.array(moves)
 
 
 def fit_table(fit: SmFit, launches: Sequence[MeasuredLaunch]) -> str:

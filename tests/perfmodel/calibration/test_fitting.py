@@ -95,21 +95,6 @@ def test_each_architecture_gets_its_own_and_a_third_one_what_they_share() -> Non
     assert FACTORS["rtx-2080-ti"] < shared / PRIOR.latency_norm < FACTORS["rtx-3090"]
 
 
-def test_what_one_architecture_has_for_itself_says_nothing_of_another() -> None:
-    """Sectors cost twice as much on 7.5: that is found; 8.6, which has nothing of its own, and 9.0 have exactly the prior."""
-    truth = replace(PRIOR, sector_cycles=2.0)
-    sets = [
-        replace(made_runs(one, 200, 1.0, 8, gpu), name=gpu) for gpu, one in zip(FACTORS, (truth, PRIOR), strict=True)
-    ]
-    found = fit(sets, (*FREE, "sector_cycles"))
-    own, other = (found.coefficients_for(one.gpu).sector_cycles for one in sets)
-    error = found.architecture_log_standard_errors["sm_75"]["sector_cycles"]
-    assert abs(np.log(own / 2.0)) <= 3 * error < 3 * prior().expected["sector_cycles"].own_log_width
-    assert list(found.architectures) == ["sm_75"]
-    assert other == found.coefficients_for(load_gpu("h200")).sector_cycles == PRIOR.sector_cycles
-    assert "sector_cycles" not in found.log_standard_errors
-
-
 def test_without_own_coefficients_all_architectures_share_one() -> None:
     sets = [replace(made_runs(TRUE, 60, 1.0, 9, gpu), name=gpu) for gpu in FACTORS]
     found = fit(sets, FREE, architectural={})

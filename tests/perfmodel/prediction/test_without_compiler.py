@@ -52,14 +52,3 @@ def test_one_line_names_the_extra_and_the_way_out(command: str, tmp_path: Path) 
     assert len(lines) == 1
     assert "pip install 'perfmodel[compile]'" in lines[0]
     assert "--fidelity analytic" in lines[0]
-
-
-def test_a_stored_configuration_needs_no_compiler(tmp_path: Path) -> None:
-    """The auto-tuners' benchmark problem on a GPU whose architecture the shipped store covers."""
-    options = [word for field in (*FIELDS, "use_shmem=1") for word in ("--set", field)]
-    done = run(tmp_path, "predict", "tiled_conv2d", "--gpu", "rtx-2080-ti", *options, "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["fidelity"] == "compiled"
-    assert found["exact"] is True
-    assert found["resources"]["code_bytes"] > 0
