@@ -180,7 +180,8 @@ def gather_profiles(
 
     The stores are asked first (compiled fidelity only; the family's own where None are given), one after the other, then the
     disk cache; what all lack is compiled and executed in parallel, to the ``depth`` given or that of the
-    fidelity. Stores keep counts alone: to follow what warps issue, give none. Without ``use_store`` everything is compiled and executed anew; with ``stored_only`` nothing is.
+    fidelity. Stores keep counts alone: give none to follow what warps issue.
+    Without ``use_store`` everything is compiled and executed anew; with ``stored_only`` nothing is.
     """
     depth = depth or depth_of(fidelity)
     configurations = [batch.configuration(i) for i in range(len(batch))]

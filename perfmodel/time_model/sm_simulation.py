@@ -100,11 +100,11 @@ class Machine(NamedTuple):
     """One SM and its share of the memories; cycles of the SM, bytes a cycle.
 
     ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``loaded_latency`` the latencies of L2 or DRAM that come
-    on top where it is always busy, and less with the square of how busy it is. Of the sectors that a block asks for first, the part ``first_missed`` is not in L1; of those that
-    no other sector came with, ``first_far`` wait for DRAM. Nothing is issued before ``first_cycles``. A scheduler keeps
-    ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in ``far_fetch_cycles``. L1 keeps
-    ``loads_in_flight`` requests until they are answered, those with them that wait for what another one has asked for.
-    ``l2_share`` is the SM's share of L2's bandwidth, ``l2_bytes_per_cycle`` what of it passes its port.
+    on top where it is always busy, and less with the square of how busy it is. ``l2_share`` is the SM's share of L2's bandwidth,
+    ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part ``first_missed`` is not
+    in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps ``loads_in_flight`` requests until they
+    are answered, those with them that wait for what another one has asked for. Nothing is issued before ``first_cycles``. A
+    scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in ``far_fetch_cycles``.
     """
 
     schedulers: int
@@ -463,7 +463,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
             if group == _NOBODY_ASKS:
                 result = read
             else:
-                follows = wait == _GLOBAL_LOAD or wait == _ASYNC_COPY
+                follows = wait in (_GLOBAL_LOAD, _ASYNC_COPY)
                 if follows:
                     servers[_DATA] = max(servers[_DATA], flying[loaded % machine.loads_in_flight])
                 start = max(time, servers[_DATA])

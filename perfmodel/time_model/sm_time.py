@@ -46,9 +46,9 @@ _WIDE_FMA_LANES = 32
 class SmModel:
     """The fitted numbers; ``data/calibrations/sm_model.toml`` says what each one means and what it was fitted to.
 
-    The last three are no part of the model but its errors, on a logarithmic scale, of runs that were left out of the fit: 90 % are
-    within the first of kernels of this package on a fitted GPU, within the second of others' kernels there, within the third on
-    other GPUs.
+    The last three are no part of the model but its errors, on a logarithmic scale, of runs that were left out of the fit: 90 % of
+    those of this package's kernels on a fitted GPU are within the first, of others' kernels there within the second, of runs on
+    other GPUs within the third.
     """
 
     dram_latency_factor: float

@@ -66,7 +66,8 @@ def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
     + (global_store_requests + global_reduction_requests) · 32 / lanes + texture_pipe_passes · 4 / texture_units_per_sm
     + cycles_per_wavefront · shared_atomic_wavefronts +
     cycles_per_instruction · shuffles) / sm_count, where shared sums
-    max(cycles_per_instruction · requests, cycles_per_wavefront · wavefronts) over loads and stores, and lanes are load_store_lanes_per_sm.
+    max(cycles_per_instruction · requests, cycles_per_wavefront · wavefronts) over loads and stores; lanes are
+    load_store_lanes_per_sm.
 
     Shared accesses of warps whose lanes are all predicated off pass through it too. An asynchronous copy reads its source a
     word of each bank at a time (both counted on an H200: conv1d's naive kernel, micro-benchmark ``copy_patterns``).

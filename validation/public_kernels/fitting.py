@@ -127,7 +127,7 @@ def log_errors(launches: Sequence[MeasuredLaunch], model: SmModel, gpu: Gpu, l2:
 def fit_sm(
     launches: Sequence[MeasuredLaunch], gpu: Gpu, l2: L2State, steps: int, advance: Advance = no_progress
 ) -> SmFit:
-    """The numbers that fit best, and the errors of programs that were left out; ``advance`` is called for each simulation of all."""
+    """The numbers that fit best, and errors of programs left out; ``advance`` is called for each simulation of all launches."""
     from scipy.optimize import least_squares
 
     def errors(factors: Floats) -> Floats:
