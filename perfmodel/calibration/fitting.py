@@ -68,7 +68,7 @@ def prior() -> Prior:
     """The prior that the package ships.
 
     >>> prior().coefficients.round_trip_latencies, prior().architectural
-    (1.0, {'sector_cycles': ('sm_75', 'sm_90')})
+    (1.0, {})
     """
     name = "calibrations/prior.toml"
     text = (files("perfmodel.data") / name).read_text(encoding="utf-8")

@@ -101,8 +101,8 @@ class Machine(NamedTuple):
 
     ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``loaded_latency`` the latencies of L2 or DRAM that come
     on top where it is always busy, and less with the square of how busy it is. ``l2_share`` is the SM's share of L2's bandwidth,
-    ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part ``first_missed`` is not
-    in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps ``loads_in_flight`` requests until they
+    ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part ``first_missed`` is
+    not in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps ``loads_in_flight`` requests until they
     are answered, those with them that wait for what another one has asked for. Nothing is issued before ``first_cycles``. A
     scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in ``far_fetch_cycles``.
     """

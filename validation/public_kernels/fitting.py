@@ -135,7 +135,12 @@ def fit_sm(
         return log_errors(launches, _model(factors), gpu, l2)
 
     found = least_squares(
-        errors, np.ones(len(FREE)), loss="soft_l1", f_scale=OUTLIER_LOG_ERROR, diff_step=STEP, max_nfev=steps
+        errors,
+        np.ones(len(FREE)),
+        loss="soft_l1",
+        f_scale=OUTLIER_LOG_ERROR,
+        diff_step=[STEP] * len(FREE),
+        max_nfev=steps,
     )
     at = errors(found.x)
     columns = [(errors(found.x * factor) - at) / STEP for factor in 1.0 + STEP * np.eye(len(FREE))]
