@@ -87,6 +87,9 @@ def _followed(
 ) -> tuple[NDArray[np.float64], Terms, NDArray[np.bool_]]:
     """Times by the model of one SM where the warps of a launch were followed, and what they waited for.
 
+    Code that the SM's instruction cache does not hold is left to the closed form: the beginning of a warp's way, which is what is
+    followed of it, says too little of how it is fetched.
+
     No launch is faster than its atomics, which queue in L2, where one SM does not see those of the others.
 
     Args:
@@ -100,6 +103,7 @@ def _followed(
     known = (
         np.array([one is not None for one in traces], np.bool_) & (blocks_per_sm > 0) & (not scenario.own_coefficients)
     )
+    known &= np.broadcast_to(profile.resources.code_bytes, len(seconds)) <= scenario.gpu.instruction_cache_l1_bytes
     if not known.any():
         return seconds, terms, known
     seconds = seconds.copy()

@@ -102,8 +102,8 @@ class Machine(NamedTuple):
     ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``loaded_latency`` the latencies of L2 or DRAM that come
     on top where it is always busy, and less with the square of how busy it is. ``l2_share`` is the SM's share of L2's bandwidth,
     ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part ``first_missed`` is
-    not in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps ``loads_in_flight`` requests until they
-    are answered, those with them that wait for what another one has asked for. Nothing is issued before ``first_cycles``. A
+    not in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps ``loads_in_flight`` requests until
+    they are answered, those with them that wait for what another one has asked for. Nothing is issued before ``first_cycles``. A
     scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in ``far_fetch_cycles``.
     """
 
@@ -194,25 +194,31 @@ def _freed(releases: Floats, mask: int) -> float:
 
 
 def _fetched(
-    lines: Floats, inserted: Integers, held: Integers, machine: Machine, servers: Floats, line: int, time: float
+    lines: Floats,
+    inserted: Integers,
+    held: Integers,
+    reached: Floats,
+    machine: Machine,
+    servers: Floats,
+    line: int,
+    time: float,
 ) -> float:
     """When a line of code is in the scheduler's cache, which keeps the last ones that it took in order.
 
-    ``lines``: arrival of each line; ``inserted``: its number in the order, at the end the count of all; ``held``: likewise of the
-    SM's cache, from which schedulers take what they lack.
+    ``lines``: arrival of each line; ``inserted``: its number in the order, at the end the count of all; ``held`` and
+    ``reached``: order and arrival of lines in the SM's cache, from which schedulers take what they lack.
     """
     if inserted[line] > 0 and inserted[line] > inserted[-1] - machine.l0_lines:
         return float(lines[line])
     servers[_FETCH] = max(servers[_FETCH], time) + machine.fetch_cycles
-    arrival = servers[_FETCH]
     if held[line] == 0 or held[line] <= held[-1] - machine.l1_lines:
         servers[_FAR_FETCH] = max(servers[_FAR_FETCH], time) + machine.far_fetch_cycles
-        arrival = max(arrival, servers[_FAR_FETCH])
+        reached[line] = servers[_FAR_FETCH]
         held[-1] += 1
         held[line] = held[-1]
     inserted[-1] += 1
     inserted[line] = inserted[-1]
-    lines[line] = arrival + machine.fetch_latency
+    lines[line] = max(servers[_FETCH], reached[line]) + machine.fetch_latency
     return float(lines[line])
 
 
@@ -382,9 +388,10 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
     last = np.full(machine.schedulers, -1, np.int64)
     arrivals = np.zeros((machine.schedulers, machine.code_lines))
     inserted = np.zeros((machine.schedulers, machine.code_lines + 1), np.int64)
-    held = np.zeros(machine.code_lines + 1, np.int64)
-    held[-1] = min(machine.code_lines, machine.l1_lines)
-    for fetched in range(held[-1]):  # as a launch begins
+    held, reached = np.zeros(machine.code_lines + 1, np.int64), np.zeros(machine.code_lines)
+    if machine.code_lines <= machine.l1_lines:  # fetched as the launch begins, and kept
+        held[-1] = machine.code_lines
+    for fetched in range(held[-1]):
         held[fetched] = fetched + 1
     servers = np.zeros(_SERVERS)
     chances, far = np.zeros(len(code.pipe)), np.zeros(len(code.pipe))
@@ -542,9 +549,20 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                     stalls[kinds[warp, board]] += releases[warp, board] - ready
                     ready = releases[warp, board]
         if machine.l0_lines < machine.code_lines and following >> 3 != index >> 3:
-            line = _fetched(arrivals[scheduler], inserted[scheduler], held, machine, servers, following >> 3, time)
+            line = _fetched(
+                arrivals[scheduler], inserted[scheduler], held, reached, machine, servers, following >> 3, time
+            )
             if (following >> 3) + 1 < machine.code_lines:
-                _fetched(arrivals[scheduler], inserted[scheduler], held, machine, servers, (following >> 3) + 1, time)
+                _fetched(
+                    arrivals[scheduler],
+                    inserted[scheduler],
+                    held,
+                    reached,
+                    machine,
+                    servers,
+                    (following >> 3) + 1,
+                    time,
+                )
             if line > ready:
                 stalls[_FETCH_STALL] += line - ready
                 ready = line

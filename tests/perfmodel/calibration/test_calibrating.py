@@ -70,7 +70,7 @@ def test_scale_error_and_evidence_of_a_made_machine(made_file: Path) -> None:
     assert calibration.log_error_90(FAMILY.name, Fidelity.ANALYTIC) == pytest.approx(found.log_error_90, rel=5e-3)
     own = found.fit.coefficients_for(UNDER.gpu)
     assert asdict(calibration.coefficients) == pytest.approx(asdict(own), rel=5e-3)
-    assert own != found.fit.coefficients  # the only architecture that was fitted to has values of its own
+    assert own == found.fit.coefficients  # none is of one architecture
 
 
 def test_groups_keep_launches_of_one_geometry_together(made_file: Path) -> None:
