@@ -23,10 +23,10 @@ FAMILIES = ("conv1d", "direct_conv2d", "pointwise_conv2d", "ssim", "tiled_conv2d
 DESIGNS = sorted({design for name in FAMILIES for design in family(name).designs})
 BOUNDS = {
     "blocked_convolution": {
-        "registers_per_thread": (0.25, 0.45),
-        "code_bytes": (0.15, 0.30),
+        "registers_per_thread": (0.20, 0.30),
+        "code_bytes": (0.10, 0.30),
         "longest_warp_instructions": (0.10, 0.30),
-        "warp_cycles": (0.30, 0.60),
+        "warp_cycles": (0.20, 0.50),
     },
     "conv1d": {
         "registers_per_thread": (0.10, 0.25),
