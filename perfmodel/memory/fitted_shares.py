@@ -15,8 +15,8 @@ class Shares:
     read_ahead_bytes: float
     blocks_of_one_gpc: int
     oldest_share: float
-    trips_in_step: float
-    met_share: float
+    works_spread: float
+    slice_cycles: float
     merging_cycles: float
     dirty_share: float
     partly_written_share: float

@@ -26,11 +26,15 @@ from .access_counts import BLOCK_TOTALS, READS, AccessCounts
 from .atomics import AtomicObserver, Contention
 from .block_schedule import begins_of_blocks, residency, schedule_blocks
 from .cache_record import CacheRecord
+from .gpc_simulation import MergedTraffic, Pace, merged_traffic, share_of_launch
 from .grid_streams import GridStreams, Placement, place_blocks
 from .l1 import l1_traffic, launch_rates
 from .l2 import DramTraffic, partition_of_sms, sampled_dram_traffic
-from .request_coalescing import InStep, MergedTraffic, Pace, in_step, merged_traffic, share_of_launch
-from .trace import BlockStream, LineAccesses, Trace
+from .request_coalescing import gpcs_of_blocks
+from .trace import BlockStream, Kind, LineAccesses, Trace
+
+_DRAWN_ACCESSES = 50_000
+"""Accesses of blocks that are looked at to learn how many GPCs read a line, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,25 +177,33 @@ def hierarchy_of(
     rates = launch_rates(sampled, ramp_up)
     asked, asked_past_l1 = 1.0, 1.0
     if schedule.gpcs:
-        blocks_of_sm = min(resident, float(launch.blocks) / gpu.sm_count)
-        trips = int(lines.trip.max(initial=0)) + 1
-        working = _working_share(lines, trips)
-        works = _busy_cycles(counts, gpu) / (float(launch.blocks) * working) * max(blocks_of_sm * working, 1.0) / trips
-        together = in_step(trips, works, gpu)
-        if record.copies:
-            together = InStep(first=1.0 / max(blocks_of_sm, 1.0), later=0.0)
-        pace = _first_wave(works, share, gpu)
-        later = replace(pace, start_cycles=pace.trip_cycles * trips / (resident * gpu.sm_count))
+        gpcs_of_line, new = _readers(record, streams, placement, launch, gpu, resident, seed)
+        pace = replace(_pace(lines, record, launch, gpu, counts), gpcs_of_line=gpcs_of_line)
 
         def asked_share(accesses: LineAccesses, l1_bytes: float, asked_per_block: float | None) -> float:
             cached = l1_bytes > 0
-            merged = merged_traffic(accesses, schedule.gpcs, l1_bytes, pace, gpu, cached=cached)
-            own = MergedTraffic(blocks=0, asked=0, requests=0)
+            first, ends = merged_traffic(accesses, schedule.gpcs, l1_bytes, pace, gpu, cached=cached)
+            later = MergedTraffic(blocks=0, asked=0, requests=0)
             if schedule.later:
-                own = merged_traffic(accesses, [schedule.later], l1_bytes, later, gpu, cached=cached, warmed_up_by=1)
+                rng = np.random.default_rng(seed)
+                begins = rng.permuted(ends[0], axis=1)[:, 0]  # any of an SM's blocks ends when the next one begins
+                of_all = replace(
+                    pace,
+                    in_dram=new,
+                    gpcs_of_line=float(gpu.gpc_count),
+                    works_cycles=pace.works_cycles * ends[0].shape[1],
+                )
+                later, _ = merged_traffic(
+                    accesses, [schedule.later], l1_bytes, of_all, gpu, cached=cached, warmed_up_by=1, begins=[begins]
+                )
+                if record.copies:
+                    later = MergedTraffic(blocks=0, asked=0, requests=0)
             if asked_per_block is None:
-                asked_per_block = merged.asked / max(merged.blocks, 1)
-            return share_of_launch(merged, own, asked_per_block, ramp_up, together)
+                asked_per_block = first.asked / max(first.blocks, 1)
+            together = share_of_launch(first, later, asked_per_block, ramp_up)
+            # copies run ahead, and the blocks of an SM take turns: each is in step with others for its share of the time
+            turns = max(min(resident, float(launch.blocks) / gpu.sm_count), 1.0) if record.copies else 1.0
+            return 1.0 - (1.0 - together) / turns
 
         asked = asked_share(lines, simulated_bytes, rates.missed * rates.asked_per_block)
         asked_past_l1 = asked_share(by_copies, 0.0, None)
@@ -240,18 +252,41 @@ def _busy_cycles(counts: Counts, gpu: Gpu) -> float:
     return max(issued, float(passed))
 
 
-def _first_wave(works_cycles: float, share: float, gpu: Gpu) -> Pace:
-    """How fast SMs ask in the first wave.
-
-    Args:
-        works_cycles: cycles for which an SM works in a round trip.
-        share: part of all lines that is looked at.
-        gpu: the GPU.
-    """
+def _pace(lines: LineAccesses, record: CacheRecord, launch: Launch, gpu: Gpu, counts: Counts) -> Pace:
+    """How fast the blocks of a launch go on."""
+    trips = int(lines.trip.max(initial=0)) + 1
+    share = record.traced.l1_share
     bytes_per_cycle = gpu.l2_read_bytes_per_s / gpu.sm_count / gpu.boost_clock_hz
     return Pace(
-        trip_cycles=gpu.dram_latency_cycles + works_cycles, sector_cycles=SECTOR_BYTES / bytes_per_cycle / share
+        works_cycles=_busy_cycles(counts, gpu) / (float(launch.blocks) * _working_share(lines, trips)) / trips,
+        sector_cycles=SECTOR_BYTES / bytes_per_cycle / share,
+        share=share,
+        steady=record.copies,
     )
+
+
+def _readers(
+    record: CacheRecord,
+    streams: Mapping[int, BlockStream],
+    placement: Placement,
+    launch: Launch,
+    gpu: Gpu,
+    resident: int,
+    seed: int,
+) -> tuple[float, float]:
+    """GPCs that read a line in the first wave, on average; and the part of what later waves read that the first did not."""
+    blocks = np.arange(int(launch.blocks))
+    first = min(resident * gpu.sm_count, len(blocks))
+    gpc = np.full(len(blocks), gpu.gpc_count)
+    gpc[:first] = gpcs_of_blocks(first, gpu)
+    grid = GridStreams(streams, record.segments, placement, 0 * blocks, gpc, seed)
+    drawn = grid.drawn(max(ceil_div(grid.entries, _DRAWN_ACCESSES), 1), 0)
+    reads = np.isin(drawn.kind, (Kind.READ, Kind.READ_ONCE))
+    line, of_gpc = np.unique(np.stack([drawn.line[reads], gpc[drawn.block[reads]]]), axis=1)
+    known = np.unique(line[of_gpc < gpu.gpc_count])
+    later = line[of_gpc == gpu.gpc_count]
+    new = 1.0 - float(np.mean(np.isin(later, known))) if len(later) else 0.0
+    return float(np.count_nonzero(of_gpc < gpu.gpc_count)) / max(len(known), 1), new
 
 
 def _dram(

@@ -12,7 +12,8 @@ import pytest
 
 import perfmodel.validation
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.memory.request_coalescing import Pace, gpcs_of_blocks, merged_traffic
+from perfmodel.memory.gpc_simulation import Pace, merged_traffic
+from perfmodel.memory.request_coalescing import gpcs_of_blocks
 from perfmodel.memory.trace import LineAccesses
 
 DATA = Path(perfmodel.validation.__file__).parent / "data" / "h200-lagged-reads.json.gz"
@@ -33,8 +34,9 @@ def simulated(lag_cycles: float) -> float:
     block = np.arange(SMS)
     zero = np.zeros(SMS, np.int64)
     same = LineAccesses(block, zero, zero, zero + 7, zero + 0b1111, block >= 0)
-    pace = Pace(trip_cycles=1e6, sector_cycles=1.0, start_cycles=lag_cycles)
-    found = merged_traffic(same, [[np.array([one]) for one in range(SMS)]], 1 << 16, pace, H200)
+    pace = Pace(works_cycles=0.0, sector_cycles=1.0)
+    sms = [np.array([one]) for one in range(SMS)]
+    found, _ = merged_traffic(same, [sms], 1 << 16, pace, H200, begins=[lag_cycles * np.arange(SMS, dtype=float)])
     return found.requests / 4  # sectors of the line
 
 

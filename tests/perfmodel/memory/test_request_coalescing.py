@@ -6,25 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.memory.hierarchy import executed_record, hierarchy_of
-from perfmodel.memory.request_coalescing import (
-    InStep,
-    MergedTraffic,
-    Pace,
-    in_step,
-    merged_traffic,
-    requests_in_step,
-    requests_in_turns,
-    share_of_launch,
-    sms_of_gpcs,
-)
-from perfmodel.memory.trace import LineAccesses
+from perfmodel.memory.request_coalescing import requests_in_step, requests_in_turns, sms_of_gpcs
 from perfmodel.profiles.blocks.launch_counts import count_launch
 from perfmodel.ptx.parse import parse_module
 
@@ -73,100 +61,6 @@ extern "C" __global__ void same(const float *in, float *out)
     out[blockIdx.x * 128 + threadIdx.x] = sum;
 }
 """
-EVERY_SM = [np.array([sm]) for sm in range(16)]
-
-
-def accesses(lines: list[list[int]], masks: list[list[int]]) -> LineAccesses:
-    """Block b loads ``lines[b]``, one after the other, of each the sectors ``masks[b]``."""
-    blocks = np.repeat(np.arange(len(lines)), [len(own) for own in lines])
-    times = np.concatenate([np.arange(len(own)) for own in lines])
-    flat: list[NDArray[np.int64]] = [np.concatenate(values).astype(np.int64) for values in (lines, masks)]
-    return LineAccesses(blocks, np.zeros_like(blocks), times, *flat, np.full(len(blocks), True))
-
-
-PACE = Pace(trip_cycles=10_000.0, sector_cycles=1.0)
-"""Round trips so far apart that no request of one joins any of another."""
-
-
-def test_four_sms_share_a_request() -> None:
-    same = accesses([[7, 8]] * 16, [[0b1111, 0b0001]] * 16)
-    # 5 sectors each; of 16 SMs four requests for each sector, of 5 SMs two
-    assert merged_traffic(same, [EVERY_SM], 4096, PACE, H200) == MergedTraffic(16, 16 * 5, 4 * 5)
-    assert merged_traffic(same, [EVERY_SM[:5]], 4096, PACE, H200) == MergedTraffic(5, 5 * 5, 2 * 5)
-    assert merged_traffic(same, [EVERY_SM[:8], EVERY_SM[8:]], 4096, PACE, H200) == MergedTraffic(16, 16 * 5, 4 * 5)
-    assert merged_traffic(same, [[sm] for sm in EVERY_SM], 4096, PACE, H200) == MergedTraffic(16, 16 * 5, 16 * 5)
-
-
-def test_sms_that_miss_a_sector_at_different_steps_ask_for_themselves() -> None:
-    apart = accesses([[7, 8], [8, 7]], [[0b1111, 0b1111]] * 2)
-    assert merged_traffic(apart, [EVERY_SM[:2]], 4096, PACE, H200) == MergedTraffic(2, 16, 16)
-
-
-@pytest.mark.parametrize(
-    ("sectors_between", "requests"),
-    [
-        (300, 1),  # 341 cycles: 573 - 280 of DRAM beyond L2, and 48
-        (400, 2),
-    ],
-)
-def test_who_asks_before_dram_has_answered_joins(sectors_between: int, requests: int) -> None:
-    # one SM asks for line 7 at once, the other after so many sectors, one a cycle, in the same round trip
-    others = 100 + np.arange(sectors_between)
-    line = np.concatenate([[7], others, [7]])
-    mask = np.concatenate([[0b1], np.full(sectors_between, 0b1), [0b1]])
-    block = np.concatenate([[0], np.full(sectors_between + 1, 1)])
-    zero = np.zeros_like(line)
-    late = LineAccesses(block, zero, zero, line, mask, np.full(len(line), True))
-    asked = sectors_between + 2
-    assert merged_traffic(late, [EVERY_SM[:2]], 1 << 20, PACE, H200) == MergedTraffic(
-        2, asked, sectors_between + requests
-    )
-
-
-def test_blocks_that_start_one_after_the_other_join_while_l2_has_not_answered() -> None:
-    same = accesses([[7]] * 2, [[0b1111]] * 2)
-    for start_cycles, requests in ((300.0, 4), (400.0, 8)):
-        pace = Pace(trip_cycles=10_000.0, sector_cycles=1.0, start_cycles=start_cycles)
-        assert merged_traffic(same, [EVERY_SM[:2]], 4096, pace, H200) == MergedTraffic(2, 8, requests)
-
-
-def test_blocks_that_warm_l1_up_do_not_count() -> None:
-    same = accesses([[7], [7, 8]], [[0b1111], [0b1111, 0b0001]])
-    one_sm = [[np.array([0, 1])]]
-    assert merged_traffic(same, one_sm, 4096, replace(PACE, start_cycles=1e5), H200, warmed_up_by=1) == MergedTraffic(
-        1, 1, 1
-    )
-
-
-def test_a_sector_at_the_border_of_two_blocks_is_asked_for_twice() -> None:
-    border = accesses([[7], [7]], [[0b0111], [0b1100]])
-    assert merged_traffic(border, [EVERY_SM[:2]], 4096, PACE, H200) == MergedTraffic(2, 5, 5)
-
-
-def test_blocks_of_an_sm_find_in_l1_what_one_of_them_loaded() -> None:
-    pairs = accesses([[7]] * 4, [[0b1111]] * 4)
-    runs = [[np.array([0, 1]), np.array([2, 3])]]
-    assert merged_traffic(pairs, runs, 4096, PACE, H200) == MergedTraffic(4, 8, 4)
-    assert merged_traffic(pairs, runs, 4096, PACE, H200, cached=False) == MergedTraffic(4, 16, 4)
-
-
-def test_first_and_later_waves_share_for_themselves() -> None:
-    quarter, half = MergedTraffic(blocks=16, asked=160, requests=40), MergedTraffic(blocks=16, asked=160, requests=80)
-    alike, apart = InStep(first=1.0, later=1.0), InStep(first=1.0, later=0.0)
-    assert share_of_launch(quarter, half, 10.0, 1.0, alike) == 0.25
-    assert share_of_launch(quarter, half, 10.0, 0.1, apart) == 1.0 - 0.1 * 0.75
-    assert share_of_launch(quarter, half, 10.0, 0.5, alike) == 1.0 - 0.5 * 0.75 - 0.5 * 0.5
-    assert share_of_launch(quarter, half, 2.5, 0.25, alike) == 0.25  # later blocks miss nothing
-
-
-def test_sms_drift_apart_in_long_loops() -> None:
-    latency = H200.dram_latency_cycles
-    assert in_step(16, 1e9, H200) == InStep(first=1.0, later=1.0)
-    waiting = in_step(64, 0.0, H200)  # it waits all the time
-    assert (waiting.first, waiting.later) == (1.0, pytest.approx(0.25 + 0.75 * 0.27))
-    # three quarters of the loop in step for a third of the time, as it waits for one of three latencies
-    assert in_step(64, 2 * latency, H200).first == pytest.approx(0.25 + 0.75 / 3)
-    assert in_step(64, 1e9, H200).first == pytest.approx(0.25 + 0.75 * 0.27)
 
 
 @pytest.mark.parametrize(("gpu_id", "blocks", "requests"), [("h200", 132, 33), ("rtx-2080-ti", 68, 68)])

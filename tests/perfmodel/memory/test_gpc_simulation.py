@@ -1,0 +1,128 @@
+"""Requests of SMs of a GPC that join, and SMs that drift apart: by hand, and against micro-benchmarks on an H200."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import perfmodel.validation
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.memory.gpc_simulation import MergedTraffic, Pace, merged_traffic, share_of_launch
+from perfmodel.memory.trace import LineAccesses
+
+H200 = load_gpu("h200")
+DATA = Path(perfmodel.validation.__file__).parent / "data" / "h200-joined-requests.json.gz"
+RECORD: dict[str, Any] = json.loads(gzip.decompress(DATA.read_bytes()))
+EVERY_SM = [np.array([sm]) for sm in range(16)]
+PACE = Pace(works_cycles=100.0, sector_cycles=1.0)
+BLOCK_SECTORS = 128
+"""Sectors that a block of `drift` reads in a step: 256 threads, 16 bytes each."""
+
+
+def accesses(lines: list[list[int]], masks: list[list[int]]) -> LineAccesses:
+    """Block b loads ``lines[b]``, one after the other, of each the sectors ``masks[b]``."""
+    blocks = np.repeat(np.arange(len(lines)), [len(own) for own in lines])
+    times = np.concatenate([np.arange(len(own)) for own in lines])
+    flat: list[NDArray[np.int64]] = [np.concatenate(values).astype(np.int64) for values in (lines, masks)]
+    return LineAccesses(blocks, np.zeros_like(blocks), times, *flat, np.full(len(blocks), True))
+
+
+def merged(loads: LineAccesses, gpcs: list[list[NDArray[np.int64]]], pace: Pace = PACE, **more: Any) -> MergedTraffic:
+    return merged_traffic(loads, gpcs, 4096, pace, H200, **more)[0]
+
+
+def test_four_sms_share_a_request() -> None:
+    same = accesses([[7, 8]] * 16, [[0b1111, 0b0001]] * 16)
+    # 5 sectors each; of 16 SMs four requests for each sector, of 5 SMs two
+    assert merged(same, [EVERY_SM]) == MergedTraffic(16, 16 * 5, 4 * 5)
+    assert merged(same, [EVERY_SM[:5]]) == MergedTraffic(5, 5 * 5, 2 * 5)
+    assert merged(same, [EVERY_SM[:8], EVERY_SM[8:]]) == MergedTraffic(16, 16 * 5, 4 * 5)
+    assert merged(same, [[sm] for sm in EVERY_SM]) == MergedTraffic(16, 16 * 5, 16 * 5)
+
+
+@pytest.mark.parametrize(
+    ("cycles_apart", "requests"),
+    [
+        (300.0, 4),  # 341 cycles: 573 - 280 of DRAM beyond L2, and 48
+        (400.0, 8),
+    ],
+)
+def test_who_asks_before_dram_has_answered_joins(cycles_apart: float, requests: int) -> None:
+    same = accesses([[7]] * 2, [[0b1111]] * 2)
+    assert merged(same, [EVERY_SM[:2]], begins=[np.array([0.0, cycles_apart])]) == MergedTraffic(2, 8, requests)
+
+
+@pytest.mark.parametrize(("cycles_apart", "requests"), [(40.0, 4), (60.0, 8)])
+def test_who_asks_before_l2_has_answered_joins(cycles_apart: float, requests: int) -> None:
+    same = accesses([[7]] * 2, [[0b1111]] * 2)
+    held = replace(PACE, in_dram=0.0)
+    assert merged(same, [EVERY_SM[:2]], held, begins=[np.array([0.0, cycles_apart])]) == MergedTraffic(2, 8, requests)
+
+
+def test_sms_that_miss_a_sector_in_different_round_trips_ask_for_themselves() -> None:
+    apart = accesses([[7, 8], [8, 7]], [[0b1111, 0b1111]] * 2)
+    assert merged(apart, [EVERY_SM[:2]]) == MergedTraffic(2, 16, 16)
+
+
+def test_blocks_that_warm_l1_up_do_not_count() -> None:
+    same = accesses([[7], [7, 8]], [[0b1111], [0b1111, 0b0001]])
+    assert merged(same, [[np.array([0, 1])]], warmed_up_by=1) == MergedTraffic(1, 1, 1)
+
+
+def test_requests_for_different_sectors_of_a_line_do_not_join() -> None:
+    border = accesses([[7], [7]], [[0b0111], [0b1100]])
+    assert merged(border, [EVERY_SM[:2]]) == MergedTraffic(2, 5, 5)
+
+
+def test_blocks_of_an_sm_find_in_l1_what_one_of_them_loaded() -> None:
+    pairs = accesses([[7]] * 4, [[0b1111]] * 4)
+    runs = [[np.array([0, 1]), np.array([2, 3])]]
+    steady = replace(PACE, steady=True)
+    assert merged(pairs, runs, steady) == MergedTraffic(4, 8, 4)
+
+
+def test_first_and_later_waves_share_for_themselves() -> None:
+    quarter, half = MergedTraffic(blocks=16, asked=160, requests=40), MergedTraffic(blocks=16, asked=160, requests=80)
+    assert share_of_launch(quarter, half, 10.0, 1.0) == 0.25
+    assert share_of_launch(quarter, half, 10.0, 0.5) == 1.0 - 0.5 * 0.75 - 0.5 * 0.5
+    assert share_of_launch(quarter, half, 2.5, 0.25) == 0.25  # later blocks miss nothing
+
+
+def drifting(steps: int) -> LineAccesses:
+    """Blocks of 16 SMs that read one stream, 128 sectors a step."""
+    lines = np.arange(steps * BLOCK_SECTORS // 4)
+    block, line = np.repeat(np.arange(16), len(lines)), np.tile(lines, 16)
+    none = np.zeros_like(line)
+    return LineAccesses(block, none, line // (BLOCK_SECTORS // 4), line, none + 0b1111, line >= 0)
+
+
+@pytest.mark.parametrize("work", [0, 100, 500, 2000])
+@pytest.mark.parametrize("warm", [0, 1])
+def test_sms_that_read_one_stream_stay_together_unless_they_work_for_long(work: int, warm: int) -> None:
+    """``work`` dependent multiply-adds between steps; all warps do the same, so they are hardly ever late (`works_spread`)."""
+    for run in RECORD["runs"]:
+        wanted = {"grid": 132, "threads": 256, "steps": 128, "work": work, "warm": warm, "sync": 1, "apart": 0}
+        if wanted.items() <= run.items():
+            read_before = run["steps"] * BLOCK_SECTORS * warm
+            sectors, requests = (
+                run["counters"][name] - read_before
+                for name in ("l1tex__m_xbar2l1tex_read_sectors.sum", "lts__t_sectors_srcunit_tex_op_read.sum")
+            )
+            pace = Pace(works_cycles=4.4 * work, sector_cycles=1.0, in_dram=1.0 - warm, gpcs_of_line=8.0)
+            found = merged(drifting(steps=128), [EVERY_SM], pace)
+            assert 0.25 <= requests / sectors <= 0.48
+            if 4.4 * work * 0.01 < 10.0 or not warm:
+                assert found.rate == pytest.approx(requests / sectors, abs=0.12)
+            else:
+                assert found.rate >= requests / sectors  # works of real kernels differ by more
+
+
+def test_all_stay_together_where_nobody_waits() -> None:
+    assert merged(drifting(steps=64), [EVERY_SM], replace(PACE, steady=True)).rate == 0.25
