@@ -17,6 +17,7 @@ from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..profiles.kernel_profile import KernelProfile
 from ..time_model.calibration import Calibration, load_calibration
+from ..time_model.sm_time import FITTED_GPUS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,16 @@ class Scenario:
     calibration: Calibration
     l2: L2State = L2State.COLD
     own_coefficients: bool = False
+
+    def closed_form_is_nearer(self, kernel: str | None) -> bool:
+        """Whether the closed form was fitted to this kernel on this GPU, and the model of one SM to other GPUs only.
+
+        >>> scenario_of("rtx-2080-ti").closed_form_is_nearer("tiled_conv2d")
+        True
+        >>> scenario_of("rtx-2080-ti").closed_form_is_nearer("ssim"), scenario_of("h200").closed_form_is_nearer("ssim")
+        (False, False)
+        """
+        return kernel in dict(self.calibration.executed.kernels) and self.gpu.id not in FITTED_GPUS
 
     def apply(self, profile: KernelProfile) -> KernelProfile:
         """The profile with this L2: what is warm and fits needs no DRAM reads."""
