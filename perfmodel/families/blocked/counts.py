@@ -61,7 +61,7 @@ def _loads(first_words: Integers, words: Integers, aligned: Any, unused: Any = 0
 
     >>> none = np.zeros((1, WARP_SIZE), np.int64)
     >>> [_loads(none, np.array([words]), 4, unused)[0].tolist() for words, unused in ((14, 0), (15, 2))]
-    [[4.0], [4.0]]
+    [[4], [4]]
     """
     whole, rest = words // aligned, words % aligned
     one = np.ones_like(words)

@@ -133,7 +133,7 @@ def tiles(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: G
     ...     channel_slices=1, channel_split=1)
     >>> tile = tiles(PointwiseConv2d(), Batch.of([chosen]), load_gpu("h200"))
     >>> tile.filter_tile, tile.slab_channels, tile.stages, tile.resident_blocks
-    (array([128]), array([32]), array([6]), array([1]))
+    (array([128]), array([64]), array([3]), array([1]))
     """
     given = {name: batch[name].astype(np.int64) for name in OF_PRODUCTS}
     one = np.ones_like(given["channel_split"])
