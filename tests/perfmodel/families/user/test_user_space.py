@@ -62,13 +62,13 @@ def problem_of(folder: Path, source: str, space: str) -> UserProblem:
     return user_problem(folder / "own.cu", folder / "own.toml")
 
 
-def ranked(problem: object) -> Ranking:
-    return rank_problem(problem, scenario_of("rtx-3090"), Fidelity.COMPILED, top=100)
+def ranked(problem: object, gpu: str = "rtx-3090") -> Ranking:
+    return rank_problem(problem, scenario_of(gpu), Fidelity.COMPILED, top=100)
 
 
 def test_a_copy_of_the_tiled_kernel_is_ranked_like_the_family(tmp_path: Path) -> None:
     source = resources.files("perfmodel.kernels").joinpath("tiled_conv2d.cu").read_text(encoding="utf-8")
-    own = ranked(problem_of(tmp_path, source, TILED))
+    own = ranked(problem_of(tmp_path, source, TILED), "h200")
     assert own.candidates == 2 * 2 * 2
     assert own.rejected == {"constraint BLOCK_SIZE_X * BLOCK_SIZE_Y >= 32": 2}  # 16 x 1, two tiles
     configurations = [
@@ -76,7 +76,7 @@ def test_a_copy_of_the_tiled_kernel_is_ranked_like_the_family(tmp_path: Path) ->
         for found in own.top
     ]
     problem = perfmodel.TiledConv2d(height=192, width=200, filter_height=3, filter_width=3)
-    built_in = perfmodel.predict_many(problem, configurations, gpu="rtx-3090", fidelity="simulated")
+    built_in = perfmodel.predict_many(problem, configurations, gpu="h200", fidelity="simulated")
     for name in ("global_load_requests", "global_load_sectors", "shared_load_wavefronts", "barriers", "fp32_fma"):
         executed = [float(getattr(found.counts, name)) for found in own.top]
         assert [float(getattr(found.counts, name)) for found in built_in] == executed, name
