@@ -16,6 +16,8 @@
 // Rows:      with several images in a block, IMAGE_ROWS of the tile's rows belong to each.
 // Constants: fields of problem and configuration in capitals; what else is derived has its one home in the family.
 
+#include "vectors.cuh"
+
 #define PATCHES (IMAGES * PATCH_ROWS * (PATCH_COLUMNS / PATCH_VECTOR))
 #define OUT_TILE (CHANNEL_THREADS * CHANNELS_PER_THREAD)
 #define TILE_ROWS (BLOCK_Y * ROWS_PER_THREAD)
@@ -52,23 +54,6 @@
 #define RUN_PASSES ((RUN_VECTORS + FILTER_LANES - 1) / FILTER_LANES)
 #define FILTER_STEP (THREADS / FILTER_LANES)
 
-template <int WORDS> struct Vector;
-template <> struct Vector<1> {
-    using type = float;
-};
-template <> struct Vector<2> {
-    using type = float2;
-};
-template <> struct Vector<4> {
-    using type = float4;
-};
-
-template <int WORDS> __device__ __forceinline__ void move(float *to, const float *from)
-{
-    using Type = typename Vector<WORDS>::type;
-    *reinterpret_cast<Type *>(to) = *reinterpret_cast<const Type *>(from);
-}
-
 // Reads WORDS words from an address that is a multiple of ALIGNED words by the widest loads that it allows, none beyond the end.
 template <int WORDS, int ALIGNED> __device__ __forceinline__ void read(float *to, const float *from)
 {
@@ -76,20 +61,6 @@ template <int WORDS, int ALIGNED> __device__ __forceinline__ void read(float *to
     move<WIDTH>(to, from);
     if constexpr (WORDS > WIDTH)
         read<WORDS - WIDTH, ALIGNED>(to + WIDTH, from + WIDTH);
-}
-
-// Starts a copy from global to shared memory. The filters that all blocks read go past L1 where copies are wide enough to.
-template <int WORDS> __device__ __forceinline__ void copy(float *to, const float *from)
-{
-#if ASYNC_COPY
-    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    if constexpr (WORDS == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(4 * WORDS) : "memory");
-#else
-    move<WORDS>(to, from);
-#endif
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

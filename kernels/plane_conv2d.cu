@@ -12,6 +12,8 @@
 //            as the plane; elsewhere what they would read is zero.
 // Constants: fields of problem and configuration in capitals; vectors and pitches have their one home in the family.
 
+#include "vectors.cuh"
+
 #define FILTER_TAPS (FILTER_HEIGHT * FILTER_WIDTH)
 #define TILES_ACROSS ((OUTPUT_WIDTH + COLUMNS_PER_THREAD - 1) / COLUMNS_PER_THREAD)
 #define TILES_DOWN ((OUTPUT_HEIGHT + ROWS_PER_THREAD - 1) / ROWS_PER_THREAD)
@@ -26,37 +28,6 @@
 #define OUTPUT_START WHOLE(PLANES * INPUT_PLANE)
 #define FILTER_START (OUTPUT_START + WHOLE(PLANES * OUTPUT_PLANE))
 #define FILTER_PITCH WHOLE(FILTER_TAPS)
-
-template <int WORDS> struct Vector;
-template <> struct Vector<1> {
-    using type = float;
-};
-template <> struct Vector<2> {
-    using type = float2;
-};
-template <> struct Vector<4> {
-    using type = float4;
-};
-
-template <int WORDS> __device__ __forceinline__ void move(float *to, const float *from)
-{
-    using Type = typename Vector<WORDS>::type;
-    *reinterpret_cast<Type *>(to) = *reinterpret_cast<const Type *>(from);
-}
-
-// Starts a copy from global to shared memory.
-template <int WORDS> __device__ __forceinline__ void copy(float *to, const float *from)
-{
-#if ASYNC_COPY
-    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    if constexpr (WORDS == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(4 * WORDS) : "memory");
-#else
-    move<WORDS>(to, from);
-#endif
-}
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X)
     plane_conv2d(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter,

@@ -18,6 +18,8 @@
 //            its part of the tile. Where images do not begin at whole vectors, sums take the same way for whole sectors.
 // Constants: fields of the configuration in capitals; what else is derived has its one home in the family.
 
+#include "vectors.cuh"
+
 #define FILTER_TILE (FILTER_THREADS * FILTERS_PER_THREAD)
 #define POSITION_TILE (POSITION_THREADS * POSITIONS_PER_THREAD)
 #define SLICE_THREADS (FILTER_THREADS * POSITION_THREADS)
@@ -57,23 +59,6 @@
 #else
 #define FIRST_OF(position, channels) ((position) / positions * (channels) * positions + (position) % positions)
 #endif
-
-template <int WORDS> struct Vector;
-template <> struct Vector<1> {
-    using type = float;
-};
-template <> struct Vector<2> {
-    using type = float2;
-};
-template <> struct Vector<4> {
-    using type = float4;
-};
-
-template <int WORDS> __device__ __forceinline__ void move(float *to, const float *from)
-{
-    using Type = typename Vector<WORDS>::type;
-    *reinterpret_cast<Type *>(to) = *reinterpret_cast<const Type *>(from);
-}
 
 // Starts a copy from global to shared memory, or writes zeros where there is nothing to read. Addresses of shared memory are
 // numbers, and steps in global memory products of 64 bits, so that both fit into the copy's own address and one multiply-add.

@@ -9,6 +9,8 @@ SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 SHARED_BANKS = 32
 BANK_BYTES = 4
 FLOAT_BYTES = 4
+VECTOR_WORDS = 4
+"""Words of the widest access of a thread to memory (CUDA C++ Programming Guide, device memory accesses)."""
 INSTRUCTION_BYTES = 16
 MAX_THREADS_PER_BLOCK = 1024
 MAX_BLOCKS_PER_CLUSTER = 16

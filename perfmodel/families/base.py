@@ -182,6 +182,19 @@ class Check:
         return f"{self.reason}: {value} {self.relation} {limit}"
 
 
+def within_limits(*limits: tuple[str, Any, Any, Any]) -> tuple[Check, ...]:
+    """Checks of (reason, where it is broken, value, limit) whose messages say that the value is not within the limit.
+
+    >>> (check,) = within_limits(("tiles", np.array([False, True]), np.array([4, 9]), 8))
+    >>> check.message(1)
+    'tiles: 9 is not within 8'
+    """
+    return tuple(
+        Check(reason=reason, rejected=np.asarray(broken), value=value, limit=limit, relation="is not within")
+        for reason, broken, value, limit in limits
+    )
+
+
 class Family(ABC, Generic[ProblemT, ConfigurationT]):
     """A kernel with its problem type, its tuning space and its closed forms. Pure: no state, nothing is cached here.
 

@@ -14,3 +14,12 @@ def kernel_text(*path: str) -> str:
     True
     """
     return resources.files("perfmodel.kernels").joinpath(*path).read_text(encoding="utf-8")
+
+
+def kernel_folder(*path: str) -> str:
+    """The folder of those files, or one below it, where what they include is found.
+
+    >>> kernel_folder("ssim").endswith("ssim")
+    True
+    """
+    return str(resources.files("perfmodel.kernels").joinpath(*path))

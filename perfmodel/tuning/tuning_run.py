@@ -76,7 +76,7 @@ def run_search(
             tell_left()
             return TuningRun(order=tuple(order), end=TuningEnd.SETTLED if search.left else TuningEnd.ALL_MEASURED)
         if not left.keys() <= set(chosen) and not left.keys() >= set(chosen):
-            tell_left()  # chosen by another search: all of it is told before anything is measured
+            tell_left()  # chosen by another search: it learns of all known runs before anything is measured
             continue
         for index in chosen:
             if index in left:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.constants import FLOAT_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE, ceil_div
+from ...core.constants import FLOAT_BYTES, SECTOR_BYTES, SHARED_BANKS, VECTOR_WORDS, WARP_SIZE, ceil_div
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...memory.bank_conflicts import load_wavefronts
 from ..lanes import over_unique, wavefronts
 from .layer import Layer
-from .tiling import VECTOR_WORDS, Integers, Tiles, first_warp, patch_aligned
+from .tiling import Integers, Tiles, first_warp, patch_aligned
 
 Floats = NDArray[np.float64]
 

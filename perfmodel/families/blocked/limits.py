@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import MAX_GRID_YZ, ceil_div, round_up
-from ..base import Check
+from ..base import Check, within_limits
 from .choices import SUMS, THREADS
 from .layer import Layer
 from .tiling import Blocking
@@ -47,7 +47,4 @@ def checks(layer: Layer, given: Blocking, blocks: NDArray[np.bool_], where: str)
         ("tiles of output channels in the grid's y", grid > MAX_GRID_YZ, grid, MAX_GRID_YZ),
         ("images in the grid's z", np.full(blocks.shape, layer.images > MAX_GRID_YZ), layer.images, MAX_GRID_YZ),
     )
-    return tuple(
-        Check(reason=reason, rejected=broken & blocks, value=value, limit=limit, relation="is not within")
-        for reason, broken, value, limit in limits
-    )
+    return within_limits(*((reason, broken & blocks, value, limit) for reason, broken, value, limit in limits))

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
 from ...core.batched import taken
-from ...core.constants import FLOAT_BYTES, SHARED_BANKS, WARP_SIZE, ceil_div, round_up
+from ...core.constants import FLOAT_BYTES, SHARED_BANKS, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...memory.bank_conflicts import load_wavefronts
 from ..base import Batch
-from ..kernel_files import kernel_text
+from ..kernel_files import kernel_folder, kernel_text
 from ..lanes import over_unique
 from .choices import GROUP_CHANNELS
 from .layer import Layer
@@ -24,8 +24,6 @@ from .layer import Layer
 Integers = NDArray[np.int64]
 
 KERNEL = "blocked_convolution"
-VECTOR_WORDS = 4
-"""Widest access to memory of a thread."""
 MAX_GROUP_FMA = 2400
 """Multiply-adds of a thread in straight-line code up to which it adds several input channels there, 38 KiB."""
 MAX_SLAB_CHANNELS = 32
@@ -339,6 +337,7 @@ def compile_request(layer: Layer, given: Blocking, gpu: Gpu) -> CompileRequest:
         source=kernel_text(f"{KERNEL}.cu"),
         kernel=KERNEL,
         file_name=f"{KERNEL}.cu",
+        include_directories=(kernel_folder(),),
         defines=(
             ("FILTER_HEIGHT", layer.filter_height),
             ("FILTER_WIDTH", layer.filter_width),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.constants import WARP_SIZE
+from ...core.constants import VECTOR_WORDS, WARP_SIZE
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
@@ -12,7 +12,7 @@ from ...profiles.kernel_profile import KernelProfile
 from ..compiled_members import MAX_REGISTERS, Traits, compiled_numbers, completed_profile
 from .counts import closed_form, groups_of_thread, thread_copies
 from .layer import Layer
-from .tiling import INSTRUCTIONS_PER_COPY, KERNEL, VECTOR_WORDS, Tiles, launch_of
+from .tiling import INSTRUCTIONS_PER_COPY, KERNEL, Tiles, launch_of
 
 _OF_PROLOGUE = 250
 """Instructions of a thread outside its loops, about: addresses, edges of the image."""
@@ -20,8 +20,6 @@ _OF_STORE = 6
 """Instructions around a store, about."""
 _OF_SLAB = 20
 """Integer instructions of a thread for each slab beside its copies, about."""
-REGISTERS = 65_536
-"""Registers of an SM on all architectures (CUDA C++ Programming Guide, technical specifications)."""
 ESTIMATED = (
     "global_load_requests",
     "global_load_sectors",
@@ -41,7 +39,7 @@ ESTIMATED = (
 """Counts that the tiles say but for edges of the image, bank conflicts and what the assembler joins."""
 
 
-def traits(layer: Layer, tile: Tiles, launch: Launch, known: Counts) -> Traits:
+def traits(layer: Layer, tile: Tiles, launch: Launch, known: Counts, gpu: Gpu) -> Traits:
     """Of every configuration; ``known`` are the counts that follow from the tiles."""
     slabs, groups, copies = tile.slabs(layer), groups_of_thread(layer, tile), thread_copies(layer, tile)
     loads = known.shared_load_requests / (launch.blocks * launch.warps_per_block * groups)
@@ -67,7 +65,9 @@ def traits(layer: Layer, tile: Tiles, launch: Launch, known: Counts) -> Traits:
             "slabs": slabs,
             "stages": tile.stages,
             "warps": launch.warps_per_block,
-            "registers_of_thread": np.clip(REGISTERS // (launch.warps_per_block * WARP_SIZE), 1, MAX_REGISTERS),
+            "registers_of_thread": np.clip(
+                gpu.registers_per_sm // (launch.warps_per_block * WARP_SIZE), 1, MAX_REGISTERS
+            ),
             "patch_columns": tile.patch_columns(layer),
             "patch_vector": tile.patch_vector,
             "filter_vector": tile.filter_vector,
@@ -97,7 +97,7 @@ def profile(layer: Layer, tile: Tiles, gpu: Gpu, read_bytes: float) -> KernelPro
     known = closed_form(layer, tile, launch, gpu, read_bytes)
     return completed_profile(
         known,
-        compiled_numbers(KERNEL, traits(layer, tile, launch, known), launch, gpu),
+        compiled_numbers(KERNEL, traits(layer, tile, launch, known, gpu), launch, gpu),
         launch,
         global_round_trips=np.ceil(tile.slabs(layer) / (tile.stages - 1)),
         first_fill_sectors=known.l2_read_sectors / (launch.blocks * tile.slabs(layer)),

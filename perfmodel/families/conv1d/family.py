@@ -103,7 +103,9 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         """The four kernels of rows as one design, and blocks that share."""
         if _blocks(batch).all():
             tile, known = _tiles(problem, batch, gpu), _blocks_closed_form(problem, batch, gpu)
-            return blocked.KERNEL, blocked.traits(problem.layer, tile, blocked.launch_of(problem.layer, tile), known)
+            return blocked.KERNEL, blocked.traits(
+                problem.layer, tile, blocked.launch_of(problem.layer, tile), known, gpu
+            )
         configurations = _configurations(batch)
         tallies = [tally(problem, configuration, gpu) for configuration in configurations]
         return self.name, traits(problem, configurations, tallies, conv1d_launch(problem, batch, gpu), gpu)

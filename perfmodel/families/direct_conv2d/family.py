@@ -149,7 +149,9 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         if batch.equals("reuse", Reuse.BLOCK).all():
             tile = _tiles(problem, batch, gpu)
             known = _blocks_closed_form(problem, tile, gpu)
-            return blocked.KERNEL, blocked.traits(problem.layer, tile, blocked.launch_of(problem.layer, tile), known)
+            return blocked.KERNEL, blocked.traits(
+                problem.layer, tile, blocked.launch_of(problem.layer, tile), known, gpu
+            )
         sizes, geometry = launch.strips(problem, batch), launch.launch(problem, batch)
         return launch.KERNEL, traits(problem, sizes, geometry, closed_form(problem, sizes, geometry, gpu), gpu)
 

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.constants import FLOAT_BYTES, MAX_GRID_X, WARP_SIZE, ceil_div, round_up
+from ...core.constants import FLOAT_BYTES, MAX_GRID_X, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...memory.bank_conflicts import load_wavefronts
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..accesses import WORDS_PER_SECTOR
-from ..base import Batch, Check
-from ..kernel_files import kernel_text
+from ..base import Batch, Check, within_limits
+from ..kernel_files import kernel_folder, kernel_text
 from ..lanes import over_unique
 from .configuration import DirectConv2dConfiguration
 from .launch import filter_macros
@@ -27,7 +27,6 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 KERNEL = "plane_conv2d"
-VECTOR_WORDS = 4
 MOST_SUMS = 64
 """Outputs of a thread."""
 MOST_VALUES = 160
@@ -85,7 +84,7 @@ def checks(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -
     sums = group.rows * group.columns
     values = sums + problem.filter_taps + (group.columns - 1) * problem.stride + problem.filter_width
     shared, most = group.shared_bytes(problem), gpu.shared_bytes_per_block_opt_in
-    limits = (
+    return within_limits(
         ("depthwise layer where reuse=plane", np.full(len(batch), not problem.depthwise), "dense", "depthwise"),
         ("tiles of a plane", group.tiles > group.threads, group.tiles, group.threads),
         ("outputs per thread where reuse=plane", sums > MOST_SUMS, sums, MOST_SUMS),
@@ -95,10 +94,6 @@ def checks(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -
         ("columns of a tile", group.columns >= 2 * problem.output_width, group.columns, 2 * problem.output_width - 1),
         ("shared bytes of the planes", shared > most, shared, most),
         ("blocks in the grid's x", group.blocks(problem) > MAX_GRID_X, group.blocks(problem), MAX_GRID_X),
-    )
-    return tuple(
-        Check(reason=reason, rejected=np.asarray(broken), value=value, limit=limit, relation="is not within")
-        for reason, broken, value, limit in limits
     )
 
 
@@ -138,6 +133,12 @@ def _wavefronts(problem: Conv2d, rows: int, columns: int, across: int, tiles: in
     return int(total[0])
 
 
+def _inside(problem: Conv2d, outputs: int, taps: int, size: int) -> int:
+    """Pairs of a tap and one of so many outputs from the image's edge on, in one dimension, that meet an element."""
+    at = np.arange(outputs)[:, None] * problem.stride + np.arange(taps) - problem.padding
+    return int(((at >= 0) & (at < size)).sum())
+
+
 def _of_group(problem: Conv2d, rows: int, columns: int, across: int, tiles: int, planes: int) -> tuple[float, ...]:
     """Reads of a thread's elements and their wavefronts, vectors of copies and stores, multiply-adds of a thread."""
     tile_rows = (rows - 1) * problem.stride + problem.filter_height
@@ -145,16 +146,13 @@ def _of_group(problem: Conv2d, rows: int, columns: int, across: int, tiles: int,
     width = _read_vector(problem, across)
     of_row = problem.width // width if across == 1 else (columns - 1) * problem.stride + problem.filter_width
     reads = inside * of_row
-    per_row = columns * problem.filter_width
+    per_row, per_column = columns * problem.filter_width, rows * problem.filter_height
     if across == 1:
-        at = np.arange(columns)[:, None] * problem.stride + np.arange(problem.filter_width) - problem.padding
-        per_row = int(((at >= 0) & (at < problem.width)).sum())
-    taken = rows * problem.filter_height
+        per_row = _inside(problem, columns, problem.filter_width, problem.width)
     if tiles == across:
-        at = np.arange(rows)[:, None] * problem.stride + np.arange(problem.filter_height) - problem.padding
-        taken = int(((at >= 0) & (at < problem.height)).sum())
+        per_column = _inside(problem, rows, problem.filter_height, problem.height)
     wavefronts = reads * _wavefronts(problem, rows, columns, across, tiles)
-    return (reads, wavefronts, *_vectors(problem, planes), taken * per_row)
+    return (reads, wavefronts, *_vectors(problem, planes), per_column * per_row)
 
 
 def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
@@ -243,6 +241,7 @@ def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, g
         source=kernel_text(f"{KERNEL}.cu"),
         kernel=KERNEL,
         file_name=f"{KERNEL}.cu",
+        include_directories=(kernel_folder(),),
         defines=(
             *filter_macros(problem),
             ("HEIGHT", problem.height),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 
 import numpy as np
 
 from ...compiler.request import CompileRequest
 from ...core.constants import WARP_SIZE, ceil_div
 from ...launch.launch import Launch
-from ..kernel_files import kernel_text
+from ..kernel_files import kernel_folder, kernel_text
 from .configuration import DESIGNS, Design, Version
 from .problem import Ssim
 
@@ -46,7 +45,6 @@ def launch(problem: Ssim, designs: Sequence[Design]) -> Launch:
 def compile_request(problem: Ssim, version: Version) -> CompileRequest:
     """The kernel for tiles of its design; image size, batch and channels are run-time parameters."""
     kernel, design = f"ssim_{version.value}", DESIGNS[version]
-    folder = resources.files("perfmodel.kernels").joinpath("ssim")
     return CompileRequest(
         source=kernel_text("ssim", f"{kernel}.cu"),
         kernel=kernel,
@@ -56,5 +54,5 @@ def compile_request(problem: Ssim, version: Version) -> CompileRequest:
             ("TILE_HEIGHT", design.tile_height),
             ("GRADIENTS", int(problem.gradients)),
         ),
-        include_directories=(str(folder),),
+        include_directories=(kernel_folder("ssim"),),
     )

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....core.constants import WARP_SIZE, ceil_div
+from ....core.constants import VECTOR_WORDS, WARP_SIZE, ceil_div
 from ....gpus.gpu import Gpu
 from ..problem import PointwiseConv2d
 from .tiles import THREADS_PER_BLOCK, Flags, Integers, Tiles
-
-MAX_VECTOR_WORDS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +66,14 @@ def fetch(problem: PointwiseConv2d, tile: Tiles, slab_groups: Integers, gpu: Gpu
     along_width, channels = tile.filters_along_width, slab_groups * tile.channel_lanes
     # Vectors keep rows aligned to their own width. Lanes that read one channel of different filters (along the width) need
     # rows as many words apart, modulo the banks, as lanes share an output.
-    filter_vector = np.gcd(np.gcd(MAX_VECTOR_WORDS, problem.in_channels), channels)
+    filter_vector = np.gcd(np.gcd(VECTOR_WORDS, problem.in_channels), channels)
     filter_vector = np.where(along_width, np.minimum(filter_vector, tile.channel_lanes), filter_vector)
     row_vectors = channels // filter_vector
     # Along the width the lanes of a channel read as many positions side by side as a vector has; wider ones would keep
     # channels from lying side by side on the banks.
-    read_vector = np.gcd(MAX_VECTOR_WORDS, tile.thread_positions)
+    read_vector = np.gcd(VECTOR_WORDS, tile.thread_positions)
     aligned = np.where(along_width, tile.warp_height, tile.block_width)
-    input_vector = np.gcd(np.gcd(MAX_VECTOR_WORDS, problem.image_positions), aligned)
+    input_vector = np.gcd(np.gcd(VECTOR_WORDS, problem.image_positions), aligned)
     input_vector = np.where(along_width, input_vector, np.minimum(input_vector, tile.element_lanes * read_vector))
     # Lanes of one phase of a store stay within one channel where threads are idle anyway: rows then cannot collide.
     position_vectors = tile.position_tile // input_vector
@@ -88,7 +86,7 @@ def fetch(problem: PointwiseConv2d, tile: Tiles, slab_groups: Integers, gpu: Gpu
         slab_groups=slab_groups,
         slab_channels=channels,
         filter_vector=filter_vector,
-        filter_cached=(filter_vector == MAX_VECTOR_WORDS) & (across > gpu.sm_count),
+        filter_cached=(filter_vector == VECTOR_WORDS) & (across > gpu.sm_count),
         row_vectors=row_vectors,
         filter_passes=ceil_div(tile.filter_tile, np.maximum(THREADS_PER_BLOCK // row_vectors, 1)),
         input_vector=input_vector,

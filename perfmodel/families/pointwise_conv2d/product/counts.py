@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ....core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE, ceil_div, round_up
+from ....core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
 from ....core.counts import Counts
 from ....gpus.gpu import Gpu
 from ....memory.bank_conflicts import load_wavefronts
@@ -21,7 +21,6 @@ from ...lanes import over_unique
 from ..problem import PointwiseConv2d
 from .tiling import (
     COPY_CHANNELS,
-    VECTOR_WORDS,
     Integers,
     ProductTiles,
     launch_of,

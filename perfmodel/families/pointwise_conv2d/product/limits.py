@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....core.constants import MAX_GRID_YZ, ceil_div, round_up
+from ....core.constants import MAX_GRID_YZ, VECTOR_WORDS, ceil_div, round_up
 from ....gpus.gpu import Gpu
-from ...base import Batch, Check
+from ...base import Batch, Check, within_limits
 from ..configuration import PointwiseConfiguration
 from ..problem import PointwiseConv2d
-from .tiling import COPY_CHANNELS, VECTOR_WORDS, least_slab, tiles
+from .tiling import COPY_CHANNELS, least_slab, tiles
 
 SUMS = (8, 64)
 """Fewest and most outputs of a thread."""
@@ -34,7 +34,7 @@ def checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: 
     slabs = ceil_div(problem.in_channels, tile.slab_channels)
     clusters, wide = across * down, 2 ** np.ceil(np.log2(tile.channel_split)).astype(np.int64)
     at_once = tile.resident_blocks * (gpu.sm_count * CLUSTER_SHARE // wide).astype(np.int64)
-    limits = (
+    return within_limits(
         ("outputs per thread where layout=product", (tile.sums < few_sums) | (tile.sums > most_sums), tile.sums,
          f"{few_sums} to {most_sums}"),
         ("threads per block where layout=product", (tile.threads < few_threads) | (tile.threads > most_threads),
@@ -57,7 +57,3 @@ def checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: 
          f"multiples of {VECTOR_WORDS}"),
         ("tiles of filters in the grid's y", down > MAX_GRID_YZ, down, MAX_GRID_YZ),
     )  # fmt: skip
-    return tuple(
-        Check(reason=reason, rejected=np.asarray(broken), value=value, limit=limit, relation="is not within")
-        for reason, broken, value, limit in limits
-    )

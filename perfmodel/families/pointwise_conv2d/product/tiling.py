@@ -10,19 +10,17 @@ from numpy.typing import NDArray
 
 from ....compiler.request import CompileRequest
 from ....core.batched import taken
-from ....core.constants import FLOAT_BYTES, LINE_BYTES, WARP_SIZE, ceil_div, round_up
+from ....core.constants import FLOAT_BYTES, LINE_BYTES, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
 from ....gpus.gpu import Gpu
 from ....launch.launch import Launch
 from ...base import Batch
-from ...kernel_files import kernel_text
+from ...kernel_files import kernel_folder, kernel_text
 from ..configuration import OF_PRODUCTS, PointwiseConfiguration
 from ..problem import PointwiseConv2d
 
 Integers = NDArray[np.int64]
 
 KERNEL = "pointwise_product"
-VECTOR_WORDS = 4
-"""Widest access to memory of a thread."""
 COPY_CHANNELS = 8
 """Least channels of a filter that neighbouring threads copy, a sector; a line of 32 where slabs are multiples of it."""
 MAX_SLAB_CHANNELS = 64
@@ -220,6 +218,7 @@ def compile_request(problem: PointwiseConv2d, configuration: PointwiseConfigurat
         source=kernel_text(f"{KERNEL}.cu"),
         kernel=KERNEL,
         file_name=f"{KERNEL}.cu",
+        include_directories=(kernel_folder(),),
         defines=(
             *((macro.name.upper(), int(getattr(tile, macro.name))) for macro in fields(tile)),
             ("FILTER_PITCH", int(tile.filter_pitch)),
