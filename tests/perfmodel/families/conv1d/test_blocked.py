@@ -9,9 +9,9 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.machine_code.program import read_machine_code
 from perfmodel.profiles.executed_profile import executed_profile
-from perfmodel.profiles.totals import counted_run
+
+from ..right_results import right_run
 
 GPU = load_gpu("h200")
 
@@ -58,18 +58,6 @@ def test_counts_of_whole_tiles_are_those_of_the_executed_launch() -> None:
         assert getattr(found, name) == pytest.approx(getattr(closed, name), rel=0.25), name
 
 
-def assert_right(problem: Conv1d, chosen: Conv1dConfiguration, gpu_id: str = "h200") -> None:
-    gpu = load_gpu(gpu_id)
-    inputs = FAMILY.inputs(problem, np.random.default_rng(0))
-    compiled = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
-    launch = FAMILY.launch(problem, Batch.of([chosen]), gpu).at(0)
-    done = counted_run(read_machine_code(compiled), launch, FAMILY.call(problem, chosen, gpu, inputs), check=True)
-    assert done.faults == ()
-    exact = FAMILY.reference(problem, inputs)["output"]
-    error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
-    assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
-
-
 SAME = {"in_channels": 8, "out_channels": 12}
 CASES = {
     "whole_tiles": (Conv1d(batch=2, length=16, filter_width=5, padding=2, **SAME), blocked(2, 2, 1, 8, 4, 3, 2)),
@@ -98,10 +86,10 @@ CASES = {
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str) -> None:
-    assert_right(*CASES[name])
+    right_run(FAMILY, *CASES[name])
 
 
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", ["tiles_beyond_row_and_batch", "odd_sizes"])
 def test_results_without_asynchronous_copies(name: str) -> None:
-    assert_right(*CASES[name], gpu_id="rtx-2080-ti")
+    right_run(FAMILY, *CASES[name], gpu_id="rtx-2080-ti")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from perfmodel.compiler.compiled import compile_kernel
-from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
-from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.machine_code.program import read_machine_code
-from perfmodel.profiles.totals import counted_run
+
+from ..right_results import right_run
 
 pytestmark = pytest.mark.compiler
 
@@ -30,19 +26,6 @@ def blocked(
         channel_threads=channel_threads,
         channel_slices=slices,
     )
-
-
-def assert_right(problem: Conv2d, chosen: DirectConv2dConfiguration, gpu_id: str = "h200", seed: int = 0) -> None:
-    gpu = load_gpu(gpu_id)
-    inputs = dict(FAMILY.inputs(problem, np.random.default_rng(seed)))
-    compiled = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
-    launch = FAMILY.launch(problem, Batch.of([chosen]), gpu).at(0)
-    call = FAMILY.call(problem, chosen, gpu, inputs)
-    done = counted_run(read_machine_code(compiled), launch, call, check=True)
-    assert done.faults == ()
-    exact = FAMILY.reference(problem, inputs)["output"]
-    error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
-    assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
 
 
 LAYER = {"in_channels": 8, "out_channels": 12, "filter_height": 3, "filter_width": 3, "padding": 1}
@@ -71,9 +54,9 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str) -> None:
-    assert_right(*CASES[name])
+    right_run(FAMILY, *CASES[name])
 
 
 @pytest.mark.parametrize("name", ["tiles_beyond_the_image", "several_images"])
 def test_results_without_asynchronous_copies(name: str) -> None:
-    assert_right(*CASES[name], gpu_id="rtx-2080-ti")
+    right_run(FAMILY, *CASES[name], gpu_id="rtx-2080-ti")

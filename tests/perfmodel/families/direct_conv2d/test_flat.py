@@ -9,26 +9,14 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.machine_code.program import read_machine_code
 from perfmodel.profiles.executed_profile import executed_profile
-from perfmodel.profiles.totals import counted_run
+
+from ..right_results import right_run
+from .depthwise import layer
 
 pytestmark = pytest.mark.compiler
 
 GPU = load_gpu("h200")
-
-
-def layer(channels: int, height: int, width: int, taps: int, **others: int) -> Conv2d:
-    return Conv2d(
-        in_channels=channels,
-        out_channels=channels,
-        height=height,
-        width=width,
-        filter_height=taps,
-        filter_width=taps,
-        depthwise=True,
-        **others,
-    )
 
 
 @pytest.mark.parametrize(
@@ -45,14 +33,7 @@ def test_results(problem: Conv2d, rows: int) -> None:
     chosen = DirectConv2dConfiguration(
         reuse=Reuse.FLAT, exchange=None, accumulators=None, rows_per_thread=rows, block_x=32, block_y=1
     )
-    inputs = dict(FAMILY.inputs(problem, np.random.default_rng(rows)))
-    compiled = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), GPU.architecture.name)
-    launch = FAMILY.launch(problem, Batch.of([chosen]), GPU).at(0)
-    done = counted_run(read_machine_code(compiled), launch, FAMILY.call(problem, chosen, GPU, inputs), check=True)
-    assert done.faults == ()
-    exact = FAMILY.reference(problem, inputs)["output"]
-    error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
-    assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
+    done = right_run(FAMILY, problem, chosen, seed=rows)
     closed = FAMILY.profile(problem, Batch.of([chosen]), GPU).counts.at(0)
     assert done.counts.fp32_fma == closed.fp32_fma
 

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
-from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
+from perfmodel.families.direct_conv2d import FAMILY, DirectConv2dConfiguration, Reuse
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.machine_code.program import read_machine_code
-from perfmodel.profiles.totals import CountedRun, counted_run
+
+from ..right_results import right_run
+from .depthwise import layer
 
 pytestmark = pytest.mark.compiler
-
-
-def layer(channels: int, height: int, width: int, taps: int, **others: int) -> Conv2d:
-    return Conv2d(
-        in_channels=channels,
-        out_channels=channels,
-        height=height,
-        width=width,
-        filter_height=taps,
-        filter_width=taps,
-        depthwise=True,
-        **others,
-    )
 
 
 def planes(rows: int, columns: int, threads: int) -> DirectConv2dConfiguration:
@@ -38,19 +24,6 @@ def planes(rows: int, columns: int, threads: int) -> DirectConv2dConfiguration:
         block_y=1,
         columns_per_thread=columns,
     )
-
-
-def executed(problem: Conv2d, chosen: DirectConv2dConfiguration, gpu_id: str = "h200") -> CountedRun:
-    gpu = load_gpu(gpu_id)
-    inputs = dict(FAMILY.inputs(problem, np.random.default_rng(0)))
-    compiled = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
-    launch = FAMILY.launch(problem, Batch.of([chosen]), gpu).at(0)
-    done = counted_run(read_machine_code(compiled), launch, FAMILY.call(problem, chosen, gpu, inputs), check=True)
-    assert done.faults == ()
-    exact = FAMILY.reference(problem, inputs)["output"]
-    error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
-    assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
-    return done
 
 
 CASES = {
@@ -66,16 +39,16 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str) -> None:
-    executed(*CASES[name])
+    right_run(FAMILY, *CASES[name])
 
 
 def test_results_without_asynchronous_copies() -> None:
-    executed(*CASES["rows"], gpu_id="rtx-2080-ti")
+    right_run(FAMILY, *CASES["rows"], gpu_id="rtx-2080-ti")
 
 
 def test_counts_that_leave_no_doubt() -> None:
     problem, chosen = CASES["a_plane_in_a_thread"]
-    done = executed(problem, chosen).counts
+    done = right_run(FAMILY, problem, chosen).counts
     closed = FAMILY.profile(problem, Batch.of([chosen]), load_gpu("h200")).counts.at(0)
     # 70 planes are 3 warps; of 7 × 7 outputs of 5 × 5 taps along either axis 7·5 − 2·(1 + 2) = 29 lie in the image.
     assert done.fp32_fma == closed.fp32_fma == 3 * 29 * 29

@@ -1,15 +1,11 @@
 """Matrix products: right results into poisoned outputs, no faults, and the counts of which their tiles leave no doubt."""
 
-import numpy as np
 import pytest
 
-from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.errors import InputError
-from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d
-from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.machine_code.program import read_machine_code
-from perfmodel.profiles.totals import counted_run
+
+from ..right_results import right_run
 
 
 def product(filters, positions, filter_threads, position_threads, slices=1, split=1):
@@ -26,20 +22,6 @@ def product(filters, positions, filter_threads, position_threads, slices=1, spli
         channel_slices=slices,
         channel_split=split,
     )
-
-
-def executed(problem, chosen, gpu_id="h200"):
-    """The run of all blocks, its outputs held to the float64 reference."""
-    gpu = load_gpu(gpu_id)
-    inputs = FAMILY.inputs(problem, np.random.default_rng(0))
-    kernel = compile_kernel(FAMILY.compile_request(problem, chosen, gpu), gpu.architecture.name)
-    launch = FAMILY.launch(problem, Batch.of([chosen]), gpu).at(0)
-    done = counted_run(read_machine_code(kernel), launch, FAMILY.call(problem, chosen, gpu, inputs), check=True)
-    assert done.faults == ()
-    exact = FAMILY.reference(problem, inputs)["output"]
-    error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
-    assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
-    return done
 
 
 def layer(batch, in_channels, out_channels, height, width):
@@ -60,19 +42,19 @@ CASES = {
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", CASES)
 def test_results(name):
-    executed(*CASES[name])
+    right_run(FAMILY, *CASES[name])
 
 
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", ["images_within_a_tile", "odd_everything"])
 def test_results_without_asynchronous_copies(name):
-    executed(*CASES[name], gpu_id="rtx-2080-ti")
+    right_run(FAMILY, *CASES[name], gpu_id="rtx-2080-ti")
 
 
 @pytest.mark.compiler
 def test_counts_that_leave_no_doubt():
     problem, chosen = CASES["whole_tiles"]
-    counts = executed(problem, chosen).counts
+    counts = right_run(FAMILY, problem, chosen).counts
     # 2 tiles of 32 positions, 2 warps each; a channel is a vector of filters and one of positions for 4 · 4 sums.
     assert counts.fp32_fma == 2 * 2 * 32 * 4 * 4
     assert counts.shared_load_requests == 2 * 2 * 32 * (1 + 1)
