@@ -14,13 +14,11 @@ from .problem import Conv2d
 
 MOST_ROWS_PER_THREAD = 1024
 """More rows save no more loads worth naming."""
-FLAT_ROWS = (1, 2, 4, 7, 14)
-FLAT_BLOCKS = (32, 64, 128, 256)
 PLANE_BLOCKS = (64, 128, 256)
 PLANE_ROWS = (1, 2, 4, 7)
 WIDEST_TILE = 28
 """Output columns of a thread that has rows of a plane."""
-WIDEST_FLAT = 64
+WIDEST_PLANE = 64
 """Output columns up to which warps of one row each leave lanes idle that count."""
 OF_BLOCKS = ("columns_per_thread", "channels_per_thread", "channel_threads", "channel_slices")
 """Fields that have an effect where the threads of a block share."""
@@ -40,8 +38,6 @@ class Reuse(Enum):
     """The outputs of a thread share the rows that it loads."""
     COLUMN_ROW = "column_row"
     """Both."""
-    FLAT = "flat"
-    """Like row, depthwise; the lanes of a warp run on over rows and planes, so that small images leave none idle."""
     PLANE = "plane"
     """Depthwise; a block copies whole planes to shared memory, a thread keeps rows of one for neighbouring outputs."""
     BLOCK = "block"
@@ -91,9 +87,9 @@ SHARED_ROWS = {Accumulators.UNROLLED: (2, 4, 8, 16), Accumulators.ROLLING: (4, 8
 class DirectConv2dConfiguration:
     """One way to run a direct convolution; ``None`` where a field has no effect.
 
-    ``block_x`` and ``block_y`` are threads along columns and rows; flat blocks have one row of threads. Blocks that share have
-    ``channel_threads`` times ``channel_slices`` such planes of threads: the first share out the output channels, of which a
-    thread has ``channels_per_thread``, the others the input channels, whose sums are added at the end. A thread of them computes
+    ``block_x`` and ``block_y`` are threads along columns and rows. Blocks that share have ``channel_threads`` times
+    ``channel_slices`` such planes of threads: the first share out the output channels, of which a thread has
+    ``channels_per_thread``, the others the input channels, whose sums are added at the end. A thread of them computes
     ``rows_per_thread`` × ``columns_per_thread`` neighbouring outputs of each of its channels; so does one of a block that has
     whole planes, ``block_x`` threads for as many planes as these have tiles for.
 
@@ -118,7 +114,7 @@ class DirectConv2dConfiguration:
         if self.rows_per_thread > MOST_ROWS_PER_THREAD:
             raise InputError(f"rows_per_thread={self.rows_per_thread} must be at most {MOST_ROWS_PER_THREAD}")
         blocks = self.reuse is Reuse.BLOCK
-        if self.reuse in (Reuse.FLAT, Reuse.PLANE) and self.block_y != 1:
+        if self.reuse is Reuse.PLANE and self.block_y != 1:
             raise InputError(f"block_y={self.block_y} must be 1 when reuse={self.reuse.value}")
         if self.block_x % WARP_SIZE and not blocks:
             raise InputError(f"block_x={self.block_x} must be a multiple of {WARP_SIZE}")
@@ -182,7 +178,6 @@ def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
     if not problem.depthwise:
         of_blocks = {"reuse": (Reuse.BLOCK,), "exchange": (None,), "accumulators": (None,)}
         products += [Product(DirectConv2dConfiguration, of_blocks | some.values()) for some in choices(problem.layer)]
-    if problem.depthwise and problem.output_width <= WIDEST_FLAT:
-        products.append(of_mode(Reuse.FLAT, None, FLAT_ROWS, FLAT_BLOCKS, (1,)))
+    if problem.depthwise and problem.output_width <= WIDEST_PLANE:
         products.append(_planes(problem))
     return Space(tuple(products))

@@ -19,7 +19,7 @@ from ..base import Batch, Check, Family, Space
 from ..blocked import Tiles, blocking_of
 from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design, checks_by_design
-from . import configuration, flat, launch, plane, reference
+from . import configuration, launch, plane, reference
 from .configuration import OF_BLOCKS, DirectConv2dConfiguration, Reuse
 from .counts import closed_form
 from .problem import Conv2d, drawn_problem
@@ -35,7 +35,7 @@ NOTABLE_IDLE_SHARE = 0.1
 """Share of lanes without an output from which on a note names them."""
 
 
-ESTIMATED = (Reuse.FLAT, Reuse.BLOCK, Reuse.PLANE)
+ESTIMATED = (Reuse.BLOCK, Reuse.PLANE)
 """Designs whose counts are estimates until a block is executed."""
 
 
@@ -47,7 +47,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     problem_type = Conv2d
     configuration_type = DirectConv2dConfiguration
     measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_BLOCKS)
-    designs: ClassVar[Mapping[str, int]] = {launch.KERNEL: 600, flat.KERNEL: 120, blocked.KERNEL: 110}
+    designs: ClassVar[Mapping[str, int]] = {launch.KERNEL: 600, blocked.KERNEL: 110}
 
     def default_problem(self) -> Conv2d:
         """One 3840 × 2160 image and a 5 × 5 filter."""
@@ -59,8 +59,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
 
     def checks(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """Stride of column reuse, rows and code that no image or cache can use, tiles beyond the problem, the grid's limits."""
-        blocks, flat_ones, planes = (batch.equals("reuse", kind) for kind in (Reuse.BLOCK, Reuse.FLAT, Reuse.PLANE))
-        in_x = flat_ones | planes
+        blocks, planes = (batch.equals("reuse", kind) for kind in ESTIMATED)
         sizes = launch.strips(problem, batch)
         useful_rows = 1 << (problem.output_height - 1).bit_length()
         code = np.where(sizes.unrolled, sizes.rows_per_thread, 1) * problem.filter_taps
@@ -85,13 +84,6 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
                 limit=UNROLLED_MULTIPLY_ADDS_LIMIT,
             ),
             Check(
-                reason="depthwise layer where reuse=flat",
-                rejected=flat_ones & (not problem.depthwise),
-                value="dense",
-                limit="depthwise",
-                relation="is not",
-            ),
-            Check(
                 reason="dense convolution where reuse=block",
                 rejected=blocks & problem.depthwise,
                 value="depthwise",
@@ -103,7 +95,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
                 batch, planes.astype(np.int64), lambda part: (), lambda part: plane.checks(problem, part, gpu)
             ),
             *(
-                Check(reason=reason, rejected=(value > MAX_GRID_YZ) & ~blocks & ~in_x, value=value, limit=MAX_GRID_YZ)
+                Check(reason=reason, rejected=(value > MAX_GRID_YZ) & ~blocks & ~planes, value=value, limit=MAX_GRID_YZ)
                 for reason, value in several.items()
             ),
         )
@@ -113,7 +105,6 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return _of_designs(
             batch,
             lambda part: launch.launch(problem, part),
-            lambda part: flat.launch_of(problem, part),
             lambda part: blocked.launch_of(problem.layer, _tiles(problem, part, gpu)),
             lambda part: plane.launch_of(problem, part),
         )
@@ -123,7 +114,6 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return _of_designs(
             batch,
             lambda part: _strips_profile(problem, part, gpu),
-            lambda part: flat.profile(problem, part, gpu),
             lambda part: _blocks_profile(problem, part, gpu),
             lambda part: plane.profile(problem, part, gpu),
         )
@@ -133,7 +123,6 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return _of_designs(
             batch,
             lambda part: closed_form(problem, launch.strips(problem, part), launch.launch(problem, part), gpu),
-            lambda part: flat.closed_form(problem, part),
             lambda part: _blocks_closed_form(problem, _tiles(problem, part, gpu), gpu),
             lambda part: plane.profile(problem, part, gpu).counts,
         )
@@ -141,11 +130,9 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     def design_traits(
         self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu
     ) -> tuple[str, Traits] | None:
-        """Warps that walk down strips, flat ones, blocks that share; whole planes have no table."""
+        """Warps that walk down strips, blocks that share; whole planes have no table."""
         if batch.equals("reuse", Reuse.PLANE).all():
             return None
-        if batch.equals("reuse", Reuse.FLAT).all():
-            return flat.KERNEL, flat.traits(problem, batch, flat.closed_form(problem, batch))
         if batch.equals("reuse", Reuse.BLOCK).all():
             tile = _tiles(problem, batch, gpu)
             known = _blocks_closed_form(problem, tile, gpu)
@@ -160,15 +147,13 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return drawn_problem(rng)
 
     def counts_accesses(self, configuration: DirectConv2dConfiguration) -> bool:
-        """All but flat configurations, those of whole planes and those that block, whose accesses are estimates."""
+        """All but those of whole planes and those that block, whose accesses are estimates."""
         return configuration.reuse not in ESTIMATED
 
     def compile_request(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel; one compile serves all image sizes and batches."""
         if configuration.reuse is Reuse.BLOCK:
             return blocked.compile_request(problem.layer, blocking_of(Batch.of([configuration])), gpu)
-        if configuration.reuse is Reuse.FLAT:
-            return flat.compile_request(problem, configuration)
         if configuration.reuse is Reuse.PLANE:
             return plane.compile_request(problem, configuration, gpu)
         return launch.compile_request(problem, configuration)
@@ -245,7 +230,7 @@ def _blocks_closed_form(problem: Conv2d, tile: Tiles, gpu: Gpu) -> Counts:
 def _of_designs(
     batch: Batch[DirectConv2dConfiguration], *designs: Callable[[Batch[DirectConv2dConfiguration]], RecordT]
 ) -> RecordT:
-    """What each design's own function makes of its configurations: the direct ones, flat, blocks, planes."""
+    """What each design's own function makes of its configurations: the direct ones, blocks, planes."""
     design = sum(number * batch.equals("reuse", kind) for number, kind in enumerate(ESTIMATED, 1))
     return by_design(batch, np.asarray(design), *designs)
 

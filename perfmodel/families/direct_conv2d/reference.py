@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...core.constants import ceil_div
 from ...launch.launch import Buffer, KernelCall
 from ..blocked import sizes_of
-from . import flat, plane
+from . import plane
 from .configuration import DirectConv2dConfiguration, Reuse
 from .launch import filter_in_constant, reciprocal
 from .problem import Conv2d
@@ -30,14 +30,11 @@ def call(
 ) -> KernelCall:
     """Parameters ``(output, input, [filter,] height, width, tiles of a row, its reciprocal and shift)``.
 
-    Behind output, input and filter, flat configurations have `flat.parameters`, those of whole planes `plane.parameters`, and
-    those that block `blocked.sizes_of`.
+    Behind output, input and filter, those of whole planes have `plane.parameters`, those that block `blocked.sizes_of`.
     """
     shape = (problem.batch, problem.out_channels, problem.output_height, problem.output_width)
     output = Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True)
     image, weights = (Buffer(name=name, array=given[name]) for name in ("input", "filter"))
-    if configuration.reuse is Reuse.FLAT:
-        return KernelCall(parameters=(output, image, weights, *flat.parameters(problem, configuration)))
     if configuration.reuse is Reuse.PLANE:
         return KernelCall(parameters=(output, image, weights, *plane.parameters(problem)))
     tile_columns = configuration.block_x * (configuration.columns_per_thread or 1)

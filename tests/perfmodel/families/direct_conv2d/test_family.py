@@ -152,9 +152,7 @@ DEPTHWISE = Conv2d(
 )
 
 
-@pytest.mark.parametrize(
-    ("problem", "own"), [(PROBLEM, set()), (DENSE, {Reuse.BLOCK}), (DEPTHWISE, {Reuse.FLAT, Reuse.PLANE})]
-)
+@pytest.mark.parametrize(("problem", "own"), [(PROBLEM, set()), (DENSE, {Reuse.BLOCK}), (DEPTHWISE, {Reuse.PLANE})])
 def test_layers_have_designs_of_their_own(problem: Conv2d, own: set[Reuse]) -> None:
     candidates = all_candidates(problem)
     assert {candidate.reuse for candidate in candidates} == {*STRAIGHT, *own}
@@ -169,14 +167,6 @@ def test_profiles_of_all_designs_keep_the_order_of_the_batch() -> None:
         alone = FAMILY.profile(DENSE, Batch.of([one]), GPU)
         assert together.counts.at(index).fp32_fma == alone.counts.at(0).fp32_fma
         assert launches.at(index) == FAMILY.launch(DENSE, Batch.of([one]), GPU).at(0)
-
-
-def test_a_flat_launch_has_a_thread_for_each_strip() -> None:
-    chosen = DirectConv2dConfiguration(
-        reuse=Reuse.FLAT, exchange=None, accumulators=None, rows_per_thread=4, block_x=128, block_y=1
-    )
-    launch = FAMILY.launch(DEPTHWISE, Batch.of([chosen]), GPU).at(0)
-    assert launch.grid == (42, 1, 1)  # 96 planes of 14 columns by 4 strips of 4 rows, 5376 strips in blocks of 128
 
 
 def test_a_blocked_launch_has_a_block_for_each_tile() -> None:
