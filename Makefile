@@ -1,7 +1,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 BIN := .venv/bin
-PACKAGES := perfmodel
+PACKAGES := perfmodel tables
 
 .PHONY: demo test lint docs bench figures accuracy counts members fuzz clean
 
@@ -27,14 +27,13 @@ figures: .venv/dev.stamp  ## draw every figure anew
 	$(BIN)/perfmodel plot all --output docs/figures
 
 accuracy: .venv/dev.stamp  ## compute the accuracy table anew from the published measurements (PERFMODEL_DATA; minutes)
-	$(BIN)/python -m perfmodel.accuracy.table compute tests/perfmodel/accuracy/accuracy_table.json --own validation/data
-	$(BIN)/python -m perfmodel.accuracy.table show tests/perfmodel/accuracy/accuracy_table.json --page README.md --page docs/accuracy.md
+	$(BIN)/python -m tables.accuracy
 
 counts: .venv/dev.stamp  ## fill the counts store from the published configurations (hours; resumes where it stopped)
-	$(BIN)/python -m perfmodel.cli.store_filling
+	$(BIN)/python -m tables.counts
 
 members: .venv/dev.stamp  ## compile the members that closed forms of the families are interpolated between (hours)
-	$(BIN)/python -m perfmodel.cli.member_filling
+	$(BIN)/python -m tables.members
 
 fuzz: .venv/dev.stamp  ## mutate PTX and machine code 20,000 times each, and cubins; draw many operands for each opcode
 	$(BIN)/python -m tests.perfmodel.machine_code.drawn

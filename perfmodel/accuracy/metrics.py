@@ -191,29 +191,3 @@ def geometric_mean(values: Floats) -> float:
     2.0
     """
     return round(float(np.exp(np.log(values).mean())), DIGITS) if len(values) else math.nan
-
-
-def tau_without_near_ties(predicted: Floats, measured: Floats, factor: float) -> float:
-    """Kendall's tau over the pairs whose measured times differ by more than the factor; NaN where there are none.
-
-    >>> tau_without_near_ties(np.array([2.0, 1.0, 3.0]), np.array([1.00, 1.01, 2.0]), 1.05)
-    1.0
-    """
-    first, second = np.triu_indices(len(measured), 1)
-    distinct = np.abs(np.log(measured[first] / measured[second])) > math.log(factor)
-    agree = np.sign(predicted[first] - predicted[second]) * np.sign(measured[first] - measured[second])
-    return round(float(agree[distinct].mean()), DIGITS) if distinct.any() else math.nan
-
-
-def largest_regret(predicted: Floats, measured: Floats, top: int, within: float) -> float:
-    """The largest regret to be had where predictions that differ by less than the part ``within`` may change places.
-
-    >>> largest_regret(np.array([1.0, 1.001, 3.0]), np.array([20.0, 10.0, 30.0]), 1, 0.005)
-    2.0
-    """
-    number = min(top, len(predicted))
-    last = np.partition(predicted, number - 1)[number - 1]
-    certain = measured[predicted < last * (1.0 - within)]
-    near = np.sort(measured[(predicted >= last * (1.0 - within)) & (predicted <= last * (1.0 + within))])
-    best_of_slowest = near[len(near) - (number - len(certain))]
-    return round(float(min(best_of_slowest, certain.min(initial=math.inf)) / measured.min()), DIGITS)

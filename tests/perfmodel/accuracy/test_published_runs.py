@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.accuracy.table import PUBLISHED
 from perfmodel.accuracy.verification import verify_store
 from perfmodel.families.profiling import stored_profiles
 from perfmodel.families.registry import family
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.profiles.counts_store import load_store
 from perfmodel.records.measurements import read_measurements
+from tables.cases import PUBLISHED
 
 
 @pytest.mark.data

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.accuracy.held_out import shapes_out
 from perfmodel.calibration.fit import (
     Calibrated,
     Errors,
@@ -34,6 +33,7 @@ from perfmodel.records.measurements import read_measurements
 from perfmodel.time_model.calibration import CalibrationStatus, load_calibration, parse_calibration
 from perfmodel.time_model.combine import launch_seconds
 from perfmodel.validation.selection import drawn
+from tables.held_out import shapes_out
 
 UNDER = scenario_of("t4")
 SCALE, NOISE = 1.25, 0.02

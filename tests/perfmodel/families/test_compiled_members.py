@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmodel.calibration.member_filling import Member, member_values
 from perfmodel.core.constants import WARP_SIZE
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
@@ -17,6 +16,7 @@ from perfmodel.families.compiled_members import MemberTable, member_table
 from perfmodel.families.profiling import configuration_profile
 from perfmodel.families.registry import family
 from perfmodel.gpus.catalogue import load_gpu
+from tables.drawn_members import Member, member_values
 
 HELD_OUT = Path(__file__).with_name("held_out_members")
 FAMILIES = ("conv1d", "direct_conv2d", "pointwise_conv2d", "ssim", "tiled_conv2d")

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.pool import run_many
-from ..compiler.toolchain import compiler_version
-from ..core.progress import Advance, no_progress
-from ..errors import PerfmodelError
-from ..families.profiling import profiles_for_gpus
-from ..families.registry import family
-from ..gpus.catalogue import load_gpu
-from ..profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_profiles, write_store
-from ..profiles.kernel_profile import KernelProfile
-from ..records.measurements import read_measurements
-from .measured_runs import RECORDED
+from perfmodel.calibration.measured_runs import RECORDED
+from perfmodel.compiler.pool import run_many
+from perfmodel.compiler.toolchain import compiler_version
+from perfmodel.core.progress import Advance, no_progress
+from perfmodel.errors import PerfmodelError
+from perfmodel.families.profiling import profiles_for_gpus
+from perfmodel.families.registry import family
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_profiles, write_store
+from perfmodel.profiles.kernel_profile import KernelProfile
+from perfmodel.records.measurements import read_measurements
 
 PART = 64
 """Rows between two writes of the store."""

@@ -1,4 +1,4 @@
-"""``python -m perfmodel.cli.store_filling`` (``make counts``): fill the counts store that ships with the package."""
+"""``python -m tables.counts`` (``make counts``): fill the counts store that ships with the package."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..calibration.store_filling import fill, rows_of
-from ..compiler.toolchain import compiler_version
-from ..errors import InputError
-from ..families.registry import family
-from ..records.own_records import read_records
-from ..records.schema import RecordKind
-from .output import note, progress_bar
+from perfmodel.cli.output import note, progress_bar
+from perfmodel.compiler.toolchain import compiler_version
+from perfmodel.errors import InputError
+from perfmodel.families.registry import family
+from perfmodel.records.own_records import read_records
+from perfmodel.records.schema import RecordKind
+
+from .counted_rows import fill, rows_of
 
 
 def main() -> None:

@@ -17,21 +17,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiler.pool import run_many
-from ..compiler.toolchain import compiler_version
-from ..core.interpolation import learned_lengths, left_out_errors
-from ..core.json_values import plain
-from ..core.progress import Advance, no_progress
-from ..errors import InputError, PerfmodelError
-from ..families.base import Batch, Family
-from ..families.compiled_members import CompiledNumbers, MemberTable, Traits, features, proportions
-from ..families.profiling import Depth, configuration_profile, remembered_profile
-from ..families.registry import family
-from ..gpus.catalogue import load_gpu
-from ..gpus.gpu import Gpu
-from ..prediction.feasibility import FITS, feasibility
-from ..profiles.kernel_profile import KernelProfile
-from ..records.columns import configuration_of_record, record_of_fields
+from perfmodel.compiler.pool import run_many
+from perfmodel.compiler.toolchain import compiler_version
+from perfmodel.core.interpolation import learned_lengths, left_out_errors
+from perfmodel.core.json_values import plain
+from perfmodel.core.progress import Advance, no_progress
+from perfmodel.errors import InputError, PerfmodelError
+from perfmodel.families.base import Batch, Family
+from perfmodel.families.compiled_members import CompiledNumbers, MemberTable, Traits, features, proportions
+from perfmodel.families.profiling import Depth, configuration_profile, remembered_profile
+from perfmodel.families.registry import family
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.gpus.gpu import Gpu
+from perfmodel.prediction.feasibility import FITS, feasibility
+from perfmodel.profiles.kernel_profile import KernelProfile
+from perfmodel.records.columns import configuration_of_record, record_of_fields
 
 GPU_IDS = (
     *("h200",) * 5,

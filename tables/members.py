@@ -1,4 +1,4 @@
-"""``python -m perfmodel.cli.member_filling`` (``make members``): fill the tables of compiled members that ship."""
+"""``python -m tables.members`` (``make members``): fill the tables of compiled members that ship."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..calibration.member_filling import compiled_members, drawn_members, tables
-from ..errors import PerfmodelError
-from ..families.registry import family, family_names
-from ..profiles.kernel_profile import KernelProfile
-from .output import note, progress_bar
+from perfmodel.cli.output import note, progress_bar
+from perfmodel.errors import PerfmodelError
+from perfmodel.families.registry import family, family_names
+from perfmodel.profiles.kernel_profile import KernelProfile
+
+from .drawn_members import compiled_members, drawn_members, tables
 
 
 def main() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.accuracy.held_out import SignRate, one_step_pairs, sign_rate
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY as DIRECT
 from perfmodel.families.direct_conv2d import Conv2d
 from perfmodel.families.tiled_conv2d import TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
+from tables.held_out import SignRate, one_step_pairs, sign_rate
 
 
 def tiles(*shapes: tuple[int, int]) -> Batch[TiledConv2dConfiguration]:

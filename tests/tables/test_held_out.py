@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.accuracy.held_out import architectures_out, shapes_out
 from perfmodel.calibration.measured_runs import MeasuredRuns, taken
 from perfmodel.errors import InputError
+from tables.held_out import architectures_out, shapes_out
 
 from .made_runs import made_runs
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calibration.fit import FOLDS, Errors, fold_of_runs, log_ratios
-from ..calibration.fitting import Fit, fit
-from ..calibration.measured_runs import MeasuredRuns, taken, taken_runs
-from ..errors import InputError
-from ..families.base import NONE_CODE, Batch, enum_of
-from ..time_model.coefficients import COEFFICIENT_NAMES
-from .metrics import Accuracy, accuracy
+from perfmodel.accuracy.metrics import Accuracy, accuracy
+from perfmodel.calibration.fit import FOLDS, Errors, fold_of_runs, log_ratios
+from perfmodel.calibration.fitting import Fit, fit
+from perfmodel.calibration.measured_runs import MeasuredRuns, taken, taken_runs
+from perfmodel.errors import InputError
+from perfmodel.families.base import NONE_CODE, Batch, enum_of
+from perfmodel.time_model.coefficients import COEFFICIENT_NAMES
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_equal
 
 from perfmodel.accuracy.verification import verify_store
-from perfmodel.calibration.store_filling import fill, rows_of
 from perfmodel.core.json_values import plain
 from perfmodel.families.profiling import Depth, configuration_profile, stored_profiles
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
@@ -18,6 +17,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
 from perfmodel.profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_profiles, write_store
 from perfmodel.records.measurements import read_measurements
+from tables.counted_rows import fill, rows_of
 
 pytestmark = pytest.mark.compiler
 

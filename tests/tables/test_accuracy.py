@@ -7,22 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.accuracy.metrics import largest_regret, regret
-from perfmodel.accuracy.table import (
-    CASES,
-    Case,
-    Figure,
-    differences,
-    figures_of_case,
-    filled,
-    part,
-    read_table,
-    worst,
-    write_table,
-)
+from perfmodel.accuracy.metrics import regret
+from tables import accuracy
+from tables.cases import CASES, Case, figures_of_case
+from tables.figures import Figure, differences, largest_regret, part, read_table, worst, write_table
+from tables.pages import filled
 
-ROOT = Path(__file__).parents[3]
-FIGURES = read_table(Path(__file__).with_name("accuracy_table.json"))
+ROOT = Path(__file__).parents[2]
+FIGURES = read_table(accuracy.FIGURES)
 
 
 @pytest.mark.data
@@ -33,9 +25,9 @@ def test_every_figure_is_the_committed_one_within_its_error(published_data: Path
     assert differences(FIGURES[case.name], figures) == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/accuracy.md"])
-def test_the_pages_show_the_committed_table(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", accuracy.PAGES, ids=lambda page: page.name)
+def test_the_pages_show_the_committed_table(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     assert "<!-- accuracy" in text
     assert filled(text, FIGURES) == text
 
