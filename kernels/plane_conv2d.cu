@@ -9,8 +9,10 @@
 // Thread:    ROWS_PER_THREAD x COLUMNS_PER_THREAD neighbouring outputs of one plane. Neighbouring threads have tiles side by side,
 //            then one below the other, then of the next plane.
 // Edges:     sizes are compile-time constants, so that taps outside of the image cost nothing where a tile is as wide, or as high,
-//            as the plane; elsewhere what they would read is zero.
+//            as the plane; elsewhere what they would read is zero. Where tiles are as wide, rows outside are zeros that
+//            lie in the same banks.
 // Constants: fields of problem and configuration in capitals; vectors and pitches have their one home in the family.
+//            WHOLE_GROUPS: the last group has as many planes as the others.
 
 #include "vectors.cuh"
 
@@ -23,50 +25,73 @@
 #define TILE_ROWS ((ROWS_PER_THREAD - 1) * STRIDE + FILTER_HEIGHT)
 #define TILE_COLUMNS ((COLUMNS_PER_THREAD - 1) * STRIDE + FILTER_WIDTH)
 
-// Words of shared memory: input planes, the outputs, and the filters, each of which starts at a whole vector.
+// Words of shared memory: input planes, the outputs, the filters, each of which starts at a whole vector, and zeros for a row that
+// begins in any bank.
 #define WHOLE(words) (((words) + 3) / 4 * 4)
 #define OUTPUT_START WHOLE(PLANES * INPUT_PLANE)
 #define FILTER_START (OUTPUT_START + WHOLE(PLANES * OUTPUT_PLANE))
 #define FILTER_PITCH WHOLE(FILTER_TAPS)
+#define ZEROS_START ((FILTER_START + PLANES * FILTER_PITCH + 31) / 32 * 32)
+#define ZEROS (31 + WIDTH)
+
+// Groups of FILTER_TAPS threads copy the taps of as many planes at once.
+#define FILTERS_AT_ONCE (BLOCK_X < FILTER_TAPS ? 1 : BLOCK_X / FILTER_TAPS)
+
+// Moves a run of WORDS words, one vector a thread and pass; of the last group only those that are ``there``.
+template <int WORDS, int VECTOR, typename Move>
+__device__ __forceinline__ void move_run(float *to, const float *from, const int there, const Move move_vector)
+{
+    const int own = (int)threadIdx.x * VECTOR;
+    to += own;
+    from += own;
+#pragma unroll
+    for (int first = 0; first < WORDS; first += BLOCK_X * VECTOR)
+        if ((WHOLE_GROUPS && first + BLOCK_X * VECTOR <= WORDS) || first + own < (WHOLE_GROUPS ? WORDS : there))
+            move_vector(to + first, from + first);
+}
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X)
-    plane_conv2d(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter,
-                 const unsigned planes, const unsigned channels)
+    plane_conv2d(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter, const unsigned planes)
 {
     extern __shared__ float4 shared_memory[];
     float *const shared = reinterpret_cast<float *>(shared_memory);
     const unsigned first_plane = blockIdx.x * PLANES;
-    const unsigned own_planes = min(planes - first_plane, PLANES);
+    const int own_planes = WHOLE_GROUPS ? PLANES : min(planes - first_plane, PLANES);
 
-    const float *const from = input + (unsigned long long)first_plane * INPUT_PLANE;
+    move_run<PLANES * INPUT_PLANE, INPUT_VECTOR>(shared, input + (long long)first_plane * INPUT_PLANE, own_planes * INPUT_PLANE,
+                                                 copy<INPUT_VECTOR>);
+    const int of_filter = FILTERS_AT_ONCE == 1 ? 0 : (int)threadIdx.x / FILTER_TAPS;
+    const int first_tap = (int)threadIdx.x - of_filter * FILTER_TAPS;
+    const int first_channel = first_plane % CHANNELS + of_filter;
 #pragma unroll
-    for (int word = threadIdx.x * INPUT_VECTOR; word < PLANES * INPUT_PLANE; word += BLOCK_X * INPUT_VECTOR)
-        if (word < own_planes * INPUT_PLANE)
-            copy<INPUT_VECTOR>(shared + word, from + word);
-    const unsigned first_channel = first_plane % channels;
+    for (int first = 0; first < PLANES; first += FILTERS_AT_ONCE) {
+        const int channel = CHANNELS % PLANES == 0 ? first_channel + first : (first_channel + first) % CHANNELS;
+        if (of_filter < FILTERS_AT_ONCE && first + of_filter < own_planes)
 #pragma unroll
-    for (int tap = threadIdx.x; tap < PLANES * FILTER_TAPS; tap += BLOCK_X) {
-        const unsigned plane = tap / FILTER_TAPS;
-        unsigned channel = first_channel + plane;
-        while (channel >= channels)
-            channel -= channels;
-        if (plane < own_planes)
-            copy<1>(shared + FILTER_START + plane * FILTER_PITCH + tap % FILTER_TAPS,
-                    filter + channel * FILTER_TAPS + tap % FILTER_TAPS);
+            for (int tap = 0; tap < FILTER_TAPS; tap += BLOCK_X)
+                if (tap + BLOCK_X <= FILTER_TAPS || FILTERS_AT_ONCE > 1 || tap + first_tap < FILTER_TAPS)
+                    copy<1>(shared + FILTER_START + of_filter * FILTER_PITCH + first_tap + first * FILTER_PITCH + tap,
+                            filter + channel * FILTER_TAPS + first_tap + tap);
     }
+#if TILES_ACROSS == 1 && TILES_DOWN > 1
+#pragma unroll
+    for (unsigned first = 0; first < ZEROS; first += BLOCK_X)
+        if (first + BLOCK_X <= ZEROS || first + threadIdx.x < ZEROS)
+            shared[ZEROS_START + first + threadIdx.x] = 0.0f;
+#endif
 #if ASYNC_COPY
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
     __syncthreads();
 
-    const unsigned plane = threadIdx.x / TILES;
-    const unsigned tile = threadIdx.x % TILES;
+    const int plane = (int)threadIdx.x / TILES;
+    const int tile = (int)threadIdx.x % TILES;
     if (plane < own_planes) {
         const int output_row = TILES_DOWN == 1 ? 0 : tile / TILES_ACROSS * ROWS_PER_THREAD;
         const int output_column = TILES_ACROSS == 1 ? 0 : tile % TILES_ACROSS * COLUMNS_PER_THREAD;
         const int first_row = output_row * STRIDE - PADDING;
         const int first_column = output_column * STRIDE - PADDING;
-        const float *const image = shared + plane * INPUT_PLANE + first_row * WIDTH + first_column;
+        const int first_word = plane * INPUT_PLANE + first_row * WIDTH + first_column;
         const float *const taps = shared + FILTER_START + plane * FILTER_PITCH;
 
         alignas(16) float tap[FILTER_PITCH];
@@ -82,17 +107,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X)
             const bool row_inside = TILES_DOWN == 1 || (unsigned)(first_row + r) < HEIGHT;
             alignas(16) float x[TILE_COLUMNS];
 #if TILES_ACROSS == 1
+            const int start = first_word + r * WIDTH + PADDING;
+            const float *const row = shared + (row_inside ? start : ZEROS_START + (start & 31));
             alignas(16) float whole_row[WIDTH];
 #pragma unroll
-            for (int c = 0; c < WIDTH; c += READ_VECTOR) {
-                if (row_inside) {
-                    move<READ_VECTOR>(whole_row + c, image + r * WIDTH + PADDING + c);
-                } else {
-#pragma unroll
-                    for (int word = 0; word < READ_VECTOR; word++)
-                        whole_row[c + word] = 0.0f;
-                }
-            }
+            for (int c = 0; c < WIDTH; c += READ_VECTOR)
+                move<READ_VECTOR>(whole_row + c, row + c);
 #pragma unroll
             for (int c = PADDING; c < TILE_COLUMNS && c - PADDING < WIDTH; c++)
                 x[c] = whole_row[c - PADDING];
@@ -101,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X)
             for (int c = 0; c < TILE_COLUMNS; c++) {
                 const bool edge = c < PADDING || c >= WIDTH + PADDING - (TILES_ACROSS - 1) * COLUMNS_PER_THREAD * STRIDE;
                 const bool inside = row_inside && (!edge || (unsigned)(first_column + c) < WIDTH);
-                x[c] = inside ? image[r * WIDTH + c] : 0.0f;
+                x[c] = inside ? shared[first_word + r * WIDTH + c] : 0.0f;
             }
 #endif
 #pragma unroll
@@ -131,9 +151,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X)
     }
     __syncthreads();
 
-    float *const to = output + (unsigned long long)first_plane * OUTPUT_PLANE;
-#pragma unroll
-    for (int word = threadIdx.x * OUTPUT_VECTOR; word < PLANES * OUTPUT_PLANE; word += BLOCK_X * OUTPUT_VECTOR)
-        if (word < own_planes * OUTPUT_PLANE)
-            move<OUTPUT_VECTOR>(to + word, shared + OUTPUT_START + word);
+    move_run<PLANES * OUTPUT_PLANE, OUTPUT_VECTOR>(output + (long long)first_plane * OUTPUT_PLANE, shared + OUTPUT_START,
+                                                   own_planes * OUTPUT_PLANE, move<OUTPUT_VECTOR>);
 }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.constants import FLOAT_BYTES, MAX_GRID_X, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
+from ...core.constants import FLOAT_BYTES, MAX_GRID_X, SHARED_BANKS, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
@@ -31,9 +31,11 @@ MOST_SUMS = 64
 """Outputs of a thread."""
 MOST_VALUES = 160
 """Sums, taps and one row of elements, which stay in registers."""
+FEW_PLANES = 8
+"""Fewer are not cut down to a multiple of four: a quarter of the threads and more would have no tile."""
 MOST_FMA = 2048
 """Straight-line multiply-adds of a thread."""
-PROLOGUE_INSTRUCTIONS = 90
+PROLOGUE_INSTRUCTIONS = 60
 REGISTERS_BESIDE_VALUES = 16
 
 
@@ -57,10 +59,12 @@ class Groups:
         return np.asarray((self.rows - 1) * problem.stride + problem.filter_height, np.int64)
 
     def shared_bytes(self, problem: Conv2d) -> Integers:
-        """Input, output and filters of the planes."""
+        """Input, output and filters of the planes, and zeros in place of a row outside."""
         images = sum(round_up(self.planes * plane, VECTOR_WORDS) for plane in _plane_words(problem))
         filters = self.planes * round_up(problem.filter_taps, VECTOR_WORDS)
-        return np.asarray(FLOAT_BYTES * (images + filters), np.int64)
+        zeros = SHARED_BANKS - 1 + problem.width
+        words = np.where(self.tiles > self.across, round_up(images + filters, SHARED_BANKS) + zeros, images + filters)
+        return np.asarray(FLOAT_BYTES * words, np.int64)
 
 
 def _plane_words(problem: Conv2d) -> tuple[int, int]:
@@ -68,13 +72,15 @@ def _plane_words(problem: Conv2d) -> tuple[int, int]:
 
 
 def groups(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Groups:
-    """As many planes as the block's threads have tiles for, at least one."""
+    """As many planes as the block's threads have tiles for, at least one; fours where they are copied by wider vectors."""
     rows, columns, threads = (
         batch[name].astype(np.int64) for name in ("rows_per_thread", "columns_per_thread", "block_x")
     )
     across = ceil_div(problem.output_width, columns)
     tiles = across * ceil_div(problem.output_height, rows)
     planes = np.clip(threads // tiles, 1, problem.output_planes)
+    if any(words % VECTOR_WORDS for words in _plane_words(problem)):
+        planes = np.where(planes >= FEW_PLANES, planes // VECTOR_WORDS * VECTOR_WORDS, planes)
     return Groups(rows=rows, columns=columns, threads=threads, across=across, tiles=tiles, planes=planes)
 
 
@@ -155,6 +161,14 @@ def _of_group(problem: Conv2d, rows: int, columns: int, across: int, tiles: int,
     return (reads, wavefronts, *_vectors(problem, planes), per_column * per_row)
 
 
+def _tap_copies(problem: Conv2d, group: Groups) -> Integers:
+    """Requests by which a block copies its filters: a group of threads has the taps of a plane, word by word."""
+    taps = problem.filter_taps
+    at_once = np.maximum(group.threads // taps, 1)
+    whole, rest = group.planes // at_once, group.planes % at_once
+    return np.asarray(whole * ceil_div(at_once * taps, WARP_SIZE) + ceil_div(rest * taps, WARP_SIZE), np.int64)
+
+
 def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
     """Counts, registers and critical path of n configurations, estimated from their groups.
 
@@ -179,7 +193,7 @@ def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) 
     of_input, of_output = _plane_words(problem)
     input_words, output_words = problem.output_planes * of_input, problem.output_planes * of_output
     input_copies = np.ceil(group.planes * of_input / copy_vector / WARP_SIZE) * blocks
-    tap_copies = np.ceil(group.planes * problem.filter_taps / WARP_SIZE) * blocks
+    tap_copies = _tap_copies(problem, group) * blocks
     stores = np.ceil(group.planes * of_output / store_vector / WARP_SIZE) * blocks
     copies, sums = input_copies + tap_copies, group.rows * group.columns
     tap_reads = ceil_div(problem.filter_taps, VECTOR_WORDS)
@@ -191,7 +205,7 @@ def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) 
     stored = np.full_like(warps, output_words / WORDS_PER_SECTOR)
     classes = {
         "fp32_fma": working * fma,
-        "integer": warps * PROLOGUE_INSTRUCTIONS + 2 * copies + 6 * tap_copies + 2 * stores + working * group.rows,
+        "integer": warps * PROLOGUE_INSTRUCTIONS + copies + 4 * tap_copies + stores + 2 * working * group.rows,
         "control": warps * 8,
         "barriers": warps * 2,
     }
@@ -233,7 +247,7 @@ def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) 
 
 
 def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
-    """Source, kernel and macros; sizes of the image are among them, those of batch and channels parameters."""
+    """Source, kernel and macros; all sizes but that of the batch are among them."""
     group = groups(problem, Batch.of([configuration]))
     planes, across = int(group.planes[0]), int(group.across[0])
     of_input, of_output = _vectors(problem, planes)
@@ -252,6 +266,8 @@ def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, g
             ("COLUMNS_PER_THREAD", int(group.columns[0])),
             ("BLOCK_X", configuration.block_x),
             ("PLANES", planes),
+            ("CHANNELS", problem.in_channels),
+            ("WHOLE_GROUPS", int(problem.output_planes % planes == 0)),
             ("INPUT_VECTOR", of_input),
             ("OUTPUT_VECTOR", of_output),
             ("READ_VECTOR", _read_vector(problem, across)),
@@ -262,5 +278,5 @@ def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, g
 
 
 def parameters(problem: Conv2d) -> tuple[np.generic, ...]:
-    """What follows output, input and filter: planes of the launch, and channels."""
-    return (np.uint32(problem.output_planes), np.uint32(problem.in_channels))
+    """What follows output, input and filter: planes of the launch."""
+    return (np.uint32(problem.output_planes),)

@@ -33,6 +33,8 @@ CASES = {
     "stride": (layer(6, 15, 9, 3, padding=1, stride=2), planes(2, 3, 64)),
     "whole_rows_with_stride": (layer(3, 12, 12, 5, padding=2, stride=2), planes(1, 6, 64)),
     "more_planes_than_channels": (layer(2, 3, 5, 2, padding=1, batch=9), planes(4, 6, 64)),
+    "more_taps_than_threads": (layer(3, 12, 12, 9, padding=4), planes(1, 6, 64)),
+    "fours_of_planes": (layer(10, 7, 7, 3, padding=1, batch=2), planes(1, 7, 64)),  # 9 fit the threads, 8 have vectors of four
     "padding_beyond_the_image": (layer(2, 3, 5, 2, padding=7), planes(4, 10, 64)),
 }  # fmt: skip
 
