@@ -25,10 +25,9 @@ from perfmodel.core.progress import Advance, no_progress
 from perfmodel.errors import InputError, PerfmodelError
 from perfmodel.families.base import Batch, Family
 from perfmodel.families.compiled_members import CompiledNumbers, MemberTable, Traits, features, proportions
-from perfmodel.families.profiling import Depth, configuration_profile, remembered_profile
+from perfmodel.families.profiling import Depth, Job, compile_together, configuration_profile, remembered_profile
 from perfmodel.families.registry import family
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.gpus.gpu import Gpu
 from perfmodel.prediction.feasibility import FITS, feasibility
 from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.records.columns import configuration_of_record, record_of_fields
@@ -85,7 +84,7 @@ class Member:
         )
 
     @property
-    def profile_arguments(self) -> tuple[Family[Any, Any], Any, Any, Gpu, Depth]:
+    def profile_arguments(self) -> Job:
         """Whose profile shows what the compiler made of it."""
         return self.family, self.problem, self.configuration, load_gpu(self.gpu_id), Depth.MIDDLE_BLOCK
 
@@ -148,9 +147,11 @@ def compiled_members(
         part = [remembered_profile(*member.profile_arguments) for member in members[begin : begin + COMPILED_AT_ONCE]]
         lacking = [i for i, profile in enumerate(part) if profile is None]
         if time.monotonic() < until:
+            jobs = [members[begin + i].profile_arguments for i in lacking]
+            compile_together(jobs, workers)
             fresh = run_many(
                 configuration_profile,
-                [members[begin + i].profile_arguments for i in lacking],
+                jobs,
                 describe=lambda own, problem, configuration, gpu, depth: f"{own.name} {plain(configuration)}",
                 workers=workers,
                 time_limit_s=TIME_LIMIT_S,

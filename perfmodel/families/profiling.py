@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.compiled import compile_kernel
-from ..compiler.pool import run_many
+from ..compiler.compiled import CompiledKernel, compile_kernel
+from ..compiler.pool import compile_many, run_many
 from ..compiler.toolchain import nvrtc, ptxas_path
 from ..core.json_values import plain
 from ..core.progress import Advance, no_progress
 from ..errors import InputError, PerfmodelError
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
+from ..machine_code.disassembly import disassemble_together
 from ..profiles.counts_store import CountsStore, load_store, store_key
 from ..profiles.kernel_profile import Fidelity, KernelProfile
 from ..profiles.profile_cache import fetch_profile, keep_profile, profile_key
@@ -63,6 +64,10 @@ class Depth(Enum):
     """Every kind of block, so that all is counted, as the counts store has it."""
     CACHES = "caches"
     """With simulated caches, too."""
+
+
+Job = tuple[Family[Any, Any], Any, Any, Gpu, Depth]
+"""Whose profile is wanted: family, problem, configuration, GPU, and how much is executed."""
 
 
 def depth_of(fidelity: Fidelity) -> Depth:
@@ -208,9 +213,25 @@ def gather_profiles(
                 advance()
         missing = [i for i in missing if i not in outcomes]
     jobs = [(family, problem, configurations[i], gpu, depth) for i in missing]
+    compile_together(jobs)
     fresh = run_many(configuration_profile, jobs, describe=_described, advance=advance)
     outcomes |= dict(zip(missing, fresh, strict=True))
     return [outcomes[i] for i in range(len(batch))]
+
+
+def compile_together(jobs: Sequence[Job], workers: int | None = None) -> None:
+    """Compile what `configuration_profile` asks for, and disassemble all of an architecture at once, into the disk cache."""
+    requests = [
+        (family.compile_request(problem, configuration, gpu), gpu.architecture.name)
+        for family, problem, configuration, gpu, _ in jobs
+        if family.closed_forms
+    ]
+    cubins: dict[str, list[bytes]] = {}
+    for kernel in compile_many(requests, workers=workers) if len(requests) > 1 else ():
+        if isinstance(kernel, CompiledKernel):
+            cubins.setdefault(kernel.architecture, []).append(kernel.cubin)
+    for together in cubins.values():
+        disassemble_together(together)
 
 
 def _described(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, depth: Depth) -> str:

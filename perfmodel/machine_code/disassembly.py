@@ -7,14 +7,17 @@ import importlib.util
 import json
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from elftools.common.exceptions import ELFError
+
 from ..compiler import disk_cache
-from ..errors import CompilerMissingError, InputError, SimulationError
+from ..errors import CompilerMissingError, InputError, PerfmodelError, SimulationError
+from .joined_cubin import joined_cubin, lone_function
 
 _MESSAGE = (
     "the disassembler nvdisasm is not installed: install the extra with `pip install 'perfmodel[compile]'` "
@@ -75,15 +78,39 @@ def _printed(cubin: bytes) -> str:
     return run.stdout
 
 
-def _text(cubin: bytes) -> str:
+def _key(cubin: bytes) -> str:
     stat = nvdisasm_path().stat()
-    key = "nvdisasm-" + hashlib.sha256(cubin + f"{stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()
+    return "nvdisasm-" + hashlib.sha256(cubin + f"{stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()
+
+
+def _text(cubin: bytes) -> str:
+    key = _key(cubin)
     stored = disk_cache.fetch(key)
     if stored is not None:
         return stored.decode()
     text = _printed(cubin)
     disk_cache.keep(key, text.encode())
     return text
+
+
+def disassemble_together(cubins: Sequence[bytes]) -> None:
+    """Disassemble cubins of one architecture at once and keep what is printed on disk, where `disassembly` finds it.
+
+    Cubins of several functions are left to it, and so is all that goes wrong.
+    """
+    try:
+        lacking = {key: cubin for cubin in cubins if disk_cache.fetch(key := _key(cubin)) is None}
+        alone = {key: lone_function(readable(cubin)) for key, cubin in lacking.items()}
+        functions = {key: function for key, function in alone.items() if function is not None}
+        if len(functions) < 2:
+            return
+        header, found = json.loads(_printed(joined_cubin(list(functions.values()))))
+        printed = {one["function-name"]: one for one in found}
+        for name, (key, function) in enumerate(functions.items()):
+            own = printed[str(name)] | {"function-name": function.name}
+            disk_cache.keep(key, json.dumps([header, [own]]).encode())
+    except (PerfmodelError, ELFError, KeyError, TypeError, ValueError):
+        return
 
 
 def disassembly(cubin: bytes) -> Mapping[str, tuple[PrintedInstruction, ...]]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from ..simulator.global_memory import Segment
 from .atomics import AtomicsOfBlocks
@@ -122,6 +121,8 @@ class CacheRecord:
 
 def _nearest(known: Integers, wanted: Integers, shape: tuple[int, ...]) -> Integers:
     """The known block that is nearest to each wanted one, by linear index, axes counting in parts of their extents."""
+    from scipy.spatial import KDTree
+
     extents = np.array(shape, np.float64)
     _, nearest = KDTree(positions(known, shape) / extents).query(positions(wanted, shape) / extents)
     found: Integers = known[nearest]

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from ..core.constants import BANK_BYTES, LINE_BYTES
 from ..simulator.global_memory import Segment
@@ -145,6 +144,8 @@ def _first_same(
 
 def _nearest(executed: Integers, accesses: Integers, shape: tuple[int, ...]) -> Integers:
     """The executed block that is nearest to each block of the grid; an axis counts as far as accesses depend on it."""
+    from scipy.spatial import KDTree
+
     at = positions(executed, shape)
     scale = np.array([_dependence(at[:, axis], accesses, extent) / extent for axis, extent in enumerate(shape)])
     _, nearest = KDTree(at * scale).query(positions(np.arange(int(np.prod(shape))), shape) * scale)

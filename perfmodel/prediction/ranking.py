@@ -20,7 +20,7 @@ from ..core.units import interval_text, time_text
 from ..core.value_types import require_type
 from ..errors import InfeasibleError, InputError
 from ..families.base import Batch, Family, encode
-from ..families.profiling import Outcome, fidelity_of, gather_profiles
+from ..families.profiling import fidelity_of, gather_profiles
 from ..families.registry import family_of
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
@@ -33,7 +33,7 @@ from .scenario import Scenario, scenario_of
 from .screening import Screening
 
 REFINED_CANDIDATES = 16
-"""How many candidates are compiled."""
+"""How many candidates are compiled at most."""
 FIRST_CANDIDATES = 8
 """How many of them are chosen by closed forms alone."""
 NEXT_CANDIDATES = 4
@@ -199,7 +199,7 @@ def rank(
         gpu: An id of ``gpu_ids()``, the path of a TOML file, ``"auto"``, or a ``Gpu``.
         fidelity: How deep to look: ``analytic``, ``compiled`` (needs the extra ``compile``) or ``simulated``.
         top: How many predictions to return.
-        refine: How many candidates are compiled (at least ``top``).
+        refine: How many candidates are compiled at most (at least ``top``): fewer where no other one is likely to be faster.
         sm_clock_mhz: SM clock; the boost clock by default.
         l2: ``cold`` or ``warm``, what the L2 holds when the kernel starts.
         calibration: A calibration file of your own, made by ``perfmodel fit``.
@@ -248,13 +248,13 @@ def rank_problem(
         evaluation = evaluate_batch(family, problem, best, scenario)
         predictions = _fastest_first(family, problem, best, evaluation, scenario, fidelity)
     elif family.closed_forms:
-        predictions = _screened(family, problem, found, size, scenario, advance, notes)
+        predictions = _screened(family, problem, found, min(top, size), size, scenario, advance, notes)
     else:
         every, _ = _joined(found.best)
-        predictions = _refined(family, problem, every, scenario, fidelity, advance, notes)
+        _, predictions = _refined(family, problem, every, scenario, fidelity, advance, notes)
     if fidelity is Fidelity.SIMULATED and family.closed_forms:
         finalists = Batch.of([p.configuration for p in predictions[: max(top, SIMULATED_CANDIDATES)]])
-        predictions = _refined(family, problem, finalists, scenario, fidelity, advance, notes)
+        _, predictions = _refined(family, problem, finalists, scenario, fidelity, advance, notes)
     if not predictions:
         raise InfeasibleError(f"none of the best configurations of {family.name} compiles and fits: {notes[0]}")
     return Ranking(
@@ -298,29 +298,25 @@ def _screened(
     family: Family[Any, Any],
     problem: Any,
     found: _Survey,
-    size: int,
+    least: int,
+    most: int,
     scenario: Scenario,
     advance: Advance,
     notes: list[str],
 ) -> list[Prediction]:
-    """Predictions of ``size`` compiled candidates, chosen part by part by what those before them have shown."""
-    screening = Screening(*_joined(found.best))
-    chosen, kept, profiles, asked = shortlist(found, min(size, FIRST_CANDIDATES)), list[int](), list[KernelProfile](), 0
+    """Predictions of ``least`` to ``most`` compiled candidates, chosen part by part by what those before them have shown."""
+    screening, predictions = Screening(*_joined(found.best)), list[Prediction]()
+    whole = len(screening.batch) <= most
+    chosen = list(range(len(screening.batch))) if whole else shortlist(found, min(most, FIRST_CANDIDATES))
+    asked = 0
     while chosen:
-        outcomes = gather_profiles(
-            family, problem, screening.batch.take(chosen), scenario.gpu, stores=(), advance=advance
-        )
-        known = _known(screening.batch.take(chosen), outcomes, notes)
-        seconds = np.full(len(chosen), np.inf)
-        if known:
-            fresh = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
-            places = [chosen[i] for i in known]
-            seconds[known] = evaluate_batch(family, problem, screening.batch.take(places), scenario, fresh).seconds
-            kept, profiles = kept + places, profiles + fresh
+        part = screening.batch.take(chosen)
+        seconds, fresh = _refined(family, problem, part, scenario, Fidelity.COMPILED, advance, notes)
         screening.note(chosen, seconds)
+        predictions += fresh
         asked += len(chosen)
-        chosen = screening.next(min(NEXT_CANDIDATES, size - asked))
-    return _evaluated(family, problem, screening.batch.take(kept), profiles, scenario, Fidelity.COMPILED, notes)
+        chosen = screening.next(min(NEXT_CANDIDATES, most - asked), least - asked)
+    return sorted(predictions, key=lambda found: found.time.predicted_s)
 
 
 def _refined(
@@ -331,42 +327,29 @@ def _refined(
     fidelity: Fidelity,
     advance: Advance,
     notes: list[str],
-) -> list[Prediction]:
-    """Predictions from executed profiles, fastest first; what has none or does not fit is left out and noted."""
+) -> tuple[NDArray[np.float64], list[Prediction]]:
+    """Times from executed profiles and predictions, fastest first.
+
+    What has no profile or does not fit is left out and noted; its time is infinite.
+    """
     outcomes = gather_profiles(family, problem, batch, scenario.gpu, fidelity=fidelity, stores=(), advance=advance)
-    kept = _known(batch, outcomes, notes)
-    executed = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]
-    return _evaluated(family, problem, batch.take(kept), executed, scenario, fidelity, notes)
-
-
-def _known(batch: Batch[Any], outcomes: Sequence[Outcome], notes: list[str]) -> list[int]:
-    """Indices of what has a profile; the others are noted."""
+    kept, executed, seconds = list[int](), list[KernelProfile](), np.full(len(batch), np.inf)
+    for index, outcome in enumerate(outcomes):
+        if isinstance(outcome, KernelProfile):
+            kept.append(index)
+            executed.append(outcome)
+        else:
+            notes.append(f"{plain(batch.configuration(index))} left out: {outcome}")
+    if not kept:
+        return seconds, []
+    known = batch.take(kept)
+    found = evaluate_batch(family, problem, known, scenario, executed)
+    seconds[kept] = found.seconds
     notes += [
-        f"{plain(batch.configuration(i))} left out: {outcome}"
-        for i, outcome in enumerate(outcomes)
-        if not isinstance(outcome, KernelProfile)
-    ]
-    return [i for i, outcome in enumerate(outcomes) if isinstance(outcome, KernelProfile)]
-
-
-def _evaluated(
-    family: Family[Any, Any],
-    problem: Any,
-    batch: Batch[Any],
-    executed: Sequence[KernelProfile],
-    scenario: Scenario,
-    fidelity: Fidelity,
-    notes: list[str],
-) -> list[Prediction]:
-    """Predictions from executed profiles, fastest first; what does not fit is noted."""
-    if not executed:
-        return []
-    found = evaluate_batch(family, problem, batch, scenario, executed)
-    notes += [
-        f"{plain(batch.configuration(i))} left out: {found.feasibility.rejection(i, scenario.gpu)}"
+        f"{plain(known.configuration(i))} left out: {found.feasibility.rejection(i, scenario.gpu)}"
         for i in np.flatnonzero(np.isinf(found.seconds)).tolist()
     ]
-    return _fastest_first(family, problem, batch, found, scenario, fidelity)
+    return seconds, _fastest_first(family, problem, known, found, scenario, fidelity)
 
 
 def _fastest_first(

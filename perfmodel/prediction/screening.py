@@ -81,13 +81,21 @@ class Screening:
         left = np.maximum(1.0 - np.einsum("ij,jk,ik->i", near, weights, near), 0.0)
         return np.log(self.seconds) + mean + near @ (weights @ (errors - mean)), spread * np.sqrt(left)
 
-    def next(self, number: int) -> list[int]:
-        """Indices of those that have not been seen and may be the fastest: by corrected time less its standard deviation."""
+    def next(self, number: int, least: int) -> list[int]:
+        """Indices of those that have not been seen and may be the fastest: by corrected time less its standard deviation.
+
+        Those whose time so lessened is above that of the fastest seen one are left out, but for the first ``least``.
+        """
         time, deviation = self.corrected()
         hopeful = time - deviation
+        fastest = np.fmin.reduce(np.array(self._log_errors) + np.log(self.seconds[self._seen]), initial=np.inf)
         hopeful[self._seen] = np.inf
-        order = np.argsort(hopeful, kind="stable")[:number]
-        return [int(index) for index in order if np.isfinite(hopeful[index])]
+        order = np.argsort(hopeful, kind="stable")[: max(number, 0)]
+        return [
+            int(index)
+            for place, index in enumerate(order)
+            if np.isfinite(hopeful[index]) and (place < least or hopeful[index] < fastest)
+        ]
 
 
 def _alike(one: Floats, other: Floats) -> Floats:

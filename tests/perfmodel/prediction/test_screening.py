@@ -35,7 +35,7 @@ def test_a_variant_that_turned_out_fast_is_looked_at_next() -> None:
     screening = Screening(BATCH, closed)
     first = [int(np.flatnonzero(BATCH["exchange"] == code)[0]) for code in range(4)]
     screening.note(first, compiled(closed)[first])
-    chosen = screening.next(8)
+    chosen = screening.next(8, least=0)
     assert all(SELECTS[chosen])
     assert not set(chosen) & set(first)
 
@@ -56,8 +56,19 @@ def test_what_does_not_compile_is_neither_learned_from_nor_chosen_again() -> Non
     closed = np.linspace(1.0, 3.0, len(BATCH))
     screening = Screening(BATCH, closed)
     screening.note([0, 1], np.array([np.inf, np.inf]))
-    assert screening.next(3) == [2, 3, 4]  # nothing is known yet: by closed forms
-    assert Screening(BATCH, closed).next(len(BATCH) + 5) == list(range(len(BATCH)))
+    assert screening.next(3, least=0) == [2, 3, 4]  # nothing is known yet: by closed forms
+    assert Screening(BATCH, closed).next(len(BATCH) + 5, least=0) == list(range(len(BATCH)))
+
+
+def test_where_no_other_candidate_is_likely_to_be_faster_only_the_least_number_follows() -> None:
+    closed = np.where(np.arange(len(BATCH)) < 4, 1.0, 5.0)
+    screening = Screening(BATCH, closed)
+    screening.note([0, 1], closed[:2])
+    assert screening.next(4, least=0) == [
+        2,
+        3,
+    ]  # as fast as the seen ones but for a deviation; the rest five times as slow
+    assert len(screening.next(4, least=3)) == 3
 
 
 def test_a_field_without_a_second_value_is_no_distance() -> None:

@@ -1,0 +1,47 @@
+"""Kernels that are disassembled in one run of the disassembler are those that it prints one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.compiler.request import CompileRequest
+from perfmodel.machine_code import disassembly
+from perfmodel.machine_code.disassembly import disassemble_together
+from perfmodel.machine_code.joined_cubin import lone_function
+
+LOOP = """
+extern "C" __global__ void k(float *x, int n) {{
+    __shared__ float s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    for (int i = 0; i < n; i++) {{ if (x[i] > {number}) x[i] += s[i % 64] * {number}; }}
+}}
+"""
+PRINTS = 'extern "C" __global__ void k(float *x) { printf("%f", x[0]); }'
+
+
+def cubin(source: str, architecture: str) -> bytes:
+    return compile_kernel(CompileRequest(source=source, kernel="k", file_name="k.cu"), architecture).cubin
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("architecture", ["sm_70", "sm_120"])
+def test_together_as_alone(architecture: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path))
+    cubins = [cubin(LOOP.format(number=f"{number}.0f"), architecture) for number in (1, 2, 3)]
+    cubins.append(cubin(PRINTS, architecture))
+    runs: list[bytes] = []
+    printed = disassembly._printed
+    monkeypatch.setattr(disassembly, "_printed", lambda one: runs.append(one) or printed(one))
+    disassemble_together(cubins)
+    assert len(runs) == 1
+    together = [disassembly.disassembly(one) for one in cubins[:3]]
+    assert len(runs) == 1  # all three were kept
+    assert lone_function(cubins[3]) is None  # it calls the run-time system: left to be printed alone
+    monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path / "other"))
+    assert [disassembly.disassembly(one) for one in cubins[:3]] == together
+    assert len(runs) == 4
+    assert together[0]["k"] != together[1]["k"]
