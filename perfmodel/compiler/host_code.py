@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 _DEVICE = re.compile(rb"__(?:global|device|constant|shared|managed|host)__")
 _SCOPES = frozenset(
@@ -42,18 +43,36 @@ def without_host_code(text: str, lines: Collection[int], *, statements: bool = F
     language = tree_sitter.Language(tree_sitter_cuda.language())
     tree = tree_sitter.Parser(language).parse(source)
     root = tree.root_node
-    spans = {span for line in lines if (span := _host_declaration(root, line - 1, source, statements)) is not None}
+    rows = _rows(source)
+    wanted = [rows[line - 1] for line in lines if line <= len(rows)]
+    spans = {span for row in wanted if (span := _host_declaration(root, row, source, statements)) is not None}
     kept = bytearray(source)
     for start, stop in spans:
-        kept[start:stop] = re.sub(rb"[^\r\n]", b" ", source[start:stop])
-        kept[start] = ord(";")  # a statement must stay where a condition needs one; elsewhere it does no harm
+        blank = re.sub(rb"[^\r\n]", b" ", source[start:stop])
+        kept[start:stop] = blank.replace(b" ", b";", 1)  # a condition needs a statement; elsewhere it does no harm
     return kept.decode()
 
 
-def _host_declaration(node: Any, row: int, source: bytes, statements: bool) -> tuple[int, int] | None:
+class _Row(NamedTuple):
+    """Bytes of a line, its end excluded. Rows of nodes are not read: tree-sitter 0.26.0 frees their numbers too early."""
+
+    start: int
+    stop: int
+
+    def meets(self, node: Any) -> bool:
+        """Whether a node has a part, or its end, in the line."""
+        return bool(node.start_byte < self.stop and node.end_byte >= self.start)
+
+
+def _rows(source: bytes) -> list[_Row]:
+    starts = (0, *(match.end() for match in re.finditer(rb"\n", source)), len(source) + 1)
+    return [_Row(start, stop) for start, stop in pairwise(starts)]
+
+
+def _host_declaration(node: Any, row: _Row, source: bytes, statements: bool) -> tuple[int, int] | None:
     """Bytes of the smallest declaration at a row that is not for the device."""
     for child in node.named_children:
-        if not child.start_point.row <= row <= child.end_point.row or child.type in _KEPT:
+        if not row.meets(child) or child.type in _KEPT:
             continue
         if child.type in _SCOPES or child.type in _CLASSES or _holds_class(child):
             inner = _host_declaration(child, row, source, statements)
@@ -64,13 +83,13 @@ def _host_declaration(node: Any, row: int, source: bytes, statements: bool) -> t
     return None
 
 
-def _statement(function: Any, row: int) -> tuple[int, int] | None:
+def _statement(function: Any, row: _Row) -> tuple[int, int] | None:
     """Bytes of the smallest statement at a row of a function's body, None where the row is outside of it."""
     found, pending = None, [function]
     while pending:
         node = pending.pop()
         for child in node.named_children:
-            if child.start_point.row <= row <= child.end_point.row:
+            if row.meets(child):
                 if child.type in _STATEMENTS or (child.type == "declaration" and node.type == "compound_statement"):
                     found = child.start_byte, child.end_byte
                 pending = [child]
