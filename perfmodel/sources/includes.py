@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,13 +43,22 @@ def _included(text: str, folder: Path | None, directories: Sequence[Path]) -> tu
         current, beside = pending.pop()
         for quoted, angled in _INCLUDE.findall(current):
             folders = directories if beside is None or not quoted else (beside, *directories)
-            path = next((p for folder in folders if (p := folder / (quoted or angled)).is_file()), None)
+            path = next((p for folder in folders if (p := _plain(folder / (quoted or angled))) is not None), None)
             if path is None:
                 missing += [quoted or angled] if quoted or not _OF_A_TOOLKIT.match(angled) else []
             elif path not in seen:
                 seen[path] = read_text(path)
                 pending.append((seen[path], path.parent))
     return seen, tuple(dict.fromkeys(missing))
+
+
+def _plain(path: Path) -> Path | None:
+    """The path of a file without ``..``, so that headers that include each other have one name; None where there is none."""
+    try:
+        plain = Path(os.path.normpath(path))
+        return plain if plain.is_file() else path if path.is_file() else None
+    except OSError:  # a name that is too long
+        return None
 
 
 def including_files(path: Path) -> dict[Path, str]:

@@ -15,6 +15,8 @@ _ROOTS = (".git", ".hg", ".svn")
 """What stands in the uppermost folder of a project."""
 _SHARED_DEPTH = 2
 """Parts of the path of a folder such as ``/home`` or ``/tmp``, which is no project."""
+_OF_CUDA = ("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cuda_fp16.h", "cuda_bf16.h", "vector_types.h")
+"""Headers that no folder may hide: some projects name theirs alike and include them by their folder."""
 _SYSTEM = (Path("/usr/include"), Path("/usr/local/include"))
 
 
@@ -22,7 +24,7 @@ def project_folders(text: str, folder: Path, directories: Sequence[Path]) -> tup
     """Folders of the project that hold headers which the source includes and none of the given folders has.
 
     The nearest folder above the source in whose tree a header lies once decides; a header that is there more than once is left
-    to the user, as are those of the system.
+    to the user, as are those of the system, and a folder that also has a header named like one of CUDA's.
     """
     found: list[Path] = []
     sought: set[str] = set()
@@ -53,7 +55,7 @@ def _folder_of(header: str, folder: Path) -> Path | None:
             return None
         places = [place for place in _folders(top) if (place / header).is_file()]
         if places:
-            return places[0] if len(places) == 1 else None
+            return places[0] if len(places) == 1 and not any((places[0] / name).exists() for name in _OF_CUDA) else None
     return None
 
 

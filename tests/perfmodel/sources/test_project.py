@@ -67,3 +67,19 @@ def test_nothing_is_looked_for_outside_of_the_project(project: Path) -> None:
     (project / "include" / "a.h").write_text("")
     (project / "src" / "k.cu").write_text('#include "a.h"\n')
     assert read_kernel_source(project / "src" / "k.cu").include == ()
+
+
+def test_headers_that_include_each_other_are_read_once(project: Path) -> None:
+    (project / "src" / "a.h").write_text('#pragma once\n#include "../include/b.h"\n')
+    (project / "include" / "b.h").write_text('#pragma once\n#include "../src/a.h"\n' + f'#include "{"x" * 5000}.h"\n')
+    source = project / "src" / "k.cu"
+    source.write_text('#include "a.h"\n__global__ void k() { }\n')
+    assert len(read_kernel_source(source).texts()) == 3
+
+
+def test_a_folder_that_hides_headers_of_cuda_is_not_taken(project: Path) -> None:
+    (project / "src" / "k.cu").write_text("#include <other_vendor.h>\n")
+    (project / "include" / "other_vendor.h").write_text("")
+    assert read_kernel_source(project / "src" / "k.cu").include == (project / "include",)
+    (project / "include" / "cuda.h").write_text("#include <cuda.h>\n")
+    assert read_kernel_source(project / "src" / "k.cu").include == ()
