@@ -54,11 +54,8 @@ def _included(text: str, folder: Path | None, directories: Sequence[Path]) -> tu
 
 def _plain(path: Path) -> Path | None:
     """The path of a file without ``..``, so that headers that include each other have one name; None where there is none."""
-    try:
-        plain = Path(os.path.normpath(path))
-        return plain if plain.is_file() else path if path.is_file() else None
-    except OSError:  # a name that is too long
-        return None
+    plain = os.path.normpath(path)
+    return Path(plain) if os.path.isfile(plain) else path if os.path.isfile(path) else None
 
 
 def including_files(path: Path) -> dict[Path, str]:

@@ -41,7 +41,7 @@ def project_folders(text: str, folder: Path, directories: Sequence[Path]) -> tup
 def _missing(text: str, folder: Path, directories: Sequence[Path]) -> list[str]:
     """Names of headers that are included and found in no folder."""
     names = headers_not_found(text, folder, directories)
-    return [name for name in names if not any((system / name).is_file() for system in _SYSTEM)]
+    return [name for name in names if not any(os.path.isfile(system / name) for system in _SYSTEM)]
 
 
 def _folder_of(header: str, folder: Path) -> Path | None:
@@ -53,7 +53,7 @@ def _folder_of(header: str, folder: Path) -> Path | None:
         top = top.parent
         if len(top.parts) <= _SHARED_DEPTH:
             return None
-        places = [place for place in _folders(top) if (place / header).is_file()]
+        places = [place for place in _folders(top) if os.path.isfile(place / header)]
         if places:
             return places[0] if len(places) == 1 and not any((places[0] / name).exists() for name in _OF_CUDA) else None
     return None
