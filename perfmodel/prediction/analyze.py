@@ -34,7 +34,9 @@ from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, requi
 from ..simulator.execution import Code, execute_code
 from ..simulator.faults import Fault, FaultError, fault_texts
 from ..sources.compile_commands import read_compile_flags
+from ..sources.includes import CUDA_SUFFIXES
 from ..sources.kernel_source import is_source_text, read_kernel_source
+from ..sources.project_flags import ProjectFlags, project_flags
 from ..sources.python_file import kernel_of_file
 from ..sources.python_kernel import BroughtKernel, Grid, KernelWish, Sizes, brought_by
 from ..time_model.sm_time import SmIssues
@@ -274,15 +276,14 @@ def analyze(
     effort = effort or Effort()
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     rng = np.random.default_rng(effort.seed)
-    if compile_commands is not None:
-        flags = read_compile_flags(compile_commands, _file_of(source))
-        include, options = (*flags.include, *include), (*flags.options, *options)
-        defines = {**dict(flags.defines), **(defines or {})}
+    project = _project(source, compile_commands)
+    include, options = (*project.flags.include, *include), (*project.flags.options, *options)
+    defines = {**dict(project.flags.defines), **(defines or {})}
     wish = KernelWish(
         architecture=scenario.gpu.architecture.name,
         kernel=kernel,
         arguments=tuple(host_argument(value, position) for position, value in enumerate(args, 1)),
-        values=dict(defines or {}),
+        values=defines,
         options=tuple(options),
         grid=grid,
         block=block,
@@ -317,7 +318,8 @@ def analyze(
     prediction = prediction_of_launch(name, configuration, found.profile, scenario)
     return Analysis(
         prediction=replace(
-            prediction, notes=(*prediction.notes, *filter(None, (drawn, brought.source.note, compiled.note)))
+            prediction,
+            notes=(*prediction.notes, *filter(None, (drawn, project.note, brought.source.note, compiled.note))),
         ),
         instructions=listing(found.instructions) if lines else (),
         faults=found.faults,
@@ -339,6 +341,15 @@ def analyze(
         _call=call,
         _effort=effort,
     )
+
+
+def _project(source: object, compile_commands: str | Path | None) -> ProjectFlags:
+    """The flags of the user's project: of the file of commands that is named, or of the one that lies around a CUDA C++ file."""
+    if compile_commands is not None:
+        return ProjectFlags(flags=read_compile_flags(compile_commands, _file_of(source)))
+    if isinstance(source, str | PathLike) and str(source).endswith(CUDA_SUFFIXES) and not is_source_text(str(source)):
+        return project_flags(Path(source))
+    return ProjectFlags()
 
 
 def _file_of(source: object) -> Path:

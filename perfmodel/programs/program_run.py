@@ -16,11 +16,15 @@ from ..core.choices import one_of
 from ..core.results import Bar, ResultList
 from ..core.units import microseconds, time_text
 from ..errors import InputError, SimulationError
+from ..gpus.architecture import Architecture
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..prediction.prediction import Prediction
 from ..prediction.scenario import Scenario, scenario_of
 from ..profiles.executed_profile import Effort
+from ..sources.includes import CUDA_SUFFIXES, read_text
+from ..sources.project_flags import project_flags
+from ..sources.project_headers import headers_note, project_folders
 from .answers import Failure, Simulator
 from .build import BuiltProgram, built_program, linked_program
 from .launches import Execute, Launches, LaunchGroup, Shape
@@ -193,12 +197,13 @@ def run_program(
     if exe is not None:
         program = linked_program(Path(exe))
     else:
-        program = built_program(
+        program = _built(
             [Path(file) for file in files],
             scenario.gpu.architecture,
-            defines=tuple((defines or {}).items()),
+            defines=defines or {},
             include=[Path(folder) for folder in include],
             options=options,
+            report=report,
         )
     memory = SharedMemory(scenario.gpu.dram_bytes)
     try:
@@ -208,6 +213,32 @@ def run_program(
     finally:
         memory.close()
     return _result(program, scenario, mode, status, simulator)
+
+
+def _built(
+    files: Sequence[Path],
+    architecture: Architecture,
+    *,
+    defines: Mapping[str, str | int],
+    include: Sequence[Path],
+    options: Sequence[str],
+    report: Callable[[str], None],
+) -> BuiltProgram:
+    """The program, built with its project's flags and headers; what they are is reported."""
+    project = project_flags(files[0], files[1:])
+    folders = [*project.flags.include, *include]
+    given = len(folders)
+    for file in (file for file in files if file.suffix in CUDA_SUFFIXES and file.is_file()):
+        folders += project_folders(read_text(file), file.absolute().parent, folders)
+    for text in filter(None, (project.note, headers_note(folders[given:], files[0].absolute().parent))):
+        report(text)
+    return built_program(
+        files,
+        architecture,
+        defines=tuple({**dict(project.flags.defines), **defines}.items()),
+        include=folders,
+        options=(*project.flags.options, *options),
+    )
 
 
 def _run(

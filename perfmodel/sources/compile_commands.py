@@ -83,7 +83,7 @@ def read_compile_flags(commands: str | Path, source: str | Path) -> CompileFlags
         if (folder / entry.file).resolve() == wanted:
             try:
                 words = entry.arguments or shlex.split(entry.command)
-                return _flags(words[1:], folder)
+                return flags_of(words[1:], folder)
             except (ValueError, OSError) as error:
                 raise InputError(f"--compile-commands {commands}: entry of {entry.file}: {error}") from error
     names = ", ".join(dict.fromkeys(Path(entry.file).name for entry in entries if entry.file.endswith((".cu", ".cuh"))))
@@ -93,7 +93,8 @@ def read_compile_flags(commands: str | Path, source: str | Path) -> CompileFlags
     )
 
 
-def _flags(words: Sequence[str], folder: Path) -> CompileFlags:
+def flags_of(words: Sequence[str], folder: Path) -> CompileFlags:
+    """What counts of a command's options, whose paths are relative to a folder."""
     include, defines, options = [], [], []
     for name, value in _pairs(_expanded(words, folder)):
         if name in _INCLUDE:

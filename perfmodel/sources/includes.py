@@ -13,7 +13,8 @@ from ..errors import InputError
 _OF_A_TOOLKIT = re.compile(
     r"[^.]*$|cu\w*\.h|(?:cub|thrust|cuda|nv|cooperative_groups|sys|crt|cute|cutlass)/|mma\.h|vector_\w+\.h"
 )
-_SOURCE_SUFFIXES = (".cu", ".cuh")
+CUDA_SUFFIXES = (".cu", ".cuh")
+"""How names of CUDA C++ files end."""
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 
@@ -63,7 +64,7 @@ def including_files(path: Path) -> dict[Path, str]:
     beside = [other for folder in (path.parent, path.parent.parent) for other in sorted(folder.glob("*.c*"))]
     found = {}
     for other in beside:
-        if other.suffix not in _SOURCE_SUFFIXES or other == path or not other.is_file():
+        if other.suffix not in CUDA_SUFFIXES or other == path or not other.is_file():
             continue
         try:
             text = read_text(other)
@@ -71,7 +72,7 @@ def including_files(path: Path) -> dict[Path, str]:
             continue
         if path.resolve() in {p.resolve() for p in included_files(text, other.parent, ())}:
             found[other] = text
-    return dict(sorted(found.items(), key=lambda item: _SOURCE_SUFFIXES.index(item[0].suffix)))
+    return dict(sorted(found.items(), key=lambda item: CUDA_SUFFIXES.index(item[0].suffix)))
 
 
 def read_text(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -11,7 +10,7 @@ from pathlib import Path
 from ..core.files import require_regular
 from ..errors import InputError
 from .includes import included_files, read_text
-from .project_headers import project_folders
+from .project_headers import headers_note, project_folders
 
 _BINARIES = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n")
 """How ELF files, fat binaries and static libraries begin."""
@@ -93,14 +92,13 @@ def read_kernel_source(source: str | Path, include: Sequence[str | Path] = ()) -
     if path.suffix == ".ptx" and kind is not SourceKind.PTX:
         raise InputError(f"source {source} is no PTX: it does not begin with .version")
     more = project_folders(text, path.parent, folders) if kind is SourceKind.CUDA_FILE else ()
-    named = ", ".join(os.path.relpath(folder, path.parent) for folder in more)
     return KernelSource(
         kind=kind,
         file_name=path.name,
         text=text,
         path=path,
         include=(*folders, *more),
-        note=f"headers of the project are taken from {named}" if more else "",
+        note=headers_note(more, path.parent),
     )
 
 

@@ -38,21 +38,32 @@ def project_folders(text: str, folder: Path, directories: Sequence[Path]) -> tup
             found.append(place)
 
 
+def headers_note(folders: Sequence[Path], beside: Path) -> str:
+    """What users should know about the folders that were found, relative to that of the source; empty where there are none."""
+    named = ", ".join(os.path.relpath(folder, beside) for folder in folders)
+    return f"headers of the project are taken from {named}" if folders else ""
+
+
 def _missing(text: str, folder: Path, directories: Sequence[Path]) -> list[str]:
     """Names of headers that are included and found in no folder."""
     names = headers_not_found(text, folder, directories)
     return [name for name in names if not any(os.path.isfile(system / name) for system in _SYSTEM)]
 
 
+def folders_above(folder: Path) -> Iterator[Path]:
+    """Folders above one as far as its project may reach, the nearest first."""
+    for _ in range(_LEVELS_ABOVE):
+        if any((folder / root).exists() for root in _ROOTS) or folder.parent == Path.home():
+            return
+        folder = folder.parent
+        if len(folder.parts) <= _SHARED_DEPTH:
+            return
+        yield folder
+
+
 def _folder_of(header: str, folder: Path) -> Path | None:
     """The folder that the header's name is relative to."""
-    top = folder
-    for _ in range(_LEVELS_ABOVE):
-        if any((top / root).exists() for root in _ROOTS) or top.parent == Path.home():
-            return None
-        top = top.parent
-        if len(top.parts) <= _SHARED_DEPTH:
-            return None
+    for top in folders_above(folder):
         places = [place for place in _folders(top) if os.path.isfile(place / header)]
         if places:
             return places[0] if len(places) == 1 and not any((places[0] / name).exists() for name in _OF_CUDA) else None
