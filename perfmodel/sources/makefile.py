@@ -136,8 +136,9 @@ class _Reader:
         return " ".join(word.removesuffix(old) + new if word.endswith(old) else word for word in words)
 
     def is_source(self, word: str) -> bool:
-        """Whether a word names the source."""
-        return os.path.normpath(self.folder / word) == str(self.source)
+        """Whether a word names the source, in the Makefile's folder or where Make looks for what is not there."""
+        places = (".", *re.split(r"[\s:]+", self.expanded("$(VPATH)")))
+        return any(os.path.normpath(self.folder / place / word) == str(self.source) for place in places)
 
     def may_depend(self, targets: str, inputs: str) -> bool:
         """Whether a rule is one for the source, as far as it can be told."""

@@ -81,4 +81,6 @@ def test_the_commands_of_a_build_come_before_a_makefile(project: Path) -> None:
     path.write_text(json.dumps([{**entry, "file": "src/other.cu"}]))
     assert project_flags(project / "src" / "k.cu").note == "flags of Makefile: -DN=4"
     (project / "src" / "Makefile").rename(project / "Makefile")
-    assert project_flags(project / "src" / "k.cu").note == ""  # src/Makefile's rule named k.cu: here it is src/k.cu
+    assert project_flags(project / "src" / "k.cu").note == ""  # here k.cu is another file than src/k.cu
+    (project / "Makefile").write_text("VPATH = common:src\nobj/%.o: %.cu $(HEADERS)\n\tnvcc -DN=4 -c $<\n")
+    assert project_flags(project / "src" / "k.cu").note == "flags of ../Makefile: -DN=4"
