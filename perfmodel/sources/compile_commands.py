@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import InputError
+from .project_headers import hides_cuda
 
 _INCLUDE = ("-I", "--include-path", "-isystem", "--system-include")
 _DEFINE = ("-D", "--define-macro")
@@ -94,7 +95,7 @@ def read_compile_flags(commands: str | Path, source: str | Path) -> CompileFlags
 
 
 def flags_of(words: Sequence[str], folder: Path) -> CompileFlags:
-    """What counts of a command's options, whose paths are relative to a folder."""
+    """What counts of a command's options, whose paths are relative to a folder; not another CUDA's headers: nvcc has its own."""
     include, defines, options = [], [], []
     for name, value in _pairs(_expanded(words, folder)):
         if name in _INCLUDE:
@@ -108,7 +109,7 @@ def flags_of(words: Sequence[str], folder: Path) -> CompileFlags:
         elif name in _KEPT:
             options.append(name)
     return CompileFlags(
-        include=tuple(path for path in dict.fromkeys(include) if path.is_dir()),
+        include=tuple(path for path in dict.fromkeys(include) if path.is_dir() and not hides_cuda(path)),
         defines=tuple(defines),
         options=tuple(options),
     )

@@ -110,5 +110,5 @@ def _asks(name: str, texts: Sequence[str]) -> bool:
 def _said(flags: CompileFlags, folder: Path) -> str:
     """Flags as they are given by hand."""
     words = [f"-D{name}" if value == 1 else f"-D{name}={value}" for name, value in flags.defines]
-    words += [f"-I{os.path.relpath(path, folder)}" for path in flags.include]
+    words += [f"-I{min(os.path.relpath(path, folder), str(path), key=len)}" for path in flags.include]
     return " ".join((*words, *flags.options))

@@ -44,6 +44,11 @@ def headers_note(folders: Sequence[Path], beside: Path) -> str:
     return f"headers of the project are taken from {named}" if folders else ""
 
 
+def hides_cuda(folder: Path) -> bool:
+    """Whether a folder holds headers named like CUDA's, so that nvcc would take them for its own."""
+    return any(os.path.isfile(folder / name) for name in _OF_CUDA)
+
+
 def _missing(text: str, folder: Path, directories: Sequence[Path]) -> list[str]:
     """Names of headers that are included and found in no folder."""
     names = headers_not_found(text, folder, directories)
@@ -66,7 +71,7 @@ def _folder_of(header: str, folder: Path) -> Path | None:
     for top in folders_above(folder):
         places = [place for place in _folders(top) if os.path.isfile(place / header)]
         if places:
-            return places[0] if len(places) == 1 and not any((places[0] / name).exists() for name in _OF_CUDA) else None
+            return places[0] if len(places) == 1 and not hides_cuda(places[0]) else None
     return None
 
 

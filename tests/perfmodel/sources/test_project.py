@@ -81,5 +81,8 @@ def test_a_folder_that_hides_headers_of_cuda_is_not_taken(project: Path) -> None
     (project / "src" / "k.cu").write_text("#include <other_vendor.h>\n")
     (project / "include" / "other_vendor.h").write_text("")
     assert read_kernel_source(project / "src" / "k.cu").include == (project / "include",)
+    path = commands(project, file="../src/k.cu", command="nvcc -I../include -I../third")
+    assert len(read_compile_flags(path, project / "src" / "k.cu").include) == 2
     (project / "include" / "cuda.h").write_text("#include <cuda.h>\n")
+    assert [folder.name for folder in read_compile_flags(path, project / "src" / "k.cu").include] == ["third"]
     assert read_kernel_source(project / "src" / "k.cu").include == ()
