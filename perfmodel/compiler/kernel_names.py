@@ -71,16 +71,28 @@ def split_name(name: str) -> tuple[str, tuple[str, ...] | None]:
     ('plain', None)
     """
     text = _ANONYMOUS.sub("", demangled(name))
-    if not text.endswith(")"):
+    plain = without_parameters(text)
+    if plain == text:
         return text, None
-    depth, start = 0, len(text)
+    types = tuple(_split(text[len(plain) + 1 : -1]))
+    return plain.removeprefix("void "), () if types == ("void",) else types
+
+
+def without_parameters(name: str) -> str:
+    """A readable name without the types of its parameters.
+
+    >>> without_parameters("conv<(Kind)1>(float *, int (*)(int))")
+    'conv<(Kind)1>'
+    """
+    if not name.endswith(")"):
+        return name
+    depth, start = 0, len(name)
     while start:
         start -= 1
-        depth += (text[start] == ")") - (text[start] == "(")
+        depth += (name[start] == ")") - (name[start] == "(")
         if depth == 0:
             break
-    types = tuple(_split(text[start + 1 : -1]))
-    return text[:start].removeprefix("void "), () if types == ("void",) else types
+    return name[:start]
 
 
 def shortened(name: str, most: int = 60) -> str:
@@ -120,13 +132,18 @@ def listed(names: Iterable[str]) -> str:
     return "; ".join(texts) or "none"
 
 
+def kernel_templates(source: str) -> tuple[str, ...]:
+    """Names of the kernels of a source that are templates, in order."""
+    return tuple(dict.fromkeys(_TEMPLATE.findall(source)))
+
+
 def unused_templates(source: str) -> str:
     """How to name kernels of a source that are templates, which are compiled only where something uses them.
 
     >>> unused_templates("template <typename T> __global__ void scale(T *x) { }")
     "templates that the file does not use are named with their arguments, as in 'conv<float>' or 'conv<5,2>': scale"
     """
-    names = tuple(dict.fromkeys(_TEMPLATE.findall(source)))
+    names = kernel_templates(source)
     if not names:
         return "a template that the file does not use is named with its arguments, as in 'conv<5,2>'"
     how = "templates that the file does not use are named with their arguments, as in 'conv<float>' or 'conv<5,2>'"

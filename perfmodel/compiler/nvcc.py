@@ -17,7 +17,15 @@ from ..gpus.catalogue import load_architecture
 from .assembler import PTX_VERSION_12_9
 from .front_end import ASSEMBLER_OPTIONS, Ptx
 from .host_code import without_host_code
-from .kernel_names import find_kernel, kernels_of, no_kernel, split_name, unused_templates
+from .kernel_names import (
+    find_kernel,
+    kernel_templates,
+    kernels_of,
+    no_kernel,
+    split_name,
+    unused_templates,
+    without_parameters,
+)
 from .messages import UNDECLARED, absent_headers, errors_of, missing_header, one_line, unset_macros
 from .ptx_functions import with_kernel_only
 from .request import CompileRequest, including_requests
@@ -124,8 +132,14 @@ def compile_file(request: CompileRequest, virtual_architecture: str, time_limit_
 
 def compile_with_debug_information(request: CompileRequest, virtual_architecture: str) -> str:
     """PTX of the whole file that carries the names and types of every kernel's parameters; not optimised."""
-    expression = request.kernel if "<" in request.kernel else ""
+    expression = _template(request)
     return _first_success(request, virtual_architecture, TIME_LIMIT_S, lambda run: run.ptx(expression, "-G"))
+
+
+def _template(request: CompileRequest) -> str:
+    """The kernel as an expression that instantiates a template; empty where its name is none of one."""
+    name = without_parameters(request.kernel)
+    return name if "<" in name else ""
 
 
 def _first_success(
@@ -134,7 +148,7 @@ def _first_success(
     """The result of the first way to compile a file that gives one.
 
     The file is compiled whole, and without host code that has errors; by itself, and as part of a file that includes it. The
-    error is that of the first way.
+    error is that of the first way, or that of the file's device code.
     """
     failed: CompileError | InputError | None = None
     ways = [(request, False)]
@@ -151,7 +165,7 @@ def _first_success(
                 if isinstance(error, InputError) and not (isinstance(error, _NoKernelError) and not error.complete):
                     raise  # the file compiles, and the kernel's name or an option is wrong
                 ways = _other_ways(request, error) if failed is None else ways
-                own = error if whole is request and isinstance(error, _LacksHeaderError) else None
+                own = error if whole is request and isinstance(error, (_LacksHeaderError, _NoKernelError)) else None
                 absent = _unused_template(request, failed) if isinstance(error, _NoKernelError) else None
                 failed = absent or own or failed or error
     assert failed is not None
@@ -168,17 +182,19 @@ def _other_ways(request: CompileRequest, error: PerfmodelError) -> list[tuple[Co
 
 def _unused_template(request: CompileRequest, failed: CompileError | InputError | None) -> InputError | None:
     """What to do where the host code that uses a template has errors; None where the kernel is no such template."""
-    name = re.escape(re.sub(r"<.*", "", request.kernel).rpartition("::")[2].strip())
-    if (
-        failed is None
-        or not name
-        or "<" in request.kernel
-        or not re.search(rf"\btemplate\s*<[^;{{}}]*?\b{name}\s*\(", request.source)
-    ):
+    name = request.kernel.rpartition("::")[2].strip()
+    templates = kernel_templates(request.source)
+    if failed is None or not templates or (name and name not in templates):
         return None
+    uncompiled = f"the host code that uses it does not compile ({failed})"
+    if not name:
+        return InputError(
+            f"{request.file_name} has no kernel but templates ({', '.join(templates)}): name one with its arguments, "
+            f"as in '{templates[0]}<float>'; {uncompiled}"
+        )
     return InputError(
-        f"kernel {request.kernel!r} is a template, and the host code that uses it does not compile ({failed}): name it with its "
-        f"arguments, as in '{request.kernel}<float>'"
+        f"kernel {request.kernel!r} is a template, and {uncompiled}: name it with its arguments, as in "
+        f"'{request.kernel}<float>'"
     )
 
 
@@ -186,13 +202,14 @@ def _unused_template(request: CompileRequest, failed: CompileError | InputError 
 class _DevicePart:
     """A source and the user's headers without host code that does not compile, and headers that are not installed.
 
-    ``ptx`` is what it compiles to, ``shortened`` whether host code has gone.
+    ``ptx`` is what it compiles to together with ``expression``, ``shortened`` whether host code has gone.
     """
 
     texts: Mapping[Path, str]
     missing: tuple[str, ...] = ()
     shortened: bool = False
     ptx: str = ""
+    expression: str = ""
 
     @property
     def note(self) -> str:
@@ -210,7 +227,7 @@ def _device_part(request: CompileRequest, virtual_architecture: str, time_limit_
     Raises:
         CompileError: errors remain that are none of host code.
     """
-    expression = request.kernel if "<" in request.kernel else ""
+    expression = _template(request)
     with tempfile.TemporaryDirectory(prefix="perfmodel-") as name:
         run = _Run(request, virtual_architecture, Path(name), time_limit_s)
         texts = {run.source: request.source} | request.included_files()
@@ -221,6 +238,9 @@ def _device_part(request: CompileRequest, virtual_architecture: str, time_limit_
                 ptx = run.ptx(expression)
                 break
             except _RefusedError as error:
+                if expression and {Path(file).name for file, _, _ in errors_of(error.output)} == {_WRAPPER}:
+                    expression = ""  # the file has no such template, and is compiled for what it has
+                    continue
                 header = missing_header(error.output)
                 if header is not None and header not in part.missing:
                     part = replace(part, missing=(*part.missing, header))
@@ -237,7 +257,7 @@ def _device_part(request: CompileRequest, virtual_architecture: str, time_limit_
         else:
             raise CompileError(f"{request.file_name}: errors remain after {_MAX_ROUNDS} compilations")
         named = {Path(request.file_name) if path == run.source else path: text for path, text in part.texts.items()}
-        return replace(part, texts=part.texts if request.path else named, ptx=ptx)
+        return replace(part, texts=part.texts if request.path else named, ptx=ptx, expression=expression)
 
 
 class _RefusedError(CompileError):
@@ -293,9 +313,10 @@ class _Run:
         """
         reason = unused_templates(self.request.source)
         failed: CompileError | None = None
-        if "<" in self.request.kernel:
+        expression = _template(self.request)
+        if expression:
             try:
-                text = self.ptx(self.request.kernel)
+                text = self.ptx(expression)
                 match = _ADDRESS_LINE.search(text)
                 assert match is not None
                 return self.result(text, match[1])
@@ -358,7 +379,7 @@ class _Run:
 
     def ptx(self, expression: str, *more: str) -> str:
         """PTX of the file and of the kernel that an expression instantiates."""
-        if self.part is not None and self.part.ptx and not more and (expression or "<" not in self.request.kernel):
+        if self.part is not None and self.part.ptx and not more and expression == self.part.expression:
             return self.part.ptx
         wrapper, target = self.folder / _WRAPPER, self.folder / "whole_file.ptx"
         source = self.source if self.overlay is None else self._overlaid(self.source)

@@ -8,6 +8,7 @@ from perfmodel.compiler import compiled as compiling
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.user_kernel import described_signature, dynamic_shared_array, signature_of, user_request
 from perfmodel.errors import CompileError, InputError, PerfmodelError
+from perfmodel.prediction.analyze import analyze
 from perfmodel.sources.kernel_source import SourceKind, read_kernel_source
 
 pytestmark = pytest.mark.compiler
@@ -330,7 +331,15 @@ def test_a_template_of_host_code_that_does_not_compile_asks_for_its_arguments() 
     source = f"#include <cublas_v2.h>\n{kernel}void run() {{ k<<<1, 1>>>(none); }}"
     with pytest.raises(InputError, match=r"'k' is a template, and the host code .* nvidia-cublas .* as in 'k<float>'"):
         compiled(source, "k")
+    with pytest.raises(
+        InputError, match=r"has no kernel but templates \(k\): name one .* 'k<float>'; .* nvidia-cublas"
+    ):
+        compiled(source, "")
     assert compiled(source, "k<float>").note
+    listed = compiled(f"{source}\ntemplate __global__ void k(int *);", "k<int>(int*)")  # as messages list it
+    assert listed.kernel_name == "_Z1kIiEvPT_"
+    with pytest.raises(InputError, match=r"no kernel 'k<int, int>'.*cannot determine which instance"):
+        compiled(source, "k<int, int>")
 
 
 def test_a_kernel_beside_one_that_launches_kernels_is_compiled() -> None:
@@ -350,3 +359,14 @@ def test_a_function_of_another_file_and_texture_references_are_named() -> None:
         compiled(elsewhere, "k")
     with pytest.raises(CompileError, match=r"source.cu:1: .*CUDA 12 removed texture references"):
         compiled("texture<float, 1> t;\n__global__ void k(float *x) { *x = tex1Dfetch(t, 1); }\n", "k")
+
+
+def test_flags_of_the_project_are_taken_and_named(tmp_path: Path) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text("__global__ void k(int *x) { x[threadIdx.x] = N; }\n")
+    (tmp_path / "Makefile").write_text("SIZE = 4\nk: k.cu\n\tnvcc -DN=$(SIZE) $<\n")
+    found = analyze(file, grid=1, block=32, args=["i32[32]=0"], gpu="h200")
+    assert "flags of Makefile: -DN=4" in found.prediction.notes
+    assert set(found.outputs["x"]) == {4}
+    own = analyze(file, grid=1, block=32, args=["i32[32]=0"], gpu="h200", defines={"N": 3})
+    assert set(own.outputs["x"]) == {3}

@@ -166,10 +166,13 @@ def test_what_its_own_build_would_set_is_tried(tmp_path: Path, capfd: pytest.Cap
         "template <std::integral T> __global__ void k(T *x) { *x = twice(*x); }\n"
         'int main() { int *x; cudaMallocManaged(&x, 4); *x = 4; k<<<1, 1>>>(x); cudaDeviceSynchronize(); printf("%d\\n", *x); }\n'
     )
-    other.write_text("__device__ int twice(int x) { return 2 * x; }\n")
+    other.write_text("#include <factor.h>\n__device__ int twice(int x) { return FACTOR * x; }\n")
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "factor.h").write_text("")
+    (tmp_path / "Makefile").write_text("own: own.cu other.cu\n\tnvcc -std=c++20 -DFACTOR=2 -Iinclude $^ -o $@\n")
     assert run(["run", str(main), "--gpu", "h200", "--compiler-option=-std=c++20"]) == 2
     missing = "own.cu:3: the device function twice(int) is in none of the files: name all files of the program"
-    assert capfd.readouterr().err == f"perfmodel: error: {missing}\n"
+    assert capfd.readouterr().err == f"perfmodel: flags of Makefile: -Iinclude\nperfmodel: error: {missing}\n"
     included = tmp_path / "all.cu"
     included.write_text('#include "other.cpp"\nint main() { return once; }\n')
     (tmp_path / "other.cpp").write_text("int once = 0;\n")
@@ -179,7 +182,9 @@ def test_what_its_own_build_would_set_is_tried(tmp_path: Path, capfd: pytest.Cap
     assert run(["run", str(included), str(tmp_path / "copy.cpp"), "--gpu", "h200"]) == 2
     assert "once is defined in two of the files: leave one of them out" in capfd.readouterr().err
     assert run(["run", str(main), str(other), "--gpu", "h200", "--compiler-option=-std=c++20"]) == 0
-    assert capfd.readouterr().out.startswith("8\n")
+    told = capfd.readouterr()
+    assert told.out.startswith("8\n")
+    assert told.err == "perfmodel: flags of Makefile: -DFACTOR=2 -Iinclude\n"
 
 
 def test_kernels_that_launch_kernels_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
