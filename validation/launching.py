@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.launch.launch import Buffer, KernelCall, Launch, TensorMap
+from perfmodel.launch.tensor_map import TENSOR_MAP_BYTES, TensorTiling
 from perfmodel.records.schema import FailureKind
 
 from .device import import_cupy
@@ -27,6 +29,63 @@ class DeviceKernel:
     function: Any
 
 
+_DATA_TYPES = {
+    name: number
+    for number, names in enumerate(
+        (("u8", "i8"), ("u16", "i16"), ("u32",), ("i32",), ("u64",), ("i64",), ("f16",), ("f32",), ("f64",), ("bf16",))
+    )
+    for name in names
+}
+"""``CUtensorMapDataType`` of elements (CUDA driver API)."""
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+"""``CUtensorMapSwizzle`` of widths in bytes (CUDA driver API)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTensorMap:
+    """An array on the device, its tiling, and what the kernel is handed: the map's bytes, or an array of them on the device."""
+
+    array: Any
+    tiling: TensorTiling
+    by_pointer: bool
+    argument: Any
+
+    @classmethod
+    def of(cls, array: Any, tiling: TensorTiling, by_pointer: bool) -> DeviceTensorMap:
+        """The map of an array, as the driver encodes it."""
+        encoded = encoded_map(int(array.data.ptr), tiling)
+        argument = import_cupy().asarray(encoded) if by_pointer else encoded.view(f"V{TENSOR_MAP_BYTES}")
+        return cls(array, tiling, by_pointer, argument)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return int(self.array.nbytes)
+
+    def copy(self) -> DeviceTensorMap:
+        """The map of a copy of the array."""
+        return DeviceTensorMap.of(self.array.copy(), self.tiling, self.by_pointer)
+
+
+def encoded_map(address: int, tiling: TensorTiling) -> NDArray[np.uint8]:
+    """The map of an array at an address, by the driver's ``cuTensorMapEncodeTiled``, which counts axes from the innermost."""
+    rank, room = tiling.rank, np.zeros(2 * TENSOR_MAP_BYTES, np.uint8)
+    first = -room.ctypes.data % TENSOR_MAP_BYTES
+    encoded = room[first : first + TENSOR_MAP_BYTES]
+    no_interleave, no_promotion, zeros_outside = 0, 0, 0
+    status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
+        ctypes.c_void_p(encoded.ctypes.data), _DATA_TYPES[tiling.element], rank, ctypes.c_void_p(address),
+        (ctypes.c_uint64 * rank)(*tiling.shape[::-1]),
+        (ctypes.c_uint64 * rank)(*tiling.strides_bytes[::-1]),
+        (ctypes.c_uint32 * rank)(*tiling.box[::-1]),
+        (ctypes.c_uint32 * rank)(*tiling.element_strides[::-1]),
+        no_interleave, _SWIZZLES[tiling.swizzle_bytes], no_promotion, zeros_outside,
+    )  # fmt: skip
+    if status:
+        raise RuntimeError(f"the driver refuses {tiling}: CUresult {status}")
+    return encoded
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceCall:
     """Arguments of one launch on the device, and which of them are outputs by name."""
@@ -40,9 +99,9 @@ class DeviceCall:
         return sum(argument.nbytes for argument in self.arguments if not isinstance(argument, np.generic))
 
 
-def load_kernel(cubin: Path, kernel_name: str, dynamic_shared_bytes: int) -> DeviceKernel:
-    """Load a cubin file and find its kernel."""
-    module = import_cupy().RawModule(path=str(cubin))
+def load_kernel(cubin: Path, kernel_name: str, dynamic_shared_bytes: int, *, cooperative: bool = False) -> DeviceKernel:
+    """Load a cubin file and find its kernel, to be launched cooperatively where its blocks wait for one another."""
+    module = import_cupy().RawModule(path=str(cubin), enable_cooperative_groups=cooperative)
     function = module.get_function(kernel_name)
     if dynamic_shared_bytes > STATIC_SHARED_LIMIT_BYTES:
         function.max_dynamic_shared_size_bytes = dynamic_shared_bytes
@@ -64,13 +123,17 @@ def upload(call: KernelCall) -> DeviceCall:
     arguments: list[Any] = []
     outputs: dict[str, Any] = {}
     for parameter in call.parameters:
-        if not isinstance(parameter, Buffer):
+        if not isinstance(parameter, Buffer | TensorMap):
             arguments.append(parameter)
             continue
-        array = cupy.asarray(np.ascontiguousarray(parameter.array))
-        arguments.append(array)
-        if parameter.output:
-            outputs[parameter.name] = array
+        buffer = parameter.buffer if isinstance(parameter, TensorMap) else parameter
+        array = cupy.asarray(np.ascontiguousarray(buffer.array))
+        if isinstance(parameter, TensorMap):
+            arguments.append(DeviceTensorMap.of(array, parameter.tiling, parameter.by_pointer))
+        else:
+            arguments.append(array)
+        if buffer.output:
+            outputs[buffer.name] = array
     cupy.cuda.runtime.deviceSynchronize()  # the launch may be on another stream than the copies
     return DeviceCall(tuple(arguments), outputs)
 
@@ -79,14 +142,20 @@ def duplicate(call: DeviceCall) -> DeviceCall:
     """The same arguments on copies of the buffers, made on the device."""
     outputs = {id(array): name for name, array in call.outputs.items()}
     copies = tuple(value if isinstance(value, np.generic) else value.copy() for value in call.arguments)
-    named = {outputs[id(old)]: new for old, new in zip(call.arguments, copies, strict=True) if id(old) in outputs}
+    arrays = zip(map(_array, call.arguments), map(_array, copies), strict=True)
+    named = {outputs[id(old)]: new for old, new in arrays if id(old) in outputs}
     import_cupy().cuda.runtime.deviceSynchronize()
     return DeviceCall(copies, named)
 
 
+def _array(argument: Any) -> Any:
+    return argument.array if isinstance(argument, DeviceTensorMap) else argument
+
+
 def enqueue(kernel: DeviceKernel, launch: Launch, call: DeviceCall) -> None:
     """Put one launch into the current stream."""
-    kernel.function(launch.grid, launch.block, call.arguments, shared_mem=int(launch.dynamic_shared_bytes))
+    handed = tuple(one.argument if isinstance(one, DeviceTensorMap) else one for one in call.arguments)
+    kernel.function(launch.grid, launch.block, handed, shared_mem=int(launch.dynamic_shared_bytes))
 
 
 def run_once(kernel: DeviceKernel, launch: Launch, call: DeviceCall) -> dict[str, NDArray[Any]]:

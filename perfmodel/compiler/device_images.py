@@ -14,15 +14,20 @@ from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section
 
+from ..core.constants import CONSTANT_BANK_BYTES
 from ..errors import CompileError, InputError
 from ..gpus.catalogue import load_architecture
 from .kernel_names import find_kernel, kernels_of, no_kernel, split_name
 from .toolchain import cuda13_program
 
 _CUBIN_NAME = re.compile(r"\.(sm_\d+[af]?)\.cubin$")
+"""Of an ELF file that is no executable for a GPU, such as a core dump, cuobjdump names no architecture."""
 _PTX_TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 _CODE = ".text."
+_READ = (_CODE, ".nv.info", ".nv.global.init", ".debug")
+"""Beginnings of the names of sections that are read; others may be as large as an array of the device, and have no contents."""
 _PARAMETERS = ".nv.constant0."
 """Sections that kernels have and device functions that are compiled apart have not."""
 
@@ -102,7 +107,11 @@ def device_images(content: bytes, name: str) -> tuple[DeviceImage, ...]:
         command = [str(cuda13_program("cuobjdump")), "--extract-elf", "all", "--extract-ptx", "all", str(binary)]
         run = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
         files = sorted(Path(folder).iterdir(), key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)])
-        cubins = [_cubin(path) for path in files if path.suffix == ".cubin"]
+        named = [(match[1], path) for path in files if (match := _CUBIN_NAME.search(path.name))]
+        cubins = [
+            DeviceImage(kind=ImageKind.CUBIN, architecture=architecture, content=path.read_bytes())
+            for architecture, path in named
+        ]
         texts = [_text(path) for path in files if path.suffix == ".ptx"]
     images = (*_linked(cubins, name), *texts)
     if not images:
@@ -111,16 +120,14 @@ def device_images(content: bytes, name: str) -> tuple[DeviceImage, ...]:
     return images
 
 
-def _cubin(path: Path) -> DeviceImage:
-    match = _CUBIN_NAME.search(path.name)
-    assert match is not None
-    return DeviceImage(kind=ImageKind.CUBIN, architecture=match[1], content=path.read_bytes())
-
-
 def _text(path: Path) -> DeviceImage:
     content = path.read_bytes()
     match = _PTX_TARGET.search(content.decode("utf-8", errors="replace"))
     return DeviceImage(kind=ImageKind.PTX, architecture=match[1] if match else "sm_60", content=content.rstrip(b"\0"))
+
+
+def _is_no_bank(section: Section) -> bool:
+    return section.name.startswith(".nv.constant") and int(section["sh_size"]) > CONSTANT_BANK_BYTES
 
 
 def _linked(cubins: Sequence[DeviceImage], name: str) -> list[DeviceImage]:
@@ -131,7 +138,10 @@ def _linked(cubins: Sequence[DeviceImage], name: str) -> list[DeviceImage]:
             elf = ELFFile(io.BytesIO(image.content))
             is_relocatable = elf["e_type"] == "ET_REL"
             for section in elf.iter_sections():  # whoever reads the cubin later finds its sections whole
-                section.data()
+                if section["sh_type"] != "SHT_NOBITS":
+                    section.data()
+                elif section.name.startswith(_READ):
+                    raise ValueError(f"section {section.name} has no contents")
         except (ELFError, ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             raise InputError(f"{name}: its cubin for {image.architecture} cannot be read: {error}") from error
         if is_relocatable:

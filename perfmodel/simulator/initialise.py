@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.constants import CONSTANT_BANK_BYTES
 from ..errors import SimulationError
 from ..ir.instruction import Space, Variable
 from ..ir.kernel import Kernel
@@ -17,8 +18,6 @@ from ..ptx.operands import literal
 from .global_memory import Bytes, GlobalMemory
 from .program import Layout, Program, lay_out
 
-MAX_CONSTANT_BYTES = 65_536
-"""Size of constant memory (CUDA C++ Programming Guide, table of technical specifications)."""
 _ELEMENT = re.compile(r"[{}\s]+")
 
 
@@ -131,8 +130,8 @@ def initialise(program: Program, call: KernelCall) -> Contents:
         )
     constants = program.variables(Space.CONSTANT)
     constant_layout = lay_out(constants)
-    if constant_layout.size_bytes > MAX_CONSTANT_BYTES:
-        raise SimulationError(f"constant memory of {constant_layout.size_bytes} bytes exceeds {MAX_CONSTANT_BYTES}")
+    if constant_layout.size_bytes > CONSTANT_BANK_BYTES:
+        raise SimulationError(f"constant memory of {constant_layout.size_bytes} bytes exceeds {CONSTANT_BANK_BYTES}")
     bank = _padded(constant_layout)
     for variable in constants:
         offset = constant_layout.offsets[variable.name]

@@ -120,6 +120,7 @@ def loaded(record: PublicRecord, folder: Path) -> Loaded:
         folder / CUBINS / f"{record.resources.cubin_sha256}.cubin",
         record.kernel_name,
         int(launch.dynamic_shared_bytes),
+        cooperative=record.launch.cooperative,
     )
     upload_constants(kernel, call)
     return Loaded(kernel, launch, _by_value(upload(call)))

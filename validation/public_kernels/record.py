@@ -36,6 +36,7 @@ class PublicLaunch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     ``program`` is what launches of one code base have in common: a fit that leaves a program out leaves out all of them.
     ``restore``: the kernel does something else when it finds its own results, so buffers are restored before each run.
+    ``cooperative``: its blocks wait for one another (``grid.sync()``), so that all must run at once.
     ``args``, ``constants`` and ``include`` are options of ``analyze``; arrays named ``@….npy`` are made by `inputs`, folders of
     headers are below the repository.
     """
@@ -55,6 +56,7 @@ class PublicLaunch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     defines: Mapping[str, str | int] = {}
     include: tuple[str, ...] = ()
     restore: bool = False
+    cooperative: bool = False
 
     @property
     def configuration(self) -> LaunchConfiguration:

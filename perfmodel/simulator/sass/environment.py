@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.resources import PlacedParameter
-from ...core.constants import round_up
+from ...core.constants import CONSTANT_BANK_BYTES, round_up
 from ...errors import SimulationError
 from ...ir.instruction import Space
 from ...launch.device_heap import HEAP_BYTES, DeviceHeap
@@ -21,9 +21,6 @@ from ..access import Site
 from ..global_memory import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Bytes, GlobalMemory
 from ..initialise import parameter_value
 from ..machine import Environment
-
-BANK_BYTES = 65_536
-"""Size of a constant bank; banks beside that of the parameters lie one after the other at this distance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +116,7 @@ class MachineEnvironment(Environment):
 
     def bank_offset(self, bank: int, offset: int) -> int:
         """Place of an offset in a bank among all constants."""
-        return bank * BANK_BYTES + offset
+        return bank * CONSTANT_BANK_BYTES + offset
 
     def window(self, space: Space) -> NDArray[np.uint32]:
         """Upper half of the first generic address of shared or local memory."""
@@ -263,7 +260,7 @@ def _banks(kernel: MachineCode, launch: Launch, values: list[Any]) -> dict[int, 
         size = max(len(data), *(v.offset + v.size_bytes for v in kernel.cubin.variables if v.bank == number), 0, 0)
         banks[number] = np.zeros(round_up(max(size, 1), 16), np.uint8)
         banks[number][: len(data)] = np.frombuffer(data, np.uint8)
-    banks[0] = np.zeros(BANK_BYTES, np.uint8)
+    banks[0] = np.zeros(CONSTANT_BANK_BYTES, np.uint8)
     _launch_words(kernel, banks[0], launch, round_up(kernel.cubin.stack_bytes, 16))
     _put_parameters(kernel, banks[0], values)
     return banks
@@ -271,7 +268,7 @@ def _banks(kernel: MachineCode, launch: Launch, values: list[Any]) -> dict[int, 
 
 def _joined(banks: dict[int, Bytes]) -> Bytes:
     """All banks, one after the other."""
-    joined = np.zeros((max(banks) + 1) * BANK_BYTES, np.uint8)
+    joined = np.zeros((max(banks) + 1) * CONSTANT_BANK_BYTES, np.uint8)
     for number, data in banks.items():
-        joined[number * BANK_BYTES : number * BANK_BYTES + len(data)] = data
+        joined[number * CONSTANT_BANK_BYTES : number * CONSTANT_BANK_BYTES + len(data)] = data
     return joined
