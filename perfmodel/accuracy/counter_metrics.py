@@ -24,7 +24,8 @@ from collections.abc import Sequence
 class MetricSum:
     """A count as hardware gives it: the sum of some metrics, times a factor.
 
-    ``also`` names further counts that the metrics hold: what is predicted of all of them together is what is measured.
+    ``also`` names further counts that the metrics hold, and ``without`` parts of the count that they do not: what is predicted
+    of all of them together is what is measured.
     ``name`` is the count's own name but where it is counted in a second way.
     """
 
@@ -32,11 +33,14 @@ class MetricSum:
     count: str
     metrics: tuple[str, ...]
     also: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     factor: float = 1.0
 
 
-def _metric(count: str, *metrics: str, also: tuple[str, ...] = (), factor: float = 1.0) -> MetricSum:
-    return MetricSum(name=count, count=count, metrics=metrics, also=also, factor=factor)
+def _metric(
+    count: str, *metrics: str, also: tuple[str, ...] = (), without: tuple[str, ...] = (), factor: float = 1.0
+) -> MetricSum:
+    return MetricSum(name=count, count=count, metrics=metrics, also=also, without=without, factor=factor)
 
 
 def _instrumented(count: str, metric: str) -> MetricSum:
@@ -73,11 +77,13 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
         "shared_load_requests",
         "smsp__inst_executed_op_shared_ld.sum",
         also=("shared_load_predicated_off",),
+        without=("generic_shared_loads",),
     ),
     _metric(
         "shared_store_requests",
         "smsp__inst_executed_op_shared_st.sum",
         also=("shared_store_predicated_off",),
+        without=("generic_shared_stores",),
     ),
     _metric("shared_load_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
     _metric("shared_store_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"),
@@ -171,7 +177,7 @@ ACTIVITY_METRICS: tuple[str, ...] = (
 class MeasuredCount:
     """One count as the hardware counted it, for n launches; NaN where a launch was not counted.
 
-    ``also`` names counts that were counted with it, ``name`` is as in `MetricSum`.
+    ``also`` names counts that were counted with it, ``without`` parts of it that were not, ``name`` is as in `MetricSum`.
     """
 
     name: str
@@ -179,10 +185,12 @@ class MeasuredCount:
     metrics: tuple[str, ...]
     launches: NDArray[np.float64]
     also: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
     def predicted(self, counts: Counts) -> NDArray[np.float64]:
         """What the counts say of it, for each launch."""
-        total = sum(np.asarray(getattr(counts, name), np.float64) for name in (self.count, *self.also))
+        held = sum(np.asarray(getattr(counts, name), np.float64) for name in (self.count, *self.also))
+        total = held - sum(np.asarray(getattr(counts, name), np.float64) for name in self.without)
         return np.broadcast_to(np.asarray(total, np.float64), self.launches.shape)
 
 
@@ -242,6 +250,7 @@ def _sums(columns: Mapping[str, NDArray[Any]]) -> tuple[MeasuredCount, ...]:
                 metrics=entry.metrics,
                 launches=np.sum(values, axis=0) * entry.factor,
                 also=entry.also,
+                without=entry.without,
             )
     return tuple(counts.values())
 

@@ -21,7 +21,7 @@ class Counts:
     Names and meaning follow Nsight Compute (see the manual's table). Memory requests and the executed warp instructions by
     class (from ``fp32_fma`` on) sum to ``warp_instructions``. A request has an active lane; shared accesses and asynchronous
     copies issued with all lanes predicated off, which some counters include, stand in ``control`` and beside it in
-    ``…_predicated_off``.
+    ``…_predicated_off``. Of shared requests ``generic_shared_…`` are those of instructions that may access any memory.
     ``l1_missed_sectors`` is what loads miss in L1 and what passes it by, ``l2_read_sectors`` what is asked of L2 for it, which
     may be less where SMs that ask together are served by one request; what instruction caches miss is in
     ``l2_instruction_sectors``.
@@ -85,6 +85,8 @@ class Counts:
     shared_load_predicated_off: Any = 0.0
     shared_store_predicated_off: Any = 0.0
     async_copy_predicated_off: Any = 0.0
+    generic_shared_loads: Any = 0.0
+    generic_shared_stores: Any = 0.0
     texture_requests: Any = 0.0
     texture_sectors: Any = 0.0
     texture_pipe_passes: Any = 0.0

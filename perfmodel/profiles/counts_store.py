@@ -47,8 +47,10 @@ ABSENT_COUNTS = (
     "surface_load_sectors",
     "surface_store_requests",
     "surface_store_sectors",
+    "generic_shared_loads",
+    "generic_shared_stores",
 )
-"""What no family does."""
+"""What no stored configuration does."""
 UNKNOWN_COUNTS = (*TRAFFIC_COUNTS, *COPY_READ_COUNTS)
 """Counts that a store leaves to closed forms."""
 STORED_COUNTS: tuple[str, ...] = tuple(

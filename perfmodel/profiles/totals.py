@@ -143,6 +143,14 @@ def _classes_of_machine_code(
     return classes, off
 
 
+def _generic_shared_requests(code: Code, counts: Iterable[InstructionCount], action: Action) -> float:
+    """Requests to shared memory of instructions that may access any memory (``LD``, ``ST``); of PTX they are not told apart."""
+    if not isinstance(code, MachineCode):
+        return 0.0
+    found = (one for one in counts if one.action is action and one.space is Space.SHARED)
+    return float(sum(one.requests for one in found if code.instructions[one.instruction].name in ("LD", "ST")))
+
+
 def launch_counts(
     code: Code,
     groups: tuple[InstructionCount, ...],
@@ -172,6 +180,7 @@ def launch_counts(
         instructions += sum(c.requests for c in counts if c.action in (load, store, reduce))
         instructions += _of(counts, copy, Space.SHARED, "requests")
     issued = {name: float(classes[name]) for name in INSTRUCTION_CLASSES}
+    generic = {action: _generic_shared_requests(code, by_instruction, action) for action in (load, store)}
     shared = [_of(counts, a, Space.SHARED, "wavefronts") for a in (load, store)]
     ideal = [_of(counts, a, Space.SHARED, "conflict_free_wavefronts") for a in (load, store)]
     return Counts(
@@ -205,6 +214,8 @@ def launch_counts(
         local_store_sectors=float(_of(counts, store, Space.LOCAL, "sectors")),
         l2_atomic_sectors=float(_of(counts, reduce, Space.GLOBAL, "uncached_sectors")),
         shared_atomic_wavefronts=float(_of(counts, reduce, Space.SHARED, "wavefronts")),
+        generic_shared_loads=generic[load],
+        generic_shared_stores=generic[store],
         warp_instructions=float(instructions),
         **issued,
         **predicated_off,

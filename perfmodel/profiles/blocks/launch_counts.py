@@ -23,11 +23,19 @@ from ...memory.access_counts import BLOCK_TOTALS, AccessCounts, ClassCounts, Ins
 from ...simulator.access import Observer, Site
 from ...simulator.block_classes.classes import BlockClasses, NotFollowedError
 from ...simulator.chosen_blocks import ChosenBlocks
-from ...simulator.execution import Code, decided_by_order, execute_code, instructions_of_places, loads_decide
+from ...simulator.execution import (
+    Code,
+    decided_by_order,
+    execute_code,
+    instructions_of_places,
+    loads_decide,
+    steering_instructions,
+)
 from ...simulator.faults import Fault, FaultError, FaultKind
 from ...simulator.global_memory import Segment
 from ...simulator.schedule import BlockPath
 from ...simulator.simulation import MAX_BLOCKS, Budget, Mode, Simulation
+from ...simulator.steering import OrderOfBlocks
 from ...simulator.textures.fetching import TEXTURE_INSTRUCTIONS
 from ..totals import launch_counts
 from .first_stores import FirstStores
@@ -180,6 +188,8 @@ class _LaunchCounter:
         self._guests, self._checked = guests, checked
         self._segments: tuple[Segment, ...] = ()
         self._notes: list[str] = []
+        self._ordered: str | None = None
+        """A buffer by which blocks decide what others may have written before."""
         self._restart()
 
     def _restart(self) -> None:
@@ -215,13 +225,17 @@ class _LaunchCounter:
             self._run(self._unseen, [])
         if ordered is not None:
             self._notes.append(f"what blocks do depends on the order of what others do to memory: {ordered}")
+        elif self._ordered is not None:
+            self._notes.append(
+                f"what blocks do depends on who comes first: they decide by {self._ordered!r}, which others write"
+            )
         return LaunchCounts(
             kernel=self._kernel,
             counts=self._total.counts(self._kernel),
             visits=self._total.visits,
             instructions=self._total.instructions(),
             shape=self._shape(),
-            exact=errors is None and ordered is None,
+            exact=errors is None and ordered is None and self._ordered is None,
             standard_errors=errors,
             notes=tuple(self._notes),
             blocks_executed=min(self._executed, self._blocks),
@@ -316,12 +330,21 @@ class _LaunchCounter:
 
     def _execute_all(self, blocks: NDArray[np.int64], *, check: bool) -> None:
         accesses = AccessCounts()
-        run = self._run(blocks, [accesses, self._stores], check=check)
+        order = self._order_of_blocks(blocks)
+        run = self._run(blocks, [accesses, self._stores, *order], check=check)
+        self._ordered = order[0].buffer() if order else self._ordered
         self._total.visits += run.visits
         for site, totals in accesses.tables():
             self._total.add(site, totals.sum(axis=0))
         self._stores.note(blocks)
         self._executed += len(blocks)
+
+    def _order_of_blocks(self, blocks: NDArray[np.int64]) -> list[OrderOfBlocks]:
+        """Who looks whether blocks decide by what others write, where they decide by what they load."""
+        if len(blocks) == 1 or not loads_decide(self._kernel) or decided_by_order(self._kernel):
+            return []
+        segments = self._segments or self._pilot(blocks[:1]).segments
+        return [OrderOfBlocks(steering_instructions(self._kernel), segments)]
 
     # ---- classes
 

@@ -335,11 +335,23 @@ def test_tiles_numbered_along_one_axis_are_taken_apart(width: int, rows: int) ->
         assert found.shape == (tiles, rows)
 
 
-def test_what_another_block_may_have_written_decides_nothing_unseen() -> None:
-    body = "for (int j = 0; j < data[b]; j++) sum += in[j]; data[n - 1 - b] = t & 3; STORE"
-    found, everything = counted(body, Launch(grid_x=600, block_x=64), n=600, data=np.arange(600, dtype=np.int32) % 7)
+@pytest.mark.parametrize(
+    ("written", "exact"),
+    [
+        ("data[n - 1 - b] = t & 3;", False),
+        ("if (t == 0) atomicAdd(&data[(b + 1) % n], 1);", False),  # its result is not asked for
+        ("data[b] = 0;", True),  # the block's own word
+        ("data[n + b] = 0;", True),  # words that decide nothing
+    ],
+)
+def test_what_another_block_may_have_written_decides_nothing_unseen(written: str, exact: bool) -> None:
+    body = f"for (int j = 0; j < data[b]; j++) sum += in[j]; __syncthreads(); {written} STORE"
+    data = np.arange(1200, dtype=np.int32) % 7
+    found, everything = counted(body, Launch(grid_x=600, block_x=64), n=600, data=data)
     assert found.blocks_executed == 600
-    assert_equal(found, everything)
+    assert found.counts == everything.counts
+    assert found.exact == everything.exact == exact
+    assert any("'data', which others write" in note for note in found.notes) != exact
 
 
 def test_what_the_order_of_atomics_decides_is_not_exact() -> None:
