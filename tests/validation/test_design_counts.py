@@ -1,8 +1,9 @@
-"""Designs of the families that block, flatten and use clusters: executed counts are those of an H200's counters, to the unit."""
+"""Designs of the families that block and use clusters: executed counts are those of an H200's counters, to the unit."""
 
 from __future__ import annotations
 
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +34,9 @@ def records() -> tuple[Record, ...]:
 @pytest.mark.parametrize(
     ("place", "kernel", "clusters"),
     [
-        (14, "plane_conv2d", False),
-        (15, "flat_conv2d", False),
-        (19, "blocked_convolution", False),
-        (21, "pointwise_product", True),  # blocks of a cluster read each other's sums
-        (29, "pointwise_product", False),
+        (1, "blocked_convolution", False),
+        (3, "pointwise_product", True),  # blocks of a cluster read each other's sums
+        (11, "pointwise_product", False),
     ],
 )
 def test_counts_of_a_design_are_what_an_h200_counted(place: int, kernel: str, clusters: bool) -> None:
@@ -47,6 +46,9 @@ def test_counts_of_a_design_are_what_an_h200_counted(place: int, kernel: str, cl
     configuration = configuration_of_record(chosen, dict(record.configuration))
     compiled = compile_kernel(chosen.compile_request(problem, configuration, gpu), gpu.architecture.name)
     assert compiled.kernel_name == kernel
+    assert record.resources is not None
+    if sha256(compiled.cubin).hexdigest() != record.resources.cubin_sha256:
+        pytest.skip(f"{kernel} or its compiler has changed since it was counted; count it again on an H200")
     launch = chosen.launch(problem, Batch.of([configuration]), gpu).at(0)
     inputs = chosen.inputs(problem, np.random.default_rng(0))
     profile = executed_profile(compiled, launch, chosen.call(problem, configuration, gpu, inputs), critical_path=False)
