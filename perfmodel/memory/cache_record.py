@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from ..core.constants import LINE_BYTES
 from ..simulator.global_memory import Segment
 from .atomics import AtomicsOfBlocks
 from .grid_streams import LINE_WORDS, Movement, Placement, positions
@@ -95,7 +96,8 @@ class CacheRecord:
             number = ends - begins
             place = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number - begins, number)
             chosen, owner = order[place], np.repeat(wanted, number)
-        by = _moved(traced.l1_group[chosen], line[chosen], owner, block[chosen], placement.movements)
+        group = _by_buffer(traced.l1_group[chosen], line[chosen], self.segments)
+        by = _moved(group, line[chosen], owner, block[chosen], placement.movements)
         whole, rest = by // LINE_WORDS, by % LINE_WORDS
         entries: list[tuple[Integers, ...]] = [
             (chosen, owner, line[chosen] + whole, words[chosen] << rest & _ALL_WORDS)
@@ -115,8 +117,18 @@ class CacheRecord:
         return found.of(flags < 2), found.of(flags >= 2)
 
     def streams(self, small: Sequence[tuple[int, int]]) -> dict[int, BlockStream]:
-        """What each block whose stream was kept asks of L2 (`Traced.streams`)."""
-        return self.traced.streams(small)
+        """What each block whose stream was kept asks of L2 (`Traced.streams`), groups told apart by buffers."""
+        streams = self.traced.streams(small)
+        return {
+            block: replace(stream, group=_by_buffer(stream.group, stream.line, self.segments))
+            for block, stream in streams.items()
+        }
+
+
+def _by_buffer(group: Integers, line: Integers, segments: Sequence[Segment]) -> Integers:
+    """A number for each group of instructions and buffer: with the same index a kernel may go through several in several ways."""
+    starts = np.sort([segment.start // LINE_BYTES for segment in segments])
+    return group * (len(starts) + 1) + np.searchsorted(starts, line, side="right")
 
 
 def _nearest(known: Integers, wanted: Integers, shape: tuple[int, ...]) -> Integers:

@@ -13,6 +13,7 @@ class Shares:
     """What the cache model takes from measurements; the data file says what each number means and where it comes from."""
 
     read_ahead_bytes: float
+    beside_code_bytes: float
     blocks_of_one_gpc: int
     oldest_share: float
     works_spread: float
@@ -21,6 +22,8 @@ class Shares:
     dirty_share: float
     partly_written_share: float
     read_once_age: float
+    written_age_idle: float
+    dram_busy_share: float
 
 
 @cache

@@ -1,7 +1,8 @@
 """What all blocks of a launch ask of L2, from the streams of a few: each block is like the nearest executed one, moved.
 
 In most kernels the words of a buffer that a block touches are those of another block moved by a fixed distance for each step of
-the block index. Where they are not, a block's words lie anywhere in the buffer. Words beyond a buffer belong to lanes that
+the block index. Where they are not, a block's words lie anywhere in the buffer; but where each executed block touches one stretch
+of it and these do not meet, as rows of a sparse matrix, they lie one after the other. Words beyond a buffer belong to lanes that
 the kernel turns off. Of all lines only those whose hash lies in a window are taken: as the hash of a sum is the sum of the
 hashes, they are found without looking at the others.
 """
@@ -10,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.constants import BANK_BYTES, LINE_BYTES
+from ..core.constants import BANK_BYTES, LINE_BYTES, ceil_div
 from ..simulator.global_memory import Segment
 from .trace import HASH_BITS, LOCAL_LINES, BlockStream, Integers, hashes
 
@@ -31,6 +32,10 @@ _SEARCHES = 4
 _WORDS_OF_GROUP = 1 << 21
 _LEAST_COMPARED = 8
 """Blocks that are compared however many words they touch."""
+_COMPACT = 1.5
+"""Lines from a block's first to its last one, for each that it touches, up to which they are one stretch."""
+_APART = 0.25
+"""Of the lines that random stretches would have in common those that stretches have at most which do not meet."""
 _WINDOWS = 4
 """Windows of hashes of which lines are sampled, so that strides of lines and of hashes do not meet."""
 
@@ -88,20 +93,39 @@ def positions(blocks: Integers, shape: tuple[int, ...]) -> Integers:
     return np.stack(np.unravel_index(blocks, shape[::-1])[::-1], axis=1).astype(np.int64)
 
 
-def place_blocks(streams: Mapping[int, BlockStream], shape: tuple[int, ...]) -> Placement:
-    """How the blocks of a grid of ``shape`` follow from those whose streams are known, by linear index."""
-    groups = np.unique(np.concatenate([stream.group[stream.line < LOCAL_LINES] for stream in streams.values()]))
-    words = {group: _touched(streams, group) for group in groups.tolist()}
+def place_blocks(streams: Mapping[int, BlockStream], shape: tuple[int, ...], parts: int = 1) -> Placement:
+    """How the blocks of a grid of ``shape`` follow from those whose streams are known, by linear index.
+
+    Groups ``g * parts`` to ``g * parts + parts - 1`` are looked at as one, and one by one where they do not move together.
+    """
+    streams_of_wholes = {
+        block: replace(stream, group=stream.group // parts) if parts > 1 else stream
+        for block, stream in streams.items()
+    }
+    wholes = {group: _touched(streams_of_wholes, group) for group in _global_groups(streams_of_wholes)}
+    of_whole: dict[int, list[int]] = {}
+    for group in _global_groups(streams):
+        of_whole.setdefault(group // parts, []).append(group)
+    words: dict[int, Mapping[int, Integers]] = {}
     movements: dict[int, Movement | None] = {}
     shapes, searches = [shape], 0
-    for group in sorted(words, key=lambda group: -sum(map(len, words[group].values()))):
-        found = _movement(words[group], shapes)
-        if found is None and searches < _SEARCHES:
-            found = _movement(words[group], _splits(shape))
-            searches += found is None
-        if found is not None and found.shape not in shapes:
-            shapes.append(found.shape)
-        movements[group] = found
+
+    def found(touched: Mapping[int, Integers]) -> Movement | None:
+        nonlocal searches
+        movement = _movement(touched, shapes)
+        if movement is None and searches < _SEARCHES:
+            movement = _movement(touched, _splits(shape))
+            searches += movement is None
+        if movement is not None and movement.shape not in shapes:
+            shapes.append(movement.shape)
+        return movement
+
+    for whole in sorted(wholes, key=lambda whole: -sum(map(len, wholes[whole].values()))):
+        groups, movement = of_whole[whole], found(wholes[whole])
+        alone = movement is None and len(groups) > 1
+        for group in groups:
+            words[group] = _touched(streams, group) if len(groups) > 1 else wholes[whole]
+            movements[group] = found(words[group]) if alone else movement
     for group, movement in movements.items():
         if movement is None:
             movements[group] = _movement_of_others(words, movements, group)
@@ -110,6 +134,13 @@ def place_blocks(streams: Mapping[int, BlockStream], shape: tuple[int, ...]) -> 
     like = _nearest(executed, accesses, sorted(shapes, key=len)[-1])
     same = _first_same(streams, executed, movements)
     return Placement(executed=executed, like=same[np.searchsorted(executed, like)], movements=movements)
+
+
+def _global_groups(streams: Mapping[int, BlockStream]) -> list[int]:
+    """The groups of instructions that touch global memory."""
+    groups = [stream.group[stream.line < LOCAL_LINES] for stream in streams.values()]
+    found: list[int] = np.unique(np.concatenate(groups)).tolist()
+    return found
 
 
 def _first_same(
@@ -338,6 +369,8 @@ def _regions(
     company: Integers,
     rng: np.random.Generator,
 ) -> Iterator[_Region]:
+    grid = len(placement.like)
+    apart = [_stretches_lie_apart(streams, placement, *_lines(segment)) for segment in segments]
     order = np.argsort(placement.like, kind="stable")
     executed = np.unique(placement.like)
     bounds = np.searchsorted(placement.like[order], np.append(executed, np.iinfo(np.int64).max))
@@ -353,8 +386,8 @@ def _regions(
         for movement, groups in alike.items():
             of_groups = ~local & np.isin(stream.group, groups)
             shift = None if movement is None else movement.words(blocks) - movement.words(np.array([block]))
-            for segment in segments:
-                low, high = segment.start // LINE_BYTES, -(-(segment.start + segment.size_bytes) // LINE_BYTES)
+            for segment, in_turn in zip(segments, apart, strict=True):
+                low, high = _lines(segment)
                 own = np.flatnonzero(of_groups & (stream.line >= low) & (stream.line < high))
                 if not len(own):
                     continue
@@ -363,9 +396,36 @@ def _regions(
                     first = np.unique(keys, return_index=True)[1]
                     yield _Region(stream, own, low, high, blocks[first], shift[first])
                     continue
-                drawn = np.where(blocks == block, 0, rng.integers(0, high - low, len(blocks)))
+                if in_turn:
+                    drawn = (blocks * (high - low) // grid - (stream.line[own].min() - low)) % (high - low)
+                else:
+                    drawn = np.where(blocks == block, 0, rng.integers(0, high - low, len(blocks)))
                 for around in (0, high - low):  # what is moved beyond the end lies at the begin
                     yield _Region(stream, own, low, high, blocks, (drawn - around) * LINE_WORDS)
+
+
+def _lines(segment: Segment) -> tuple[int, int]:
+    """First line of a buffer, and the one behind its last."""
+    return segment.start // LINE_BYTES, ceil_div(segment.start + segment.size_bytes, LINE_BYTES)
+
+
+def _stretches_lie_apart(streams: Mapping[int, BlockStream], placement: Placement, low: int, high: int) -> bool:
+    """Whether what blocks touch of some lines, where it does not just move, is a stretch each that meets no other one's."""
+    anywhere = [group for group, movement in placement.movements.items() if movement is None]
+    touched = []
+    for block in placement.executed.tolist() if anywhere else ():
+        stream = streams[block]
+        own = (stream.line >= low) & (stream.line < high) & np.isin(stream.group, anywhere)
+        if own.any():
+            touched.append(np.unique(stream.line[own]))
+    lines = float(sum(map(len, touched)))
+    if len(touched) < 2 or sum(int(np.ptp(one)) + 1 for one in touched) > _COMPACT * lines:
+        return False
+    pairs = lines * lines * (1.0 - 1.0 / len(touched)) / 2.0
+    by_chance = pairs / (high - low)
+    readers = np.unique(np.concatenate(touched), return_counts=True)[1]
+    met = float(readers @ (readers - 1)) / 2.0
+    return by_chance >= lines / len(touched) and met <= _APART * by_chance
 
 
 class _Hashed:

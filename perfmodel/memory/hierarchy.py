@@ -2,8 +2,8 @@
 
 L1 is simulated for a few SMs with the accesses of blocks that are resident together (`l1`); loads past L1 and asynchronous copies
 of 16 bytes ask L2 for all that they read. L2 is simulated for a part of its lines with the accesses of all blocks of the grid
-(`grid_streams`, `l2`). It is cold at the begin; what is written and still lies in it at the end does not count as DRAM
-traffic.
+(`grid_streams`, `l2`). It is cold at the begin, of code, too; what is written and still lies in it at the end does not count as
+DRAM traffic.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .access_counts import BLOCK_TOTALS, READS, AccessCounts
 from .atomics import AtomicObserver, Contention
 from .block_schedule import begins_of_blocks, residency, schedule_blocks
 from .cache_record import CacheRecord
+from .fitted_shares import shares
 from .gpc_simulation import MergedTraffic, Pace, merged_traffic, share_of_launch
 from .grid_streams import GridStreams, Placement, place_blocks
 from .l1 import l1_traffic, launch_rates
@@ -165,8 +166,8 @@ def hierarchy_of(
     schedule = schedule_blocks(launch, shape, gpu, resident, np.random.default_rng(seed))
     scale = float(launch.blocks) / record.executed
     uncached, uncached_loads = scale * record.uncached_sectors, scale * record.uncached_load_sectors
-    streams = record.traced.streams(_small_buffers(record.segments, gpu.l2_bytes / 2))
-    placement = place_blocks(streams, shape)
+    streams = record.streams(_small_buffers(record.segments, gpu.l2_bytes / 2))
+    placement = place_blocks(streams, shape, len(record.segments) + 1)
     lines, by_copies = record.l1_accesses(schedule.of_l1(), placement, shape)
     share = record.traced.l1_share
     simulated_bytes = l1_bytes * share
@@ -213,7 +214,8 @@ def hierarchy_of(
     if float(counts.async_copy_requests):
         cached = every_load
     missed = cached * rates.missed
-    dram = _dram(record, streams, placement, launch, gpu, resident, resources, seed)
+    beside_dram_s = _seconds_beside_dram((lines, by_copies), launch, gpu, resident, counts)
+    dram = _dram(record, streams, placement, launch, gpu, resident, resources, beside_dram_s, seed)
     loads = cached + uncached
     exact = placement.exact
     return Hierarchy(
@@ -227,7 +229,7 @@ def hierarchy_of(
             + counts.bulk_write_sectors
             + counts.local_store_sectors
         ),
-        dram_read_bytes=SECTOR_BYTES * dram.read_sectors,
+        dram_read_bytes=SECTOR_BYTES * dram.read_sectors + _code_bytes(resources),
         dram_write_bytes=SECTOR_BYTES * dram.written_sectors,
         relative_error=rates.relative_error,
         exact=exact,
@@ -235,6 +237,11 @@ def hierarchy_of(
         blocks_executed=record.executed,
         contention=record.atomics.contention(record.executed, int(launch.blocks), gpu.l2_slices),
     )
+
+
+def _code_bytes(resources: Resources) -> float:
+    """Bytes that a launch reads from DRAM besides what its instructions ask for: L2 holds no code either when it begins."""
+    return float(resources.code_bytes) + shares().beside_code_bytes if resources.code_bytes else 0.0
 
 
 def _working_share(lines: LineAccesses, trips: int) -> float:
@@ -250,6 +257,18 @@ def _busy_cycles(counts: Counts, gpu: Gpu) -> float:
     issued = float(counts.warp_instructions) / gpu.schedulers_per_sm
     passed = counts.shared_load_wavefronts + counts.shared_store_wavefronts + counts.global_load_lines
     return max(issued, float(passed))
+
+
+def _seconds_beside_dram(
+    accesses: Sequence[LineAccesses], launch: Launch, gpu: Gpu, resident: int, counts: Counts
+) -> float:
+    """Seconds of a launch whose blocks wait for no other's data: the work of an SM, and the round trips of wave after wave."""
+    blocks, place = np.unique(np.concatenate([one.block for one in accesses]), return_inverse=True)
+    trips = np.zeros(len(blocks), np.int64)
+    np.maximum.at(trips, place, np.concatenate([one.trip for one in accesses]) + 1)
+    waves = max(float(launch.blocks) / (resident * gpu.sm_count), 1.0)
+    waited = waves * float(np.mean(trips)) * gpu.dram_latency_cycles if len(trips) else 0.0
+    return (waited + _busy_cycles(counts, gpu) / min(gpu.sm_count, float(launch.blocks))) / gpu.boost_clock_hz
 
 
 def _pace(lines: LineAccesses, record: CacheRecord, launch: Launch, gpu: Gpu, counts: Counts) -> Pace:
@@ -297,6 +316,7 @@ def _dram(
     gpu: Gpu,
     resident: int,
     resources: Resources,
+    beside_dram_s: float,
     seed: int,
 ) -> DramTraffic:
     """What passes L2."""
@@ -309,7 +329,7 @@ def _dram(
     beside = partition_of_sms(gpu)[blocks % gpu.sm_count]
     company = blocks // slots * gpu.architecture.l2_partitions + beside
     grid = GridStreams(streams, record.segments, placement, stacks, company, seed)
-    return sampled_dram_traffic(grid, begins, beside, gpu)
+    return sampled_dram_traffic(grid, begins, beside, gpu, beside_dram_s=beside_dram_s)
 
 
 def executed_record(

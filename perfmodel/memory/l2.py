@@ -2,9 +2,9 @@
 
 Each partition keeps what the SMs next to it ask for. A line has its home in one of the partitions, which reads it from DRAM,
 takes what is written and writes it back; the others keep copies for their own SMs. Of each partition the line that was not used
-for longest makes room, what was read to be evicted first a bit earlier (`Shares.read_once_age`). Written lines are at most a
-share of L2: beyond it the oldest one is written back and stays, clean. Sectors that are written in part need what DRAM holds
-before they are written back, and of these L2 keeps fewer.
+for longest makes room, what was read to be evicted first a bit earlier (`Shares.read_once_age`), and what is written, too, where
+DRAM is idle (`written_age`). Written lines are at most a share of L2: beyond it the oldest one is written back and stays, clean.
+Sectors that are written in part need what DRAM holds before they are written back, and of these L2 keeps fewer.
 
 A launch begins with an L2 that holds no data of it. What the profiler's flush leaves there to be written back
 (`Architecture.l2_dirty_bytes_at_start`) is pushed out by the launch, and counted with it.
@@ -84,11 +84,11 @@ class _Partition:
     written lines are also in a queue of their own.
     """
 
-    def __init__(self, lines: float) -> None:
+    def __init__(self, lines: float, written_age: float) -> None:
         fitted = shares()
         self.capacity = lines
         self.dirty_lines, self.partial_lines = fitted.dirty_share * lines, fitted.partly_written_share * lines
-        self.once_age = fitted.read_once_age
+        self.once_age, self.written_age = fitted.read_once_age, written_age
         self.clean: OrderedDict[int, tuple[int, int]] = OrderedDict()
         self.once: OrderedDict[int, tuple[int, int]] = OrderedDict()
         self.dirty: OrderedDict[int, tuple[int, int, int]] = OrderedDict()
@@ -157,7 +157,7 @@ class _Partition:
         while len(self.clean) + len(self.once) + len(self.dirty) > self.capacity:
             clean = now - next(iter(self.clean.values()), (now,))[0]
             once = now - next(iter(self.once.values()), (now,))[0]
-            dirty = now - next(iter(self.dirty.values()), (now,))[0]
+            dirty = self.written_age * (now - next(iter(self.dirty.values()), (now,))[0])
             if self.clean and clean >= dirty and self.once_age * clean >= once:
                 self.clean.popitem(last=False)
             elif self.once and once >= self.once_age * dirty:
@@ -166,7 +166,28 @@ class _Partition:
                 self.write_back(next(iter(self.dirty)))
 
 
-def sampled_dram_traffic(grid: GridStreams, begins: Any, partition_of_block: Integers, gpu: Gpu) -> DramTraffic:
+def written_age(traffic: DramTraffic, beside_dram_s: float, gpu: Gpu) -> float:
+    """How old a written line is taken for when lines make room, as a multiple of its age: more where DRAM is idle.
+
+    Args:
+        traffic: of the launch.
+        beside_dram_s: seconds that the launch would take if DRAM gave and took everything at once.
+        gpu: the DRAM.
+
+    >>> from perfmodel.gpus.catalogue import load_gpu
+    >>> moved = DramTraffic(read_sectors=1e6, written_sectors=1e6)  # 64 MB take 15 us
+    >>> [round(written_age(moved, seconds, load_gpu("h200")), 2) for seconds in (15e-6, 150e-6, 15e-3)]
+    [1.0, 1.18, 1.25]
+    """
+    in_dram_s = SECTOR_BYTES * (traffic.read_sectors + traffic.written_sectors) / gpu.dram_read_bytes_per_s
+    busy = in_dram_s / (in_dram_s + beside_dram_s) if in_dram_s else 0.0
+    idle = max(1.0 - busy / shares().dram_busy_share, 0.0)
+    return 1.0 + (shares().written_age_idle - 1.0) * idle
+
+
+def sampled_dram_traffic(
+    grid: GridStreams, begins: Any, partition_of_block: Integers, gpu: Gpu, *, beside_dram_s: float
+) -> DramTraffic:
     """What passes L2 in a launch: of one sample of its lines after the other, until their results agree.
 
     Args:
@@ -174,15 +195,19 @@ def sampled_dram_traffic(grid: GridStreams, begins: Any, partition_of_block: Int
         begins: time at which each block of the grid begins, in steps, shape ``(blocks,)``.
         partition_of_block: next to which partition its SM is, likewise.
         gpu: the L2.
+        beside_dram_s: seconds that the launch would take if DRAM gave and took everything at once.
     """
     samples = max(ceil_div(grid.entries, _DRAWN_ACCESSES), 1)
     first = _together(grid.drawn(samples, 0), begins, partition_of_block)
     # those of one line by several blocks at a time are one access
     together = ceil_div(len(first.line) * samples, _SIMULATED_ACCESSES)
     samples = max(together, ceil_div(grid.entries, _MOST_DRAWN), 1)
+    age = 1.0
+    if together * _SIMULATED_ACCESSES * LINE_BYTES > shared_l2_bytes(gpu):  # else all lines have room
+        age = written_age(dram_traffic(grid.drawn(samples, 0), begins, partition_of_block, gpu), beside_dram_s, gpu)
     found: list[tuple[float, float]] = []
     while len(found) < samples and not _agree(found, samples, gpu):
-        one = dram_traffic(grid.drawn(samples, len(found)), begins, partition_of_block, gpu)
+        one = dram_traffic(grid.drawn(samples, len(found)), begins, partition_of_block, gpu, age)
         found.append((one.read_sectors, one.written_sectors))
     read, written = np.mean(found, axis=0).tolist()
     return DramTraffic(read_sectors=read, written_sectors=written)
@@ -197,12 +222,17 @@ def _agree(found: list[tuple[float, float]], samples: int, gpu: Gpu) -> bool:
     return len(found) >= _MOST_SAMPLES or bool((error <= np.maximum(_TOLERANCE * np.mean(found, axis=0), least)).all())
 
 
-def dram_traffic(stream: LaunchStream, begins: Any, partition_of_block: Integers, gpu: Gpu) -> DramTraffic:
-    """What passes L2 in a launch, from the accesses to a share of all lines; arguments as for `sampled_dram_traffic`."""
+def dram_traffic(
+    stream: LaunchStream, begins: Any, partition_of_block: Integers, gpu: Gpu, age_of_written: float = 1.0
+) -> DramTraffic:
+    """What passes L2 in a launch, from the accesses to a share of all lines; arguments as for `sampled_dram_traffic`.
+
+    ``age_of_written`` is what `written_age` says.
+    """
     accesses, share = _together(stream, begins, partition_of_block), stream.share
     partitions = gpu.architecture.l2_partitions
     lines = gpu.l2_bytes / LINE_BYTES / partitions * share
-    parts = [_Partition(lines) for _ in range(partitions)]
+    parts = [_Partition(lines, age_of_written) for _ in range(partitions)]
     left = round(gpu.architecture.l2_dirty_bytes_at_start / LINE_BYTES / partitions * share)
     for part in parts:
         for number in range(left):

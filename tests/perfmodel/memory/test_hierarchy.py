@@ -13,6 +13,7 @@ from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
+from perfmodel.memory.fitted_shares import shares
 from perfmodel.memory.hierarchy import Hierarchy, executed_record, with_hierarchy
 from perfmodel.memory.hierarchy import hierarchy_of as hierarchy_of_record
 from perfmodel.memory.instruction_fetch import missed_bytes
@@ -83,6 +84,22 @@ extern "C" __global__ void gather(const int *index, const float *in, float *out)
     out[i] = in[index[i]];
 }
 """
+ROWS = """
+extern "C" __global__ void rows(const int *begin, const float *in, float *out)
+{
+    float sum = 0.0f;
+    for (int i = begin[blockIdx.x] + threadIdx.x; i < begin[blockIdx.x + 1]; i += 64)
+        sum += in[i];
+    out[blockIdx.x * 64 + threadIdx.x] = sum;
+}
+"""
+TOKENS = """
+extern "C" __global__ void tokens(const int *token, const float *table, float *out)
+{
+    const int i = blockIdx.x * 256 + threadIdx.x, at = i / 1024, of = i % 1024;
+    out[at * 1024 + of] = table[token[at] * 1024 + of];
+}
+"""
 MATRICES = """
 extern "C" __global__ void matrices(const float *a, const float *b, float *c, int inner, int columns)
 {
@@ -112,6 +129,11 @@ def compiled(source: str, architecture: str) -> CompiledKernel:
 
 def floats(name: str, number: int, *, output: bool = False) -> Buffer:
     return Buffer(name=name, array=np.zeros(number, np.float32), output=output)
+
+
+def with_code(source: str, architecture: str, data_bytes: int) -> float:
+    """What is read from a DRAM that holds the code, too."""
+    return data_bytes + compiled(source, architecture).resources.code_bytes + shares().beside_code_bytes
 
 
 def hierarchy_of(source: str, gpu_id: str, launch: Launch, *arguments: np.generic | Buffer) -> Hierarchy:
@@ -145,7 +167,7 @@ def test_what_fits_l2_is_not_written_to_dram() -> None:
     n = 256 * 256
     found = hierarchy_of(COPY, "h200", Launch(grid_x=256, block_x=256), floats("in", n), floats("out", n, output=True))
     assert found.dram_write_bytes == 0.0
-    assert found.dram_read_bytes == n * 4
+    assert found.dram_read_bytes == with_code(COPY, "sm_90", n * 4)
 
 
 @pytest.mark.compiler
@@ -157,7 +179,7 @@ def test_a_load_past_l1_reads_l2_each_time(load: str, reads: int) -> None:
     found = hierarchy_of(source, "h200", Launch(grid_x=264, block_x=256), *arguments)
     assert found.l2_read_sectors == reads * n * 4 / 32
     assert found.l1_hit_rate == (1 - 1 / 8 if reads == 1 else 0.0)
-    assert found.dram_read_bytes == n * 4
+    assert found.dram_read_bytes == with_code(source, "sm_90", n * 4)
 
 
 @pytest.mark.compiler
@@ -194,7 +216,7 @@ def test_blocks_beyond_the_data_read_nothing() -> None:
     n = 250 * 256
     arguments = (floats("in", n), floats("out", n, output=True), np.int32(n))
     found = hierarchy_of(GUARDED, "h200", Launch(grid_x=1000, block_x=256), *arguments)
-    assert found.dram_read_bytes == pytest.approx(n * 4, rel=0.01)
+    assert found.dram_read_bytes == pytest.approx(with_code(GUARDED, "sm_90", n * 4), rel=0.01)
 
 
 @pytest.mark.compiler
@@ -212,7 +234,30 @@ def test_a_block_index_that_the_kernel_takes_apart() -> None:
     n = 24 * 40 * 256
     found = hierarchy_of(HEADS, "h200", Launch(grid_x=960, block_x=256), floats("in", n), floats("out", n, output=True))
     assert found.exact
-    assert found.dram_read_bytes == n * 4
+    assert found.dram_read_bytes == with_code(HEADS, "sm_90", n * 4)
+
+
+@pytest.mark.compiler
+def test_rows_of_all_lengths_that_follow_one_another_are_read_once() -> None:
+    """At places drawn at random, 2,000 stretches as long together as the buffer would leave 1 / e of it out."""
+    begin = np.append(0, np.cumsum(np.random.default_rng(0).integers(400, 600, 2000))).astype(np.int32)
+    arguments = (Buffer(name="begin", array=begin), floats("in", int(begin[-1])), floats("out", 2000 * 64, output=True))
+    found = hierarchy_of(ROWS, "h200", Launch(grid_x=2000, block_x=64), *arguments)
+    assert found.dram_read_bytes == pytest.approx(with_code(ROWS, "sm_90", 4 * int(begin[-1])), rel=0.05)
+
+
+@pytest.mark.compiler
+def test_rows_of_a_table_lie_anywhere_and_what_they_are_copied_to_does_not() -> None:
+    """4 MB are written in order with the index that reads 1,000 of 100,000 rows of 4 KB."""
+    token = np.random.default_rng(0).permutation(100_000)[:1000].astype(np.int32)
+    out = floats("out", 1000 * 1024, output=True)
+    arguments = (Buffer(name="token", array=token), floats("table", 100_000 * 1024), out)
+    launch = Launch(grid_x=4000, block_x=256)
+    found = hierarchy_of(TOKENS, "rtx-2080-ti", launch, *arguments)
+    assert not found.exact
+    assert found.dram_read_bytes == pytest.approx(4.1e6, rel=0.03)
+    written, kept = 4 * 1000 * 1024, 0.474 * load_gpu("rtx-2080-ti").l2_bytes
+    assert found.dram_write_bytes == pytest.approx(written - kept, rel=0.1)
 
 
 @pytest.mark.compiler
@@ -229,7 +274,7 @@ def test_a_reduction_reads_what_it_adds_to() -> None:
     n = 256 * 100
     bins = Buffer(name="bins", array=np.zeros(n, np.int32), output=True)
     found = hierarchy_of(COUNTERS, "h200", Launch(grid_x=100, block_x=256), bins)
-    assert (found.dram_read_bytes, found.dram_write_bytes) == (n * 4, 0.0)
+    assert (found.dram_read_bytes, found.dram_write_bytes) == (with_code(COUNTERS, "sm_90", n * 4), 0.0)
 
 
 @pytest.mark.compiler
