@@ -1,12 +1,15 @@
-"""The configuration: which of the nine kernels, and what distinguishes them."""
+"""The configuration: which of the nine kernels, what distinguishes them, and the tiles and channels of a block."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 
 from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
-from .problem import IMAGES, MAPS, WINDOW
+from ...errors import InputError
+from ..base import Product, Space
+from .problem import IMAGES, MAPS, WINDOW, Ssim
 
 
 class Version(Enum):
@@ -23,11 +26,46 @@ class Version(Enum):
     V4_Z4 = "v4_z4"
 
 
+class Channels(Enum):
+    """What becomes of an image's channels."""
+
+    LOOP = "loop"
+    """A block walks through them."""
+    GRID = "grid"
+    """Each has blocks of its own."""
+
+
+LOW_TILES = (48, 32, 20, 12)
+"""Rows of outputs of lower tiles than a version's own: more blocks, which read more rows twice."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SsimConfiguration:
-    """One version; its tile and block belong to it."""
+    """One version, whose block belongs to it, and how images are cut into blocks.
+
+    ``tile_height``: rows of outputs of a block; ``None`` stands for those of the version, and is the only choice but for
+    ``v4_1``.
+
+    >>> SsimConfiguration(version=Version.V4_1, channels=Channels.GRID, tile_height=32).tile_height
+    32
+    """
 
     version: Version = Version.V4_1
+    channels: Channels = Channels.LOOP
+    tile_height: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tile_height is None:
+            return
+        if self.version is not CUT_LOWER:
+            raise InputError(f"tile_height={self.tile_height} must be none when version={self.version.value}")
+        if self.tile_height not in LOW_TILES:
+            allowed = ", ".join(map(str, LOW_TILES))
+            raise InputError(f"tile_height={self.tile_height} must be none or one of {allowed}")
+
+
+CUT_LOWER = Version.V4_1
+"""The version whose tiles may be lower; its loops have no need of a height of their own."""
 
 
 class Rows(Enum):
@@ -52,7 +90,7 @@ class Design:
     """One kernel: outputs and warps of a block, and the ways named by ``Rows`` and ``Copy``.
 
     ``stages``: rows of both images in shared memory at once, 0 where it holds the whole patch. ``clears_scratch``: zeros are
-    written before each map.
+    written before each map. ``channels``: whether a block has all channels or one.
     """
 
     tile_width: int
@@ -62,6 +100,11 @@ class Design:
     copy: Copy = Copy.LOAD
     stages: int = 0
     clears_scratch: bool = False
+    channels: Channels = Channels.LOOP
+
+    def channels_of_block(self, problem: Ssim) -> int:
+        """Channels that a block filters, one after the other."""
+        return problem.channels if self.channels is Channels.LOOP else 1
 
     @property
     def columns(self) -> int:
@@ -120,3 +163,27 @@ DESIGNS: dict[Version, Design] = {
     Version.V4: Design(tile_width=64, tile_height=72, rows=Rows.FLOW, copy=Copy.GUARDED, stages=4),
     Version.V4_Z4: Design(tile_width=64, tile_height=72, rows=Rows.FLOW, copy=Copy.ZERO_FILL, stages=4),
 }
+
+
+@lru_cache(maxsize=128)
+def design_of(configuration: SsimConfiguration) -> Design:
+    """The design of a configuration.
+
+    >>> design_of(SsimConfiguration(tile_height=20)).patch_height  # 5 rows more above and below
+    30
+    """
+    design = replace(DESIGNS[configuration.version], channels=configuration.channels)
+    lower = configuration.tile_height
+    return design if lower is None else replace(design, tile_height=lower)
+
+
+def space(problem: Ssim) -> Space[SsimConfiguration]:
+    """All versions, one also with lower tiles; blocks of one channel only where there are several."""
+    channels = tuple(Channels) if problem.channels > 1 else (Channels.LOOP,)
+    cuts = (((version,), (None, *LOW_TILES) if version is CUT_LOWER else (None,)) for version in Version)
+    return Space(
+        tuple(
+            Product(SsimConfiguration, {"version": versions, "channels": channels, "tile_height": heights})
+            for versions, heights in cuts
+        )
+    )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...launch.launch import Buffer, KernelCall
+from .configuration import Design
 from .problem import RADIUS, WINDOW, Ssim
 
 Floats64 = NDArray[np.float64]
@@ -29,15 +30,15 @@ def inputs(problem: Ssim, rng: np.random.Generator) -> dict[str, NDArray[np.floa
     return {"image1": image1, "image2": (image1 + rng.random(shape, np.float32)) / np.float32(2)}
 
 
-def call(problem: Ssim, given: Mapping[str, NDArray[np.float32]]) -> KernelCall:
-    """Parameters: output maps, both images, channels, height, width."""
+def call(problem: Ssim, design: Design, given: Mapping[str, NDArray[np.float32]]) -> KernelCall:
+    """Parameters: output maps, both images, channels of a block, height, width."""
     shape = given["image1"].shape
     outputs = [
         Buffer(name=name, array=np.full(shape, np.nan, np.float32), output=True)
         for name in OUTPUTS[: problem.output_maps]
     ]
     images = [Buffer(name=name, array=given[name]) for name in ("image1", "image2")]
-    sizes = [np.int32(size) for size in (problem.channels, problem.height, problem.width)]
+    sizes = [np.int32(size) for size in (design.channels_of_block(problem), problem.height, problem.width)]
     return KernelCall(parameters=(*outputs, *images, *sizes))
 
 

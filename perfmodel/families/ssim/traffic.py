@@ -101,7 +101,7 @@ def copies_asynchronously(gpu: Gpu) -> bool:
 def round_trips(problem: Ssim, design: Design, gpu: Gpu) -> float:
     """Waits of a warp: once a channel, as loads of a patch or copies of rows run ahead together, else once a row."""
     ahead = design.copy is Copy.LOAD or copies_asynchronously(gpu)
-    return float(problem.channels * (1 if ahead else design.patch_height))
+    return float(design.channels_of_block(problem) * (1 if ahead else design.patch_height))
 
 
 def read_only_share(design: Design, gpu: Gpu) -> float:

@@ -10,15 +10,15 @@ from ...core.constants import WARP_SIZE
 from ...core.counts import Counts
 from ...launch.launch import Launch
 from ..compiled_members import Traits
-from .configuration import DESIGNS, Version
+from .configuration import SsimConfiguration, Version, design_of
 from .problem import Ssim
 
 _OF_PROLOGUE = 60
 """Instructions of a thread outside its loops, about."""
 
 
-def traits(problem: Ssim, versions: Sequence[Version], launch: Launch, known: Counts) -> Traits:
-    """Of every version; ``known`` are the counts that closed forms give."""
+def traits(problem: Ssim, configurations: Sequence[SsimConfiguration], launch: Launch, known: Counts) -> Traits:
+    """Of every configuration; ``known`` are the counts that closed forms give."""
     requests = (
         known.global_load_requests
         + known.global_store_requests
@@ -29,13 +29,16 @@ def traits(problem: Ssim, versions: Sequence[Version], launch: Launch, known: Co
     of_launch = known.fp32_fma + known.fp32_other + known.special_function + known.barriers + requests
     warps = np.asarray(launch.blocks * launch.threads_per_block / WARP_SIZE, np.float64)
     of_warp = of_launch / warps + _OF_PROLOGUE
+    designs = [design_of(configuration) for configuration in configurations]
+    channels = np.array([design.channels_of_block(problem) for design in designs])
+    patch_height = np.array([design.patch_height for design in designs])
     return Traits(
-        sizes={"channels": problem.channels, "patch_height": [DESIGNS[version].patch_height for version in versions]},
+        sizes={"channels": channels, "patch_height": patch_height},
         choices={"gradients": problem.gradients}
-        | {version.value: [version is one for one in versions] for version in Version},
+        | {version.value: [version is one.version for one in configurations] for version in Version},
         warp_instructions=of_warp,
         launch_instructions=of_launch,
         index_instructions=of_launch + warps * _OF_PROLOGUE,
-        code_instructions=of_warp / problem.channels,
-        round_trips=float(problem.channels) * np.array([DESIGNS[version].patch_height for version in versions]),
+        code_instructions=of_warp / channels,
+        round_trips=np.asarray(channels * patch_height, np.float64),
     )

@@ -11,9 +11,10 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from perfmodel import Conv1d, Conv1dConfiguration, Ssim, predict, rank
+from perfmodel import Conv1d, Conv1dConfiguration, Ssim, SsimConfiguration, predict
 from perfmodel.accuracy.metrics import accuracy
 from perfmodel.families.conv1d import Variant
+from perfmodel.families.ssim import Version
 
 FASTEST = {"v4_1", "v4", "v4_z4"}
 
@@ -22,8 +23,11 @@ def _ssim(gradients: bool, fidelity: str) -> tuple[dict[str, float], dict[str, f
     """Measured and predicted times by version."""
     text = files("perfmodel.data").joinpath("published", "ssim_a100.toml").read_text(encoding="utf-8")
     problem = Ssim(batch=1, channels=3, height=2160, width=3840, gradients=gradients)
-    found = rank(problem, gpu="a100-sxm-80gb", fidelity=fidelity).top
-    predicted = {entry.configuration.version.value: entry.time.predicted_s for entry in found}
+    found = {
+        name: predict(problem, SsimConfiguration(version=Version(name)), gpu="a100-sxm-80gb", fidelity=fidelity)
+        for name in (version.value for version in Version)
+    }
+    predicted = {name: one.time.predicted_s for name, one in found.items()}
     return tomllib.loads(text)["milliseconds"], predicted
 
 

@@ -9,7 +9,7 @@ import pytest
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
-from perfmodel.families.ssim.configuration import DESIGNS
+from perfmodel.families.ssim.configuration import DESIGNS, Channels
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
 from perfmodel.profiles.executed_profile import executed_profile
@@ -40,10 +40,21 @@ EXACT = (
 )
 
 
+CONFIGURATIONS = [
+    *(SsimConfiguration(version=version) for version in Version),
+    SsimConfiguration(version=Version.V2, channels=Channels.GRID),
+    SsimConfiguration(version=Version.V4_1, channels=Channels.GRID, tile_height=12),
+]
+
+
+def named(configuration):
+    return "-".join(str(part) for part in (configuration.version.value, configuration.tile_height) if part)
+
+
 @functools.cache
-def module(version, gradients, gpu_id):
+def module(configuration, gradients, gpu_id):
     gpu = load_gpu(gpu_id)
-    request = FAMILY.compile_request(Ssim(gradients=gradients), SsimConfiguration(version=version), gpu)
+    request = FAMILY.compile_request(Ssim(gradients=gradients), configuration, gpu)
     compiled = compile_kernel(request, gpu.architecture.name)
     return parse_module(compiled.ptx), compiled.kernel_name
 
@@ -54,18 +65,18 @@ def launch_of(problem, configuration, gpu):
     return Launch(
         grid_x=geometry.grid_x[0],
         grid_y=geometry.grid_y[0],
-        grid_z=geometry.grid_z,
+        grid_z=geometry.grid_z[0],
         block_x=geometry.block_x,
         block_y=geometry.block_y[0],
     )
 
 
-def run(version, problem, gpu_id, seed, check=False):
+def run(configuration, problem, gpu_id, seed, check=False):
     """Execute one launch; its simulation and the closed form of its counts."""
-    gpu, configuration = load_gpu(gpu_id), SsimConfiguration(version=version)
+    gpu = load_gpu(gpu_id)
     launch = launch_of(problem, configuration, gpu)
     inputs = FAMILY.inputs(problem, np.random.default_rng(seed))
-    ptx, kernel = module(version, problem.gradients, gpu_id)
+    ptx, kernel = module(configuration, problem.gradients, gpu_id)
     simulation = counted_run(ptx.kernel(kernel), launch, FAMILY.call(problem, configuration, gpu, inputs), check=check)
     assert not simulation.faults
     reference = FAMILY.reference(problem, inputs)
@@ -83,25 +94,29 @@ def assert_counts_agree(simulated, expected):
 
 @pytest.mark.parametrize("version", list(Version))
 def test_a_single_pixel(version):
-    assert_counts_agree(*run(version, Ssim(channels=1, height=1, width=1), "a100-sxm-80gb", seed=1))
+    assert_counts_agree(
+        *run(SsimConfiguration(version=version), Ssim(channels=1, height=1, width=1), "a100-sxm-80gb", seed=1)
+    )
 
 
-@pytest.mark.parametrize("version", list(Version))
-def test_prime_sizes_with_gradients_race_nowhere_and_read_nothing_that_nobody_wrote(version):
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=named)
+def test_prime_sizes_with_gradients_race_nowhere_and_read_nothing_that_nobody_wrote(configuration):
     problem = Ssim(batch=2, channels=2, height=37, width=67, gradients=True)
-    assert_counts_agree(*run(version, problem, "a100-sxm-80gb", seed=2, check=True))
+    assert_counts_agree(*run(configuration, problem, "a100-sxm-80gb", seed=2, check=True))
 
 
 @pytest.mark.parametrize("version", list(Version))
 def test_a_drawn_size_of_even_width(version):
     rng = np.random.default_rng(list(Version).index(version))
     problem = Ssim(channels=1, height=int(rng.integers(2, 100)), width=2 * int(rng.integers(1, 80)))
-    assert_counts_agree(*run(version, problem, "a100-sxm-80gb", seed=3))
+    assert_counts_agree(*run(SsimConfiguration(version=version), problem, "a100-sxm-80gb", seed=3))
 
 
 @pytest.mark.parametrize(("version", "channels"), [(Version.V4, 1), (Version.V4_1, 3)])
 def test_without_asynchronous_copies_rows_are_loaded_and_stored(version, channels):
-    simulated, expected = run(version, Ssim(channels=channels, height=19, width=71), "rtx-2080-ti", seed=5)
+    simulated, expected = run(
+        SsimConfiguration(version=version), Ssim(channels=channels, height=19, width=71), "rtx-2080-ti", seed=5
+    )
     assert simulated.async_copy_requests == 0
     assert_counts_agree(simulated, expected)
 

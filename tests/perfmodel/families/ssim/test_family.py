@@ -7,19 +7,37 @@ from perfmodel.core.counts import INSTRUCTION_CLASSES
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
-from perfmodel.families.ssim.configuration import DESIGNS
+from perfmodel.families.ssim.configuration import DESIGNS, LOW_TILES, Channels
 from perfmodel.gpus.catalogue import load_gpu
 
 GPU = load_gpu("a100-sxm-80gb")
-BATCH = FAMILY.space(Ssim(), GPU).batch()
+BATCH = Batch.of([SsimConfiguration(version=version) for version in Version])
 
 
 def counts_of(problem):
     return FAMILY.profile(problem, BATCH, GPU).counts
 
 
-def test_the_space_is_the_nine_versions():
-    assert [BATCH.configuration(i).version for i in range(len(BATCH))] == list(Version)
+def test_the_space_is_nine_versions_and_lower_tiles_of_one_with_blocks_of_all_channels_or_one():
+    of_one_channel, of_three = (FAMILY.space(Ssim(channels=channels), GPU).batch() for channels in (1, 3))
+    found = [of_three.configuration(index) for index in range(len(of_three))]
+    assert {(c.version, c.tile_height) for c in found} == {
+        *((version, None) for version in Version),
+        *((Version.V4_1, rows) for rows in LOW_TILES),
+    }
+    assert len(found) == len(set(found)) == 2 * len(of_one_channel) == 2 * (9 + 4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"version": Version.V2, "tile_height": 20}, "tile_height=20 must be none when version=v2"),
+        ({"tile_height": 21}, "tile_height=21 must be none or one of 48, 32, 20, 12"),
+    ],
+)
+def test_tile_heights_that_no_kernel_has_are_refused(wrong, message):
+    with pytest.raises(InputError, match=message):
+        SsimConfiguration(**wrong)
 
 
 @pytest.mark.parametrize("field", ["batch", "channels", "height", "width"])
@@ -50,6 +68,20 @@ def test_launch_is_the_tiling_with_the_batch_in_z():
         *5 * [2 * 2 * 2],  # 65 / 64, 100 / 72
     ]
     assert launch.threads_per_block.tolist() == [1024, 1024, 256, *6 * [32]]
+
+
+def test_blocks_of_one_channel_are_as_many_times_more():
+    problem = Ssim(batch=2, height=100, width=65)
+    loop, one = (SsimConfiguration(channels=how, tile_height=20) for how in Channels)
+    batch = Batch.of([loop, one])
+    launch = FAMILY.launch(problem, batch, GPU)
+    assert launch.at(0).grid == (2, 5, 2)  # 65 / 64, 100 / 20, images
+    assert launch.at(1).grid == (2, 5, 2 * 3)
+    inputs = FAMILY.inputs(problem, np.random.default_rng(0))
+    calls = [FAMILY.call(problem, configuration, GPU, inputs) for configuration in (loop, one)]
+    assert [int(call.parameters[-3]) for call in calls] == [3, 1]  # channels of a block
+    # blocks of one channel, maps, taps, columns of a lane, rows of both passes
+    assert FAMILY.closed_counts(problem, batch, GPU).fp32_fma.tolist() == 2 * [60 * 5 * 11 * 2 * (30 + 20)]
 
 
 def test_multiply_adds_and_barriers_of_the_measured_image():
