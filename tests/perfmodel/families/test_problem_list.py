@@ -55,3 +55,12 @@ def test_what_is_wrong_is_named(text: str, message: str, tmp_path: Path) -> None
 def test_shipped_lists_have_problems_of_every_family(path: str) -> None:
     families = {one.family for one in read_problems(ROOT / path)}
     assert families == {"conv1d", "direct_conv2d", "pointwise_conv2d", "ssim", "tiled_conv2d"}
+
+
+def test_the_list_of_more_layers_has_none_of_the_first() -> None:
+    first, more = (
+        {(one.family, one.problem) for one in read_problems(ROOT / "validation" / name)}
+        for name in ("problems.toml", "layers.toml")
+    )
+    assert len(more) == 31
+    assert not first & more
