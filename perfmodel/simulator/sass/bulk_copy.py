@@ -98,13 +98,16 @@ def _observe(lanes: Lanes, site: int, rows: Numbers, copy: Numbers, addresses: N
     order = np.argsort(of_sector, kind="stable")
     of_sector, sectors = of_sector[order], (keys[order] & (2**48 - 1)) * SECTOR_BYTES
     counts = np.bincount(of_sector, minlength=lanes.rows)
-    width = -(-int(counts.max()) // WARP_SIZE) * WARP_SIZE
     place = np.arange(len(of_sector)) - np.repeat(np.cumsum(counts) - counts, counts)
-    base = np.zeros((lanes.rows, width), np.uint64)
-    mask = np.zeros((lanes.rows, width), np.bool_)
-    base[of_sector, place] = sectors.astype(np.uint64)
-    mask[of_sector, place] = True
-    lanes.observe(site, Plan(base, mask, lanes.rows, width), 0)
+    # as many at once as the block has lanes: whoever watches knows warps of the block alone
+    for first in range(0, int(counts.max()), lanes.threads):
+        now = (place >= first) & (place < first + lanes.threads)
+        base = np.zeros((lanes.rows, lanes.threads), np.uint64)
+        mask = np.zeros((lanes.rows, lanes.threads), np.bool_)
+        at = of_sector[now], place[now] - first
+        base[at] = sectors[now].astype(np.uint64)
+        mask[at] = True
+        lanes.observe(site, Plan(base, mask, lanes.rows, lanes.threads), 0)
 
 
 def _signal(lanes: Lanes, instruction: int, rows: Numbers, row: Numbers, start: Numbers, done: Numbers) -> None:

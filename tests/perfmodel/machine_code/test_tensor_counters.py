@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.compiler.toolchain import nvcc_available
+from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch, TensorMap
 from perfmodel.launch.tensor_map import tensor_tiling
 from perfmodel.machine_code.program import MachineCode, read_machine_code
+from perfmodel.profiles.executed_profile import executed_profile
 from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.simulator.execution import executions
 from perfmodel.sources.kernel_source import SourceKind
@@ -34,14 +36,16 @@ def counters() -> dict[str, dict[str, int]]:
     return {launch["name"]: launch["counters"] for launch in record["launches"]}
 
 
-def executed(name: str, launch: Launch, parameters: tuple[Any, ...], architecture: str = "sm_90") -> CountedRun:
+def example(name: str) -> CompiledKernel:
     path = ROOT / "examples" / f"{name}.cu"
     request = CompileRequest(
         source=path.read_text(encoding="utf-8"), kernel=name, file_name=path.name, kind=SourceKind.CUDA_FILE, path=path
     )
-    return counted_run(
-        read_machine_code(compile_kernel(request, architecture)), launch, KernelCall(parameters=parameters)
-    )
+    return compile_kernel(request, "sm_90")
+
+
+def executed(name: str, launch: Launch, parameters: tuple[Any, ...]) -> CountedRun:
+    return counted_run(read_machine_code(example(name)), launch, KernelCall(parameters=parameters))
 
 
 def factors(n: int) -> tuple[Any, Any, Any]:
@@ -98,6 +102,10 @@ def test_a_whole_product_with_tensor_maps_mbarriers_and_wgmma() -> None:
     # the hardware tries again where a phase is not over yet
     assert found.counts.warp_instructions == pytest.approx(measured["smsp__inst_executed.sum"], rel=0.03)
     assert found.counts.warp_instructions <= measured["smsp__inst_executed.sum"]
+    # a box is 512 sectors, more than the 384 threads of a block; the caches see each of them
+    profile = executed_profile(example("gemm_wgmma"), launch, KernelCall(parameters=parameters), load_gpu("h200"))
+    assert profile.counts.bulk_read_sectors == found.counts.bulk_read_sectors
+    assert profile.counts.l2_read_sectors == pytest.approx(measured["lts__t_sectors_srcunit_tex_op_read.sum"], rel=0.02)
 
 
 def test_attention_with_mma() -> None:
