@@ -18,12 +18,12 @@
 //            its part of the tile. Where images do not begin at whole vectors, sums take the same way for whole sectors.
 // Constants: fields of the configuration in capitals; what else is derived has its one home in the family.
 
-#include "vectors.cuh"
-
 #define FILTER_TILE (FILTER_THREADS * FILTERS_PER_THREAD)
 #define POSITION_TILE (POSITION_THREADS * POSITIONS_PER_THREAD)
 #define SLICE_THREADS (FILTER_THREADS * POSITION_THREADS)
 #define THREADS (SLICE_THREADS * CHANNEL_SLICES)
+#define INPUT_PITCH POSITION_TILE
+#define SUMS_PITCH POSITION_TILE
 #define VECTOR 4
 #define THREAD_VECTORS (POSITIONS_PER_THREAD / VECTOR)
 #define THREAD_CHANNELS (SLAB_CHANNELS / CHANNEL_SLICES)
@@ -38,82 +38,14 @@
 #define TURNED(filter, channel) (((filter) + (channel) / CHANNEL_SLICES) % VECTOR)
 #define FILTER_WORD(filter, channel) (((filter) / VECTOR ^ EXCHANGED(channel)) * VECTOR + TURNED(filter, channel))
 
-// Who copies what: COPY_CHANNELS neighbouring threads a run of a filter; POSITION_LANES neighbouring threads one channel of the
-// input, or all threads in POSITION_PASSES.
+// Who copies filters: COPY_CHANNELS neighbouring threads a run of one.
 #define COPY_CHANNELS (SLAB_CHANNELS % 32 == 0 ? 32 : 8)
 #define FILTER_STEP (THREADS / COPY_CHANNELS)
-#define POSITION_VECTORS (POSITION_TILE / INPUT_VECTOR)
-#define POSITION_LANES (POSITION_VECTORS < THREADS ? POSITION_VECTORS : THREADS)
-#define POSITION_PASSES ((POSITION_VECTORS + THREADS - 1) / THREADS)
-#define CHANNEL_STEP (THREADS / POSITION_LANES)
 
 // Filter of the tile that belongs to the q-th row of sums of a thread.
 #define FILTER_OF(q) (((q) / VECTOR * FILTER_THREADS + filter_thread) * VECTOR + (q) % VECTOR)
 
-#define THROUGH_SHARED (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1 || STORE_VECTOR < VECTOR)
-#define TILE_OUTPUTS (FILTER_TILE * POSITION_TILE)
-
-// Index of a position in a tensor of the given number of channels, at channel 0.
-#if ONE_IMAGE
-#define FIRST_OF(position, channels) (position)
-#else
-#define FIRST_OF(position, channels) ((position) / positions * (channels) * positions + (position) % positions)
-#endif
-
-// Starts a copy from global to shared memory, or writes zeros where there is nothing to read. Addresses of shared memory are
-// numbers, and steps in global memory products of 64 bits, so that both fit into the copy's own address and one multiply-add.
-template <int WORDS, bool WHOLE> __device__ __forceinline__ void copy(const unsigned to, const float *from, const bool exists)
-{
-#if ASYNC_COPY
-    const unsigned bytes = WHOLE || exists ? 4 * WORDS : 0;
-    if constexpr (WORDS == 4 && WHOLE)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-    else if constexpr (WORDS == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-    else if constexpr (WHOLE)
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(4 * WORDS) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(4 * WORDS), "r"(bytes) : "memory");
-#else
-    alignas(16) float words[WORDS] = {};
-    if (WHOLE || exists)
-        move<WORDS>(words, from);
-    move<WORDS>(static_cast<float *>(__cvta_shared_to_generic(to)), words);
-#endif
-}
-
-__device__ __forceinline__ const float *later(const float *from, const unsigned count, const unsigned long long words)
-{
-    return reinterpret_cast<const float *>(reinterpret_cast<const char *>(from) + count * (4 * words));
-}
-
-#if CHANNEL_SPLIT > 1
-__device__ __forceinline__ void cluster_barrier()
-{
-    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
-}
-
-// Reads words of the shared memory of another block of the cluster, at the place where they would lie in this block's own.
-template <int WORDS> __device__ __forceinline__ void read_of(const unsigned rank, float *to, const float *from)
-{
-    const unsigned own = static_cast<unsigned>(__cvta_generic_to_shared(from));
-    unsigned address;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(own), "r"(rank));
-    if constexpr (WORDS == 4)
-        asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
-                     : "r"(address)
-                     : "memory");
-    else if constexpr (WORDS == 2)
-        asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(address) : "memory");
-    else
-        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(to[0]) : "r"(address) : "memory");
-}
-
-#define CLUSTER __cluster_dims__(1, 1, CHANNEL_SPLIT)
-#else
-#define CLUSTER
-#endif
+#include "matrix_product.cuh"
 
 extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     pointwise_product(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter,
@@ -133,21 +65,12 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     // What this thread copies of each slab.
     const unsigned row_channel = thread % COPY_CHANNELS;
     const unsigned row = thread / COPY_CHANNELS;
-    const unsigned input_vector = thread % POSITION_LANES;
-    const unsigned input_channel = thread / POSITION_LANES;
     const float *filter_from =
         later(filter, FILTER_TAIL ? 0 : first_filter + row, in_channels) + first_slab * SLAB_CHANNELS + row_channel;
-    const float *input_from[POSITION_PASSES];
-#pragma unroll
-    for (int pass = 0; pass < POSITION_PASSES; pass++) {
-        const unsigned wanted = first_position + (input_vector + pass * THREADS) * INPUT_VECTOR;
-        const unsigned position = min(wanted, all_positions - INPUT_VECTOR);
-        input_from[pass] = input + FIRST_OF(position, in_channels) + (first_slab * SLAB_CHANNELS + input_channel) * positions;
-    }
+    InputCopies copies(input, first_position, first_slab * SLAB_CHANNELS, all_positions, in_channels, positions);
 
     const unsigned stages_address = static_cast<unsigned>(__cvta_generic_to_shared(stages));
     const unsigned filter_to = stages_address + 4 * row_channel * FILTER_PITCH;
-    const unsigned input_to = stages_address + 4 * (INPUT_START + input_channel * POSITION_TILE + input_vector * INPUT_VECTOR);
 
     unsigned fetched = first_slab;
     unsigned fetch_bytes = 0;
@@ -168,22 +91,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             }
         }
         filter_from += SLAB_CHANNELS;
-#pragma unroll
-        for (int pass = 0; pass < POSITION_PASSES; pass++) {
-            constexpr int PASS_WORDS = THREADS * INPUT_VECTOR;
-            if ((THREADS % POSITION_LANES == 0 || input_channel < CHANNEL_STEP)
-                && ((pass + 1) * THREADS <= POSITION_VECTORS || POSITION_PASSES == 1
-                    || input_vector + pass * THREADS < POSITION_VECTORS)) {
-#pragma unroll
-                for (int first = 0; first < SLAB_CHANNELS; first += CHANNEL_STEP) {
-                    const bool exists = !CHANNEL_TAIL || input_channel + first < channels_left;
-                    if (first + CHANNEL_STEP <= SLAB_CHANNELS || input_channel + first < SLAB_CHANNELS)
-                        copy<INPUT_VECTOR, !CHANNEL_TAIL>(input_to + fetch_bytes + 4 * (first * POSITION_TILE + pass * PASS_WORDS),
-                                                          exists ? later(input_from[pass], positions, first) : input, exists);
-                }
-            }
-            input_from[pass] = later(input_from[pass], positions, SLAB_CHANNELS);
-        }
+        copies.fetch(input, stages_address + fetch_bytes + 4 * INPUT_START, channels_left, positions);
         fetched++;
         fetch_bytes = fetch_bytes == 4 * (STAGES - 1) * STAGE ? 0 : fetch_bytes + 4 * STAGE;
     };
@@ -225,22 +133,11 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             for (int p = 0; p < POSITIONS_PER_THREAD; p++)
                 sum[q][p] = fmaf(w[channel % 2][q / VECTOR * VECTOR + (q + channel) % VECTOR], x[channel % 2][p], sum[q][p]);
     };
-    // Waits until all but the given number of slabs on their way are there, and all have read what the next slab overwrites.
-    const auto wait = [&](const int ahead) {
-#if ASYNC_COPY
-        if (ahead == STAGES - 1)
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 1) : "memory");
-        else
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-#endif
-        __syncthreads();
-    };
-
     unsigned stage = 0;
 #pragma unroll 1
     for (int ahead = 0; ahead < STAGES; ahead++)
         fetch_if_any();
-    wait(STAGES - 1);
+    wait_for_slab<STAGES - 1>();
     read(0, stage, 0);
 #pragma unroll 1
     for (unsigned slab = first_slab; slab < end_slab; slab++) {
@@ -258,7 +155,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
                 read((i + 1) % 2, stage, THREAD_CHANNELS - UNROLLED_CHANNELS + i + 1);
             } else if (slab + 1 < end_slab) {
                 stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
-                wait(STAGES - 2);
+                wait_for_slab<STAGES - 2>();
                 fetch_if_any();
                 read(0, stage, 0);
             }
@@ -276,39 +173,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             move<VECTOR>(stages + slice * TILE_OUTPUTS + FILTER_OF(q) * POSITION_TILE
                              + (vector * POSITION_THREADS + position_thread) * VECTOR,
                          &sum[q][vector * VECTOR]);
-#if CHANNEL_SPLIT > 1
-    cluster_barrier();
-    const unsigned begin = blockIdx.z * (TILE_OUTPUTS / STORE_VECTOR) / CHANNEL_SPLIT;
-    const unsigned end = (blockIdx.z + 1) * (TILE_OUTPUTS / STORE_VECTOR) / CHANNEL_SPLIT;
-#else
-    __syncthreads();
-    const unsigned begin = 0, end = TILE_OUTPUTS / STORE_VECTOR;
-#endif
-#pragma unroll 2
-    for (unsigned vector = begin + thread; vector < end; vector += THREADS) {
-        const unsigned index = vector * STORE_VECTOR;
-        const unsigned filter_index = first_filter + index / POSITION_TILE;
-        const unsigned position = first_position + index % POSITION_TILE;
-        if (filter_index < out_channels && position < all_positions) {
-            alignas(16) float total[STORE_VECTOR] = {};
-#pragma unroll
-            for (int part = 0; part < CHANNEL_SPLIT * CHANNEL_SLICES; part++) {
-                alignas(16) float term[STORE_VECTOR];
-#if CHANNEL_SPLIT > 1
-                read_of<STORE_VECTOR>(part / CHANNEL_SLICES, term, stages + part % CHANNEL_SLICES * TILE_OUTPUTS + index);
-#else
-                move<STORE_VECTOR>(term, stages + part * TILE_OUTPUTS + index);
-#endif
-#pragma unroll
-                for (int word = 0; word < STORE_VECTOR; word++)
-                    total[word] += term[word];
-            }
-            move<STORE_VECTOR>(output + FIRST_OF(position, out_channels) + filter_index * positions, total);
-        }
-    }
-#if CHANNEL_SPLIT > 1
-    cluster_barrier(); // a block that ends takes its shared memory with it
-#endif
+    store_sums(output, stages, first_filter, first_position, all_positions, out_channels, positions);
 #else
 #pragma unroll
     for (int vector = 0; vector < THREAD_VECTORS; vector++) {

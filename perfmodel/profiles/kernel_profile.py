@@ -42,6 +42,7 @@ class KernelProfile:
         first_fill_sectors: Sectors that a block copies from L2 to shared memory before its warps compute, NaN where it does
             not begin with such a copy.
         loop_code_bytes: Code of the largest loop that a warp runs through more than once, 0 without a loop.
+        tensor_cycles: Cycles that the launch's matrix products hold the tensor cores of sub-partitions, added up.
         read_only_share: Part of the global loads by the read-only path (``ld.global.nc``); asynchronous copies are not.
         exact: Whether the counts are what the hardware would count.
         approximate: Whether they are those of an equivalent configuration.
@@ -58,6 +59,7 @@ class KernelProfile:
     longest_warp_instructions: Any = np.nan
     first_fill_sectors: Any = np.nan
     loop_code_bytes: Any = 0.0
+    tensor_cycles: Any = 0.0
     read_only_share: Any = 0.0
     exact: Any = False
     approximate: Any = False
@@ -127,7 +129,7 @@ def completed_by(closed: KernelProfile, executed: KernelProfile) -> KernelProfil
             own = getattr(counts, f"{kind}_wavefronts")
             counts = replace(counts, **{f"{kind}_wavefronts": np.where(executed.approximate, scaled, own)})
     path = {name: known(getattr(executed, name), getattr(closed, name)) for name in _CRITICAL_PATH}
-    return replace(executed, counts=counts, **path)
+    return replace(executed, counts=counts, tensor_cycles=closed.tensor_cycles, **path)
 
 
 def estimated_resources(launch: Launch, registers: Any, *, stack_bytes: Any = 0, code_bytes: Any = 0) -> Resources:

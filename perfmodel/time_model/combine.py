@@ -204,7 +204,7 @@ def _joined_terms(
     executed, resident = blocks_of_busiest_sm(blocks, blocks_per_sm, gpu, coefficients)
     stretch = executed * gpu.sm_count / np.maximum(blocks, 1)
     arithmetic = terms.arithmetic_cycles(counts, gpu) * stretch
-    slow = terms.slow_pipe_cycles(counts, gpu) * stretch
+    slow = np.maximum(terms.slow_pipe_cycles(counts, gpu), terms.tensor_cycles(work, gpu)) * stretch
     issue_slots = terms.issue_cycles(counts, gpu) * stretch
     shared = terms.shared_pipe_cycles(counts, gpu) * stretch
     sectors = terms.sector_cycles(counts, gpu) * stretch

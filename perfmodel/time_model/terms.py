@@ -54,6 +54,11 @@ def slow_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
     return np.asarray(np.maximum(np.maximum(double, special), half) / gpu.sm_count)
 
 
+def tensor_cycles(work: KernelProfile, gpu: Gpu) -> Floats:
+    """Matrix products on the tensor cores of an SM's sub-partitions: tensor_cycles / (schedulers_per_sm · sm_count)."""
+    return np.asarray(work.tensor_cycles / float(gpu.schedulers_per_sm * gpu.sm_count), np.float64)
+
+
 def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
     """One warp instruction a cycle from each scheduler: warp_instructions / (schedulers_per_sm · sm_count)."""
     return np.asarray(counts.warp_instructions / (gpu.schedulers_per_sm * gpu.sm_count), np.float64)

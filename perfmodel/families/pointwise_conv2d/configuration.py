@@ -27,6 +27,8 @@ class Layout(Enum):
     """Filters along the height."""
     PRODUCT = "product"
     """A thread has a tile of both, as matrix products are computed; its sizes are given, not derived from the GPU."""
+    TENSOR = "tensor"
+    """A warp has a tile of both, and tensor cores multiply; each factor is the sum of two TF32 numbers, as exact as FP32."""
 
 
 OF_TILES = ("filter_split", "block_width_split", "blocks_per_sm", "channel_lanes")
@@ -40,11 +42,30 @@ OF_PRODUCTS = (
     "channel_split",
 )
 """Fields that have an effect with ``layout=product``."""
+OF_TENSORS = (
+    "warp_filters",
+    "warp_positions",
+    "filter_warps",
+    "position_warps",
+    "channel_slices",
+    "channel_split",
+)
+"""Fields that have an effect with ``layout=tensor``."""
+FIELDS = tuple(dict.fromkeys((*OF_TILES, *OF_PRODUCTS, *OF_TENSORS)))
 FILTERS_PER_THREAD = (4, 8)
 POSITIONS_PER_THREAD = (4, 8)
 THREADS_ALONG = (8, 16, 32)
 """Threads of a block along filters or positions, beside those that cut the layer into few even parts."""
 MOST_EVEN_PARTS = 6
+WARP_FILTERS = (16, 32, 64)
+WARP_POSITIONS = (16, 32, 64)
+WARPS_ALONG = (1, 2, 4)
+"""Warps of a block along filters or positions, beside those that cut the layer into few even parts."""
+MOST_WARPS_ALONG = 8
+TENSOR_FILTERS, TENSOR_POSITIONS, TENSOR_CHANNELS = 16, 8, 8
+"""Sizes of one product of TF32 numbers (PTX ISA, ``mma.m16n8k8``)."""
+MOST_WARP_TILES = 16
+"""Tiles of 16 filters and 8 positions of a warp, whose sums stay in registers."""
 CHANNEL_SLICES = (1, 2, 4, 8)
 CHANNEL_SPLIT = (1, 2, 3, 4, 6, 8)
 
@@ -60,6 +81,9 @@ class PointwiseConfiguration:
     With ``layout=product`` a thread computes ``filters_per_thread`` × ``positions_per_thread`` outputs, a block has
     ``filter_threads`` × ``position_threads`` of them for each of ``channel_slices`` parts of a slab of channels, and
     ``channel_split`` blocks, a cluster, share the channels of one tile.
+
+    With ``layout=tensor`` a warp computes ``warp_filters`` × ``warp_positions`` outputs, a block has ``filter_warps`` ×
+    ``position_warps`` of them for each slice.
 
     >>> PointwiseConfiguration(channel_lanes=3)
     Traceback (most recent call last):
@@ -77,16 +101,20 @@ class PointwiseConfiguration:
     position_threads: int | None = None
     channel_slices: int | None = None
     channel_split: int | None = None
+    warp_filters: int | None = None
+    warp_positions: int | None = None
+    filter_warps: int | None = None
+    position_warps: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.layout, Layout):
             raise InputError(f"layout={self.layout!r} must be one of {', '.join(layout.value for layout in Layout)}")
-        products = self.layout is Layout.PRODUCT
-        for name in OF_TILES if products else OF_PRODUCTS:
-            if getattr(self, name) is not None:
+        own = {Layout.PRODUCT: OF_PRODUCTS, Layout.TENSOR: OF_TENSORS}.get(self.layout, OF_TILES)
+        for name in FIELDS:
+            if name not in own and getattr(self, name) is not None:
                 raise InputError(f"{name}={getattr(self, name)} must be none when layout={self.layout.value}")
-        if products:
-            require_integers(1, **{name: getattr(self, name) for name in OF_PRODUCTS})
+        if own is not OF_TILES:
+            require_integers(1, **{name: getattr(self, name) for name in own})
             return
         _require_one_of("block_width_split", self.block_width_split, BLOCK_WIDTH_SPLITS)
         _require_one_of("blocks_per_sm", self.blocks_per_sm, BLOCKS_PER_SM)
@@ -113,13 +141,17 @@ def filter_splits(problem: PointwiseConv2d) -> tuple[int, ...]:
     return tuple(splits)
 
 
+def _even_parts(extent: int) -> set[int]:
+    return {ceil_div(extent, count) for count in range(1, MOST_EVEN_PARTS + 1)}
+
+
 def _threads_along(extent: int, even: bool) -> tuple[int, ...]:
     """Threads that hold so many vectors of outputs, or a few even parts of them.
 
     >>> _threads_along(25, even=False), _threads_along(25, even=True)
     ((5, 7, 8, 9, 13, 16, 25, 32), (6, 8, 10, 14, 16, 26, 32))
     """
-    parts = {ceil_div(extent, count) for count in range(1, MOST_EVEN_PARTS + 1)} | set(THREADS_ALONG)
+    parts = _even_parts(extent) | set(THREADS_ALONG)
     if even:
         parts = {part + part % 2 for part in parts}
     most = max(2, 2 * extent)
@@ -133,7 +165,7 @@ def _products(problem: PointwiseConv2d) -> list[Product[PointwiseConfiguration]]
             PointwiseConfiguration,
             {
                 "layout": (Layout.PRODUCT,),
-                **dict.fromkeys(OF_TILES, (None,)),
+                **dict.fromkeys(FIELDS, (None,)),
                 "filters_per_thread": (filters,),
                 "positions_per_thread": (positions,),
                 "filter_threads": _threads_along(ceil_div(problem.out_channels, filters), even=True),
@@ -164,11 +196,11 @@ def tile_space(problem: PointwiseConv2d) -> Space[PointwiseConfiguration]:
                 PointwiseConfiguration,
                 {
                     "layout": (layout,),
+                    **dict.fromkeys(FIELDS, (None,)),
                     "filter_split": filter_split,
                     "block_width_split": (block_width_split,),
                     "blocks_per_sm": BLOCKS_PER_SM,
                     "channel_lanes": CHANNEL_LANES,
-                    **dict.fromkeys(OF_PRODUCTS, (None,)),
                 },
             )
             for layout, filter_split, block_width_split in choices
@@ -176,6 +208,39 @@ def tile_space(problem: PointwiseConv2d) -> Space[PointwiseConfiguration]:
     )
 
 
-def pointwise_space(problem: PointwiseConv2d) -> Space[PointwiseConfiguration]:
-    """Tiles that follow from layer and GPU, and matrix products."""
-    return Space((*tile_space(problem).products, *_products(problem)))
+def _warps_along(extent: int) -> tuple[int, ...]:
+    """Warps that hold so many of their tiles, or a few even parts of them.
+
+    >>> _warps_along(13), _warps_along(1)
+    ((1, 2, 3, 4, 5, 7), (1,))
+    """
+    most = min(MOST_WARPS_ALONG, extent)
+    return tuple(sorted(part for part in _even_parts(extent) | set(WARPS_ALONG) if part <= most))
+
+
+def _tensor_products(problem: PointwiseConv2d) -> list[Product[PointwiseConfiguration]]:
+    """Matrix products on tensor cores, one product of fields for each warp tile."""
+    return [
+        Product(
+            PointwiseConfiguration,
+            {
+                "layout": (Layout.TENSOR,),
+                **dict.fromkeys(FIELDS, (None,)),
+                "warp_filters": (filters,),
+                "warp_positions": (positions,),
+                "filter_warps": _warps_along(ceil_div(problem.out_channels, filters)),
+                "position_warps": _warps_along(ceil_div(problem.positions, positions)),
+                "channel_slices": CHANNEL_SLICES,
+                "channel_split": CHANNEL_SPLIT,
+            },
+        )
+        for filters in WARP_FILTERS
+        for positions in WARP_POSITIONS
+        if filters * positions <= MOST_WARP_TILES * TENSOR_FILTERS * TENSOR_POSITIONS
+    ]
+
+
+def pointwise_space(problem: PointwiseConv2d, *, tensor_cores: bool) -> Space[PointwiseConfiguration]:
+    """Tiles that follow from layer and GPU, matrix products, and those on tensor cores where the GPU has such."""
+    on_tensor_cores = _tensor_products(problem) if tensor_cores else []
+    return Space((*tile_space(problem).products, *_products(problem), *on_tensor_cores))

@@ -17,9 +17,9 @@ from ...profiles.kernel_profile import KernelProfile
 from ..base import Batch, Check, Family, Space
 from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design, checks_by_design
-from . import product, reference
+from . import product, reference, tensor
 from .blocking.tiles import planned_registers
-from .configuration import OF_PRODUCTS, Layout, PointwiseConfiguration, pointwise_space
+from .configuration import OF_PRODUCTS, OF_TENSORS, Layout, PointwiseConfiguration, pointwise_space
 from .counts import closed_form, slabs_of
 from .launch import KERNEL, candidates, compile_request, launch_of
 from .launch_bounds import most_registers
@@ -29,14 +29,14 @@ from .traits import traits
 
 
 class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
-    """1×1 convolution by dynamic blocking of SM, block, warp and thread tiles, or as a matrix product."""
+    """1×1 convolution by blocking of SM, block, warp and thread tiles, or as a matrix product of threads or tensor cores."""
 
     name: ClassVar[str] = "pointwise_conv2d"
     designs: ClassVar[Mapping[str, int]] = {"pointwise_conv2d": 250}
     summary: ClassVar[str] = "1x1 convolution, four levels of tiles sized to the layer and the GPU"
     problem_type = PointwiseConv2d
     configuration_type = PointwiseConfiguration
-    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_PRODUCTS)
+    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys((*OF_PRODUCTS, *OF_TENSORS))
 
     def default_problem(self) -> PointwiseConv2d:
         """A layer from the middle of MobileNetV1: 256 → 256 channels at 28×28."""
@@ -48,7 +48,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
     def space(self, problem: PointwiseConv2d, gpu: Gpu) -> Space[PointwiseConfiguration]:
         """Every distinct tile, and matrix products."""
-        return pointwise_space(problem)
+        return pointwise_space(problem, tensor_cores=tensor.has_tensor_cores(gpu))
 
     def checks(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """The plan must leave room for ``blocks_per_sm`` blocks; products need tiles that a thread and the layer can fill."""
@@ -57,6 +57,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             _designs(batch),
             lambda part: _tile_checks(problem, part, gpu),
             lambda part: product.checks(problem, part, gpu),
+            lambda part: tensor.checks(problem, part, gpu),
         )
 
     def launch(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Launch:
@@ -65,7 +66,8 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             batch,
             _designs(batch),
             lambda part: launch_of(problem, candidates(problem, part, gpu)),
-            lambda part: product.launch_of(problem, product.tiles(problem, part, gpu)),
+            lambda part: product.tiles(problem, part, gpu).launch(problem),
+            lambda part: tensor.tiles(problem, part, gpu).launch(problem),
         )
 
     def profile(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> KernelProfile:
@@ -78,6 +80,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             _designs(batch),
             lambda part: _tile_profile(problem, part, gpu),
             lambda part: product.profile(problem, product.tiles(problem, part, gpu), gpu),
+            lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu),
         )
 
     def closed_counts(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Counts:
@@ -87,11 +90,12 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             _designs(batch),
             lambda part: closed_form(problem, candidates(problem, part, gpu), gpu),
             lambda part: product.profile(problem, product.tiles(problem, part, gpu), gpu).counts,
+            lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu).counts,
         )
 
     def counts_accesses(self, configuration: PointwiseConfiguration) -> bool:
         """All but matrix products."""
-        return configuration.layout is not Layout.PRODUCT
+        return configuration.layout in (Layout.L1, Layout.L2)
 
     def design_traits(
         self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
@@ -108,6 +112,8 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         """The kernel with its tile as compile-time constants."""
         if configuration.layout is Layout.PRODUCT:
             return product.compile_request(problem, configuration, gpu)
+        if configuration.layout is Layout.TENSOR:
+            return tensor.compile_request(problem, configuration, gpu)
         return compile_request(problem, configuration, gpu)
 
     def inputs(self, problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Floats32]:
@@ -134,8 +140,8 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
 
 def _designs(batch: Batch[PointwiseConfiguration]) -> NDArray[np.int64]:
-    """0 for tiles that follow from layer and GPU, 1 for matrix products."""
-    return batch.equals("layout", Layout.PRODUCT).astype(np.int64)
+    """0 for tiles that follow from layer and GPU, 1 for matrix products, 2 for those on tensor cores."""
+    return batch.equals("layout", Layout.PRODUCT) + 2 * batch.equals("layout", Layout.TENSOR).astype(np.int64)
 
 
 def _tile_checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:

@@ -2,6 +2,6 @@
 
 from .counts import profile
 from .limits import checks
-from .tiling import KERNEL, ProductTiles, compile_request, launch_of, tiles
+from .tiling import KERNEL, ProductTiles, compile_request, tiles
 
-__all__ = ["KERNEL", "ProductTiles", "checks", "compile_request", "launch_of", "profile", "tiles"]
+__all__ = ["KERNEL", "ProductTiles", "checks", "compile_request", "profile", "tiles"]

@@ -3,30 +3,10 @@
 import pytest
 
 from perfmodel.errors import InputError
-from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration, PointwiseConv2d
+from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration
 
 from ..right_results import right_run
-
-
-def product(filters, positions, filter_threads, position_threads, slices=1, split=1):
-    return PointwiseConfiguration(
-        layout=Layout.PRODUCT,
-        filter_split=None,
-        block_width_split=None,
-        blocks_per_sm=None,
-        channel_lanes=None,
-        filters_per_thread=filters,
-        positions_per_thread=positions,
-        filter_threads=filter_threads,
-        position_threads=position_threads,
-        channel_slices=slices,
-        channel_split=split,
-    )
-
-
-def layer(batch, in_channels, out_channels, height, width):
-    return PointwiseConv2d(batch=batch, in_channels=in_channels, out_channels=out_channels, height=height, width=width)
-
+from .matrix_cases import layer, product
 
 CASES = {
     "whole_tiles": (layer(1, 32, 32, 8, 8), product(4, 4, 8, 8)),

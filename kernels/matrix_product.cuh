@@ -1,0 +1,174 @@
+// What kernels of matrix products share: where positions lie, copies into slabs of channels, and the sums of slices of a block
+// and of blocks of a cluster. Constants: those of the kernel that includes this, and INPUT_PITCH and SUMS_PITCH, words from one
+// channel or filter to the next in a stage and in the sums.
+#pragma once
+
+#include "vectors.cuh"
+
+// Index of a position in a tensor of the given number of channels, at channel 0.
+#if ONE_IMAGE
+#define FIRST_OF(position, channels) (position)
+#else
+#define FIRST_OF(position, channels) ((position) / positions * (channels) * positions + (position) % positions)
+#endif
+
+// Starts a copy from global to shared memory, or writes zeros where there is nothing to read. Addresses of shared memory are
+// numbers, and steps in global memory products of 64 bits, so that both fit into the copy's own address and one multiply-add.
+template <int WORDS, bool WHOLE> __device__ __forceinline__ void copy(const unsigned to, const float *from, const bool exists)
+{
+#if ASYNC_COPY
+    const unsigned bytes = WHOLE || exists ? 4 * WORDS : 0;
+    if constexpr (WORDS == 4 && WHOLE)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    else if constexpr (WORDS == 4)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    else if constexpr (WHOLE)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(4 * WORDS) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(4 * WORDS), "r"(bytes) : "memory");
+#else
+    alignas(16) float words[WORDS] = {};
+    if (WHOLE || exists)
+        move<WORDS>(words, from);
+    move<WORDS>(static_cast<float *>(__cvta_shared_to_generic(to)), words);
+#endif
+}
+
+__device__ __forceinline__ const float *later(const float *from, const unsigned count, const unsigned long long words)
+{
+    return reinterpret_cast<const float *>(reinterpret_cast<const char *>(from) + count * (4 * words));
+}
+
+// Waits until all but the given number of slabs on their way are there, and all have read what the next slab overwrites.
+template <int AHEAD> __device__ __forceinline__ void wait_for_slab()
+{
+#if ASYNC_COPY
+    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
+#endif
+    __syncthreads();
+}
+
+// Who copies the input: POSITION_LANES neighbouring threads one channel, or all threads in POSITION_PASSES.
+#define POSITION_VECTORS (POSITION_TILE / INPUT_VECTOR)
+#define POSITION_LANES (POSITION_VECTORS < THREADS ? POSITION_VECTORS : THREADS)
+#define POSITION_PASSES ((POSITION_VECTORS + THREADS - 1) / THREADS)
+#define CHANNEL_STEP (THREADS / POSITION_LANES)
+
+// What a thread copies of each slab of the input. Positions beyond the last repeat it, for sums that are not stored; channels
+// beyond the last are zeros.
+struct InputCopies {
+    const float *from[POSITION_PASSES];
+    unsigned vector;
+    unsigned channel;
+    unsigned to; // bytes from the start of a stage's input
+
+    __device__ __forceinline__ InputCopies(const float *input, const unsigned first_position, const unsigned first_channel,
+                                           const unsigned all_positions, const unsigned in_channels, const unsigned positions)
+        : vector(threadIdx.x % POSITION_LANES), channel(threadIdx.x / POSITION_LANES)
+    {
+#pragma unroll
+        for (int pass = 0; pass < POSITION_PASSES; pass++) {
+            const unsigned wanted = first_position + (vector + pass * THREADS) * INPUT_VECTOR;
+            const unsigned position = min(wanted, all_positions - INPUT_VECTOR);
+            from[pass] = input + FIRST_OF(position, in_channels) + (first_channel + channel) * positions;
+        }
+        to = 4 * (channel * INPUT_PITCH + vector * INPUT_VECTOR);
+    }
+
+    // Starts the copies of the next slab to the stage whose input begins at that address; there are so many channels left.
+    __device__ __forceinline__ void fetch(const float *input, const unsigned stage_input, const unsigned channels_left,
+                                          const unsigned positions)
+    {
+#pragma unroll
+        for (int pass = 0; pass < POSITION_PASSES; pass++) {
+            constexpr int PASS_WORDS = THREADS * INPUT_VECTOR;
+            if ((THREADS % POSITION_LANES == 0 || channel < CHANNEL_STEP)
+                && ((pass + 1) * THREADS <= POSITION_VECTORS || POSITION_PASSES == 1
+                    || vector + pass * THREADS < POSITION_VECTORS)) {
+#pragma unroll
+                for (int first = 0; first < SLAB_CHANNELS; first += CHANNEL_STEP) {
+                    const bool exists = !CHANNEL_TAIL || channel + first < channels_left;
+                    if (first + CHANNEL_STEP <= SLAB_CHANNELS || channel + first < SLAB_CHANNELS)
+                        copy<INPUT_VECTOR, !CHANNEL_TAIL>(stage_input + to + 4 * (first * INPUT_PITCH + pass * PASS_WORDS),
+                                                          exists ? later(from[pass], positions, first) : input, exists);
+                }
+            }
+            from[pass] = later(from[pass], positions, SLAB_CHANNELS);
+        }
+    }
+};
+
+#if CHANNEL_SPLIT > 1
+__device__ __forceinline__ void cluster_barrier()
+{
+    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// Reads words of the shared memory of another block of the cluster, at the place where they would lie in this block's own.
+template <int WORDS> __device__ __forceinline__ void read_of(const unsigned rank, float *to, const float *from)
+{
+    const unsigned own = static_cast<unsigned>(__cvta_generic_to_shared(from));
+    unsigned address;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(own), "r"(rank));
+    if constexpr (WORDS == 4)
+        asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                     : "r"(address)
+                     : "memory");
+    else if constexpr (WORDS == 2)
+        asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(address) : "memory");
+    else
+        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(to[0]) : "r"(address) : "memory");
+}
+
+#define CLUSTER __cluster_dims__(1, 1, CHANNEL_SPLIT)
+#else
+#define CLUSTER
+#endif
+
+#define THROUGH_SHARED (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1 || STORE_VECTOR < 4)
+#define TILE_OUTPUTS (FILTER_TILE * POSITION_TILE)
+#define SLICE_SUMS (FILTER_TILE * SUMS_PITCH)
+
+// Adds the sums that the slices of all blocks of a cluster have written to shared memory, the tile of each slice one behind the
+// other as [filter][position], in a fixed order, and stores them; each block of a cluster its part of the tile.
+__device__ __forceinline__ void store_sums(float *output, const float *sums, const unsigned first_filter,
+                                           const unsigned first_position, const unsigned all_positions,
+                                           const unsigned out_channels, const unsigned positions)
+{
+#if CHANNEL_SPLIT > 1
+    cluster_barrier();
+    const unsigned begin = blockIdx.z * (TILE_OUTPUTS / STORE_VECTOR) / CHANNEL_SPLIT;
+    const unsigned end = (blockIdx.z + 1) * (TILE_OUTPUTS / STORE_VECTOR) / CHANNEL_SPLIT;
+#else
+    __syncthreads();
+    const unsigned begin = 0, end = TILE_OUTPUTS / STORE_VECTOR;
+#endif
+#pragma unroll 2
+    for (unsigned vector = begin + threadIdx.x; vector < end; vector += THREADS) {
+        const unsigned row = vector * STORE_VECTOR / POSITION_TILE;
+        const unsigned column = vector * STORE_VECTOR % POSITION_TILE;
+        const unsigned index = row * SUMS_PITCH + column;
+        const unsigned filter_index = first_filter + row;
+        const unsigned position = first_position + column;
+        if (filter_index < out_channels && position < all_positions) {
+            alignas(16) float total[STORE_VECTOR] = {};
+#pragma unroll
+            for (int part = 0; part < CHANNEL_SPLIT * CHANNEL_SLICES; part++) {
+                alignas(16) float term[STORE_VECTOR];
+#if CHANNEL_SPLIT > 1
+                read_of<STORE_VECTOR>(part / CHANNEL_SLICES, term, sums + part % CHANNEL_SLICES * SLICE_SUMS + index);
+#else
+                move<STORE_VECTOR>(term, sums + part * SLICE_SUMS + index);
+#endif
+#pragma unroll
+                for (int word = 0; word < STORE_VECTOR; word++)
+                    total[word] += term[word];
+            }
+            move<STORE_VECTOR>(output + FIRST_OF(position, out_channels) + filter_index * positions, total);
+        }
+    }
+#if CHANNEL_SPLIT > 1
+    cluster_barrier(); // a block that ends takes its shared memory with it
+#endif
+}

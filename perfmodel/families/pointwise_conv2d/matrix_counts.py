@@ -1,0 +1,154 @@
+"""What designs that multiply matrices execute, estimated from their tiles: enough to choose which ones to compile.
+
+Multiply-adds, shared loads, asynchronous copies and traffic follow from the tiles; integer instructions are estimates. At
+compiled fidelity one block is executed, which counts all but the traffic behind L1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
+from ...core.counts import Counts
+from ...gpus.gpu import Gpu
+from ...memory.request_coalescing import shares_in_turns
+from ...profiles.kernel_profile import KernelProfile, estimated_resources
+from .matrix_tiles import MatrixTiles, position_vector
+from .problem import PointwiseConv2d
+
+Floats = NDArray[np.float64]
+
+SECTOR_WORDS = SECTOR_BYTES // FLOAT_BYTES
+INTEGERS_PER_COPY = 3
+INTEGERS_PER_OUTPUT = 8
+"""Of a vector of outputs, where they pass through shared memory and where they do not."""
+PROLOGUE_INSTRUCTIONS = 150
+SLAB_INSTRUCTIONS = 25
+SPARE_REGISTERS = 20
+"""What the compiler takes beyond its need where the launch bound leaves it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarpWork:
+    """What differs between the designs, of n configurations, arrays of shape ``(n,)``.
+
+    Attributes:
+        arithmetic: Instructions of a warp for one channel, by class.
+        of_slab: Instructions of a warp for each slab beside them, by class.
+        reads: Shared loads of a warp for one channel.
+        wavefronts: What they need.
+        ideal: What they would need without bank conflicts.
+        sums: Outputs of a thread.
+        filter_copies: Asynchronous copies of a warp of filters for a slab of a block.
+        copied_lines: Lines of global memory that each of these reads, where it passes L1; 0 past L1.
+        copied_wavefronts: Data-pipe cycles to write what each of these copies.
+        unrolled_channels: Channels of a warp in straight-line code.
+        tensor_cycles: Cycles of a sub-partition's tensor cores for one channel of a warp.
+    """
+
+    arithmetic: Mapping[str, Any]
+    of_slab: Mapping[str, Any]
+    reads: Floats
+    wavefronts: Floats
+    ideal: Floats
+    sums: Any
+    filter_copies: Floats
+    copied_lines: Any
+    copied_wavefronts: Any
+    unrolled_channels: Any
+    tensor_cycles: Any = 0.0
+
+
+def matrix_profile(problem: PointwiseConv2d, tile: MatrixTiles, work: WarpWork, gpu: Gpu) -> KernelProfile:
+    """Counts, registers and critical path of n configurations."""
+    launch = tile.launch(problem)
+    asynchronous = gpu.architecture.asynchronous_copies
+    across, down = tile.grid(problem)
+    blocks = np.asarray(launch.blocks, np.float64)
+    warps = blocks * ceil_div(tile.threads, WARP_SIZE)
+    slabs = ceil_div(problem.in_channels, tile.slab_channels) / tile.channel_split
+    channels = slabs * tile.slab_channels / tile.channel_slices
+
+    of_position = position_vector(problem)
+    filter_copies = blocks * slabs * np.ceil(work.filter_copies)
+    input_copies = blocks * slabs * np.ceil(tile.slab_channels * tile.position_tile / of_position / WARP_SIZE)
+    copies = filter_copies + input_copies
+    copied_wavefronts = filter_copies * work.copied_wavefronts + input_copies * of_position
+    through_l1 = filter_copies * work.copied_lines + 2 * input_copies * (of_position < VECTOR_WORDS)
+    filter_sectors = across * tile.filter_tile * down * problem.in_channels / SECTOR_WORDS
+    input_sectors = down * across * tile.position_tile * problem.in_channels / SECTOR_WORDS
+
+    outputs = problem.outputs
+    shared_end = tile.through_shared(problem)
+    parts = tile.channel_slices * tile.channel_split
+    of_store = np.where(shared_end, of_position, VECTOR_WORDS)
+    stores = np.ceil(across * tile.position_tile * problem.out_channels / of_store / WARP_SIZE)
+    summed = np.where(shared_end, warps * work.sums / VECTOR_WORDS, 0.0)
+    added = np.where(shared_end, stores * parts, 0.0)
+    stored = outputs / SECTOR_WORDS * (1.0 if problem.image_positions % SECTOR_WORDS == 0 else 1.15)
+
+    loads = warps * channels * work.reads
+    classes = {
+        "fp32_fma": np.zeros_like(warps),
+        "fp32_other": added * of_store,
+        "integer": INTEGERS_PER_COPY * copies
+        + warps * (PROLOGUE_INSTRUCTIONS + SLAB_INSTRUCTIONS * slabs)
+        + INTEGERS_PER_OUTPUT * stores,
+        "tensor": np.zeros_like(warps),
+        "control": warps * (3 * slabs + 10),
+        "barriers": warps * (slabs + 2 * shared_end),
+    }
+    for name, of_channel in work.arithmetic.items():
+        classes[name] = classes[name] + warps * channels * of_channel
+    for name, of_slab in work.of_slab.items():
+        classes[name] = classes[name] + warps * slabs * of_slab
+    read_bytes = FLOAT_BYTES * (problem.positions + problem.out_channels) * problem.in_channels
+    none = np.zeros_like(warps)
+    moved, moved_wavefronts = (copies, copied_wavefronts) if asynchronous else (none, none)
+    plain, plain_wavefronts = (none, none) if asynchronous else (copies, copied_wavefronts)
+    sectors = filter_sectors + input_sectors
+    of_filter_requests, of_input_requests = shares_in_turns(across, down, tile.resident_blocks, gpu)
+    counts = Counts(
+        global_load_requests=plain,
+        global_load_sectors=none if asynchronous else sectors,
+        global_store_requests=stores,
+        global_store_sectors=np.full_like(warps, stored),
+        shared_load_requests=loads + added / tile.channel_split,
+        shared_load_wavefronts=warps * channels * work.wavefronts + added / tile.channel_split * of_store,
+        shared_bank_conflicts=warps * channels * (work.wavefronts - work.ideal),
+        shared_store_requests=summed + plain,
+        shared_store_wavefronts=summed * VECTOR_WORDS + plain_wavefronts,
+        async_copy_requests=moved,
+        async_copy_wavefronts=moved_wavefronts,
+        async_copy_read_requests=moved,
+        async_copy_read_wavefronts=through_l1 if asynchronous else none,
+        async_copy_read_sectors=sectors if asynchronous else none,
+        warp_instructions=loads + added + stores + summed + copies * (1 if asynchronous else 2) + sum(classes.values()),
+        l2_read_sectors=filter_sectors * of_filter_requests + input_sectors * of_input_requests,
+        l2_write_sectors=np.full_like(warps, stored),
+        dram_read_bytes=np.full_like(warps, read_bytes),
+        dram_write_bytes=np.full_like(warps, FLOAT_BYTES * outputs),
+        **classes,
+    )
+    unit = gpu.register_allocation_unit // WARP_SIZE
+    most = gpu.registers_per_sm // (tile.resident_blocks * round_up(tile.threads, WARP_SIZE)) // unit * unit
+    wanted = round_up(tile.registers + SPARE_REGISTERS, unit)
+    taken_registers = np.minimum(np.minimum(wanted, most), gpu.max_registers_per_thread)
+    of_channel = work.reads + sum(work.arithmetic.values())
+    return KernelProfile(
+        launch=launch,
+        resources=estimated_resources(launch, taken_registers.astype(np.int32)),
+        counts=counts,
+        global_round_trips=np.ceil(tile.slabs(problem) / tile.stages),
+        warp_cycles=channels * np.maximum(of_channel, work.reads + work.tensor_cycles)
+        + slabs * (SLAB_INSTRUCTIONS * 2)
+        + PROLOGUE_INSTRUCTIONS * 3.0,
+        loop_code_bytes=INSTRUCTION_BYTES * 2 * work.unrolled_channels * of_channel,
+        read_only_share=0.0 if asynchronous else 1.0,
+        tensor_cycles=warps * channels * work.tensor_cycles,
+    )

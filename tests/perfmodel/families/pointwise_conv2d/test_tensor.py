@@ -1,0 +1,53 @@
+"""Matrix products on tensor cores: as exact as FP32, no faults, and the counts of which their tiles leave no doubt."""
+
+import numpy as np
+import pytest
+
+from perfmodel.families.base import Batch
+from perfmodel.families.pointwise_conv2d import FAMILY
+from perfmodel.families.pointwise_conv2d.tensor import profile, tiles
+from perfmodel.gpus.catalogue import load_gpu
+
+from ..right_results import right_run
+from .matrix_cases import layer, tensor
+
+CASES = {
+    "whole_tiles": (layer(1, 64, 32, 8, 8), tensor(16, 32, 2, 1)),
+    "images_within_a_tile": (layer(5, 12, 16, 2, 6), tensor(16, 16, 1, 2)),
+    "odd_everything": (layer(1, 33, 29, 5, 7), tensor(16, 16, 2, 1, slices=2)),
+    "odd_number_of_groups": (layer(3, 9, 14, 7, 7), tensor(16, 32, 1, 4)),
+    "split_over_a_cluster": (layer(1, 264, 24, 4, 6), tensor(16, 16, 2, 1, slices=2, split=4)),
+    "split_of_odd_images": (layer(2, 1030, 10, 3, 5), tensor(16, 32, 1, 1, slices=8, split=3)),
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", CASES)
+def test_results(name):
+    problem, chosen = CASES[name]
+    right_run(FAMILY, problem, chosen)
+
+
+@pytest.mark.compiler
+def test_counts_that_leave_no_doubt():
+    problem, chosen = CASES["whole_tiles"]
+    gpu = load_gpu("h200")
+    counts = right_run(FAMILY, problem, chosen).counts
+    estimated = profile(problem, tiles(problem, Batch.of([chosen]), gpu), gpu).counts
+    # 2 tiles of 32 positions, 2 warps each, which have 1 x 4 tiles of 16 x 8; 64 channels are 8 groups of 8.
+    warps, groups = 2 * 2, 64 // 8
+    assert counts.tensor == warps * groups * 3 * 4 == estimated.tensor
+    assert counts.shared_load_requests == warps * groups * (1 + 4) == estimated.shared_load_requests
+    assert counts.shared_load_wavefronts == warps * groups * (4 + 4 * 2) == estimated.shared_load_wavefronts
+    assert counts.async_copy_requests == 2 * (32 * 64 + 64 * 32) // 4 // 32 == estimated.async_copy_requests
+    assert counts.global_store_sectors == 64 * 32 // 8 == estimated.global_store_sectors
+
+
+def test_there_are_none_without_tensor_cores_for_tf32():
+    problem, chosen = CASES["whole_tiles"]
+    turing = load_gpu("rtx-2080-ti")
+    rejected = [check for check in FAMILY.checks(problem, Batch.of([chosen]), turing) if np.any(check.rejected)]
+    assert rejected[0].message(0) == "compute capability where layout=tensor: sm_75 is not within sm_80 and newer"
+    assert "warp_filters" not in FAMILY.space(problem, turing).products[-1].values or all(
+        product.values["warp_filters"] == (None,) for product in FAMILY.space(problem, turing).products
+    )
