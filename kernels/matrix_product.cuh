@@ -126,7 +126,11 @@ template <int WORDS> __device__ __forceinline__ void read_of(const unsigned rank
 #define CLUSTER
 #endif
 
-#define THROUGH_SHARED (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1 || STORE_VECTOR < 4)
+// Words that a thread stores side by side where sums do not pass through shared memory.
+#ifndef DIRECT_VECTOR
+#define DIRECT_VECTOR 4
+#endif
+#define THROUGH_SHARED (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1 || STORE_VECTOR < DIRECT_VECTOR)
 #define TILE_OUTPUTS (FILTER_TILE * POSITION_TILE)
 #define SLICE_SUMS (FILTER_TILE * SUMS_PITCH)
 
@@ -169,6 +173,7 @@ __device__ __forceinline__ void store_sums(float *output, const float *sums, con
         }
     }
 #if CHANNEL_SPLIT > 1
-    cluster_barrier(); // a block that ends takes its shared memory with it
+    // A block that ends takes its shared memory with it. All that is read there has been stored, and nobody waits for stores.
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
 #endif
 }

@@ -27,6 +27,7 @@
 #define INPUT_START (FILTER_TILE * FILTER_PITCH)
 #define STAGE (INPUT_START + SLAB_CHANNELS * INPUT_PITCH)
 
+#define DIRECT_VECTOR 2
 #include "matrix_product.cuh"
 
 // Who copies filters: FILTER_LANES neighbouring threads the channels of one.
@@ -114,19 +115,19 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
 
-    // What this thread computes: in a tile of 16 x 8 rows lane / 4 and eight more, and columns 2 * (lane % 4) and one more. Column c
-    // of a pair of tiles are positions 2 * c and 2 * c + 1, so that a thread has four neighbours.
+    // What this thread computes: in a tile of 16 x 8 rows lane / 4 and eight more, and columns 2 * (lane % 4) and one more.
     const unsigned lane = thread % 32;
     const unsigned slice = thread / 32 / SLICE_WARPS;
     const unsigned warp_filter = thread / 32 % SLICE_WARPS / POSITION_WARPS * WARP_FILTERS;
     const unsigned warp_position = thread / 32 % POSITION_WARPS * WARP_POSITIONS;
     const unsigned rows = stages_address + 4 * ((warp_filter + lane % 16) * FILTER_PITCH + lane / 16 * 4 + slice * GROUP_CHANNELS);
-    const float *const columns =
-        stages + INPUT_START + (slice * GROUP_CHANNELS + lane % 4) * INPUT_PITCH + warp_position + lane / 4 * 2;
+    const unsigned columns =
+        stages_address
+        + 4 * (INPUT_START + (slice * GROUP_CHANNELS + lane % 4) * INPUT_PITCH + warp_position + lane / 4);
 
     float sum[ROWS][COLUMNS][4] = {};
     unsigned a[2][ROWS][4];
-    alignas(8) float b[2][COLUMNS / 2][2][2];
+    float b[2][COLUMNS][2];
 
     const auto read = [&](const int buffer, const unsigned stage, const int group) {
 #pragma unroll
@@ -140,12 +141,12 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
                          : "memory");
         }
 #pragma unroll
-        for (int pair = 0; pair < COLUMNS / 2; pair++)
-#pragma unroll
-            for (int half = 0; half < 2; half++)
-                move<2>(b[buffer][pair][half], columns + stage
-                                                   + (group * CHANNEL_SLICES * GROUP_CHANNELS + half * 4) * INPUT_PITCH
-                                                   + pair * 16);
+        for (int i = 0; i < 2 * COLUMNS; i++)
+            asm volatile("ld.shared.f32 %0, [%1];"
+                         : "=f"(b[buffer][i / 2][i % 2])
+                         : "r"(columns + 4 * (stage + i / 2 * 8)
+                               + 4 * (group * CHANNEL_SLICES * GROUP_CHANNELS + i % 2 * 4) * INPUT_PITCH)
+                         : "memory");
     };
 #if TF32_PRODUCTS > 1
     float part[ROWS][COLUMNS][4];
@@ -167,7 +168,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         }
 #pragma unroll
         for (int i = 0; i < 2 * COLUMNS; i++) {
-            const Parts of = parts_of(b[buffer][i / 4][i % 2][i / 2 % 2]);
+            const Parts of = parts_of(b[buffer][i / 2][i % 2]);
             columns_large[i / 2][i % 2] = of.large;
 #if TF32_PRODUCTS > 1
             columns_small[i / 2][i % 2] = of.small;
@@ -227,7 +228,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             a[0][i / 4][i % 4] = a[1][i / 4][i % 4];
 #pragma unroll
         for (int i = 0; i < COLUMNS * 2; i++)
-            b[0][i / 4][i / 2 % 2][i % 2] = b[1][i / 4][i / 2 % 2][i % 2];
+            b[0][i / 2][i % 2] = b[1][i / 2][i % 2];
 #endif
     }
 
@@ -235,21 +236,21 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     __syncthreads();
 #endif
 #pragma unroll
-    for (int r = 0; r < 2 * ROWS; r++) {
-        const unsigned tile_filter = warp_filter + r * 8 + lane / 4;
+    for (int c = 0; c < COLUMNS; c++) {
+        const unsigned tile_filter = warp_filter + lane / 4;
+        const unsigned tile_position = warp_position + c * 8 + lane % 4 * 2;
+#if !THROUGH_SHARED
+        const unsigned position = first_position + tile_position;
+        const float *const to = output + FIRST_OF(position, out_channels) + (first_filter + tile_filter) * positions;
+#endif
 #pragma unroll
-        for (int pair = 0; pair < COLUMNS / 2; pair++) {
-            const unsigned tile_position = warp_position + pair * 16 + lane % 4 * 4;
-            const float *const left = sum[r / 2][2 * pair] + r % 2 * 2;
-            const float *const right = sum[r / 2][2 * pair + 1] + r % 2 * 2;
-            alignas(16) const float neighbours[4] = {left[0], right[0], left[1], right[1]};
+        for (int r = 0; r < 2 * ROWS; r++) {
+            alignas(8) const float neighbours[2] = {sum[r / 2][c][r % 2 * 2], sum[r / 2][c][r % 2 * 2 + 1]};
 #if THROUGH_SHARED
-            move<4>(stages + slice * SLICE_SUMS + tile_filter * SUMS_PITCH + tile_position, neighbours);
+            move<2>(stages + slice * SLICE_SUMS + (tile_filter + r * 8) * SUMS_PITCH + tile_position, neighbours);
 #else
-            const unsigned position = first_position + tile_position;
-            const unsigned filter_index = first_filter + tile_filter;
-            if (position < all_positions && (!FILTER_TAIL || filter_index < out_channels))
-                move<4>(output + FIRST_OF(position, out_channels) + filter_index * positions, neighbours);
+            if (position < all_positions && (!FILTER_TAIL || first_filter + tile_filter + r * 8 < out_channels))
+                move<2>(const_cast<float *>(later(to, 8 * r, positions)), neighbours);
 #endif
         }
     }

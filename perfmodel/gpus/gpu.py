@@ -14,6 +14,7 @@ _LARGEST = 2**62
 """More than any fact of a GPU; sums and products of them stay within 64 bits or are floating-point."""
 Positive = Annotated[int, Meta(gt=0, le=_LARGEST)]
 NotNegative = Annotated[int, Meta(ge=0, le=_LARGEST)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Rate = Annotated[float, Meta(gt=0, le=float(_LARGEST))]
 Cost = Annotated[float, Meta(ge=0, le=float(_LARGEST))]
 
@@ -58,6 +59,8 @@ class Gpu:
     tensor_i4_per_sm: NotNegative
     tensor_f64_per_sm: NotNegative
     tensor_warp_share: Rate
+    tensor_issue_share: Share
+    """Part of the time that a product of a warp holds tensor cores, in which its scheduler issues nothing else."""
     schedulers_per_sm: Positive
 
     max_warps_per_sm: Positive

@@ -503,11 +503,15 @@ def tensor_cycles(table: IssueTable, gpu: Gpu) -> Floats:
 
 
 def _issue_cycles(table: IssueTable, gpu: Gpu) -> Floats:
-    """Cycles of the issue slot: a bank gives one register a cycle to the wide FP32 pipe, two to pipes half as wide."""
+    """Cycles of the issue slot: a bank gives one register a cycle to the wide FP32 pipe, two to pipes half as wide.
+
+    A product of a warp keeps its scheduler for a part of the time that it holds tensor cores (`Gpu.tensor_issue_share`).
+    """
     most = table.bank_reads.max(axis=1, initial=0)
+    of_products = gpu.tensor_issue_share * tensor_cycles(table, gpu) * (table.tensor_operations > 0)
     if _split_fma(gpu):
-        return np.where(table.pipe == Pipe.FMA, np.maximum(most, 1), 1).astype(np.float64)
-    return np.asarray(1.0 + np.maximum(most - 2, 0), np.float64)
+        return np.maximum(np.where(table.pipe == Pipe.FMA, np.maximum(most, 1), 1), of_products)
+    return np.asarray(np.maximum(1.0 + np.maximum(most - 2, 0), of_products), np.float64)
 
 
 def _misses(memory: MemoryDemand, wait: NDArray[np.int64], loads: _Loads) -> tuple[Floats, Floats]:

@@ -58,7 +58,7 @@ THREADS_ALONG = (8, 16, 32)
 """Threads of a block along filters or positions, beside those that cut the layer into few even parts."""
 MOST_EVEN_PARTS = 6
 WARP_FILTERS = (16, 32, 64)
-WARP_POSITIONS = (16, 32, 64)
+WARP_POSITIONS = (16, 32, 40, 56, 64)
 WARPS_ALONG = (1, 2, 4)
 """Warps of a block along filters or positions, beside those that cut the layer into few even parts."""
 MOST_WARPS_ALONG = 8

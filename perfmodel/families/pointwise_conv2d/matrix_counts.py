@@ -86,9 +86,9 @@ def matrix_profile(problem: PointwiseConv2d, tile: MatrixTiles, work: WarpWork, 
     outputs = problem.outputs
     shared_end = tile.through_shared(problem)
     parts = tile.channel_slices * tile.channel_split
-    of_store = np.where(shared_end, of_position, VECTOR_WORDS)
+    of_store = np.where(shared_end, of_position, tile.direct_vector)
     stores = np.ceil(across * tile.position_tile * problem.out_channels / of_store / WARP_SIZE)
-    summed = np.where(shared_end, warps * work.sums / VECTOR_WORDS, 0.0)
+    summed = np.where(shared_end, warps * work.sums / tile.direct_vector, 0.0)
     added = np.where(shared_end, stores * parts, 0.0)
     stored = outputs / SECTOR_WORDS * (1.0 if problem.image_positions % SECTOR_WORDS == 0 else 1.15)
 
@@ -122,7 +122,7 @@ def matrix_profile(problem: PointwiseConv2d, tile: MatrixTiles, work: WarpWork, 
         shared_load_wavefronts=warps * channels * work.wavefronts + added / tile.channel_split * of_store,
         shared_bank_conflicts=warps * channels * (work.wavefronts - work.ideal),
         shared_store_requests=summed + plain,
-        shared_store_wavefronts=summed * VECTOR_WORDS + plain_wavefronts,
+        shared_store_wavefronts=summed * tile.direct_vector + plain_wavefronts,
         async_copy_requests=moved,
         async_copy_wavefronts=moved_wavefronts,
         async_copy_read_requests=moved,

@@ -76,6 +76,11 @@ class MatrixTiles:
         raise NotImplementedError
 
     @property
+    def direct_vector(self) -> int:
+        """Words that a thread stores side by side where sums do not pass through shared memory."""
+        return VECTOR_WORDS
+
+    @property
     def registers(self) -> Integers:
         """About what a thread takes."""
         raise NotImplementedError
@@ -103,7 +108,7 @@ class MatrixTiles:
 
     def through_shared(self, problem: PointwiseConv2d) -> NDArray[np.bool_]:
         """Whether sums pass through shared memory before they are stored."""
-        whole = position_vector(problem) == VECTOR_WORDS
+        whole = position_vector(problem) >= self.direct_vector
         return (self.channel_slices > 1) | (self.channel_split > 1) | (not whole)
 
     def shared_bytes(self, problem: PointwiseConv2d) -> Integers:

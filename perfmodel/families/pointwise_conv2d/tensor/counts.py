@@ -20,8 +20,6 @@ SUMS = 4
 """Registers of a thread that hold its sums of one tile."""
 MATRIX_WAVEFRONTS = 4
 """Of a read of 16 filters, eight words each (``ldmatrix.x4``)."""
-PAIR_WAVEFRONTS = 2
-"""Of a read of four channels of 16 positions."""
 
 
 def profile(problem: PointwiseConv2d, tile: TensorTiles, gpu: Gpu) -> KernelProfile:
@@ -29,8 +27,8 @@ def profile(problem: PointwiseConv2d, tile: TensorTiles, gpu: Gpu) -> KernelProf
     of_row, of_column = FACTORS
     factors = of_row * tile.rows + of_column * tile.columns
     products = TF32_PRODUCTS * tile.rows * tile.columns
-    reads = (tile.rows + tile.columns) / TENSOR_CHANNELS
-    wavefronts = (MATRIX_WAVEFRONTS * tile.rows + PAIR_WAVEFRONTS * tile.columns) / TENSOR_CHANNELS
+    reads = (tile.rows + of_column * tile.columns) / TENSOR_CHANNELS
+    wavefronts = (MATRIX_WAVEFRONTS * tile.rows + of_column * tile.columns) / TENSOR_CHANNELS
     vector = filter_vector(problem)
     rate = gpu.tensor_tf32_per_sm * gpu.tensor_warp_share / gpu.schedulers_per_sm
     work = WarpWork(

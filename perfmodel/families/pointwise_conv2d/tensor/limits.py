@@ -10,7 +10,7 @@ from ...base import Batch, Check, within_limits
 from ..configuration import MOST_WARP_TILES, TENSOR_FILTERS, TENSOR_POSITIONS, PointwiseConfiguration
 from ..matrix_tiles import matrix_checks
 from ..problem import PointwiseConv2d
-from .tiling import POSITION_UNIT, has_tensor_cores, tiles
+from .tiling import has_tensor_cores, tiles
 
 
 def checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
@@ -25,8 +25,8 @@ def checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: 
             ("compute capability where layout=tensor", lacking, gpu.architecture.name, "sm_80 and newer"),
             ("filters of a warp", tile.warp_filters % TENSOR_FILTERS != 0, tile.warp_filters,
              f"multiples of {TENSOR_FILTERS}"),
-            ("positions of a warp", tile.warp_positions % POSITION_UNIT != 0, tile.warp_positions,
-             f"multiples of {POSITION_UNIT}"),
+            ("positions of a warp", tile.warp_positions % TENSOR_POSITIONS != 0, tile.warp_positions,
+             f"multiples of {TENSOR_POSITIONS}"),
             ("registers of a thread", tile.registers > registers, tile.registers, registers),
             ("tiles of a warp", of_warp > MOST_WARP_TILES, of_warp, f"1 to {MOST_WARP_TILES}"),
         ),

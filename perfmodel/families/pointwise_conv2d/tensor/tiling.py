@@ -19,10 +19,12 @@ from ..problem import PointwiseConv2d
 KERNEL = "pointwise_tensor"
 TF32_PRODUCTS = 3
 """Products of TF32 numbers for one of FP32: each factor is the sum of two, and the product of both small ones is left out."""
-POSITION_UNIT = 2 * TENSOR_POSITIONS
-"""Positions of a pair of tiles, of which a thread has four neighbours."""
-FILTER_PAD, INPUT_PAD = 4, 8
-"""Words behind a row of a stage: eight filters, four words of each, and four channels, eight words of each, are on all banks."""
+DIRECT_VECTOR = 2
+"""Neighbouring positions that a thread has the sums of."""
+FILTER_PAD = 4
+"""Words behind a filter in a stage."""
+ROW_SHIFT = SHARED_BANKS // 4
+"""Banks by which a row of positions is behind the one before it, so that four rows, eight words each, are on all banks."""
 REGISTERS_BESIDE_OPERANDS = 40
 """Addresses and counters."""
 
@@ -68,18 +70,23 @@ class TensorTiles(MatrixTiles):
 
     @property
     def input_pitch(self) -> Integers:
-        """Words from one channel of the input to the next: four channels, eight words each, are on all banks."""
-        return self.position_tile + INPUT_PAD
+        """Words from one channel of the input to the next: an odd multiple of `ROW_SHIFT`."""
+        return self.position_tile + np.where(self.position_tile % (2 * ROW_SHIFT) == 0, ROW_SHIFT, 0)
 
     @property
     def sums_pitch(self) -> Integers:
-        """Words from the sums of a filter to those of the next: two filters, sixteen words each, are on all banks."""
-        return self.position_tile + np.where(self.position_tile % SHARED_BANKS == 0, SHARED_BANKS // 2, 0)
+        """Words from the sums of a filter to those of the next."""
+        return self.input_pitch
 
     @property
     def stage_bytes(self) -> Integers:
         """One slab of filters and input."""
         return FLOAT_BYTES * (self.filter_tile * self.filter_pitch + self.slab_channels * self.input_pitch)
+
+    @property
+    def direct_vector(self) -> int:
+        """Words that a thread stores side by side where sums do not pass through shared memory."""
+        return DIRECT_VECTOR
 
     @property
     def registers(self) -> Integers:
