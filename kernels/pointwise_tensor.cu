@@ -38,6 +38,7 @@
 #define COLUMNS (WARP_POSITIONS / 8)
 #define GROUP_CHANNELS 8
 #define GROUPS (SLAB_CHANNELS / GROUP_CHANNELS / CHANNEL_SLICES)
+#define UNROLLED_GROUPS (GROUPS % 2 == 0 ? 2 : GROUPS) // both buffers, or all
 
 // A factor of a product: its leading part, which is a TF32 number, and what that leaves of it.
 struct Parts {
@@ -204,17 +205,25 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         for (int i = 0; i < ROWS * COLUMNS * 4; i++)
             part[i / 4 / COLUMNS][i / 4 % COLUMNS][i % 4] = 0.0f;
 #endif
+#pragma unroll 1
+        for (int group = 0; group < GROUPS - UNROLLED_GROUPS; group += UNROLLED_GROUPS) {
 #pragma unroll
-        for (int group = 0; group < GROUPS; group++) {
-            if (group + 1 < GROUPS) {
-                read((group + 1) % 2, stage, group + 1);
+            for (int i = 0; i < UNROLLED_GROUPS; i++) {
+                read((i + 1) % 2, stage, group + i + 1);
+                multiply(i % 2);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < UNROLLED_GROUPS; i++) {
+            if (i + 1 < UNROLLED_GROUPS) {
+                read((i + 1) % 2, stage, GROUPS - UNROLLED_GROUPS + i + 1);
             } else if (slab + 1 < end_slab) {
                 stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
                 wait_for_slab<STAGES - 2>();
                 fetch_if_any();
-                read((group + 1) % 2, stage, 0);
+                read((i + 1) % 2, stage, 0);
             }
-            multiply(group % 2);
+            multiply(i % 2);
         }
 #if TF32_PRODUCTS > 1
 #pragma unroll

@@ -29,7 +29,7 @@ def profile(problem: PointwiseConv2d, tile: TensorTiles, gpu: Gpu) -> KernelProf
     products = TF32_PRODUCTS * tile.rows * tile.columns
     reads = (tile.rows + of_column * tile.columns) / TENSOR_CHANNELS
     wavefronts = (MATRIX_WAVEFRONTS * tile.rows + of_column * tile.columns) / TENSOR_CHANNELS
-    vector = filter_vector(problem)
+    vector, channels = filter_vector(problem), tile.slab_channels // tile.channel_slices
     rate = gpu.tensor_tf32_per_sm * gpu.tensor_warp_share / gpu.schedulers_per_sm
     work = WarpWork(
         arithmetic={
@@ -45,7 +45,7 @@ def profile(problem: PointwiseConv2d, tile: TensorTiles, gpu: Gpu) -> KernelProf
         filter_copies=tile.filter_tile * tile.slab_channels / vector / WARP_SIZE,
         copied_lines=(vector < VECTOR_WORDS) * np.ceil(WARP_SIZE * vector / tile.slab_channels),
         copied_wavefronts=vector,
-        unrolled_channels=tile.slab_channels / tile.channel_slices,
+        unrolled_channels=np.where(channels % (2 * TENSOR_CHANNELS) == 0, 2 * TENSOR_CHANNELS, channels),
         tensor_cycles=products * OPERATIONS / max(rate, 1.0) / TENSOR_CHANNELS,
     )
     return matrix_profile(problem, tile, work, gpu)
