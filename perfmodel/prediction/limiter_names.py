@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _MEANING = {
     "arithmetic": "FP32 and integer pipes",
-    "sfu_fp64_fp16_pipes": "FP64, special-function or half-precision pipes",
+    "sfu_fp64_fp16_pipes": "FP64, special-function, half-precision or tensor pipes",
     "issue_slots": "instruction issue",
     "lsu_data_pipe": "the data pipe of shared memory and L1",
     "sectors": "L1's fill and store path",
