@@ -18,7 +18,7 @@ from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...memory.request_coalescing import shares_in_turns
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
-from .matrix_tiles import MatrixTiles, position_vector
+from .matrix_tiles import Integers, MatrixTiles, position_vector
 from .problem import PointwiseConv2d
 
 Floats = NDArray[np.float64]
@@ -29,8 +29,6 @@ INTEGERS_PER_OUTPUT = 8
 """Of a vector of outputs, where they pass through shared memory and where they do not."""
 PROLOGUE_INSTRUCTIONS = 150
 SLAB_INSTRUCTIONS = 25
-SPARE_REGISTERS = 20
-"""What the compiler takes beyond its need where the launch bound leaves it."""
 
 CLUSTER_CYCLES = 1200
 """Fence and barriers of a cluster: small layers took 1800 cycles longer on an H200 with clusters of two than without."""
@@ -52,6 +50,7 @@ class WarpWork:
         wavefronts: What they need.
         ideal: What they would need without bank conflicts.
         sums: Outputs of a thread.
+        registers: What the compiler gives a thread where the launch bound leaves it.
         filter_copies: Asynchronous copies of a warp of filters for a slab of a block.
         copied_lines: Lines of global memory that each of these reads, where it passes L1; 0 past L1.
         copied_wavefronts: Data-pipe cycles to write what each of these copies.
@@ -65,6 +64,7 @@ class WarpWork:
     wavefronts: Floats
     ideal: Floats
     sums: Any
+    registers: Integers
     filter_copies: Floats
     copied_lines: Any
     copied_wavefronts: Any
@@ -145,7 +145,7 @@ def matrix_profile(problem: PointwiseConv2d, tile: MatrixTiles, work: WarpWork, 
     )
     unit = gpu.register_allocation_unit // WARP_SIZE
     most = gpu.registers_per_sm // (tile.resident_blocks * round_up(tile.threads, WARP_SIZE)) // unit * unit
-    wanted = round_up(tile.registers + SPARE_REGISTERS, unit)
+    wanted = round_up(work.registers, unit)
     taken_registers = np.minimum(np.minimum(wanted, most), gpu.max_registers_per_thread)
     of_channel = work.reads + sum(work.arithmetic.values())
     return KernelProfile(

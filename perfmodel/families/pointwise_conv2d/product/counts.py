@@ -16,6 +16,9 @@ from ..matrix_tiles import SECTOR_CHANNELS, Integers
 from ..problem import PointwiseConv2d
 from .tiling import ProductTiles
 
+SPARE_REGISTERS = 20
+"""What the compiler takes beyond its need where the launch bound leaves it."""
+
 
 @lru_cache(maxsize=65536)
 def _wavefronts(filter_threads: int, position_threads: int) -> tuple[int, int, int, int]:
@@ -56,6 +59,7 @@ def profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> KernelPro
         wavefronts=wavefronts,
         ideal=ideal,
         sums=tile.sums,
+        registers=tile.registers + SPARE_REGISTERS,
         filter_copies=tile.filter_tile * tile.slab_channels / WARP_SIZE,
         copied_lines=lines,
         copied_wavefronts=lines,

@@ -18,6 +18,8 @@ FACTORS = (4, 2)
 """Registers of a thread that hold its factors of one tile: filters and positions (PTX ISA, ``mma.m16n8k8``)."""
 SUMS = 4
 """Registers of a thread that hold its sums of one tile."""
+SPARED_REGISTERS = 8
+"""What the compiler does without, of those that blocks are planned with."""
 MATRIX_WAVEFRONTS = 4
 """Of a read of 16 filters, eight words each (``ldmatrix.x4``)."""
 
@@ -42,6 +44,7 @@ def profile(problem: PointwiseConv2d, tile: TensorTiles, gpu: Gpu) -> KernelProf
         wavefronts=wavefronts,
         ideal=wavefronts,
         sums=SUMS * tile.rows * tile.columns,
+        registers=tile.registers - SPARED_REGISTERS,
         filter_copies=tile.filter_tile * tile.slab_channels / vector / WARP_SIZE,
         copied_lines=(vector < VECTOR_WORDS) * np.ceil(WARP_SIZE * vector / tile.slab_channels),
         copied_wavefronts=vector,
