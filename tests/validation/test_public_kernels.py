@@ -25,6 +25,9 @@ from perfmodel.validation.public_kernels.scores import Summary, scored
 
 DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
 PUBLIC, MECHANISMS = DATA / "h200-public.jsonl.gz", DATA / "h200-mechanisms.jsonl.gz"
+UNSEEN = DATA / "h200-unseen.jsonl.gz"
+WITH_CONTENTION = ("shared_load_wavefronts", "shared_store_wavefronts")
+"""Their counters hold wavefronts repeated because of other traffic of L1."""
 
 
 @pytest.fixture(scope="module", params=[PUBLIC, MECHANISMS], ids=["public", "mechanisms"])
@@ -43,6 +46,14 @@ def test_every_launch_has_a_source_and_a_cold_time(records: tuple[PublicRecord, 
         assert cold.median_s > 0.0, launch.id
         # A kernel that finds its own results would do something else, so it has no time with a warm L2.
         assert (record.timing(L2State.WARM) is None) == launch.restore, launch.id
+
+
+def test_launches_executed_before_they_were_counted_are_what_hardware_counted_where_that_is_claimed() -> None:
+    counted = [one for one in read_public_records(UNSEEN) if one.counters and one.kernel_profile().exact]
+    assert len(counted) >= 6
+    unequal = {one.name: one.unequal for one in compared_counts(counted) if one.unequal}
+    assert set(unequal) <= set(WITH_CONTENTION)
+    assert all(error < 0.0 for launches in unequal.values() for _, error in launches)
 
 
 DRAWN_ANEW = {"jenkins_hash"}
