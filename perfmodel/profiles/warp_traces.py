@@ -226,8 +226,11 @@ class DataPasses:
 
 def _distinct(rows: Integers, places: NDArray[np.uint64]) -> tuple[Integers, NDArray[np.uint64]]:
     """Each place of a row once: rows and places."""
-    both = np.unique(np.stack([rows.astype(np.uint64), places]), axis=1)
-    return both[0].astype(np.int64), both[1]
+    order = np.lexsort((places, rows))
+    rows, places = rows[order], places[order]
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (rows[1:] != rows[:-1]) | (places[1:] != places[:-1])
+    return rows[first].astype(np.int64), places[first]
 
 
 def _partial_sectors(addresses: NDArray[np.uint64], active: NDArray[np.bool_], width_bytes: int) -> int:

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 _OTHER = 1.5
 """How far apart two values without an order are, where the deviation of a number is 1."""
 _VARIANTS = 4
-"""Up to so many numbers of which one is 0 name variants: 0, 1, 2, 3 are no amounts."""
+"""Up to so many numbers of which one is 0 name variants: 0, 1, 2, 3 are no amounts. So many texts or objects do, too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,11 +26,13 @@ class Axis:
         codes: Which of the v different values each configuration has, shape ``(n,)``.
         distances: Between the values, shape ``(v, v)``.
         logarithms: Of the values, shape ``(v,)``, where they are amounts; None for others.
+        names_variants: Whether the values have no order and are few.
     """
 
     codes: NDArray[np.intp]
     distances: Floats
     logarithms: Floats | None = None
+    names_variants: bool = False
 
     def row(self, index: int) -> Floats:
         """Distances of all configurations from one, shape ``(n,)``."""
@@ -56,13 +58,17 @@ def axes_of(values: Mapping[str, Sequence[Any]]) -> tuple[Axis, ...]:
 def _axis(column: list[Any]) -> Axis:
     if not all(isinstance(value, int | float | np.number) for value in column):
         numbered = {value: code for code, value in enumerate(dict.fromkeys(column))}
-        return Axis(np.array([numbered[value] for value in column]), _OTHER * (1.0 - np.eye(len(numbered))))
+        return _variants(np.array([numbered[value] for value in column]), len(numbered))
     distinct, codes = np.unique(np.array(column, np.float64), return_inverse=True)
     if len(distinct) == 2 or (len(distinct) <= _VARIANTS and 0.0 in distinct):
-        return Axis(codes, _OTHER * (1.0 - np.eye(len(distinct))))
+        return _variants(codes, len(distinct))
     logarithms = np.log2(distinct) if distinct[0] > 0 else None
     steps = distinct if logarithms is None else logarithms
     return Axis(codes, np.abs(steps[:, None] - steps[None]) / steps[codes].std(), logarithms)
+
+
+def _variants(codes: NDArray[np.intp], count: int) -> Axis:
+    return Axis(codes, _OTHER * (1.0 - np.eye(count)), names_variants=count <= _VARIANTS)
 
 
 def product_axes(axes: Sequence[Axis]) -> tuple[Axis, ...]:

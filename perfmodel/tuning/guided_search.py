@@ -1,8 +1,9 @@
 """Which configuration to measure next: what is predicted, corrected by what has been measured so far.
 
 The logarithm of a time is what the model predicts plus a Gaussian process over the parameters (`process`), in which the
-prediction is an axis of its own: where the model misleads, runs say so. The next configuration is the one with the largest
-expected improvement (Jones, Schonlau and Welch 1998); every third is a neighbour of the fastest so far, however sure the process
+prediction is an axis of its own: where the model misleads, runs say so. The first runs are the predicted best and the predicted
+best of each variant, since a model may misjudge one as a whole. Then the next configuration is the one with the largest expected
+improvement (Jones, Schonlau and Welch 1998); every third is a neighbour of the fastest so far, however sure the process
 is of itself. The search ends where no configuration is expected to improve on the best by more than ``tolerance``.
 """
 
@@ -33,7 +34,7 @@ _LEAST_PATIENCE = 10
 """The same as a number, for short searches."""
 _VARIANCE = 0.3
 """Expected variance of the logarithm of a time, of each of the process's three parts."""
-_RESIDUAL_VARIANCE = 0.1
+_RESIDUAL_VARIANCE = 0.2
 """The same of what predictions leave."""
 _LEARNED_FROM = 4
 """Runs from which on the process chooses its own length scales."""
@@ -79,6 +80,7 @@ class GuidedSearch:
     _known: list[int] = field(init=False, default_factory=list)
     _log_s: list[float] = field(init=False, default_factory=list)
     _failed: list[int] = field(init=False, default_factory=list)
+    _first: list[int] = field(init=False, default_factory=list)
     _learned_at: int = field(init=False, default=0)
     _idle: int = field(init=False, default=0)
 
@@ -94,6 +96,8 @@ class GuidedSearch:
         self._guided = bool(known.any())
         self._expected = filled(self._axes, np.where(known, np.log(np.where(known, predicted, 1.0)), np.nan))
         said = (number_axis(self._expected),) if self._guided and np.ptp(self._expected) else ()
+        if self._guided:
+            self._first = self._best_of_variants()
         variance = _RESIDUAL_VARIANCE if self._guided else _VARIANCE
         self._process = Process((*self._axes, *said), variance)
 
@@ -128,6 +132,9 @@ class GuidedSearch:
         left = np.flatnonzero(self._open)
         if not len(left):
             return []
+        self._first = [index for index in self._first if self._open[index]]
+        if self._first:
+            return self._first[:count]
         if not self._known:
             if self._guided:
                 return [int(index) for index in left[np.argsort(self._expected[left], kind="stable")[:count]]]
@@ -144,6 +151,16 @@ class GuidedSearch:
             self._process.add(index)
         self._process.drop(len(chosen))
         return chosen
+
+    def _best_of_variants(self) -> list[int]:
+        """The configuration that is predicted fastest, then that of each value of a parameter that names variants."""
+        order = np.flatnonzero(self._open)[np.argsort(self._expected[self._open], kind="stable")]
+        best = [int(order[0])] if len(order) else []
+        for axis in self._axes:
+            if axis.names_variants:
+                _, first = np.unique(axis.codes[order], return_index=True)
+                best += [int(index) for index in order[np.sort(first)]]
+        return list(dict.fromkeys(best))
 
     def _spread(self, left: NDArray[np.intp], count: int) -> list[int]:
         """Configurations that are apart from one another, though not the outermost ones."""

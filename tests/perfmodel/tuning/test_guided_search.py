@@ -43,6 +43,16 @@ def test_the_predicted_fastest_runs_first() -> None:
     assert run(GuidedSearch(VALUES, predicted), 1) == [int(np.argmin(predicted))]
 
 
+def test_the_predicted_best_of_each_variant_is_among_the_first_runs() -> None:
+    padding = np.array(VALUES["padding"])
+    predicted = TIMES * np.where(padding, 1.0, 20.0)  # wrong of a whole variant
+    order = run(GuidedSearch(VALUES, predicted), 2)
+    assert order == [
+        int(np.argmin(np.where(padding == 1, predicted, np.inf))),
+        int(np.argmin(np.where(padding == 0, predicted, np.inf))),
+    ]
+
+
 def test_a_prediction_that_means_nothing_is_learned_away() -> None:
     predicted = np.random.default_rng(0).permutation(TIMES)
     order = run(GuidedSearch(VALUES, predicted), 60)
