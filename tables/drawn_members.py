@@ -46,12 +46,12 @@ LONGEST_WARP_INSTRUCTIONS = 15_000
 """Known instructions of a warp beyond which a member takes seconds to execute; longer ones are alike."""
 LONGEST_CODE_INSTRUCTIONS = 1_500
 """Known instructions of code beyond which a member takes long to compile; one of ten is taken all the same."""
-TIME_LIMIT_S = 60.0
+TIME_LIMIT_S = 600.0
 COMPILED_AT_ONCE = 16
 """Members after which the time of a filling is looked at."""
 MOST_DRAWS = 400
 """Draws for each member that is wanted, after which a design that they do not meet gets fewer."""
-LEAST_KNOWN = 0.9
+LEAST_KNOWN = 0.5
 """Part of the members of which a number must be known to stand in the table; members that lack it are left out."""
 ASSUMED_REGISTERS = 64
 """Of a member that was not compiled yet, to see whether its block fits an SM."""

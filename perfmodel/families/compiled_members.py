@@ -45,6 +45,23 @@ _REQUESTS = (
     "async_copy_requests",
     "constant_load_requests",
 )
+ACCESS_ESTIMATES = (
+    "global_load_requests",
+    "global_load_sectors",
+    "global_load_lines",
+    "global_store_requests",
+    "global_store_sectors",
+    "shared_load_requests",
+    "shared_load_wavefronts",
+    "shared_store_requests",
+    "shared_store_wavefronts",
+    "async_copy_requests",
+    "async_copy_wavefronts",
+    "async_copy_read_requests",
+    "async_copy_read_wavefronts",
+    "async_copy_read_sectors",
+)
+"""Counts that the tiles of a design say but for edges, bank conflicts and what the assembler joins."""
 COMPILER_GENERATIONS = (75, 80, 90, 100, 120)
 """Architectures (numbers after ``sm_``) with which machine code changes; older ones are taken for the first."""
 
@@ -104,6 +121,16 @@ class CompiledNumbers:
     def number(self, name: str) -> Any:
         """One number or count, by name."""
         return getattr(self if name in _OWN_NUMBERS else self.counts, name)
+
+
+def requests_of(known: Counts) -> Any:
+    """Memory requests of the launch, of all kinds that closed forms count."""
+    return sum(getattr(known, name) for name in _REQUESTS)
+
+
+def access_estimates(known: Counts) -> dict[str, Any]:
+    """Counts of memory accesses that are interpolated like what the compiler decides, by name (`Traits.estimates`)."""
+    return {name: getattr(known, name) for name in ACCESS_ESTIMATES}
 
 
 _OWN_NUMBERS: tuple[str, ...] = tuple(one.name for one in fields(CompiledNumbers) if one.name != "counts")
@@ -350,7 +377,7 @@ def completed_profile(
     """
     counts = mapped(lambda own, form: form if np.isnan(own).all() else own, numbers.counts, known)
     local_requests = np.ceil((counts.local_load_sectors + counts.local_store_sectors) / LOCAL_REQUEST_SECTORS)
-    requests = sum(getattr(counts, name) for name in _REQUESTS) + local_requests
+    requests = requests_of(counts) + local_requests
     counts = replace(counts, warp_instructions=requests + sum(getattr(counts, name) for name in INSTRUCTION_CLASSES))
     return KernelProfile(
         launch=launch,

@@ -9,7 +9,14 @@ from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...profiles.kernel_profile import KernelProfile
-from ..compiled_members import MAX_REGISTERS, Traits, compiled_numbers, completed_profile
+from ..compiled_members import (
+    MAX_REGISTERS,
+    Traits,
+    access_estimates,
+    compiled_numbers,
+    completed_profile,
+    requests_of,
+)
 from .counts import closed_form, groups_of_thread, thread_copies
 from .layer import Layer
 from .tiling import INSTRUCTIONS_PER_COPY, KERNEL, Tiles, launch_of
@@ -20,23 +27,6 @@ _OF_STORE = 6
 """Instructions around a store, about."""
 _OF_SLAB = 20
 """Integer instructions of a thread for each slab beside its copies, about."""
-ESTIMATED = (
-    "global_load_requests",
-    "global_load_sectors",
-    "global_load_lines",
-    "global_store_requests",
-    "global_store_sectors",
-    "shared_load_requests",
-    "shared_load_wavefronts",
-    "shared_store_requests",
-    "shared_store_wavefronts",
-    "async_copy_requests",
-    "async_copy_wavefronts",
-    "async_copy_read_requests",
-    "async_copy_read_wavefronts",
-    "async_copy_read_sectors",
-)
-"""Counts that the tiles say but for edges of the image, bank conflicts and what the assembler joins."""
 
 
 def traits(layer: Layer, tile: Tiles, launch: Launch, known: Counts, gpu: Gpu) -> Traits:
@@ -47,8 +37,6 @@ def traits(layer: Layer, tile: Tiles, launch: Launch, known: Counts, gpu: Gpu) -
     stores = tile.sums / np.gcd(np.gcd(tile.columns_per_thread, VECTOR_WORDS), layer.output_width)
     of_slab = copies.patch + copies.filters
     index_of_slab, index_once = INSTRUCTIONS_PER_COPY * of_slab + _OF_SLAB, _OF_PROLOGUE + _OF_STORE * stores
-    requests = known.shared_load_requests + known.shared_store_requests + known.global_store_requests
-    requests = requests + known.async_copy_requests + known.global_load_requests
     return Traits(
         sizes={
             "multiply_adds": multiply_adds,
@@ -84,10 +72,10 @@ def traits(layer: Layer, tile: Tiles, launch: Launch, known: Counts, gpu: Gpu) -
             "part_of_a_warp": tile.threads % WARP_SIZE != 0,
         },
         warp_instructions=groups * (multiply_adds + loads) + slabs * of_slab + stores,
-        launch_instructions=known.fp32_fma + requests,
+        launch_instructions=known.fp32_fma + requests_of(known),
         index_instructions=launch.blocks * launch.warps_per_block * (slabs * index_of_slab + index_once),
         code_instructions=multiply_adds + loads + 2 * index_of_slab + index_once,
-        estimates={name: getattr(known, name) for name in ESTIMATED},
+        estimates=access_estimates(known),
     )
 
 

@@ -47,7 +47,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     problem_type = Conv2d
     configuration_type = DirectConv2dConfiguration
     measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_BLOCKS)
-    designs: ClassVar[Mapping[str, int]] = {launch.KERNEL: 600, blocked.KERNEL: 110}
+    designs: ClassVar[Mapping[str, int]] = {launch.KERNEL: 600, blocked.KERNEL: 110, plane.KERNEL: 150}
 
     def default_problem(self) -> Conv2d:
         """One 3840 × 2160 image and a 5 × 5 filter."""
@@ -124,15 +124,14 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             batch,
             lambda part: closed_form(problem, launch.strips(problem, part), launch.launch(problem, part), gpu),
             lambda part: _blocks_closed_form(problem, _tiles(problem, part, gpu), gpu),
-            lambda part: plane.profile(problem, part, gpu).counts,
+            lambda part: plane.closed_form(problem, plane.groups(problem, part), gpu),
         )
 
-    def design_traits(
-        self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu
-    ) -> tuple[str, Traits] | None:
-        """Warps that walk down strips, blocks that share; whole planes have no table."""
+    def design_traits(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[str, Traits]:
+        """Warps that walk down strips, blocks that share, whole planes."""
         if batch.equals("reuse", Reuse.PLANE).all():
-            return None
+            group = plane.groups(problem, batch)
+            return plane.KERNEL, plane.traits(problem, group, plane.closed_form(problem, group, gpu))
         if batch.equals("reuse", Reuse.BLOCK).all():
             tile = _tiles(problem, batch, gpu)
             known = _blocks_closed_form(problem, tile, gpu)

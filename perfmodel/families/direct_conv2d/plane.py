@@ -9,14 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.constants import FLOAT_BYTES, MAX_GRID_X, SHARED_BANKS, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
+from ...core.constants import (
+    FLOAT_BYTES,
+    MAX_GRID_X,
+    SECTORS_PER_LINE,
+    SHARED_BANKS,
+    VECTOR_WORDS,
+    WARP_SIZE,
+    ceil_div,
+    round_up,
+)
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...memory.bank_conflicts import load_wavefronts
-from ...profiles.kernel_profile import KernelProfile, estimated_resources
+from ...profiles.kernel_profile import KernelProfile
 from ..accesses import WORDS_PER_SECTOR
 from ..base import Batch, Check, within_limits
+from ..compiled_members import Traits, compiled_numbers, completed_profile, requests_of
 from ..kernel_files import kernel_folder, kernel_text
 from ..lanes import over_unique
 from .configuration import DirectConv2dConfiguration
@@ -35,8 +45,14 @@ FEW_PLANES = 8
 """Fewer are not cut down to a multiple of four: a quarter of the threads and more would have no tile."""
 MOST_FMA = 2048
 """Straight-line multiply-adds of a thread."""
-PROLOGUE_INSTRUCTIONS = 60
-REGISTERS_BESIDE_VALUES = 16
+_OF_PROLOGUE = 60
+"""Instructions of a thread outside of copies and rows, about."""
+_OF_COPY = 1
+"""Integer instructions around a copy of input or a store of output, about."""
+_OF_TAP_COPY = 4
+"""Integer instructions around a copy of a tap, about."""
+_OF_ROW = 2
+"""Integer instructions around a row of a tile, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,23 +185,20 @@ def _tap_copies(problem: Conv2d, group: Groups) -> Integers:
     return np.asarray(whole * ceil_div(at_once * taps, WARP_SIZE) + ceil_div(rest * taps, WARP_SIZE), np.int64)
 
 
-def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
-    """Counts, registers and critical path of n configurations, estimated from their groups.
-
-    At compiled fidelity one block is executed, which counts all but the traffic behind L1.
-    """
-    group, launch = groups(problem, batch), launch_of(problem, batch)
+def _of_groups(problem: Conv2d, group: Groups) -> tuple[Floats, ...]:
+    """`_of_group` of every configuration."""
 
     def of_kinds(*kinds: Integers) -> tuple[Floats, ...]:
         rows = [_of_group(problem, *map(int, kind)) for kind in zip(*kinds, strict=True)]
         return tuple(np.array(rows, np.float64).T)
 
-    reads, read_wavefronts, copy_vector, store_vector, fma = over_unique(
-        of_kinds, group.rows, group.columns, group.across, group.tiles, group.planes
-    )
-    blocks = np.asarray(launch.blocks, np.float64)
-    warps_of_block = ceil_div(group.threads, WARP_SIZE)
-    warps = blocks * warps_of_block
+    return over_unique(of_kinds, group.rows, group.columns, group.across, group.tiles, group.planes)
+
+
+def closed_form(problem: Conv2d, group: Groups, gpu: Gpu) -> Counts:
+    """Counts of n configurations: exact multiply-adds and traffic, accesses but for edges and bank conflicts."""
+    reads, read_wavefronts, copy_vector, store_vector, fma = _of_groups(problem, group)
+    blocks = group.blocks(problem).astype(np.float64)
     of_last = problem.output_planes - (blocks - 1) * group.planes
     working = (blocks - 1) * ceil_div(group.planes * group.tiles, WARP_SIZE) + ceil_div(
         of_last * group.tiles, WARP_SIZE
@@ -198,51 +211,94 @@ def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) 
     copies, sums = input_copies + tap_copies, group.rows * group.columns
     tap_reads = ceil_div(problem.filter_taps, VECTOR_WORDS)
     asynchronous = gpu.architecture.asynchronous_copies
-    none = np.zeros_like(warps)
+    none = np.zeros_like(blocks)
     moved, plain = (copies, none) if asynchronous else (none, copies)
     read_sectors = input_words / WORDS_PER_SECTOR + problem.output_planes * problem.filter_taps / WORDS_PER_SECTOR
-    sectors = np.full_like(warps, read_sectors)
-    stored = np.full_like(warps, output_words / WORDS_PER_SECTOR)
-    classes = {
-        "fp32_fma": working * fma,
-        "integer": warps * PROLOGUE_INSTRUCTIONS + copies + 4 * tap_copies + stores + 2 * working * group.rows,
-        "control": warps * 8,
-        "barriers": warps * 2,
-    }
-    loads = working * (reads + tap_reads) + stores
-    registers = REGISTERS_BESIDE_VALUES + sums + problem.filter_taps + (group.columns - 1) * problem.stride
-    registers = np.minimum(registers + problem.filter_width, gpu.max_registers_per_thread)
-    bytes_read = FLOAT_BYTES * (input_words + problem.filter_elements)
-    return KernelProfile(
-        launch=launch,
-        resources=estimated_resources(launch, registers.astype(np.int32)),
-        counts=Counts(
-            global_load_requests=plain,
-            global_load_sectors=none if asynchronous else sectors,
-            global_store_requests=stores,
-            global_store_sectors=stored,
-            shared_load_requests=loads,
-            shared_load_wavefronts=working * (read_wavefronts + tap_reads * VECTOR_WORDS) + stores * store_vector,
-            shared_store_requests=working * sums + plain,
-            shared_store_wavefronts=working * sums + plain,
-            async_copy_requests=moved,
-            async_copy_wavefronts=input_copies * copy_vector + tap_copies if asynchronous else none,
-            async_copy_read_requests=moved,
-            async_copy_read_wavefronts=tap_copies + input_copies * (copy_vector < VECTOR_WORDS)
-            if asynchronous
-            else none,
-            async_copy_read_sectors=sectors if asynchronous else none,
-            warp_instructions=loads + working * sums + stores + moved + 2 * plain + sum(classes.values()),
-            l2_read_sectors=sectors,
-            l2_write_sectors=stored,
-            dram_read_bytes=np.full_like(warps, bytes_read),
-            dram_write_bytes=np.full_like(warps, FLOAT_BYTES * output_words),
-            **classes,
-        ),
-        global_round_trips=np.ones_like(warps),
-        warp_cycles=fma + reads + tap_reads + sums + PROLOGUE_INSTRUCTIONS * 2.0,
-        loop_code_bytes=none,
-        read_only_share=0.0 if asynchronous else 1.0,
+    sectors, stored = np.full_like(blocks, read_sectors), np.full_like(blocks, output_words / WORDS_PER_SECTOR)
+    through_l1 = tap_copies + input_copies * (copy_vector < VECTOR_WORDS)
+    return Counts(
+        global_load_requests=plain,
+        global_load_sectors=none if asynchronous else sectors,
+        global_load_lines=none if asynchronous else sectors / SECTORS_PER_LINE,
+        global_store_requests=stores,
+        global_store_sectors=stored,
+        shared_load_requests=working * (reads + tap_reads) + stores,
+        shared_load_wavefronts=working * (read_wavefronts + tap_reads * VECTOR_WORDS) + stores * store_vector,
+        shared_store_requests=working * sums + plain,
+        shared_store_wavefronts=working * sums + plain,
+        async_copy_requests=moved,
+        async_copy_wavefronts=input_copies * copy_vector + tap_copies if asynchronous else none,
+        async_copy_read_requests=moved,
+        async_copy_read_wavefronts=through_l1 if asynchronous else none,
+        async_copy_read_sectors=sectors if asynchronous else none,
+        fp32_fma=working * fma,
+        barriers=2 * blocks * ceil_div(group.threads, WARP_SIZE),
+        l2_read_sectors=sectors,
+        l2_write_sectors=stored,
+        dram_read_bytes=np.full_like(blocks, FLOAT_BYTES * (input_words + problem.filter_elements)),
+        dram_write_bytes=np.full_like(blocks, FLOAT_BYTES * output_words),
+    )
+
+
+def traits(problem: Conv2d, group: Groups, known: Counts) -> Traits:
+    """What decides the machine code, nearly all of it straight; ``known`` are the counts of closed forms."""
+    reads, _, copy_vector, store_vector, fma = _of_groups(problem, group)
+    of_input, of_output = _plane_words(problem)
+    input_copies = np.ceil(group.planes * of_input / copy_vector / group.threads)
+    tap_copies = ceil_div(group.planes, np.maximum(group.threads // problem.filter_taps, 1))
+    stores = np.ceil(group.planes * of_output / store_vector / group.threads)
+    tap_reads, sums = ceil_div(problem.filter_taps, VECTOR_WORDS), group.rows * group.columns
+    index = _OF_PROLOGUE + _OF_COPY * input_copies + _OF_TAP_COPY * tap_copies + _OF_COPY * stores
+    index = index + _OF_ROW * group.tile_rows(problem) + np.where(group.tiles > 1, sums, 0)
+    straight = fma + reads + tap_reads + sums + input_copies + tap_copies + 2 * stores
+    return Traits(
+        sizes={
+            "multiply_adds": fma,
+            "reads": reads,
+            "values": sums + problem.filter_taps + (group.columns - 1) * problem.stride + problem.filter_width,
+            "rows_per_thread": group.rows,
+            "columns_per_thread": group.columns,
+            "filter_height": problem.filter_height,
+            "filter_width": problem.filter_width,
+            "input_copies": input_copies,
+            "tap_copies": tap_copies,
+            "stores": stores,
+            "copy_vector": copy_vector,
+            "store_vector": store_vector,
+            "planes": group.planes,
+            "warps": ceil_div(group.threads, WARP_SIZE),
+        },
+        choices={
+            "strides": problem.stride > 1,
+            "pads": problem.padding > 0,
+            "whole_groups": problem.output_planes % group.planes == 0,
+            "whole_rows": group.across == 1,
+            "whole_columns": group.tiles == group.across,
+            "rows_end_within_tile": problem.output_height % group.rows != 0,
+            "columns_end_within_tile": problem.output_width % group.columns != 0,
+        },
+        warp_instructions=straight + index,
+        launch_instructions=known.fp32_fma + requests_of(known),
+        index_instructions=group.blocks(problem) * ceil_div(group.threads, WARP_SIZE) * index,
+        code_instructions=straight + index,
+        estimates={"shared_store_wavefronts": known.shared_store_wavefronts},
+    )
+
+
+def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
+    """Counts, registers and critical path of n configurations.
+
+    At compiled fidelity one block is executed, which counts all but the traffic behind L1.
+    """
+    group, launch = groups(problem, batch), launch_of(problem, batch)
+    known = closed_form(problem, group, gpu)
+    return completed_profile(
+        known,
+        compiled_numbers(KERNEL, traits(problem, group, known), launch, gpu),
+        launch,
+        global_round_trips=np.ones(len(batch)),
+        first_fill_sectors=known.l2_read_sectors / launch.blocks,
+        read_only_share=0.0 if gpu.architecture.asynchronous_copies else 1.0,
     )
 
 

@@ -8,7 +8,7 @@ from ...core.constants import MAX_THREADS_PER_BLOCK
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
-from ..compiled_members import Traits
+from ..compiled_members import Traits, requests_of
 from .exchange_plans import executed_plan
 from .launch import TAPS_IN_REGISTERS_LIMIT, Flags, Strips, filter_in_constant
 from .problem import Conv2d
@@ -49,7 +49,6 @@ def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts, gpu: G
     idle_warps = np.asarray(launch.blocks * launch.warps_per_block, np.float64) - sizes.active_warps
     tested = np.where(sizes.columns | (problem.padding > 0), loads, 0)
     index_of_warp = _OF_PROLOGUE + _OF_TESTED_LOAD * passes * tested + passes * shuffles + _OF_STORE * rows
-    requests = known.global_load_requests + known.global_store_requests + known.constant_load_requests
     return Traits(
         sizes={
             "passes": passes,
@@ -81,7 +80,7 @@ def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts, gpu: G
             "taps_in_registers": problem.filter_taps <= TAPS_IN_REGISTERS_LIMIT,
         },
         warp_instructions=passes * step + index_of_warp,
-        launch_instructions=known.fp32_fma + known.shuffles + requests,
+        launch_instructions=known.fp32_fma + known.shuffles + requests_of(known),
         index_instructions=index_of_warp * sizes.active_warps + _OF_IDLE_WARP * idle_warps,
         code_instructions=step + _OF_TESTED_LOAD * tested + _OF_PROLOGUE,
         round_trips=passes * loads,

@@ -32,7 +32,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     """1×1 convolution by blocking of SM, block, warp and thread tiles, or as a matrix product of threads or tensor cores."""
 
     name: ClassVar[str] = "pointwise_conv2d"
-    designs: ClassVar[Mapping[str, int]] = {"pointwise_conv2d": 250}
+    designs: ClassVar[Mapping[str, int]] = {"pointwise_conv2d": 250, product.KERNEL: 250}
     summary: ClassVar[str] = "1x1 convolution, four levels of tiles sized to the layer and the GPU"
     problem_type = PointwiseConv2d
     configuration_type = PointwiseConfiguration
@@ -71,15 +71,12 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         )
 
     def profile(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> KernelProfile:
-        """Memory accesses in closed form, but for candidates that break the plan; what the compiler decides interpolated.
-
-        Of matrix products all is estimated.
-        """
+        """Memory accesses in closed form, but for candidates that break the plan; what the compiler decides interpolated."""
         return by_design(
             batch,
             _designs(batch),
             lambda part: _tile_profile(problem, part, gpu),
-            lambda part: product.profile(problem, product.tiles(problem, part, gpu), gpu),
+            lambda part: product.interpolated_profile(problem, product.tiles(problem, part, gpu), gpu),
             lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu),
         )
 
@@ -100,9 +97,12 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     def design_traits(
         self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
     ) -> tuple[str, Traits] | None:
-        """Those whose tiles follow from layer and GPU; matrix products have no table."""
-        if np.any(_designs(batch)):
+        """Those whose tiles follow from layer and GPU, and matrix products of threads; None for those on tensor cores."""
+        if batch.equals("layout", Layout.TENSOR).any():
             return None
+        if batch.equals("layout", Layout.PRODUCT).all():
+            tile = product.tiles(problem, batch, gpu)
+            return product.KERNEL, product.traits(problem, tile, product.profile(problem, tile, gpu), gpu)
         chosen = candidates(problem, batch, gpu)
         return self.name, traits(problem, chosen, closed_form(problem, chosen, gpu), gpu)
 

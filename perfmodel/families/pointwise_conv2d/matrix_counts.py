@@ -156,14 +156,14 @@ def matrix_profile(problem: PointwiseConv2d, tile: MatrixTiles, work: WarpWork, 
         warp_cycles=channels * np.maximum(of_channel, work.reads + work.tensor_cycles)
         + slabs * (SLAB_INSTRUCTIONS * 2)
         + PROLOGUE_INSTRUCTIONS * 3.0
-        + _cluster_cycles(tile, of_store),
+        + cluster_cycles(tile, of_store),
         loop_code_bytes=INSTRUCTION_BYTES * 2 * work.unrolled_channels * of_channel,
         read_only_share=0.0 if asynchronous else 1.0,
         tensor_cycles=warps * channels * work.tensor_cycles,
     )
 
 
-def _cluster_cycles(tile: MatrixTiles, of_store: Any) -> Floats:
+def cluster_cycles(tile: MatrixTiles, of_store: Any) -> Floats:
     """Cycles in which a block waits for the others of its cluster and reads their sums; 0 without clusters."""
     part = tile.filter_tile * tile.position_tile / tile.channel_split
     rounds = np.ceil(part / of_store / tile.threads / SUMS_AT_ONCE)

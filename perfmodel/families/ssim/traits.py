@@ -9,7 +9,7 @@ import numpy as np
 from ...core.constants import WARP_SIZE
 from ...core.counts import Counts
 from ...launch.launch import Launch
-from ..compiled_members import Traits
+from ..compiled_members import Traits, requests_of
 from .configuration import SsimConfiguration, Version, design_of
 from .problem import Ssim
 
@@ -19,14 +19,7 @@ _OF_PROLOGUE = 60
 
 def traits(problem: Ssim, configurations: Sequence[SsimConfiguration], launch: Launch, known: Counts) -> Traits:
     """Of every configuration; ``known`` are the counts that closed forms give."""
-    requests = (
-        known.global_load_requests
-        + known.global_store_requests
-        + known.shared_load_requests
-        + known.shared_store_requests
-        + known.async_copy_requests
-    )
-    of_launch = known.fp32_fma + known.fp32_other + known.special_function + known.barriers + requests
+    of_launch = known.fp32_fma + known.fp32_other + known.special_function + known.barriers + requests_of(known)
     warps = np.asarray(launch.blocks * launch.threads_per_block / WARP_SIZE, np.float64)
     of_warp = of_launch / warps + _OF_PROLOGUE
     designs = [design_of(configuration) for configuration in configurations]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.constants import WARP_SIZE, ceil_div
 from ...core.counts import Counts
-from ..compiled_members import Traits
+from ..compiled_members import Traits, requests_of
 from .counts import distinct_offsets, keeps_row_loop, tap_loads
 from .launch import Geometry
 from .problem import TiledConv2d
@@ -24,12 +24,6 @@ def traits(problem: TiledConv2d, sizes: Geometry, read_only: object, known: Coun
     columns = distinct_offsets(sizes.block_x, sizes.tile_x, problem.filter_width)
     warps = sizes.grid_x * sizes.grid_y * ceil_div(sizes.block_x * sizes.block_y, WARP_SIZE)
     fills = ceil_div(sizes.patch_width, sizes.block_x) * ceil_div(sizes.patch_height, sizes.block_y)
-    requests = (
-        known.global_load_requests
-        + known.global_store_requests
-        + known.shared_load_requests
-        + known.shared_store_requests
-    )
     shares_rows = (sizes.block_y < problem.filter_height) & (sizes.tile_y > 1)
     return Traits(
         sizes={
@@ -55,7 +49,7 @@ def traits(problem: TiledConv2d, sizes: Geometry, read_only: object, known: Coun
             "shares_columns": (sizes.block_x < problem.filter_width) & (sizes.tile_x > 1),
         },
         warp_instructions=multiply_adds + loads + _OF_PROLOGUE,
-        launch_instructions=known.fp32_fma + requests,
+        launch_instructions=known.fp32_fma + requests_of(known),
         index_instructions=2.5 * known.global_load_requests + known.global_store_requests + warps * float(_OF_PROLOGUE),
         code_instructions=np.where(looped, (multiply_adds + loads) / problem.filter_height, multiply_adds + loads)
         + _OF_PROLOGUE,

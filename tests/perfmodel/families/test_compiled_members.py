@@ -41,6 +41,18 @@ BOUNDS = {
         "warp_cycles": (0.15, 0.45),
         "global_round_trips": (0.15, 0.50),
     },
+    "plane_conv2d": {
+        "registers_per_thread": (0.30, 0.50),
+        "code_bytes": (0.20, 0.40),
+        "longest_warp_instructions": (0.20, 0.40),
+        "warp_cycles": (0.25, 0.60),
+    },
+    "pointwise_product": {
+        "registers_per_thread": (0.10, 0.25),
+        "code_bytes": (0.10, 0.30),
+        "longest_warp_instructions": (0.10, 0.20),
+        "warp_cycles": (0.15, 0.30),
+    },
     "pointwise_conv2d": {
         "registers_per_thread": (0.10, 0.30),
         "code_bytes": (0.10, 0.20),
@@ -90,7 +102,9 @@ def test_tables_were_made_from_the_traits_that_their_members_have_now(design: st
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("design", ["blocked_convolution", "conv1d", "direct_conv2d", "pointwise_conv2d"])
+@pytest.mark.parametrize(
+    "design", ["blocked_convolution", "conv1d", "direct_conv2d", "plane_conv2d", "pointwise_conv2d"]
+)
 def test_the_compiler_still_makes_of_a_member_what_the_table_says(design: str) -> None:
     """The member with the least code, compiled and executed anew."""
     table = member_table(design)
