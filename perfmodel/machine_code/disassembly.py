@@ -5,9 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
+import resource
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,7 +30,10 @@ _MESSAGE = (
 _FOLDERS = ("cu13", "cuda_nvdisasm", "cu12")
 """Where the wheels of CUDA 13 and 12 put it, below the package ``nvidia``."""
 _TIME_LIMIT_S, _TIME_LIMIT_S_PER_MIB = 20.0, 60.0
-"""How long the disassembler may take: with a malformed cubin it may not end."""
+"""Processor time that the disassembler may take: with a malformed cubin it may not end."""
+_PATIENCE = 20
+"""Times of that limit that it may take on a busy machine."""
+_PIPE = subprocess.PIPE
 _FLAGS = slice(48, 52)
 """Where the ELF header (64 bits) has its flags; the low byte is the architecture's number, up to CUDA 12."""
 _VOLTA, _TURING = (70, 72), 75
@@ -67,15 +74,29 @@ def _printed(cubin: bytes) -> str:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(readable(cubin))
         command = [str(nvdisasm_path()), "-json", str(path)]
-        limit = _TIME_LIMIT_S + _TIME_LIMIT_S_PER_MIB * len(cubin) / 2**20
-        try:
-            run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise SimulationError(f"nvdisasm needed more than {limit:.0f} s") from error
+        limit = math.ceil(_TIME_LIMIT_S + _TIME_LIMIT_S_PER_MIB * len(cubin) / 2**20)
+        with subprocess.Popen(command, stdout=_PIPE, stderr=_PIPE, text=True, errors="replace") as run:
+            try:
+                _limit_processor_time(run.pid, limit)
+                printed, said = run.communicate(timeout=_PATIENCE * limit)
+            except BaseException as error:
+                run.kill()
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise SimulationError(f"nvdisasm needed more than {_PATIENCE * limit} s") from error
+                raise
+    if run.returncode == -signal.SIGXCPU:
+        raise SimulationError(f"nvdisasm needed more than {limit} s of processor time")
     if run.returncode != 0:
-        reason = " ".join(run.stderr.split()) or f"it ends with status {run.returncode}"
+        reason = " ".join(said.split()) or f"it ends with status {run.returncode}"
         raise InputError(f"nvdisasm refuses the cubin: {reason}")
-    return run.stdout
+    return printed
+
+
+def _limit_processor_time(pid: int, seconds: int) -> None:
+    """End a process that takes longer, where the system can: how busy the machine is changes nothing then."""
+    if hasattr(resource, "prlimit"):
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
 
 
 def _key(cubin: bytes) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
+from perfmodel.errors import SimulationError
 from perfmodel.machine_code import disassembly
 from perfmodel.machine_code.disassembly import disassemble_together
 from perfmodel.machine_code.joined_cubin import lone_function
@@ -45,3 +47,14 @@ def test_together_as_alone(architecture: str, monkeypatch: pytest.MonkeyPatch, t
     assert [disassembly.disassembly(one) for one in cubins[:3]] == together
     assert len(runs) == 4
     assert together[0]["k"] != together[1]["k"]
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="this system limits no other process's processor time")
+def test_a_disassembler_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    endless = tmp_path / "nvdisasm"
+    endless.write_text("#!/bin/sh\nwhile :; do :; done\n")
+    endless.chmod(0o755)
+    monkeypatch.setattr(disassembly, "nvdisasm_path", lambda: endless)
+    monkeypatch.setattr(disassembly, "_TIME_LIMIT_S", 0.5)
+    with pytest.raises(SimulationError, match=r"more than 1 s of processor time"):
+        disassembly._printed(bytes(64))
