@@ -24,7 +24,7 @@ from ..gpus.gpu import Gpu
 from .fitted_shares import shares
 from .grid_streams import GridStreams, LaunchStream
 from .request_coalescing import sms_of_gpcs
-from .trace import SECTORS_OF_MASK, WORDS_OF_SECTOR, Integers, Kind, sectors_of
+from .trace import LOCAL_LINES, SECTORS_OF_MASK, WORDS_OF_SECTOR, Integers, Kind, sectors_of
 
 _SIMULATED_ACCESSES = 16_000
 """Accesses to one sample of lines, about: those of one line by several blocks at a time are one."""
@@ -281,7 +281,9 @@ def _together(stream: LaunchStream, begins: Any, partition_of_block: Integers) -
     """Accesses in order of time; what the SMs beside a partition do with a line in the same step is one access."""
     time = np.floor(stream.time + begins[stream.block]).astype(np.int64)
     beside = partition_of_block[stream.block]
-    order = np.lexsort((beside, stream.line, stream.kind, time))
+    # stacks are written before they are read
+    turn = np.where((stream.line >= LOCAL_LINES) & (stream.kind == Kind.WRITE), -1, stream.kind)
+    order = np.lexsort((beside, stream.line, turn, time))
     time, kind, beside, line = (column[order] for column in (time, stream.kind, beside, stream.line))
     new = np.ones(len(line), np.bool_)
     new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in (time, kind, line, beside)])

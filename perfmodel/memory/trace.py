@@ -133,18 +133,40 @@ class Traced:
         """What each block whose stream was kept asks of L2, by the block's linear index; steps begin with 0.
 
         Args:
-            small: first and last line of buffers that L2 holds as a whole: of these a line counts once for several steps.
+            small: first and last line of buffers that L2 holds as a whole: of these a line counts once for several steps, and
+                what a block reads of what it has written does not.
         """
-        step = self.step
+        held = np.zeros(len(self.line), np.bool_)
         for low, high in small:
-            step = np.where((self.line >= low) & (self.line <= high), step // _SMALL_STEPS * _SMALL_STEPS, step)
-        block, *columns = _merged((self.block, self.group, step, self.kind, self.line, self.words))
+            held |= (self.line >= low) & (self.line <= high)
+        step = np.where(held, self.step // _SMALL_STEPS * _SMALL_STEPS, self.step)
+        asked = ~self._written_before(held)
+        entries = (self.block, self.group, step, self.kind, self.line, self.words)
+        block, *columns = _merged(tuple(column[asked] for column in entries))
         order = np.lexsort((*columns[3::-1], block))
         begins, ends = np.searchsorted(block[order], [self.streamed, self.streamed + 1])
         return {
             one: BlockStream(*(column[order[begin:end]] for column in columns))
             for one, begin, end in zip(self.streamed.tolist(), begins.tolist(), ends.tolist(), strict=True)
         }
+
+    def _written_before(self, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of some accesses are reads of words that their block has written in a step before."""
+        found = np.zeros(len(self.line), np.bool_)
+        writes = np.flatnonzero(held & (self.kind == Kind.WRITE))
+        reads = np.flatnonzero(held & np.isin(self.kind, (Kind.READ, Kind.READ_ONCE)))
+        if not len(writes) or not len(reads):
+            return found
+        low = int(self.line[writes].min())
+        places = self.block * (int(self.line[held].max()) - low + 1) + self.line - low
+        place, of_write = np.unique(places[writes], return_inverse=True)
+        first, words = np.full(len(place), np.iinfo(np.int64).max), np.zeros(len(place), np.int64)
+        np.minimum.at(first, of_write, self.step[writes])
+        np.bitwise_or.at(words, of_write, self.words[writes])
+        at = np.minimum(np.searchsorted(place, places[reads]), len(place) - 1)
+        same = (place[at] == places[reads]) & (self.line[reads] >= low)
+        found[reads] = same & (first[at] < self.step[reads]) & (self.words[reads] & ~words[at] == 0)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,17 @@ extern "C" __global__ void rows(const int *begin, const float *in, float *out)
     out[blockIdx.x * 64 + threadIdx.x] = sum;
 }
 """
+OWN = """
+extern "C" __global__ void own(const float *in, float *out)
+{
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    out[i] = in[i];
+    __syncthreads();
+    const float other = __ldcg(out + (i ^ 32));
+    __syncthreads();
+    out[i] = other;
+}
+"""
 TOKENS = """
 extern "C" __global__ void tokens(const int *token, const float *table, float *out)
 {
@@ -235,6 +246,14 @@ def test_a_block_index_that_the_kernel_takes_apart() -> None:
     found = hierarchy_of(HEADS, "h200", Launch(grid_x=960, block_x=256), floats("in", n), floats("out", n, output=True))
     assert found.exact
     assert found.dram_read_bytes == with_code(HEADS, "sm_90", n * 4)
+
+
+@pytest.mark.compiler
+def test_what_a_block_has_written_it_does_not_read_from_dram() -> None:
+    n = 256 * 264
+    found = hierarchy_of(OWN, "h200", Launch(grid_x=264, block_x=256), floats("in", n), floats("out", n, output=True))
+    assert found.l2_read_sectors == 2 * n * 4 / 32
+    assert found.dram_read_bytes == with_code(OWN, "sm_90", n * 4)
 
 
 @pytest.mark.compiler
