@@ -407,7 +407,7 @@ def _code(
         read_barrier=table.read_barrier,
         wait_mask=table.wait_mask,
         groups_left=table.groups_left,
-        issue_cycles=_issue_cycles(table, gpu),
+        issue_cycles=issue_slot_cycles(table, gpu),
         pipe_cycles=pipe_cycles,
         latency=np.where(wait == Wait.VARIABLE, model.variable_latency_cycles + pipe_cycles, latency),
         data_cycles=data_cycles,
@@ -502,7 +502,7 @@ def tensor_cycles(table: IssueTable, gpu: Gpu) -> Floats:
     return np.asarray(np.where(rate > 0, cycles, 0.0), np.float64)
 
 
-def _issue_cycles(table: IssueTable, gpu: Gpu) -> Floats:
+def issue_slot_cycles(table: IssueTable, gpu: Gpu) -> Floats:
     """Cycles of the issue slot: a bank gives one register a cycle to the wide FP32 pipe, two to pipes half as wide.
 
     A product of a warp keeps its scheduler for a part of the time that it holds tensor cores (`Gpu.tensor_issue_share`).

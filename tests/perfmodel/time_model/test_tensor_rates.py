@@ -13,7 +13,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.machine_code.instruction import MachineInstruction
 from perfmodel.machine_code.issue_table import IssueTable
 from perfmodel.machine_code.matrix_products import TensorRate, tensor_work
-from perfmodel.time_model.sm_time import tensor_cycles
+from perfmodel.time_model.sm_time import issue_slot_cycles, tensor_cycles
 
 RECORD = Path(__file__).parents[3] / "validation" / "data" / "h200-tensor.json"
 H200 = load_gpu("h200")
@@ -29,6 +29,7 @@ def table(*opcodes: str) -> IssueTable:
     work = [tensor_work(product(opcode)) for opcode in opcodes]
     nothing = np.zeros(len(opcodes), np.int64)
     names = dict.fromkeys(IssueTable.__dataclass_fields__, nothing)
+    names["bank_reads"] = np.zeros((len(opcodes), 2), np.int64)
     names["tensor_rate"] = np.array([rate for rate, _, _ in work])
     names["tensor_operations"] = np.array([-count if group else count for _, count, group in work], np.int64)
     return IssueTable(**names)
@@ -73,3 +74,13 @@ def test_an_h200_reaches_what_its_sheet_says() -> None:
         ("mma_f64", H200.tensor_f64_per_sm),
     ):
         assert measured[name] == pytest.approx(rate, rel=0.06)
+
+
+def test_a_product_keeps_its_scheduler() -> None:
+    measured = json.loads(RECORD.read_text(encoding="utf-8"))["cycles_of_a_product"]
+    tf32 = table("HMMA.1688.F32.TF32")
+    (held,), (kept,) = tensor_cycles(tf32, H200), issue_slot_cycles(tf32, H200)
+    assert held == pytest.approx(measured["mma_tf32"], rel=0.02)
+    # Two instructions beside a product: its own part of the issue slot, and one cycle each.
+    assert kept + 2 == pytest.approx(measured["mma_tf32 with an and and a subtraction beside each"], rel=0.02)
+    assert issue_slot_cycles(tf32, load_gpu("a100-pcie-40gb"))[0] == 1

@@ -33,10 +33,13 @@ def test_counts_that_leave_no_doubt():
     problem, chosen = CASES["whole_tiles"]
     gpu = load_gpu("h200")
     counts = right_run(FAMILY, problem, chosen).counts
-    estimated = profile(problem, tiles(problem, Batch.of([chosen]), gpu), gpu).counts
+    whole = profile(problem, tiles(problem, Batch.of([chosen]), gpu), gpu)
+    estimated = whole.counts
     # 2 tiles of 32 positions, 2 warps each, which have 1 x 4 tiles of 16 x 8; 64 channels are 8 groups of 8.
     warps, groups = 2 * 2, 64 // 8
     assert counts.tensor == warps * groups * 3 * 4 == estimated.tensor
+    operations, rate = 2 * 16 * 8 * 8, gpu.tensor_tf32_per_sm * gpu.tensor_warp_share / gpu.schedulers_per_sm
+    assert whole.tensor_cycles == pytest.approx(counts.tensor * operations / rate)
     assert counts.shared_load_requests == warps * groups * (1 + 4 * 2) == estimated.shared_load_requests
     assert counts.shared_load_wavefronts == warps * groups * (4 + 4 * 2) == estimated.shared_load_wavefronts
     assert counts.async_copy_requests == 2 * (32 * 64 + 64 * 32) // 4 // 32 == estimated.async_copy_requests
