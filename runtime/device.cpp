@@ -103,6 +103,10 @@ EXPORTED cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache *config) {
     *config = cudaFuncCachePreferNone;
     return result(cudaSuccess);
 }
+EXPORTED cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *config) {
+    *config = cudaSharedMemBankSizeFourByte;
+    return result(cudaSuccess);
+}
 EXPORTED cudaError_t cudaGetDeviceFlags(unsigned *flags) {
     *flags = cudaDeviceScheduleAuto;
     return result(cudaSuccess);

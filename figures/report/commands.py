@@ -106,9 +106,9 @@ def report(
         page = _ranked(problem, scenario, depth, top or TOP, command)
     else:
         _refuse({"--top": top}, "belongs to a ranking, not to --measurements")
-        if context.args:
+        if context.args and not family_name.endswith(".py"):
             raise InputError(f"unexpected argument {context.args[0]!r}: the problems are those of {measurements}")
-        (chosen,) = source_families(require_one(family_name), space)
+        (chosen,) = source_families(require_one(family_name), space, context.args)
         rows = read_measurements(measurements, chosen, scenario.l2).drawn(where, sample, seed or 0)
         page = _validated(chosen, rows, scenario, fidelity_of(chosen, depth), command)
     write_target("--output", output, html_text(page))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
-from .options import FidelityOption, JsonOption, SeedOption, SpaceOption, for_each, source_families
+from .options import EXTRA_WORDS, FidelityOption, JsonOption, SeedOption, SpaceOption, for_each, source_families
 from .output import print_json, print_table, progress_bar, require_writable, write_target
 
 if TYPE_CHECKING:
@@ -41,10 +41,11 @@ FiltersOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("fit")(fit)
+    app.command("fit", context_settings=EXTRA_WORDS)(fit)
 
 
 def fit(
+    context: typer.Context,
     family_name: Annotated[
         str,
         typer.Argument(
@@ -72,14 +73,14 @@ def fit(
     """Fit the time model to measurements and write a calibration for `--calibration`.
 
     Give one --measurements for each --gpu, in the same order; FAMILY and --filter once, or once for each --gpu. The errors shown
-    are those of launches that were held out of the fit.
+    are those of launches that were held out of the fit. Words behind the options are the arguments of TUNE.py.
     """
     from ..calibration.fit import calibrate, calibration_text, fits
     from ..core.choices import one_of
     from ..families.profiling import fidelity_of
     from ..profiles.kernel_profile import Fidelity
 
-    chosen = source_families(family_name, space)
+    chosen = source_families(family_name, space, context.args)
     require_writable("--output", output, measurements)
     pairs = read_pairs(chosen, gpu, measurements, where or [], sample, seed)
     asked = one_of(Fidelity, "--fidelity", fidelity)

@@ -90,6 +90,7 @@ def _value_text(value: Any) -> str:
 
 _WORDS = "words of the command line"
 EXTRA_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+EXTRA_WORDS = {"allow_extra_args": True}
 """Context settings of commands that take a family's problem options."""
 
 
@@ -243,15 +244,24 @@ def require_one(name: str) -> str:
     return name
 
 
-def source_families(names: str, space: Path | None) -> list[Family[Any, Any]]:
-    """The families that a command measures or fits, between commas: of the package, or a user's own file or script."""
+def source_families(names: str, space: Path | None, arguments: Sequence[str] = ()) -> list[Family[Any, Any]]:
+    """The families that a command measures or fits, between commas: of the package, or a user's own file or script.
+
+    ``arguments`` are those of the script, the words behind the options.
+    """
     from ..families.user.family import source_family
 
     chosen = names.split(",")
     own = [name for name in chosen if name.endswith(".cu")]
+    scripts = [name for name in chosen if name.endswith(".py")]
     if space is not None and len(own) != 1 and len(chosen) != 1:
         raise InputError(f"--space {space} is that of one FILE.cu; {names!r} names {len(own)}")
-    return [source_family(name, space if name in own or len(chosen) == 1 else None) for name in chosen]
+    if arguments and len(scripts) != 1:
+        raise InputError(f"unexpected argument {arguments[0]!r}: words behind the options are those of one TUNE.py")
+    return [
+        source_family(name, space if name in own or len(chosen) == 1 else None, arguments if name in scripts else ())
+        for name in chosen
+    ]
 
 
 def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> Any:

@@ -10,6 +10,7 @@ import typer
 from ..core.choices import one_of
 from ..errors import InputError
 from .options import (
+    EXTRA_WORDS,
     CalibrationOption,
     ClockOption,
     CsvOption,
@@ -33,10 +34,11 @@ CHECK_FAILED_STATUS = 1
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("validate")(validate)
+    app.command("validate", context_settings=EXTRA_WORDS)(validate)
 
 
 def validate(
+    context: typer.Context,
     family_name: SourceArgument,
     gpu: GpuOption,
     measurements: Annotated[Path, typer.Option(metavar="FILE", help="CSV, Kernel Tuner cache or own records.")],
@@ -58,12 +60,15 @@ def validate(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Compare predictions with the measurements in FILE: errors, rank correlation, regret, counters."""
+    """Compare predictions with the measurements in FILE: errors, rank correlation, regret, counters.
+
+    Words behind the options are the arguments of TUNE.py.
+    """
     from ..families.profiling import fidelity_of
     from ..profiles.kernel_profile import Fidelity
 
     require_one_format(as_json, as_csv)
-    (chosen,) = source_families(require_one(family_name), space)
+    (chosen,) = source_families(require_one(family_name), space, context.args)
     depth = fidelity_of(chosen, one_of(Fidelity, "--fidelity", fidelity))
     scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration)
     result = _validated(chosen, scenario, measurements, depth, (row_filter, sample, seed), verify)

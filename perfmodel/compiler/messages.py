@@ -26,6 +26,10 @@ _ADVICE = (
         re.compile(r"requires separate compilation mode"),
         "kernels that launch kernels (dynamic parallelism) are not executed; launch them from the host",
     ),
+    (
+        re.compile(r"\"__(?:shfl(?:_up|_down|_xor)?|any|all|ballot)\" is undefined"),
+        "CUDA 9 removed it for these GPUs; call the function with _sync and a mask, as in __shfl_xor_sync(0xffffffff, …)",
+    ),
 )
 """What to do about errors whose text does not say it."""
 _MISSING = re.compile(r'^(?P<header>.+?): No such file or directory$|^cannot open source file "(?P<other>[^"]+)"')
@@ -82,6 +86,10 @@ def one_line(output: str, folders: Sequence[str] = ()) -> str:
 
     >>> one_line('/folder/k.cu(1): error: identifier "x" is undefined' + chr(10) + "/folder/k.cu(2): error: and y", ["/folder"])
     'k.cu:1: identifier "x" is undefined (and 1 more error)'
+    >>> one_line("k.cu:2:10: fatal error: helper_cuda.h: No such file or directory").partition("; ")[2]
+    "name its folder with --include DIR (it is one of NVIDIA's cuda-samples, Common)"
+    >>> one_line('k.cu(3): error: identifier "__ballot" is undefined').partition("; ")[2]
+    'call the function with _sync and a mask, as in __shfl_xor_sync(0xffffffff, …)'
     """
     errors = errors_of(output)
     if not errors:
@@ -118,7 +126,8 @@ def _cause(errors: Sequence[tuple[str, int, str]]) -> tuple[str, int, str]:
 
 def _remedy(header: str) -> str:
     wheel = _wheel(header)
-    named = "name its folder with --include DIR"
+    of_samples = " (it is one of NVIDIA's cuda-samples, Common)" if re.match(r"helper_\w+\.h$", header) else ""
+    named = f"name its folder with --include DIR{of_samples}"
     return named if wheel is None else f"install {wheel} with pip, or {named}"
 
 

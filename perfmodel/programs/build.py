@@ -50,6 +50,7 @@ _DEVICE_HEADER = re.compile(r"curand_\w+")
 _UNDEFINED = re.compile(r"undefined reference to [`'\"]([^'\"`]+)['\"`]")
 _TWICE = re.compile(r"multiple definition of [`'\"]([^'\"`]+)['\"`]")
 _NOT_LINKED = re.compile(r"nvlink error\s*: Undefined reference to '([\w$]+)'")
+_ASSEMBLER = re.compile(r"ptxas \S+, line \d+; error\s*: (.* not supported on \.target '\w+')")
 _NOT_FOUND = re.compile(r"cannot find -l([\w.+-]+)")
 _SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c++", ".C", ".c")
 """How names of files end that nvcc compiles."""
@@ -201,10 +202,9 @@ def _reason(output: str, files: Sequence[Path], folders: Sequence[str]) -> str:
         if _DEVICE_HEADER.match(Path(header).name):
             return one_line(output, folders)
         named = _library_of(Path(header).name)
-        where = f"{Path(file).name}:{line}"
         if named is not None:
-            return f"{where}: {_lacking(named, f'it includes {header}')}"
-        return f"{where}: the header {header} is not found; name its folder with --include DIR"
+            return f"{Path(file).name}:{line}: {_lacking(named, f'it includes {header}')}"
+        return one_line(output, folders)
     not_found = _NOT_FOUND.search(output)
     if not_found is not None:
         return (
@@ -230,6 +230,9 @@ def _reason(output: str, files: Sequence[Path], folders: Sequence[str]) -> str:
             f"{_place(undefined[0], files)}: {undefined[0]}{more} is not defined: name all files of the program, or its "
             "library by --compiler-option"
         )
+    assembled = _ASSEMBLER.search(output)
+    if assembled is not None:
+        return f"{first.name}: {assembled[1]}: choose another --gpu"
     return one_line(output, folders) or "nvcc fails without a message"
 
 

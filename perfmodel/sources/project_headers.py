@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .includes import headers_not_found
 
-_LEVELS_ABOVE = 4
+_LEVELS_ABOVE = 6
 _LEVELS_BELOW = 3
 _MOST_FOLDERS = 2000
 _ROOTS = (".git", ".hg", ".svn")
@@ -28,12 +28,13 @@ def project_folders(text: str, folder: Path, directories: Sequence[Path]) -> tup
     """
     found: list[Path] = []
     sought: set[str] = set()
+    trees = [list(_folders(top)) for top in folders_above(folder)] if _missing(text, folder, directories) else []
     while True:
         missing = [name for name in _missing(text, folder, (*directories, *found)) if name not in sought]
         if not missing:
             return tuple(found)
         sought.add(missing[0])
-        place = _folder_of(missing[0], folder)
+        place = _folder_of(missing[0], trees)
         if place is not None:
             found.append(place)
 
@@ -66,10 +67,10 @@ def folders_above(folder: Path) -> Iterator[Path]:
         yield folder
 
 
-def _folder_of(header: str, folder: Path) -> Path | None:
-    """The folder that the header's name is relative to."""
-    for top in folders_above(folder):
-        places = [place for place in _folders(top) if os.path.isfile(place / header)]
+def _folder_of(header: str, trees: Sequence[Sequence[Path]]) -> Path | None:
+    """The folder that the header's name is relative to, of the first of the trees that has any."""
+    for tree in trees:
+        places = [place for place in tree if os.path.isfile(place / header)]
         if places:
             return places[0] if len(places) == 1 and not hides_cuda(places[0]) else None
     return None

@@ -289,14 +289,14 @@ def script_problem(script: str | Path, arguments: Sequence[str] = ()) -> UserPro
     return _checked(UserProblem(file=str(script), space="tune_kernel", recorded=str(recorded)))
 
 
-def source_family(name: str, space: str | Path | None = None) -> Family[Any, Any]:
-    """The family of a name, of a CUDA file with its space, or of a Kernel Tuner script."""
+def source_family(name: str, space: str | Path | None = None, arguments: Sequence[str] = ()) -> Family[Any, Any]:
+    """The family of a name, of a CUDA file with its space, or of a Kernel Tuner script with its arguments."""
     accepted = f"the name of one ({', '.join(family_names())}), FILE.cu with its space, or a Kernel Tuner script"
     require_type(str, accepted, family=name)
     if name.endswith(".py"):
         if space is not None:
             raise InputError(f"--space {space} has no place here: {name} states its own space")
-        return script_problem(name).family
+        return script_problem(name, arguments).family
     return (
         family(name) if space is None and not name.endswith(".cu") else user_problem(name, _stated(name, space)).family
     )

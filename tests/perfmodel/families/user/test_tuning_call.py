@@ -242,19 +242,21 @@ def test_a_cache_file_is_validated_against_and_fitted_to(
     script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cache = tmp_path / "cache.json"
-    count = cache_of(script_problem(script), "rtx-3090", cache)
+    words = ["4", "-x"]  # the script's own arguments
+    script.write_text(f"import sys\nassert sys.argv[1:] == {words}\n{script.read_text()}")
+    count = cache_of(script_problem(script, words), "rtx-3090", cache)
     assert count == VALID
     measured = [str(script), "--gpu", "rtx-3090", "--measurements", str(cache)]
-    assert run(["validate", *measured, "--json"]) == 0
+    assert run(["validate", *measured, "--json", "--", *words]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["n"] == count
     assert found["fidelity"] == "simulated"
     assert found["scale"] == pytest.approx(2.0)
     assert found["mape_scaled"] == pytest.approx(0.0, abs=1e-9)
     assert found["kendall_tau"] == pytest.approx(1.0)
-    assert run(["fit", *measured, "--output", str(tmp_path / "own.toml"), "--json"]) == 0
+    assert run(["fit", *measured, "--output", str(tmp_path / "own.toml"), "--json", "--", *words]) == 0
     assert json.loads(capsys.readouterr().out)["datasets"]["rtx-3090-1"]["runs"] == count
-    assert run(["report", *measured, "--output", str(tmp_path / "page.html")]) == 0
+    assert run(["report", *measured, "--output", str(tmp_path / "page.html"), "--", *words]) == 0
     assert "scale" in (tmp_path / "page.html").read_text()
 
 
