@@ -110,6 +110,7 @@ _NEEDS_LINKING = "requires separate compilation mode"
 _LAUNCH = re.compile(r"\bcall\b[^;]*LaunchDevice")
 _LINE = re.compile(r"(?:\.loc|\binlined_at)\s+(\d+)\s+(\d+)")
 _FILE_NUMBER = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
+_NAMESPACE = re.compile(r"\bnamespace\s+((?:\w+\s*::\s*)*\w+)\s*\{")
 _UNROLL = re.compile(r"^([ \t]*)#[ \t]*pragma[ \t]+unroll[ \t]+([^\s/].*?)[ \t]*(?://.*)?$", re.MULTILINE)
 _UNROLL_MACRO = "PERFMODEL_UNROLL"
 _UNROLL_MACROS = ("#define PERFMODEL_PRAGMA(x) _Pragma(#x)", f"#define {_UNROLL_MACRO}(n) PERFMODEL_PRAGMA(unroll n)")
@@ -238,7 +239,7 @@ def _device_part(request: CompileRequest, virtual_architecture: str, time_limit_
                 ptx = run.ptx(expression)
                 break
             except _RefusedError as error:
-                if expression and {Path(file).name for file, _, _ in errors_of(error.output)} == {_WRAPPER}:
+                if expression and _is_of_wrapper(error.output):
                     expression = ""  # the file has no such template, and is compiled for what it has
                     continue
                 header = missing_header(error.output)
@@ -301,6 +302,8 @@ class _Run:
         self.relocatable = False
         self.further: list[str] = []
         """Options without which the file does not compile."""
+        self.opened: tuple[str, ...] = ()
+        """Namespaces that the name of a template leaves out."""
         self.part: _DevicePart | None = None
         if request.path is None:
             self.source.write_text(request.source, encoding="utf-8")
@@ -387,6 +390,7 @@ class _Run:
         if self.overlay is not None:
             lines = [*(f"#include <{header}>" for header in _USUAL_HEADERS), *_UNROLL_MACROS, *lines]
         if expression:
+            lines += [f"using namespace {name};" for name in self.opened]
             lines.append(f"__device__ const void *const {_ADDRESS} = (const void *){expression};")
         _write(wrapper, "\n".join(lines) + "\n")
         command = [str(cuda13_program("nvcc")), "-ptx", *self._options(), *more, str(wrapper), "-o", str(target)]
@@ -406,6 +410,13 @@ class _Run:
         if _NEEDS_LINKING in output and not self.relocatable:
             self.relocatable = True
             return self.ptx(expression, *more)
+        if expression and not self.opened and _is_of_wrapper(output) and UNDECLARED.search(output):
+            self.opened = _namespaces(texts, expression)
+            try:
+                if self.opened:
+                    return self.ptx(expression, *more)
+            except _RefusedError:  # as it is said without them
+                self.opened = ()
         said = output if self.overlay is None else output.replace(f"{self.overlay}/", "/")
         message = one_line(said, [str(self.source.parent), str(self.folder)]) or f"nvcc ended with {status}"
         unset = unset_macros(texts, [name for name, _ in self.request.defines])
@@ -433,6 +444,18 @@ class _Run:
             return run_compiler(command, self.folder, self.time_limit_s)
         except subprocess.TimeoutExpired as error:
             raise CompileError(f"{self.request.file_name}: not compiled within {self.time_limit_s:g} s") from error
+
+
+def _is_of_wrapper(output: str) -> bool:
+    """Whether nothing but the name of a template is wrong."""
+    return {Path(file).name for file, _, _ in errors_of(output)} == {_WRAPPER}
+
+
+def _namespaces(texts: Iterable[str], expression: str) -> tuple[str, ...]:
+    """Namespaces of the texts that name a template, outer ones first."""
+    base = expression.partition("<")[0].rpartition("::")[2].strip()
+    own = (text for text in texts if re.search(rf"\b{re.escape(base)}\s*\(", text))
+    return tuple(dict.fromkeys(name for text in own for name in _NAMESPACE.findall(text)))
 
 
 def _write(path: Path, text: str) -> None:

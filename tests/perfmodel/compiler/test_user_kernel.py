@@ -336,6 +336,8 @@ def test_a_template_of_host_code_that_does_not_compile_asks_for_its_arguments() 
     ):
         compiled(source, "")
     assert compiled(source, "k<float>").note
+    inside = source.replace(kernel, f"namespace a {{ namespace b {{\n{kernel}}} }}\n")
+    assert compiled(inside, "k<float>").kernel_name == "_ZN1a1b1kIfEEvPT_"
     listed = compiled(f"{source}\ntemplate __global__ void k(int *);", "k<int>(int*)")  # as messages list it
     assert listed.kernel_name == "_Z1kIiEvPT_"
     with pytest.raises(InputError, match=r"no kernel 'k<int, int>'.*cannot determine which instance"):
