@@ -113,7 +113,11 @@ def configuration_of_record(family: Family[Any, Any], values: Mapping[str, Any])
     True
     """
     names = {field.name for field in fields(family.configuration_type)}
-    absent = {name: value for name, value in family.measurement_defaults.items() if name in names}
+    absent = {
+        name: value.value if isinstance(value, Enum) else value
+        for name, value in family.measurement_defaults.items()
+        if name in names
+    }
     return record_of_fields(family.configuration_type, absent | dict(values))
 
 

@@ -26,12 +26,12 @@ class Version(Enum):
     V4_Z4 = "v4_z4"
 
 
-class Channels(Enum):
-    """What becomes of an image's channels."""
+class BlockChannels(Enum):
+    """Which of an image's channels a block has."""
 
-    LOOP = "loop"
-    """A block walks through them."""
-    GRID = "grid"
+    ALL = "all"
+    """It walks through them."""
+    ONE = "one"
     """Each has blocks of its own."""
 
 
@@ -46,12 +46,12 @@ class SsimConfiguration:
     ``tile_height``: rows of outputs of a block; ``None`` stands for those of the version, and is the only choice but for
     ``v4_1``.
 
-    >>> SsimConfiguration(version=Version.V4_1, channels=Channels.GRID, tile_height=32).tile_height
+    >>> SsimConfiguration(version=Version.V4_1, block_channels=BlockChannels.ONE, tile_height=32).tile_height
     32
     """
 
     version: Version = Version.V4_1
-    channels: Channels = Channels.LOOP
+    block_channels: BlockChannels = BlockChannels.ALL
     tile_height: int | None = None
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class Design:
     """One kernel: outputs and warps of a block, and the ways named by ``Rows`` and ``Copy``.
 
     ``stages``: rows of both images in shared memory at once, 0 where it holds the whole patch. ``clears_scratch``: zeros are
-    written before each map. ``channels``: whether a block has all channels or one.
+    written before each map. ``block_channels``: which channels a block has.
     """
 
     tile_width: int
@@ -100,11 +100,11 @@ class Design:
     copy: Copy = Copy.LOAD
     stages: int = 0
     clears_scratch: bool = False
-    channels: Channels = Channels.LOOP
+    block_channels: BlockChannels = BlockChannels.ALL
 
     def channels_of_block(self, problem: Ssim) -> int:
         """Channels that a block filters, one after the other."""
-        return problem.channels if self.channels is Channels.LOOP else 1
+        return problem.channels if self.block_channels is BlockChannels.ALL else 1
 
     @property
     def columns(self) -> int:
@@ -172,18 +172,18 @@ def design_of(configuration: SsimConfiguration) -> Design:
     >>> design_of(SsimConfiguration(tile_height=20)).patch_height  # 5 rows more above and below
     30
     """
-    design = replace(DESIGNS[configuration.version], channels=configuration.channels)
+    design = replace(DESIGNS[configuration.version], block_channels=configuration.block_channels)
     lower = configuration.tile_height
     return design if lower is None else replace(design, tile_height=lower)
 
 
 def space(problem: Ssim) -> Space[SsimConfiguration]:
     """All versions, one also with lower tiles; blocks of one channel only where there are several."""
-    channels = tuple(Channels) if problem.channels > 1 else (Channels.LOOP,)
+    channels = tuple(BlockChannels) if problem.channels > 1 else (BlockChannels.ALL,)
     cuts = (((version,), (None, *LOW_TILES) if version is CUT_LOWER else (None,)) for version in Version)
     return Space(
         tuple(
-            Product(SsimConfiguration, {"version": versions, "channels": channels, "tile_height": heights})
+            Product(SsimConfiguration, {"version": versions, "block_channels": channels, "tile_height": heights})
             for versions, heights in cuts
         )
     )

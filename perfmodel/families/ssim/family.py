@@ -17,7 +17,7 @@ from ...profiles.kernel_profile import KernelProfile
 from ..base import Batch, Check, Family, Space
 from ..compiled_members import Traits, compiled_numbers, completed_profile
 from . import configuration, launch, reference, traffic
-from .configuration import Channels, Design, SsimConfiguration, design_of
+from .configuration import BlockChannels, Design, SsimConfiguration, design_of
 from .counts import closed_form
 from .problem import Ssim, drawn_problem
 from .traits import traits
@@ -32,7 +32,7 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
     designs: ClassVar[Mapping[str, int]] = {"ssim": 60}
     summary: ClassVar[str] = "structural similarity of two images with an 11-tap Gaussian window, nine fused kernels"
     problem_type = Ssim
-    measurement_defaults: ClassVar[Mapping[str, Any]] = {"channels": Channels.LOOP.value, "tile_height": None}
+    measurement_defaults: ClassVar[Mapping[str, Any]] = {"block_channels": BlockChannels.ALL, "tile_height": None}
     configuration_type = SsimConfiguration
 
     def default_problem(self) -> Ssim:

@@ -10,7 +10,7 @@ from ...compiler.request import CompileRequest
 from ...core.constants import WARP_SIZE, ceil_div
 from ...launch.launch import Launch
 from ..kernel_files import kernel_folder, kernel_text
-from .configuration import Channels, Design, SsimConfiguration, design_of
+from .configuration import BlockChannels, Design, SsimConfiguration, design_of
 from .problem import Ssim
 
 
@@ -25,7 +25,7 @@ def grid(problem: Ssim, design: Design) -> tuple[int, int]:
 
 def images(problem: Ssim, design: Design) -> int:
     """Images, or channels of them, that have blocks of their own."""
-    return problem.batch if design.channels is Channels.LOOP else problem.planes
+    return problem.batch if design.block_channels is BlockChannels.ALL else problem.planes
 
 
 def block_channels(problem: Ssim, design: Design) -> int:

@@ -9,7 +9,7 @@ import pytest
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
-from perfmodel.families.ssim.configuration import DESIGNS, Channels
+from perfmodel.families.ssim.configuration import DESIGNS, BlockChannels
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Launch
 from perfmodel.profiles.executed_profile import executed_profile
@@ -42,8 +42,8 @@ EXACT = (
 
 CONFIGURATIONS = [
     *(SsimConfiguration(version=version) for version in Version),
-    SsimConfiguration(version=Version.V2, channels=Channels.GRID),
-    SsimConfiguration(version=Version.V4_1, channels=Channels.GRID, tile_height=12),
+    SsimConfiguration(version=Version.V2, block_channels=BlockChannels.ONE),
+    SsimConfiguration(version=Version.V4_1, block_channels=BlockChannels.ONE, tile_height=12),
 ]
 
 

@@ -7,8 +7,9 @@ from perfmodel.core.counts import INSTRUCTION_CLASSES
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.ssim import FAMILY, Ssim, SsimConfiguration, Version
-from perfmodel.families.ssim.configuration import DESIGNS, LOW_TILES, Channels
+from perfmodel.families.ssim.configuration import DESIGNS, LOW_TILES, BlockChannels
 from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.records.columns import configuration_of_record
 
 GPU = load_gpu("a100-sxm-80gb")
 BATCH = Batch.of([SsimConfiguration(version=version) for version in Version])
@@ -70,9 +71,13 @@ def test_launch_is_the_tiling_with_the_batch_in_z():
     assert launch.threads_per_block.tolist() == [1024, 1024, 256, *6 * [32]]
 
 
+def test_records_from_before_there_were_lower_tiles_have_those_of_the_version():
+    assert configuration_of_record(FAMILY, {"version": "v4"}) == SsimConfiguration(version=Version.V4)
+
+
 def test_blocks_of_one_channel_are_as_many_times_more():
     problem = Ssim(batch=2, height=100, width=65)
-    loop, one = (SsimConfiguration(channels=how, tile_height=20) for how in Channels)
+    loop, one = (SsimConfiguration(block_channels=how, tile_height=20) for how in BlockChannels)
     batch = Batch.of([loop, one])
     launch = FAMILY.launch(problem, batch, GPU)
     assert launch.at(0).grid == (2, 5, 2)  # 65 / 64, 100 / 20, images
