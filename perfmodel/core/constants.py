@@ -8,6 +8,7 @@ LINE_BYTES = 128
 SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 SHARED_BANKS = 32
 BANK_BYTES = 4
+CONSTANT_LINE_BYTES = 64
 CONSTANT_BANK_BYTES = 64 * 1024
 """Size of constant memory (CUDA C++ Programming Guide, technical specifications), and of a bank of it in machine code."""
 FLOAT_BYTES = 4

@@ -111,7 +111,7 @@ def _executed(family: Family[Any, Any], problem: Any, configuration: Any, gpu: G
     if depth is Depth.MIDDLE_BLOCK:
         closed = family.closed_counts(problem, Batch.of([configuration]), gpu).at(0)
         requests = memory_requests(closed) if family.counts_accesses(configuration) else None
-        found = middle_block_profile(kernel, launch, call, requests, critical_path=path)
+        found = middle_block_profile(kernel, launch, call, requests, gpu.sm_count, critical_path=path)
         return _with_closed_copies(found, closed.async_copy_requests)
     found = executed_profile(kernel, launch, call, gpu if depth is Depth.CACHES else None, critical_path=path)
     return _with_closed_copies(found, found.counts.async_copy_requests)

@@ -90,9 +90,17 @@ class Gpu:
     l1_cycles_per_request: Rate
     l1_wavefront_latency_cycles: Rate
     constant_cache_bytes: Positive
+    constant_cache_ways: Positive
     constant_word_cycles: Rate
     constant_latency_cycles: Rate
     constant_word_latency_cycles: Rate
+    constant_line_cycles: Rate
+    constant_operand_line_cycles: Rate
+    constant_miss_cycles: Rate
+    constant_far_bytes: Positive
+    cluster_barrier_cycles: float
+    distributed_shared_latency_cycles: float
+    distributed_shared_bytes_per_cycle: Rate
     l2_bytes: Positive
     l2_read_bytes_per_s: Rate
     l2_port_bytes_per_cycle: Positive

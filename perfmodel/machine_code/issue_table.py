@@ -14,6 +14,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.constants import BANK_BYTES, CONSTANT_BANK_BYTES, CONSTANT_LINE_BYTES
 from .instruction import MachineInstruction
 from .matrix_products import tensor_work
 from .opcodes import LOADS_THROUGH_L1
@@ -24,6 +25,8 @@ from .schedule import fields
 Integers = NDArray[np.int64]
 
 BANKS = 2
+_CONSTANT = re.compile(r"c\[(0x[0-9a-f]+)\]\[(0x[0-9a-f]+)\]")
+"""A constant whose place stands in the instruction."""
 _REGISTER = re.compile(r"(?<![A-Z])R(\d+)(?:\.64)?(?:\.[A-Z]\w*)*(\.reuse)?")
 
 
@@ -69,6 +72,10 @@ class Wait(IntEnum):
     """Constant memory through the cache of indexed constants."""
     BRANCH = 14
     """The next instruction is not known before it has been executed."""
+    FENCE = 15
+    """Waits until what the warp has stored is seen by all SMs."""
+    CLUSTER_BARRIER = 16
+    """Waits for the warps of all blocks of the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +94,9 @@ class IssueTable:
         groups_left: Groups of copies that a `Wait.COPY_WAIT` lets run on.
         tensor_rate: `TensorRate` of matrix products.
         tensor_operations: Operations of a matrix product of one warp; negative for its part of a ``wgmma``.
+        constant_line: Line of constant memory whose place stands in the instruction, among all banks; -1 for none, and for
+            kernel parameters.
+        generic_bytes: Bytes of a lane of a generic access, which may reach the shared memory of another block; 0 for others.
     """
 
     pipe: Integers
@@ -100,6 +110,8 @@ class IssueTable:
     groups_left: Integers
     tensor_rate: Integers
     tensor_operations: Integers
+    constant_line: Integers
+    generic_bytes: Integers
 
     def __len__(self) -> int:
         return len(self.pipe)
@@ -169,6 +181,10 @@ def wait_of_result(instruction: MachineInstruction) -> Wait:
         return Wait.COPY_WAIT
     if name == "BAR":
         return Wait.FIXED if instruction.has("ARV") else Wait.BARRIER
+    if name == "MEMBAR" and not instruction.has("CTA"):
+        return Wait.FENCE
+    if name == "UCGABAR_WAIT":
+        return Wait.CLUSTER_BARRIER
     if instruction.class_name == "global_reduction":
         return Wait.GLOBAL_REDUCTION if name.startswith("RED") else Wait.GLOBAL_ATOMIC
     if name in _BRANCHES:
@@ -197,7 +213,29 @@ def issue_table(code: MachineCode) -> IssueTable:
         groups_left=np.array([_groups_left(i) for i in instructions], np.int64),
         tensor_rate=np.array([rate for rate, _, _ in products], np.int64),
         tensor_operations=np.array([-count if group else count for _, count, group in products], np.int64),
+        constant_line=np.array([_constant_line(i) for i in instructions], np.int64),
+        generic_bytes=np.array([_generic_bytes(i) for i in instructions], np.int64),
     )
+
+
+def constant_line_of(address: int) -> int:
+    """Line of an address among all constant banks."""
+    return address // CONSTANT_LINE_BYTES
+
+
+def _constant_line(instruction: MachineInstruction) -> int:
+    """Parameters (bank 0) are few and stay at hand."""
+    for bank, offset in _CONSTANT.findall(instruction.operand_text):
+        if int(bank, 0) > 0:
+            return constant_line_of(int(bank, 0) * CONSTANT_BANK_BYTES + int(offset, 0))
+    return -1
+
+
+def _generic_bytes(instruction: MachineInstruction) -> int:
+    if instruction.name not in ("LD", "ST"):
+        return 0
+    widths = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 2 * BANK_BYTES, "128": 4 * BANK_BYTES}
+    return next((widths[part] for part in instruction.parts if part in widths), BANK_BYTES)
 
 
 def _groups_left(instruction: MachineInstruction) -> int:

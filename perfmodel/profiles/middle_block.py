@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from ..compiler.compiled import CompiledKernel
 from ..core.counts import COUNT_NAMES, INSTRUCTION_CLASSES, Counts
@@ -13,6 +14,7 @@ from ..machine_code.program import MachineCode
 from ..simulator.execution import largest_loop_bytes
 from ..simulator.simulation import Mode
 from .blocks.watched_block import WatchedBlock, middle_block
+from .constant_walks import ConstantObserver, ConstantWalks
 from .executed_profile import executable
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .slowest_warp import slowest_warp
@@ -38,6 +40,8 @@ REQUESTS = (
 )
 MIDDLE_BLOCK_NOTE = "memory accesses in closed form, instructions extrapolated from the block in the middle of the grid"
 
+SM_BLOCKS = 8
+"""Blocks of an SM whose reads of constants are followed."""
 EVERY_BLOCK_NOTE = "every block is taken to do what the one in the middle of the grid does; traffic in closed form"
 
 
@@ -46,8 +50,22 @@ def memory_requests(counts: Counts) -> float:
     return float(sum(getattr(counts, name) for name in REQUESTS))
 
 
+def _constants(code: MachineCode, launch: Launch, call: KernelCall, apart: int) -> ConstantWalks:
+    """What blocks that lie so far apart, as those that share an SM do, read of constant memory by index."""
+    blocks = np.unique((middle_block(launch) + apart * np.arange(SM_BLOCKS)) % int(launch.blocks))
+    observer = ConstantObserver()
+    counted_run(code, launch, call, observers=[observer], mode=Mode.TRACE, blocks=blocks)
+    return observer.walks(blocks.tolist())
+
+
 def middle_block_profile(
-    compiled: CompiledKernel, launch: Launch, call: KernelCall, requests: float | None, *, critical_path: bool = True
+    compiled: CompiledKernel,
+    launch: Launch,
+    call: KernelCall,
+    requests: float | None,
+    sm_count: int,
+    *,
+    critical_path: bool = True,
 ) -> KernelProfile:
     """The profile with what the compiler decides: registers, code, instructions, spills, the slowest warp, what warps issue.
 
@@ -60,6 +78,7 @@ def middle_block_profile(
         requests: memory requests of the whole launch (`memory_requests`). Instructions are those of the block in the middle in
             the same proportion, so that blocks at the edges of the grid count for the part of a block that they do. None where
             no closed form counts accesses: then every block is taken to do what the one in the middle does.
+        sm_count: SMs of the GPU: blocks that lie so far apart share one.
         critical_path: follow the slowest warp, too.
 
     Raises:
@@ -93,7 +112,10 @@ def middle_block_profile(
     ).with_notes(MIDDLE_BLOCK_NOTE if requests is not None else EVERY_BLOCK_NOTE, *([] if reason is None else [reason]))
     if isinstance(code, MachineCode):
         followed = {watched.block: (run.paths[watched.block], run.visits_by_warp[watched.block])}
-        profile = replace(profile, traces=traces_of(code, launch, observer, followed))
+        traces = traces_of(code, launch, observer, followed)
+        if len(traces.constants.lines):
+            traces = structs.replace(traces, constants=_constants(code, launch, call, sm_count))
+        profile = replace(profile, traces=traces)
     if not critical_path:
         return profile
     slowest = slowest_warp(code, watched)

@@ -23,6 +23,7 @@ from ..simulator.access import LANE_GROUPS, Action, WarpAccess
 from ..simulator.sass.simulation import units_of
 from ..simulator.schedule import BlockPath
 from .access_patterns import AccessPatterns, PatternObserver
+from .constant_walks import NO_WALKS, ConstantObserver, ConstantWalks
 from .load_streams import LoadObserver, LoadStreams, joined
 from .totals import texture_passes
 
@@ -68,6 +69,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         table: Pipes, control bits and register reads of each instruction.
         memory: What the memory instructions ask for.
         loads: Requests of global loads one by one.
+        constants: Reads of constants by index, of the observed blocks.
         first: First instruction of each stretch.
         length: Its number of instructions.
         offsets: Shape ``(blocks * warps_per_block + 1,)``.
@@ -93,6 +95,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
     whole_grid: bool
     patterns: AccessPatterns | None = None
     active_lanes: Floats | None = None
+    constants: ConstantWalks = NO_WALKS
 
     @property
     def blocks(self) -> int:
@@ -134,6 +137,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             arrays |= _prefixed("patterns", self.patterns)
         if self.active_lanes is not None:
             arrays["active_lanes"] = self.active_lanes
+        arrays |= _prefixed("constants", self.constants)
         arrays |= _prefixed(
             "loads", replace(self.loads, **{name: _steps(getattr(self.loads, name)) for name in _RISING})
         )
@@ -144,17 +148,24 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
     def from_bytes(cls, data: bytes) -> WarpTraces:
         """The traces that `to_bytes` wrote."""
         with np.load(io.BytesIO(data)) as archive:
-            table = IssueTable(**{name: archive[name] for name in IssueTable.__dataclass_fields__})
+            table = _table(archive)
             memory = MemoryDemand(**_unprefixed("memory", MemoryDemand, archive))
             loads = LoadStreams(**_unprefixed("loads", LoadStreams, archive))
             own = {name: archive[name] for name in _OWN}
             seen = {name: archive[f"patterns_{name}"] for name in _PATTERNS if f"patterns_{name}" in archive}
             lanes = archive.get("active_lanes")
+            constants = (
+                ConstantWalks(**_unprefixed("constants", ConstantWalks, archive))
+                if "constants_lines" in archive
+                else NO_WALKS
+            )
         own["warps_per_block"], own["whole_grid"] = int(own["warps_per_block"]), bool(own["whole_grid"])
         own["observed"] = int(own["observed"])
         loads = replace(loads, **{name: np.cumsum(getattr(loads, name)) for name in _RISING})
         patterns = AccessPatterns(**seen) if seen else None
-        return cls(table=table, memory=memory, loads=loads, patterns=patterns, active_lanes=lanes, **own)
+        return cls(
+            table=table, memory=memory, loads=loads, patterns=patterns, active_lanes=lanes, constants=constants, **own
+        )
 
 
 _OWN = ("first", "length", "offsets", "warps_per_block", "instructions", "observed", "whole_grid")
@@ -169,7 +180,17 @@ def _steps(values: Integers) -> Integers:
     return np.diff(values, prepend=0)
 
 
-def _prefixed(prefix: str, record: MemoryDemand | LoadStreams | AccessPatterns) -> dict[str, Any]:
+_ABSENT = {"constant_line": -1, "generic_bytes": 0}
+"""Fields of the issue table that older archives do not have, and what stands for them."""
+
+
+def _table(archive: Mapping[str, Any]) -> IssueTable:
+    known = {name: archive[name] for name in IssueTable.__dataclass_fields__ if name in archive}
+    added = {name: np.full(len(known["pipe"]), none) for name, none in _ABSENT.items() if name not in known}
+    return IssueTable(**known, **added)
+
+
+def _prefixed(prefix: str, record: MemoryDemand | LoadStreams | AccessPatterns | ConstantWalks) -> dict[str, Any]:
     return {f"{prefix}_{name}": value for name, value in asdict(record).items()}
 
 
@@ -252,7 +273,7 @@ class WarpObserver:
 
     def __init__(self) -> None:
         self.counts, self.passes, self.loads = AccessCounts(), DataPasses(), LoadObserver()
-        self.patterns = PatternObserver()
+        self.patterns, self.constants = PatternObserver(), ConstantObserver()
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""
@@ -260,6 +281,7 @@ class WarpObserver:
         self.passes.access(access)
         self.loads.access(access)
         self.patterns.access(access)
+        self.constants.access(access)
 
 
 def traces_of(
@@ -298,6 +320,7 @@ def traces_of(
         whole_grid=len(followed) == int(launch.blocks),
         patterns=observer.patterns.patterns(len(code.instructions)),
         active_lanes=active_lanes,
+        constants=observer.constants.walks(sorted(followed)),
     )
 
 

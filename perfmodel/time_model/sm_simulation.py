@@ -6,8 +6,7 @@ when its result comes is written down. Compiled by Numba; `sm_time` prepares its
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
@@ -16,9 +15,7 @@ from numpy.typing import NDArray
 from ..core.constants import SECTOR_BYTES
 from ..machine_code.issue_table import Pipe, Wait
 from ..profiles.load_streams import CUT
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from .sm_records import STALLS, Code, Floats, Integers, Machine, Paths, Run, Stall
 
 PIPES = len(Pipe) + 1
 SCOREBOARDS = 6
@@ -26,133 +23,9 @@ COPY_GROUPS = 16
 """Groups of asynchronous copies of a warp that are distinguished."""
 NEVER = 1e18
 
-
-class Stall(IntEnum):
-    """Why a warp could not issue its next instruction (Nsight Compute: warp states)."""
-
-    WAIT = 0
-    """The cycles that the control bits of the instruction before say."""
-    SHORT_SCOREBOARD = 1
-    """Shared memory, special functions, constants."""
-    LONG_SCOREBOARD = 2
-    """Global and local memory."""
-    BARRIER = 3
-    NO_INSTRUCTION = 4
-    """Code from beyond the scheduler's instruction cache."""
-    THROTTLE = 5
-    """The queue of the data pipe of L1 is full (LG and MIO throttle)."""
-    NOT_SELECTED = 6
-    """Its pipe is taken, or the scheduler issues from another warp."""
-
-
-STALLS = len(Stall)
-
-
-class Code(NamedTuple):
-    """One element for each instruction.
-
-    ``pipe`` has the numbers of `Pipe`. ``issue_cycles`` are cycles of the issue slot,
-    ``pipe_cycles`` of the pipe, ``data_cycles`` of the data pipe of L1 or of the
-    cache of indexed constants; ``latency`` from there to the result, of global loads what many wavefronts add to it;
-    ``miss_chance`` the part of the requests that go behind L1, each for ``missed_bytes``, though all of their sectors have been
-    asked for before; ``far_chance`` the part of these that wait for DRAM. A store takes ``write_cycles`` on its way to L2;
-    ``written_bytes`` of it go to DRAM.
-    """
-
-    pipe: Integers
-    wait: Integers
-    stall_cycles: Floats
-    write_barrier: Integers
-    read_barrier: Integers
-    wait_mask: Integers
-    groups_left: Integers
-    issue_cycles: Floats
-    pipe_cycles: Floats
-    latency: Floats
-    data_cycles: Floats
-    miss_chance: Floats
-    missed_bytes: Floats
-    far_chance: Floats
-    write_cycles: Floats
-    written_bytes: Floats
-
-
-class Paths(NamedTuple):
-    """Stretches of instructions that the warps of some blocks issue (`WarpTraces`), and their loads (`LoadStreams`).
-
-    Without any request, loads go behind L1 by chance alone.
-    """
-
-    first: Integers
-    length: Integers
-    offsets: Integers
-    warps_per_block: int
-    blocks: int
-    request_instruction: Integers
-    request_group: Integers
-    request_offsets: Integers
-    group_sectors: Integers
-    group_fresh: Integers
-    group_offsets: Integers
-
-
-class Machine(NamedTuple):
-    """One SM and its share of the memories; cycles of the SM, bytes a cycle.
-
-    ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``loaded_latency`` the latencies of L2 or DRAM that come
-    on top where it is always busy, and less with the square of how busy it is. ``l2_share`` is the SM's share of L2's bandwidth,
-    ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part ``first_missed`` is
-    not in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps ``loads_in_flight`` requests until
-    they are answered, those with them that wait for what another one has asked for. Nothing is issued before ``first_cycles``. A
-    scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in ``far_fetch_cycles``.
-    """
-
-    schedulers: int
-    split_fma: bool
-    l1_latency: float
-    shared_latency: float
-    l2_latency: float
-    dram_latency: float
-    loaded_latency: float
-    l2_bytes_per_cycle: float
-    l2_share: float
-    dram_bytes_per_cycle: float
-    dram_share: float
-    first_missed: float
-    first_far: float
-    data_queue: int
-    loads_in_flight: int
-    write_queue_cycles: float
-    operand_cycles: float
-    barrier_cycles: float
-    branch_cycles: float
-    block_start_cycles: float
-    first_cycles: float
-    dispatch_cycles: float
-    l0_lines: int
-    fetch_cycles: float
-    fetch_latency: float
-    l1_lines: int
-    far_fetch_cycles: float
-    code_lines: int
-
-
-class Run(NamedTuple):
-    """What `simulate_sm` gives: cycles, instructions issued, ends of blocks in order, stalled warp cycles by `Stall`.
-
-    ``wave_cycles``: when as many instructions had been issued as the blocks have that share the SM.
-    """
-
-    cycles: float
-    wave_cycles: float
-    issued: int
-    finished: Floats
-    stalls: Floats
-
-
 # columns of the state of a warp
-_READY, _LAST, _COPY = 0, 1, 2
-_TIMES = 3
+_READY, _LAST, _COPY, _STORED = 0, 1, 2, 3
+_TIMES = 4
 _STRETCH, _OFFSET, _END, _NEXT, _AGE, _GROUPS, _AT_BARRIER, _REQUEST, _LAST_REQUEST, _TRACE = (
     0,
     1,
@@ -168,7 +41,8 @@ _STRETCH, _OFFSET, _END, _NEXT, _AGE, _GROUPS, _AT_BARRIER, _REQUEST, _LAST_REQU
 _PLACES = 10
 # servers of the SM
 _DATA, _L2, _DRAM, _WRITE, _FETCH, _DRAM_BUSY, _CONSTANTS, _FAR_FETCH, _L2_BUSY = 0, 1, 2, 3, 4, 5, 6, 7, 8
-_SERVERS = 9
+_CONSTANT_LINES, _FAR_CONSTANTS = 9, 10
+_SERVERS = 11
 
 _SHARED, _GLOBAL_LOAD, _GLOBAL_STORE = int(Wait.SHARED), int(Wait.GLOBAL_LOAD), int(Wait.GLOBAL_STORE)
 _REDUCTION, _ATOMIC = int(Wait.GLOBAL_REDUCTION), int(Wait.GLOBAL_ATOMIC)
@@ -177,6 +51,7 @@ _NOBODY_ASKS, _ANY_GROUP = -2, -1
 """In place of a group: no lane of the warp takes part; which group is not known."""
 _COPY_GROUP, _COPY_WAIT, _BARRIER = int(Wait.COPY_GROUP), int(Wait.COPY_WAIT), int(Wait.BARRIER)
 _CONSTANT, _BRANCH = int(Wait.CONSTANT), int(Wait.BRANCH)
+_FENCE, _CLUSTER_BARRIER = int(Wait.FENCE), int(Wait.CLUSTER_BARRIER)
 _FMA, _FMA_HEAVY, _FMA_LITE = int(Pipe.FMA), int(Pipe.FMA_HEAVY), len(Pipe)
 _NO_PIPE = int(Pipe.NONE)
 _LONG, _SHORT, _FIXED_STALL = int(Stall.LONG_SCOREBOARD), int(Stall.SHORT_SCOREBOARD), int(Stall.WAIT)
@@ -222,6 +97,49 @@ def _fetched(
     return float(lines[line])
 
 
+def _walked(code: Code, paths: Paths, warp: int, index: int, places: Integers, walked: Integers) -> int:
+    """The line of constants that a warp reads next by an instruction, -1 where that is not known."""
+    walk = code.constant_walk[index]
+    of_block = places[warp, _AGE] % ((len(paths.walk_offsets) - 1) // paths.walks) * paths.walks + walk
+    first, end = paths.walk_offsets[of_block], paths.walk_offsets[of_block + 1]
+    if end == first:
+        return -1
+    walked[warp, walk] += 1
+    return int(paths.walk_lines[first + (walked[warp, walk] - 1) % (end - first)])
+
+
+def _constant(
+    lines: Floats,
+    inserted: Integers,
+    machine: Machine,
+    paths: Paths,
+    servers: Floats,
+    reached: Floats,
+    line: int,
+    cycles: float,
+    time: float,
+) -> float:
+    """When a line of constants is in a cache, each set of which keeps the last ones that it took in order.
+
+    ``lines`` and ``inserted`` as for `_fetched`, at the end a count for each set; ``reached``: when the group of lines that comes
+    from L2 is in the SM.
+    """
+    if line < 0:
+        return time
+    last, far = len(lines) + paths.constant_set[line], paths.constant_far[line]
+    if inserted[line] > 0 and inserted[line] > inserted[last] - machine.constant_ways:
+        return float(lines[line])
+    if reached[far] == 0.0:
+        servers[_FAR_CONSTANTS] = max(servers[_FAR_CONSTANTS], time) + machine.constant_far_latency
+        reached[far] = servers[_FAR_CONSTANTS]
+    start = max(servers[_CONSTANT_LINES], time, reached[far])
+    servers[_CONSTANT_LINES] = start + cycles
+    inserted[last] += 1
+    inserted[line] = inserted[last]
+    lines[line] = start + machine.constant_latency
+    return float(lines[line])
+
+
 def _access(
     code: Code, machine: Machine, index: int, time: float, servers: Floats, chances: Floats, far: Floats
 ) -> tuple[float, float]:
@@ -238,7 +156,7 @@ def _access(
     start = max(time, servers[_DATA])
     servers[_DATA] = start + code.data_cycles[index]
     if wait == _SHARED:
-        return servers[_DATA] + machine.shared_latency, read
+        return servers[_DATA] + machine.shared_latency + code.latency[index], read
     if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION):
         servers[_WRITE] = max(servers[_WRITE], start) + code.write_cycles[index]
         written = code.written_bytes[index] / machine.dram_bytes_per_cycle
@@ -400,6 +318,11 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
     for trace in range(len(paths.group_offsets) - 1):
         most = max(most, paths.group_offsets[trace + 1] - paths.group_offsets[trace])
     groups_arrive = np.zeros((resident, most))
+    constants = len(paths.constant_far)
+    held_constants = np.zeros((machine.schedulers + 1, constants))  # the last one is the SM's, for reads by index
+    constant_order = np.zeros((machine.schedulers + 1, constants + machine.constant_sets), np.int64)
+    constant_groups = np.zeros(constants)
+    walked = np.zeros((count, max(paths.walks, 1)), np.int64)
     streams = len(paths.request_instruction) > 0
     in_wave = paths.length.sum() * resident // paths.blocks
     living = np.zeros(resident, np.int64)
@@ -421,7 +344,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
     for slot in range(min(resident, blocks)):
         begin = max(dispatched + machine.block_start_cycles, machine.first_cycles)
         dispatched += machine.dispatch_cycles
-        living[slot] = _start_block(paths, slot, started, begin, times, places, releases, groups_arrive)
+        living[slot] = _start_block(paths, slot, started, begin, times, places, releases, groups_arrive, walked)
         empty += living[slot] == 0
         started += 1
     while ended < blocks and issued < budget and empty < resident:
@@ -474,6 +397,9 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                 if follows:
                     servers[_DATA] = max(servers[_DATA], flying[loaded % machine.loads_in_flight])
                 start = max(time, servers[_DATA])
+                if wait in (_GLOBAL_STORE, _REDUCTION):
+                    acknowledged = max(start, servers[_WRITE]) + code.write_cycles[index] + machine.l2_latency
+                    times[warp, _STORED] = max(times[warp, _STORED], acknowledged)
                 result, read = _access(code, machine, index, time, servers, chances, far)
                 if group != _ANY_GROUP:
                     place = warp // warps
@@ -488,8 +414,26 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                     loaded += 1
             if wait != _SHARED and wait != _CONSTANT:
                 kind = _LONG
+            if wait == _CONSTANT and code.constant_walk[index] >= 0:
+                read_line = _walked(code, paths, warp, index, places, walked)
+                arrival = _constant(
+                    held_constants[-1],
+                    constant_order[-1],
+                    machine,
+                    paths,
+                    servers,
+                    constant_groups,
+                    read_line,
+                    machine.constant_line_cycles,
+                    servers[_CONSTANTS],
+                )
+                result = max(result, arrival + code.latency[index])
             if wait == _ASYNC_COPY:
                 times[warp, _COPY] = max(times[warp, _COPY], result)
+        elif wait == _FENCE:
+            seen = max(time, times[warp, _STORED]) + machine.l2_latency
+            stalls[_LONG] += max(0.0, seen - fixed)
+            fixed = max(fixed, seen)
         elif wait == _COPY_GROUP:
             groups[warp, places[warp, _GROUPS] % COPY_GROUPS] = times[warp, _COPY]
             places[warp, _GROUPS] += 1
@@ -514,19 +458,8 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
             living[slot] -= 1
             if living[slot] > 0:
                 if waiting[slot] == living[slot]:
-                    _open_barrier(
-                        code,
-                        machine,
-                        slot,
-                        warps,
-                        max(arrived[slot], time),
-                        times,
-                        places,
-                        releases,
-                        stalls,
-                        home,
-                        stale,
-                    )
+                    latest = max(arrived[slot], time)
+                    _open_barrier(code, machine, slot, warps, latest, times, places, releases, stalls, home, stale)
                     waiting[slot] = 0
                     arrived[slot] = 0.0
                 continue
@@ -535,7 +468,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
             if started < blocks:
                 dispatched = max(fixed, dispatched) + machine.dispatch_cycles
                 begin = dispatched - machine.dispatch_cycles + machine.block_start_cycles
-                living[slot] = _start_block(paths, slot, started, begin, times, places, releases, groups_arrive)
+                living[slot] = _start_block(paths, slot, started, begin, times, places, releases, groups_arrive, walked)
                 empty += living[slot] == 0
                 started += 1
                 stale[:] = True
@@ -549,30 +482,38 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                     stalls[kinds[warp, board]] += releases[warp, board] - ready
                     ready = releases[warp, board]
         if machine.l0_lines < machine.code_lines and following >> 3 != index >> 3:
-            line = _fetched(
-                arrivals[scheduler], inserted[scheduler], held, reached, machine, servers, following >> 3, time
-            )
-            if (following >> 3) + 1 < machine.code_lines:
-                _fetched(
-                    arrivals[scheduler],
-                    inserted[scheduler],
-                    held,
-                    reached,
-                    machine,
-                    servers,
-                    (following >> 3) + 1,
-                    time,
-                )
+            next_line, own, taken = following >> 3, arrivals[scheduler], inserted[scheduler]
+            line = _fetched(own, taken, held, reached, machine, servers, next_line, time)
+            if next_line + 1 < machine.code_lines:
+                _fetched(own, taken, held, reached, machine, servers, next_line + 1, time)
             if line > ready:
                 stalls[_FETCH_STALL] += line - ready
                 ready = line
+        constant = code.constant_line[following]
+        if code.constant_walk[following] >= 0 and code.wait[following] != _CONSTANT:
+            constant = _walked(code, paths, warp, following, places, walked)
+        if constant >= 0:
+            arrival = _constant(
+                held_constants[scheduler],
+                constant_order[scheduler],
+                machine,
+                paths,
+                servers,
+                constant_groups,
+                constant,
+                machine.constant_operand_line_cycles,
+                time,
+            )
+            if arrival > ready:
+                stalls[_SHORT] += arrival - ready
+                ready = arrival
         times[warp, _READY] = ready
-        if wait == _BARRIER:
+        if wait in (_BARRIER, _CLUSTER_BARRIER):
             waiting[slot] += 1
             arrived[slot] = max(arrived[slot], time)
             times[warp, _READY] = NEVER
             times[warp, _LAST] = time
-            places[warp, _AT_BARRIER] = 1
+            places[warp, _AT_BARRIER] = 2 if wait == _CLUSTER_BARRIER else 1
             if waiting[slot] == living[slot]:
                 _open_barrier(code, machine, slot, warps, arrived[slot], times, places, releases, stalls, home, stale)
                 waiting[slot] = 0
@@ -602,12 +543,14 @@ def _start_block(
     places: Integers,
     releases: Floats,
     groups_arrive: Floats,
+    walked: Integers,
 ) -> int:
     """Put the warps of a block at the beginning of their ways; how many of them have one."""
     warps = paths.warps_per_block
     trace = number % paths.blocks
     living = 0
     groups_arrive[slot, :] = 0.0
+    walked[slot * warps : (slot + 1) * warps, :] = 0
     followed = len(paths.request_offsets) > trace * warps + warps
     for own in range(warps):
         warp = slot * warps + own
@@ -617,6 +560,7 @@ def _start_block(
             places[warp, _LAST_REQUEST] = paths.request_offsets[trace * warps + own + 1]
         releases[warp, :] = 0.0
         times[warp, _COPY] = 0.0
+        times[warp, _STORED] = 0.0
         places[warp, _GROUPS] = 0
         places[warp, _AT_BARRIER] = 0
         places[warp, _AGE] = number
@@ -660,6 +604,9 @@ def _open_barrier(
     """Let the warps of a block go on that wait at its barrier."""
     opened = arrived + machine.barrier_cycles
     for warp in range(slot * warps, (slot + 1) * warps):
+        if places[warp, _AT_BARRIER] == 2:  # at least one waits for other blocks
+            opened = arrived + machine.cluster_barrier_cycles
+    for warp in range(slot * warps, (slot + 1) * warps):
         if places[warp, _AT_BARRIER]:
             places[warp, _AT_BARRIER] = 0
             stalls[_BARRIER_STALL] += opened - times[warp, _LAST]
@@ -676,6 +623,8 @@ _freed = _compiled(_freed)
 _homes = _compiled(_homes)
 _fetched = _compiled(_fetched)
 _behind_l1 = _compiled(_behind_l1)
+_walked = _compiled(_walked)
+_constant = _compiled(_constant)
 _access = _compiled(_access)
 _touch = _compiled(_touch)
 _next_group = _compiled(_next_group)

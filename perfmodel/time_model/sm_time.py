@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from ..core.constants import LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..core.constants import CONSTANT_LINE_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..core.counts import Counts
 from ..core.numbers import numbers
 from ..gpus.gpu import Gpu
@@ -24,7 +24,7 @@ from ..profiles.warp_traces import MemoryDemand, WarpTraces
 from .backing import Backing
 
 if TYPE_CHECKING:
-    from .sm_simulation import Code, Machine, Paths, Run
+    from .sm_records import Code, Machine, Paths, Run
 
 Floats = NDArray[np.float64]
 
@@ -153,19 +153,19 @@ def sm_seconds(
         model: fitted numbers; the package's where None.
         budget: instructions to follow.
     """
-    from .sm_simulation import Stall
+    from .sm_records import Stall
 
     model = model or sm_model()
     counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
     usual, longest = _usual_and_longest(traces, int(launch.blocks), gpu)
     loads = _loads_of(traces, counts, launch, blocks_per_sm, gpu)
-    machine = _machine(traces, counts, launch, loads, gpu, model)
-    code = _code(traces, counts, float(launch.blocks), loads, gpu, model, warm)
+    machine = _machine(traces, counts, launch, loads, gpu, model, warm)
+    code = _code(traces, counts, launch, float(launch.blocks), loads, gpu, model, warm)
     run, cycles = _launch_cycles(usual, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget)
     if longest is not None:
         # what it asks for first nobody has asked for, and comes from DRAM as far as what the launch asks for does
         lone = replace(loads, first_missed=1.0, again=0.0)
-        code = _code(longest, counts, 1.0, lone, gpu, model, warm)
+        code = _code(longest, counts, launch, 1.0, lone, gpu, model, warm)
         machine = machine._replace(first_missed=1.0)
         alone, lone_cycles = _launch_cycles(longest, code, machine, 1.0, 1, counts, gpu, budget)
         if lone_cycles > cycles:
@@ -264,9 +264,11 @@ def _dram_share(counts: Counts, gpu: Gpu) -> float:
     return min(float(gpu.l2_fill_sectors), float(counts.dram_read_bytes) / missed) if missed else 0.0
 
 
-def _machine(traces: WarpTraces, counts: Counts, launch: Launch, loads: _Loads, gpu: Gpu, model: SmModel) -> Machine:
+def _machine(
+    traces: WarpTraces, counts: Counts, launch: Launch, loads: _Loads, gpu: Gpu, model: SmModel, warm: bool
+) -> Machine:
     """One SM of the GPU, with its share of the memories where all SMs that have a block ask at once."""
-    from .sm_simulation import Machine
+    from .sm_records import Machine
 
     active = min(gpu.sm_count, int(launch.blocks))
     clock = gpu.boost_clock_hz
@@ -289,7 +291,7 @@ def _machine(traces: WarpTraces, counts: Counts, launch: Launch, loads: _Loads, 
         loads_in_flight=model.loads_in_flight,
         write_queue_cycles=model.write_queue_cycles,
         operand_cycles=model.operand_cycles,
-        barrier_cycles=model.barrier_cycles + traces.warps_per_block * WARP_SIZE / gpu.barrier_threads_per_cycle,
+        barrier_cycles=model.barrier_cycles + _arrival_cycles(traces, gpu),
         branch_cycles=model.branch_cycles,
         block_start_cycles=model.block_start_cycles,
         first_cycles=model.first_block_latencies * gpu.dram_latency_cycles,
@@ -300,7 +302,19 @@ def _machine(traces: WarpTraces, counts: Counts, launch: Launch, loads: _Loads, 
         l1_lines=gpu.instruction_cache_l1_bytes // LINE_BYTES,
         far_fetch_cycles=model.far_fetch_cycles,
         code_lines=-(-len(traces.table) // _INSTRUCTIONS_PER_LINE),
+        constant_sets=_constant_sets(gpu),
+        constant_ways=gpu.constant_cache_ways,
+        constant_line_cycles=gpu.constant_line_cycles,
+        constant_operand_line_cycles=gpu.constant_operand_line_cycles,
+        constant_latency=gpu.constant_miss_cycles,
+        constant_far_latency=gpu.l2_latency_cycles if warm else gpu.dram_latency_cycles,
+        cluster_barrier_cycles=gpu.cluster_barrier_cycles + _arrival_cycles(traces, gpu),
     )
+
+
+def _arrival_cycles(traces: WarpTraces, gpu: Gpu) -> float:
+    """Cycles in which the warps of a block arrive at a barrier."""
+    return traces.warps_per_block * WARP_SIZE / gpu.barrier_threads_per_cycle
 
 
 def _launch_cycles(
@@ -334,9 +348,10 @@ def _launch_cycles(
 
 def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
     """What the warps issue and load, as the simulation takes it."""
-    from .sm_simulation import Paths
+    from .sm_records import Paths
 
-    loads = traces.loads
+    loads, walks = traces.loads, traces.constants
+    numbered, lines = _constant_lines(traces)
     return Paths(
         first=traces.first,
         length=traces.length,
@@ -349,7 +364,24 @@ def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
         group_sectors=loads.sectors,
         group_fresh=_fresh(loads, gpu),
         group_offsets=loads.group_offsets,
+        walk_lines=numbered[len(traces.table) :],
+        walk_offsets=walks.offsets,
+        walks=len(walks.instructions),
+        constant_far=np.unique(lines // (gpu.constant_far_bytes // CONSTANT_LINE_BYTES), return_inverse=True)[1],
+        constant_set=lines % _constant_sets(gpu),
     )
+
+
+def _constant_sets(gpu: Gpu) -> int:
+    return gpu.constant_cache_bytes // CONSTANT_LINE_BYTES // gpu.constant_cache_ways
+
+
+def _constant_lines(traces: WarpTraces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of the lines of constants that instructions name, -1 for none, and then that walks read; and these lines."""
+    everything = np.concatenate([traces.table.constant_line, traces.constants.lines])
+    lines, numbers = np.unique(everything, return_inverse=True)
+    none = int(lines[0] < 0) if len(lines) else 0
+    return numbers - none, lines[none:]
 
 
 def _whole(run: Run, simulated: int, average: float, resident: int, followed: float, first: float) -> float:
@@ -380,10 +412,17 @@ def _split_fma(gpu: Gpu) -> bool:
 
 
 def _code(
-    traces: WarpTraces, counts: Counts, blocks: float, loads: _Loads, gpu: Gpu, model: SmModel, warm: bool
+    traces: WarpTraces,
+    counts: Counts,
+    launch: Launch,
+    blocks: float,
+    loads: _Loads,
+    gpu: Gpu,
+    model: SmModel,
+    warm: bool,
 ) -> Code:
-    """What the simulation needs of each instruction on this GPU."""
-    from .sm_simulation import Code
+    """What the simulation needs of each instruction on this GPU, where so many blocks run."""
+    from .sm_records import Code
 
     table, memory = traces.table, traces.memory
     # a generic access that reached shared memory alone waits for that
@@ -392,13 +431,21 @@ def _code(
     scale = blocks / traces.observed
     pipe_cycles = _pipe_cycles(table, gpu)
     asking = np.minimum(1.0, memory.requests / np.maximum(traces.executions(), 1))
+    # generic accesses that reach neither the block's own shared memory nor global memory reach that of another block
+    distributed = (table.generic_bytes > 0) & (memory.lines == 0) & (launch.blocks_per_cluster > 1)
+    elsewhere = np.where(distributed, 1.0 - asking, 0.0)
+    wait = np.where(distributed, int(Wait.SHARED), wait)
     asking = np.where(np.isin(wait, [Wait.GLOBAL_LOAD, Wait.ASYNC_COPY]), 1.0, asking)
     chance, sectors = _misses(memory, wait, loads)
     write_cycles, written = _stores(memory, wait, counts, scale, blocks, gpu, warm)
     data_cycles, latency = _data_pipe(memory, wait, gpu)
+    walk = np.full(len(table), -1)
+    walk[traces.constants.instructions] = np.arange(len(traces.constants.instructions))
     # what lies between a hit in L1 and the end of the texture pipe
     latency = np.where(table.pipe == Pipe.TEXTURE, gpu.texture_latency_cycles - gpu.l1_latency_cycles, latency)
     data_cycles = np.where(memory.requests > 0, asking * data_cycles + (1.0 - asking), data_cycles)
+    data_cycles += elsewhere * WARP_SIZE * table.generic_bytes / gpu.distributed_shared_bytes_per_cycle
+    latency += elsewhere * max(gpu.distributed_shared_latency_cycles - gpu.shared_latency_cycles, 0.0)
     return Code(
         pipe=table.pipe,
         wait=wait,
@@ -416,6 +463,8 @@ def _code(
         far_chance=np.where(wait == Wait.GLOBAL_ATOMIC, min(1.0, _dram_share(counts, gpu)), loads.again_far),
         write_cycles=asking * write_cycles,
         written_bytes=asking * written,
+        constant_line=_constant_lines(traces)[0][: len(table)],
+        constant_walk=walk,
     )
 
 
@@ -560,8 +609,8 @@ def sm_issues(
     usual, _ = _usual_and_longest(traces, int(launch.blocks), gpu)
     counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
     loads = _loads_of(traces, counts, launch, blocks_per_sm, gpu)
-    machine = _machine(traces, counts, launch, loads, gpu, sm_model())
-    code = _code(traces, counts, float(launch.blocks), loads, gpu, sm_model(), warm)
+    machine = _machine(traces, counts, launch, loads, gpu, sm_model(), warm)
+    code = _code(traces, counts, launch, float(launch.blocks), loads, gpu, sm_model(), warm)
     average = math.ceil(float(launch.blocks) / gpu.sm_count)
     resident = max(1, min(blocks_per_sm, average))
     paths = _paths(usual, gpu)

@@ -1,7 +1,8 @@
 """Launches of this package's micro-benchmarks that show one mechanism each, by its size, as launches of public kernels are given.
 
 Contended atomics, L1 that is too small for its warps, buffers that stay in L2, written lines that leave it, blocks of unequal
-length, grids smaller than the GPU, chains of dependent instructions, constants read by index, words of many lines.
+length, grids smaller than the GPU, chains of dependent instructions, constants read by index and in order, words of many lines,
+fences, clusters.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .record import OWN_REPOSITORY, PublicLaunch
 
 MIB = 2**20
 ATOMIC_STEPS = 16
+CONSTANT_READS, FENCES = 4096, 256
 WORD_TYPES = {"int": "i32", "float": "f32", "double": "f64", "unsigned long long": "u64"}
 OPERATIONS = (
     ("fp32", 0, "float", "f32", 4096),
@@ -42,6 +44,9 @@ def mechanism_launches(gpu: Gpu) -> tuple[PublicLaunch, ...]:
         *_uneven(gpu),
         *_chains(gpu),
         *_constants(gpu),
+        *_constant_walks(gpu),
+        *_fences(gpu),
+        *_clusters(gpu),
         *_lines(gpu),
     )
 
@@ -207,6 +212,46 @@ def _constants(gpu: Gpu) -> Iterator[PublicLaunch]:
             name = f"stride {stride} group {group} warps {warps}"
             args = f"i32[{gpu.sm_count * 32 * warps}] {stride} {group} 256"
             yield _launch("constants", name, "constant_read", gpu.sm_count, 32 * warps, args, {"CHAINS": chains})
+
+
+def _constant_walks(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """More and more constant memory, read one word or one line after the other: what the caches of constants hold and give."""
+    cases = [(0, words, 16, 1, 0) for words in (1024, 2048, 4096, 8192, 16384)]
+    cases += [(0, words, 1, 1, 0) for words in (512, 2048, 16384)]
+    cases += [(1, words, 1, warps, 0) for words in (256, 512, 1024, 4096, 16384) for warps in (1, 8, 32)]
+    cases += [(1, words, 16, warps, 0) for words in (4096, 16384) for warps in (1, 8, 32)]
+    cases += [(1, words, 1, 32, words // 32) for words in (1024, 4096, 16384)]
+    cases += [(1, words, 16, 32, words // 32) for words in (4096, 16384)]
+    cases += [(2, words, 1, warps, 0) for words in (256, 512, 1024, 2048) for warps in (1, 4, 16)]
+    for way, words, step, warps, shift in cases:
+        passes = max(2, CONSTANT_READS * step // words)
+        name = f"{4 * words} B step {step} way {way} warps {warps}" + (f" shift {shift}" if shift else "")
+        args = f"i32[{gpu.sm_count * 32 * warps}] 0 {shift} {passes}"
+        defines: dict[str, str | int] = {"WORDS": words, "STEP": step, "WAY": way}
+        yield _launch("constants", f"walk {name}", "constant_walk", gpu.sm_count, 32 * warps, args, defines)
+
+
+def _fences(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Stores that a warp waits for."""
+    for stores in (0, 1, 4):
+        for threads in (32, 256):
+            args = f"i32[{gpu.sm_count * (stores + 1) * threads}] {FENCES}"
+            yield _launch("fence", f"{stores} x {threads}", "fence", gpu.sm_count, threads, args, {"STORES": stores})
+
+
+def _clusters(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Clusters that do nothing, wait for themselves, and read each other's shared memory."""
+    if not gpu.architecture.has_clusters:
+        return
+    grid = gpu.sm_count // 16 * 16 - 8
+    cases = [(size, 0, 0, 128, 0) for size in (1, 2, 4, 8)]
+    cases += [(size, work, 1, threads, 512) for size in (2, 4, 8) for work in (1, 2) for threads in (32, 256, 1024)]
+    cases += [(size, 3, hop, 32, 1024) for size in (2, 8) for hop in (0, 1)]
+    cases += [(size, 4, hop, threads, 512) for size in (2, 4, 8) for hop in (0, 1) for threads in (128, 512)]
+    for size, work, hop, threads, steps in cases:
+        name = f"{size} work {work} hop {hop} threads {threads}"
+        args = f"i32[{grid * threads}] {hop} {steps}"
+        yield _launch("cluster", name, "cluster", grid, threads, args, {"CLUSTER": size, "WORK": work})
 
 
 def _lines(gpu: Gpu) -> Iterator[PublicLaunch]:

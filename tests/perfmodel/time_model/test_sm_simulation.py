@@ -10,7 +10,8 @@ import pytest
 
 from perfmodel.machine_code.issue_table import Pipe, Wait
 from perfmodel.profiles.load_streams import CUT
-from perfmodel.time_model.sm_simulation import Code, Machine, Paths, Run, Stall, simulate_sm
+from perfmodel.time_model.sm_records import Code, Machine, Paths, Run, Stall
+from perfmodel.time_model.sm_simulation import simulate_sm
 
 QUIET = Machine(
     schedulers=4,
@@ -41,6 +42,13 @@ QUIET = Machine(
     l1_lines=1000,
     far_fetch_cycles=0.0,
     code_lines=100,
+    constant_sets=2,
+    constant_ways=2,
+    constant_line_cycles=10.0,
+    constant_operand_line_cycles=20.0,
+    constant_latency=50.0,
+    constant_far_latency=100.0,
+    cluster_barrier_cycles=60.0,
 )
 NONE = 7
 
@@ -62,6 +70,8 @@ class Step:
     far: float = 0.0
     write: float = 0.0
     written: float = 0.0
+    constant: int = -1
+    walk: int = -1
 
 
 def code_of(program: list[Step]) -> Code:
@@ -88,6 +98,8 @@ def code_of(program: list[Step]) -> Code:
         far_chance=column("far"),
         write_cycles=column("write"),
         written_bytes=column("written"),
+        constant_line=column("constant", np.int64),
+        constant_walk=column("walk", np.int64),
     )
 
 
@@ -103,6 +115,14 @@ NO_LOADS: dict[str, Any] = dict.fromkeys(
     np.zeros(0, np.int64),
 )
 """Loads go behind L1 by chance."""
+CONSTANTS: dict[str, Any] = {
+    "walk_lines": np.array([0, 2, 4]),
+    "walk_offsets": np.array([0, 3]),
+    "walks": 1,
+    "constant_far": np.zeros(6, np.int64),
+    "constant_set": np.arange(6) % 2,
+}
+"""Six lines of constants in two sets, which come from L2 together; a walk over those of the first set."""
 
 
 def run(
@@ -118,7 +138,7 @@ def run(
     """Run a program on all warps of some blocks, ``loops`` times over; ``loads`` are the streams of `Paths`."""
     count = len(program)
     first = np.zeros(warps * loops, np.int64)
-    paths = Paths(first, np.full(warps * loops, count), np.arange(warps + 1) * loops, warps, 1, **loads)
+    paths = Paths(first, np.full(warps * loops, count), np.arange(warps + 1) * loops, warps, 1, **loads, **CONSTANTS)
     found: Run = simulate_sm(code_of(program), paths, QUIET._replace(**machine), resident, blocks, 10**7)
     return found
 
@@ -195,7 +215,7 @@ def test_code_beyond_the_schedulers_cache_is_fetched_again() -> None:
 
 
 def test_warps_without_instructions_end_the_run() -> None:
-    empty = Paths(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(3, np.int64), 2, 1, **NO_LOADS)
+    empty = Paths(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(3, np.int64), 2, 1, **NO_LOADS, **CONSTANTS)
     assert simulate_sm(code_of([Step()]), empty, QUIET, 1, 4, 100).issued == 0
 
 
@@ -245,6 +265,39 @@ def test_the_run_ends_where_loads_were_not_kept() -> None:
 def test_constants_come_one_word_after_the_other() -> None:
     found = run([Step(wait=Wait.CONSTANT, data=64.0)], warps=16, loops=100, data_queue=8)
     assert found.cycles == pytest.approx(100 * 16 * 64, rel=0.01)  # 32 words of 2 cycles
+
+
+def test_operands_wait_for_lines_of_constants_that_their_set_does_not_keep() -> None:
+    def cycles(lines: tuple[int, ...]) -> float:
+        return float(run([Step(constant=line) for line in lines], loops=100).cycles)
+
+    assert cycles((0, 2, 4)) == pytest.approx(
+        100 * 3 * 50, rel=0.05
+    )  # three lines of a set of two: each is missed again
+    assert cycles((0, 1, 2)) == pytest.approx(
+        100 + 100 * 3, abs=3 * 50
+    )  # kept after the first pass, which waits for L2, too
+
+
+def test_constants_loaded_by_index_come_a_line_at_a_time() -> None:
+    walk = [Step(wait=Wait.CONSTANT, sets=0, walk=0), Step(needs=1)]
+    one, many = (run(walk, warps=warps, loops=300) for warps in (1, 16))
+    assert one.cycles == pytest.approx(100 + 300 * (50 + 2), rel=0.05)  # each line is missed again
+    assert many.cycles < 1.2 * one.cycles  # warps that read the same together need it once
+    shared = run(walk, loops=300, constant_ways=3)
+    assert shared.cycles == pytest.approx(100 + 300 * 3, abs=3 * 60)
+
+
+def test_a_fence_waits_until_l2_has_taken_what_its_warp_stored() -> None:
+    fence = Step(wait=Wait.FENCE)
+    store = Step(wait=Wait.GLOBAL_STORE, write=4.0)
+    assert run([fence], loops=10).finished[-1] == pytest.approx(10 * 200, rel=0.01)
+    assert run([store, fence], loops=10).finished[-1] == pytest.approx(10 * (4 + 200 + 200), rel=0.02)
+
+
+def test_a_barrier_of_a_cluster_takes_longer_than_one_of_a_block() -> None:
+    found = run([Step(stall=100), Step(wait=Wait.CLUSTER_BARRIER), Step()], warps=4)
+    assert found.finished[-1] == pytest.approx(100 + 60 + 1, abs=2)
 
 
 def test_a_branch_makes_its_warp_wait() -> None:

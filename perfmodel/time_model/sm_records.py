@@ -1,0 +1,156 @@
+"""What the simulation of one SM takes and gives: instructions, the ways of warps, the SM, and a run."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Stall(IntEnum):
+    """Why a warp could not issue its next instruction (Nsight Compute: warp states)."""
+
+    WAIT = 0
+    """The cycles that the control bits of the instruction before say."""
+    SHORT_SCOREBOARD = 1
+    """Shared memory, special functions, constants."""
+    LONG_SCOREBOARD = 2
+    """Global and local memory."""
+    BARRIER = 3
+    NO_INSTRUCTION = 4
+    """Code from beyond the scheduler's instruction cache."""
+    THROTTLE = 5
+    """The queue of the data pipe of L1 is full (LG and MIO throttle)."""
+    NOT_SELECTED = 6
+    """Its pipe is taken, or the scheduler issues from another warp."""
+
+
+STALLS = len(Stall)
+
+
+class Code(NamedTuple):
+    """One element for each instruction.
+
+    ``pipe`` has the numbers of `Pipe`. ``issue_cycles`` are cycles of the issue slot,
+    ``pipe_cycles`` of the pipe, ``data_cycles`` of the data pipe of L1 or of the
+    cache of indexed constants; ``latency`` from there to the result, of global loads what many wavefronts add to it;
+    ``miss_chance`` the part of the requests that go behind L1, each for ``missed_bytes``, though all of their sectors have been
+    asked for before; ``far_chance`` the part of these that wait for DRAM. A store takes ``write_cycles`` on its way to L2;
+    ``written_bytes`` of it go to DRAM. ``constant_line`` is the line of constants that stands in the instruction,
+    ``constant_walk`` the walk of one that reads them by index, -1 for others.
+    """
+
+    pipe: Integers
+    wait: Integers
+    stall_cycles: Floats
+    write_barrier: Integers
+    read_barrier: Integers
+    wait_mask: Integers
+    groups_left: Integers
+    issue_cycles: Floats
+    pipe_cycles: Floats
+    latency: Floats
+    data_cycles: Floats
+    miss_chance: Floats
+    missed_bytes: Floats
+    far_chance: Floats
+    write_cycles: Floats
+    written_bytes: Floats
+    constant_line: Integers
+    constant_walk: Integers
+
+
+class Paths(NamedTuple):
+    """Stretches of instructions that the warps of some blocks issue (`WarpTraces`), their loads (`LoadStreams`) and constants.
+
+    Constants are known by their lines, and these by the group of lines that come from L2 together (``constant_far``),
+    and by the set of the caches that they belong to.
+
+    Without any request, loads go behind L1 by chance alone.
+    """
+
+    first: Integers
+    length: Integers
+    offsets: Integers
+    warps_per_block: int
+    blocks: int
+    request_instruction: Integers
+    request_group: Integers
+    request_offsets: Integers
+    group_sectors: Integers
+    group_fresh: Integers
+    group_offsets: Integers
+    walk_lines: Integers
+    walk_offsets: Integers
+    walks: int
+    constant_far: Integers
+    constant_set: Integers
+
+
+class Machine(NamedTuple):
+    """One SM and its share of the memories; cycles of the SM, bytes a cycle.
+
+    ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``loaded_latency`` the latencies of L2 or DRAM that come
+    on top where it is always busy, and less with the square of how busy it is. ``l2_share`` is the SM's share of L2's bandwidth,
+    ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part ``first_missed`` is
+    not in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps ``loads_in_flight`` requests until
+    they are answered, those with them that wait for what another one has asked for. Nothing is issued before ``first_cycles``. A
+    scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in ``far_fetch_cycles``.
+    Each scheduler keeps ``constant_sets`` of ``constant_ways`` lines of constants for operands, the SM as many for what is loaded
+    by index; others come one in ``constant_operand_line_cycles`` or ``constant_line_cycles``, after ``constant_latency``, and
+    after ``constant_far_latency`` where the SM reads them first.
+    """
+
+    schedulers: int
+    split_fma: bool
+    l1_latency: float
+    shared_latency: float
+    l2_latency: float
+    dram_latency: float
+    loaded_latency: float
+    l2_bytes_per_cycle: float
+    l2_share: float
+    dram_bytes_per_cycle: float
+    dram_share: float
+    first_missed: float
+    first_far: float
+    data_queue: int
+    loads_in_flight: int
+    write_queue_cycles: float
+    operand_cycles: float
+    barrier_cycles: float
+    branch_cycles: float
+    block_start_cycles: float
+    first_cycles: float
+    dispatch_cycles: float
+    l0_lines: int
+    fetch_cycles: float
+    fetch_latency: float
+    l1_lines: int
+    far_fetch_cycles: float
+    code_lines: int
+    constant_sets: int
+    constant_ways: int
+    constant_line_cycles: float
+    constant_operand_line_cycles: float
+    constant_latency: float
+    constant_far_latency: float
+    cluster_barrier_cycles: float
+
+
+class Run(NamedTuple):
+    """What `simulate_sm` gives: cycles, instructions issued, ends of blocks in order, stalled warp cycles by `Stall`.
+
+    ``wave_cycles``: when as many instructions had been issued as the blocks have that share the SM.
+    """
+
+    cycles: float
+    wave_cycles: float
+    issued: int
+    finished: Floats
+    stalls: Floats
