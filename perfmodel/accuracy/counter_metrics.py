@@ -55,6 +55,13 @@ WRITTEN_BACK = "dram_write_bytes"
 """The count that a counter shows late: what is written stays in L2 until it is evicted, perhaps after the launch."""
 
 
+OPCODES_METRIC = "sass__inst_executed_per_opcode"
+"""Executed warp instructions, counted by instructions of the profiler's own; ``NAME.OPCODE`` are those of one opcode."""
+_MATRIX_LOADS = f"{OPCODES_METRIC}.LDSM"
+_SHARED_LOADS = "smsp__inst_executed_op_shared_ld.sum"
+_INSTRUMENTED_SHARED_LOADS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+
+
 METRIC_SUMS: tuple[MetricSum, ...] = (
     _metric(
         "global_load_requests",
@@ -75,7 +82,7 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
     ),
     _metric(
         "shared_load_requests",
-        "smsp__inst_executed_op_shared_ld.sum",
+        _SHARED_LOADS,
         also=("shared_load_predicated_off",),
         without=("generic_shared_loads",),
     ),
@@ -93,7 +100,7 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
         also=("async_copy_predicated_off",),
     ),
     _metric("async_copy_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"),
-    _instrumented("shared_load_wavefronts", "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
+    _instrumented("shared_load_wavefronts", _INSTRUMENTED_SHARED_LOADS),
     _instrumented("shared_store_wavefronts", "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"),
     _metric("local_load_sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"),
     _metric("local_store_sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"),
@@ -109,8 +116,6 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
     _metric("dram_write_bytes", "dram__sectors_write.sum", factor=SECTOR_BYTES),
 )
 """In order of preference: the first whose metrics a file has gives the count."""
-OPCODES_METRIC = "sass__inst_executed_per_opcode"
-"""Executed warp instructions, counted by instructions of the profiler's own; ``NAME.OPCODE`` are those of one opcode."""
 _LOADED_CONSTANTS = "constant_load"
 """Names of opcodes do not tell loads of constants at fixed places, which are moves, from indexed ones: both are ``integer``."""
 _CLASSES_BY_OPCODE = tuple(name for name in INSTRUCTION_CLASSES if name not in ("control", "atomics"))
@@ -207,10 +212,17 @@ def measured_counts(columns: pd.DataFrame) -> tuple[MeasuredCount, ...]:
 def counts_of_metrics(metrics: Mapping[str, float]) -> tuple[MeasuredCount, ...]:
     """The same for the metrics of one launch; each ``launches`` has one element.
 
+    The counter of shared loads leaves out ``ldmatrix`` (``LDSM``), so its executions are added where opcodes were counted;
+    instrumented wavefronts leave it out, too, and are then no count of all shared loads (H200, four kernels).
+
     >>> counts_of_metrics({"smsp__inst_executed.sum": 7.0})[0].count
     'warp_instructions'
     """
     columns = {name: np.array([value]) for name, value in metrics.items() if name in METRICS}
+    if metrics.get(_MATRIX_LOADS):
+        columns.pop(_INSTRUMENTED_SHARED_LOADS, None)
+        if _SHARED_LOADS in columns:
+            columns[_SHARED_LOADS] = columns[_SHARED_LOADS] + metrics[_MATRIX_LOADS]
     by_opcode = {name: np.array([value]) for name, value in metrics.items() if name.startswith(f"{OPCODES_METRIC}.")}
     return (*_sums(columns), *_sums_of_opcodes(by_opcode))
 

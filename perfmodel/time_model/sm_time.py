@@ -86,12 +86,11 @@ def sm_backing(gpu: Gpu, kernel: str | None = None) -> Backing:
     >>> sm_backing(load_gpu("h200"), "conv1d").status
     'calibrated on this kernel and GPU'
     """
-    model = sm_model()
+    model, known = sm_model(), kernel in FITTED_KERNELS
     if gpu.id not in FITTED_GPUS:
-        return Backing(
-            status=f"calibrated on other GPUs ({', '.join(FITTED_GPUS)})", log_error_90=model.other_gpu_log_error
-        )
-    if kernel in FITTED_KERNELS:
+        error = max(model.other_gpu_log_error, 0.0 if known else model.left_out_log_error)
+        return Backing(status=f"calibrated on other GPUs ({', '.join(FITTED_GPUS)})", log_error_90=error)
+    if known:
         return Backing(status="calibrated on this kernel and GPU", log_error_90=model.own_kernel_log_error)
     return Backing(status="calibrated on other kernels on this GPU", log_error_90=model.left_out_log_error)
 

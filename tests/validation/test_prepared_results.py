@@ -7,10 +7,10 @@ import pytest
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.registry import family
+from perfmodel.machine_code.program import read_machine_code
 from perfmodel.prediction.scenario import scenario_of
-from perfmodel.ptx.parse import parse_module
 from perfmodel.records.columns import record_of_fields
-from perfmodel.simulator.simulation import simulate
+from perfmodel.simulator.sass.simulation import simulate_machine_code
 from perfmodel.validation.campaign_plan import random_check
 from perfmodel.validation.kernel_job import compare_outputs, prepare_call, problem_reference
 from perfmodel.validation.prepared import PreparedFolder
@@ -32,7 +32,7 @@ def test_prepared_configuration_gives_the_reference(name: str, tmp_path: Path) -
     compiled = compile_kernel(chosen.compile_request(prepared.problem, configuration, UNDER.gpu), "sm_90")
     assert kernel.resources is not None
     assert folder.cubin(kernel.resources.cubin_sha256) == compiled.cubin
-    outputs = simulate(parse_module(compiled.ptx).kernel(kernel.kernel_name), prepared.launch, prepared.call).outputs
+    outputs = simulate_machine_code(read_machine_code(compiled), prepared.launch, prepared.call).outputs
     check = compare_outputs(
         outputs, problem_reference(name, prepared.problem, SEED), chosen.tolerance(prepared.problem)
     )

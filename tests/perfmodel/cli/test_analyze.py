@@ -240,11 +240,14 @@ def test_what_the_model_cannot_tell_apart_is_called_so(source: Path, capsys: pyt
 
 
 def test_flags_of_the_project_are_used(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    commands = source.parent / "compile_commands.json"
-    entry = {"directory": str(source.parent), "file": "own.cu", "command": "nvcc -DBIAS=3 -c own.cu"}
-    commands.write_text(json.dumps([entry]))
     arguments = gather(source, 2)
     place = arguments.index("--define")
     del arguments[place : place + 2]
     assert 'identifier "BIAS" is undefined' in error_of(capsys, arguments)
-    json_of(capsys, [*arguments, "--compile-commands", str(commands)])
+    entry = {"directory": str(source.parent), "file": "own.cu", "command": "nvcc -DBIAS=3 -c own.cu"}
+    elsewhere = source.parent / "build" / "of_mine" / "commands.json"
+    elsewhere.parent.mkdir(parents=True)
+    elsewhere.write_text(json.dumps([entry]))
+    json_of(capsys, [*arguments, "--compile-commands", str(elsewhere)])
+    (source.parent / "compile_commands.json").write_text(json.dumps([entry]))
+    json_of(capsys, arguments)
