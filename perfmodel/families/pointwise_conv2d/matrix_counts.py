@@ -32,9 +32,6 @@ SLAB_INSTRUCTIONS = 25
 
 CLUSTER_CYCLES = 1200
 """Fence and barriers of a cluster: small layers took 1800 cycles longer on an H200 with clusters of two than without."""
-DISTRIBUTED_LATENCY_CYCLES = 213
-DISTRIBUTED_BYTES_PER_CYCLE = 14.3
-"""Of reads of another block's shared memory, on an H200."""
 SUMS_AT_ONCE = 2
 """Vectors of sums that a thread adds at once."""
 
@@ -156,17 +153,18 @@ def matrix_profile(problem: PointwiseConv2d, tile: MatrixTiles, work: WarpWork, 
         warp_cycles=channels * np.maximum(of_channel, work.reads + work.tensor_cycles)
         + slabs * (SLAB_INSTRUCTIONS * 2)
         + PROLOGUE_INSTRUCTIONS * 3.0
-        + cluster_cycles(tile, of_store),
+        + cluster_cycles(tile, of_store, gpu),
         loop_code_bytes=INSTRUCTION_BYTES * 2 * work.unrolled_channels * of_channel,
         read_only_share=0.0 if asynchronous else 1.0,
         tensor_cycles=warps * channels * work.tensor_cycles,
     )
 
 
-def cluster_cycles(tile: MatrixTiles, of_store: Any) -> Floats:
+def cluster_cycles(tile: MatrixTiles, of_store: Any, gpu: Gpu) -> Floats:
     """Cycles in which a block waits for the others of its cluster and reads their sums; 0 without clusters."""
     part = tile.filter_tile * tile.position_tile / tile.channel_split
     rounds = np.ceil(part / of_store / tile.threads / SUMS_AT_ONCE)
     read = FLOAT_BYTES * part * (tile.channel_split - 1) * tile.channel_slices
-    waited = CLUSTER_CYCLES + rounds * DISTRIBUTED_LATENCY_CYCLES + read / DISTRIBUTED_BYTES_PER_CYCLE
+    waited = CLUSTER_CYCLES + rounds * gpu.distributed_shared_latency_cycles
+    waited += read / gpu.distributed_shared_bytes_per_cycle
     return np.asarray(np.where(tile.channel_split > 1, waited, 0.0), np.float64)

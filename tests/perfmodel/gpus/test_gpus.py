@@ -32,6 +32,13 @@ PUBLISHED = (
 KIB = 1024
 
 
+@pytest.mark.parametrize("gpu_id", gpu_ids())
+def test_a_gpu_with_clusters_says_what_they_cost(gpu_id: str) -> None:
+    gpu = load_gpu(gpu_id)
+    says = gpu.cluster_barrier_cycles > 0, gpu.distributed_shared_latency_cycles > gpu.shared_latency_cycles
+    assert says == (gpu.architecture.has_clusters,) * 2
+
+
 def test_the_gpus_of_the_contract_are_there() -> None:
     assert set(gpu_ids()) == {
         *("p100-pcie-12gb", "gtx-1080-ti"),

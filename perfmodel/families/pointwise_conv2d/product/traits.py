@@ -61,7 +61,7 @@ def traits(problem: PointwiseConv2d, tile: ProductTiles, estimated: KernelProfil
             "whole_lines": tile.slab_channels % WARP_SIZE == 0,
             "through_shared": parts > 0,
         },
-        warp_instructions=estimated.warp_cycles - cluster_cycles(tile, of_position) + stores * parts,
+        warp_instructions=estimated.warp_cycles - cluster_cycles(tile, of_position, gpu) + stores * parts,
         launch_instructions=known.fp32_fma + known.fp32_other + requests_of(known),
         index_instructions=known.integer,
         code_instructions=estimated.loop_code_bytes / INSTRUCTION_BYTES + 8.0 * copies + 2.0 * stores * (1 + parts),
@@ -91,5 +91,5 @@ def interpolated_profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu)
         * tile.channel_split,
         read_only_share=estimated.read_only_share,
     )
-    waited = cluster_cycles(tile, position_vector(problem))  # executed blocks do not wait for others
+    waited = cluster_cycles(tile, position_vector(problem), gpu)  # executed blocks do not wait for others
     return replace(found, warp_cycles=found.warp_cycles + waited)
