@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from math import gcd
@@ -40,7 +41,7 @@ THREADS = (64, 512)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatrixTiles:
+class MatrixTiles(ABC):
     """Sizes of n configurations, arrays of shape ``(n,)``; macros of the kernel in small letters."""
 
     channel_slices: Integers
@@ -51,29 +52,29 @@ class MatrixTiles:
     """Blocks of an SM that the compiler leaves registers for."""
 
     @property
+    @abstractmethod
     def threads(self) -> Integers:
         """Threads of a block."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def filter_tile(self) -> Integers:
         """Filters of a block."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def position_tile(self) -> Integers:
         """Positions of a block."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def stage_bytes(self) -> Integers:
         """One slab of filters and input."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def sums_pitch(self) -> Integers:
         """Words from the sums of a filter to those of the next, where sums pass through shared memory."""
-        raise NotImplementedError
 
     @property
     def direct_vector(self) -> int:
@@ -81,13 +82,13 @@ class MatrixTiles:
         return VECTOR_WORDS
 
     @property
+    @abstractmethod
     def registers(self) -> Integers:
         """About what a thread takes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def copies_of_slab(self, problem: PointwiseConv2d, slab: Integers) -> Integers:
         """Asynchronous copies of a block for a slab of so many channels."""
-        raise NotImplementedError
 
     def cost_of_slab(self, slab: Integers) -> Integers:
         """What a slab costs beside a barrier, in channels."""
