@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from pathlib import Path
 
 from perfmodel.cli.output import note
@@ -12,6 +10,7 @@ from perfmodel.cli.output import note
 from .cases import CASES, figures_of_case
 from .figures import read_table, write_table
 from .pages import filled
+from .published import published_folder
 
 ROOT = Path(__file__).parent.parent
 FIGURES = Path(__file__).with_name("accuracy.json")
@@ -25,13 +24,10 @@ def main() -> None:
     names = [case.name for case in CASES]
     parser.add_argument("--only", nargs="*", choices=names, help="cases to compute; the others stay as they are")
     chosen = parser.parse_args()
-    data = os.environ.get("PERFMODEL_DATA")
-    if not data:
-        sys.exit("PERFMODEL_DATA must name the folder with the published measurements")
-    known = read_table(FIGURES)
+    published, known = published_folder(), read_table(FIGURES)
     for case in CASES:
         if chosen.only is None or case.name in chosen.only:
-            known[case.name] = figures_of_case(case, Path(data), ROOT / "validation" / "data")
+            known[case.name] = figures_of_case(case, published, ROOT / "validation" / "data")
             write_table(FIGURES, {name: known[name] for name in names if name in known})
             note(f"{case.name}: {len(known[case.name])} rows")
     for page in PAGES:

@@ -11,12 +11,12 @@ import numpy as np
 
 from perfmodel.cli.output import note, progress_bar
 from perfmodel.compiler.toolchain import compiler_version
-from perfmodel.errors import InputError
 from perfmodel.families.registry import family
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import RecordKind
 
 from .counted_rows import fill, rows_of
+from .published import published_folder
 
 
 def main() -> None:
@@ -54,10 +54,7 @@ def _sources(records: Path | None) -> dict[str, list[Path]]:
     if records is not None:
         kinds = {record.name for record in read_records(records) if record.kind is RecordKind.KERNEL and record.timings}
         return {name: [records] for name in sorted(kinds)}
-    data = os.environ.get("PERFMODEL_DATA")
-    if not data:
-        raise InputError("PERFMODEL_DATA must name the folder with the published measurements")
-    folders = sorted(path for path in Path(data).iterdir() if path.is_dir())
+    folders = sorted(path for path in published_folder().iterdir() if path.is_dir())
     return {folder.name: sorted(folder.glob("*.csv")) for folder in folders}
 
 
