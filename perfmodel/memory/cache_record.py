@@ -117,7 +117,7 @@ class CacheRecord:
         return found.of(flags < 2), found.of(flags >= 2)
 
     def streams(self, small: Sequence[tuple[int, int]]) -> dict[int, BlockStream]:
-        """What each block whose stream was kept asks of L2 (`Traced.streams`), groups told apart by buffers."""
+        """What each block whose stream was kept asks of L2 (`Traced.streams`); groups differ by buffers."""
         streams = self.traced.streams(small)
         return {
             block: replace(stream, group=_by_buffer(stream.group, stream.line, self.segments))

@@ -144,7 +144,7 @@ def _classes_of_machine_code(
 
 
 def _generic_shared_requests(code: Code, counts: Iterable[InstructionCount], action: Action) -> float:
-    """Requests to shared memory of instructions that may access any memory (``LD``, ``ST``); of PTX they are not told apart."""
+    """Requests to shared memory of instructions that may access any memory (``LD``, ``ST``); 0 for PTX."""
     if not isinstance(code, MachineCode):
         return 0.0
     found = (one for one in counts if one.action is action and one.space is Space.SHARED)
