@@ -99,6 +99,8 @@ class Gpu:
     constant_miss_cycles: Rate
     constant_far_bytes: Positive
     cluster_barrier_cycles: float
+    cluster_exchange_cycles: Cost
+    cluster_sm_share: Share
     distributed_shared_latency_cycles: float
     distributed_shared_bytes_per_cycle: Rate
     l2_bytes: Positive

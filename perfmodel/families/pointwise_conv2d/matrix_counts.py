@@ -29,9 +29,6 @@ INTEGERS_PER_OUTPUT = 8
 """Of a vector of outputs, where they pass through shared memory and where they do not."""
 PROLOGUE_INSTRUCTIONS = 150
 SLAB_INSTRUCTIONS = 25
-
-CLUSTER_CYCLES = 1200
-"""Fence and barriers of a cluster: small layers took 1800 cycles longer on an H200 with clusters of two than without."""
 SUMS_AT_ONCE = 2
 """Vectors of sums that a thread adds at once."""
 
@@ -165,6 +162,6 @@ def cluster_cycles(tile: MatrixTiles, of_store: Any, gpu: Gpu) -> Floats:
     part = tile.filter_tile * tile.position_tile / tile.channel_split
     rounds = np.ceil(part / of_store / tile.threads / SUMS_AT_ONCE)
     read = FLOAT_BYTES * part * (tile.channel_split - 1) * tile.channel_slices
-    waited = CLUSTER_CYCLES + rounds * gpu.distributed_shared_latency_cycles
+    waited = gpu.cluster_exchange_cycles + rounds * gpu.distributed_shared_latency_cycles
     waited += read / gpu.distributed_shared_bytes_per_cycle
     return np.asarray(np.where(tile.channel_split > 1, waited, 0.0), np.float64)

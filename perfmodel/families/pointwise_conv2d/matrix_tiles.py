@@ -31,9 +31,6 @@ CHANNELS_OF_BARRIER = 4
 """What a slab costs beside its channels, as so many channels."""
 LEAST_STAGES = 2
 MAX_STAGES = 6
-CLUSTER_SHARE = 10 / 11
-"""Of the SMs, those that clusters of four or eight blocks fill at once: 30 and 15 of them with one block on each of an H200's
-132 SMs (cudaOccupancyMaxActiveClusters). A cluster beyond waits for another one to end."""
 MAX_CLUSTER = 8
 """Most blocks of a cluster that every GPU with clusters runs (CUDA C++ Programming Guide, thread block clusters)."""
 THREADS = (64, 512)
@@ -190,7 +187,7 @@ def matrix_checks(
     most_split = MAX_CLUSTER if gpu.architecture.has_clusters else 1
     slabs = ceil_div(problem.in_channels, tile.slab_channels)
     clusters, wide = across * down, 2 ** np.ceil(np.log2(tile.channel_split)).astype(np.int64)
-    at_once = tile.resident_blocks * (gpu.sm_count * CLUSTER_SHARE // wide).astype(np.int64)
+    at_once = tile.resident_blocks * (gpu.sm_count * gpu.cluster_sm_share // wide).astype(np.int64)
     return within_limits(
         ("threads per block of a matrix product", (tile.threads < few_threads) | (tile.threads > most_threads),
          tile.threads, f"{few_threads} to {most_threads}"),

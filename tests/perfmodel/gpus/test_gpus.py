@@ -35,8 +35,9 @@ KIB = 1024
 @pytest.mark.parametrize("gpu_id", gpu_ids())
 def test_a_gpu_with_clusters_says_what_they_cost(gpu_id: str) -> None:
     gpu = load_gpu(gpu_id)
-    says = gpu.cluster_barrier_cycles > 0, gpu.distributed_shared_latency_cycles > gpu.shared_latency_cycles
-    assert says == (gpu.architecture.has_clusters,) * 2
+    costs = (gpu.cluster_barrier_cycles, gpu.cluster_exchange_cycles, gpu.cluster_sm_share)
+    assert {cost > 0 for cost in costs} == {gpu.architecture.has_clusters}
+    assert (gpu.distributed_shared_latency_cycles > gpu.shared_latency_cycles) == gpu.architecture.has_clusters
 
 
 def test_the_gpus_of_the_contract_are_there() -> None:
