@@ -1,6 +1,5 @@
-// What kernels of matrix products share: where positions lie, copies into slabs of channels, and the sums of slices of a block
-// and of blocks of a cluster. Constants: those of the kernel that includes this, and INPUT_PITCH and SUMS_PITCH, words from one
-// channel or filter to the next in a stage and in the sums.
+// What kernels of matrix products share: where positions lie, copies, and the sums of slices of a block and of blocks of a
+// cluster. Constants: those of the kernel that includes this, and SUMS_PITCH, words from one filter to the next in the sums.
 #pragma once
 
 #include "vectors.cuh"
@@ -48,55 +47,45 @@ template <int AHEAD> __device__ __forceinline__ void wait_for_slab()
     __syncthreads();
 }
 
-// Who copies the input: POSITION_LANES neighbouring threads one channel, or all threads in POSITION_PASSES.
-#define POSITION_VECTORS (POSITION_TILE / INPUT_VECTOR)
-#define POSITION_LANES (POSITION_VECTORS < THREADS ? POSITION_VECTORS : THREADS)
-#define POSITION_PASSES ((POSITION_VECTORS + THREADS - 1) / THREADS)
-#define CHANNEL_STEP (THREADS / POSITION_LANES)
-
-// What a thread copies of each slab of the input. Positions beyond the last repeat it, for sums that are not stored; channels
-// beyond the last are zeros.
-struct InputCopies {
-    const float *from[POSITION_PASSES];
-    unsigned vector;
-    unsigned channel;
-    unsigned to; // bytes from the start of a stage's input
-
-    __device__ __forceinline__ InputCopies(const float *input, const unsigned first_position, const unsigned first_channel,
-                                           const unsigned all_positions, const unsigned in_channels, const unsigned positions)
-        : vector(threadIdx.x % POSITION_LANES), channel(threadIdx.x / POSITION_LANES)
-    {
+// Passes slabs through the stages. Work on a slab has STEPS steps, of which UNROLLED, a divisor, are straight-line code. fetch()
+// starts the copies of the next slab, if any. read(buffer, stage, step) reads what belongs to a step from the stage that begins at
+// that word, while multiply(number in straight-line code) works on what belongs to the step before, beyond the end of a slab too.
+template <int STEPS, int UNROLLED, class Fetch, class Read, class Multiply, class Begin, class End>
+__device__ __forceinline__ void pass_slabs(const unsigned slabs, const Fetch &fetch, const Read &read, const Multiply &multiply,
+                                           const Begin &begin, const End &end)
+{
+    unsigned stage = 0;
+#pragma unroll 1
+    for (int ahead = 0; ahead < STAGES; ahead++)
+        fetch();
+    wait_for_slab<STAGES - 1>();
+    read(0, stage, 0);
+#pragma unroll 1
+    for (unsigned left = slabs; left > 0; left--) {
+        begin();
+#pragma unroll 1
+        for (int step = 0; step < STEPS - UNROLLED; step += UNROLLED) {
 #pragma unroll
-        for (int pass = 0; pass < POSITION_PASSES; pass++) {
-            const unsigned wanted = first_position + (vector + pass * THREADS) * INPUT_VECTOR;
-            const unsigned position = min(wanted, all_positions - INPUT_VECTOR);
-            from[pass] = input + FIRST_OF(position, in_channels) + (first_channel + channel) * positions;
-        }
-        to = 4 * (channel * INPUT_PITCH + vector * INPUT_VECTOR);
-    }
-
-    // Starts the copies of the next slab to the stage whose input begins at that address; there are so many channels left.
-    __device__ __forceinline__ void fetch(const float *input, const unsigned stage_input, const unsigned channels_left,
-                                          const unsigned positions)
-    {
-#pragma unroll
-        for (int pass = 0; pass < POSITION_PASSES; pass++) {
-            constexpr int PASS_WORDS = THREADS * INPUT_VECTOR;
-            if ((THREADS % POSITION_LANES == 0 || channel < CHANNEL_STEP)
-                && ((pass + 1) * THREADS <= POSITION_VECTORS || POSITION_PASSES == 1
-                    || vector + pass * THREADS < POSITION_VECTORS)) {
-#pragma unroll
-                for (int first = 0; first < SLAB_CHANNELS; first += CHANNEL_STEP) {
-                    const bool exists = !CHANNEL_TAIL || channel + first < channels_left;
-                    if (first + CHANNEL_STEP <= SLAB_CHANNELS || channel + first < SLAB_CHANNELS)
-                        copy<INPUT_VECTOR, !CHANNEL_TAIL>(stage_input + to + 4 * (first * INPUT_PITCH + pass * PASS_WORDS),
-                                                          exists ? later(from[pass], positions, first) : input, exists);
-                }
+            for (int i = 0; i < UNROLLED; i++) {
+                read((i + 1) % 2, stage, step + i + 1);
+                multiply(i);
             }
-            from[pass] = later(from[pass], positions, SLAB_CHANNELS);
         }
+#pragma unroll
+        for (int i = 0; i < UNROLLED; i++) {
+            if (i + 1 < UNROLLED) {
+                read((i + 1) % 2, stage, STEPS - UNROLLED + i + 1);
+            } else if (left > 1) {
+                stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
+                wait_for_slab<STAGES - 2>();
+                fetch();
+                read((i + 1) % 2, stage, 0);
+            }
+            multiply(i);
+        }
+        end();
     }
-};
+}
 
 #if CHANNEL_SPLIT > 1
 __device__ __forceinline__ void cluster_barrier()

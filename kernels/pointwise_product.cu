@@ -45,7 +45,7 @@
 // Filter of the tile that belongs to the q-th row of sums of a thread.
 #define FILTER_OF(q) (((q) / VECTOR * FILTER_THREADS + filter_thread) * VECTOR + (q) % VECTOR)
 
-#include "matrix_product.cuh"
+#include "position_copies.cuh"
 
 extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     pointwise_product(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter,
@@ -133,35 +133,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             for (int p = 0; p < POSITIONS_PER_THREAD; p++)
                 sum[q][p] = fmaf(w[channel % 2][q / VECTOR * VECTOR + (q + channel) % VECTOR], x[channel % 2][p], sum[q][p]);
     };
-    unsigned stage = 0;
-#pragma unroll 1
-    for (int ahead = 0; ahead < STAGES; ahead++)
-        fetch_if_any();
-    wait_for_slab<STAGES - 1>();
-    read(0, stage, 0);
-#pragma unroll 1
-    for (unsigned slab = first_slab; slab < end_slab; slab++) {
-#pragma unroll 1
-        for (int channel = 0; channel < THREAD_CHANNELS - UNROLLED_CHANNELS; channel += UNROLLED_CHANNELS) {
-#pragma unroll
-            for (int i = 0; i < UNROLLED_CHANNELS; i++) {
-                read((i + 1) % 2, stage, channel + i + 1);
-                multiply(i);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < UNROLLED_CHANNELS; i++) {
-            if (i + 1 < UNROLLED_CHANNELS) {
-                read((i + 1) % 2, stage, THREAD_CHANNELS - UNROLLED_CHANNELS + i + 1);
-            } else if (slab + 1 < end_slab) {
-                stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
-                wait_for_slab<STAGES - 2>();
-                fetch_if_any();
-                read(0, stage, 0);
-            }
-            multiply(i);
-        }
-    }
+    pass_slabs<THREAD_CHANNELS, UNROLLED_CHANNELS>(end_slab - first_slab, fetch_if_any, read, multiply, [] {}, [] {});
 
 #if THROUGH_SHARED
     // The tile of each slice lies one behind the other, as [filter][position].

@@ -8,6 +8,7 @@ from enum import Enum
 from ...core.constants import ceil_div
 from ...errors import InputError
 from ..base import Product, Space
+from ..matrix.choices import CHANNEL_SLICES, CHANNEL_SPLIT, OF_TENSORS, even_parts, tensor_choices
 from ..sizes import require_integers
 from .problem import PointwiseConv2d
 
@@ -42,32 +43,11 @@ OF_PRODUCTS = (
     "channel_split",
 )
 """Fields that have an effect with ``layout=product``."""
-OF_TENSORS = (
-    "warp_filters",
-    "warp_positions",
-    "filter_warps",
-    "position_warps",
-    "channel_slices",
-    "channel_split",
-)
-"""Fields that have an effect with ``layout=tensor``."""
 FIELDS = tuple(dict.fromkeys((*OF_TILES, *OF_PRODUCTS, *OF_TENSORS)))
 FILTERS_PER_THREAD = (4, 8)
 POSITIONS_PER_THREAD = (4, 8)
 THREADS_ALONG = (8, 16, 32)
 """Threads of a block along filters or positions, beside those that cut the layer into few even parts."""
-MOST_EVEN_PARTS = 6
-WARP_FILTERS = (16, 32, 64)
-WARP_POSITIONS = (16, 32, 40, 56, 64)
-WARPS_ALONG = (1, 2, 4)
-"""Warps of a block along filters or positions, beside those that cut the layer into few even parts."""
-MOST_WARPS_ALONG = 8
-TENSOR_FILTERS, TENSOR_POSITIONS, TENSOR_CHANNELS = 16, 8, 8
-"""Sizes of one product of TF32 numbers (PTX ISA, ``mma.m16n8k8``)."""
-MOST_WARP_TILES = 16
-"""Tiles of 16 filters and 8 positions of a warp, whose sums stay in registers."""
-CHANNEL_SLICES = (1, 2, 4, 8)
-CHANNEL_SPLIT = (1, 2, 3, 4, 6, 8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,17 +121,13 @@ def filter_splits(problem: PointwiseConv2d) -> tuple[int, ...]:
     return tuple(splits)
 
 
-def _even_parts(extent: int) -> set[int]:
-    return {ceil_div(extent, count) for count in range(1, MOST_EVEN_PARTS + 1)}
-
-
 def _threads_along(extent: int, even: bool) -> tuple[int, ...]:
     """Threads that hold so many vectors of outputs, or a few even parts of them.
 
     >>> _threads_along(25, even=False), _threads_along(25, even=True)
     ((5, 7, 8, 9, 13, 16, 25, 32), (6, 8, 10, 14, 16, 26, 32))
     """
-    parts = _even_parts(extent) | set(THREADS_ALONG)
+    parts = even_parts(extent) | set(THREADS_ALONG)
     if even:
         parts = {part + part % 2 for part in parts}
     most = max(2, 2 * extent)
@@ -208,36 +184,11 @@ def tile_space(problem: PointwiseConv2d) -> Space[PointwiseConfiguration]:
     )
 
 
-def _warps_along(extent: int) -> tuple[int, ...]:
-    """Warps that hold so many of their tiles, or a few even parts of them.
-
-    >>> _warps_along(13), _warps_along(1)
-    ((1, 2, 3, 4, 5, 7), (1,))
-    """
-    most = min(MOST_WARPS_ALONG, extent)
-    return tuple(sorted(part for part in _even_parts(extent) | set(WARPS_ALONG) if part <= most))
-
-
 def _tensor_products(problem: PointwiseConv2d) -> list[Product[PointwiseConfiguration]]:
     """Matrix products on tensor cores, one product of fields for each warp tile."""
-    return [
-        Product(
-            PointwiseConfiguration,
-            {
-                "layout": (Layout.TENSOR,),
-                **dict.fromkeys(FIELDS, (None,)),
-                "warp_filters": (filters,),
-                "warp_positions": (positions,),
-                "filter_warps": _warps_along(ceil_div(problem.out_channels, filters)),
-                "position_warps": _warps_along(ceil_div(problem.positions, positions)),
-                "channel_slices": CHANNEL_SLICES,
-                "channel_split": CHANNEL_SPLIT,
-            },
-        )
-        for filters in WARP_FILTERS
-        for positions in WARP_POSITIONS
-        if filters * positions <= MOST_WARP_TILES * TENSOR_FILTERS * TENSOR_POSITIONS
-    ]
+    none = {"layout": (Layout.TENSOR,), **dict.fromkeys(FIELDS, (None,))}
+    choices = tensor_choices(problem.out_channels, problem.positions)
+    return [Product(PointwiseConfiguration, none | fields) for fields in choices]
 
 
 def pointwise_space(problem: PointwiseConv2d, *, tensor_cores: bool) -> Space[PointwiseConfiguration]:

@@ -17,9 +17,12 @@ from ...profiles.kernel_profile import KernelProfile
 from ..base import Batch, Check, Family, Space
 from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design, checks_by_design
+from ..matrix.choices import OF_TENSORS
+from ..matrix.tensor_limits import tensor_checks
+from ..matrix.tensor_tiles import has_tensor_cores
 from . import product, reference, tensor
 from .blocking.tiles import planned_registers
-from .configuration import OF_PRODUCTS, OF_TENSORS, Layout, PointwiseConfiguration, pointwise_space
+from .configuration import OF_PRODUCTS, Layout, PointwiseConfiguration, pointwise_space
 from .counts import closed_form, slabs_of
 from .launch import KERNEL, candidates, compile_request, launch_of
 from .launch_bounds import most_registers
@@ -48,7 +51,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
     def space(self, problem: PointwiseConv2d, gpu: Gpu) -> Space[PointwiseConfiguration]:
         """Every distinct tile, and matrix products."""
-        return pointwise_space(problem, tensor_cores=tensor.has_tensor_cores(gpu))
+        return pointwise_space(problem, tensor_cores=has_tensor_cores(gpu))
 
     def checks(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """The plan must leave room for ``blocks_per_sm`` blocks; products need tiles that a thread and the layer can fill."""
@@ -57,7 +60,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             _designs(batch),
             lambda part: _tile_checks(problem, part, gpu),
             lambda part: product.checks(problem, part, gpu),
-            lambda part: tensor.checks(problem, part, gpu),
+            lambda part: tensor_checks(problem, tensor.tiles(problem, part, gpu), gpu, "layout=tensor"),
         )
 
     def launch(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Launch:

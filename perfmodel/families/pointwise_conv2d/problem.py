@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.constants import FLOAT_BYTES
 from ..sizes import drawn_size, require_elements, require_integers
 
 
@@ -31,6 +32,11 @@ class PointwiseConv2d:
         require_elements("filter", self.out_channels, self.in_channels)
 
     @property
+    def filter_taps(self) -> int:
+        """Elements of the filter for one pair of channels: one."""
+        return 1
+
+    @property
     def image_positions(self) -> int:
         """Positions of one image."""
         return self.height * self.width
@@ -44,6 +50,11 @@ class PointwiseConv2d:
     def outputs(self) -> int:
         """O_size = P·K."""
         return self.positions * self.out_channels
+
+    @property
+    def read_bytes(self) -> float:
+        """Bytes that DRAM must deliver at least: input and filters."""
+        return float(FLOAT_BYTES * (self.positions + self.out_channels) * self.in_channels)
 
 
 _MOST_DRAWN_ELEMENTS = 16_000_000

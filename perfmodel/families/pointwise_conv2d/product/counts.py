@@ -11,8 +11,9 @@ from ....gpus.gpu import Gpu
 from ....memory.bank_conflicts import load_wavefronts
 from ....profiles.kernel_profile import KernelProfile
 from ...lanes import over_unique
-from ..matrix_counts import Floats, WarpWork, matrix_profile
-from ..matrix_tiles import SECTOR_CHANNELS, Integers
+from ...matrix.counts import Floats, WarpWork, matrix_profile
+from ...matrix.layer import position_vector
+from ...matrix.tiles import SECTOR_CHANNELS, Integers
 from ..problem import PointwiseConv2d
 from .tiling import ProductTiles
 
@@ -61,8 +62,10 @@ def profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> KernelPro
         sums=tile.sums,
         registers=tile.registers + SPARE_REGISTERS,
         filter_copies=tile.filter_tile * tile.slab_channels / WARP_SIZE,
+        input_copies=tile.slab_channels * tile.position_tile / position_vector(problem) / WARP_SIZE,
+        input_words=tile.position_tile,
         copied_lines=lines,
         copied_wavefronts=lines,
         unrolled_channels=tile.unrolled_channels,
     )
-    return matrix_profile(problem, tile, work, gpu)
+    return matrix_profile(problem, tile, work, gpu, problem.read_bytes)

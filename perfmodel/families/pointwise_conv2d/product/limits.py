@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....core.constants import VECTOR_WORDS
 from ....gpus.gpu import Gpu
 from ...base import Batch, Check, within_limits
+from ...matrix.tiles import matrix_checks
 from ..configuration import PointwiseConfiguration
-from ..matrix_tiles import matrix_checks
 from ..problem import PointwiseConv2d
 from .tiling import tiles
 

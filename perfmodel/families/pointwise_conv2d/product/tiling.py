@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....compiler.request import CompileRequest
 from ....core.constants import FLOAT_BYTES, LINE_BYTES, VECTOR_WORDS, WARP_SIZE, round_up
 from ....gpus.gpu import Gpu
 from ...base import Batch
+from ...matrix.layer import MatrixLayer, position_vector
+from ...matrix.tiles import SECTOR_CHANNELS, Integers, MatrixTiles, matrix_compile_request
 from ..configuration import OF_PRODUCTS, PointwiseConfiguration
-from ..matrix_tiles import SECTOR_CHANNELS, Integers, MatrixTiles, matrix_compile_request, position_vector
 from ..problem import PointwiseConv2d
 
 KERNEL = "pointwise_product"
@@ -75,13 +77,11 @@ class ProductTiles(MatrixTiles):
             chosen = np.where((channels % count == 0) & (count * self.sums <= MAX_UNROLLED_FMA), count, chosen)
         return chosen
 
-    @property
-    def stage_bytes(self) -> Integers:
+    def stage_bytes(self, layer: MatrixLayer) -> Integers:
         """One slab of filters and input."""
         return FLOAT_BYTES * self.slab_channels * (self.filter_pitch + self.position_tile)
 
-    @property
-    def least_slab(self) -> Integers:
+    def least_slab(self, layer: MatrixLayer) -> Integers:
         """Channels of the smallest slab: whole sectors, and four for each slice."""
         return np.asarray(np.maximum(SECTOR_CHANNELS, VECTOR_WORDS * self.channel_slices), np.int64)
 
@@ -92,11 +92,11 @@ class ProductTiles(MatrixTiles):
         large = np.where(self.sums > LARGE_TILE, REGISTERS_OF_LARGE_TILES, 0)
         return np.asarray(self.sums + operands + REGISTERS_BESIDE_OPERANDS + large, np.int64)
 
-    def copies_of_slab(self, problem: PointwiseConv2d, slab: Integers) -> Integers:
+    def copies_of_slab(self, layer: MatrixLayer, slab: Integers) -> Integers:
         """Filters word by word, the input in vectors."""
-        return slab * (self.filter_tile + self.position_tile // position_vector(problem))
+        return slab * (self.filter_tile + self.position_tile // position_vector(layer))
 
-    def cost_of_slab(self, slab: Integers) -> Integers:
+    def cost_of_slab(self, layer: MatrixLayer, slab: Integers) -> NDArray[np.float64]:
         """Channels, more where filters are copied by sectors."""
         return np.where(slab % WARP_SIZE == 0, 1.0, COST_OF_SECTORS) * slab
 

@@ -11,8 +11,8 @@ from ....core.constants import INSTRUCTION_BYTES, VECTOR_WORDS, WARP_SIZE, ceil_
 from ....gpus.gpu import Gpu
 from ....profiles.kernel_profile import KernelProfile
 from ...compiled_members import Traits, compiled_numbers, completed_profile, requests_of
-from ..matrix_counts import cluster_cycles
-from ..matrix_tiles import position_vector
+from ...matrix.counts import cluster_cycles
+from ...matrix.layer import position_vector
 from ..problem import PointwiseConv2d
 from .counts import profile
 from .tiling import KERNEL, ProductTiles

@@ -1,7 +1,6 @@
 """The design that multiplies matrices on tensor cores: tiles of warps, channels split over slices and clusters."""
 
 from .counts import profile
-from .limits import checks
-from .tiling import KERNEL, TensorTiles, compile_request, has_tensor_cores, tiles
+from .tiling import KERNEL, PointwiseTensorTiles, compile_request, tiles
 
-__all__ = ["KERNEL", "TensorTiles", "checks", "compile_request", "has_tensor_cores", "profile", "tiles"]
+__all__ = ["KERNEL", "PointwiseTensorTiles", "compile_request", "profile", "tiles"]

@@ -18,8 +18,8 @@ from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...memory.request_coalescing import shares_in_turns
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
-from .matrix_tiles import Integers, MatrixTiles, position_vector
-from .problem import PointwiseConv2d
+from .layer import MatrixLayer, position_vector
+from .tiles import Integers, MatrixTiles
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +46,8 @@ class WarpWork:
         sums: Outputs of a thread.
         registers: What the compiler gives a thread where the launch bound leaves it.
         filter_copies: Asynchronous copies of a warp of filters for a slab of a block.
+        input_copies: And of the input.
+        input_words: Words that these copy of one channel.
         copied_lines: Lines of global memory that each of these reads, where it passes L1; 0 past L1.
         copied_wavefronts: Data-pipe cycles to write what each of these copies.
         unrolled_channels: Channels of a warp in straight-line code.
@@ -60,39 +62,41 @@ class WarpWork:
     sums: Any
     registers: Integers
     filter_copies: Floats
+    input_copies: Floats
+    input_words: Any
     copied_lines: Any
     copied_wavefronts: Any
     unrolled_channels: Any
     tensor_cycles: Any = 0.0
 
 
-def matrix_profile(problem: PointwiseConv2d, tile: MatrixTiles, work: WarpWork, gpu: Gpu) -> KernelProfile:
-    """Counts, registers and critical path of n configurations."""
-    launch = tile.launch(problem)
+def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: Gpu, read_bytes: float) -> KernelProfile:
+    """Counts, registers and critical path of n configurations; ``read_bytes`` are those that DRAM must deliver at least."""
+    launch = tile.launch(layer)
     asynchronous = gpu.architecture.asynchronous_copies
-    across, down = tile.grid(problem)
+    across, down = tile.grid(layer)
     blocks = np.asarray(launch.blocks, np.float64)
     warps = blocks * ceil_div(tile.threads, WARP_SIZE)
-    slabs = ceil_div(problem.in_channels, tile.slab_channels) / tile.channel_split
+    slabs = ceil_div(layer.in_channels, tile.slab_channels) / tile.channel_split
     channels = slabs * tile.slab_channels / tile.channel_slices
 
-    of_position = position_vector(problem)
+    of_position, of_input = position_vector(layer), tile.input_vector(layer)
     filter_copies = blocks * slabs * np.ceil(work.filter_copies)
-    input_copies = blocks * slabs * np.ceil(tile.slab_channels * tile.position_tile / of_position / WARP_SIZE)
+    input_copies = blocks * slabs * np.ceil(work.input_copies)
     copies = filter_copies + input_copies
-    copied_wavefronts = filter_copies * work.copied_wavefronts + input_copies * of_position
-    through_l1 = filter_copies * work.copied_lines + 2 * input_copies * (of_position < VECTOR_WORDS)
-    filter_sectors = across * tile.filter_tile * down * problem.in_channels / SECTOR_WORDS
-    input_sectors = down * across * tile.position_tile * problem.in_channels / SECTOR_WORDS
+    copied_wavefronts = filter_copies * work.copied_wavefronts + input_copies * of_input
+    through_l1 = filter_copies * work.copied_lines + 2 * input_copies * (of_input < VECTOR_WORDS)
+    filter_sectors = across * tile.filter_tile * down * layer.in_channels * layer.filter_taps / SECTOR_WORDS
+    input_sectors = down * across * work.input_words * layer.in_channels / SECTOR_WORDS
 
-    outputs = problem.outputs
-    shared_end = tile.through_shared(problem)
+    outputs = layer.outputs
+    shared_end = tile.through_shared(layer)
     parts = tile.channel_slices * tile.channel_split
     of_store = np.where(shared_end, of_position, tile.direct_vector)
-    stores = np.ceil(across * tile.position_tile * problem.out_channels / of_store / WARP_SIZE)
+    stores = np.ceil(across * tile.position_tile * layer.out_channels / of_store / WARP_SIZE)
     summed = np.where(shared_end, warps * work.sums / tile.direct_vector, 0.0)
     added = np.where(shared_end, stores * parts, 0.0)
-    stored = outputs / SECTOR_WORDS * (1.0 if problem.image_positions % SECTOR_WORDS == 0 else 1.15)
+    stored = outputs / SECTOR_WORDS * (1.0 if layer.image_positions % SECTOR_WORDS == 0 else 1.15)
 
     loads = warps * channels * work.reads
     classes = {
@@ -109,7 +113,6 @@ def matrix_profile(problem: PointwiseConv2d, tile: MatrixTiles, work: WarpWork, 
         classes[name] = classes[name] + warps * channels * of_channel
     for name, of_slab in work.of_slab.items():
         classes[name] = classes[name] + warps * slabs * of_slab
-    read_bytes = FLOAT_BYTES * (problem.positions + problem.out_channels) * problem.in_channels
     none = np.zeros_like(warps)
     moved, moved_wavefronts = (copies, copied_wavefronts) if asynchronous else (none, none)
     plain, plain_wavefronts = (none, none) if asynchronous else (copies, copied_wavefronts)
@@ -146,7 +149,7 @@ def matrix_profile(problem: PointwiseConv2d, tile: MatrixTiles, work: WarpWork, 
         launch=launch,
         resources=estimated_resources(launch, taken_registers.astype(np.int32)),
         counts=counts,
-        global_round_trips=np.ceil(tile.slabs(problem) / tile.stages),
+        global_round_trips=np.ceil(tile.slabs(layer) / tile.stages),
         warp_cycles=channels * np.maximum(of_channel, work.reads + work.tensor_cycles)
         + slabs * (SLAB_INSTRUCTIONS * 2)
         + PROLOGUE_INSTRUCTIONS * 3.0

@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from math import gcd
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +17,18 @@ from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ..base import Check, within_limits
 from ..kernel_files import kernel_folder, kernel_text
-from .problem import PointwiseConv2d
+from .layer import MatrixLayer, position_vector
 
 Integers = NDArray[np.int64]
 
 SECTOR_CHANNELS = 8
 """Channels of a filter in a sector: slabs are multiples of them."""
-MAX_SLAB_CHANNELS = 64
+MOST_LEAST_SLABS = 8
+"""Least slabs of a slab."""
 MAX_SLAB_COPIES = 48
 """Copies of a thread for each slab, which stand in straight-line code before the sums."""
-CHANNELS_OF_BARRIER = 4
-"""What a slab costs beside its channels, as so many channels."""
+TERMS_OF_BARRIER = 4
+"""What a slab costs beside its terms, as so many of them."""
 LEAST_STAGES = 2
 MAX_STAGES = 6
 MAX_CLUSTER = 8
@@ -40,6 +40,9 @@ THREADS = (64, 512)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixTiles(ABC):
     """Sizes of n configurations, arrays of shape ``(n,)``; macros of the kernel in small letters."""
+
+    most_slab_terms: ClassVar[int] = 64
+    """Terms of a sum in a slab."""
 
     channel_slices: Integers
     channel_split: Integers
@@ -63,9 +66,8 @@ class MatrixTiles(ABC):
     def position_tile(self) -> Integers:
         """Positions of a block."""
 
-    @property
     @abstractmethod
-    def stage_bytes(self) -> Integers:
+    def stage_bytes(self, layer: MatrixLayer) -> Integers:
         """One slab of filters and input."""
 
     @property
@@ -84,51 +86,59 @@ class MatrixTiles(ABC):
         """About what a thread takes."""
 
     @abstractmethod
-    def copies_of_slab(self, problem: PointwiseConv2d, slab: Integers) -> Integers:
+    def copies_of_slab(self, layer: MatrixLayer, slab: Integers) -> Integers:
         """Asynchronous copies of a block for a slab of so many channels."""
 
-    def cost_of_slab(self, slab: Integers) -> Integers:
-        """What a slab costs beside a barrier, in channels."""
-        return slab
+    def input_vector(self, layer: MatrixLayer) -> int:
+        """Words of a copy of the input."""
+        return position_vector(layer)
 
-    @property
-    def least_slab(self) -> Integers:
+    def cost_of_slab(self, layer: MatrixLayer, slab: Integers) -> NDArray[np.float64]:
+        """What a slab costs beside a barrier, in terms of a sum."""
+        return np.asarray(slab, np.float64)
+
+    def least_slab(self, layer: MatrixLayer) -> Integers:
         """Channels of the smallest slab: whole sectors for each slice."""
         return SECTOR_CHANNELS * self.channel_slices
 
-    def grid(self, problem: PointwiseConv2d) -> tuple[Integers, Integers]:
+    def bytes_beside_stages(self) -> Integers:
+        """Shared memory behind the stages."""
+        return np.zeros_like(self.stages)
+
+    def grid(self, layer: MatrixLayer) -> tuple[Integers, Integers]:
         """Tiles over the positions of all images and over the filters."""
-        return ceil_div(problem.positions, self.position_tile), ceil_div(problem.out_channels, self.filter_tile)
+        return ceil_div(layer.positions, self.position_tile), ceil_div(layer.out_channels, self.filter_tile)
 
-    def slabs(self, problem: PointwiseConv2d) -> Integers:
+    def slabs(self, layer: MatrixLayer) -> Integers:
         """Slabs of the block that has most of them."""
-        return np.asarray(ceil_div(ceil_div(problem.in_channels, self.slab_channels), self.channel_split), np.int64)
+        return np.asarray(ceil_div(ceil_div(layer.in_channels, self.slab_channels), self.channel_split), np.int64)
 
-    def through_shared(self, problem: PointwiseConv2d) -> NDArray[np.bool_]:
+    def through_shared(self, layer: MatrixLayer) -> NDArray[np.bool_]:
         """Whether sums pass through shared memory before they are stored."""
-        whole = position_vector(problem) >= self.direct_vector
+        whole = position_vector(layer) >= self.direct_vector
         return (self.channel_slices > 1) | (self.channel_split > 1) | (not whole)
 
-    def shared_bytes(self, problem: PointwiseConv2d) -> Integers:
+    def shared_bytes(self, layer: MatrixLayer) -> Integers:
         """All stages, or the sums of all slices that take their place at the end."""
         reduced = FLOAT_BYTES * self.channel_slices * self.filter_tile * self.sums_pitch
-        reduced = np.where(self.through_shared(problem), reduced, 0)
-        return np.asarray(np.maximum(self.stages * self.stage_bytes, reduced), np.int64)
+        reduced = np.where(self.through_shared(layer), reduced, 0)
+        stages = self.stages * self.stage_bytes(layer) + self.bytes_beside_stages()
+        return np.asarray(np.maximum(stages, reduced), np.int64)
 
-    def fitted(self, problem: PointwiseConv2d, gpu: Gpu) -> Self:
+    def fitted(self, layer: MatrixLayer, gpu: Gpu) -> Self:
         """The same tiles with the residents, slabs and stages that GPU and layer let them have."""
-        least, one = self.least_slab, np.ones_like(self.channel_split)
-        bare = replace(self, slab_channels=least, stages=2 * one, resident_blocks=self._residents(problem, gpu))
+        least, one = self.least_slab(layer), np.ones_like(self.channel_split)
+        bare = replace(self, slab_channels=least, stages=2 * one, resident_blocks=self._residents(layer, gpu))
         share = gpu.shared_bytes_per_sm // bare.resident_blocks - gpu.shared_reserved_bytes_per_block
         share = np.minimum(share, gpu.shared_bytes_per_block_opt_in)
-        tile = bare._with_slabs(problem, share)
-        room = np.clip(share // tile.stage_bytes, LEAST_STAGES, MAX_STAGES)
-        stages = np.minimum(room, np.maximum(tile.slabs(problem), LEAST_STAGES))
+        tile = bare._with_slabs(layer, share)
+        room = np.clip((share - tile.bytes_beside_stages()) // tile.stage_bytes(layer), LEAST_STAGES, MAX_STAGES)
+        stages = np.minimum(room, np.maximum(tile.slabs(layer), LEAST_STAGES))
         return replace(tile, stages=stages if gpu.architecture.asynchronous_copies else 2 * one)
 
-    def _residents(self, problem: PointwiseConv2d, gpu: Gpu) -> Integers:
+    def _residents(self, layer: MatrixLayer, gpu: Gpu) -> Integers:
         """Blocks that registers leave room for, never more than the grid gives an SM."""
-        across, down = self.grid(problem)
+        across, down = self.grid(layer)
         wanted = ceil_div(across * down * self.channel_split, gpu.sm_count)
         of_thread = round_up(self.registers, gpu.register_allocation_unit // WARP_SIZE)
         threads = round_up(self.threads, WARP_SIZE)
@@ -137,33 +147,34 @@ class MatrixTiles(ABC):
         resident = np.minimum(np.minimum(wanted, by_registers), np.minimum(by_warps, gpu.max_blocks_per_sm))
         return np.asarray(np.maximum(resident, 1), np.int64)
 
-    def _with_slabs(self, problem: PointwiseConv2d, share: Integers) -> Self:
-        """The slab with which a block walks through the fewest channels, those that do not exist and barriers included.
+    def _with_slabs(self, layer: MatrixLayer, share: Integers) -> Self:
+        """The slab with which a block walks through the fewest terms, those that do not exist and barriers included.
 
         Of the slabs of which two stages fit the block's share of shared memory.
         """
-        least = self.least_slab
+        least = self.least_slab(layer)
         best, cost = self, np.full(len(least), np.inf)
-        for count in range(1, MAX_SLAB_CHANNELS // SECTOR_CHANNELS + 1):
+        for count in range(1, MOST_LEAST_SLABS + 1):
             slab = count * least
             wider = replace(self, slab_channels=slab)
-            fits = LEAST_STAGES * wider.stage_bytes <= share
-            fits &= (slab <= MAX_SLAB_CHANNELS) & (self.copies_of_slab(problem, slab) <= MAX_SLAB_COPIES * self.threads)
-            found = wider.slabs(problem) * (self.cost_of_slab(slab) + CHANNELS_OF_BARRIER)
+            fits = LEAST_STAGES * wider.stage_bytes(layer) + wider.bytes_beside_stages() <= share
+            fits &= (slab * layer.filter_taps <= self.most_slab_terms) & (slab < layer.in_channels + least)
+            fits &= self.copies_of_slab(layer, slab) <= MAX_SLAB_COPIES * self.threads
+            found = wider.slabs(layer) * (wider.cost_of_slab(layer, slab) + TERMS_OF_BARRIER)
             better = (count == 1) | (fits & (found < cost))
             cost = np.where(better, found, cost)
             best = replace(best, slab_channels=np.where(better, slab, best.slab_channels))
         return best
 
-    def launch(self, problem: PointwiseConv2d) -> Launch:
+    def launch(self, layer: MatrixLayer) -> Launch:
         """Positions along x, filters along y, along z parts of the channels, which are one cluster."""
-        across, down = self.grid(problem)
+        across, down = self.grid(layer)
         return Launch(
             grid_x=across,
             grid_y=down,
             grid_z=self.channel_split,
             block_x=self.threads,
-            dynamic_shared_bytes=self.shared_bytes(problem),
+            dynamic_shared_bytes=self.shared_bytes(layer),
             cluster_z=self.channel_split,
         )
 
@@ -171,21 +182,16 @@ class MatrixTiles(ABC):
 TilesT = TypeVar("TilesT", bound=MatrixTiles)
 
 
-def position_vector(problem: PointwiseConv2d) -> int:
-    """Words of a copy of input or a store of output along positions, which no image's end cuts."""
-    return gcd(VECTOR_WORDS, problem.image_positions)
-
-
 def matrix_checks(
-    problem: PointwiseConv2d, tile: MatrixTiles, gpu: Gpu, filter_unit: Integers, position_unit: Integers
+    layer: MatrixLayer, tile: MatrixTiles, gpu: Gpu, filter_unit: Integers, position_unit: Integers
 ) -> tuple[Check, ...]:
     """Limits of all such designs; tiles are made of units of filters and positions, of which a block has no more than needed."""
     few_threads, most_threads = THREADS
-    across, down = tile.grid(problem)
-    filters = round_up(problem.out_channels, filter_unit)
-    positions = round_up(problem.positions, position_unit)
+    across, down = tile.grid(layer)
+    filters = round_up(layer.out_channels, filter_unit)
+    positions = round_up(layer.positions, position_unit)
     most_split = MAX_CLUSTER if gpu.architecture.has_clusters else 1
-    slabs = ceil_div(problem.in_channels, tile.slab_channels)
+    slabs = ceil_div(layer.in_channels, tile.slab_channels)
     clusters, wide = across * down, 2 ** np.ceil(np.log2(tile.channel_split)).astype(np.int64)
     at_once = tile.resident_blocks * (gpu.sm_count * gpu.cluster_sm_share // wide).astype(np.int64)
     return within_limits(
@@ -196,25 +202,24 @@ def matrix_checks(
         ("blocks of a cluster", tile.channel_split > most_split, tile.channel_split, most_split),
         ("clusters that run at once", (tile.channel_split > 2) & (clusters > at_once), clusters, at_once),
         ("parts of the slabs", tile.channel_split > slabs, tile.channel_split, slabs),
-        ("channels of the slices", tile.least_slab > round_up(problem.in_channels, SECTOR_CHANNELS),
-         tile.channel_slices, ceil_div(problem.in_channels, 2)),
+        ("channels of the slices", tile.least_slab(layer) > round_up(layer.in_channels, SECTOR_CHANNELS),
+         tile.channel_slices, ceil_div(layer.in_channels, 2)),
         ("tiles of filters in the grid's y", down > MAX_GRID_YZ, down, MAX_GRID_YZ),
     )  # fmt: skip
 
 
 def matrix_compile_request(
-    kernel: str, tile: TilesT, problem: PointwiseConv2d, gpu: Gpu, macros: Callable[[TilesT], Mapping[str, Any]]
+    kernel: str, tile: TilesT, layer: MatrixLayer, gpu: Gpu, macros: Callable[[TilesT], Mapping[str, Any]]
 ) -> CompileRequest:
     """Source, kernel and macros of one configuration; sizes are parameters, so that layers with the same tile share a compile."""
     one = taken(tile, 0)
-    vector = position_vector(problem)
     shared = {
         **{macro.name.upper(): getattr(one, macro.name) for macro in fields(one)},
-        "INPUT_VECTOR": vector,
-        "STORE_VECTOR": vector,
-        "ONE_IMAGE": problem.batch == 1,
-        "CHANNEL_TAIL": problem.in_channels % int(one.slab_channels) != 0,
-        "FILTER_TAIL": problem.out_channels % int(one.filter_tile) != 0,
+        "INPUT_VECTOR": one.input_vector(layer),
+        "STORE_VECTOR": position_vector(layer),
+        "ONE_IMAGE": layer.batch == 1,
+        "CHANNEL_TAIL": layer.in_channels % int(one.slab_channels) != 0,
+        "FILTER_TAIL": layer.out_channels % int(one.filter_tile) != 0,
         "ASYNC_COPY": gpu.architecture.asynchronous_copies,
         **macros(one),
     }

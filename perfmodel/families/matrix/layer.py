@@ -1,0 +1,50 @@
+"""A dense convolution as a matrix product sees it: filters times positions, each the sum of channels times taps."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Protocol
+
+from ...core.constants import VECTOR_WORDS
+
+
+class MatrixLayer(Protocol):
+    """What a problem says of its matrices; the output is ``batch`` images of ``out_channels`` planes of ``image_positions``."""
+
+    @property
+    def batch(self) -> int:
+        """Images."""
+
+    @property
+    def in_channels(self) -> int:
+        """Input channels."""
+
+    @property
+    def out_channels(self) -> int:
+        """Output channels: filters."""
+
+    @property
+    def filter_taps(self) -> int:
+        """Elements of the filter for one pair of channels."""
+
+    @property
+    def image_positions(self) -> int:
+        """Output positions of one image."""
+
+    @property
+    def positions(self) -> int:
+        """Output positions of all images."""
+
+    @property
+    def outputs(self) -> int:
+        """Elements of the output."""
+
+
+def position_vector(layer: MatrixLayer) -> int:
+    """Words of a store of output along positions, which no image's end cuts."""
+    return gcd(VECTOR_WORDS, layer.image_positions)
+
+
+def filter_vector(layer: MatrixLayer) -> int:
+    """Words of a copy of a filter, which no filter's end cuts."""
+    return gcd(VECTOR_WORDS, layer.in_channels * layer.filter_taps)

@@ -1,0 +1,33 @@
+"""Limits of configurations that multiply on tensor cores: what these multiply, a warp may hold, the problem can fill."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.constants import WARP_SIZE
+from ...gpus.gpu import Gpu
+from ..base import Check, within_limits
+from .choices import MOST_WARP_TILES, TENSOR_FILTERS, TENSOR_POSITIONS
+from .layer import MatrixLayer
+from .tensor_tiles import TensorTiles, has_tensor_cores
+from .tiles import matrix_checks
+
+
+def tensor_checks(layer: MatrixLayer, tile: TensorTiles, gpu: Gpu, where: str) -> tuple[Check, ...]:
+    """Limits of n configurations; ``where`` is what they say that multiplies on tensor cores, for the messages."""
+    of_warp = tile.warp_filters * tile.warp_positions // (TENSOR_FILTERS * TENSOR_POSITIONS)
+    unit = gpu.register_allocation_unit // WARP_SIZE
+    registers = np.minimum(gpu.registers_per_block // tile.threads // unit * unit, gpu.max_registers_per_thread)
+    lacking = np.full(tile.threads.shape, not has_tensor_cores(gpu))
+    return (
+        *within_limits(
+            (f"compute capability where {where}", lacking, gpu.architecture.name, "sm_80 and newer"),
+            ("filters of a warp", tile.warp_filters % TENSOR_FILTERS != 0, tile.warp_filters,
+             f"multiples of {TENSOR_FILTERS}"),
+            ("positions of a warp", tile.warp_positions % TENSOR_POSITIONS != 0, tile.warp_positions,
+             f"multiples of {TENSOR_POSITIONS}"),
+            ("registers of a thread", tile.registers > registers, tile.registers, registers),
+            ("tiles of a warp", of_warp > MOST_WARP_TILES, of_warp, f"1 to {MOST_WARP_TILES}"),
+        ),
+        *matrix_checks(layer, tile, gpu, tile.warp_filters, tile.warp_positions),
+    )  # fmt: skip
