@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,19 +15,21 @@ import typer
 
 from perfmodel.cli.output import note, progress_bar
 from perfmodel.errors import InputError, PerfmodelError
-from perfmodel.prediction.scenario import Scenario, scenario_of
+from perfmodel.families.problem_list import read_problems
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.own_records import append_record
 from perfmodel.records.schema import RecordKind
 
 from . import campaign_reports
-from .campaign_plan import TIMED_PROBLEMS, CampaignSizes, checked_choices, timed_choices
 from .campaign_run import RunSummary, recorded_keys, run_missing
 from .counting import count_missing
 from .kernel_job import run_kernel_job
+from .measuring import Selection, prepare_problems
 from .micro.job import MicroJob, run_micro_job
 from .micro.suite import micro_suite
-from .prepared import PreparedFolder, PreparedKernel, Purpose
-from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
+from .prepared import PreparedFolder, Purpose
+from .preparing import prepare_benchmarks, prepare_choices
+from .random_checks import CHECKED_RANGES, random_checks
 from .sampling import SamplingPlan
 from .sanitizing import sanitized, sanitizer_key
 from .session import Session, answers
@@ -45,50 +46,32 @@ app = typer.Typer(help=__doc__, add_completion=False, pretty_exceptions_enable=F
 RecordsOption = Annotated[Path, typer.Option("--records", help="JSON-lines file that records are appended to.")]
 LimitOption = Annotated[float, typer.Option("--time-limit", min=1.0, help="Seconds after which the step stops.")]
 
-SIZES = CampaignSizes()
-ALL_FAMILIES = ",".join(TIMED_PROBLEMS)
-
 GpuOption = Annotated[str, typer.Option("--gpu", help="Id of the GPU that the campaign will run on.")]
 FolderOption = Annotated[Path, typer.Option("--folder", help="Folder of prepared kernels.")]
-FamiliesOption = Annotated[str, typer.Option("--families", help="Families, separated by commas.")]
 
 
 @app.command()
 def prepare(
     gpu: GpuOption,
     folder: FolderOption,
-    families: FamiliesOption = ALL_FAMILIES,
-    best: Annotated[int, typer.Option(min=1)] = SIZES.best_per_problem,
-    drawn: Annotated[int, typer.Option(min=0)] = SIZES.drawn_per_problem,
-    checks: Annotated[int, typer.Option(min=0)] = SIZES.checks_per_family,
+    problems: Annotated[Path, typer.Option("--problems", metavar="FILE.toml", help="What is timed and counted.")],
+    top: Annotated[int, typer.Option(min=1, help="Of each problem so many of the predicted best.")] = 12,
+    random: Annotated[int, typer.Option(min=0, help="And so many drawn at random.")] = 60,
+    counted: Annotated[int, typer.Option(min=0, help="Of so many of these counters are read, too.")] = 3,
+    checks: Annotated[int, typer.Option(min=0, help="Random small problems of each family to check.")] = 200,
     seed: Annotated[int, typer.Option(min=0)] = 0,
-    workers: Annotated[int | None, typer.Option(min=1)] = None,
 ) -> None:
     """Compile everything that the campaign runs; needs the compiler and no GPU."""
-    scenario = scenario_of(gpu)
-    sizes = CampaignSizes(best_per_problem=best, drawn_per_problem=drawn, checks_per_family=checks)
-    target = PreparedFolder(folder)
-    names = families.split(",")
-    choices: list[Choice] = [
-        *timed_choices(scenario, sizes, seed, names),
-        *checked_choices(scenario, sizes, seed, names),
-    ]
-    micro = [
-        *prepare_benchmarks(micro_suite(scenario.gpu), Purpose.MICRO, scenario.gpu, target),
-        *prepare_benchmarks([flush_benchmark(scenario.gpu)], Purpose.FLUSH, scenario.gpu, target),
-    ]
-    kernels = _compiled(choices, scenario, target, workers)
-    target.write_plan([*micro, *kernels])
+    scenario, target, listed = scenario_of(gpu), PreparedFolder(folder), read_problems(problems)
+    selection = Selection(top=top, random=random, counted=counted, seed=seed)
+    suite = micro_suite(scenario.gpu)
+    with progress_bar("prepared", len(suite) + len(CHECKED_RANGES) * checks + len(listed)) as advance:
+        micro = prepare_benchmarks(suite, Purpose.MICRO, scenario.gpu, target, advance)
+        checked = prepare_choices(list(random_checks(scenario, checks, seed)), scenario, target, advance=advance)
+        timed = prepare_problems(listed, scenario, selection, target, beside=[*micro, *checked], prepared=advance)
+    kernels = [*checked, *timed]
     broken = sum(kernel.failure is not None for kernel in kernels)
     note(f"{len(micro)} micro-benchmarks and {len(kernels)} kernels in {folder}, {broken} of them did not compile")
-
-
-def _compiled(
-    choices: Sequence[Choice], scenario: Scenario, target: PreparedFolder, workers: int | None
-) -> list[PreparedKernel]:
-    """The kernels of all choices in the folder, with progress."""
-    with progress_bar("compiled", sum(len(choice.configurations) for choice in choices)) as advance:
-        return prepare_choices(choices, scenario, target, workers=workers, advance=advance)
 
 
 @app.command()
@@ -126,27 +109,11 @@ def micro(folder: FolderOption, records: RecordsOption, time_limit: LimitOption 
 @app.command()
 def check(folder: FolderOption, records: RecordsOption, time_limit: LimitOption = STEP_LIMIT_S) -> None:
     """Compare every family's results with the reference on random small problems."""
-    _run_kernels(Session.open(folder), Purpose.CHECK, records, time_limit, SamplingPlan())
-
-
-@app.command("time")
-def time_kernels(folder: FolderOption, records: RecordsOption, time_limit: LimitOption = STEP_LIMIT_S) -> None:
-    """Check and time the configurations of the plan."""
-    sampling = SamplingPlan(min_samples=10, max_samples=60, time_limit_s=0.06)
-    _run_kernels(Session.open(folder), Purpose.TIME, records, time_limit, sampling)
-
-
-def _run_kernels(session: Session, purpose: Purpose, records: Path, time_limit: float, sampling: SamplingPlan) -> None:
-    jobs = session.kernel_jobs(purpose, sampling)
-    timed = purpose is Purpose.TIME
-    done = recorded_keys(records, lambda record: answers(record, timed))
-    compiled = [job for job in jobs if job.kernel.failure is None]
-    for job in jobs:
-        if job.kernel.failure is not None and job.key not in done:
-            append_record(records, job.failed(job.kernel.failure))
-    with progress_bar(purpose.value, len(compiled)) as advance:
+    jobs = Session.open(folder).kernel_jobs(Purpose.CHECK, SamplingPlan())
+    done = recorded_keys(records, lambda record: answers(record, timed=False))
+    with progress_bar("checked", len(jobs)) as advance:
         summary = run_missing(
-            compiled, run_kernel_job, records, done=done, time_limit_s=time_limit, report=lambda _: advance()
+            jobs, run_kernel_job, records, done=done, time_limit_s=time_limit, report=lambda _: advance()
         )
     _report(summary)
 

@@ -131,7 +131,12 @@ def job_record(
 
 
 def run_kernel_job(job: KernelJob) -> Reply[Record]:
-    """Check the kernel, time it if asked to and if it is right; a fault of the GPU ends this process after the reply."""
+    """Check the kernel, time it if asked to and if it is right; a fault of the GPU ends this process after the reply.
+
+    A kernel that was prepared as a failure is not run: its record has the failure.
+    """
+    if job.kernel.failure is not None:
+        return Reply(result=job.failed(job.kernel.failure))
     errors = cuda_errors()
     try:
         return Reply(result=_measured(job, _loadable(job.kernel)))

@@ -15,7 +15,6 @@ from perfmodel.families.registry import family, family_of
 from perfmodel.prediction.ranking import rank_problem
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.records.columns import record_of_fields
-from perfmodel.records.own_records import append_record
 from perfmodel.records.schema import FailureKind, Predicted, Record, RecordKind, Scalar
 
 from .baselines.catalogue import baselines_of
@@ -45,6 +44,8 @@ class Selection:
     """So many drawn evenly from all that fit."""
     every: bool = False
     """All that fit."""
+    counted: int = 0
+    """Of so many, the last of all, hardware counters are to be read, too."""
     seed: int = 0
 
 
@@ -93,29 +94,41 @@ def prepare_problems(
     selection: Selection,
     folder: PreparedFolder,
     *,
+    beside: Sequence[PreparedKernel] = (),
     prepared: Advance = no_progress,
 ) -> list[PreparedKernel]:
     """Choose and compile the configurations of one problem after the other; ``prepared`` is called after each.
 
-    The plan is written after each problem, so that a folder that was stopped holds those that were done.
+    The plan is written after each problem, so that a folder that was stopped holds those that were done. ``beside`` are kernels
+    of the plan that are compiled already.
     """
     gpu = scenario.gpu
-    plan = prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, folder)
+    plan = [*beside, *prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, folder)]
     kernels: list[PreparedKernel] = []
     for one in problems:
-        found = chosen_configurations(one.problem, scenario, selection)
-        choice = Choice(
-            family=one.family,
-            problem=one.problem,
-            problem_name=one.name,
-            configurations=tuple(chosen.configuration for chosen in found),
-            predicted=tuple(chosen.predicted for chosen in found),
-            purposes=(Purpose.TIME,),
-        )
-        kernels += prepare_choices([choice], scenario, folder)
+        kernels += prepare_choices(_choices(one, scenario, selection), scenario, folder)
         folder.write_plan([*plan, *kernels])
         prepared()
     return kernels
+
+
+def _choices(one: ListedProblem, scenario: Scenario, selection: Selection) -> list[Choice]:
+    """The configurations of a problem: those that are timed, and those that are counted, too."""
+    found = chosen_configurations(one.problem, scenario, selection)
+    only_timed = max(len(found) - selection.counted, 0)
+    parts = ((found[:only_timed], (Purpose.TIME,)), (found[only_timed:], (Purpose.TIME, Purpose.COUNT)))
+    return [
+        Choice(
+            family=one.family,
+            problem=one.problem,
+            problem_name=one.name,
+            configurations=tuple(chosen.configuration for chosen in part),
+            predicted=tuple(chosen.predicted for chosen in part),
+            purposes=purposes,
+        )
+        for part, purposes in parts
+        if part
+    ]
 
 
 def run_measure_job(job: MeasureJob) -> Reply[Record]:
@@ -133,13 +146,14 @@ def measure_prepared(
     run: Callable[[MeasureJob], Reply[Record]] = run_measure_job,
 ) -> RunSummary:
     """Run what is prepared and not recorded yet, each problem's libraries beside it; ``advance`` is called after each run."""
-    jobs = measure_jobs(session, libraries=libraries)
-    done = recorded_keys(records, answered)
-    for job in jobs:
-        if isinstance(job, KernelJob) and job.kernel.failure is not None and job.key not in done:
-            append_record(records, job.failed(job.kernel.failure))
-    compiled = [job for job in jobs if not isinstance(job, KernelJob) or job.kernel.failure is None]
-    return run_missing(compiled, run, records, done=done, time_limit_s=time_limit_s, report=lambda _: advance())
+    return run_missing(
+        measure_jobs(session, libraries=libraries),
+        run,
+        records,
+        done=recorded_keys(records, answered),
+        time_limit_s=time_limit_s,
+        report=lambda _: advance(),
+    )
 
 
 def answered(record: Record) -> bool:

@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from perfmodel.families.direct_conv2d import Conv2d
+from perfmodel.families.problem_list import problem_of_fields
 from perfmodel.families.registry import family
 from perfmodel.validation.baselines.catalogue import BASELINES, baselines_of, find_baseline
 from perfmodel.validation.baselines.interface import BaselineUnavailableError, Operation, Precision, library
-from perfmodel.validation.campaign_plan import problem_of_sizes
 from perfmodel.validation.kernel_job import compare_outputs
 
 PROBLEMS: Mapping[str, tuple[Mapping[str, int | bool], ...]] = {
@@ -19,8 +19,9 @@ PROBLEMS: Mapping[str, tuple[Mapping[str, int | bool], ...]] = {
     "direct_conv2d": (
         {"batch": 2, "in_channels": 3, "out_channels": 4, "height": 11, "width": 13, "filter_height": 3}
         | {"filter_width": 5, "stride": 2, "padding": 1},
-        {"in_channels": 4, "out_channels": 5, "height": 11, "filter_height": 3},
-        {"in_channels": 4, "out_channels": 4, "height": 11, "filter_height": 3, "padding": 1, "depthwise": True},
+        {"in_channels": 4, "out_channels": 5, "height": 11, "width": 11, "filter_height": 3, "filter_width": 3},
+        {"in_channels": 4, "out_channels": 4, "height": 11, "width": 11, "filter_height": 3, "filter_width": 3}
+        | {"padding": 1, "depthwise": True},
     ),
     "pointwise_conv2d": tuple(
         {"batch": batch, "in_channels": 7, "out_channels": 5, "height": 9, "width": 4} for batch in (1, 2)
@@ -41,7 +42,7 @@ def test_operations_meet_the_reference_of_the_family(name: str) -> None:
     torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
     chosen = family(name)
     for sizes in PROBLEMS[name]:
-        problem = problem_of_sizes(name, sizes)
+        problem = problem_of_fields(chosen, sizes)
         inputs = chosen.inputs(problem, np.random.default_rng(0))
         exact = chosen.reference(problem, inputs)
         for baseline in baselines_of(name, problem):

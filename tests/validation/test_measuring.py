@@ -67,6 +67,13 @@ def test_the_predicted_best_come_first_with_their_places_and_none_twice(monkeypa
 
 
 @pytest.mark.compiler
+def test_counters_are_read_of_the_last_ones_chosen(tmp_path: Path) -> None:
+    kernels = prepare_problems(PROBLEMS[:1], SCENARIO, Selection(random=3, counted=1), PreparedFolder(tmp_path))
+    assert [Purpose.COUNT in kernel.purposes for kernel in kernels] == [False, False, True]
+    assert {Purpose.TIME in kernel.purposes for kernel in kernels} == {True}
+
+
+@pytest.mark.compiler
 def test_jobs_of_a_problem_stand_together_with_its_libraries(session: Session) -> None:
     jobs = measure_jobs(session, libraries=True)
     assert len(jobs) == 2 * (2 + LIBRARIES)

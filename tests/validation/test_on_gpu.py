@@ -17,7 +17,6 @@ from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import FailureKind, TimingMethod
 from perfmodel.validation.baselines.catalogue import BASELINES, baselines_of
 from perfmodel.validation.baselines.job import BaselineJob, run_baseline_job
-from perfmodel.validation.campaign_plan import CHECKED_RANGES, random_check
 from perfmodel.validation.campaign_run import run_missing
 from perfmodel.validation.counting import count_missing
 from perfmodel.validation.device import require_device
@@ -26,6 +25,7 @@ from perfmodel.validation.micro.compute_suite import ComputeSizes, compute_suite
 from perfmodel.validation.micro.job import MicroJob, run_micro_job
 from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, Purpose
 from perfmodel.validation.preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
+from perfmodel.validation.random_checks import CHECKED_RANGES, random_check
 from perfmodel.validation.sampling import SamplingPlan
 from perfmodel.validation.sanitizing import sanitized
 from perfmodel.validation.session import Session

@@ -11,10 +11,10 @@ from perfmodel.machine_code.program import read_machine_code
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.columns import record_of_fields
 from perfmodel.simulator.sass.simulation import simulate_machine_code
-from perfmodel.validation.campaign_plan import random_check
 from perfmodel.validation.kernel_job import compare_outputs, prepare_call, problem_reference
 from perfmodel.validation.prepared import PreparedFolder
 from perfmodel.validation.preparing import prepare_choices
+from perfmodel.validation.random_checks import random_check
 
 UNDER = scenario_of("h200")
 SEED = 5

@@ -9,13 +9,8 @@ from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
-from perfmodel.validation.campaign_plan import (
-    CHECKED_RANGES,
-    TIMED_PROBLEMS,
-    problem_of_sizes,
-    random_check,
-)
-from perfmodel.validation.selection import all_fitting, best_and_drawn, drawn
+from perfmodel.validation.random_checks import CHECKED_RANGES, random_check
+from perfmodel.validation.selection import all_fitting, drawn
 
 UNDER = scenario_of("h200")
 PROBLEM = TiledConv2d(height=256, width=256, filter_height=3, filter_width=3)
@@ -33,32 +28,10 @@ def test_drawn_configurations_fit_are_distinct_and_depend_on_the_seed_alone() ->
     assert first != drawn(FAMILY, PROBLEM, UNDER, 30, np.random.default_rng(2))
 
 
-def test_best_come_first_and_none_is_slower_than_allowed() -> None:
-    chosen = best_and_drawn(FAMILY, PROBLEM, UNDER, 3, 20, np.random.default_rng(1), slowest_ratio=4.0)
-    times = seconds(chosen)
-    assert len(set(chosen)) == 23
-    assert times[:3] == sorted(times[:3])
-    assert min(times) == times[0]
-    assert max(times) <= 4.0 * times[0] * (1 + 1e-12)
-
-
 def test_a_small_space_gives_what_it_has() -> None:
     problem = Conv1d(in_channels=32, out_channels=4, length=4)
     everything = all_fitting(CONV1D, problem, UNDER)
     assert set(drawn(CONV1D, problem, UNDER, 1000, np.random.default_rng(0))) == set(everything)
-    assert len(best_and_drawn(CONV1D, problem, UNDER, 2, 1000, np.random.default_rng(0))) == len(everything)
-
-
-def test_the_campaign_times_at_least_forty_problems() -> None:
-    problems = {problem_of_sizes(name, sizes) for name, rows in TIMED_PROBLEMS.items() for sizes in rows}
-    assert len(problems) >= 40
-    assert {type(problem).__name__ for problem in problems} == {
-        "TiledConv2d",
-        "Conv2d",
-        "PointwiseConv2d",
-        "Conv1d",
-        "Ssim",
-    }
 
 
 @pytest.mark.parametrize("name", sorted(CHECKED_RANGES))

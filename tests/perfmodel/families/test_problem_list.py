@@ -51,7 +51,9 @@ def test_what_is_wrong_is_named(text: str, message: str, tmp_path: Path) -> None
     assert str(tmp_path) in str(error.value)
 
 
-@pytest.mark.parametrize("path", ["examples/problems.toml", "validation/problems.toml"])
+@pytest.mark.parametrize(
+    "path", ["examples/problems.toml", "validation/problems.toml", "validation/campaign-problems.toml"]
+)
 def test_shipped_lists_have_problems_of_every_family(path: str) -> None:
     families = {one.family for one in read_problems(ROOT / path)}
     assert families == {"conv1d", "direct_conv2d", "pointwise_conv2d", "ssim", "tiled_conv2d"}
