@@ -6,11 +6,16 @@ import os
 import tempfile
 from pathlib import Path
 
-from perfmodel.figures.commands import DATA_VARIABLE
-from perfmodel.figures.published import FAMILY, FILES
-
 from .timing import Row, program_seconds
 
+DATA_VARIABLE = "PERFMODEL_DATA"
+FAMILY = "tiled_conv2d"
+FILES = {
+    "rtx-2080-ti": "rtx-2080-ti.counters.csv",
+    "rtx-3090": "rtx-3090.csv",
+    "a100-pcie-40gb": "a100-pcie-40gb.csv",
+}
+"""Published runs of each GPU, in the folder of the family."""
 OWN = {"h200": "h200.jsonl.gz", "h100-sxm-80gb": "h100.jsonl.gz"}
 FAMILIES = (FAMILY, "direct_conv2d", "pointwise_conv2d", "conv1d", "ssim")
 SMALL_TILES = "tile_size_x * tile_size_y < 14"

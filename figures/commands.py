@@ -1,28 +1,25 @@
-"""``perfmodel plot``: figures drawn from records and predictions, as SVG and PNG."""
+"""``perfmodel plot``: figures of what the model says, as SVG and PNG."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from perfmodel.cli.options import JsonOption
-from perfmodel.cli.output import note, print_json, print_table
+from perfmodel.cli.output import print_json, print_table
+from perfmodel.core.documents import nearest
 from perfmodel.errors import InputError
 
-from .registry import (
-    FIGURES,
-    MEASUREMENTS_HINT,
-    PUBLISHED_AT,
-    FigureEntry,
-    Request,
-    figure_entry,
-)
-
-DATA_VARIABLE = "PERFMODEL_DATA"
+FIGURES = {
+    "design_space": "tuning space of tiled_conv2d on the H200: predicted time by block and tile shape",
+    "time_terms": "time of every resource for the best and the worst configurations",
+    "occupancy_cliffs": "occupancy by registers per thread, for several blocks and GPUs",
+    "roofline": "hierarchical roofline of one GPU with the best configuration of every family",
+}
+"""What each figure shows; its name is its module's and its file's."""
 ALL = "all"
 
 
@@ -36,57 +33,42 @@ def plot(
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the files; made where it is missing.")] = Path(
         "out/figures"
     ),
-    measurements: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help=f"Folder of the published measurements; else {DATA_VARIABLE} names it."),
-    ] = None,
-    fidelity: Annotated[
-        str, typer.Option(metavar="analytic|compiled", help="How measured configurations are predicted.")
-    ] = "compiled",
     listed: Annotated[bool, typer.Option("--list", help="Name the figures and draw none.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Draw figure NAME, or all, as NAME.svg and NAME.png; `--list` says what there is.
 
-    Some figures compare with published measurements; where these are not at hand, `plot all` leaves them out and says so.
-
-    Measured configurations are predicted from the shipped counts store, or with `--fidelity analytic` from closed forms.
+    `perfmodel report` draws a ranking of yours, and predictions beside times that were measured.
     """
     if listed or name is None:
-        _list(as_json)
+        if as_json:
+            print_json({"figures": [{"name": figure, "shows": shows} for figure, shows in FIGURES.items()]})
+        else:
+            print_table("figures", ("figure", "shows"), list(FIGURES.items()), left=2)
         return
-    from perfmodel.core.choices import one_of
-    from perfmodel.profiles.kernel_profile import Fidelity
-
+    if name != ALL and name not in FIGURES:
+        raise InputError(f"unknown figure {name!r}; {nearest(name, (ALL, *FIGURES))}")
     from .style import require_matplotlib
 
-    chosen = FIGURES if name == ALL else (figure_entry(name),)
-    depth = one_of(Fidelity, "--fidelity", fidelity)
-    if depth is Fidelity.SIMULATED:
-        raise InputError(f"--fidelity {fidelity!r} must be one of analytic, compiled")
-    request = Request(
-        folder=_folder(output),
-        measurements=_measurements(measurements),
-        fidelity=depth,
-    )
     require_matplotlib()
-    if name == ALL:
-        chosen = _possible(chosen, request)
-    drawn = [(entry, *entry.draw(request)) for entry in chosen]
+    folder = _folder(output)
+    drawn = [(one, *draw_figure(one, folder)) for one in (FIGURES if name == ALL else (name,))]
     if as_json:
-        print_json({"figures": [_described(entry) | {"svg": str(svg), "png": str(png)} for entry, svg, png in drawn]})
+        print_json(
+            {
+                "figures": [
+                    {"name": one, "shows": FIGURES[one], "svg": str(svg), "png": str(png)} for one, svg, png in drawn
+                ]
+            }
+        )
         return
-    print_table("figures drawn", ("figure", "SVG", "PNG"), [(e.name, svg, png) for e, svg, png in drawn], left=3)
+    print_table("figures drawn", ("figure", "SVG", "PNG"), drawn, left=3)
 
 
-def _possible(chosen: Sequence[FigureEntry], request: Request) -> tuple[FigureEntry, ...]:
-    """The figures whose data are at hand; the others are named."""
-    if request.measurements is not None:
-        return tuple(chosen)
-    lacking = [entry.name for entry in chosen if entry.needs_measurements]
-    if lacking:
-        note(f"left out: {', '.join(lacking)}; {MEASUREMENTS_HINT}")
-    return tuple(entry for entry in chosen if not entry.needs_measurements)
+def draw_figure(name: str, folder: Path) -> tuple[Path, Path]:
+    """Draw one of `FIGURES` into a folder; gives the SVG and the PNG."""
+    drawn: tuple[Path, Path] = import_module(f".{name}", __package__).draw(folder)
+    return drawn
 
 
 def _folder(path: Path) -> Path:
@@ -96,32 +78,3 @@ def _folder(path: Path) -> Path:
     except OSError as error:
         raise InputError(f"--output {path}: {error.strerror or error}") from error
     return path
-
-
-def _measurements(given: Path | None) -> Path | None:
-    """The folder of published measurements: the option's, else the environment's, else None."""
-    named = os.environ.get(DATA_VARIABLE)
-    origin, folder = ("--measurements", given) if given is not None else (DATA_VARIABLE, Path(named) if named else None)
-    if folder is not None and not folder.is_dir():
-        raise InputError(f"{origin} {folder}: is no folder; {MEASUREMENTS_HINT}")
-    return folder
-
-
-def _described(entry: FigureEntry) -> dict[str, object]:
-    return {
-        "name": entry.name,
-        "shows": entry.shows,
-        "needs_measurements": entry.needs_measurements,
-    }
-
-
-def _list(as_json: bool) -> None:
-    if as_json:
-        print_json({"figures": [_described(entry) for entry in FIGURES]})
-        return
-    rows = [
-        (entry.name, entry.shows, "published measurements" if entry.needs_measurements else "nothing")
-        for entry in FIGURES
-    ]
-    print_table("figures", ("figure", "shows", "needs"), rows, left=3)
-    note(f"the published measurements are at {PUBLISHED_AT}")

@@ -14,7 +14,6 @@ from perfmodel.families.registry import family
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario, scenario_of
 
-from .registry import Request
 from .style import PAGE_INCHES, SEQUENTIAL, figure, number_ticks, round_numbers, save, short_name
 
 Floats = NDArray[np.float64]
@@ -71,9 +70,9 @@ def _name(axis: Any, shapes: tuple[tuple[int, int], ...], step: int) -> None:
 GPU = "h200"
 
 
-def draw(request: Request) -> tuple[Path, Path]:
+def draw(folder: Path) -> tuple[Path, Path]:
     """The default problem on the H200."""
-    return draw_design_space(request.folder, family("tiled_conv2d").default_problem(), scenario_of(GPU))
+    return draw_design_space(folder, family("tiled_conv2d").default_problem(), scenario_of(GPU))
 
 
 def draw_design_space(folder: Path, problem: Any, scenario: Scenario, name: str = "design_space") -> tuple[Path, Path]:

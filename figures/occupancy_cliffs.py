@@ -11,7 +11,6 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.gpus.occupancy import occupancy
 
-from .registry import Request
 from .style import CYCLE, PAGE_INCHES, figure, save, short_name
 
 GPUS = ("rtx-2080-ti", "rtx-3090", "h200")
@@ -20,9 +19,9 @@ REGISTERS = np.arange(16, 256)
 _DASHES = ("-", "--", ":")
 
 
-def draw(request: Request) -> tuple[Path, Path]:
+def draw(folder: Path) -> tuple[Path, Path]:
     """Three GPUs whose SMs hold 1,024, 1,536 and 2,048 threads."""
-    return draw_occupancy_cliffs(request.folder, [load_gpu(gpu) for gpu in GPUS])
+    return draw_occupancy_cliffs(folder, [load_gpu(gpu) for gpu in GPUS])
 
 
 def draw_occupancy_cliffs(folder: Path, gpus: Sequence[Gpu], name: str = "occupancy_cliffs") -> tuple[Path, Path]:

@@ -18,7 +18,6 @@ from perfmodel.prediction.scenario import scenario_of
 from perfmodel.prediction.throughput import Level, levels, operations
 from perfmodel.profiles.kernel_profile import Fidelity
 
-from .registry import Request
 from .style import CYCLE, PAGE_INCHES, figure, number_ticks, round_numbers, save, short_name
 
 GPU = "h200"
@@ -29,13 +28,13 @@ LEVEL_MARKERS = {"L1 and shared memory": "o", "L2": "s", "DRAM": "^"}
 _DASHES = ("-", "--", ":")
 
 
-def draw(request: Request) -> tuple[Path, Path]:
+def draw(folder: Path) -> tuple[Path, Path]:
     """The predicted best configuration of each family's default problem."""
     scenario = scenario_of(GPU)
     best = [
         rank_problem(family(name).default_problem(), scenario, Fidelity.ANALYTIC, top=1).best for name in family_names()
     ]
-    return draw_roofline(request.folder, best, load_gpu(GPU))
+    return draw_roofline(folder, best, load_gpu(GPU))
 
 
 def draw_roofline(

@@ -16,7 +16,6 @@ COLUMN_INCHES = 3.5
 PAGE_INCHES = 7.2
 SEQUENTIAL = "viridis_r"
 """Small is bright: what is fast stands out."""
-DIVERGING = "PuOr"
 CYCLE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
 """Colours that remain distinct under the common colour-vision deficiencies (Okabe and Ito 2008)."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")

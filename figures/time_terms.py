@@ -15,7 +15,6 @@ from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario, scenario_of
 from perfmodel.time_model.combine import LIMITER_NAMES, Terms
 
-from .registry import Request
 from .style import CYCLE, PAGE_INCHES, figure, in_words, save, short_name
 
 BARS = 3
@@ -74,7 +73,7 @@ def extremes(
     return bars(order.tolist()), bars(order[::-1].tolist())
 
 
-def draw(request: Request) -> tuple[Path, Path]:
+def draw(folder: Path) -> tuple[Path, Path]:
     """Default problems of both subjects, at analytic fidelity."""
     panels = []
     for name, gpu, label in SUBJECTS:
@@ -82,7 +81,7 @@ def draw(request: Request) -> tuple[Path, Path]:
         both = extremes(name, family(name).default_problem(), scenario, label)
         for words, bars in zip(("fastest", "slowest"), both, strict=True):
             panels.append((f"{name} on {short_name(scenario.gpu)}: the predicted {words}", bars))
-    return draw_time_terms(request.folder, panels)
+    return draw_time_terms(folder, panels)
 
 
 def draw_time_terms(

@@ -142,7 +142,7 @@ def _ranked(problem: Any, scenario: Scenario, depth: Fidelity, top: int, command
 def _validated(chosen: Family[Any, Any], rows: Any, scenario: Scenario, depth: Fidelity, command: str) -> Page:
     from perfmodel.accuracy.validating import predict_rows, validation_of
 
-    from ..published import comparison
+    from .measured_runs import comparison
     from .validation_page import validation_page
 
     with progress_bar(f"{depth.value} predictions", len(rows)) as advance:

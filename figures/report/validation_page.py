@@ -11,7 +11,7 @@ from perfmodel.accuracy.validating import Validation
 from perfmodel.core.json_values import plain
 from perfmodel.time_model.combine import LIMITER_NAMES
 
-from ..published import Comparison
+from .measured_runs import Comparison
 from .parts import (
     Block,
     Cell,
@@ -36,7 +36,7 @@ ROWS_CAPTION = "In the file's order, numbered without what was left out. Press a
 
 def validation_page(found: Validation, runs: Comparison, command: str) -> Page:
     """The whole page; ``command`` is what prints it again."""
-    by_limiter = limiter_drawing(runs, found.fidelity.value)
+    by_limiter = limiter_drawing(runs)
     drawings = [measured_drawing(runs), regret_drawing(runs), *(() if by_limiter is None else (by_limiter,))]
     fields = _fields(runs)
     errors = np.abs(runs.scaled_s / runs.measured_s - 1)

@@ -86,7 +86,7 @@ class Validation(Result):
 
     def bars(self) -> list[Bar]:
         """Refused: figures compare predicted and measured times."""
-        raise InputError("a validation has no times to plot; `perfmodel plot` draws predicted against measured ones")
+        raise InputError("a validation has no times to plot; `perfmodel report` draws predicted against measured ones")
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""
@@ -126,19 +126,15 @@ def predict_rows(
     scenario: Scenario,
     fidelity: Fidelity,
     advance: Advance = no_progress,
-    *,
-    stored_only: bool = False,
 ) -> PredictedRows:
-    """Predict every row of a file of measurements, problem by problem; with ``stored_only`` nothing is compiled."""
+    """Predict every row of a file of measurements, problem by problem."""
     count = len(measurements)
     limiter = np.zeros(count, np.int64)
     seconds, registers = np.full(count, np.inf), np.zeros(count, np.int32)
     known, approximate = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     columns = {name: np.zeros(count) for name in COUNT_NAMES}
     stores = stores_for(family, measurements, scenario.gpu) if fidelity is Fidelity.COMPILED else ()
-    for part in evaluated_rows(
-        family, measurements, scenario, fidelity, advance, stored_only=stored_only, stores=stores
-    ):
+    for part in evaluated_rows(family, measurements, scenario, fidelity, advance, stores=stores):
         rows, found = part.rows, part.evaluation
         seconds[rows], registers[rows], known[rows] = found.seconds, found.profile.registers, True
         approximate[rows], limiter[rows] = found.profile.approximate, limiters(found.terms)

@@ -135,7 +135,7 @@ class Calibrated(Result):
 
     def bars(self) -> list[Bar]:
         """Refused: coefficients are no times."""
-        raise InputError("a calibration has no times to plot; `perfmodel plot` draws what it predicts")
+        raise InputError("a calibration has no times to plot; `perfmodel report` draws what it predicts")
 
     def write(self, path: str | Path) -> None:
         """Write the calibration as a file for ``calibration=`` and ``--calibration``.

@@ -1,4 +1,4 @@
-"""Small measurements in the layout of the published ones, made from predictions with a known distortion."""
+"""A small file of measurements, made from predictions with a known distortion."""
 
 import itertools
 from pathlib import Path
@@ -9,10 +9,10 @@ import pytest
 from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.families.tiled_conv2d.family import FAMILY
-from perfmodel.figures.published import FILES
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import scenario_of
 
+GPU = "rtx-3090"
 FACTOR = 1.25
 """Measured over predicted time, but for the noise."""
 PROBLEM = TiledConv2d(height=1024, width=1024, filter_height=7, filter_width=7)
@@ -32,16 +32,14 @@ def configurations() -> list[TiledConv2dConfiguration]:
 
 @pytest.fixture(scope="session")
 def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder like the published one: 24 runs for each GPU, of which one spilled."""
-    folder = tmp_path_factory.mktemp("measurements")
-    (folder / FAMILY.name).mkdir()
+    """24 runs, of which one spilled."""
+    path = tmp_path_factory.mktemp("measurements") / "made-up.csv"
     chosen, rng = configurations(), np.random.default_rng(1)
-    for gpu, file_name in FILES.items():
-        seconds = evaluate_batch(FAMILY, PROBLEM, Batch.of(chosen), scenario_of(gpu)).seconds
-        measured = seconds * FACTOR * np.exp(rng.normal(0.0, 0.02, len(chosen)))
-        lines = [
-            f"{gpu},1024,1024,7,7,{c.block_size_x},{c.block_size_y},{c.tile_size_x},{c.tile_size_y},0,0,{s * 1e3!r},{spill}"
-            for c, s, spill in zip(chosen, measured.tolist(), [96] + [0] * (len(chosen) - 1), strict=True)
-        ]
-        (folder / FAMILY.name / file_name).write_text("\n".join([COLUMNS, *lines]) + "\n")
-    return folder
+    seconds = evaluate_batch(FAMILY, PROBLEM, Batch.of(chosen), scenario_of(GPU)).seconds
+    measured = seconds * FACTOR * np.exp(rng.normal(0.0, 0.02, len(chosen)))
+    lines = [
+        f"{GPU},1024,1024,7,7,{c.block_size_x},{c.block_size_y},{c.tile_size_x},{c.tile_size_y},0,0,{s * 1e3!r},{spill}"
+        for c, s, spill in zip(chosen, measured.tolist(), [96] + [0] * (len(chosen) - 1), strict=True)
+    ]
+    path.write_text("\n".join([COLUMNS, *lines]) + "\n")
+    return path

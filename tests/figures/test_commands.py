@@ -8,24 +8,17 @@ from pathlib import Path
 import pytest
 
 from perfmodel.cli.app import run
-from perfmodel.figures import commands, style
-from perfmodel.figures.registry import FIGURES, figure_entry
-
-
-@pytest.fixture(autouse=True)
-def _no_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(commands.DATA_VARIABLE, raising=False)
+from perfmodel.figures import style
+from perfmodel.figures.commands import FIGURES
 
 
 def test_list_names_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plot", "--list"]) == 0
     shown = capsys.readouterr().out
-    assert all(entry.name in shown for entry in FIGURES)
+    assert all(name in shown for name in FIGURES)
     assert run(["plot", "--list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["figures"]
-    assert [(row["name"], row["needs_measurements"]) for row in listed] == [
-        (entry.name, entry.needs_measurements) for entry in FIGURES
-    ]
+    assert {row["name"]: row["shows"] for row in listed} == FIGURES
 
 
 def test_one_figure_is_drawn_where_it_is_wanted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,11 +32,7 @@ def test_one_figure_is_drawn_where_it_is_wanted(tmp_path: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rooflines"], "unknown figure 'rooflines'; did you mean roofline?"),
-        (["regret_curve"], "AutoTuningAssociation/benchmark_hub"),
-        (["regret_curve"], "schoonhovenrichard/GPU_benchmarking_paper"),
-        (["regret_curve", "--measurements", "no-such-folder"], "--measurements no-such-folder: is no folder"),
-        (["roofline", "--fidelity", "simulated"], "--fidelity 'simulated' must be one of analytic, compiled"),
+        (["rooflines"], "unknown figure 'rooflines'; nearest: roofline"),
         (["roofline", "--output", __file__], f"--output {__file__}: "),
     ],
 )
@@ -56,24 +45,6 @@ def test_what_is_wrong_is_named_in_one_line(
     assert captured.out == ""
     assert message in captured.err
     assert captured.err.count("\n") == 1
-
-
-def test_all_leaves_out_what_needs_measurements_and_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands, "FIGURES", (figure_entry("occupancy_cliffs"), figure_entry("regret_curve")))
-    assert run(["plot", "all", "--output", str(tmp_path)]) == 0
-    captured = capsys.readouterr()
-    assert captured.err.startswith("perfmodel: left out: regret_curve; ")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["occupancy_cliffs.png", "occupancy_cliffs.svg"]
-
-
-def test_measurements_are_found_by_the_environment(
-    made_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(commands.DATA_VARIABLE, str(made_up))
-    assert run(["plot", "regret_curve", "--output", str(tmp_path), "--fidelity", "analytic"]) == 0
-    assert (tmp_path / "regret_curve.png").is_file()
 
 
 def test_without_matplotlib_the_extra_is_named(

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmodel.accuracy.metrics import regret
+from perfmodel.accuracy.validating import predict_rows
 from perfmodel.families.registry import family
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
-from perfmodel.figures.error_by_limiter import errors_by_limiter
-from perfmodel.figures.published import all_compared, compared
-from perfmodel.figures.regret_curve import random_curve, regret_curve
+from perfmodel.figures.report.measured_runs import Comparison, comparison
+from perfmodel.figures.report.validation_drawings import errors_by_limiter, random_curve, regret_curve
 from perfmodel.figures.style import round_numbers
 from perfmodel.figures.time_terms import extremes
 from perfmodel.gpus.catalogue import load_gpu
@@ -21,9 +21,17 @@ from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.prediction.throughput import levels, operations
 from perfmodel.profiles.kernel_profile import Fidelity
+from perfmodel.records.measurements import read_measurements
 
 FACTOR = 1.25
 TIMES = st.lists(st.floats(1.0, 100.0), min_size=2, max_size=7)
+
+
+def compared(path: Path) -> Comparison:
+    chosen, scenario = family("tiled_conv2d"), scenario_of("rtx-3090")
+    rows = read_measurements(path, chosen)
+    predicted = predict_rows(chosen, rows, scenario, Fidelity.ANALYTIC)
+    return comparison(rows, predicted, scenario, len(rows))
 
 
 @given(TIMES, st.randoms(use_true_random=False))
@@ -47,30 +55,18 @@ def test_random_curve_ends_where_it_is_asked_to() -> None:
 
 
 def test_comparison_finds_the_factor_and_the_run_that_spilled(made_up: Path) -> None:
-    for found in all_compared(made_up, Fidelity.ANALYTIC):
-        assert found.covered == "24 of 24 runs"
-        assert found.accuracy.scale == pytest.approx(FACTOR, rel=0.02)
-        assert float(np.median(found.measured_s / found.scaled_s)) == pytest.approx(1.0)
-        assert found.spilled.sum() == 1
-        rest = found.unspilled
-        assert rest is not None
-        assert len(rest.measurements) == rest.accuracy.n == 23
-        assert not rest.spilled.any()
-        assert rest.unspilled is None
+    found = compared(made_up)
+    assert found.covered == "24 of 24 runs"
+    assert found.accuracy.scale == pytest.approx(FACTOR, rel=0.02)
+    assert float(np.median(found.measured_s / found.scaled_s)) == pytest.approx(1.0)
+    assert found.spilled.sum() == 1
 
 
 def test_errors_by_limiter_holds_every_run_of_a_frequent_limiter(made_up: Path) -> None:
-    found = compared(made_up, "rtx-3090", Fidelity.ANALYTIC)
+    found = compared(made_up)
     sizes = [len(values) for values in errors_by_limiter(found).values()]
     counted = np.bincount(found.limiters)
     assert sizes == sorted(counted[counted >= 5].tolist(), reverse=True)
-
-
-@pytest.mark.data
-def test_published_runs_are_compared_by_stored_counts(published_data: Path) -> None:
-    found = compared(published_data, "rtx-3090", Fidelity.COMPILED)
-    assert len(found.predicted_s) == len(found.measurements) == found.accuracy.n == 2620
-    assert found.spilled.any()
 
 
 def test_roofline_levels_by_hand() -> None:

@@ -16,7 +16,7 @@ import pytest
 from perfmodel.accuracy.validating import Validation, predict_rows, validation_of
 from perfmodel.families.tiled_conv2d import TiledConv2d
 from perfmodel.families.tiled_conv2d.family import FAMILY
-from perfmodel.figures.published import Comparison, comparison
+from perfmodel.figures.report.measured_runs import Comparison, comparison
 from perfmodel.figures.report.parts import Page
 from perfmodel.figures.report.ranking_page import ranking_page
 from perfmodel.figures.report.validation_page import validation_page
@@ -57,13 +57,8 @@ def ranked() -> Ranked:
 
 
 @pytest.fixture(scope="session")
-def measured_file(made_up: Path) -> Path:
-    return made_up / FAMILY.name / f"{GPU}.csv"
-
-
-@pytest.fixture(scope="session")
-def validated(measured_file: Path) -> Validated:
-    scenario, rows = scenario_of(GPU), read_measurements(measured_file, FAMILY)
+def validated(made_up: Path) -> Validated:
+    scenario, rows = scenario_of(GPU), read_measurements(made_up, FAMILY)
     predicted = predict_rows(FAMILY, rows, scenario, Fidelity.ANALYTIC)
     found, runs = (
         validation_of(rows, predicted, scenario, Fidelity.ANALYTIC),

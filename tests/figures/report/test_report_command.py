@@ -63,10 +63,10 @@ def test_a_page_names_the_command_that_writes_it_again(tmp_path: Path) -> None:
 
 
 def test_a_validation_is_written_with_measurements(
-    measured_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    made_up: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "validation.html"
-    options = ["--measurements", str(measured_file), "--fidelity", "analytic", "--where", "tile_size_x < 2", "--json"]
+    options = ["--measurements", str(made_up), "--fidelity", "analytic", "--where", "tile_size_x < 2", "--json"]
     assert run(["report", "tiled_conv2d", "--gpu", "rtx-3090", *options, "--output", str(page)]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "page": str(page),
@@ -76,7 +76,7 @@ def test_a_validation_is_written_with_measurements(
     assert "12 compared, 0 cannot be predicted" in page.read_text(encoding="utf-8")  # half of the file's 24 rows
 
 
-def test_every_row_is_predicted_once(measured_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_is_predicted_once(made_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     predicted: list[int] = []
 
     def counted(family: Any, problem: Any, batch: Any, *others: Any) -> Any:
@@ -84,7 +84,7 @@ def test_every_row_is_predicted_once(measured_file: Path, tmp_path: Path, monkey
         return evaluate_batch(family, problem, batch, *others)
 
     monkeypatch.setattr(measured_runs, "evaluate_batch", counted)
-    options = ["--measurements", str(measured_file), "--fidelity", "analytic", "--output", str(tmp_path / "page.html")]
+    options = ["--measurements", str(made_up), "--fidelity", "analytic", "--output", str(tmp_path / "page.html")]
     assert run(["report", "tiled_conv2d", "--gpu", "rtx-3090", *options]) == 0
     assert predicted == [24]
 
