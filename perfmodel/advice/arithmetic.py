@@ -14,6 +14,7 @@ from ..machine_code.instruction import MachineInstruction
 from ..machine_code.issue_table import Pipe, Wait
 from ..machine_code.operands import Constant, Immediate, Operand, Register
 from ..machine_code.program import Transfer, is_conditional, transfer_of
+from ..machine_code.schedule import NO_BARRIER
 from .changed_profiles import with_added, with_fewer_instructions
 from .subject import AdviceKind, Candidate, Subject, places_of
 
@@ -26,8 +27,6 @@ _MOST_LOOP_INSTRUCTIONS = 256
 _ADDITIONS = frozenset({"IADD3", "VIADD", "UIADD3", "IADD", "IMAD"})
 _DIVIDING = frozenset({"integer", "conversion", "special_function"})
 _CONVERSIONS = ("F2F.F64.F32", "F2F.F32.F64")
-_NO_BARRIER = 7
-"""Number of a scoreboard that is none (`IssueTable`)."""
 
 
 def integer_work(subject: Subject) -> Iterator[Candidate]:
@@ -171,7 +170,7 @@ def double_precision(subject: Subject) -> Iterator[Candidate]:
         pipe=np.where(single, int(Pipe.FMA), table.pipe),
         wait=np.where(single, int(Wait.FIXED), table.wait),
         stall_cycles=np.where(single, subject.gpu.fp32_latency_cycles, table.stall_cycles),
-        write_barrier=np.where(single, _NO_BARRIER, table.write_barrier),
+        write_barrier=np.where(single, NO_BARRIER, table.write_barrier),
     )
     yield Candidate(
         kind=AdviceKind.DOUBLE_PRECISION,

@@ -14,9 +14,7 @@ from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import Section
 
-from ..core.constants import CONSTANT_BANK_BYTES
 from ..errors import CompileError, InputError
 from ..gpus.catalogue import load_architecture
 from .kernel_names import find_kernel, kernels_of, no_kernel, split_name
@@ -124,10 +122,6 @@ def _text(path: Path) -> DeviceImage:
     content = path.read_bytes()
     match = _PTX_TARGET.search(content.decode("utf-8", errors="replace"))
     return DeviceImage(kind=ImageKind.PTX, architecture=match[1] if match else "sm_60", content=content.rstrip(b"\0"))
-
-
-def _is_no_bank(section: Section) -> bool:
-    return section.name.startswith(".nv.constant") and int(section["sh_size"]) > CONSTANT_BANK_BYTES
 
 
 def _linked(cubins: Sequence[DeviceImage], name: str) -> list[DeviceImage]:

@@ -22,7 +22,9 @@ from .opcodes import LOADS_THROUGH_L1
 from .program import MachineCode, reachable_blocks
 
 BARRIERS = 6
+"""Scoreboards of a warp."""
 NO_BARRIER = 7
+"""The number of a scoreboard that is none."""
 _STALL_BIT, _WRITE_BIT, _READ_BIT, _WAIT_BIT = 105 - 64, 110 - 64, 113 - 64, 116 - 64
 _PASSES = 3
 """Walks over the code until what is in flight around loops has settled."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..launch.launch import L2State
 from ..machine_code.issue_table import IssueTable, Wait
+from ..machine_code.schedule import BARRIERS
 from ..profiles.kernel_profile import KernelProfile
 from ..time_model.sm_time import SmIssues, sm_issues
 from .prediction import Prediction
@@ -18,8 +19,6 @@ from .scenario import Scenario
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_NO_BARRIER = 6
-"""Numbers of scoreboards end before it."""
 _FREE_CYCLES = 2.0
 """Cycles beyond those of the control bits up to which a warp counts as issuing."""
 
@@ -105,7 +104,7 @@ def _spans(warp: int, index: Integers, time_s: Floats, table: IssueTable, cycle_
     for place in range(1, len(index)):
         before, now = int(index[place - 1]), int(index[place])
         for board in (int(table.write_barrier[before]), int(table.read_barrier[before])):
-            if board < _NO_BARRIER:
+            if board < BARRIERS:
                 producer[board] = Wait(int(table.wait[before]))
         waited = float(time_s[place] - time_s[place - 1]) / cycle_s
         kind = _waiting(waited - float(table.stall_cycles[before]), before, now, producer, table)
@@ -123,7 +122,7 @@ def _waiting(beyond: float, before: int, now: int, producer: dict[int, Wait], ta
     if table.wait[before] == Wait.BARRIER:
         return Waiting.BARRIER
     mask = int(table.wait_mask[now])
-    kinds = {producer[board] for board in range(_NO_BARRIER) if mask >> board & 1 and board in producer}
+    kinds = {producer[board] for board in range(BARRIERS) if mask >> board & 1 and board in producer}
     if kinds & _LONG or table.wait[before] == Wait.COPY_WAIT:
         return Waiting.MEMORY
     return Waiting.SHORT if kinds else Waiting.NOT_SELECTED

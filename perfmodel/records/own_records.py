@@ -7,7 +7,7 @@ import functools
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ..core.documents import converted, to_builtins
-from ..core.files import parse_json, read_text, write_text
+from ..core.files import parse_json, read_text
 from ..core.json_aliases import by_field
 from ..errors import InputError
 from ..families.registry import family, family_names
@@ -112,11 +112,6 @@ def read_records(path: Path) -> tuple[Record, ...]:
         InputError: The file cannot be read or holds a line that is no record.
     """
     return tuple(record for _, record in parse_records(path, read_text(path)))
-
-
-def write_records(path: Path, records: Iterable[Record]) -> None:
-    """Replace a file by these records; meant for what is committed, while campaigns append."""
-    write_text(path, "".join(record_line(record) + "\n" for record in records))
 
 
 def parse_own_records(path: Path, text: str, schema: MeasurementSchema, l2: L2State) -> RawTable:

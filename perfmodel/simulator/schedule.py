@@ -26,7 +26,7 @@ from .machine import Batch, Lanes
 from .plan import Mask, rows_and_warps
 from .program import Unit
 from .synchronization import Synchronization
-from .translate.translation import Translation
+from .translate.unit_functions import UnitFunctions
 
 Values = NDArray[Any]
 PATIENCE_STEPS = 256
@@ -122,7 +122,7 @@ class Scheduler:
 
     def __init__(
         self,
-        translation: Translation,
+        translation: UnitFunctions,
         batch: Batch,
         limits: Limits,
         tally: Tally,

@@ -180,7 +180,7 @@ class Convergence(Synchronization):
 class MachineScheduler(Scheduler):
     """Runs one batch of blocks of machine code to its end; ``tally`` has one element for each unit."""
 
-    program: MachineProgram  # type: ignore[assignment]
+    program: MachineProgram
     synchronization_type = Convergence
 
     def __init__(self, *arguments: Any) -> None:

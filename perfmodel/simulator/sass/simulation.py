@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ...ir.instruction import Space
 from ...launch.launch import KernelCall, Launch
 from ...machine_code.instruction import MachineInstruction
@@ -16,7 +14,8 @@ from ..program import Unit
 from ..simulation import Mode, RunOptions, Simulation, run_launch
 from ..translate.emitter import Pool
 from ..translate.slices import WITHIN_BLOCK
-from ..translate.translation import UnitFunction, engine_names
+from ..translate.translation import engine_names
+from ..translate.unit_functions import UnitFunctions
 from . import bulk_copy, functions, matrices, mbarrier, outside, warp, warpgroup
 from .emitter import Emitter
 from .environment import make_environment
@@ -34,19 +33,15 @@ def _names() -> dict[str, Any]:
     return {**engine_names(), **own}
 
 
-class MachineTranslation:
+class MachineTranslation(UnitFunctions):
     """Functions of a kernel's machine code for one mode; sites of accesses are numbered while functions are translated."""
 
+    program: MachineProgram
+
     def __init__(self, kernel: MachineCode, trace: bool) -> None:
-        self.program = MachineProgram(kernel, trace)
-        self.pool = Pool(trace)
-        self.pool.kept = self.program.kept
-        self.undefined = [np.zeros((1, 1), held) for held in self.program.register_types]
         outside = {address: name for name, address in kernel.cubin.external_functions.items()}
-        self.pool.namespace.update(_names(), UNDEFINED=self.undefined, FUNCTIONS=outside)
-        self._functions: dict[tuple[int, bool], UnitFunction] = {}
-        self._sources: dict[int, str] = {}
-        self._touched: dict[int, set[int]] = {}
+        super().__init__(MachineProgram(kernel, trace), Pool(trace), {**_names(), "FUNCTIONS": outside})
+        self.pool.kept = self.program.kept
         self._check_all()
 
     def _check_all(self) -> None:
@@ -54,34 +49,13 @@ class MachineTranslation:
         for block in self.program.blocks:
             if block.index in self.program.reached:
                 first = self.program.unit_of_block[block.index]
-                self._sources[first] = self._source(first, False)
+                self._sources[first] = self.source(first, False)
 
-    def function(self, start: int, masked: bool) -> UnitFunction:
-        """The function of a unit; without masking, of everything from the unit to the end of its basic block."""
-        key = (start, masked)
-        if key not in self._functions:
-            self._functions[key] = self._compile(start, masked)
-        return self._functions[key]
+    def _touched_by(self, unit: Unit) -> set[int]:
+        return self.program.touched(unit)
 
-    def touched(self, unit: Unit) -> set[int]:
-        """Registers that a unit reads or writes."""
-        if unit.index not in self._touched:
-            self._touched[unit.index] = self.program.touched(unit)
-        return self._touched[unit.index]
-
-    def _compile(self, start: int, masked: bool) -> UnitFunction:
-        name = f"{'masked' if masked else 'whole'}_{start}"
-        source = None if masked else self._sources.pop(start, None)
-        code = compile(source or self._source(start, masked), f"<{self.program.kernel.name}:{name}>", "exec")
-        exec(code, self.pool.namespace)
-        function: UnitFunction = self.pool.namespace[name]
-        return function
-
-    def _source(self, start: int, masked: bool) -> str:
+    def _source_of(self, units: list[Unit], name: str, masked: bool) -> str:
         program = self.program
-        units = [program.units[start]]
-        while not masked and not units[-1].ends_block:
-            units.append(program.units[units[-1].index + 1])
         e = Emitter(self.pool, masked)
         block = program.blocks[units[0].block]
         last = block.first + len(block.instructions) - 1
@@ -96,7 +70,7 @@ class MachineTranslation:
                 else:
                     self._emit(e, index, instruction)
                     e.forget(program.live_after[index])
-        return e.source(f"{'masked' if masked else 'whole'}_{start}", result, program.live_out(units[-1]))
+        return e.source(name, result, program.live_out(units[-1]))
 
     def _emit(self, e: Emitter, index: int, instruction: MachineInstruction) -> None:
         if instruction.never or not self.program.is_needed(index):

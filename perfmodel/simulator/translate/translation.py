@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,8 @@ from ..transfer import copy_async, load, load_generic, store, store_generic, tou
 from . import basic, conversion, floating, integer, memory, tensor, textures, warp
 from .emitter import Emitter, Pool
 from .slices import address_slice
+from .unit_functions import UnitFunctions
 
-UnitFunction = Callable[[Any, list[Any] | dict[int, Any], Mask | None], Any]
-"""Lanes, registers by index, mask to merge under; gives what the block's last instruction branches on."""
 _TERMINATORS = frozenset({"bra", "brx", "ret", "exit"})
 _ALWAYS_TRACED = frozenset(
     {"ld", "ldu", "st", "atom", "red", "cp", "bar", "barrier", "trap", "shfl", "vote", "match", "redux"}
@@ -109,23 +107,15 @@ def chosen(guard: Mask, new: Values, old: Values) -> Values:
     return np.where(guard, new, old)
 
 
-def _function_name(start: int, masked: bool) -> str:
-    return f"{'masked' if masked else 'whole'}_{start}"
-
-
-class Translation:
+class Translation(UnitFunctions):
     """Functions of a kernel for one mode; sites of accesses are numbered while functions are translated."""
 
+    program: Program
+
     def __init__(self, kernel: Kernel, trace: bool) -> None:
-        self.program = Program(kernel)
-        self.pool = Pool(trace)
-        self.undefined = [np.zeros((1, 1), held) for held in self.program.register_types]
-        self.pool.namespace.update(engine_names(), UNDEFINED=self.undefined)
+        super().__init__(Program(kernel), Pool(trace), engine_names())
         if trace:
             self.pool.kept, self.pool.wanted = address_slice(self.program)
-        self._functions: dict[tuple[int, bool], UnitFunction] = {}
-        self._sources: dict[int, str] = {}
-        self._touched: dict[int, set[int]] = {}
         self._check_all()
 
     def _check_all(self) -> None:
@@ -134,7 +124,7 @@ class Translation:
             if unit.sync_scope is SyncScope.BLOCK:
                 warp.barrier_identifier(unit.instructions[0])
             if unit.first == self.program.blocks[unit.block].first:
-                self._sources[unit.index] = self._source(unit.index, False)
+                self._sources[unit.index] = self.source(unit.index, False)
 
     def _emit(self, e: Emitter, index: int, instruction: Instruction) -> str | None:
         """Translate one instruction unless the mode leaves it out; gives what its branch depends on."""
@@ -155,34 +145,11 @@ class Translation:
         writes = self.program.effects[index].writes
         return any(self.program.register_index[name] in self.pool.wanted for name in writes)
 
-    def function(self, start: int, masked: bool) -> UnitFunction:
-        """The function of a unit; without masking, of everything from the unit to the end of its basic block."""
-        key = (start, masked)
-        if key not in self._functions:
-            self._functions[key] = self._compile(start, masked)
-        return self._functions[key]
+    def _touched_by(self, unit: Unit) -> set[int]:
+        stretch = self.program.effects[unit.first : unit.first + len(unit.instructions)]
+        return {self.program.register_index[name] for effect in stretch for name in (*effect.reads, *effect.writes)}
 
-    def touched(self, unit: Unit) -> set[int]:
-        """Registers that a unit reads or writes, by index."""
-        if unit.index not in self._touched:
-            stretch = self.program.effects[unit.first : unit.first + len(unit.instructions)]
-            self._touched[unit.index] = {
-                self.program.register_index[name] for effect in stretch for name in (*effect.reads, *effect.writes)
-            }
-        return self._touched[unit.index]
-
-    def _compile(self, start: int, masked: bool) -> UnitFunction:
-        source = None if masked else self._sources.pop(start, None)
-        name = _function_name(start, masked)
-        code = compile(source or self._source(start, masked), f"<{self.program.kernel.name}:{name}>", "exec")
-        exec(code, self.pool.namespace)
-        function: UnitFunction = self.pool.namespace[name]
-        return function
-
-    def _source(self, start: int, masked: bool) -> str:
-        units = [self.program.units[start]]
-        while not masked and not units[-1].ends_block:
-            units.append(self.program.units[units[-1].index + 1])
+    def _source_of(self, units: list[Unit], name: str, masked: bool) -> str:
         live_out = self.program.live_out[units[-1].index]
         e = Emitter(self.program, self.pool, live_out, masked)
         instructions = [(unit.first + k, i) for unit in units for k, i in enumerate(unit.instructions)]
@@ -192,7 +159,7 @@ class Translation:
             result = self._emit(e, index, instruction)
             if result is None:
                 e.forget(dead)
-        return e.source(_function_name(start, masked), result)
+        return e.source(name, result)
 
     def _dying(self, indices: list[int], live_out: set[int]) -> list[set[int]]:
         """Registers that nothing reads after each instruction."""

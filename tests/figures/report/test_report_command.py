@@ -89,47 +89,35 @@ def test_every_row_is_predicted_once(made_up: Path, tmp_path: Path, monkeypatch:
     assert predicted == [24]
 
 
+def validation_text(rows: list[str], folder: Path) -> str:
+    """The page of a file of measurements."""
+    columns = "gpu,width,height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
+    runs, page = folder / "runs.csv", folder / "p.html"
+    runs.write_text(columns + "\n".join(rows) + "\n", encoding="utf-8")
+    options = ["--measurements", str(runs), "--fidelity", "analytic", "--output", str(page)]
+    assert run(["report", "tiled_conv2d", "--gpu", "rtx-3090", *options]) == 0
+    return page.read_text(encoding="utf-8")
+
+
 def test_counters_are_set_against_counts(tmp_path: Path) -> None:
     rows = [
-        "gpu,width,height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
         "use_padding,read_only,time_ms,smsp__inst_executed_op_shared_st.sum",
         "rtx-3090,256,256,3,3,32,4,1,1,0,0,0.01,7",
         "rtx-3090,256,256,3,3,32,8,1,1,0,0,0.01,7",
     ]
-    (tmp_path / "runs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    options = [
-        "--measurements",
-        str(tmp_path / "runs.csv"),
-        "--fidelity",
-        "analytic",
-        "--output",
-        str(tmp_path / "p.html"),
-    ]
-    assert run(["report", "tiled_conv2d", "--gpu", "rtx-3090", *options]) == 0
-    text = (tmp_path / "p.html").read_text(encoding="utf-8")
+    text = validation_text(rows, tmp_path)
     assert "<td>shared_store_requests</td>" in text
     assert "no hardware counters" not in text
 
 
 def test_the_sizes_that_differ_are_columns(tmp_path: Path) -> None:
     rows = [
-        "gpu,width,height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
         "use_padding,read_only,time_ms",
         "rtx-3090,256,256,3,3,32,4,1,1,0,0,0.01",
         "rtx-3090,512,256,3,3,32,4,1,1,0,0,",
         "rtx-3090,1024,256,3,3,32,4,1,1,0,0,0.01",
     ]
-    (tmp_path / "runs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    options = [
-        "--measurements",
-        str(tmp_path / "runs.csv"),
-        "--fidelity",
-        "analytic",
-        "--output",
-        str(tmp_path / "p.html"),
-    ]
-    assert run(["report", "tiled_conv2d", "--gpu", "rtx-3090", *options]) == 0
-    text = (tmp_path / "p.html").read_text(encoding="utf-8")
+    text = validation_text(rows, tmp_path)
     assert "<dd>2 problems</dd>" in text  # the row that failed has no time
     assert text.count(">width</th>") == 2  # of all rows and of the worst
     assert ">height</th>" not in text

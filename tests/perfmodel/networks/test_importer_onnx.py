@@ -8,10 +8,11 @@ import pytest
 
 from perfmodel.errors import InputError
 from perfmodel.families.conv1d import Conv1d
-from perfmodel.families.direct_conv2d.problem import Conv2d
 from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.networks.graph import Demand, LayerKind
 from perfmodel.networks.importer_onnx import import_onnx
+
+from .residual_block import RESIDUAL_EDGES, RESIDUAL_PROBLEMS
 
 onnx = pytest.importorskip("onnx")
 helper = onnx.helper
@@ -43,8 +44,8 @@ def residual(tmp_path: Path) -> Path:
         conv("x", "w0", "depthwise", group=8, pads=[1, 1, 1, 1], strides=[2, 2]),
         conv("depthwise", "w1", "project"),
         conv("x", "w2", "shortcut", strides=[2, 2]),
-        helper.make_node("Add", ["project", "shortcut"], ["sum"], name="sum"),
-        helper.make_node("GlobalAveragePool", ["sum"], ["mean"], name="mean"),
+        helper.make_node("Add", ["project", "shortcut"], ["add"], name="add"),
+        helper.make_node("GlobalAveragePool", ["add"], ["mean"], name="mean"),
         helper.make_node("Flatten", ["mean"], ["flat"]),
         helper.make_node("Gemm", ["flat", "w3"], ["y"], name="head", transB=1),
     ]
@@ -56,36 +57,14 @@ def test_a_residual_block_becomes_a_graph(residual: Path) -> None:
     network = import_onnx(residual)
     assert (network.name, network.batch) == ("residual", 4)
     problems = {layer.name: layer.problem for layer in network.layers}
-    assert problems == {
-        "depthwise": Conv2d(
-            batch=4,
-            in_channels=8,
-            out_channels=8,
-            height=20,
-            width=20,
-            filter_height=3,
-            filter_width=3,
-            stride=2,
-            padding=1,
-            depthwise=True,
-        ),
-        "project": PointwiseConv2d(batch=4, in_channels=8, out_channels=16, height=10, width=10),
-        "shortcut": Conv2d(
-            batch=4, in_channels=8, out_channels=16, height=20, width=20, filter_height=1, filter_width=1, stride=2
-        ),
-        "sum": None,
-        "mean": None,
-        "head": PointwiseConv2d(batch=4, in_channels=16, out_channels=10, height=1, width=1),
-    }
-    assert set(network.graph.edges) == {
-        *(("depthwise", "project"), ("project", "sum"), ("shortcut", "sum"), ("sum", "mean"), ("mean", "head")),
-    }
+    assert problems == RESIDUAL_PROBLEMS
+    assert set(network.graph.edges) == RESIDUAL_EDGES
 
 
 def test_layers_that_move_data_know_their_bytes(residual: Path) -> None:
     layers = {layer.name: layer for layer in import_onnx(residual).layers}
     outputs = 4 * 16 * 10 * 10
-    assert (layers["sum"].kind, layers["sum"].demand) == (
+    assert (layers["add"].kind, layers["add"].demand) == (
         LayerKind.ELEMENT_WISE,
         Demand(dram_bytes=4 * 3 * outputs, flops=2 * outputs),  # two terms read, the sum written
     )

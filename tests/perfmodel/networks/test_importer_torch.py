@@ -7,9 +7,9 @@ import pytest
 
 from perfmodel.errors import InputError
 from perfmodel.families.conv1d import Conv1d
-from perfmodel.families.direct_conv2d.problem import Conv2d
-from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.networks.importer_torch import import_torch, load_torch_module
+
+from .residual_block import RESIDUAL_EDGES, RESIDUAL_PROBLEMS
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -35,31 +35,8 @@ def test_a_residual_block_becomes_a_graph() -> None:
     network = import_torch(Residual(), (4, 8, 20, 20), "residual")
     problems = {layer.name: layer.problem for layer in network.layers}
     assert network.batch == 4
-    assert problems == {
-        "depthwise": Conv2d(
-            batch=4,
-            in_channels=8,
-            out_channels=8,
-            height=20,
-            width=20,
-            filter_height=3,
-            filter_width=3,
-            stride=2,
-            padding=1,
-            depthwise=True,
-        ),
-        "project": PointwiseConv2d(batch=4, in_channels=8, out_channels=16, height=10, width=10),
-        "shortcut": Conv2d(
-            batch=4, in_channels=8, out_channels=16, height=20, width=20, filter_height=1, filter_width=1, stride=2
-        ),
-        "add": None,
-        "mean": None,
-        "head": PointwiseConv2d(batch=4, in_channels=16, out_channels=10, height=1, width=1),
-    }
-    assert set(network.graph.edges) == {
-        *(("depthwise", "project"), ("project", "add"), ("shortcut", "add")),
-        *(("add", "mean"), ("mean", "head")),  # dropout and flatten compute nothing
-    }
+    assert problems == RESIDUAL_PROBLEMS
+    assert set(network.graph.edges) == RESIDUAL_EDGES  # dropout and flatten compute nothing
 
 
 def test_conv1d_and_what_no_family_covers() -> None:

@@ -11,7 +11,7 @@ from perfmodel.cli.options import problem_from
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.measurements import read_measurements
-from perfmodel.records.own_records import read_records, write_records
+from perfmodel.records.own_records import append_record, read_records
 
 from .record_examples import tiled_record
 
@@ -39,6 +39,6 @@ def test_columns_and_queries_on_them(tmp_path: Path, names: tuple[str, str]) -> 
 def test_records(tmp_path: Path) -> None:
     now = replace(tiled_record(), problem={"height": 64, "width": 128, "filter_height": 3})
     former = replace(now, problem={"image_height": 64, "image_width": 128, "filter_height": 3})
-    write_records(tmp_path / "runs.jsonl", [former])
+    append_record(tmp_path / "runs.jsonl", former)
     (found,) = read_records(tmp_path / "runs.jsonl")
     assert (found, found.key) == (now, now.key)
