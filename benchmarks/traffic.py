@@ -76,8 +76,8 @@ def own_cases() -> Iterator[Case]:
             call = family.call(problem, configuration, GPU, family.inputs(problem, np.random.default_rng(0)))
             return compiled, family.launch(problem, Batch.of([configuration]), GPU).at(0), call
 
-        told = json.dumps([record.name, record.problem, record.configuration], sort_keys=True, default=str)
-        yield Case(name=f"{record.name} {_digest(told)}", make=make, counters=record.counters)
+        words = json.dumps([record.name, record.problem, record.configuration], sort_keys=True, default=str)
+        yield Case(name=f"{record.name} {_digest(words)}", make=make, counters=record.counters)
 
 
 def public_cases(records: Path, sources: Path, inputs: Path) -> Iterator[Case]:
@@ -135,11 +135,11 @@ def errors_of(found: Simulated, counters: Mapping[str, float]) -> dict[str, floa
     """Relative error of each count, and the difference of L1 hit rates."""
     errors = {}
     for measured in counts_of_metrics(counters):
-        counted, told = float(measured.launches[0]), float(measured.predicted(found.counts)[0])
+        counted, predicted = float(measured.launches[0]), float(measured.predicted(found.counts)[0])
         least = LEAST_WRITTEN if measured.count == "dram_write_bytes" else 1.0
-        if counted >= least or (measured.name not in TRAFFIC and told):
-            errors[measured.name] = told / counted - 1.0 if counted else np.inf
-        elif not told and measured.name not in TRAFFIC:
+        if counted >= least or (measured.name not in TRAFFIC and predicted):
+            errors[measured.name] = predicted / counted - 1.0 if counted else np.inf
+        elif not predicted and measured.name not in TRAFFIC:
             errors[measured.name] = 0.0
     if counters.get(LOADED) and HIT in counters:
         errors["l1_hit_rate"] = found.l1_hit_rate - counters[HIT] / counters[LOADED]

@@ -344,7 +344,7 @@ def calibration_text(found: Calibrated) -> str:
     Every coefficient with its uncertainty, those of each architecture, every data set with hash, scale, residual and its
     intervals, those that were not fitted to, then the intervals by evidence; of all intervals those of closed forms alone,
     too. A GPU that was not fitted to takes the intervals of an unseen one; where no other GPU of an architecture was held out,
-    its relatives take those of a stranger, which are wider.
+    its relatives take those of a GPU of another architecture, which are wider.
     """
     import tomli_w
 

@@ -143,7 +143,7 @@ class ProgramRun(ResultList[ProgramLaunch]):
 
 
 def _nothing(*_: Any) -> None:
-    """Where nobody wants to be told."""
+    """Report to nobody."""
 
 
 def run_program(

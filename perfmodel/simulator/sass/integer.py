@@ -396,7 +396,7 @@ def emit_minmax(e: Emitter, i: MachineInstruction) -> None:
         _emit_minmax_of_parts(e, i, values, predicates, part)
         return
     if any(isinstance(p, Register) and p.index is not None for p in predicates[:-1]):
-        raise i.error("which operand a minimum or maximum takes is not told of whole words")
+        raise i.error("predicates that say which operand a minimum or maximum of whole words takes are not supported")
     smaller = e.predicate(i, predicates[-1])
     texts = [e.read(i, value, kind) for value in values]
     if i.name == "VIADDMNMX":
@@ -412,9 +412,9 @@ def emit_minmax(e: Emitter, i: MachineInstruction) -> None:
 
 def _emit_long_minmax(e: Emitter, i: MachineInstruction) -> None:
     """The same of 64 bits: two predicates, result, two values, the choice, and a predicate for longer numbers."""
-    told, _ = split_predicates(i.operands, 0)
-    target, a, b, smaller, further = i.operands[len(told) : len(told) + 5]
-    if not is_false(further) or any(isinstance(p, Register) and p.index is not None for p in told):
+    taken, _ = split_predicates(i.operands, 0)
+    target, a, b, smaller, further = i.operands[len(taken) : len(taken) + 5]
+    if not is_false(further) or any(isinstance(p, Register) and p.index is not None for p in taken):
         raise i.error("minimum and maximum of more than 64 bits are not supported")
     kind = "u64" if i.has("U64") else "s64"
     text = f"minimum_or_maximum({e.pair(i, a, kind)},{e.pair(i, b, kind)},{e.predicate(i, smaller)})"
