@@ -31,7 +31,9 @@ EXECUTED_CANDIDATES = 16
 """Candidates of a task that compiles and executes: seconds, as much as is done again after a kill."""
 
 _OWN_FOLDERS = ("gpus", "families", "time_model", "prediction", "sweeps", "kernels")
-_DATA_FOLDERS = ("calibrations", "counts", "instructions", "registers")
+_DATA_FOLDERS = ("data/calibrations", "data/launch_bounds", "data/members")
+DECIDING_FOLDERS = (*COUNTING_FOLDERS, *_OWN_FOLDERS, *_DATA_FOLDERS)
+"""Folders of the package whose files decide predictions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +58,10 @@ class SweepTask:
 
 @cache
 def code_version() -> str:
-    """Hash of the code, kernels and fitted numbers that decide predictions."""
+    """Hash of the code, kernels, fitted numbers and tables that decide predictions."""
     digest = hashlib.sha256()
     root = Path(str(files("perfmodel")))
-    for folder in (*COUNTING_FOLDERS, *_OWN_FOLDERS, *(f"data/{name}" for name in _DATA_FOLDERS)):
+    for folder in DECIDING_FOLDERS:
         for path in sorted((root / folder).rglob("*")):
             if path.is_file() and path.suffix != ".pyc":
                 digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())

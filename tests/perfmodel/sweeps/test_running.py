@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from perfmodel.sweeps import rows as rows_module
 from perfmodel.sweeps.plan import SweepPlan
 from perfmodel.sweeps.results import ResultFile
 from perfmodel.sweeps.running import SweepProgress, sweep
-from perfmodel.sweeps.tasks import tasks_of
+from perfmodel.sweeps.tasks import DECIDING_FOLDERS, tasks_of
 
 PROBLEMS = (
     Conv1d(in_channels=4, out_channels=8, length=32),
@@ -145,6 +146,10 @@ def test_who_writes_is_alone(client: Client, tmp_path: Path) -> None:
     with ResultFile(path=path).locked(), pytest.raises(InputError, match="another sweep is writing it"):
         sweep(PLAN, output=path, scheduler=client)
     assert not ResultFile(path=path).parts.exists()
+
+
+def test_the_folders_whose_files_decide_are_there() -> None:
+    assert [folder for folder in DECIDING_FOLDERS if not files("perfmodel").joinpath(folder).is_dir()] == []
 
 
 def test_a_worker_with_other_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
