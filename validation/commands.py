@@ -56,7 +56,7 @@ def measure(
     ] = None,
     gpu: Annotated[
         str,
-        typer.Option("--gpu", metavar="auto|ID|FILE.toml", help="The sheet that this machine's GPU is predicted by."),
+        typer.Option("--gpu", metavar="auto|ID|FILE.toml", help="GPU to predict for; auto: this machine's."),
     ] = "auto",
     top: Annotated[
         int | None,

@@ -49,21 +49,23 @@ def tune(
             metavar="[FAMILY|FILE.cu|TUNE.py]",
             autocompletion=family_completion,
             help="What to tune: a family, a source of your own with --space, or a script that calls Kernel Tuner's "
-            "tune_kernel. --replay does without.",
+            "tune_kernel. Not needed with --replay.",
         ),
     ] = None,
     space: SpaceOption = None,
     cache: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.json", help="Every run is written here, as Kernel Tuner does; what is there stays."),
+        typer.Option(
+            metavar="FILE.json", help="Kernel Tuner cache that every run is added to; what it holds is not run again."
+        ),
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.json", help="Take the times from a cache file of a whole space; needs no GPU."),
+        typer.Option(metavar="FILE.json", help="Take the times from this cache of a whole space; needs no GPU."),
     ] = None,
     gpu: Annotated[
         str,
-        typer.Option("--gpu", metavar="auto|NAME|FILE.toml", help="What is predicted for; auto: this machine's GPU."),
+        typer.Option("--gpu", metavar="auto|NAME|FILE.toml", help="GPU to predict for; auto: this machine's."),
     ] = "auto",
     reference: Annotated[
         list[str] | None,
@@ -73,16 +75,16 @@ def tune(
         ),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(min=0.0, help="Largest error of an output, as a part of its largest value.")
+        float, typer.Option(min=0.0, help="Largest accepted error of an output, relative to its largest value.")
     ] = 1e-4,
-    check: Annotated[bool, typer.Option("--check/--no-check", help="Whether outputs are compared.")] = True,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Compare outputs with the reference.")] = True,
     runs: Annotated[int, typer.Option(min=1, help="Measure at most this many.")] = 200,
     time_limit: Annotated[float, typer.Option(min=1.0, help="Seconds after which no run begins.")] = 600.0,
     gain: Annotated[
-        float, typer.Option(min=0.0, help="End where none is expected to be faster by this part; 0: never.")
+        float, typer.Option(min=0.0, help="Stop when none is expected to beat the best by this fraction; 0: never.")
     ] = 0.003,
     executions: Annotated[
-        int, typer.Option(min=0, help="Execute this many on the CPU first, for predictions; 0: none.")
+        int, typer.Option(min=0, help="Configurations to execute on the CPU first, for predictions; 0: none.")
     ] = 48,
     l2: L2Option = "warm",
     calibration: CalibrationOption = None,

@@ -70,9 +70,9 @@ class Advice:
 
         >>> Advice(
         ...     kind=AdviceKind.BANK_CONFLICTS, places=("k.cu:11",), finding="32-way bank conflict",
-        ...     change="padding each 128-byte row of the shared array by 4 bytes", now_s=80e-6, then_s=44e-6,
+        ...     change="4 bytes of padding after every 128 bytes of the shared array", now_s=80e-6, then_s=44e-6,
         ... ).text
-        'k.cu:11: 32-way bank conflict; padding each 128-byte row of the shared array by 4 bytes: 80 µs → 44 µs (-45%)'
+        'k.cu:11: 32-way bank conflict; 4 bytes of padding after every 128 bytes of the shared array: 80 µs → 44 µs (-45%)'
         """
         where = f"{_places_text(self.places)}: " if self.places else ""
         times = f"{time_text(self.now_s)} → {time_text(self.then_s)} (-{self.gain:.0%})"
@@ -182,7 +182,7 @@ def advise(analysis: Analysis) -> Advised:
     >>> source = "__global__ void k(const float *x, float *y) { y[threadIdx.x] = x[threadIdx.x * 32]; }"
     >>> found = pm.analyze(source, kernel="k", grid=1, block=64, args=["f32[2048]", "f32[64]"], gpu="h200")
     >>> pm.advise(found).changes[0].kind.value
-    'grid_size'
+    'uncoalesced'
     """
     subject = Subject(
         profile=analysis.execution.profile,

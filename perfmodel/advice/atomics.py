@@ -57,7 +57,7 @@ def atomics(subject: Subject) -> Iterator[Candidate]:
                 yield Candidate(
                     kind=AdviceKind.ATOMICS,
                     places=(place,),
-                    finding=f"{lanes / distinct:,.3g} lanes of a {owner} add to one word",
+                    finding=_sharers_text(lanes / distinct, owner),
                     change=change,
                     profile=added_up,
                 )
@@ -99,6 +99,17 @@ def _fewer_blocks(
             change=f"{first}{blocks // times:,} blocks in a grid-stride loop, which add once at their end",
             profile=with_added(fewer, **less),
         )
+
+
+def _sharers_text(lanes: float, owner: str) -> str:
+    """How many lanes of a warp or block change the same word.
+
+    >>> _sharers_text(32.0, "warp"), _sharers_text(1.57, "block")
+    ('32 lanes of a warp add to one word', '1.57 lanes of a block, on average, add to the same word')
+    """
+    if lanes == round(lanes):
+        return f"{lanes:,.0f} lanes of a {owner} add to one word"
+    return f"{lanes:,.3g} lanes of a {owner}, on average, add to the same word"
 
 
 def _atomics_text(count: float) -> str:

@@ -61,7 +61,7 @@ def _padding_text(subject: Subject, counts: Sequence[InstructionCount]) -> str:
     if found is None:
         return "another order of the data in shared memory (a swizzle) or of the lanes"
     pitch, padding = found
-    return f"padding each {pitch:,}-byte row of the shared array by {padding} bytes"
+    return f"{padding} bytes of padding after every {pitch:,} bytes of the shared array"
 
 
 def padding_of(subject: Subject, counts: Sequence[InstructionCount]) -> tuple[int, int] | None:

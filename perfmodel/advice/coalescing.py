@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.constants import SECTOR_BYTES
+from ..core.constants import SECTOR_BYTES, WARP_SIZE
 from ..ir.instruction import Space
 from ..memory.access_counts import InstructionCount
 from ..profiles.access_patterns import NO_LANE
@@ -18,6 +19,8 @@ from .subject import AdviceKind, Candidate, Subject, by_place
 _ACTIONS = (Action.LOAD, Action.STORE, Action.ASYNC_COPY)
 _LEAST_EXCESS = 0.1
 """Part of a line's sectors that nobody asks for, below which the line is as it should be: ends of rows, halos."""
+_SHORTEST_ROW = 4
+"""Lanes at the same distance from which on they are a row."""
 _STRUCTURE_BYTES = 128
 """Distance of neighbouring lanes up to which they are taken to walk over structures; beyond it over rows."""
 
@@ -79,30 +82,58 @@ def coalesced(subject: Subject, counts: Sequence[InstructionCount]) -> KernelPro
     return profile
 
 
-def _stride(subject: Subject, count: InstructionCount) -> int | None:
-    """Bytes between neighbouring lanes; None where they differ or nobody looked."""
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Rows of neighbouring lanes that lie at the same distance: bytes between them, lanes of a row, rows of a request."""
+
+    stride_bytes: int
+    lanes: int
+    rows: int
+
+
+def _layout(subject: Subject, count: InstructionCount) -> _Layout | None:
+    """How most lanes of a request lie; None where they lie unevenly or nobody looked."""
     lanes = subject.lanes_of(count.instruction)
     if lanes is None:
         return None
-    steps = np.unique(np.diff(lanes[lanes != NO_LANE]))
-    return int(steps[0]) if len(steps) == 1 else None
+    steps = np.diff(lanes[lanes != NO_LANE])
+    if not len(steps):
+        return None
+    distances, often = np.unique(steps, return_counts=True)
+    most = int(np.argmax(often))
+    rows = len(steps) - int(often[most]) + 1
+    length, left_over = divmod(len(steps) + 1, rows)
+    between_rows = steps[length - 1 :: length][: rows - 1]
+    if not distances[most] or left_over or length < _SHORTEST_ROW or np.any(between_rows == distances[most]):
+        return None
+    return _Layout(int(distances[most]), length, rows)
 
 
 def _layout_text(subject: Subject, count: InstructionCount) -> str:
-    stride = _stride(subject, count)
-    if stride is None:
+    layout = _layout(subject, count)
+    if layout is None:
         return "lanes at uneven distances"
-    if stride == count.width_bytes:
-        return f"the warp's data begins within a sector of {SECTOR_BYTES} bytes"
-    return f"neighbouring lanes {abs(stride):,} bytes apart"
+    apart = (
+        ""
+        if layout.stride_bytes == count.width_bytes
+        else f"neighbouring lanes {abs(layout.stride_bytes):,} bytes apart"
+    )
+    if layout.rows > 1:
+        return f"a warp covers {layout.rows} rows of {layout.lanes} lanes" + (f", {apart}" if apart else "")
+    return apart or f"the warp's data do not begin at a multiple of {SECTOR_BYTES} bytes"
 
 
 def _remedy_text(subject: Subject, count: InstructionCount) -> str:
-    stride = _stride(subject, count)
-    if stride is None:
+    layout = _layout(subject, count)
+    if layout is None:
         return "data in the order in which lanes ask for it (sorted or packed), or through shared memory"
+    stride = abs(layout.stride_bytes)
+    if stride == count.width_bytes and layout.rows > 1:
+        return f"blocks whose x size is a multiple of {WARP_SIZE}, so that a warp's lanes lie in one row"
     if stride == count.width_bytes:
         return f"rows that begin at multiples of {SECTOR_BYTES} bytes"
-    if abs(stride) < _STRUCTURE_BYTES:
-        return "an array for each field (a structure of arrays), or whole structures by vector loads"
+    if stride < _STRUCTURE_BYTES:
+        return (
+            "neighbouring lanes at neighbouring elements (a structure of arrays), or vector loads of whole structures"
+        )
     return "neighbouring lanes at neighbouring elements (swapped indices), or a tile in shared memory"

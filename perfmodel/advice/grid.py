@@ -12,25 +12,53 @@ from .changed_profiles import with_smaller_blocks
 from .subject import AdviceKind, Candidate, Subject
 
 _TIMES = (1, 2, 4)
-"""Blocks for each SM that a small grid is cut into."""
+"""Blocks for each SM that a small grid is cut into, at least."""
 _MOST_WAVES = 8
 """Waves from which on the last one is not worth a look."""
 
 
 def small_grid(subject: Subject) -> Iterator[Candidate]:
     """Candidates with a block or more for each SM, where the launch has fewer blocks than there are SMs."""
-    blocks, sms = int(subject.profile.launch.blocks), subject.gpu.sm_count
+    launch = subject.profile.launch
+    blocks, sms = int(launch.blocks), subject.gpu.sm_count
     if blocks >= sms:
         return
+    passes = _passes(subject)
     for times in _TIMES:
-        parts = int(ceil_div(sms * times, blocks))
+        groups, pieces = _division(int(launch.warps_per_block), int(ceil_div(sms * times, blocks)))
+        pieces = min(pieces, passes)
+        parts = groups * pieces
+        if parts == 1:
+            return
         yield Candidate(
             kind=AdviceKind.GRID_SIZE,
             places=(),
             finding=f"{_blocks(blocks)} {'leaves' if blocks == 1 else 'leave'} {sms - blocks} of {sms} SMs idle",
-            change=f"the same work in {blocks * parts:,} blocks",
+            change=f"{blocks * parts:,} blocks of {int(launch.threads_per_block) // groups} threads{_pieces_text(pieces)}",
             profile=with_smaller_blocks(subject.profile, parts),
         )
+
+
+def _passes(subject: Subject) -> int:
+    """How often a warp executes the instruction that it executes most often: what has no loop cannot be divided."""
+    if not subject.executions:
+        return 1
+    launch = subject.profile.launch
+    return max(int(max(subject.executions) / (int(launch.blocks) * int(launch.warps_per_block))), 1)
+
+
+def _division(warps: int, parts: int) -> tuple[int, int]:
+    """Groups of a block's warps, and pieces of the work of each thread, that make so many blocks of one, or a few more.
+
+    >>> _division(8, 5), _division(8, 17)
+    ((8, 1), (8, 3))
+    """
+    groups = next(group for group in range(1, warps + 1) if warps % group == 0 and group >= min(parts, warps))
+    return groups, int(ceil_div(parts, groups))
+
+
+def _pieces_text(pieces: int) -> str:
+    return "" if pieces == 1 else f", the work of each thread divided among {pieces} (parts of a loop, of a sum)"
 
 
 def tail(subject: Subject) -> Iterator[Candidate]:

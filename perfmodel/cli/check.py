@@ -34,17 +34,18 @@ def check(
         typer.Option(
             "--fail-on",
             metavar="LIMITS",
-            help="What may grow by how much, as time=5%,spill=0; also resources and counts by name. In place of the file's.",
+            help="How much each quantity may grow, as time=5%,spill=0; resources, counts by name. Replaces the file's fail_on.",
         ),
     ] = None,
     baseline: Annotated[
-        Path | None, typer.Option("--baseline", metavar="FILE.json", help="In place of the one that the file names.")
+        Path | None, typer.Option("--baseline", metavar="FILE.json", help="Compare with this one, not the file's.")
     ] = None,
     update_baseline: Annotated[
-        bool, typer.Option("--update-baseline", help="Write the results as the new baseline; nothing fails by growth.")
+        bool,
+        typer.Option("--update-baseline", help="Write the results as the new baseline; growth is then no failure."),
     ] = False,
     shown_as: Annotated[
-        str, typer.Option("--format", metavar="text|markdown|junit|github", help="How standard output looks.")
+        str, typer.Option("--format", metavar="text|markdown|junit|github", help="Format of standard output.")
     ] = _TEXT,
     write: Annotated[
         list[str] | None,

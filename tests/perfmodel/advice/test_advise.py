@@ -10,6 +10,7 @@ import pytest
 
 import perfmodel as pm
 from perfmodel.advice.advise import Advice, Advised, advise_on
+from perfmodel.advice.coalescing import uncoalesced
 from perfmodel.advice.subject import AdviceKind, Subject
 from perfmodel.errors import CompileError
 from perfmodel.prediction.analyze import Analysis, prediction_of_launch
@@ -27,6 +28,10 @@ __global__ void scaled(const float *in, float *out) {
 __global__ void scaled_points(const Point *in, float *out) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     out[i] = in[i].x * 2.0f;
+}
+__global__ void copied(const unsigned char *in, unsigned char *out) {
+    int i = (blockIdx.y * blockDim.y + threadIdx.y) * 1024 + blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = in[i];
 }
 __global__ void product(const float *a, const float *b, float *c, int n, int swapped) {
     int along = blockIdx.x * 16 + threadIdx.x, across = blockIdx.y * 16 + threadIdx.y;
@@ -103,7 +108,12 @@ template <int unrolled> __global__ void counted(const float *in, float *out, int
 
 @cache
 def analysed(
-    kernel: str, grid: int, block: int, *arguments: str, shared: int | None = None, width: str = "width"
+    kernel: str,
+    grid: int | tuple[int, int],
+    block: int | tuple[int, int],
+    *arguments: str,
+    shared: int | None = None,
+    width: str = "width",
 ) -> Analysis:
     return pm.analyze(
         SOURCE,
@@ -152,10 +162,10 @@ def test_padding_gains_what_the_padded_kernel_is_predicted() -> None:
     assert first.kind is AdviceKind.BANK_CONFLICTS
     assert first.places == ("transpose.cu:20",)
     assert first.finding == "32-way bank conflict"
-    assert first.change == "padding each 128-byte row of the shared array by 4 bytes"
+    assert first.change == "4 bytes of padding after every 128 bytes of the shared array"
     assert first.now_s == transposed(0).prediction.time.predicted_s
     assert first.then_s == pytest.approx(transposed(1).prediction.time.predicted_s, rel=0.02)
-    assert found.text.startswith("change 1: transpose.cu:20: 32-way bank conflict; padding")
+    assert found.text.startswith("change 1: transpose.cu:20: 32-way bank conflict; 4 bytes of padding")
 
 
 def test_the_excess_of_a_line_has_a_time() -> None:
@@ -177,6 +187,20 @@ def test_swapped_indices_are_predicted_as_the_kernel_with_the_other_order() -> N
     first = pm.advise(multiplied(1)).changes[0]
     assert first.kind is AdviceKind.UNCOALESCED
     assert first.then_s == pytest.approx(multiplied(0).prediction.time.predicted_s, rel=0.1)
+
+
+def test_a_warp_that_lies_in_two_rows_is_told_to_lie_in_one() -> None:
+    arguments = ("u8[1048576]", "u8[1048576]")
+    two_rows, one_row = (
+        analysed("copied", (64, 64), (16, 16), *arguments),
+        analysed("copied", (32, 128), (32, 8), *arguments),
+    )
+    (change,) = uncoalesced(subject_of(two_rows))
+    assert change.finding == "2 sectors per request where 1 would do (a warp covers 2 rows of 16 lanes)"
+    assert change.change == "blocks whose x size is a multiple of 32, so that a warp's lanes lie in one row"
+    sectors = change.profile.counts.global_load_sectors
+    assert sectors == one_row.execution.profile.counts.global_load_sectors == 2**20 / 32
+    assert not list(uncoalesced(subject_of(one_row)))
 
 
 def test_a_kernel_that_streams_gets_no_advice() -> None:
@@ -207,6 +231,7 @@ def test_a_grid_of_one_block_is_to_be_cut() -> None:
     found = pm.advise(analysed("product", 1, 256, *["f32[256*256]"] * 3, "i32=256", "i32=0"))
     change = next(one for one in found.changes if one.kind is AdviceKind.GRID_SIZE)
     assert change.finding == "1 block leaves 131 of 132 SMs idle"
+    assert change.change.split(",")[0] == "128 blocks of 32 threads"  # eight warps, a loop of 16 passes
     assert change.then_s < change.now_s
 
 
@@ -281,8 +306,15 @@ def crowded(registers: int) -> Subject:
     found = streamed("scaled", 2**20, 256)
     profile = with_registers(found.execution.profile, registers)
     prediction = prediction_of_launch("scaled", found.configuration, profile, found.scenario)
+    return replace(subject_of(found), profile=profile, prediction=prediction)
+
+
+def subject_of(found: Analysis) -> Subject:
     return Subject(
-        profile=profile, instructions=found.execution.instructions, prediction=prediction, scenario=found.scenario
+        profile=found.execution.profile,
+        instructions=found.execution.instructions,
+        prediction=found.prediction,
+        scenario=found.scenario,
     )
 
 
