@@ -16,7 +16,7 @@ from ..core.counts import COUNT_NAMES, Counts
 from ..core.progress import Advance, no_progress
 from ..core.results import Bar, Result
 from ..core.value_types import require_type
-from ..errors import InputError
+from ..errors import InputError, PerfmodelError
 from ..families.base import Family
 from ..families.profiling import fidelity_of
 from ..families.user.family import source_family
@@ -46,6 +46,8 @@ class PredictedRows:
     """Where there is a profile (always, at analytic fidelity)."""
     approximate: NDArray[np.bool_]
     """Where it is that of an equivalent configuration."""
+    failures: tuple[PerfmodelError, ...] = ()
+    """Why rows have no profile: one for each that does not compile or is not executed."""
     compiler: str | None = None
     """Whose stored counts were taken where the recorded registers are not the usual compiler's."""
 
@@ -134,7 +136,16 @@ def predict_rows(
     known, approximate = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     columns = {name: np.zeros(count) for name in COUNT_NAMES}
     stores = stores_for(family, measurements, scenario.gpu) if fidelity is Fidelity.COMPILED else ()
-    for part in evaluated_rows(family, measurements, scenario, fidelity, advance, stores=stores):
+    failures: list[PerfmodelError] = []
+    for part in evaluated_rows(
+        family,
+        measurements,
+        scenario,
+        fidelity,
+        advance,
+        stores=stores,
+        failed=failures.append,
+    ):
         rows, found = part.rows, part.evaluation
         seconds[rows], registers[rows], known[rows] = found.seconds, found.profile.registers, True
         approximate[rows], limiter[rows] = found.profile.approximate, limiters(found.terms)
@@ -147,6 +158,7 @@ def predict_rows(
         registers=registers,
         known=known,
         approximate=approximate,
+        failures=tuple(failures),
         compiler=stores[0].compiler if len(stores) > 1 else None,
     )
 
@@ -170,7 +182,11 @@ def validation_of(
     """Set predictions against measurements; at least two rows must have run and be predictable."""
     usable = measurements.ran & np.isfinite(predicted.seconds)
     if usable.sum() < 2:
-        raise InputError(f"{measurements.path}: {int(usable.sum())} rows can be compared; at least 2 are needed")
+        failed = int((~measurements.ran).sum())
+        failures = [f"{failed} rows left out: their runs failed"] if failed else []
+        reasons = "; ".join([*failures, *_left_out(predicted, measurements)])
+        few = f"{measurements.path}: {int(usable.sum())} of {len(measurements)} rows can be compared; at least 2 are needed"
+        raise InputError(few + (f" ({reasons})" if reasons else ""))
     rejected = int((measurements.ran & ~np.isfinite(predicted.seconds)).sum())
     rows = np.flatnonzero(usable)
     counted = Counts(**{name: value[rows] for name, value in predicted.counts.items()})
@@ -187,14 +203,21 @@ def validation_of(
     )
 
 
-def _notes(predicted: PredictedRows, measurements: Measurements) -> tuple[str, ...]:
+def _left_out(predicted: PredictedRows, measurements: Measurements) -> list[str]:
+    """How many rows are not compared, and why."""
     notes = []
     lost = int((measurements.ran & ~predicted.known).sum())
     if lost:
-        notes.append(f"{lost} rows left out: they do not compile within the time limit")
+        reason = f", for example {predicted.failures[0]}" if predicted.failures else ""
+        notes.append(f"{lost} rows left out: they are not compiled or not executed{reason}")
     unfit = int((measurements.ran & predicted.known & ~np.isfinite(predicted.seconds)).sum())
     if unfit:
         notes.append(f"{unfit} rows left out: the model says that they do not fit the GPU")
+    return notes
+
+
+def _notes(predicted: PredictedRows, measurements: Measurements) -> tuple[str, ...]:
+    notes = _left_out(predicted, measurements)
     if predicted.approximate.any():
         notes.append(
             f"{int(predicted.approximate.sum())} rows take the stored counts of an equivalent configuration "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..core.batched import joined, mapped
 from ..core.progress import Advance, no_progress
-from ..errors import InputError
+from ..errors import InputError, PerfmodelError
 from ..families.base import Batch, Family
 from ..families.profiling import gather_profiles, stored_profiles
 from ..gpus.gpu import Gpu
@@ -47,6 +47,7 @@ def evaluated_rows(
     ran_only: bool = False,
     stored_only: bool = False,
     stores: tuple[CountsStore, ...] | None = None,
+    failed: Callable[[PerfmodelError], None] = lambda error: None,
 ) -> Iterator[EvaluatedRows]:
     """The rows of a file, problem by problem.
 
@@ -59,6 +60,7 @@ def evaluated_rows(
         ran_only: leave out rows without a time.
         stored_only: compile nothing.
         stores: where to look counts up; those of `stores_for` where None.
+        failed: called with the reason for each row that does not compile or is not executed, and is left out.
 
     Raises:
         PerfmodelError: no row of the only problem compiles and runs; it is the reason of the first.
@@ -82,6 +84,9 @@ def evaluated_rows(
                 advance=advance,
             )
             known = np.array([isinstance(outcome, KernelProfile) for outcome in outcomes])
+            for outcome in outcomes:
+                if isinstance(outcome, PerfmodelError):
+                    failed(outcome)
             if not (known.any() or stored_only) and len(measurements.problems) == 1:
                 raise next(outcome for outcome in outcomes if not isinstance(outcome, KernelProfile))
             executed = [outcome for outcome in outcomes if isinstance(outcome, KernelProfile)]

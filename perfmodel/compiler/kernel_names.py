@@ -15,6 +15,7 @@ _TEMPLATE = re.compile(
     r"\btemplate\s*<[^;{}()]*>\s*(?:(?:static|inline|extern|__launch_bounds__\s*\([^)]*\))\s+)*__global__\s+"
     r"(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\("
 )
+_DECLARED = re.compile(r"\b__global__\s+[^;{}()=]*?\b(\w+)\s*\([^;{}()]*\)\s*;")
 _ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|_GLOBAL__N_\w*)::")
 
 
@@ -142,12 +143,25 @@ def unused_templates(source: str) -> str:
 
     >>> unused_templates("template <typename T> __global__ void scale(T *x) { }")
     "templates that the file does not use are named with their arguments, as in 'conv<float>' or 'conv<5,2>': scale"
+
+    Kernels that a file declares and another one defines are named, too.
+
+    >>> unused_templates("__global__ void scale(float *x, int n);")
+    'scale is declared there and defined in another file: give that one'
     """
     names = kernel_templates(source)
+    declared = [name for name in dict.fromkeys(_DECLARED.findall(source)) if not _is_defined(name, source)]
+    if declared and not names:
+        verb = "is" if len(declared) == 1 else "are"
+        return f"{', '.join(declared)} {verb} declared there and defined in another file: give that one"
     if not names:
         return "a template that the file does not use is named with its arguments, as in 'conv<5,2>'"
     how = "templates that the file does not use are named with their arguments, as in 'conv<float>' or 'conv<5,2>'"
     return f"{how}: {', '.join(names)}"
+
+
+def _is_defined(kernel: str, source: str) -> bool:
+    return re.search(rf"\b{kernel}\s*\([^;{{}}]*\)\s*\{{", source) is not None
 
 
 def no_kernel(origin: str, wanted: str, names: Iterable[str], reason: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
@@ -16,6 +17,9 @@ from .toolchain import nvrtc, ptxas_path
 from .workers import ending, in_worker, interrupt_deferred, kept_pool, stop_pools
 
 DEFAULT_TIME_LIMIT_S = 120.0
+"""Processor time of a job, in seconds."""
+_LEAST_SHARE = 0.1
+"""A job gets at least this part of a processor; one that does not waits for something that will not come."""
 
 Job = tuple[CompileRequest, str]
 """A request and the architecture to compile it for."""
@@ -34,8 +38,9 @@ def run_many(
 ) -> list[ResultT | PerfmodelError]:
     """``function(*job)`` for every job in worker processes, in order; ``advance`` is called as each one ends.
 
-    A job that raises a ``PerfmodelError``, takes too long or kills its process gives an error as its result. A single job
-    runs here, without a process or time limit, and so do all jobs where this is a worker process itself. The processes are
+    A job that raises a ``PerfmodelError``, takes more processor time than ``time_limit_s`` or ten times as long by the clock,
+    or kills its process gives an error as its result: what succeeds does not depend on what else the machine does. A single
+    job runs here, without a process or time limit, and so do all jobs where this is a worker process itself. The processes are
     kept for later calls. Interrupting (Ctrl-C) ends them; what the disk cache got stays.
     """
     results: list[ResultT | PerfmodelError] = []
@@ -49,16 +54,24 @@ def run_many(
     pool, place = kept_pool(workers or os.cpu_count() or 1), (Path.cwd(), disk_cache.cache_directory())
     try:
         with interrupt_deferred():
-            futures = [pool.schedule(_in_worker, args=(place, function, *job), timeout=time_limit_s) for job in jobs]
+            futures = [
+                pool.schedule(
+                    _in_worker, args=(place, time_limit_s, function, *job), timeout=time_limit_s / _LEAST_SHARE
+                )
+                for job in jobs
+            ]
         for job, future in zip(jobs, futures, strict=True):
             try:
                 result, trouble = future.result()
                 disk_cache.report_trouble(trouble)
                 results.append(result)
             except FutureTimeoutError:
-                results.append(CompileError(f"{describe(*job)}: not finished within {time_limit_s:g} s"))
+                results.append(CompileError(f"{describe(*job)}: not finished within {time_limit_s / _LEAST_SHARE:g} s"))
             except ProcessExpired as error:
-                results.append(CompileError(f"{describe(*job)}: its process ended with {ending(int(error.exitcode))}"))
+                status = int(error.exitcode)
+                late = f"not finished within {time_limit_s:g} s of processor time"
+                how = late if status == -signal.SIGPROF else f"its process ended with {ending(status)}"
+                results.append(CompileError(f"{describe(*job)}: {how}"))
             advance()
     except BaseException:
         stop_pools()
@@ -74,7 +87,7 @@ def _result(function: Callable[..., ResultT], *job: Any) -> ResultT | PerfmodelE
 
 
 def _in_worker(
-    place: tuple[Path, Path], function: Callable[..., ResultT], *job: Any
+    place: tuple[Path, Path], time_limit_s: float, function: Callable[..., ResultT], *job: Any
 ) -> tuple[ResultT | PerfmodelError, str]:
     """The result or the error of a job, and why the worker could not keep something in the disk cache.
 
@@ -83,7 +96,11 @@ def _in_worker(
     folder, cached = place
     os.chdir(folder)
     os.environ["PERFMODEL_CACHE"] = str(cached)
-    return _result(function, *job), disk_cache.trouble()
+    signal.setitimer(signal.ITIMER_PROF, time_limit_s)  # its signal ends the process
+    try:
+        return _result(function, *job), disk_cache.trouble()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def compile_many(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,20 @@ class BankReference:
     addend: int
 
 
+_USERS_BANK = 3
+"""The constant bank of ``__constant__`` variables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointer:
+    """Eight bytes of a variable that hold the address of another one, plus ``addend``."""
+
+    variable: str
+    offset: int
+    symbol: str
+    addend: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cubin:
     """One kernel of a cubin, its code apart."""
@@ -54,6 +68,7 @@ class Cubin:
     banks: Mapping[int, bytes]
     references: tuple[BankReference, ...]
     variables: tuple[ModuleVariable, ...]
+    pointers: tuple[Pointer, ...]
     external_functions: Mapping[str, int]
     static_shared_bytes: int
     stack_bytes: int
@@ -117,6 +132,31 @@ def variables_of(elf: Any, kernel: str) -> tuple[ModuleVariable, ...]:
         contents = section.data()[begin : begin + size] if filled else None
         variables.append(ModuleVariable(name=symbol.name, bank=bank, offset=begin, size_bytes=size, contents=contents))
     return tuple(variables)
+
+
+def _pointers(elf: Any, variables: Sequence[ModuleVariable]) -> tuple[Pointer, ...]:
+    """Pointers to variables among the initial contents of others."""
+    symbols = elf.get_section_by_name(".symtab")
+    pointers = []
+    for section in elf.iter_sections():
+        target = section.name.removeprefix(".rela").removeprefix(".rel")
+        is_constant = target == f".nv.constant{_USERS_BANK}"
+        if not section.name.startswith(".rel") or not (is_constant or target.startswith(".nv.global")):
+            continue
+        bank = _USERS_BANK if is_constant else None
+        for relocation in section.iter_relocations():
+            place = relocation["r_offset"]
+            holding = [
+                v
+                for v in variables
+                if v.bank == bank and v.contents is not None and v.offset <= place < v.offset + v.size_bytes
+            ]
+            if holding:
+                symbol = symbols.get_symbol(relocation["r_info_sym"])
+                addend = relocation["r_addend"] if relocation.is_RELA() else 0
+                offset = place - holding[0].offset
+                pointers.append(Pointer(variable=holding[0].name, offset=offset, symbol=symbol.name, addend=addend))
+    return tuple(pointers)
 
 
 def _labels(elf: Any, section_index: int) -> dict[str, int]:
@@ -295,6 +335,7 @@ def read_cubin(cubin: bytes, kernel: str) -> Cubin:
     if index is None:
         raise InputError(f"kernel {kernel!r} is not in the cubin")
     parameters, offset = parameter_layout(elf, kernel)
+    variables = variables_of(elf, kernel)
     banks: dict[int, bytes] = {}
     for section in elf.iter_sections():
         bank = _bank_of(section.name, kernel)
@@ -307,27 +348,14 @@ def read_cubin(cubin: bytes, kernel: str) -> Cubin:
         parameter_offset=offset,
         banks=banks,
         references=_references(elf, kernel),
-        variables=variables_of(elf, kernel),
+        variables=variables,
+        pointers=_pointers(elf, variables),
         external_functions=_external_functions(elf),
         static_shared_bytes=_static_shared(elf, kernel),
         stack_bytes=_stack(elf, kernel),
         labels=_labels(elf, index),
         lines=_lines(elf, index),
     )
-
-
-_USERS_BANK = 3
-"""The constant bank of ``__constant__`` variables."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pointer:
-    """Eight bytes of a variable that hold the address of another one, plus ``addend``."""
-
-    variable: str
-    offset: int
-    symbol: str
-    addend: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,24 +370,4 @@ def module_variables(cubin: bytes) -> ModuleVariables:
     """What a cubin declares in global memory and in the constant bank of the user's constants."""
     elf = ELFFile(io.BytesIO(cubin))
     variables = variables_of(elf, "")
-    symbols = elf.get_section_by_name(".symtab")
-    pointers = []
-    for section in elf.iter_sections():
-        target = section.name.removeprefix(".rela").removeprefix(".rel")
-        is_constant = target == f".nv.constant{_USERS_BANK}"
-        if not section.name.startswith(".rel") or not (is_constant or target.startswith(".nv.global")):
-            continue
-        bank = _USERS_BANK if is_constant else None
-        for relocation in section.iter_relocations():
-            place = relocation["r_offset"]
-            holding = [
-                v
-                for v in variables
-                if v.bank == bank and v.contents is not None and v.offset <= place < v.offset + v.size_bytes
-            ]
-            if holding:
-                symbol = symbols.get_symbol(relocation["r_info_sym"])
-                addend = relocation["r_addend"] if relocation.is_RELA() else 0
-                offset = place - holding[0].offset
-                pointers.append(Pointer(variable=holding[0].name, offset=offset, symbol=symbol.name, addend=addend))
-    return ModuleVariables(variables=variables, pointers=tuple(pointers))
+    return ModuleVariables(variables=variables, pointers=_pointers(elf, variables))

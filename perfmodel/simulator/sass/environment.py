@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from ...errors import SimulationError
 from ...ir.instruction import Space
 from ...launch.device_heap import HEAP_BYTES, DeviceHeap
 from ...launch.launch import GRID_BARRIER_BYTES, Buffer, Buffered, KernelCall, Launch
-from ...machine_code.cubin import ModuleVariable
+from ...machine_code.cubin import Cubin, ModuleVariable
 from ...machine_code.operands import Constant
 from ...machine_code.program import MachineCode
 from ..access import Site
@@ -196,6 +197,22 @@ def _contents(variable: ModuleVariable, given: dict[str, Buffer]) -> Bytes | Non
     return None if variable.contents is None else np.frombuffer(variable.contents, np.uint8)
 
 
+def _mentioned(cubin: Cubin) -> set[str]:
+    """Symbols whose addresses a kernel can get at: in its constant banks, and in variables that it can get at."""
+    found = {reference.symbol for reference in cubin.references}
+    waiting = list(found)
+    while waiting:
+        name = waiting.pop()
+        further = {pointer.symbol for pointer in cubin.pointers if pointer.variable == name} - found
+        found |= further
+        waiting += further
+    return found
+
+
+def _address(addresses: Mapping[str, int], symbol: str, addend: int) -> NDArray[np.uint64]:
+    return np.array([addresses.get(symbol, 0) + addend], np.uint64)
+
+
 def make_environment(kernel: MachineCode, launch: Launch, call: KernelCall, sites: list[Site]) -> MachineEnvironment:
     """Memories of a launch, with the buffers and constants of the call in place.
 
@@ -211,7 +228,8 @@ def make_environment(kernel: MachineCode, launch: Launch, call: KernelCall, site
         raise SimulationError(f"constant {sorted(unknown)[0]!r} is not a variable of the module")
     banks = _banks(kernel, launch, values)
     addresses = dict(cubin.external_functions)
-    mentioned = {reference.symbol for reference in cubin.references}
+    mentioned, holding = _mentioned(cubin), {pointer.variable for pointer in cubin.pointers}
+    pointed: dict[str, Bytes] = {}
     for variable in cubin.variables:
         contents = _contents(variable, given)
         if given_memory is not None:
@@ -222,10 +240,14 @@ def make_environment(kernel: MachineCode, launch: Launch, call: KernelCall, site
             if contents is not None:
                 _put(banks[variable.bank], variable.offset, contents)
         elif given_memory is None and (variable.name in mentioned or variable.name in given):
+            if variable.name in holding and variable.name not in given:
+                contents = pointed[variable.name] = np.array(contents, np.uint8)
             addresses[variable.name] = memory.allocate(variable.name, variable.size_bytes, contents)
+    for pointer in cubin.pointers:
+        if pointer.variable in pointed:  # memory takes the contents when it is first touched
+            _put(pointed[pointer.variable], pointer.offset, _address(addresses, pointer.symbol, pointer.addend))
     for reference in cubin.references:
-        address = addresses.get(reference.symbol, 0) + reference.addend
-        _put(banks[reference.bank], reference.offset, np.array([address], np.uint64))
+        _put(banks[reference.bank], reference.offset, _address(addresses, reference.symbol, reference.addend))
     if launch.cooperative and waits_for_grid(kernel):
         barrier = (
             memory.allocate("barrier of the grid", GRID_BARRIER_BYTES, None)

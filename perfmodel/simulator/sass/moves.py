@@ -38,10 +38,11 @@ def emit_r2ur(e: Emitter, i: MachineInstruction) -> None:
 
 
 def emit_p2r(e: Emitter, i: MachineInstruction) -> None:
-    """``P2R``: predicates to the low bits of a register, the others from another one."""
-    values = [o for o in i.operands if not (isinstance(o, Register) and o.is_predicate)]
+    """``P2R`` and ``UP2UR``: predicates to the low bits of a register, the others from another one."""
+    file = "UP" if i.opcode.startswith("U") else "P"
+    values = [o for o in i.operands if not (isinstance(o, Register) and o.is_predicate) and not _is_word(o)]
     mask = values[2].value if len(values) > 2 and isinstance(values[2], Immediate) else 0x7F
-    wanted = [Register(file="P", index=k) for k in range(7) if int(mask or 0) >> k & 1]
+    wanted = [Register(file=file, index=k) for k in range(7) if int(mask or 0) >> k & 1]
     texts = [f"({e.predicate(i, p)}.astype(uint32)<<{e.constant(p.index or 0)})" for p in wanted]
     old = e.read(i, values[1])
     kept = f"({old}&{e.constant(~int(mask or 0))})"
@@ -198,6 +199,7 @@ EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     "MOV": emit_mov,
     "UMOV": emit_mov,
     "P2R": emit_p2r,
+    "UP2UR": emit_p2r,
     "R2P": emit_r2p,
     "LDC": emit_ldc,
     "ULDC": emit_ldc,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...core.constants import INSTRUCTION_BYTES
 from ...ir.instruction import Space
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Immediate, Operand, Register
@@ -304,17 +305,8 @@ def branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | N
 def _branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | None:
     guard = None if i.guard is None or i.guard.index is None else e.predicate(i, i.guard)
     if block.transfer in (Transfer.RETURN, Transfer.INDIRECT, Transfer.CALL_THROUGH_POINTER):
-        if guard is not None:
-            raise i.error("a guarded indirect jump is not supported")
-        registers = [o for o in i.operands if isinstance(o, Register)]
-        base = e.read(i, registers[0]) if registers else e.constant(0)
-        if block.transfer is Transfer.RETURN:
-            return base
-        if block.transfer is Transfer.CALL_THROUGH_POINTER:
-            return f"({base}+{e.constant(i.target or 0)})"
-        offset = next((o.value for o in i.operands if isinstance(o, Immediate)), 0) or 0
-        start = i.address + 16 if i.name == "BRX" else 0
-        return f"({base}+{e.constant(start + offset)})"
+        address = _address(e, i, block.transfer)
+        return address if guard is None else f"where({guard},{address},{e.constant(i.address + INSTRUCTION_BYTES)})"
     if block.transfer is Transfer.CALL_OUTSIDE:
         registers = [o for o in i.operands if isinstance(o, Register)]
         if not registers:
@@ -348,6 +340,19 @@ def _branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | 
         return f"any_of_warp(C,{text})"
     # a uniform branch is taken where all lanes of the warp agree; otherwise none takes it
     return f"(~any_of_warp(C,~({text})))" if i.has("U") else f"({text})"
+
+
+def _address(e: Emitter, i: MachineInstruction, transfer: Transfer) -> str:
+    """Where an indirect jump, a return or a call through a pointer goes."""
+    registers = [o for o in i.operands if isinstance(o, Register)]
+    base = e.read(i, registers[0]) if registers else e.constant(0)
+    if transfer is Transfer.RETURN:
+        return base
+    if transfer is Transfer.CALL_THROUGH_POINTER:
+        return f"({base}+{e.constant(i.target or 0)})"
+    offset = next((o.value for o in i.operands if isinstance(o, Immediate)), 0) or 0
+    start = i.address + INSTRUCTION_BYTES if i.name == "BRX" else 0
+    return f"({base}+{e.constant(start + offset)})"
 
 
 EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {

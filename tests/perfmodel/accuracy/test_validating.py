@@ -121,8 +121,11 @@ def test_several_problems_are_predicted_each_for_itself(tmp_path: Path) -> None:
 
 
 def test_one_row_cannot_be_compared(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"measured\.csv: 1 rows can be compared; at least 2"):
+    with pytest.raises(InputError, match=r"measured\.csv: 1 of 1 rows can be compared; at least 2 are needed$"):
         validated(tmp_path, rows_of(1))
+    lost = [rows_of(1)[0], rows_of(2)[1] | {"time_ms": ""}]
+    with pytest.raises(InputError, match=r"1 of 2 rows can be compared; .*\(1 rows left out: their runs failed\)"):
+        validated(tmp_path, lost)
 
 
 def test_the_public_function_takes_a_query(tmp_path: Path) -> None:

@@ -391,3 +391,68 @@ def test_branches_that_need_all_lanes(architecture: str) -> None:
     launch = Launch(grid_x=1, block_x=64)
     expected = run_ptx(VOTED, architecture, launch, parameters).outputs["out"]
     np.testing.assert_array_equal(run_machine_code(VOTED, architecture, launch, parameters).outputs["out"], expected)
+
+
+LEFT_EARLY = """
+__device__ __noinline__ void look(int *out, const int *in, int limit, int place)
+{
+    const int first = in[place];
+    if (first == 0) return;
+    if (limit) {
+        const int second = in[place + 1];
+        if (second == 0) return;
+        out[place] = first * second;
+        return;
+    }
+    int low = 0, high = 255;
+    while (low <= high) {
+        const int middle = (low + high) / 2;
+        if (in[middle] == first) { out[place] = middle; return; }
+        if (in[middle] < first) low = middle + 1; else high = middle - 1;
+    }
+}
+extern "C" __global__ void k(int *out, const int *in, int limit)
+{
+    look(out, in, limit, threadIdx.x);
+    look(out + 128, in + 128, !limit, threadIdx.x);
+}
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+@pytest.mark.parametrize("architecture", ["sm_90", "sm_120"])
+def test_returns_under_a_guard(architecture: str, limit: int) -> None:
+    """Some lanes leave a function by ``@P0 RET``, the others go on."""
+    values = np.sort(np.random.default_rng(7).integers(0, 4, 512).astype(np.int32))
+    values[::5] = 0
+    parameters = [_blank(256, np.int32), Buffer(name="in", array=values), np.int32(limit)]
+    launch = Launch(grid_x=1, block_x=64)
+    _, _, code = compiled(LEFT_EARLY, architecture)
+    assert any(i.name == "RET" and i.guard is not None for i in code.instructions)
+    expected = run_ptx(LEFT_EARLY, architecture, launch, parameters).outputs["out"]
+    found = run_machine_code(LEFT_EARLY, architecture, launch, parameters).outputs["out"]
+    np.testing.assert_array_equal(found, expected)
+
+
+POINTERS = """
+__device__ int squares[4] = {0, 1, 4, 9};
+__device__ int cubes[4] = {0, 1, 8, 27};
+__device__ int *tables[3] = {squares, cubes, cubes + 2};
+__device__ const char *text = "perf";
+__constant__ const char *words[2] = {"wave", "tail"};
+extern "C" __global__ void k(int *out, int n)
+{
+    const int t = threadIdx.x;
+    out[t] = tables[t % 3][t / 3 % 2] + text[t % 4] + 1000 * words[t & 1][(t + n) % 4];
+}
+"""
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_variables_that_hold_pointers(architecture: str) -> None:
+    """What a module's variables hold at first may be addresses of others, with an offset too."""
+    launch = Launch(grid_x=1, block_x=32)
+    found = run_machine_code(POINTERS, architecture, launch, [_blank(32, np.int32), np.int32(0)]).outputs["out"]
+    tables, words = ([0, 1, 4, 9], [0, 1, 8, 27], [8, 27]), (b"wave", b"tail")
+    expected = [tables[t % 3][t // 3 % 2] + b"perf"[t % 4] + 1000 * words[t & 1][t % 4] for t in range(32)]
+    np.testing.assert_array_equal(found, expected)

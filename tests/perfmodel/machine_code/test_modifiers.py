@@ -6,8 +6,12 @@ import pytest
 
 from perfmodel.errors import SimulationError
 from perfmodel.machine_code.instruction import MachineInstruction
+from perfmodel.machine_code.operands import Register
+from perfmodel.simulator.sass.emitter import Effects, Emitter
 from perfmodel.simulator.sass.modifiers import KNOWN_OPCODES, require_known_modifiers
-from perfmodel.simulator.sass.program import EXECUTED
+from perfmodel.simulator.sass.program import EXECUTED, emit_instruction
+from perfmodel.simulator.sass.registers import members, number_of
+from perfmodel.simulator.translate.emitter import Pool
 
 
 def instruction(text: str) -> MachineInstruction:
@@ -56,3 +60,17 @@ def test_an_unknown_one_is_named(text: str, modifier: str) -> None:
     name = text.partition(" ")[0].partition(".")[0]
     with pytest.raises(SimulationError, match=rf"0x0040: {name}.*: modifier \.{modifier} of {name} is not executed: "):
         require_known_modifiers(instruction(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "written"), [("P2R R8,PR,R9,0x4", "P", "R"), ("UP2UR UR8,UPR,URZ,0x4", "UP", "UR")]
+)
+def test_predicates_are_kept_in_a_register_of_their_kind(text: str, read: str, written: str) -> None:
+    """Bit 2 of the mask is the third predicate."""
+    effects = Effects()
+    emitter = Emitter(Pool(trace=False), masked=True, recorded=effects)
+    emitter.begin(0, instruction(text), 0)
+    emit_instruction(emitter, instruction(text))
+    predicates = {number_of(Register(file=file, index=k)) for file in ("P", "UP") for k in range(7)}
+    assert predicates & set(members(effects.values)) == {number_of(Register(file=read, index=2))}
+    assert list(members(effects.writes)) == [number_of(Register(file=written, index=8))]
