@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 from ..errors import CompileError, InputError, PerfmodelError
@@ -221,13 +222,34 @@ class _DevicePart:
         return "host code that does not compile is left out" + (f" ({absent})" if absent else "")
 
 
-@lru_cache(maxsize=16)
+_ONE_AT_A_TIME = Lock()
+"""Held while host code is left out: the compilation for names of parameters, which runs beside, asks for the same."""
+
+
 def _device_part(request: CompileRequest, virtual_architecture: str, time_limit_s: float) -> _DevicePart:
-    """What is left of a source when host code with errors has gone.
+    """What is left of a source when host code with errors has gone; worked out once.
 
     Raises:
         CompileError: errors remain that are none of host code.
     """
+    with _ONE_AT_A_TIME:
+        found = _device_part_or_error(request, virtual_architecture, time_limit_s)
+    if isinstance(found, CompileError):
+        raise found
+    return found
+
+
+@lru_cache(maxsize=16)
+def _device_part_or_error(
+    request: CompileRequest, virtual_architecture: str, time_limit_s: float
+) -> _DevicePart | CompileError:
+    try:
+        return _without_host_code(request, virtual_architecture, time_limit_s)
+    except CompileError as error:
+        return error
+
+
+def _without_host_code(request: CompileRequest, virtual_architecture: str, time_limit_s: float) -> _DevicePart:
     expression = _template(request)
     with tempfile.TemporaryDirectory(prefix="perfmodel-") as name:
         run = _Run(request, virtual_architecture, Path(name), time_limit_s)

@@ -18,7 +18,7 @@ from .workers import ending, in_worker, interrupt_deferred, kept_pool, stop_pool
 
 DEFAULT_TIME_LIMIT_S = 120.0
 """Processor time of a job, in seconds."""
-_LEAST_SHARE = 0.1
+_LEAST_SHARE = 0.02
 """A job gets at least this part of a processor; one that does not waits for something that will not come."""
 
 Job = tuple[CompileRequest, str]
@@ -38,7 +38,7 @@ def run_many(
 ) -> list[ResultT | PerfmodelError]:
     """``function(*job)`` for every job in worker processes, in order; ``advance`` is called as each one ends.
 
-    A job that raises a ``PerfmodelError``, takes more processor time than ``time_limit_s`` or ten times as long by the clock,
+    A job that raises a ``PerfmodelError``, takes more processor time than ``time_limit_s`` or fifty times as long by the clock,
     or kills its process gives an error as its result: what succeeds does not depend on what else the machine does. A single
     job runs here, without a process or time limit, and so do all jobs where this is a worker process itself. The processes are
     kept for later calls. Interrupting (Ctrl-C) ends them; what the disk cache got stays.

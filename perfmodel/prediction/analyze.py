@@ -369,7 +369,10 @@ def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) ->
     if of_file or not isinstance(source, str | PathLike):
         if include:
             raise InputError("include has no place here: a Python object states its own folders")
-        return brought_by(kernel_of_file(Path(str(source)), wish.kernel) if of_file else source, wish)
+        if not of_file:
+            return brought_by(source, wish)
+        kernel_object, kernel = kernel_of_file(Path(str(source)), wish.kernel)
+        return brought_by(kernel_object, replace(wish, kernel=kernel))
     name = wish.kernel or ""
     return BroughtKernel(
         source=read_kernel_source(source if isinstance(source, str) else Path(str(source)), include),

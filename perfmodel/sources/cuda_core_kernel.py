@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InputError
 from .kernel_source import KernelSource, SourceKind
-from .python_kernel import BroughtKernel, KernelWish
+from .python_kernel import NAME_ONE, BroughtKernel, KernelWish
 
 _KINDS = {
     "cubin": SourceKind.BINARY,
@@ -27,7 +27,7 @@ def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
     name = wish.kernel or (next(iter(names)) if len(names) == 1 else None)
     if name is None:
         known = f" (known: {', '.join(names)})" if names else ""
-        raise InputError(f"kernel is missing: give the name of one as kernel={known}")
+        raise InputError(f"kernel is missing: {NAME_ONE}{known}")
     code = kernel_object.code
     content = Path(code).read_bytes() if isinstance(code, str) else bytes(code)
     is_text = kind is SourceKind.PTX

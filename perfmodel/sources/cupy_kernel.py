@@ -8,14 +8,14 @@ from typing import Any
 
 from ..errors import InputError
 from .kernel_source import KernelSource, SourceKind, read_kernel_source
-from .python_kernel import BroughtKernel, KernelWish
+from .python_kernel import NAME_ONE, BroughtKernel, KernelWish
 
 
 def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
     """A ``RawKernel``, or one kernel of a ``RawModule``; neither is compiled by CuPy, which needs a GPU for that."""
     name = wish.kernel or getattr(kernel_object, "name", None)
     if name is None:
-        raise InputError("kernel is missing: a RawModule may hold several; give the name of one as kernel=")
+        raise InputError(f"kernel is missing: a RawModule may hold several; {NAME_ONE}")
     source = _source(kernel_object)
     return BroughtKernel(
         source=source,

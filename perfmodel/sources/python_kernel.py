@@ -74,6 +74,9 @@ class BroughtKernel:
     options: tuple[str, ...] = ()
 
 
+NAME_ONE = "give the name of one as kernel= (of an object in a file by --kernel OBJECT.NAME)"
+"""What to do about an object that may hold several kernels."""
+
 _READERS = {
     ("triton", "JITFunction"): "triton_kernel",
     ("triton", "Autotuner"): "triton_kernel",

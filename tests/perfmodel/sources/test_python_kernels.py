@@ -259,6 +259,20 @@ def test_a_kernel_of_an_object_code_is_named_as_in_the_source() -> None:
     )
 
 
+def test_a_file_names_kernels_of_modules_by_the_module(tmp_path: Path) -> None:
+    """The name of an object in the file is not the one that its source gives the kernel."""
+    file = tmp_path / "raw.py"
+    code = 'extern "C" __global__ void k(float *x) { x[0] = 1.0f; } extern "C" __global__ void l(float *x) { x[1] = 2.0f; }'
+    file.write_text(
+        f"import cupy\ncode = {code!r}\nfirst = cupy.RawKernel(code, 'k')\nboth = cupy.RawModule(code=code)\n"
+    )
+    for name, meant in (("first", "k"), ("both.l", "l")):
+        found = pm.analyze(file, kernel=name, args=["f32[2]"], grid=1, block=32, gpu="h200")
+        assert found.prediction.kernel == meant
+    assert "of an object in a file by --kernel OBJECT.NAME" in refusal(file, kernel="both", block=1)
+    assert refusal(file, kernel="none.l").endswith("raw.py has no kernel 'none.l'; kernels of raw.py: first, both")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
