@@ -51,10 +51,13 @@ def parse_nsight_csv(path: Path, text: str) -> tuple[ProfiledLaunch, ...]:
     start = next((n for n, line in enumerate(lines) if line.startswith((f'"{ID_COLUMN}",', f"{ID_COLUMN},"))), None)
     if start is None:
         raise InputError(f"{path}: no line starts with the column {ID_COLUMN!r}; expected the output of ncu --csv")
+    limit = csv.field_size_limit(max(len(text), 1))  # values by instance of long machine code fill one cell
     try:
         rows = list(csv.reader(io.StringIO("".join(lines[start:]))))
     except csv.Error as error:
         raise InputError(f"{path}: line {start + 1} and after it are no table: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
     header = rows[0]
     if KERNEL_COLUMN not in header:
         raise InputError(f"{path}: line {start + 1}: column {KERNEL_COLUMN!r} is missing")

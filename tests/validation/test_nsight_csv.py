@@ -49,6 +49,19 @@ def test_values_by_instance_stand_beside_the_total() -> None:
     assert launch.metrics == {name: 1234.0, f"{name}.FFMA": 1000.0, f"{name}.BRA": 234.0}
 
 
+def test_the_instances_of_long_machine_code_fill_one_cell() -> None:
+    places = 20_000
+    cell = f"{places} ({'; '.join(f'0x{number:04x}: 1' for number in range(places))})"
+    assert len(cell) > 200_000  # the standard library reads 131,072 characters where nothing else is asked for
+    text = f"""{FIXED},"smsp__inst_executed"
+"","","","","","","","","","","","inst"
+"0","1","python","host","k","1","7","(32, 4, 1)","(2, 2, 1)","0","9.0","{cell}"
+"""
+    (launch,) = parse_nsight_csv(Path("counters.csv"), text)
+    assert launch.metrics["smsp__inst_executed"] == places
+    assert len(launch.metrics) == 1 + places
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
