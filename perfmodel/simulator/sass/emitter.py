@@ -40,6 +40,8 @@ class Effects:
 
     ``roots`` are read whatever becomes of the result: addresses, and the guard of what is counted. ``values`` are read for
     the result, ``stored`` for what goes to memory. ``acts`` says that the instruction does more than write registers.
+    ``guard`` is the predicate, and whether it is inverted, of the lanes that it is for; None where it is for all. What the
+    destinations hold in the other lanes stays, and is not among what is read.
     """
 
     roots: int = 0
@@ -49,6 +51,7 @@ class Effects:
     reads_space: Space | None = None
     writes_space: Space | None = None
     acts: bool = False
+    guard: tuple[int, bool] | None = None
 
 
 @dataclass(slots=True)
@@ -430,6 +433,9 @@ class Emitter:
         if i.guard is not None and i.guard.index is not None:
             key = (number_of(i.guard), i.guard.inverted)
             value = self.predicate(i, i.guard)
+            if self.recorded is not None:
+                self.recorded.guard = key
+                return
             if key not in self._held.guards:
                 self._held.guards[key] = self.temporary(value)
             self.guard = self._held.guards[key]

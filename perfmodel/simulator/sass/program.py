@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import or_
 
 from ...ir.instruction import Space
 from ...machine_code.control_flow import innermost_loops
@@ -83,6 +85,41 @@ def waited_registers(i: MachineInstruction) -> tuple[Register, ...]:
         return tuple(named[:1])
     guard = [i.guard] if i.guard is not None and i.guard.index is not None else []
     return (*guard, *(o for o in named if not o.is_predicate))
+
+
+@dataclass(slots=True)
+class _Needed:
+    """Registers (as bits) that are needed at a place of the code.
+
+    ``always`` by all lanes; ``under`` a guard, by the lanes for which it holds: what the same guard writes before need not be
+    there earlier. Without this a register that serves two purposes under guards would carry values from one to the other.
+    """
+
+    always: int = 0
+    under: dict[tuple[int, bool], int] = field(default_factory=dict)
+
+    @property
+    def all(self) -> int:
+        """Registers that any lane needs."""
+        return reduce(or_, self.under.values(), self.always)
+
+    def add(self, other: _Needed) -> None:
+        """What is needed on another way, too."""
+        self.always |= other.always
+        for key, registers in other.under.items():
+            self.under[key] = self.under.get(key, 0) | registers
+
+    def step_back(self, effect: Effects, reads: int) -> None:
+        """Go from behind an instruction to the place before it."""
+        for key in [key for key in self.under if effect.writes >> key[0] & 1]:
+            self.always |= self.under.pop(key)
+        if effect.guard is None:
+            self.always = self.always & ~effect.writes | reads
+            self.under = {key: registers & ~effect.writes for key, registers in self.under.items()}
+            return
+        predicate = 1 << effect.guard[0]
+        self.always |= reads & predicate
+        self.under[effect.guard] = self.under.get(effect.guard, 0) & ~effect.writes | reads & ~predicate
 
 
 class MachineProgram:
@@ -208,21 +245,19 @@ class MachineProgram:
         effect = self.effects[index]
         return effect.acts or bool(effect.writes & self.live_after[index])
 
-    def _before(self, index: int, live: int) -> int:
-        """Registers that are needed before an instruction, when ``live`` are needed behind it."""
-        effect = self.effects[index]
-        needed = effect.writes & live
-        before = live & ~effect.writes | effect.roots
+    def _reads(self, effect: Effects, live: int) -> int:
+        """Registers that an instruction reads, when ``live`` are needed behind it."""
+        needed, reads = effect.writes & live, effect.roots
         if needed or (effect.acts and not effect.writes and effect.writes_space is None):
-            before |= effect.values
+            reads |= effect.values
         if effect.writes_space is not None:
             moved = effect.writes_space in self.kept or (effect.writes_space is Space.GENERIC and bool(self.kept))
             if moved or needed:
-                before |= effect.stored | effect.values
-        return before
+                reads |= effect.stored | effect.values
+        return reads
 
     def _fixed_point(self) -> None:
-        live_in = [0] * (len(self.blocks) + 1)
+        before = [_Needed() for _ in range(len(self.blocks) + 1)]
         self.live_after = [0] * len(self.instructions)
         waiting = [block.index for block in self.blocks if block.index in self.reached]
         predecessors: dict[int, list[int]] = {}
@@ -234,22 +269,21 @@ class MachineProgram:
             index = waiting.pop()
             queued.discard(index)
             block = self.blocks[index]
-            live = 0
+            live = _Needed()
             for successor in block.successors:
-                live |= live_in[successor]
+                live.add(before[successor])
             for k in range(len(block.instructions) - 1, -1, -1):
-                instruction = block.instructions[k]
-                for register in waited_registers(instruction):
-                    live |= 1 << number_of(register)
-                self.live_after[block.first + k] = live
-                live = self._before(block.first + k, live)
-            if live != live_in[index]:
-                live_in[index] = live
+                effect = self.effects[block.first + k]
+                for register in waited_registers(block.instructions[k]):
+                    live.always |= 1 << number_of(register)
+                behind = self.live_after[block.first + k] = live.all
+                live.step_back(effect, self._reads(effect, behind))
+            if live != before[index]:
+                before[index] = live
                 for predecessor in predecessors.get(index, ()):
                     if predecessor not in queued:
                         queued.add(predecessor)
                         waiting.append(predecessor)
-        self._live_in = live_in
 
     def live_out(self, unit: Unit) -> int:
         """Registers that are needed behind a unit."""

@@ -338,6 +338,54 @@ def test_ptx_is_analysed() -> None:
     assert found.outputs["arg0"].tolist() == list(range(64))
 
 
+GUARDED = """
+__global__ void scan(const unsigned *x, unsigned *y, unsigned *sums, int n)
+{
+    __shared__ unsigned part[256];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    part[threadIdx.x] = i < n ? x[i] : 0;
+    for (int apart = 1; apart < blockDim.x; apart *= 2) {
+        __syncthreads();
+        unsigned sum = 0;
+        if (threadIdx.x >= apart) sum = part[threadIdx.x] + part[threadIdx.x - apart];
+        __syncthreads();
+        if (threadIdx.x >= apart) part[threadIdx.x] = sum;
+    }
+    if (i < n) y[i] = part[threadIdx.x];
+    if (threadIdx.x == blockDim.x - 1) sums[blockIdx.x] = part[threadIdx.x];
+}
+__global__ void tile_sums(const float *x, const float *bias, float *y)
+{
+    __shared__ float part[256];
+    float a = x[blockIdx.x * 256 + threadIdx.x], b = x[threadIdx.x];
+    for (int tile = 0; tile < 4; tile++) {
+        part[threadIdx.x] = a * tile + b;
+        __syncthreads();
+        for (int apart = blockDim.x / 2; apart > 0; apart >>= 1) {
+            if (threadIdx.x < apart) part[threadIdx.x] += part[threadIdx.x + apart];
+            __syncthreads();
+        }
+        if (threadIdx.x == 0) y[blockIdx.x * 4 + tile] = part[0] + bias[blockIdx.x];
+        __syncthreads();
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments"),
+    [
+        ("scan", ["u32[76800]", "u32[76800]=0", "u32[300]=0", 76800]),
+        ("tile_sums", ["f32[76800]", "f32[300]", "f32[1200]=0"]),
+    ],
+)
+def test_a_register_that_guards_use_twice_carries_nothing_over(kernel: str, arguments: list[Argument]) -> None:
+    """Values that are only added decide nothing, though an address has their register later, under a guard."""
+    found = analyze(GUARDED, kernel=kernel, grid=300, block=256, args=arguments, gpu="h200")
+    assert not any("random values" in text for text in found.prediction.notes)
+    assert found.execution.blocks_executed < 300
+
+
 GATHER = """
 __global__ void gather(const int *index, const float *x, const float *bound, float *y, int n)
 {
