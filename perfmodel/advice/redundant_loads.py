@@ -51,7 +51,7 @@ def redundant_loads(subject: Subject) -> Iterator[Candidate]:
             yield Candidate(
                 kind=AdviceKind.REDUNDANT_LOADS,
                 places=(place,),
-                finding=f"each block takes its sectors from L2 {passed / needed:.3g} times",
+                finding=f"each block reads the same sectors from L2 {passed / needed:.3g} times",
                 change="keeping them in shared memory",
                 profile=_once(subject, counts),
             )
@@ -62,8 +62,8 @@ def redundant_loads(subject: Subject) -> Iterator[Candidate]:
             yield Candidate(
                 kind=AdviceKind.REDUNDANT_LOADS,
                 places=places,
-                finding=f"{share:.0%} of the instructions are {kind} loads of what other threads of the block load, too",
-                change="several results per thread (register tiling), so that a loaded value serves two",
+                finding=f"{share:.0%} of the instructions load from {kind} memory what other threads of the block load, too",
+                change="twice the results per thread (register tiling), so that each loaded value serves two",
                 profile=_halved(subject, counts),
             )
 

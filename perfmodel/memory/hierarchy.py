@@ -233,7 +233,7 @@ def hierarchy_of(
         dram_write_bytes=SECTOR_BYTES * dram.written_sectors,
         relative_error=rates.relative_error,
         exact=exact,
-        notes=() if exact else ("the grid's footprint is estimated: blocks' addresses do not just shift",),
+        notes=() if exact else ("L2 and DRAM traffic is estimated: addresses of blocks differ by more than a shift",),
         blocks_executed=record.executed,
         contention=record.atomics.contention(record.executed, int(launch.blocks), gpu.l2_slices),
     )
