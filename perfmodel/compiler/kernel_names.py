@@ -11,9 +11,11 @@ from typing import Any
 from ..errors import InputError
 
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_BOUNDS = r"__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)\s*"
 _TEMPLATE = re.compile(
-    r"\btemplate\s*<[^;{}()]*>\s*(?:(?:static|inline|extern|__launch_bounds__\s*\([^)]*\))\s+)*__global__\s+"
-    r"(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\("
+    rf"\btemplate\s*<[^;{{}}()]*>\s*(?:(?:static\s+|inline\s+|extern\s+|{_BOUNDS}))*__global__\s+"
+    rf"(?:{_BOUNDS})?void\s+(?:{_BOUNDS})?(\w+)\s*\("
 )
 _DECLARED = re.compile(r"\b__global__\s+[^;{}()=]*?\b(\w+)\s*\([^;{}()]*\)\s*;")
 _ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|_GLOBAL__N_\w*)::")
@@ -134,8 +136,12 @@ def listed(names: Iterable[str]) -> str:
 
 
 def kernel_templates(source: str) -> tuple[str, ...]:
-    """Names of the kernels of a source that are templates, in order."""
-    return tuple(dict.fromkeys(_TEMPLATE.findall(source)))
+    """Names of the kernels of a source that are templates, in order.
+
+    >>> kernel_templates("template <int N> __launch_bounds__(f(N)) __global__ /* of ours */ void scale(float *x) { }")
+    ('scale',)
+    """
+    return tuple(dict.fromkeys(_TEMPLATE.findall(_COMMENT.sub(" ", source))))
 
 
 def unused_templates(source: str) -> str:
@@ -150,7 +156,8 @@ def unused_templates(source: str) -> str:
     'scale is declared there and defined in another file: give that one'
     """
     names = kernel_templates(source)
-    declared = [name for name in dict.fromkeys(_DECLARED.findall(source)) if not _is_defined(name, source)]
+    plain = _COMMENT.sub(" ", source)
+    declared = [name for name in dict.fromkeys(_DECLARED.findall(plain)) if not _is_defined(name, plain)]
     if declared and not names:
         verb = "is" if len(declared) == 1 else "are"
         return f"{', '.join(declared)} {verb} declared there and defined in another file: give that one"

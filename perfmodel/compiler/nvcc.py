@@ -327,6 +327,8 @@ class _Run:
         self.opened: tuple[str, ...] = ()
         """Namespaces that the name of a template leaves out."""
         self.part: _DevicePart | None = None
+        self.idle: list[list[str]] = []
+        """Options that were tried and left as many errors."""
         if request.path is None:
             self.source.write_text(request.source, encoding="utf-8")
 
@@ -353,8 +355,10 @@ class _Run:
         found = find_kernel(kernels, self.request.kernel, name)
         if found is not None:
             return self.result(text, found)
+        left_out = [] if self.part is None or not self.part.note else [self.part.note]
         raise _NoKernelError(
-            no_kernel(name, self.request.kernel, kernels, reason), complete=failed is None and self.part is None
+            no_kernel(name, self.request.kernel, kernels, "; ".join([*left_out, reason])),
+            complete=failed is None and self.part is None,
         )
 
     def result(self, text: str, kernel_name: str) -> Ptx:
@@ -418,11 +422,16 @@ class _Run:
         command = [str(cuda13_program("nvcc")), "-ptx", *self._options(), *more, str(wrapper), "-o", str(target)]
         status, output = self._ended(command)
         texts = (self.request.source, *self.request.included_files().values()) if status else ()
-        for further in further_options(output, texts, [*self.request.options, *self.further]) if status else ():
+        tried = status and missing_header(output) is None
+        for further in further_options(output, texts, [*self.request.options, *self.further]) if tried else ():
+            if further in self.idle:
+                continue
             status, said = self._ended([*command, *further])
             if status == 0 or _NEEDS_LINKING in said:
                 self.further, output = further, said
                 break
+            if len(errors_of(said)) >= len(errors_of(output)):
+                self.idle.append(further)
             output = min(said, output, key=lambda text: len(errors_of(text)))
         if status == 0:
             return target.read_text(encoding="utf-8", errors="replace")

@@ -372,3 +372,17 @@ def test_flags_of_the_project_are_taken_and_named(tmp_path: Path) -> None:
     assert set(found.outputs["x"]) == {4}
     own = analyze(file, grid=1, block=32, args=["i32[32]=0"], gpu="h200", defines={"N": 3})
     assert set(own.outputs["x"]) == {3}
+
+
+def test_a_file_without_kernels_says_what_was_left_out() -> None:
+    """Host code made its only kernel of a macro of a library."""
+    lost = "#include <library.hpp>\nLIBRARY_KERNEL(k)\n"
+    with pytest.raises(
+        InputError, match=r"has no kernel 'k'; its kernels: none \(host code .* \(not installed: library\.hpp\)"
+    ):
+        compiled(lost, "k")
+    declared = "__global__ void k(float *x);\nvoid run(float *x) { k<<<1, 1>>>(x); }\n"
+    with pytest.raises(
+        InputError, match=r"has no kernel 'k'; its kernels: none \(k is declared there and defined in another"
+    ):
+        compiled(declared, "k")
