@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,14 +10,13 @@ from functools import partial
 from typing import Any
 
 from elftools.dwarf.die import DIE
-from elftools.elf.elffile import ELFFile
 
 from ..errors import InputError, PerfmodelError
 from ..launch.arguments import POINTER_BYTES, KernelParameter, Signature
 from ..sources.kernel_source import KernelSource, SourceKind
 from . import disk_cache
-from .assembler import assemble
 from .compiled import CompiledKernel, compile_kernel, content_key, uses_nvcc
+from .debug_sections import debug_information
 from .kernel_names import split_name
 from .nvcc import compile_with_debug_information
 from .ptx_functions import ptx_functions
@@ -91,7 +89,7 @@ def _stated_in_ptx(compiled: CompiledKernel) -> list[tuple[str, int]]:
 def compile_with_signature(request: CompileRequest, architecture: str) -> tuple[CompiledKernel, Signature]:
     """The compiled kernel and its `described_signature`, compiled at the same time; errors as for `compile_kernel`."""
     with ThreadPoolExecutor(max_workers=1) as pool:
-        described = pool.submit(_debug_cubin, request, architecture)
+        described = pool.submit(_debug_ptx, request, architecture)
         compiled = compile_kernel(request, architecture)
         return compiled, _described(compiled, request, described.result)
 
@@ -102,17 +100,17 @@ def described_signature(compiled: CompiledKernel, request: CompileRequest) -> Si
     They come from the debug information of a compilation of its own; where there is none, as for PTX, the signature is that of
     `signature_of`.
     """
-    return _described(compiled, request, partial(_debug_cubin, request, compiled.architecture))
+    return _described(compiled, request, partial(_debug_ptx, request, compiled.architecture))
 
 
-def _described(compiled: CompiledKernel, request: CompileRequest, debug_cubin: Callable[[], bytes]) -> Signature:
+def _described(compiled: CompiledKernel, request: CompileRequest, debug_ptx: Callable[[], str]) -> Signature:
     plain = signature_of(compiled)
     if not plain.parameters or not uses_nvcc(request):
         return plain
     key = _parameters_key(compiled.key)
     stored = disk_cache.fetch(key)
     if stored is None:
-        stored = json.dumps(_declared(debug_cubin(), compiled.kernel_name)).encode()
+        stored = json.dumps(_declared(debug_ptx(), compiled.kernel_name)).encode()
         disk_cache.keep(key, stored)
     return plain.described([(name, cpp_type) for name, cpp_type in json.loads(stored)])
 
@@ -122,22 +120,21 @@ def _parameters_key(key: str) -> str:
     return f"parameter-names-{key}"
 
 
-def _debug_cubin(request: CompileRequest, architecture: str) -> bytes:
-    """The file's machine code with debug information; empty where that cannot be had, or what it says is known already."""
+def _debug_ptx(request: CompileRequest, architecture: str) -> str:
+    """The file's PTX with debug information; empty where that cannot be had, or what it says is known already."""
     if not uses_nvcc(request) or disk_cache.fetch(_parameters_key(content_key(request, architecture))) is not None:
-        return b""
+        return ""
     try:
-        ptx = compile_with_debug_information(request, request.virtual_architecture(architecture))
-        return assemble(ptx, _debug_target(ptx), ("-Xptxas=--compile-only",)).cubin
+        return compile_with_debug_information(request, request.virtual_architecture(architecture))
     except (PerfmodelError, OSError):  # the compilation without debug information says what is wrong
-        return b""
+        return ""
 
 
-def _declared(cubin: bytes, kernel_name: str) -> list[tuple[str, str]]:
+def _declared(ptx: str, kernel_name: str) -> list[tuple[str, str]]:
     """Names and C++ types of a kernel's parameters in the debug information; none where there is none."""
-    if not cubin:
+    information = debug_information(ptx)
+    if information is None:
         return []
-    information = ELFFile(io.BytesIO(cubin)).get_dwarf_info(relocate_dwarf_sections=False)
     wanted = _stable(kernel_name)
     for unit in information.iter_CUs():
         for die in unit.get_top_DIE().iter_children():
@@ -151,12 +148,6 @@ def _declared(cubin: bytes, kernel_name: str) -> list[tuple[str, str]]:
 def _stable(name: str) -> str:
     """A mangled name without the number of its file's anonymous namespace, which the compiler's options change."""
     return re.sub(r"_GLOBAL__N__[0-9a-f]{8}", "_GLOBAL__N_", name)
-
-
-def _debug_target(ptx: str) -> str:
-    match = re.search(r"^\.target\s+(\w+)", ptx, re.MULTILINE)
-    assert match is not None
-    return match[1]
 
 
 def _name(die: DIE) -> str:
