@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,6 @@ from ..machine_code.opcodes import classes_of_name
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

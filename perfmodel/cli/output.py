@@ -5,25 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..core.units import count_text, interval_text, time_text
+from ..errors import InputError
 
 if TYPE_CHECKING:
     from ..advice.advise import Advised
     from ..prediction.listing import InstructionListing
     from ..prediction.prediction import Prediction
-
-
-import tempfile
-from collections.abc import Iterable
-from pathlib import Path
-
-from ..errors import InputError
 
 _SHOWN_INSTRUCTIONS = 40
 

@@ -17,7 +17,14 @@ from ..errors import InputError
 
 T = TypeVar("T")
 
-_KINDS = {"int": "an integer", "float": "a number", "str": "a text", "bool": "true or false", "array": "a list"}
+_KINDS = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
 _LONGEST_LIST = 80
 _COMPLAINT = re.compile(r"(?P<text>.*?)(?: - at (?P<of_key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
 _EXPECTED = re.compile(r"Expected `(?P<kind>[^`]*)`(?: (?P<range>.*?))?(?:, got .*)?")

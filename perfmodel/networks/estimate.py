@@ -9,9 +9,14 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from ..core.constants import FLOAT_BYTES
 from ..core.results import Bar, ResultList
 from ..core.units import interval_us, microseconds, time_text
 from ..errors import InfeasibleError
+from ..families.conv1d.problem import Conv1d
+from ..families.direct_conv2d.problem import Conv2d
+from ..families.pointwise_conv2d.problem import PointwiseConv2d
+from ..families.ssim.problem import MAPS, WINDOW, Ssim
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from .graph import Demand, Layer, Network
@@ -20,13 +25,6 @@ if TYPE_CHECKING:
     from ..prediction.prediction import Prediction
     from ..prediction.ranking import Ranking
     from ..profiles.kernel_profile import Fidelity
-
-
-from ..core.constants import FLOAT_BYTES
-from ..families.conv1d.problem import Conv1d
-from ..families.direct_conv2d.problem import Conv2d
-from ..families.pointwise_conv2d.problem import PointwiseConv2d
-from ..families.ssim.problem import MAPS, WINDOW, Ssim
 
 SSIM_PRODUCTS_PER_PIXEL = MAPS * 2 * WINDOW
 """Filtered maps, two passes of the window's taps each."""

@@ -8,23 +8,45 @@ it takes (left out: the layer before it; ``[]``: none); ``family`` with ``proble
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ..core.choices import one_of
+from msgspec import Meta, Struct
+
 from ..core.constants import FLOAT_BYTES
-from ..core.documents import parse_toml
+from ..core.documents import converted, nearest, parse_toml
+from ..core.files import read_text
 from ..errors import InputError
+from ..families.problem_list import problem_of_fields
 from ..families.registry import family
 from .covering import describe
 from .graph import Demand, Layer, LayerKind, Network, assemble
 
-_FILE_KEYS = {"title", "source", "layer"}
-_COVERED_KEYS = {"name", "after", "family", "problem"}
-_UNCOVERED_KEYS = {"name", "after", "operation", "uncovered", "kind", "elements", "flops"}
+Amount = Annotated[int, Meta(ge=0)]
+
+
+class LayerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A layer with a family and its problem, or with its operation and why no family covers it."""
+
+    name: str
+    after: list[str] | None = None
+    family: str | None = None
+    problem: dict[str, Any] | None = None
+    operation: str | None = None
+    uncovered: str | None = None
+    kind: LayerKind = LayerKind.OTHER
+    elements: Amount = 0
+    flops: Amount = 0
+
+
+class NetworkTables(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A network; ``source`` says where its layers come from."""
+
+    title: str
+    layer: list[LayerTable]
+    source: str = ""
 
 
 def network_names() -> tuple[str, ...]:
@@ -46,83 +68,49 @@ def load_network(name_or_file: str, batch: int = 1) -> Network:
     32
     """
     if name_or_file.endswith(".toml"):
-        return _parse(Path(name_or_file).stem, name_or_file, _read(Path(name_or_file)), batch)
+        path = Path(name_or_file)
+        return _parse(path.stem, name_or_file, read_text(path), batch)
     if name_or_file not in network_names():
-        near = get_close_matches(name_or_file, network_names(), n=2, cutoff=0.4)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise InputError(f"unknown network {name_or_file!r}{hint} (known: {', '.join(network_names())}, or a file)")
+        raise InputError(f"unknown network {name_or_file!r}; {nearest(name_or_file, network_names())}, or a file")
     text = resources.files("perfmodel.data").joinpath("networks", f"{name_or_file}.toml").read_text(encoding="utf-8")
     return _parse(name_or_file, name_or_file, text, batch)
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
-        raise InputError(f"network file {path} cannot be read: {reason}") from error
-
-
 def _parse(name: str, origin: str, text: str, batch: int) -> Network:
-    content = parse_toml(text, f"network file {origin} is not TOML")
-    _require_keys(origin, content, required={"title", "layer"}, accepted=_FILE_KEYS)
-    if not isinstance(content["layer"], list):
-        raise InputError(f"network file {origin}: layer must be an array of tables, [[layer]]")
-    return assemble(name, str(content["title"]), batch, _layers(origin, content["layer"], batch))
+    tables = converted(NetworkTables, parse_toml(text, f"{origin}: is not TOML"), origin)
+    return assemble(name, tables.title, batch, _layers(origin, tables.layer, batch))
 
 
-def _layers(origin: str, entries: list[Any], batch: int) -> Iterator[tuple[Layer, list[str]]]:
+def _layers(origin: str, tables: list[LayerTable], batch: int) -> Iterator[tuple[Layer, list[str]]]:
     before: list[str] = []
-    for place, entry in enumerate(entries, 1):
-        where = f"{origin}, layer {place}"
-        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-            raise InputError(f"network file {where}: needs a name")
-        where = f"{origin}, layer {entry['name']!r}"
-        after = entry.get("after", before)
-        if not isinstance(after, list) or not all(isinstance(item, str) for item in after):
-            raise InputError(f"network file {where}: after={after!r} must be a list of layer names")
-        yield _layer(where, entry, batch), after
-        before = [entry["name"]]
+    for table in tables:
+        yield _layer(f"{origin}: layer {table.name!r}", table, batch), before if table.after is None else table.after
+        before = [table.name]
 
 
-def _layer(where: str, entry: Mapping[str, Any], batch: int) -> Layer:
-    if "uncovered" in entry:
-        _require_keys(where, entry, required={"operation"}, accepted=_UNCOVERED_KEYS)
+def _layer(where: str, table: LayerTable, batch: int) -> Layer:
+    covered, uncovered = (table.family, table.problem), (table.operation, table.uncovered)
+    if (None in covered) == (None in uncovered) or any(
+        part is not None for part in (covered if None in covered else uncovered)
+    ):
+        raise InputError(f"{where}: needs either family and problem, or operation and uncovered")
+    if table.problem is None:
+        demand = Demand(dram_bytes=FLOAT_BYTES * batch * table.elements, flops=batch * table.flops)
         return Layer(
-            name=entry["name"],
-            operation=str(entry["operation"]),
-            uncovered=str(entry["uncovered"]),
-            kind=one_of(LayerKind, f"network file {where}: kind", entry.get("kind", LayerKind.OTHER)),
-            demand=_demand(where, entry, batch),
+            name=table.name,
+            operation=str(table.operation),
+            uncovered=table.uncovered,
+            kind=table.kind,
+            demand=demand if table.elements or table.flops else None,
         )
-    _require_keys(where, entry, required={"family", "problem"}, accepted=_COVERED_KEYS)
-    if not isinstance(entry["problem"], dict):
-        raise InputError(f"network file {where}: problem={entry['problem']!r} must be a table")
-    chosen = family(str(entry["family"]))
     try:
-        problem = chosen.problem_type(batch=batch, **entry["problem"])
-    except (TypeError, InputError) as error:
-        message = str(error).replace(f"{chosen.problem_type.__name__}.__init__() ", "")
-        raise InputError(f"network file {where}: {message}") from error
-    operation = describe(problem) or " ".join(f"{name} {value}" for name, value in entry["problem"].items())
-    kind = LayerKind.CONVOLUTION if describe(problem) else LayerKind.OTHER
-    return Layer(name=entry["name"], operation=operation, problem=problem, kind=kind)
-
-
-def _demand(where: str, entry: Mapping[str, Any], batch: int) -> Demand | None:
-    """What a layer without a family moves and computes, from what the file says of one image."""
-    numbers = {name: entry.get(name, 0) for name in ("elements", "flops")}
-    for name, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise InputError(f"network file {where}: {name}={value!r} must be an integer, 0 or more")
-    if not any(numbers.values()):
-        return None
-    return Demand(dram_bytes=FLOAT_BYTES * batch * numbers["elements"], flops=batch * numbers["flops"])
-
-
-def _require_keys(where: str, table: Mapping[str, Any], required: set[str], accepted: set[str]) -> None:
-    unknown, missing = sorted(set(table) - accepted), sorted(required - set(table))
-    if unknown:
-        raise InputError(f"network file {where}: unknown key {unknown[0]!r} (accepted: {', '.join(sorted(accepted))})")
-    if missing:
-        raise InputError(f"network file {where}: {missing[0]!r} is missing")
+        problem = problem_of_fields(family(str(table.family)), {"batch": batch, **table.problem})
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    described = describe(problem)
+    return Layer(
+        name=table.name,
+        operation=described or " ".join(f"{name} {value}" for name, value in table.problem.items()),
+        problem=problem,
+        kind=LayerKind.CONVOLUTION if described else LayerKind.OTHER,
+    )

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import csv
+import io
+import math
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,30 +17,25 @@ from numpy.typing import NDArray
 from ..core.files import read_text
 from ..errors import InputError
 from ..families.base import Batch, Family
+from ..launch.expression import parse_expression
 from ..launch.launch import L2State
-from .columns import RawTable, batch_of, problems_of, schema_of, with_both_names
+from .columns import (
+    MEASURABLE_MS,
+    MeasurementSchema,
+    RawTable,
+    batch_of,
+    check_columns,
+    measurable,
+    only_gpu,
+    problems_of,
+    schema_of,
+    with_both_names,
+)
 from .kernel_tuner import parse_kernel_tuner_cache
 from .own_records import parse_own_records
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-import ast
-import re
-from typing import TYPE_CHECKING
-
-from ..launch.expression import parse_expression
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-import csv
-import io
-import math
-
-from .columns import MEASURABLE_MS, MeasurementSchema, check_columns, measurable, only_gpu
 
 _QUOTED = re.compile(r"`[^`]*`")
 """A column whose name is no identifier, as pandas writes it."""
