@@ -20,8 +20,10 @@ from ..checks.checking import Verdict
 from ..compiler.resources import Resources
 from ..core.counts import COUNT_NAMES
 from ..core.json_aliases import FORMER_NAMES
+from ..families.user.space_file import SpaceTables
 from ..gpus.sheet import FIELD_TYPES, GpuFile
 from ..networks.estimate import Coverage
+from ..networks.library import NetworkTables
 from ..prediction.listing import InstructionListing
 from ..prediction.prediction import ResidentBlocks
 from ..records.schema import Record, Scalar
@@ -418,6 +420,8 @@ OBJECTS: dict[str, Any] = {
     "record": Record,
     "check-file": CheckTables,
     "sweep-file": SweepTables,
+    "space-file": SpaceTables,
+    "network-file": NetworkTables,
     "baseline": BaselineFile,
     "gpu-file": GpuFile,
     "calibration": CalibrationFile,

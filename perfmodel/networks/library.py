@@ -42,7 +42,7 @@ class LayerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class NetworkTables(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A network; ``source`` says where its layers come from."""
+    """A network for `perfmodel network FILE.toml`; ``source`` says where its layers come from."""
 
     title: str
     layer: list[LayerTable]

@@ -3,26 +3,53 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from ...core.documents import parse_toml
+from msgspec import Meta, Struct
+
+from ...core.documents import converted, parse_toml
+from ...core.files import read_text
 from ...errors import InputError
 from ...launch.argument_spec import ArgumentSpec, parse_argument
 from ...launch.expression import Expression, Value, parse_expression
 
-_KEYS = (
-    *("source", "kernel", "grid", "block", "shared_bytes", "arguments", "constraints", "include", "options"),
-    *("sizes", "tune", "tables", "macros", "contents", "problem_size"),
-)
 MAX_CANDIDATES = 100_000
 """Combinations of a space that are looked at."""
-_NAME = re.compile(r"[A-Za-z_]\w*")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 Triple = tuple[Expression, Expression, Expression]
+
+
+Parsed = TypeVar("Parsed")
+Text = Annotated[str, Meta(min_length=1)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$")]
+Formula = int | Text
+"""An integer or an expression."""
+Sizes = Formula | Annotated[list[Formula], Meta(min_length=1, max_length=3)]
+Given = bool | int | float | str
+
+
+class SpaceTables(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tuning space for `perfmodel rank FILE.cu --space FILE.toml`: parameters with their values, launch and arguments."""
+
+    kernel: Text
+    grid: Sizes
+    block: Sizes
+    tune: Annotated[dict[Name, Annotated[list[Given], Meta(min_length=1)]], Meta(min_length=1)]
+    arguments: list[Text]
+    source: Text | None = None
+    shared_bytes: Formula = 0
+    constraints: list[Formula] = []
+    include: list[Text] = []
+    options: list[Text] = []
+    sizes: dict[Name, Given] = {}
+    tables: dict[Name, list[Given]] = {}
+    macros: dict[Name, Formula] = {}
+    contents: dict[Name, Text] = {}
+    problem_size: list[Given] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +104,7 @@ class SpaceFile:
 
 def read_space_file(path: Path) -> SpaceFile:
     """The space of a file; ``InputError`` names the file, the key and what would be accepted."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"space {path}: {error}") from error
-    return parse_space(text, str(path), path.parent)
+    return parse_space(read_text(path), str(path), path.parent)
 
 
 def parse_space(text: str, origin: str, folder: Path) -> SpaceFile:
@@ -92,46 +115,39 @@ def parse_space(text: str, origin: str, folder: Path) -> SpaceFile:
     >>> space.grid[0].integer(space.names({"B": 64}))
     16
     """
-    document = parse_toml(text, f"space {origin}")
+    place = f"space {origin}"
+    tables = converted(SpaceTables, parse_toml(text, place), place)
     try:
-        return _space(document, folder)
+        return _space(tables, folder)
     except InputError as error:
-        raise InputError(f"space {origin}: {error}") from None
+        raise InputError(f"{place}: {error}") from None
 
 
-def _space(document: dict[str, Any], folder: Path) -> SpaceFile:
-    unknown = [key for key in document if key not in _KEYS]
-    if unknown:
-        raise InputError(f"unknown key {unknown[0]!r} (accepted: {', '.join(_KEYS)})")
-    for key in ("kernel", "grid", "block", "tune", "arguments"):
-        if key not in document:
-            raise InputError(f"key {key!r} is missing")
-    tune = {name: _choices(name, values) for name, values in _table(document, "tune").items()}
-    if not tune:
-        raise InputError("[tune] names no macro")
-    sizes = {name: _value(f"sizes.{name}", value) for name, value in _table(document, "sizes").items()}
-    macros = {name: _expression(f"macros.{name}", value) for name, value in _table(document, "macros").items()}
-    contents = {name: _argument(f"contents.{name}", text) for name, text in _table(document, "contents").items()}
-    combinations = prod(map(len, tune.values()))
-    tables = {name: _entries(name, values, combinations) for name, values in _table(document, "tables").items()}
+def _space(given: SpaceTables, folder: Path) -> SpaceFile:
+    combinations = prod(map(len, given.tune.values()))
+    for name, values in given.tune.items():
+        if len(set(values)) != len(values):
+            raise InputError(f"tune.{name} has a value twice: {values!r}")
+    for name, values in given.tables.items():
+        if len(values) != combinations:
+            raise InputError(f"tables.{name} must have {combinations} values, one for each combination of [tune]")
+    sizes = {name: _value(value) for name, value in given.sizes.items()}
     found = SpaceFile(
-        source=_text("source", document["source"]) if "source" in document else None,
-        kernel=_text("kernel", document["kernel"]),
-        tune=tune,
+        source=given.source,
+        kernel=given.kernel,
+        tune={name: tuple(map(_value, values)) for name, values in given.tune.items()},
         sizes=sizes,
-        tables=tables,
-        macros=macros,
-        constraints=tuple(_expression("constraints", text) for text in _list(document, "constraints")),
-        grid=_triple("grid", document["grid"]),
-        block=_triple("block", document["block"]),
-        shared_bytes=_expression("shared_bytes", document.get("shared_bytes", 0)),
-        arguments=tuple(_argument("arguments", text) for text in _list(document, "arguments")),
-        contents=contents,
-        include=tuple(folder / _text("include", text) for text in _list(document, "include")),
-        options=tuple(_text("options", text) for text in _list(document, "options")),
-        problem_size=tuple(
-            _value("problem_size", v) for v in _list({"problem_size": [*sizes.values()]} | document, "problem_size")
-        ),
+        tables={name: tuple(map(_value, values)) for name, values in given.tables.items()},
+        macros={name: _parsed(f"macros.{name}", parse_expression, text) for name, text in given.macros.items()},
+        constraints=_all_parsed("constraints", parse_expression, given.constraints),
+        grid=_triple("grid", given.grid),
+        block=_triple("block", given.block),
+        shared_bytes=_parsed("shared_bytes", parse_expression, given.shared_bytes),
+        arguments=_all_parsed("arguments", parse_argument, given.arguments),
+        contents={name: _parsed(f"contents.{name}", parse_argument, text) for name, text in given.contents.items()},
+        include=tuple(folder / name for name in given.include),
+        options=tuple(given.options),
+        problem_size=tuple(sizes.values() if given.problem_size is None else map(_value, given.problem_size)),
     )
     _require_known_names(found)
     return found
@@ -162,72 +178,22 @@ def _require_names(key: str, names: frozenset[str], known: set[str]) -> None:
         raise InputError(f"{key} uses the unknown name {missing[0]!r} (known: {', '.join(sorted(known))})")
 
 
-def _table(document: dict[str, Any], key: str) -> dict[str, Any]:
-    found = document.get(key, {})
-    if not isinstance(found, dict):
-        raise InputError(f"[{key}] must be a table of names, not {found!r}")
-    for name in found:
-        if not _NAME.fullmatch(name):
-            raise InputError(f"{key}.{name} is no name of a macro or array")
-    return found
+def _value(value: Given) -> Value:
+    return int(value) if isinstance(value, bool) else value
 
 
-def _list(document: dict[str, Any], key: str) -> list[Any]:
-    found = document.get(key, [])
-    if not isinstance(found, list):
-        raise InputError(f"{key} must be a list, not {found!r}")
-    return found
-
-
-def _text(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{key} must be a text, not {value!r}")
-    return value
-
-
-def _value(key: str, value: Any) -> Value:
-    if isinstance(value, bool):
-        return int(value)
-    if not isinstance(value, int | float | str):
-        raise InputError(f"{key} must be a number or a text, not {value!r}")
-    return value
-
-
-def _choices(name: str, values: Any) -> tuple[Value, ...]:
-    if not isinstance(values, list) or not values:
-        raise InputError(f"tune.{name} must be a list of values, not {values!r}")
-    found = tuple(_value(f"tune.{name}", value) for value in values)
-    if len(set(found)) != len(found):
-        raise InputError(f"tune.{name} has a value twice: {values!r}")
-    return found
-
-
-def _entries(name: str, values: Any, combinations: int) -> tuple[Value, ...]:
-    if not isinstance(values, list) or len(values) != combinations:
-        raise InputError(f"tables.{name} must be a list of {combinations} values, one for each combination of [tune]")
-    return tuple(_value(f"tables.{name}", value) for value in values)
-
-
-def _expression(key: str, value: Any) -> Expression:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise InputError(f"{key} must be an expression or an integer, not {value!r}")
+def _parsed(key: str, parse: Callable[[Any], Parsed], text: Formula) -> Parsed:
     try:
-        return parse_expression(value)
+        return parse(text)
     except InputError as error:
         raise InputError(f"{key}: {error}") from None
 
 
-def _triple(key: str, value: Any) -> Triple:
-    parts = value if isinstance(value, list) else [value]
-    if not 1 <= len(parts) <= 3:
-        raise InputError(f"{key} must have one to three expressions, not {value!r}")
-    found = [_expression(key, part) for part in parts]
-    found += [parse_expression(1)] * (3 - len(found))
-    return found[0], found[1], found[2]
+def _all_parsed(key: str, parse: Callable[[Any], Parsed], texts: Iterable[Formula]) -> tuple[Parsed, ...]:
+    return tuple(_parsed(key, parse, text) for text in texts)
 
 
-def _argument(key: str, value: Any) -> ArgumentSpec:
-    try:
-        return parse_argument(_text(key, value))
-    except InputError as error:
-        raise InputError(f"{key}: {error}") from None
+def _triple(key: str, sizes: Sizes) -> Triple:
+    parts = sizes if isinstance(sizes, list) else [sizes]
+    x, y, z = _all_parsed(key, parse_expression, [*parts, 1, 1][:3])
+    return x, y, z

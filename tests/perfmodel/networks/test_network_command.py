@@ -59,7 +59,7 @@ def test_a_module_with_layers_that_no_family_covers(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("mobilenet_v9",), "'mobilenet_v9'; did you mean"),
+        (("mobilenet_v9",), "'mobilenet_v9'; nearest: mobilenet_v"),
         (("mobilenet_v1", "--batch", "0"), "'0'"),
         (("mobilenet_v1", "--batch", "100000000"), "100000000 x 3 x 226 x 226"),
         (("mobilenet_v1", "--input-shape", "1,3,224,224"), "'1,3,224,224' goes with a PyTorch module"),
