@@ -63,7 +63,7 @@ def test_a_module_with_layers_that_no_family_covers(capsys: pytest.CaptureFixtur
         (("mobilenet_v1", "--batch", "0"), "'0'"),
         (("mobilenet_v1", "--batch", "100000000"), "100000000 x 3 x 226 x 226"),
         (("mobilenet_v1", "--input-shape", "1,3,224,224"), "'1,3,224,224' goes with a PyTorch module"),
-        (("no.toml",), "no.toml cannot be read"),
+        (("no.toml",), "no.toml: cannot be read"),
         (("no.py:net",), "needs --input-shape"),
         (("no.py:net", "--input-shape", "1,3,x"), "'1,3,x' must be positive integers"),
         (("no.py:net", "--input-shape", "1,3"), "'no.py:net' must be FILE.py:NAME with a file that exists"),
