@@ -1,6 +1,8 @@
-"""Pages of the reference that are made from the program: command line, Python, GPUs. Run by MkDocs (plugin gen-files)."""
+"""Pages of the reference that are made from the program: command line, Python, JSON, GPUs. Run by MkDocs (plugin gen-files)."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import mkdocs_gen_files
 import typer.main
@@ -8,6 +10,8 @@ from typer.cli import get_docs_for_click
 
 import perfmodel as pm
 from perfmodel.cli.app import build_app
+from perfmodel.cli.objects import OBJECTS, json_schema
+from perfmodel.core.json_aliases import FORMER_NAMES
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
 
 
@@ -40,7 +44,82 @@ def gpu_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"reference/cli.md": command_line, "reference/api.md": python_names, "reference/gpus.md": gpu_table}
+JSON_PAGE = """# JSON and schemas
+
+Every command prints one JSON object on standard output with `--json`; progress and notes go to standard error. Units
+are in the names: `_us` microseconds, `_bytes` bytes; parts are fractions from 0 to 1. `perfmodel schema NAME` prints the
+JSON Schema of one of these:
+
+| `perfmodel schema` | what it describes | type |
+|---|---|---|
+"""
+FACT = "Fact"
+"""Beginning of the names of types of a GPU sheet's values, each with its source."""
+GPU_TYPES = ("GpuFile", "GpuValues")
+FORMER_PAGE = """
+## Former names
+
+For one release a value stands under its former name, too. The value of `limiter` has only the present name.
+
+| name | former name |
+|---|---|
+"""
+
+
+def json_objects() -> str:
+    """The objects that commands print and the files that they read, and the types that these are made of."""
+    schemas = {name: json_schema(name) for name in OBJECTS}
+    types = {name: one for schema in schemas.values() for name, one in schema["$defs"].items()}
+    tops = {name: schema["$ref"].rsplit("/", 1)[1] for name, schema in schemas.items()}
+    lines = [f"| `{name}` | {_words(types[top])} | [{top}](#{top.lower()}) |\n" for name, top in tops.items()]
+    shown = sorted(name for name, one in types.items() if "properties" in one and not name.startswith(FACT))
+    tables = "".join(_type_table(name, types) for name in shown)
+    former = "".join(f"| `{name}` | `{before}` |\n" for name, before in FORMER_NAMES.items())
+    return JSON_PAGE + "".join(lines) + "\n## Types\n" + tables + FORMER_PAGE + former
+
+
+def _words(described: dict[str, Any]) -> str:
+    return " ".join(described.get("description", "").replace("``", "`").split()).replace("|", "\\|")
+
+
+def _type_table(name: str, types: dict[str, Any]) -> str:
+    described = types[name]
+    heading = f"\n### {name}\n\n{_words(described)}\n\n"
+    if name in GPU_TYPES:
+        return f"{heading}Its keys are the [fields of GPU sheets](../gpus.md#fields).\n"
+    rows = [
+        f"| `{key}` | {_kind(value, types)}{'' if key in described.get('required', ()) else ', may be absent'} |\n"
+        for key, value in described["properties"].items()
+        if key not in FORMER_NAMES.values()
+    ]
+    return f"{heading}| key | type |\n|---|---|\n{''.join(rows)}"
+
+
+def _kind(value: dict[str, Any], types: dict[str, Any]) -> str:
+    """A type of a JSON Schema as people read it."""
+    if "$ref" in value:
+        name = value["$ref"].rsplit("/", 1)[-1]
+        return f"[{name}](#{name.lower()})" if "properties" in types[name] else _kind(types[name], types)
+    if "anyOf" in value:
+        return " or ".join(dict.fromkeys(_kind(one, types) for one in value["anyOf"]))
+    if "enum" in value:
+        return ", ".join(f"`{choice}`" for choice in value["enum"])
+    if value.get("type") == "array":
+        if value.get("prefixItems"):
+            return f"list of {len(value['prefixItems'])}: {_kind(value['prefixItems'][0], types)}"
+        return f"list of {_kind(value['items'], types)}" if value.get("items") else "list"
+    if value.get("type") == "object":
+        entries = value.get("additionalProperties")
+        return f"table of {_kind(entries, types)}" if isinstance(entries, dict) and entries else "table"
+    return str(value.get("type", "anything"))
+
+
+PAGES = {
+    "reference/cli.md": command_line,
+    "reference/api.md": python_names,
+    "reference/json.md": json_objects,
+    "reference/gpus.md": gpu_table,
+}
 
 for place, page in PAGES.items():
     with mkdocs_gen_files.open(place, "w") as file:
