@@ -115,10 +115,7 @@ template <int WORDS> __device__ __forceinline__ void read_of(const unsigned rank
 #define CLUSTER
 #endif
 
-// Words that a thread stores side by side where sums do not pass through shared memory.
-#ifndef DIRECT_VECTOR
-#define DIRECT_VECTOR 4
-#endif
+// Sums pass through shared memory where several warps or blocks have parts of them, or a thread's do not lie side by side.
 #define THROUGH_SHARED (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1 || STORE_VECTOR < DIRECT_VECTOR)
 #define TILE_OUTPUTS (FILTER_TILE * POSITION_TILE)
 #define SLICE_SUMS (FILTER_TILE * SUMS_PITCH)

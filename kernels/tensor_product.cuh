@@ -17,7 +17,6 @@
 #define COLUMNS (WARP_POSITIONS / 8)
 #define PRODUCT_TERMS 8
 
-#define DIRECT_VECTOR 2
 #include "matrix_product.cuh"
 
 // A factor of a product: its leading part, which is a TF32 number, and what that leaves of it.

@@ -43,9 +43,9 @@ class Comparison:
 
     Attributes:
         kernels: The configurations that ran, fastest first.
-        library: The fastest library that computes in fp32.
+        library: The fastest library that computes in the problem's precision.
         tensor_library: The fastest one with TF32, if any: another precision, not compared.
-        libraries: How many libraries computed the problem in fp32.
+        libraries: How many libraries computed the problem in its precision.
     """
 
     gpu: str
@@ -135,7 +135,8 @@ def comparisons(records: Iterable[Record]) -> tuple[Comparison, ...]:
 def _comparison(family: str, problem: Fields, runs: Sequence[Record], l2: L2State) -> Comparison | None:
     timed = [(seconds, record) for record in runs if (seconds := _graph_seconds(record, l2)) is not None]
     kernels = sorted((pair for pair in timed if pair[1].kind is RecordKind.KERNEL), key=lambda pair: pair[0])
-    exact = _libraries(timed, Precision.FP32)
+    rounded = ("precision", Precision.TF32.value) in problem
+    exact = _libraries(timed, Precision.TF32 if rounded else Precision.FP32)
     if not kernels or not exact:
         return None
     return Comparison(
@@ -153,7 +154,7 @@ def _comparison(family: str, problem: Fields, runs: Sequence[Record], l2: L2Stat
             for seconds, record in kernels
         ),
         library=exact[0],
-        tensor_library=next(iter(_libraries(timed, Precision.TF32)), None),
+        tensor_library=None if rounded else next(iter(_libraries(timed, Precision.TF32)), None),
         libraries=len(exact),
     )
 

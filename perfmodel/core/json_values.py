@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import Field, fields
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
+DEFAULT_UNSHOWN: Mapping[str, Any] = {"default_shown": False}
+"""Metadata of a field that is left out where it has its default."""
+
+
+def _shown(field: Field[Any], value: Any) -> bool:
+    if not field.metadata.get("default_shown", True) and value == field.default:
+        return False
+    return bool(field.metadata.get("shown", True))
+
 
 def plain(record: Any) -> dict[str, Any]:
     """A problem or configuration as names and JSON values; Enum members by value, no effect as ``"none"``.
 
-    Fields whose metadata has ``shown`` False are left out.
+    Fields whose metadata has ``shown`` False are left out, those with ``default_shown`` False where they have their default.
     """
-    values = {field.name: getattr(record, field.name) for field in fields(record) if field.metadata.get("shown", True)}
+    values = {field.name: getattr(record, field.name) for field in fields(record)}
+    values = {field.name: values[field.name] for field in fields(record) if _shown(field, values[field.name])}
     return {
         name: "none" if value is None else value.value if isinstance(value, Enum) else value
         for name, value in values.items()

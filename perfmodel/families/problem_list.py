@@ -15,7 +15,7 @@ from ..core.documents import nearest, parse_toml
 from ..core.files import read_text
 from ..core.json_aliases import by_field
 from ..errors import InputError
-from .base import Family
+from .base import Family, enum_of
 from .registry import family
 
 NAME_KEYS = ("name", "family")
@@ -83,6 +83,13 @@ def problem_of_fields(chosen: Family[Any, Any], given: Mapping[str, Any]) -> Any
     for name, field in known.items():
         if name not in values and field.default is MISSING and field.default_factory is MISSING:
             raise InputError(f"needs {name}, which {chosen.name} has no default for")
+    for name, value in values.items():
+        kind = enum_of(chosen.problem_type, name)
+        if kind is not None:
+            members = {str(member.value): member for member in kind}
+            if value not in members:
+                raise InputError(f"{name}={value!r} must be one of {', '.join(members)}")
+            values = {**values, name: members[value]}
     try:
         return chosen.problem_type(**values)
     except TypeError as error:  # a text where a number belongs

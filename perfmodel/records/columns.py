@@ -255,7 +255,10 @@ def record_of_fields(kind: type[RecordT], values: Mapping[str, Any]) -> RecordT:
     """
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    values = by_field(kind, values)
+    absent = {field.name: field.default for field in fields(kind) if not field.metadata.get("default_shown", True)}  # type: ignore[arg-type]
+    values = {name: one.value if isinstance(one, Enum) else one for name, one in absent.items()} | by_field(
+        kind, values
+    )
     if set(names) != set(values):
         odd = sorted(set(names) ^ set(values))[0]
         raise InputError(f"{kind.__name__}: field {odd!r} is {'missing' if odd in names else 'unknown'}")

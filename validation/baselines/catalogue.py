@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from perfmodel.core.json_values import plain
 from perfmodel.errors import InputError
 
 from . import convolutions, similarity
@@ -95,8 +96,16 @@ BASELINES: Mapping[str, tuple[Baseline, ...]] = {
 
 
 def baselines_of(family: str, problem: Any) -> tuple[Baseline, ...]:
-    """The family's baselines that compute this problem; none where the family has none."""
-    return tuple(baseline for baseline in BASELINES.get(family, ()) if baseline.takes(problem))
+    """The family's baselines that compute this problem; none where the family has none.
+
+    Where products may be those of TF32, libraries that form such; else all, of which those with TF32 are compared with nothing.
+    """
+    rounded = plain(problem).get("precision") == Precision.TF32.value
+    return tuple(
+        baseline
+        for baseline in BASELINES.get(family, ())
+        if baseline.takes(problem) and (baseline.settings.precision is Precision.TF32 or not rounded)
+    )
 
 
 def find_baseline(family: str, name: str) -> Baseline:

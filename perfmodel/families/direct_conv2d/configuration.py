@@ -9,6 +9,7 @@ from ...core.constants import WARP_SIZE, ceil_div
 from ...errors import InputError
 from ..base import Product, Space
 from ..blocked import choices
+from ..matrix.choices import OF_TENSORS, TENSOR_FILTERS, tensor_choices
 from ..sizes import require_integers
 from .problem import Conv2d
 
@@ -22,6 +23,10 @@ WIDEST_PLANE = 64
 """Output columns up to which warps of one row each leave lanes idle that count."""
 OF_BLOCKS = ("columns_per_thread", "channels_per_thread", "channel_threads", "channel_slices")
 """Fields that have an effect where the threads of a block share."""
+OF_THREADS = ("rows_per_thread", "block_x", "block_y")
+"""Fields that have an effect but on tensor cores, where warps have tiles (`OF_TENSORS`)."""
+OF_TILES = tuple(dict.fromkeys((*OF_BLOCKS, *OF_TENSORS)))
+"""Fields that some designs do not have."""
 BLOCK_SIZES_X = (32, 64, 128, 256)
 BLOCK_SIZES_Y = (1, 2, 4, 8, 16)
 LOOPED_ROWS = (1, 2, 4, 8)
@@ -42,6 +47,8 @@ class Reuse(Enum):
     """Depthwise; a block copies whole planes to shared memory, a thread keeps rows of one for neighbouring outputs."""
     BLOCK = "block"
     """The threads of a block share what is copied to shared memory; a thread keeps it for outputs of several channels, too."""
+    TENSOR = "tensor"
+    """Dense; the warps of a block share what is copied to shared memory, and tensor cores multiply, as exactly as FP32."""
 
     @property
     def columns(self) -> bool:
@@ -93,42 +100,54 @@ class DirectConv2dConfiguration:
     ``rows_per_thread`` × ``columns_per_thread`` neighbouring outputs of each of its channels; so does one of a block that has
     whole planes, ``block_x`` threads for as many planes as these have tiles for.
 
+    On tensor cores a warp computes ``warp_filters`` output channels at ``warp_positions`` places, a block has ``filter_warps`` ×
+    ``position_warps`` of them for each of ``channel_slices`` parts of the sums, and ``channel_split`` blocks, a cluster, share
+    the input channels of one tile.
+
     >>> DirectConv2dConfiguration(reuse=Reuse.COLUMN, exchange=Exchange.SELECT, accumulators=None,
     ...                           rows_per_thread=1, block_x=32, block_y=8).block_x
     32
     """
 
     reuse: Reuse
-    exchange: Exchange | None
-    accumulators: Accumulators | None
-    rows_per_thread: int
-    block_x: int
-    block_y: int
+    exchange: Exchange | None = None
+    accumulators: Accumulators | None = None
+    rows_per_thread: int | None = None
+    block_x: int | None = None
+    block_y: int | None = None
     columns_per_thread: int | None = None
     channels_per_thread: int | None = None
     channel_threads: int | None = None
     channel_slices: int | None = None
+    channel_split: int | None = None
+    warp_filters: int | None = None
+    warp_positions: int | None = None
+    filter_warps: int | None = None
+    position_warps: int | None = None
 
     def __post_init__(self) -> None:
-        require_integers(1, rows_per_thread=self.rows_per_thread, block_x=self.block_x, block_y=self.block_y)
-        if self.rows_per_thread > MOST_ROWS_PER_THREAD:
-            raise InputError(f"rows_per_thread={self.rows_per_thread} must be at most {MOST_ROWS_PER_THREAD}")
-        blocks = self.reuse is Reuse.BLOCK
-        if self.reuse is Reuse.PLANE and self.block_y != 1:
-            raise InputError(f"block_y={self.block_y} must be 1 when reuse={self.reuse.value}")
-        if self.block_x % WARP_SIZE and not blocks:
-            raise InputError(f"block_x={self.block_x} must be a multiple of {WARP_SIZE}")
-        effects = {"exchange": self.reuse.columns, "accumulators": self.reuse.rows} | dict.fromkeys(OF_BLOCKS, blocks)
-        effects["columns_per_thread"] = blocks or self.reuse is Reuse.PLANE
+        blocks, tensors, planes = (self.reuse is one for one in (Reuse.BLOCK, Reuse.TENSOR, Reuse.PLANE))
+        effects = {"exchange": self.reuse.columns, "accumulators": self.reuse.rows}
+        effects |= dict.fromkeys(OF_THREADS, not tensors) | dict.fromkeys(OF_TILES, False)
+        effects |= dict.fromkeys(OF_BLOCKS, blocks) | {"columns_per_thread": blocks or planes}
+        if tensors:
+            effects |= dict.fromkeys(OF_TENSORS, True)
+        sizes = (*OF_THREADS, *OF_TILES)
         for name, effective in effects.items():
             value = getattr(self, name)
             if effective and value is None:
-                kind = "an integer" if name in OF_BLOCKS else "a method"
+                kind = "an integer" if name in sizes else "a method"
                 raise InputError(f"{name}=none must name {kind} when reuse={self.reuse.value}")
             if not effective and value is not None:
                 given = value.value if isinstance(value, Enum) else value
                 raise InputError(f"{name}={given} must be none when reuse={self.reuse.value}")
-        require_integers(1, **{name: getattr(self, name) for name in OF_BLOCKS if effects[name]})
+        require_integers(1, **{name: getattr(self, name) for name in sizes if effects[name]})
+        if self.rows_per_thread is not None and self.rows_per_thread > MOST_ROWS_PER_THREAD:
+            raise InputError(f"rows_per_thread={self.rows_per_thread} must be at most {MOST_ROWS_PER_THREAD}")
+        if planes and self.block_y != 1:
+            raise InputError(f"block_y={self.block_y} must be 1 when reuse={self.reuse.value}")
+        if self.block_x is not None and self.block_x % WARP_SIZE and not blocks:
+            raise InputError(f"block_x={self.block_x} must be a multiple of {WARP_SIZE}")
 
 
 def _planes(problem: Conv2d) -> Product[DirectConv2dConfiguration]:
@@ -145,10 +164,19 @@ def _planes(problem: Conv2d) -> Product[DirectConv2dConfiguration]:
         "block_y": (1,),
         "columns_per_thread": tuple(sorted(part for part in parts if part <= WIDEST_TILE)),
     }
-    return Product(DirectConv2dConfiguration, dict.fromkeys(OF_BLOCKS, (None,)) | fields)
+    return Product(DirectConv2dConfiguration, dict.fromkeys(OF_TILES, (None,)) | fields)
 
 
-def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
+def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]]:
+    """Matrix products on tensor cores, one product of fields for each warp tile; none of layers that leave most of one idle."""
+    if 2 * problem.out_channels < TENSOR_FILTERS:
+        return []
+    none = dict.fromkeys(("exchange", "accumulators", *OF_THREADS, *OF_TILES), (None,))
+    choices = tensor_choices(problem.out_channels, problem.positions)
+    return [Product(DirectConv2dConfiguration, {"reuse": (Reuse.TENSOR,)} | none | fields) for fields in choices]
+
+
+def space(problem: Conv2d, *, tensor_cores: bool) -> Space[DirectConv2dConfiguration]:
     """Reuse modes with their methods, rows and blocks; exchanges only for filters wide enough to need one.
 
     Sharing rows begins with two outputs of a thread: with one it is the code without.
@@ -169,7 +197,7 @@ def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
             "block_x": block_x,
             "block_y": block_y,
         }
-        return Product(DirectConv2dConfiguration, fields | dict.fromkeys(OF_BLOCKS, (None,)))
+        return Product(DirectConv2dConfiguration, fields | dict.fromkeys(OF_TILES, (None,)))
 
     modes: list[tuple[Reuse, Accumulators | None, tuple[int, ...]]]
     modes = [(reuse, None, LOOPED_ROWS) for reuse in (Reuse.NONE, Reuse.COLUMN)]
@@ -177,7 +205,9 @@ def space(problem: Conv2d) -> Space[DirectConv2dConfiguration]:
     products = [of_mode(*mode) for mode in modes if problem.filter_width > 2 or not mode[0].columns]
     if not problem.depthwise:
         of_blocks = {"reuse": (Reuse.BLOCK,), "exchange": (None,), "accumulators": (None,)}
+        of_blocks |= dict.fromkeys(OF_TENSORS, (None,))
         products += [Product(DirectConv2dConfiguration, of_blocks | some.values()) for some in choices(problem.layer)]
+        products += _tensor_products(problem) if tensor_cores else []
     if problem.depthwise and problem.output_width <= WIDEST_PLANE:
         products.append(_planes(problem))
     return Space(tuple(products))

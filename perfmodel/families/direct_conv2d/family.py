@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.constants import MAX_GRID_YZ, WARP_SIZE
+from ...core.constants import MAX_GRID_YZ, WARP_SIZE, ceil_div
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import KernelCall, Launch
@@ -19,8 +19,11 @@ from ..base import Batch, Check, Family, Space
 from ..blocked import Tiles, blocking_of
 from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design, checks_by_design
-from . import configuration, launch, plane, reference
-from .configuration import OF_BLOCKS, DirectConv2dConfiguration, Reuse
+from ..matrix.choices import TENSOR_TERMS
+from ..matrix.tensor_tiles import has_tensor_cores
+from ..precision import TF32_ERROR, Precision
+from . import configuration, launch, plane, reference, tensor
+from .configuration import OF_TILES, DirectConv2dConfiguration, Reuse
 from .counts import closed_form
 from .problem import Conv2d, drawn_problem
 from .traffic import compulsory_bytes
@@ -35,7 +38,7 @@ NOTABLE_IDLE_SHARE = 0.1
 """Share of lanes without an output from which on a note names them."""
 
 
-ESTIMATED = (Reuse.BLOCK, Reuse.PLANE)
+ESTIMATED = (Reuse.BLOCK, Reuse.PLANE, Reuse.TENSOR)
 """Designs whose counts are estimates until a block is executed."""
 
 
@@ -46,7 +49,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     summary: ClassVar[str] = "2-D convolution, dense or depthwise: column reuse, row reuse, both, or blocks that share"
     problem_type = Conv2d
     configuration_type = DirectConv2dConfiguration
-    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_BLOCKS)
+    measurement_defaults: ClassVar[Mapping[str, Any]] = {**dict.fromkeys(OF_TILES), "precision": Precision.FLOAT32}
     designs: ClassVar[Mapping[str, int]] = {launch.KERNEL: 600, blocked.KERNEL: 110, plane.KERNEL: 150}
 
     def default_problem(self) -> Conv2d:
@@ -55,11 +58,12 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
 
     def space(self, problem: Conv2d, gpu: Gpu) -> Space[DirectConv2dConfiguration]:
         """Reuse modes with their methods, rows and blocks."""
-        return configuration.space(problem)
+        return configuration.space(problem, tensor_cores=has_tensor_cores(gpu))
 
     def checks(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """Stride of column reuse, rows and code that no image or cache can use, tiles beyond the problem, the grid's limits."""
-        blocks, planes = (batch.equals("reuse", kind) for kind in ESTIMATED)
+        design = _designs(batch)
+        straight, blocks = design == 0, batch.equals("reuse", Reuse.BLOCK)
         sizes = launch.strips(problem, batch)
         useful_rows = 1 << (problem.output_height - 1).bit_length()
         code = np.where(sizes.unrolled, sizes.rows_per_thread, 1) * problem.filter_taps
@@ -73,13 +77,13 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             ),
             Check(
                 reason="rows per thread",
-                rejected=(sizes.rows_per_thread > useful_rows) & ~blocks,
+                rejected=(sizes.rows_per_thread > useful_rows) & (straight | batch.equals("reuse", Reuse.PLANE)),
                 value=sizes.rows_per_thread,
                 limit=f"{useful_rows} (output height {problem.output_height} rounded up to a power of two)",
             ),
             Check(
                 reason="unrolled multiply-adds",
-                rejected=(code > UNROLLED_MULTIPLY_ADDS_LIMIT) & ~blocks,
+                rejected=(code > UNROLLED_MULTIPLY_ADDS_LIMIT) & straight,
                 value=code,
                 limit=UNROLLED_MULTIPLY_ADDS_LIMIT,
             ),
@@ -92,10 +96,15 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             ),
             *blocked.checks(problem.layer, blocking_of(batch), blocks, "reuse=block"),
             *checks_by_design(
-                batch, planes.astype(np.int64), lambda part: (), lambda part: plane.checks(problem, part, gpu)
+                batch,
+                design,
+                lambda part: (),
+                lambda part: (),
+                lambda part: plane.checks(problem, part, gpu),
+                lambda part: tensor.checks(problem, part, gpu),
             ),
             *(
-                Check(reason=reason, rejected=(value > MAX_GRID_YZ) & ~blocks & ~planes, value=value, limit=MAX_GRID_YZ)
+                Check(reason=reason, rejected=(value > MAX_GRID_YZ) & straight, value=value, limit=MAX_GRID_YZ)
                 for reason, value in several.items()
             ),
         )
@@ -107,6 +116,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             lambda part: launch.launch(problem, part),
             lambda part: blocked.launch_of(problem.layer, _tiles(problem, part, gpu)),
             lambda part: plane.launch_of(problem, part),
+            lambda part: tensor.tiles(problem, part, gpu).launch(problem),
         )
 
     def profile(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
@@ -116,6 +126,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             lambda part: _strips_profile(problem, part, gpu),
             lambda part: _blocks_profile(problem, part, gpu),
             lambda part: plane.profile(problem, part, gpu),
+            lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu),
         )
 
     def closed_counts(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Counts:
@@ -125,10 +136,15 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             lambda part: closed_form(problem, launch.strips(problem, part), launch.launch(problem, part), gpu),
             lambda part: _blocks_closed_form(problem, _tiles(problem, part, gpu), gpu),
             lambda part: plane.closed_form(problem, plane.groups(problem, part), gpu),
+            lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu).counts,
         )
 
-    def design_traits(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[str, Traits]:
-        """Warps that walk down strips, blocks that share, whole planes."""
+    def design_traits(
+        self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu
+    ) -> tuple[str, Traits] | None:
+        """Warps that walk down strips, blocks that share, whole planes; None for those on tensor cores."""
+        if batch.equals("reuse", Reuse.TENSOR).any():
+            return None
         if batch.equals("reuse", Reuse.PLANE).all():
             group = plane.groups(problem, batch)
             return plane.KERNEL, plane.traits(problem, group, plane.closed_form(problem, group, gpu))
@@ -146,7 +162,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return drawn_problem(rng)
 
     def counts_accesses(self, configuration: DirectConv2dConfiguration) -> bool:
-        """All but those of whole planes and those that block, whose accesses are estimates."""
+        """All but those of whole planes, those that block and those on tensor cores, whose accesses are estimates."""
         return configuration.reuse not in ESTIMATED
 
     def compile_request(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
@@ -155,6 +171,8 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             return blocked.compile_request(problem.layer, blocking_of(Batch.of([configuration])), gpu)
         if configuration.reuse is Reuse.PLANE:
             return plane.compile_request(problem, configuration, gpu)
+        if configuration.reuse is Reuse.TENSOR:
+            return tensor.compile_request(problem, configuration, gpu)
         return launch.compile_request(problem, configuration)
 
     def inputs(self, problem: Conv2d, rng: np.random.Generator) -> Inputs:
@@ -170,9 +188,17 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return {"output": reference.convolve(problem, inputs["input"], inputs["filter"])}
 
     def tolerance(self, problem: Conv2d) -> float:
-        """Bound for a chain of n rounded sums of positive terms: n + 1 halves of a unit in the last place."""
+        """Bound for sums of n positive terms, relative to the sum: by a chain of FP32 instructions, or on tensor cores.
+
+        A chain rounds n + 1 times, by half a unit in the last place. Tensor cores cut three sums off for every eight terms, by a
+        whole unit at most; the products of factors of two TF32 numbers are 2⁻²⁰ too small at most. With TF32 the rounding of
+        the factors themselves is added.
+        """
         terms = problem.filter_channels * problem.filter_taps
-        return float((terms + 1) * np.finfo(np.float32).eps / 2)
+        unit = float(np.finfo(np.float32).eps)
+        on_tensor_cores = 2.0**-20 + 3 * ceil_div(terms, TENSOR_TERMS) * unit
+        rounded = TF32_ERROR if problem.precision is Precision.TF32 else 0.0
+        return float(rounded + max((terms + 1) * unit / 2, on_tensor_cores))
 
     def notes(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> tuple[str, ...]:
         """Idle lanes, filters in global memory and register arrays in local memory.
@@ -229,9 +255,14 @@ def _blocks_closed_form(problem: Conv2d, tile: Tiles, gpu: Gpu) -> Counts:
 def _of_designs(
     batch: Batch[DirectConv2dConfiguration], *designs: Callable[[Batch[DirectConv2dConfiguration]], RecordT]
 ) -> RecordT:
-    """What each design's own function makes of its configurations: the direct ones, blocks, planes."""
+    """What each design's own function makes of its configurations: the direct ones, blocks, planes, tensor cores."""
+    return by_design(batch, _designs(batch), *designs)
+
+
+def _designs(batch: Batch[DirectConv2dConfiguration]) -> NDArray[np.int64]:
+    """0 for warps that walk down strips, 1 for blocks that share, 2 for whole planes, 3 for tensor cores."""
     design = sum(number * batch.equals("reuse", kind) for number, kind in enumerate(ESTIMATED, 1))
-    return by_design(batch, np.asarray(design), *designs)
+    return np.asarray(design, np.int64)
 
 
 FAMILY = DirectConv2dFamily()

@@ -12,7 +12,7 @@ from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
 from ...launch.launch import Launch
 from ..base import NONE_CODE, Batch
 from ..kernel_files import kernel_text
-from .configuration import Accumulators, DirectConv2dConfiguration, Exchange
+from .configuration import OF_THREADS, Accumulators, DirectConv2dConfiguration, Exchange
 from .exchange_plans import ExchangePlan, all_loaded, executed_plan
 from .problem import Conv2d
 
@@ -182,9 +182,7 @@ def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration) -
             ("FILTER_IN_CONSTANT", int(filter_in_constant(problem))),
             ("TAPS_IN_REGISTERS_LIMIT", TAPS_IN_REGISTERS_LIMIT),
             *((name.upper(), "NONE" if one is None else one.value.upper()) for name, one in choices.items()),
-            ("ROWS_PER_THREAD", configuration.rows_per_thread),
-            ("BLOCK_X", configuration.block_x),
-            ("BLOCK_Y", configuration.block_y),
+            *((name.upper(), getattr(configuration, name)) for name in OF_THREADS),
             ("TAP_COUNT", plan.tap_count if plan else problem.filter_width),
             ("PLAN_LOADS", " ".join(f"LOAD({offset})" for offset in loads)),
             ("PLAN_STEPS", " ".join(f"STEP({step.tap},{step.mask})" for step in steps)),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...core.json_values import DEFAULT_UNSHOWN
 from ...errors import InputError
 from ..blocked import Layer
+from ..precision import Precision, require_precision
 from ..sizes import drawn_size, require_elements, require_integers
 
 LARGEST_FILTER = 33
@@ -40,10 +42,12 @@ class Conv2d:
     stride: int = 1
     padding: int = 0
     depthwise: bool = False
+    precision: Precision = field(default=Precision.FLOAT32, metadata=DEFAULT_UNSHOWN)
 
     def __post_init__(self) -> None:
         require_integers(1, **{name: getattr(self, name) for name in _POSITIVE})
         require_integers(0, padding=self.padding)
+        require_precision(self.precision)
         if not isinstance(self.depthwise, bool):
             raise InputError(f"depthwise={self.depthwise!r} must be true or false")
         if self.stride > 2:
@@ -107,6 +111,26 @@ class Conv2d:
     def output_planes(self) -> int:
         """Planes of the output."""
         return self.batch * self.out_channels
+
+    @property
+    def input_run(self) -> int:
+        """Elements of a row of the input."""
+        return self.width
+
+    @property
+    def image_positions(self) -> int:
+        """Elements of an output plane."""
+        return self.output_height * self.output_width
+
+    @property
+    def positions(self) -> int:
+        """Elements of one output channel of all images."""
+        return self.batch * self.image_positions
+
+    @property
+    def outputs(self) -> int:
+        """Elements of the output."""
+        return self.positions * self.out_channels
 
     @property
     def layer(self) -> Layer:

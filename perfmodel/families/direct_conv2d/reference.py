@@ -30,14 +30,18 @@ def call(
 ) -> KernelCall:
     """Parameters ``(output, input, [filter,] height, width, tiles of a row, its reciprocal and shift)``.
 
-    Behind output, input and filter, those of whole planes have `plane.parameters`, those that block `blocked.sizes_of`.
+    Behind output, input and filter, those of whole planes have `plane.parameters`, those that block `blocked.sizes_of`, those on
+    tensor cores the numbers of images and channels.
     """
     shape = (problem.batch, problem.out_channels, problem.output_height, problem.output_width)
     output = Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True)
     image, weights = (Buffer(name=name, array=given[name]) for name in ("input", "filter"))
     if configuration.reuse is Reuse.PLANE:
         return KernelCall(parameters=(output, image, weights, *plane.parameters(problem)))
-    tile_columns = configuration.block_x * (configuration.columns_per_thread or 1)
+    if configuration.reuse is Reuse.TENSOR:
+        sizes_of_kernel = (problem.batch, problem.in_channels, problem.out_channels)
+        return KernelCall(parameters=(output, image, weights, *map(np.uint32, sizes_of_kernel)))
+    tile_columns = (configuration.block_x or 1) * (configuration.columns_per_thread or 1)
     if configuration.reuse is Reuse.BLOCK:
         return KernelCall(parameters=(output, image, weights, *sizes_of(problem.layer, tile_columns)))
     tiles_per_row = ceil_div(problem.output_width, tile_columns)

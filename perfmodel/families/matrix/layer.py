@@ -6,6 +6,7 @@ from math import gcd
 from typing import Protocol
 
 from ...core.constants import VECTOR_WORDS
+from ..precision import Precision
 
 
 class MatrixLayer(Protocol):
@@ -24,8 +25,16 @@ class MatrixLayer(Protocol):
         """Output channels: filters."""
 
     @property
+    def precision(self) -> Precision:
+        """Of products."""
+
+    @property
     def filter_taps(self) -> int:
         """Elements of the filter for one pair of channels."""
+
+    @property
+    def input_run(self) -> int:
+        """Elements of the input that lie side by side and are copied together: those of a channel or of a row."""
 
     @property
     def image_positions(self) -> int:

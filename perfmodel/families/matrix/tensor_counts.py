@@ -10,7 +10,7 @@ from ...core.constants import VECTOR_WORDS, WARP_SIZE
 from ...gpus.gpu import Gpu
 from .choices import TENSOR_FILTERS, TENSOR_POSITIONS, TENSOR_TERMS
 from .counts import Floats, WarpWork
-from .layer import MatrixLayer, filter_vector
+from .layer import MatrixLayer
 from .tensor_tiles import TF32_PRODUCTS, TensorTiles
 
 OPERATIONS = 2 * TENSOR_FILTERS * TENSOR_POSITIONS * TENSOR_TERMS
@@ -52,11 +52,12 @@ def tensor_work(
     """
     of_row, of_column = FACTORS
     factors = of_row * tile.rows + of_column * tile.columns
-    products = TF32_PRODUCTS * tile.rows * tile.columns
+    of_one = TF32_PRODUCTS[layer.precision]
+    products, exact = of_one * tile.rows * tile.columns, of_one > 1
     reads = tile.rows + of_column * tile.columns + step_reads
     ideal = MATRIX_WAVEFRONTS * tile.rows + of_column * tile.columns + step_reads
     wavefronts = ideal + of_column * tile.columns * (column_wavefronts - 1.0)
-    vector = filter_vector(layer)
+    vector = tile.filter_vector(layer)
     terms = tile.slab_channels * layer.filter_taps
     slab_products = tile.slab_channels * products_of_channel / tile.channel_slices
     rate = gpu.tensor_tf32_per_sm * gpu.tensor_warp_share / gpu.schedulers_per_sm
@@ -64,14 +65,14 @@ def tensor_work(
         arithmetic={
             "tensor": products * products_of_channel,
             "integer": (factors + step_integers) * products_of_channel,
-            "fp32_other": factors * products_of_channel,
+            "fp32_other": exact * factors * products_of_channel,
         },
-        of_slab={"fp32_other": SUMS * tile.rows * tile.columns},
+        of_slab={"fp32_other": exact * SUMS * tile.rows * tile.columns},
         reads=reads * products_of_channel,
         wavefronts=wavefronts * products_of_channel,
         ideal=ideal * products_of_channel,
         sums=SUMS * tile.rows * tile.columns,
-        registers=tile.registers - SPARED_REGISTERS,
+        registers=tile.registers(layer) - SPARED_REGISTERS,
         filter_copies=tile.filter_tile * terms / vector / WARP_SIZE,
         input_copies=input_copies,
         input_words=input_words,

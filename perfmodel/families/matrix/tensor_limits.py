@@ -18,6 +18,7 @@ def tensor_checks(layer: MatrixLayer, tile: TensorTiles, gpu: Gpu, where: str) -
     of_warp = tile.warp_filters * tile.warp_positions // (TENSOR_FILTERS * TENSOR_POSITIONS)
     unit = gpu.register_allocation_unit // WARP_SIZE
     registers = np.minimum(gpu.registers_per_block // tile.threads // unit * unit, gpu.max_registers_per_thread)
+    needed = tile.registers(layer)
     lacking = np.full(tile.threads.shape, not has_tensor_cores(gpu))
     return (
         *within_limits(
@@ -26,7 +27,7 @@ def tensor_checks(layer: MatrixLayer, tile: TensorTiles, gpu: Gpu, where: str) -
              f"multiples of {TENSOR_FILTERS}"),
             ("positions of a warp", tile.warp_positions % TENSOR_POSITIONS != 0, tile.warp_positions,
              f"multiples of {TENSOR_POSITIONS}"),
-            ("registers of a thread", tile.registers > registers, tile.registers, registers),
+            ("registers of a thread", needed > registers, needed, registers),
             ("tiles of a warp", of_warp > MOST_WARP_TILES, of_warp, f"1 to {MOST_WARP_TILES}"),
         ),
         *matrix_checks(layer, tile, gpu, tile.warp_filters, tile.warp_positions),

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...core.constants import SHARED_BANKS, WARP_SIZE
 from ...gpus.gpu import Gpu
+from ..precision import Precision
 from .choices import TENSOR_FILTERS, TENSOR_POSITIONS
+from .layer import MatrixLayer, filter_vector
 from .tiles import Integers, MatrixTiles
 
-TF32_PRODUCTS = 3
-"""Products of TF32 numbers for one of FP32: each factor is the sum of two, and the product of both small ones is left out."""
+TF32_PRODUCTS = {Precision.FLOAT32: 3, Precision.TF32: 1}
+"""Products of TF32 numbers for one. A factor of FP32 is the sum of two, and the product of both small ones is left out."""
 DIRECT_VECTOR = 2
 """Neighbouring positions that a thread has the sums of."""
 FILTER_PAD = 4
 """Words behind a filter in a stage, so that rows of eight filters, four words each, are on all banks."""
 ROW_SHIFT = SHARED_BANKS // 4
 """Banks by which a row of positions is behind the one before it, so that four rows, eight words each, are on all banks."""
-REGISTERS_BESIDE_OPERANDS = 40
-"""Addresses and counters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorTiles(MatrixTiles):
     """Sizes of n configurations, arrays of shape ``(n,)``; macros of the kernel in small letters."""
+
+    registers_beside_factors: ClassVar[int] = 40
+    """Addresses and counters."""
+    registers_of_column: ClassVar[int] = 0
+    """Beside the sums and factors of a tile of positions."""
 
     warp_filters: Integers
     warp_positions: Integers
@@ -67,12 +73,17 @@ class TensorTiles(MatrixTiles):
         """Words that a thread stores side by side where sums do not pass through shared memory."""
         return DIRECT_VECTOR
 
-    @property
-    def registers(self) -> Integers:
+    def registers(self, layer: MatrixLayer) -> Integers:
         """About what a thread takes: sums of all slabs and of this one, factors of this product and the next."""
-        sums = 2 * 4 * self.rows * self.columns
+        exact = TF32_PRODUCTS[layer.precision] > 1
+        sums = (1 + exact) * 4 * self.rows * self.columns
         factors = 4 * self.rows + 2 * self.columns
-        return np.asarray(sums + 2 * factors + factors // 2 + REGISTERS_BESIDE_OPERANDS, np.int64)
+        beside = self.registers_beside_factors + self.registers_of_column * self.columns
+        return np.asarray(sums + 2 * factors + exact * (factors // 2) + beside, np.int64)
+
+    def filter_vector(self, layer: MatrixLayer) -> Any:
+        """Words of a copy of a filter, which no filter's end cuts."""
+        return filter_vector(layer)
 
 
 def shifted_pitch(words: Integers) -> Integers:

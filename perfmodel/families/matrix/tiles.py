@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from math import gcd
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -80,9 +81,8 @@ class MatrixTiles(ABC):
         """Words that a thread stores side by side where sums do not pass through shared memory."""
         return VECTOR_WORDS
 
-    @property
     @abstractmethod
-    def registers(self) -> Integers:
+    def registers(self, layer: MatrixLayer) -> Integers:
         """About what a thread takes."""
 
     @abstractmethod
@@ -91,7 +91,7 @@ class MatrixTiles(ABC):
 
     def input_vector(self, layer: MatrixLayer) -> int:
         """Words of a copy of the input."""
-        return position_vector(layer)
+        return gcd(VECTOR_WORDS, layer.input_run)
 
     def cost_of_slab(self, layer: MatrixLayer, slab: Integers) -> NDArray[np.float64]:
         """What a slab costs beside a barrier, in terms of a sum."""
@@ -101,7 +101,7 @@ class MatrixTiles(ABC):
         """Channels of the smallest slab: whole sectors for each slice."""
         return SECTOR_CHANNELS * self.channel_slices
 
-    def bytes_beside_stages(self) -> Integers:
+    def bytes_beside_stages(self, layer: MatrixLayer) -> Integers:
         """Shared memory behind the stages."""
         return np.zeros_like(self.stages)
 
@@ -122,7 +122,7 @@ class MatrixTiles(ABC):
         """All stages, or the sums of all slices that take their place at the end."""
         reduced = FLOAT_BYTES * self.channel_slices * self.filter_tile * self.sums_pitch
         reduced = np.where(self.through_shared(layer), reduced, 0)
-        stages = self.stages * self.stage_bytes(layer) + self.bytes_beside_stages()
+        stages = self.stages * self.stage_bytes(layer) + self.bytes_beside_stages(layer)
         return np.asarray(np.maximum(stages, reduced), np.int64)
 
     def fitted(self, layer: MatrixLayer, gpu: Gpu) -> Self:
@@ -132,7 +132,7 @@ class MatrixTiles(ABC):
         share = gpu.shared_bytes_per_sm // bare.resident_blocks - gpu.shared_reserved_bytes_per_block
         share = np.minimum(share, gpu.shared_bytes_per_block_opt_in)
         tile = bare._with_slabs(layer, share)
-        room = np.clip((share - tile.bytes_beside_stages()) // tile.stage_bytes(layer), LEAST_STAGES, MAX_STAGES)
+        room = np.clip((share - tile.bytes_beside_stages(layer)) // tile.stage_bytes(layer), LEAST_STAGES, MAX_STAGES)
         stages = np.minimum(room, np.maximum(tile.slabs(layer), LEAST_STAGES))
         return replace(tile, stages=stages if gpu.architecture.asynchronous_copies else 2 * one)
 
@@ -140,7 +140,7 @@ class MatrixTiles(ABC):
         """Blocks that registers leave room for, never more than the grid gives an SM."""
         across, down = self.grid(layer)
         wanted = ceil_div(across * down * self.channel_split, gpu.sm_count)
-        of_thread = round_up(self.registers, gpu.register_allocation_unit // WARP_SIZE)
+        of_thread = round_up(self.registers(layer), gpu.register_allocation_unit // WARP_SIZE)
         threads = round_up(self.threads, WARP_SIZE)
         by_registers = gpu.registers_per_sm // (np.minimum(of_thread, gpu.max_registers_per_thread) * threads)
         by_warps = gpu.max_warps_per_sm * WARP_SIZE // threads
@@ -157,7 +157,7 @@ class MatrixTiles(ABC):
         for count in range(1, MOST_LEAST_SLABS + 1):
             slab = count * least
             wider = replace(self, slab_channels=slab)
-            fits = LEAST_STAGES * wider.stage_bytes(layer) + wider.bytes_beside_stages() <= share
+            fits = LEAST_STAGES * wider.stage_bytes(layer) + wider.bytes_beside_stages(layer) <= share
             fits &= (slab * layer.filter_taps <= self.most_slab_terms) & (slab < layer.in_channels + least)
             fits &= self.copies_of_slab(layer, slab) <= MAX_SLAB_COPIES * self.threads
             found = wider.slabs(layer) * (wider.cost_of_slab(layer, slab) + TERMS_OF_BARRIER)
@@ -217,6 +217,7 @@ def matrix_compile_request(
         **{macro.name.upper(): getattr(one, macro.name) for macro in fields(one)},
         "INPUT_VECTOR": one.input_vector(layer),
         "STORE_VECTOR": position_vector(layer),
+        "DIRECT_VECTOR": one.direct_vector,
         "ONE_IMAGE": layer.batch == 1,
         "CHANNEL_TAIL": layer.in_channels % int(one.slab_channels) != 0,
         "FILTER_TAIL": layer.out_channels % int(one.filter_tile) != 0,

@@ -20,6 +20,7 @@ from ..designs import by_design, checks_by_design
 from ..matrix.choices import OF_TENSORS
 from ..matrix.tensor_limits import tensor_checks
 from ..matrix.tensor_tiles import has_tensor_cores
+from ..precision import TF32_ERROR, Precision
 from . import product, reference, tensor
 from .blocking.tiles import planned_registers
 from .configuration import OF_PRODUCTS, Layout, PointwiseConfiguration, pointwise_space
@@ -39,7 +40,10 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     summary: ClassVar[str] = "1x1 convolution, four levels of tiles sized to the layer and the GPU"
     problem_type = PointwiseConv2d
     configuration_type = PointwiseConfiguration
-    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys((*OF_PRODUCTS, *OF_TENSORS))
+    measurement_defaults: ClassVar[Mapping[str, Any]] = {
+        **dict.fromkeys((*OF_PRODUCTS, *OF_TENSORS)),
+        "precision": Precision.FLOAT32,
+    }
 
     def default_problem(self) -> PointwiseConv2d:
         """A layer from the middle of MobileNetV1: 256 → 256 channels at 28×28."""
@@ -138,7 +142,9 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         return {"output": reference.convolve(problem, inputs["input"], inputs["filter"])}
 
     def tolerance(self, problem: PointwiseConv2d) -> float:
-        """1e-5 of the largest output: rounding errors of C terms grow like √C · 2⁻²⁴, below that up to 10⁴ channels."""
+        """1e-5 of the largest output: rounding errors grow like √C · 2⁻²⁴, and stay below that up to 10⁴ channels; TF32: 2⁻¹⁰."""
+        if problem.precision is Precision.TF32:
+            return TF32_ERROR
         return max(1e-5, float(np.finfo(np.float32).eps * np.sqrt(problem.in_channels)))
 
 

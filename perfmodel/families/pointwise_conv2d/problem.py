@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...core.constants import FLOAT_BYTES
+from ...core.json_values import DEFAULT_UNSHOWN
+from ..precision import Precision, require_precision
 from ..sizes import drawn_size, require_elements, require_integers
 
 
@@ -23,9 +25,11 @@ class PointwiseConv2d:
     out_channels: int = 256
     height: int = 28
     width: int = 28
+    precision: Precision = field(default=Precision.FLOAT32, metadata=DEFAULT_UNSHOWN)
 
     def __post_init__(self) -> None:
         require_integers(1, batch=self.batch, in_channels=self.in_channels, out_channels=self.out_channels)
+        require_precision(self.precision)
         require_integers(1, height=self.height, width=self.width)
         require_elements("input", self.batch, self.in_channels, self.height, self.width)
         require_elements("output", self.batch, self.out_channels, self.height, self.width)
@@ -35,6 +39,11 @@ class PointwiseConv2d:
     def filter_taps(self) -> int:
         """Elements of the filter for one pair of channels: one."""
         return 1
+
+    @property
+    def input_run(self) -> int:
+        """Elements of a channel of an image."""
+        return self.image_positions
 
     @property
     def image_positions(self) -> int:

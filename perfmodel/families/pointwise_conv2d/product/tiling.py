@@ -85,8 +85,7 @@ class ProductTiles(MatrixTiles):
         """Channels of the smallest slab: whole sectors, and four for each slice."""
         return np.asarray(np.maximum(SECTOR_CHANNELS, VECTOR_WORDS * self.channel_slices), np.int64)
 
-    @property
-    def registers(self) -> Integers:
+    def registers(self, layer: MatrixLayer) -> Integers:
         """About what a thread takes: sums, filters and positions of this channel and the next, addresses."""
         operands = 2 * (self.filters_per_thread + self.positions_per_thread)
         large = np.where(self.sums > LARGE_TILE, REGISTERS_OF_LARGE_TILES, 0)

@@ -70,7 +70,7 @@ def compile_request(problem: PointwiseConv2d, configuration: PointwiseConfigurat
             "INPUT_PITCH": tile.input_pitch,
             "SUMS_PITCH": tile.sums_pitch,
             "FILTER_VECTOR": filter_vector(problem),
-            "TF32_PRODUCTS": TF32_PRODUCTS,
+            "TF32_PRODUCTS": TF32_PRODUCTS[problem.precision],
         }
 
     return matrix_compile_request(KERNEL, tiles(problem, Batch.of([configuration]), gpu), problem, gpu, macros)

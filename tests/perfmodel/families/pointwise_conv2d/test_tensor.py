@@ -1,11 +1,14 @@
 """Matrix products on tensor cores: as exact as FP32, no faults, and the counts of which their tiles leave no doubt."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from perfmodel.families.base import Batch
 from perfmodel.families.pointwise_conv2d import FAMILY
 from perfmodel.families.pointwise_conv2d.tensor import profile, tiles
+from perfmodel.families.precision import Precision
 from perfmodel.gpus.catalogue import load_gpu
 
 from ..right_results import right_run
@@ -44,6 +47,17 @@ def test_counts_that_leave_no_doubt():
     assert counts.shared_load_wavefronts == warps * groups * (4 + 4 * 2) == estimated.shared_load_wavefronts
     assert counts.async_copy_requests == 2 * (32 * 64 + 64 * 32) // 4 // 32 == estimated.async_copy_requests
     assert counts.global_store_sectors == 64 * 32 // 8 == estimated.global_store_sectors
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", ["whole_tiles", "odd_everything"])
+def test_products_of_tf32_numbers(name):
+    exact, chosen = CASES[name]
+    problem = replace(exact, precision=Precision.TF32)
+    done = right_run(FAMILY, problem, chosen)
+    assert done.counts.tensor == right_run(FAMILY, exact, chosen).counts.tensor / 3
+    result = FAMILY.reference(problem, dict(FAMILY.inputs(problem, np.random.default_rng(0))))["output"]
+    assert np.abs(done.outputs["output"] - result).max() > 1e-5 * np.abs(result).max()
 
 
 def test_there_are_none_without_tensor_cores_for_tf32():

@@ -1,0 +1,104 @@
+"""Convolutions on tensor cores: as exact as FP32, no faults, and the counts of which their tiles leave no doubt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from perfmodel.families.base import Batch
+from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
+from perfmodel.families.direct_conv2d.tensor import profile, tiles
+from perfmodel.families.precision import Precision
+from perfmodel.gpus.catalogue import load_gpu
+
+from ..right_results import right_run
+
+
+def tensor(
+    filters: int, positions: int, filter_warps: int, position_warps: int, slices: int = 1, split: int = 1
+) -> DirectConv2dConfiguration:
+    return DirectConv2dConfiguration(
+        reuse=Reuse.TENSOR,
+        warp_filters=filters,
+        warp_positions=positions,
+        filter_warps=filter_warps,
+        position_warps=position_warps,
+        channel_slices=slices,
+        channel_split=split,
+    )
+
+
+def layer(
+    batch: int,
+    channels: tuple[int, int],
+    size: tuple[int, int],
+    taps: tuple[int, int],
+    stride: int = 1,
+    padding: int = 0,
+) -> Conv2d:
+    return Conv2d(
+        batch=batch,
+        in_channels=channels[0],
+        out_channels=channels[1],
+        height=size[0],
+        width=size[1],
+        filter_height=taps[0],
+        filter_width=taps[1],
+        stride=stride,
+        padding=padding,
+    )
+
+
+CASES = {
+    "whole_tiles": (layer(1, (16, 32), (8, 8), (3, 3), padding=1), tensor(16, 32, 2, 1)),
+    "tiles_across_images": (layer(5, (8, 16), (7, 7), (3, 3), padding=1), tensor(16, 32, 1, 2)),
+    "odd_everything": (layer(3, (9, 29), (5, 7), (3, 3), padding=1), tensor(16, 16, 2, 1, slices=2)),
+    "stem": (layer(2, (3, 16), (30, 34), (7, 7), stride=2, padding=3), tensor(16, 40, 1, 4)),
+    "split_over_a_cluster": (layer(1, (40, 24), (6, 10), (3, 3), padding=1), tensor(16, 16, 2, 1, slices=2, split=4)),
+    "five_by_three": (layer(2, (6, 12), (9, 11), (5, 3), padding=2), tensor(16, 32, 1, 2)),
+    "pointwise_with_stride": (layer(2, (24, 16), (9, 12), (1, 1), stride=2), tensor(16, 16, 1, 2)),
+    "no_padding": (layer(1, (12, 16), (10, 12), (3, 3)), tensor(16, 32, 1, 2, split=2)),
+    "more_padding_than_taps": (layer(1, (8, 16), (5, 6), (2, 2), padding=3), tensor(16, 32, 1, 2)),
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", CASES)
+def test_results(name: str) -> None:
+    right_run(FAMILY, *CASES[name])
+
+
+@pytest.mark.compiler
+def test_counts_that_leave_no_doubt() -> None:
+    problem, chosen = CASES["whole_tiles"]
+    gpu = load_gpu("h200")
+    counts = right_run(FAMILY, problem, chosen).counts
+    estimated = profile(problem, tiles(problem, Batch.of([chosen]), gpu), gpu).counts
+    # 2 tiles of 32 positions, 2 warps each, which have 1 x 4 tiles of 16 x 8; 16 channels of 9 taps are 18 products of 8 terms.
+    warps, products = 2 * 2, 16 * 9 // 8
+    assert counts.tensor == warps * products * 3 * 4 == estimated.tensor
+    # Filters, two reads of each tile's positions, two steps; and the steps of the first product.
+    assert estimated.shared_load_requests == warps * products * (1 + 4 * 2 + 2)
+    assert counts.shared_load_requests == estimated.shared_load_requests + warps * 2
+    assert counts.global_store_sectors == 64 * 32 // 8 == estimated.global_store_sectors
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", ["whole_tiles", "odd_everything"])
+def test_products_of_tf32_numbers(name: str) -> None:
+    exact, chosen = CASES[name]
+    problem = replace(exact, precision=Precision.TF32)
+    done = right_run(FAMILY, problem, chosen)
+    assert done.counts.tensor == right_run(FAMILY, exact, chosen).counts.tensor / 3
+    result = FAMILY.reference(problem, dict(FAMILY.inputs(problem, np.random.default_rng(0))))["output"]
+    assert np.abs(done.outputs["output"] - result).max() > 1e-5 * np.abs(result).max()
+
+
+def test_there_are_none_without_tensor_cores_for_tf32() -> None:
+    problem, chosen = CASES["whole_tiles"]
+    turing = load_gpu("rtx-2080-ti")
+    rejected = [check for check in FAMILY.checks(problem, Batch.of([chosen]), turing) if np.any(check.rejected)]
+    assert rejected[0].message(0) == "compute capability where reuse=tensor: sm_75 is not within sm_80 and newer"
+    assert all(product.values["reuse"] != (Reuse.TENSOR,) for product in FAMILY.space(problem, turing).products)
