@@ -194,8 +194,8 @@ struct WarpProduct {
 #define FILTER_LANES (SLAB_TERMS / FILTER_VECTOR)
 #define FILTER_STEP (THREADS / FILTER_LANES)
 
-// What a thread copies of each slab of the filters. Terms beyond the last are zeros; filters beyond repeat the last, for sums that are
-// not stored.
+// What a thread copies of each slab of the filters. Terms and filters beyond the last are zeros: filters that repeat the last would all
+// be read from one slice of L2, by all blocks at once.
 struct FilterCopies {
     const float *from;
     unsigned term;
@@ -206,7 +206,7 @@ struct FilterCopies {
                                             const unsigned terms)
         : term(threadIdx.x % FILTER_LANES * FILTER_VECTOR), row(threadIdx.x / FILTER_LANES)
     {
-        from = later(filter, FILTER_TAIL ? 0 : first_filter + row, terms) + first_slab * SLAB_TERMS + term;
+        from = later(filter, first_filter + row, terms) + first_slab * SLAB_TERMS + term;
         to = 4 * (row * FILTER_PITCH + term);
     }
 
@@ -214,14 +214,13 @@ struct FilterCopies {
     __device__ __forceinline__ void fetch(const float *filter, const unsigned stage, const unsigned first_filter,
                                           const unsigned out_channels, const unsigned terms, const unsigned terms_left)
     {
-        const bool exists = !CHANNEL_TAIL || term < terms_left;
+        constexpr bool WHOLE = !CHANNEL_TAIL && !FILTER_TAIL;
 #pragma unroll
         for (int first = 0; first < FILTER_TILE; first += FILTER_STEP) {
             if ((THREADS % FILTER_LANES == 0 || row < FILTER_STEP)
                 && (first + FILTER_STEP <= FILTER_TILE || row + first < FILTER_TILE)) {
-                const float *one = FILTER_TAIL ? later(from, min(first_filter + row + first, out_channels - 1), terms)
-                                               : later(from, terms, first);
-                copy<FILTER_VECTOR, !CHANNEL_TAIL>(stage + to + 4 * first * FILTER_PITCH, exists ? one : filter, exists);
+                const bool exists = (!CHANNEL_TAIL || term < terms_left) && (!FILTER_TAIL || first_filter + row + first < out_channels);
+                copy<FILTER_VECTOR, WHOLE>(stage + to + 4 * first * FILTER_PITCH, exists ? later(from, terms, first) : filter, exists);
             }
         }
         from += SLAB_TERMS;

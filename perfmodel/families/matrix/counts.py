@@ -45,6 +45,7 @@ class WarpWork:
         ideal: What they would need without bank conflicts.
         sums: Outputs of a thread.
         registers: What the compiler gives a thread where the launch bound leaves it.
+        filters: Filters that blocks side by side along the filters copy.
         filter_copies: Asynchronous copies of a warp of filters for a slab of a block.
         input_copies: And of the input.
         input_words: Words that these copy of one channel.
@@ -61,6 +62,7 @@ class WarpWork:
     ideal: Floats
     sums: Any
     registers: Integers
+    filters: Any
     filter_copies: Floats
     input_copies: Floats
     input_words: Any
@@ -86,7 +88,7 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
     copies = filter_copies + input_copies
     copied_wavefronts = filter_copies * work.copied_wavefronts + input_copies * of_input
     through_l1 = filter_copies * work.copied_lines + 2 * input_copies * (of_input < VECTOR_WORDS)
-    filter_sectors = across * tile.filter_tile * down * layer.in_channels * layer.filter_taps / SECTOR_WORDS
+    filter_sectors = across * work.filters * layer.in_channels * layer.filter_taps / SECTOR_WORDS
     input_sectors = down * across * work.input_words * layer.in_channels / SECTOR_WORDS
 
     outputs = layer.outputs

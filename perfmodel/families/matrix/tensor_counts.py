@@ -73,6 +73,7 @@ def tensor_work(
         ideal=ideal * products_of_channel,
         sums=SUMS * tile.rows * tile.columns,
         registers=tile.registers(layer) - SPARED_REGISTERS,
+        filters=layer.out_channels,
         filter_copies=tile.filter_tile * terms / vector / WARP_SIZE,
         input_copies=input_copies,
         input_words=input_words,

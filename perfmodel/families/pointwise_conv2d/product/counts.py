@@ -61,6 +61,7 @@ def profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> KernelPro
         ideal=ideal,
         sums=tile.sums,
         registers=tile.registers(problem) + SPARE_REGISTERS,
+        filters=tile.filter_tile * tile.grid(problem)[1],
         filter_copies=tile.filter_tile * tile.slab_channels / WARP_SIZE,
         input_copies=tile.slab_channels * tile.position_tile / position_vector(problem) / WARP_SIZE,
         input_words=tile.position_tile,
