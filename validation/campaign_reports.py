@@ -57,7 +57,9 @@ def facts(
 
 
 def libraries(
-    records: RecordsOption,
+    records: Annotated[
+        list[Path], typer.Option("--records", metavar="FILE.jsonl", help="Records; of several files if given again.")
+    ],
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Say what limits the kernel where a library is faster; needs the compiler."),
@@ -68,7 +70,9 @@ def libraries(
 ) -> None:
     """Print, as Markdown, how kernels compare with libraries: means by family, then every problem; needs no GPU."""
     states = tuple(L2State) if l2 is None else (one_of(L2State, "--l2", l2),)
-    found = [one for one in comparisons(read_records(records)) if one.l2 in states]
+    found = [
+        one for one in comparisons(record for path in records for record in read_records(path)) if one.l2 in states
+    ]
     typer.echo(markdown(summary_rows(found)))
     if explain:
         with progress_bar("predicted", sum(one.ratio < 1 for one in found)) as advance:

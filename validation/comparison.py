@@ -27,6 +27,7 @@ class TimedKernel:
     configuration: Fields
     seconds: float
     place: int | None
+    measured_at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +66,15 @@ class Comparison:
 
     @property
     def first(self) -> TimedKernel | None:
-        """The predicted fastest of those that ran; None where none was ranked."""
-        ranked = [kernel for kernel in self.kernels if kernel.place is not None]
-        return min(ranked, key=lambda kernel: kernel.place or 0, default=None)
+        """The predicted fastest of those that ran, by the newest ranking; None where none was ranked."""
+        lowest = min((kernel.place for kernel in self.kernels if kernel.place is not None), default=0)
+        firsts = [kernel for kernel in self.kernels if kernel.place == lowest]
+        return max(firsts, key=lambda kernel: kernel.measured_at, default=None)
+
+    @property
+    def kind(self) -> str:
+        """The family, with the precision where it is not FP32."""
+        return f"{self.family}, TF32" if _is_rounded(self.problem) else self.family
 
     @property
     def ratio(self) -> float:
@@ -135,7 +142,7 @@ def comparisons(records: Iterable[Record]) -> tuple[Comparison, ...]:
 def _comparison(family: str, problem: Fields, runs: Sequence[Record], l2: L2State) -> Comparison | None:
     timed = [(seconds, record) for record in runs if (seconds := _graph_seconds(record, l2)) is not None]
     kernels = sorted((pair for pair in timed if pair[1].kind is RecordKind.KERNEL), key=lambda pair: pair[0])
-    rounded = ("precision", Precision.TF32.value) in problem
+    rounded = _is_rounded(problem)
     exact = _libraries(timed, Precision.TF32 if rounded else Precision.FP32)
     if not kernels or not exact:
         return None
@@ -150,6 +157,7 @@ def _comparison(family: str, problem: Fields, runs: Sequence[Record], l2: L2Stat
                 configuration=tuple(record.configuration.items()),
                 seconds=seconds,
                 place=None if record.predicted is None else record.predicted.place,
+                measured_at=record.measured_at,
             )
             for seconds, record in kernels
         ),
@@ -157,6 +165,10 @@ def _comparison(family: str, problem: Fields, runs: Sequence[Record], l2: L2Stat
         tensor_library=None if rounded else next(iter(_libraries(timed, Precision.TF32)), None),
         libraries=len(exact),
     )
+
+
+def _is_rounded(problem: Fields) -> bool:
+    return ("precision", Precision.TF32.value) in problem
 
 
 def _graph_seconds(record: Record, l2: L2State) -> float | None:
@@ -192,7 +204,7 @@ def comparison_rows(found: Sequence[Comparison]) -> Table:
     )  # fmt: skip
     rows = [
         (
-            one.family,
+            one.kind,
             one.l2.value,
             one.title,
             time_text(one.best.seconds),
@@ -204,7 +216,7 @@ def comparison_rows(found: Sequence[Comparison]) -> Table:
             _text(one.regret, 3),
             "–" if one.tensor_library is None else time_text(one.tensor_library.seconds),
         )
-        for one in sorted(found, key=lambda one: (one.family, one.l2.value, one.ratio))
+        for one in sorted(found, key=lambda one: (one.kind, one.l2.value, one.ratio))
     ]
     return columns, rows
 
@@ -220,7 +232,7 @@ def summary_rows(found: Sequence[Comparison]) -> Table:
     )  # fmt: skip
     groups: dict[tuple[str, L2State], list[Comparison]] = {}
     for one in found:
-        groups.setdefault((one.family, one.l2), []).append(one)
+        groups.setdefault((one.kind, one.l2), []).append(one)
     rows = []
     for (family, l2), group in groups.items():
         ratios = np.array([one.ratio for one in group])

@@ -152,7 +152,9 @@ DEPTHWISE = Conv2d(
 )
 
 
-@pytest.mark.parametrize(("problem", "own"), [(PROBLEM, set()), (DENSE, {Reuse.BLOCK}), (DEPTHWISE, {Reuse.PLANE})])
+@pytest.mark.parametrize(
+    ("problem", "own"), [(PROBLEM, set()), (DENSE, {Reuse.BLOCK, Reuse.TENSOR}), (DEPTHWISE, {Reuse.PLANE})]
+)
 def test_layers_have_designs_of_their_own(problem: Conv2d, own: set[Reuse]) -> None:
     candidates = all_candidates(problem)
     assert {candidate.reuse for candidate in candidates} == {*STRAIGHT, *own}
