@@ -97,6 +97,12 @@ class Counts:
     bulk_read_sectors: Any = 0.0
     bulk_write_sectors: Any = 0.0
 
+    @property
+    def memory_requests(self) -> Any:
+        """Requests to global and shared memory, by which parts of a launch are compared."""
+        of_global = self.global_load_requests + self.global_store_requests
+        return of_global + self.shared_load_requests + self.shared_store_requests + self.async_copy_requests
+
     def at(self, index: int) -> Counts:
         """The counts of one candidate; scalars stay as they are."""
         return taken(self, index)

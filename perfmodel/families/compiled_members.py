@@ -37,14 +37,6 @@ LEAST_STACK_BYTES = 16
 """Interpolated stack from which on a member is taken to have one."""
 LOCAL_REQUEST_SECTORS = WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
 """Sectors of a local access of a whole warp, whose words lie side by side."""
-_REQUESTS = (
-    "global_load_requests",
-    "global_store_requests",
-    "shared_load_requests",
-    "shared_store_requests",
-    "async_copy_requests",
-    "constant_load_requests",
-)
 ACCESS_ESTIMATES = (
     "global_load_requests",
     "global_load_sectors",
@@ -125,7 +117,7 @@ class CompiledNumbers:
 
 def requests_of(known: Counts) -> Any:
     """Memory requests of the launch, of all kinds that closed forms count."""
-    return sum(getattr(known, name) for name in _REQUESTS)
+    return known.memory_requests + known.constant_load_requests
 
 
 def access_estimates(known: Counts) -> dict[str, Any]:

@@ -77,7 +77,15 @@ def depth_of(fidelity: Fidelity) -> Depth:
 
 def _key(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, depth: Depth) -> str:
     request = family.compile_request(problem, configuration, gpu)
-    return profile_key(request, gpu, (*family.profile_identity(problem, configuration), depth))
+    closed = _closed(family, problem, configuration, gpu) if depth is Depth.MIDDLE_BLOCK else None
+    return profile_key(request, gpu, (*family.profile_identity(problem, configuration), depth, closed))
+
+
+def _closed(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu) -> tuple[float | None, float]:
+    """What closed forms say of a launch of which one block is executed: memory requests, None where inexact, and copies."""
+    closed = family.closed_counts(problem, Batch.of([configuration]), gpu).at(0)
+    requests = float(closed.memory_requests) if family.counts_accesses(configuration) else None
+    return requests, float(closed.async_copy_requests)
 
 
 def remembered_profile(
@@ -103,16 +111,15 @@ def configuration_profile(
 
 def _executed(family: Family[Any, Any], problem: Any, configuration: Any, gpu: Gpu, depth: Depth) -> KernelProfile:
     from ..profiles.executed_profile import executed_profile
-    from ..profiles.middle_block import memory_requests, middle_block_profile
+    from ..profiles.middle_block import middle_block_profile
 
     launch, call = _launch_and_call(family, problem, configuration, gpu)
     kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture.name)
     path = depth is Depth.CACHES or not family.closed_critical_path
     if depth is Depth.MIDDLE_BLOCK:
-        closed = family.closed_counts(problem, Batch.of([configuration]), gpu).at(0)
-        requests = memory_requests(closed) if family.counts_accesses(configuration) else None
+        requests, copies = _closed(family, problem, configuration, gpu)
         found = middle_block_profile(kernel, launch, call, requests, gpu.sm_count, critical_path=path)
-        return _with_closed_copies(found, closed.async_copy_requests)
+        return _with_closed_copies(found, copies)
     found = executed_profile(kernel, launch, call, gpu if depth is Depth.CACHES else None, critical_path=path)
     return _with_closed_copies(found, found.counts.async_copy_requests)
 

@@ -31,23 +31,11 @@ OF_CODE = (
     "async_copy_predicated_off",
 )
 """Counts that the compiler decides; all others follow from the problem and the configuration."""
-REQUESTS = (
-    "global_load_requests",
-    "global_store_requests",
-    "shared_load_requests",
-    "shared_store_requests",
-    "async_copy_requests",
-)
 MIDDLE_BLOCK_NOTE = "memory accesses in closed form, instructions extrapolated from the block in the middle of the grid"
 
 SM_BLOCKS = 8
 """Blocks of an SM whose reads of constants are followed."""
 EVERY_BLOCK_NOTE = "every block is taken to do what the one in the middle of the grid does; traffic in closed form"
-
-
-def memory_requests(counts: Counts) -> float:
-    """Requests to global and shared memory, by which the parts of a launch are compared."""
-    return float(sum(getattr(counts, name) for name in REQUESTS))
 
 
 def _constants(code: MachineCode, launch: Launch, call: KernelCall, apart: int) -> ConstantWalks:
@@ -75,9 +63,9 @@ def middle_block_profile(
         compiled: the kernel.
         launch: a single launch of it.
         call: its arguments.
-        requests: memory requests of the whole launch (`memory_requests`). Instructions are those of the block in the middle in
-            the same proportion, so that blocks at the edges of the grid count for the part of a block that they do. None where
-            no closed form counts accesses: then every block is taken to do what the one in the middle does.
+        requests: memory requests of the whole launch (`Counts.memory_requests`). Instructions are those of the block in the
+            middle in the same proportion, so that blocks at the edges of the grid count for the part of a block that they do.
+            None where no closed form counts accesses: then every block is taken to do what the one in the middle does.
         sm_count: SMs of the GPU: blocks that lie so far apart share one.
         critical_path: follow the slowest warp, too.
 
@@ -97,7 +85,7 @@ def middle_block_profile(
     )
     watched.take_visits(run.visits_by_warp)
     of_block = run.counts
-    own = memory_requests(of_block)
+    own = float(of_block.memory_requests)
     known = OF_CODE if requests is not None else [name for name in COUNT_NAMES if name not in TRAFFIC_COUNTS]
     factor = requests / own if own and requests is not None else float(launch.blocks)
     counts = {name: getattr(of_block, name) * factor if name in known else np.nan for name in COUNT_NAMES}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from perfmodel.core.counts import Counts
 from perfmodel.errors import CompileError
 from perfmodel.families.base import Batch
-from perfmodel.families.profiling import APPROXIMATE_NOTE, Depth, configuration_profile, gather_profiles
+from perfmodel.families.profiling import APPROXIMATE_NOTE, Depth, _key, configuration_profile, gather_profiles
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.evaluation import evaluate_batch
@@ -86,6 +88,22 @@ def test_an_equivalents_wavefronts_are_in_the_proportion_of_the_closed_forms(mar
     merged = evaluate_batch(FAMILY, PROBLEM, batch, scenario, [approximate]).profile.counts
     expected = float(marked.counts.shared_load_requests) * float(closed.shared_load_wavefronts[0])
     assert merged.shared_load_wavefronts[0] == pytest.approx(expected / float(closed.shared_load_requests[0]))
+
+
+def test_a_profile_of_one_block_is_kept_under_what_closed_forms_say_of_the_launch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    depths, before = (Depth.MIDDLE_BLOCK, Depth.WHOLE), type(FAMILY).closed_counts
+
+    def more_loads(*arguments: Any) -> Counts:
+        counts = before(*arguments)
+        return replace(counts, global_load_requests=2 * counts.global_load_requests)
+
+    of_one, of_all = (_key(FAMILY, PROBLEM, STORED, GPU, depth) for depth in depths)
+    monkeypatch.setattr(type(FAMILY), "closed_counts", more_loads)
+    again = [_key(FAMILY, PROBLEM, STORED, GPU, depth) for depth in depths]
+    assert again[0] != of_one
+    assert again[1] == of_all
 
 
 def test_what_does_not_compile_is_a_value() -> None:
