@@ -21,6 +21,10 @@ _LENGTH_SPREAD = 1.5
 _LENGTHS = (0.2, 1e3)
 _NOISES = (1e-4, 1.0)
 _STEPS = 40
+_POINTS_AT_ONCE = 4096
+"""So many that memory stays bounded and a product of matrices is worth several threads."""
+_POINTS_IN_CACHE = 128
+"""So many that what is worked out for them one step after the other stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,29 +57,48 @@ class Interpolation:
         from scipy.linalg import cho_factor, cho_solve
 
         scaled, mean = points / lengths, np.median(values, axis=0)
-        covariance = _alike(_square_distance(scaled, scaled))
+        covariance = _alike(_square_distance(scaled))
         covariance[np.diag_indices_from(covariance)] += noise
         weights = cho_solve(cho_factor(covariance, lower=True), values - mean)
         return cls(lengths=lengths, points=scaled, weights=weights, mean=mean)
 
     def at(self, points: Floats) -> Floats:
         """The values at points of shape ``(n, k)``, shape ``(n, t)``."""
-        near = _alike(_square_distance(points / self.lengths, self.points))
-        return np.asarray(self.mean + near @ self.weights)
+        one, other = _factors(points / self.lengths, self.points)
+        found = np.empty((len(points), len(self.mean)))
+        for start in range(0, len(points), _POINTS_AT_ONCE):
+            piece = slice(start, start + _POINTS_AT_ONCE)
+            near = one[piece] @ other
+            for row in range(0, len(near), _POINTS_IN_CACHE):
+                _alike(near[row : row + _POINTS_IN_CACHE])
+            found[piece] = near @ self.weights
+        found += self.mean
+        return found
 
 
-def _square_distance(one: Floats, other: Floats) -> Floats:
-    square: Floats = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2.0 * (one @ other.T)
-    np.maximum(square, 0.0, out=square)
-    return square
+def _factors(one: Floats, other: Floats) -> tuple[Floats, Floats]:
+    """Two matrices whose product are the squared distances of all points of the one from all points of the other."""
+    middle = other.mean(axis=0)
+    one, other = one - middle, other - middle
+    first = np.column_stack([one, (one**2).sum(axis=1), np.ones(len(one))])
+    second = np.vstack([-2.0 * other.T, np.ones(len(other)), (other**2).sum(axis=1)])
+    return first, second
+
+
+def _square_distance(points: Floats) -> Floats:
+    one, other = _factors(points, points)
+    return np.asarray(one @ other)
 
 
 def _alike(square_distance: Floats) -> Floats:
-    distance = np.sqrt(3.0 * square_distance)
+    """What two points have in common, by the square of their distance, which it takes the place of."""
+    distance = np.maximum(square_distance, 0.0, out=square_distance)
+    distance *= 3.0
+    np.sqrt(distance, out=distance)
     near: Floats = np.exp(-distance)
     distance += 1.0
-    near *= distance
-    return near
+    distance *= near
+    return distance
 
 
 def left_out_errors(points: Floats, values: Floats, lengths: Floats, noise: float) -> Floats:
@@ -86,7 +109,7 @@ def left_out_errors(points: Floats, values: Floats, lengths: Floats, noise: floa
     from scipy.linalg import cho_factor, cho_solve
 
     scaled = points / lengths
-    covariance = _alike(_square_distance(scaled, scaled)) + noise * np.eye(len(points))
+    covariance = _alike(_square_distance(scaled)) + noise * np.eye(len(points))
     inverse = cho_solve(cho_factor(covariance, lower=True), np.eye(len(points)))
     return np.asarray(inverse @ (values - np.median(values, axis=0)) / np.diag(inverse)[:, None])
 
@@ -112,7 +135,7 @@ def learned_lengths(points: Floats, values: Floats) -> tuple[Floats, float]:
     def loss(logs: Any) -> tuple[float, Any]:
         weights, noise = np.exp(-2.0 * logs[:-1]), np.exp(logs[-1])
         square = np.tensordot(weights, squares, 1)
-        near = _alike(square)
+        near = _alike(square.copy())
         factor = cho_factor(near + noise * np.eye(count), lower=True)
         solved, inverse = cho_solve(factor, wanted), cho_solve(factor, np.eye(count))
         spreads = (wanted * solved).sum(axis=0) / count
