@@ -57,7 +57,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return Conv2d(height=2160, width=3840, filter_height=5, filter_width=5)
 
     def space(self, problem: Conv2d, gpu: Gpu) -> Space[DirectConv2dConfiguration]:
-        """Reuse modes with their methods, rows and blocks."""
+        """Blocks that share, warps on tensor cores, whole planes; where blocks do not always win, reuse modes of strips, too."""
         return configuration.space(problem, tensor_cores=has_tensor_cores(gpu))
 
     def checks(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:

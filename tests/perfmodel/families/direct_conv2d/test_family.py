@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -152,23 +153,34 @@ DEPTHWISE = Conv2d(
 )
 
 
+LARGE_FILTER = replace(DENSE, filter_height=9, filter_width=9)
+FEW_CHANNELS = replace(DENSE, in_channels=2)
+
+
 @pytest.mark.parametrize(
-    ("problem", "own"), [(PROBLEM, set()), (DENSE, {Reuse.BLOCK, Reuse.TENSOR}), (DEPTHWISE, {Reuse.PLANE})]
+    ("problem", "reuse"),
+    [
+        (PROBLEM, {*STRAIGHT}),
+        (DENSE, {Reuse.BLOCK}),
+        (LARGE_FILTER, {*STRAIGHT, Reuse.BLOCK}),
+        (FEW_CHANNELS, {*STRAIGHT, Reuse.BLOCK}),
+        (DEPTHWISE, {*STRAIGHT, Reuse.PLANE}),
+    ],
 )
-def test_layers_have_designs_of_their_own(problem: Conv2d, own: set[Reuse]) -> None:
+def test_layers_have_designs_of_their_own(problem: Conv2d, reuse: set[Reuse]) -> None:
     candidates = all_candidates(problem)
-    assert {candidate.reuse for candidate in candidates} == {*STRAIGHT, *own}
+    assert {candidate.reuse for candidate in candidates} == reuse
     assert len(set(candidates)) == len(candidates)
 
 
 def test_profiles_of_all_designs_keep_the_order_of_the_batch() -> None:
-    candidates = all_candidates(DENSE)
+    candidates = all_candidates(FEW_CHANNELS)
     mixed = [candidates[index] for index in (-1, 0, -2, 1)]
-    together, launches = FAMILY.profile(DENSE, Batch.of(mixed), GPU), FAMILY.launch(DENSE, Batch.of(mixed), GPU)
+    together, launches = FAMILY.profile(FEW_CHANNELS, Batch.of(mixed), GPU), FAMILY.launch(FEW_CHANNELS, Batch.of(mixed), GPU)
     for index, one in enumerate(mixed):
-        alone = FAMILY.profile(DENSE, Batch.of([one]), GPU)
+        alone = FAMILY.profile(FEW_CHANNELS, Batch.of([one]), GPU)
         assert together.counts.at(index).fp32_fma == alone.counts.at(0).fp32_fma
-        assert launches.at(index) == FAMILY.launch(DENSE, Batch.of([one]), GPU).at(0)
+        assert launches.at(index) == FAMILY.launch(FEW_CHANNELS, Batch.of([one]), GPU).at(0)
 
 
 def test_a_blocked_launch_has_a_block_for_each_tile() -> None:
