@@ -205,7 +205,7 @@ def _joined_terms(
     stretch = executed * gpu.sm_count / np.maximum(blocks, 1)
     arithmetic = terms.arithmetic_cycles(counts, gpu) * stretch
     slow = np.maximum(terms.slow_pipe_cycles(counts, gpu), terms.tensor_cycles(work, gpu)) * stretch
-    issue_slots = terms.issue_cycles(counts, gpu) * stretch
+    issue_slots = terms.issue_cycles(counts, gpu, work.tensor_cycles) * stretch
     shared = terms.shared_pipe_cycles(counts, gpu) * stretch
     sectors = terms.sector_cycles(counts, gpu) * stretch
     warps = np.maximum(blocks * work.launch.warps_per_block, 1)
@@ -219,7 +219,8 @@ def _joined_terms(
     own_work = np.where(np.asarray(barriers) > 0, coefficients.trip_warp_cycles * work.launch.warps_per_block, 0.0)
     load = work.global_round_trips * (trip + own_work)
     load = load + barriers * terms.barrier_cycles(work.launch.warps_per_block, gpu)
-    load = load + terms.first_fill_cycles(work.first_fill_sectors, resident, gpu, clock)
+    filled = terms.first_fill_cycles(work.first_fill_sectors, resident, gpu, clock)
+    load = load + filled
     chain = counts.fp32_fma / warps * terms.fma_chain_cycles(gpu, coefficients)
     alone = np.where(np.isnan(work.warp_cycles), chain, work.warp_cycles)
     in_step = np.where(np.asarray(barriers) > 0, work.launch.warps_per_block, 1.0)
@@ -236,8 +237,10 @@ def _joined_terms(
     dram = terms.dram_seconds(counts, gpu)
     atomics = terms.atomic_seconds(counts, gpu)
     dispatch = blocks * gpu.block_dispatch_cycles
-    exposed = dispatch + coefficients.first_wave_exposure * dram * clock
-    ramp_up = terms.first_block_cycles(counts, gpu, coefficients) + exposed * np.minimum(1.0, 1.0 / waves)
+    read = coefficients.first_wave_exposure * dram * clock * np.minimum(1.0, 1.0 / waves)
+    # blocks that wait until their first copies have passed L2 wait for DRAM meanwhile
+    exposed = dispatch * np.minimum(1.0, 1.0 / waves) + np.maximum(read - filled, 0.0)
+    ramp_up = terms.first_block_cycles(counts, gpu, coefficients) + exposed
     busy = sm_cycles(blocks / gpu.sm_count, executed, resident, demand, lifetime, coefficients, in_step) + ramp_up
     local = terms.local_seconds(work, terms.local_traffic(work, resident, gpu), waves, gpu, coefficients, clock)
     total = (

@@ -59,9 +59,14 @@ def tensor_cycles(work: KernelProfile, gpu: Gpu) -> Floats:
     return np.asarray(work.tensor_cycles / float(gpu.schedulers_per_sm * gpu.sm_count), np.float64)
 
 
-def issue_cycles(counts: Counts, gpu: Gpu) -> Floats:
-    """One warp instruction a cycle from each scheduler: warp_instructions / (schedulers_per_sm · sm_count)."""
-    return np.asarray(counts.warp_instructions / (gpu.schedulers_per_sm * gpu.sm_count), np.float64)
+def issue_cycles(counts: Counts, gpu: Gpu, tensor_cycles: Any = 0.0) -> Floats:
+    """One warp instruction a cycle from each scheduler; a matrix product keeps its scheduler for a part of its time.
+
+    (warp_instructions + max(0, tensor_issue_share · tensor_cycles − tensor)) / (schedulers_per_sm · sm_count), where tensor are
+    the products and ``tensor_cycles`` what they take of tensor cores (`KernelProfile.tensor_cycles`).
+    """
+    held = np.maximum(gpu.tensor_issue_share * np.asarray(tensor_cycles, np.float64) - counts.tensor, 0.0)
+    return np.asarray((counts.warp_instructions + held) / (gpu.schedulers_per_sm * gpu.sm_count), np.float64)
 
 
 def shared_pipe_cycles(counts: Counts, gpu: Gpu) -> Floats:
