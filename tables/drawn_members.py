@@ -49,7 +49,7 @@ COMPILED_AT_ONCE = 16
 """Members after which the time of a filling is looked at."""
 MOST_DRAWS = 400
 """Draws for each member that is wanted, after which a design that they do not meet gets fewer."""
-LEAST_KNOWN = 0.5
+LEAST_KNOWN = 0.9
 """Part of the members of which a number must be known to stand in the table; members that lack it are left out."""
 ASSUMED_REGISTERS = 64
 """Of a member that was not compiled yet, to see whether its block fits an SM."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -62,6 +63,11 @@ class TensorTiles(MatrixTiles):
     def position_tile(self) -> Integers:
         """Positions of a block."""
         return self.position_warps * self.warp_positions
+
+    @property
+    def shape(self) -> Mapping[str, Integers]:
+        """Tiles of tensor cores of a warp, and the warps of a slice."""
+        return {name: getattr(self, name) for name in ("rows", "columns", "filter_warps", "position_warps")}
 
     @property
     def sums_pitch(self) -> Integers:

@@ -67,6 +67,11 @@ class MatrixTiles(ABC):
     def position_tile(self) -> Integers:
         """Positions of a block."""
 
+    @property
+    @abstractmethod
+    def shape(self) -> Mapping[str, Integers]:
+        """The tile of a thread or warp and how many of them a slice has, by name: what decides the machine code."""
+
     @abstractmethod
     def stage_bytes(self, layer: MatrixLayer) -> Integers:
         """One slab of filters and input."""

@@ -18,8 +18,12 @@ from ..base import Batch, Check, Family, Space
 from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design, checks_by_design
 from ..matrix.choices import OF_TENSORS
+from ..matrix.counts import WarpWork, matrix_profile
 from ..matrix.tensor_limits import tensor_checks
 from ..matrix.tensor_tiles import has_tensor_cores
+from ..matrix.tiles import MatrixTiles
+from ..matrix.traits import interpolated_profile
+from ..matrix.traits import traits as matrix_traits
 from ..precision import TF32_ERROR, Precision
 from . import product, reference, tensor
 from .blocking.tiles import planned_registers
@@ -36,7 +40,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     """1×1 convolution by blocking of SM, block, warp and thread tiles, or as a matrix product of threads or tensor cores."""
 
     name: ClassVar[str] = "pointwise_conv2d"
-    designs: ClassVar[Mapping[str, int]] = {"pointwise_conv2d": 250, product.KERNEL: 250}
+    designs: ClassVar[Mapping[str, int]] = {"pointwise_conv2d": 250, product.KERNEL: 250, tensor.KERNEL: 130}
     summary: ClassVar[str] = "1x1 convolution, four levels of tiles sized to the layer and the GPU"
     problem_type = PointwiseConv2d
     configuration_type = PointwiseConfiguration
@@ -83,8 +87,8 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             batch,
             _designs(batch),
             lambda part: _tile_profile(problem, part, gpu),
-            lambda part: product.interpolated_profile(problem, product.tiles(problem, part, gpu), gpu),
-            lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu),
+            lambda part: _matrix_profile(product, problem, part, gpu),
+            lambda part: _matrix_profile(tensor, problem, part, gpu),
         )
 
     def closed_counts(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Counts:
@@ -93,8 +97,8 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             batch,
             _designs(batch),
             lambda part: closed_form(problem, candidates(problem, part, gpu), gpu),
-            lambda part: product.profile(problem, product.tiles(problem, part, gpu), gpu).counts,
-            lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu).counts,
+            lambda part: _matrix_estimate(product, problem, part, gpu)[-1].counts,
+            lambda part: _matrix_estimate(tensor, problem, part, gpu)[-1].counts,
         )
 
     def counts_accesses(self, configuration: PointwiseConfiguration) -> bool:
@@ -103,13 +107,11 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
     def design_traits(
         self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
-    ) -> tuple[str, Traits] | None:
-        """Those whose tiles follow from layer and GPU, and matrix products of threads; None for those on tensor cores."""
-        if batch.equals("layout", Layout.TENSOR).any():
-            return None
-        if batch.equals("layout", Layout.PRODUCT).all():
-            tile = product.tiles(problem, batch, gpu)
-            return product.KERNEL, product.traits(problem, tile, product.profile(problem, tile, gpu), gpu)
+    ) -> tuple[str, Traits]:
+        """Tiles that follow from layer and GPU, matrix products of threads, and those on tensor cores."""
+        for design, layout in ((product, Layout.PRODUCT), (tensor, Layout.TENSOR)):
+            if batch.equals("layout", layout).all():
+                return design.KERNEL, matrix_traits(problem, *_matrix_estimate(design, problem, batch, gpu), gpu)
         chosen = candidates(problem, batch, gpu)
         return self.name, traits(problem, chosen, closed_form(problem, chosen, gpu), gpu)
 
@@ -173,6 +175,22 @@ def _tile_checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration],
         ),
         Check(reason="grid height", rejected=down > MAX_GRID_YZ, value=down, limit=MAX_GRID_YZ),
     )
+
+
+def _matrix_estimate(
+    design: Any, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
+) -> tuple[MatrixTiles, WarpWork, KernelProfile]:
+    """Tiles of configurations of `product` or `tensor`, what a warp of each does, and what follows from both."""
+    tile = design.tiles(problem, batch, gpu)
+    work = design.work_of(problem, tile, gpu)
+    return tile, work, matrix_profile(problem, tile, work, gpu, problem.read_bytes)
+
+
+def _matrix_profile(
+    design: Any, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
+) -> KernelProfile:
+    """Configurations of `product` or `tensor`."""
+    return interpolated_profile(design.KERNEL, problem, *_matrix_estimate(design, problem, batch, gpu), gpu)
 
 
 def _tile_profile(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> KernelProfile:

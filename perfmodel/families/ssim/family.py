@@ -29,7 +29,7 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
     """Fused structural similarity with an 11-tap separable Gaussian window: nine kernels, one after the other."""
 
     name: ClassVar[str] = "ssim"
-    designs: ClassVar[Mapping[str, int]] = {"ssim": 90}
+    designs: ClassVar[Mapping[str, int]] = {"ssim": 70}
     summary: ClassVar[str] = "structural similarity of two images with an 11-tap Gaussian window, nine fused kernels"
     problem_type = Ssim
     measurement_defaults: ClassVar[Mapping[str, Any]] = {"block_channels": BlockChannels.ALL, "tile_height": None}

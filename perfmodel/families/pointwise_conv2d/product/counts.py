@@ -9,9 +9,8 @@ import numpy as np
 from ....core.constants import FLOAT_BYTES, VECTOR_WORDS, WARP_SIZE
 from ....gpus.gpu import Gpu
 from ....memory.bank_conflicts import load_wavefronts
-from ....profiles.kernel_profile import KernelProfile
 from ...lanes import over_unique
-from ...matrix.counts import Floats, WarpWork, matrix_profile
+from ...matrix.counts import Floats, WarpWork
 from ...matrix.layer import position_vector
 from ...matrix.tiles import SECTOR_CHANNELS, Integers
 from ..problem import PointwiseConv2d
@@ -49,11 +48,11 @@ def _reads(tile: ProductTiles) -> tuple[Floats, Floats, Floats]:
     )
 
 
-def profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> KernelProfile:
-    """Counts, registers and critical path of n configurations."""
+def work_of(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> WarpWork:
+    """Of n configurations."""
     reads, wavefronts, ideal = _reads(tile)
     lines = np.where(tile.slab_channels % WARP_SIZE == 0, 1, WARP_SIZE // SECTOR_CHANNELS)
-    work = WarpWork(
+    return WarpWork(
         arithmetic={"fp32_fma": tile.sums.astype(np.float64)},
         of_slab={},
         reads=reads,
@@ -69,4 +68,3 @@ def profile(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> KernelPro
         copied_wavefronts=lines,
         unrolled_channels=tile.unrolled_channels,
     )
-    return matrix_profile(problem, tile, work, gpu, problem.read_bytes)

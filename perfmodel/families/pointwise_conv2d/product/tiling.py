@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,11 @@ class ProductTiles(MatrixTiles):
     def position_tile(self) -> Integers:
         """Positions of a block."""
         return self.position_threads * self.positions_per_thread
+
+    @property
+    def shape(self) -> Mapping[str, Integers]:
+        """The tile of a thread, and the threads of a slice."""
+        return {name: getattr(self, name) for name in OF_PRODUCTS[:4]}
 
     @property
     def filter_pitch(self) -> Integers:

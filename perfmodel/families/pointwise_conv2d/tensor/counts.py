@@ -1,22 +1,21 @@
-"""Counts, registers and critical path of matrix products on tensor cores."""
+"""What a warp of a matrix product on tensor cores executes for each channel."""
 
 from __future__ import annotations
 
 from ....core.constants import WARP_SIZE
 from ....gpus.gpu import Gpu
-from ....profiles.kernel_profile import KernelProfile
 from ...matrix.choices import TENSOR_TERMS
-from ...matrix.counts import matrix_profile
+from ...matrix.counts import WarpWork
 from ...matrix.layer import position_vector
 from ...matrix.tensor_counts import tensor_work
 from ..problem import PointwiseConv2d
 from .tiling import PointwiseTensorTiles
 
 
-def profile(problem: PointwiseConv2d, tile: PointwiseTensorTiles, gpu: Gpu) -> KernelProfile:
+def work_of(problem: PointwiseConv2d, tile: PointwiseTensorTiles, gpu: Gpu) -> WarpWork:
     """Of n configurations."""
     copied = tile.slab_channels * tile.position_tile / position_vector(problem) / WARP_SIZE
-    work = tensor_work(
+    return tensor_work(
         problem,
         tile,
         gpu,
@@ -24,4 +23,3 @@ def profile(problem: PointwiseConv2d, tile: PointwiseTensorTiles, gpu: Gpu) -> K
         input_copies=copied,
         input_words=tile.position_tile,
     )
-    return matrix_profile(problem, tile, work, gpu, problem.read_bytes)

@@ -176,7 +176,10 @@ def test_layers_have_designs_of_their_own(problem: Conv2d, reuse: set[Reuse]) ->
 def test_profiles_of_all_designs_keep_the_order_of_the_batch() -> None:
     candidates = all_candidates(FEW_CHANNELS)
     mixed = [candidates[index] for index in (-1, 0, -2, 1)]
-    together, launches = FAMILY.profile(FEW_CHANNELS, Batch.of(mixed), GPU), FAMILY.launch(FEW_CHANNELS, Batch.of(mixed), GPU)
+    together, launches = (
+        FAMILY.profile(FEW_CHANNELS, Batch.of(mixed), GPU),
+        FAMILY.launch(FEW_CHANNELS, Batch.of(mixed), GPU),
+    )
     for index, one in enumerate(mixed):
         alone = FAMILY.profile(FEW_CHANNELS, Batch.of([one]), GPU)
         assert together.counts.at(index).fp32_fma == alone.counts.at(0).fp32_fma

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from perfmodel.families.base import Batch
+from perfmodel.families.matrix.counts import matrix_profile
 from perfmodel.families.pointwise_conv2d import FAMILY
-from perfmodel.families.pointwise_conv2d.tensor import profile, tiles
+from perfmodel.families.pointwise_conv2d.tensor import tiles, work_of
 from perfmodel.families.precision import Precision
 from perfmodel.gpus.catalogue import load_gpu
 
@@ -36,7 +37,8 @@ def test_counts_that_leave_no_doubt():
     problem, chosen = CASES["whole_tiles"]
     gpu = load_gpu("h200")
     counts = right_run(FAMILY, problem, chosen).counts
-    whole = profile(problem, tiles(problem, Batch.of([chosen]), gpu), gpu)
+    tile = tiles(problem, Batch.of([chosen]), gpu)
+    whole = matrix_profile(problem, tile, work_of(problem, tile, gpu), gpu, problem.read_bytes)
     estimated = whole.counts
     # 2 tiles of 32 positions, 2 warps each, which have 1 x 4 tiles of 16 x 8; 64 channels are 8 groups of 8.
     warps, groups = 2 * 2, 64 // 8

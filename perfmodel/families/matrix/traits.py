@@ -11,9 +11,9 @@ from ...core.constants import INSTRUCTION_BYTES, WARP_SIZE, ceil_div, round_up
 from ...gpus.gpu import Gpu
 from ...profiles.kernel_profile import KernelProfile
 from ..compiled_members import Traits, compiled_numbers, completed_profile, requests_of
-from .matrix_counts import cluster_cycles
-from .matrix_tiles import MatrixTiles, position_vector
-from .problem import PointwiseConv2d
+from .counts import WarpWork, cluster_cycles
+from .layer import MatrixLayer, position_vector
+from .tiles import MatrixTiles
 
 ESTIMATED = (
     "global_store_requests",
@@ -26,14 +26,15 @@ ESTIMATED = (
 sectors decide them."""
 
 
-def traits(problem: PointwiseConv2d, tile: MatrixTiles, estimated: KernelProfile, gpu: Gpu) -> Traits:
-    """Of every configuration; ``estimated`` is what follows from the tiles."""
-    known, of_position = estimated.counts, position_vector(problem)
-    filter_copies = np.ceil(tile.filter_tile * tile.slab_channels / tile.filter_vector(problem) / tile.threads)
-    input_copies = np.ceil(tile.slab_channels * tile.position_tile / of_position / tile.threads)
-    parts = np.where(tile.through_shared(problem), tile.channel_slices * tile.channel_split, 0)
+def traits(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, estimated: KernelProfile, gpu: Gpu) -> Traits:
+    """Of every configuration; ``estimated`` is what follows from tiles and ``work``."""
+    known, of_position = estimated.counts, position_vector(layer)
+    filter_copies, input_copies = (
+        np.ceil(copies * WARP_SIZE / tile.threads) for copies in (work.filter_copies, work.input_copies)
+    )
+    parts = np.where(tile.through_shared(layer), tile.channel_slices * tile.channel_split, 0)
     stores = np.where(
-        parts > 0, np.ceil(tile.sums / of_position / np.maximum(parts, 1)), tile.sums / tile.direct_vector
+        parts > 0, np.ceil(work.sums / of_position / np.maximum(parts, 1)), work.sums / tile.direct_vector
     )
     copies = filter_copies + input_copies
     return Traits(
@@ -42,19 +43,19 @@ def traits(problem: PointwiseConv2d, tile: MatrixTiles, estimated: KernelProfile
             "channel_slices": tile.channel_slices,
             "channel_split": tile.channel_split,
             "slab_channels": tile.slab_channels,
-            "unrolled_channels": tile.unrolled_channels,
+            "unrolled_channels": work.unrolled_channels,
             "stages": tile.stages,
-            "slabs": tile.slabs(problem),
+            "slabs": tile.slabs(layer),
             "filter_copies": filter_copies,
             "input_copies": input_copies,
-            "input_vector": of_position,
+            "input_vector": tile.input_vector(layer),
             "stores": stores,
             "registers_left": most_registers(tile, gpu),
         },
         choices={
-            "several_images": problem.batch > 1,
-            "channels_end_within_slab": problem.in_channels % tile.slab_channels != 0,
-            "filters_end_within_tile": problem.out_channels % tile.filter_tile != 0,
+            "several_images": layer.batch > 1,
+            "channels_end_within_slab": layer.in_channels % tile.slab_channels != 0,
+            "filters_end_within_tile": layer.out_channels % tile.filter_tile != 0,
             "whole_lines": tile.slab_channels % WARP_SIZE == 0,
             "through_shared": parts > 0,
         },
@@ -74,20 +75,20 @@ def most_registers(tile: MatrixTiles, gpu: Gpu) -> NDArray[np.int64]:
 
 
 def interpolated_profile(
-    design: str, problem: PointwiseConv2d, tile: MatrixTiles, estimated: KernelProfile, gpu: Gpu
+    design: str, layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, estimated: KernelProfile, gpu: Gpu
 ) -> KernelProfile:
     """What follows from the tiles, with registers, instructions and critical path of compiled members of the design."""
     known, launch = estimated.counts, estimated.launch
     asked = known.async_copy_read_sectors + known.global_load_sectors
     found = completed_profile(
         known,
-        compiled_numbers(design, traits(problem, tile, estimated, gpu), launch, gpu, most_registers(tile, gpu)),
+        compiled_numbers(design, traits(layer, tile, work, estimated, gpu), launch, gpu, most_registers(tile, gpu)),
         launch,
         global_round_trips=estimated.global_round_trips,
         first_fill_sectors=asked
-        / (launch.blocks * ceil_div(problem.in_channels, tile.slab_channels))
+        / (launch.blocks * ceil_div(layer.in_channels, tile.slab_channels))
         * tile.channel_split,
         read_only_share=estimated.read_only_share,
     )
-    waited = cluster_cycles(tile, position_vector(problem), gpu)  # executed blocks do not wait for others
+    waited = cluster_cycles(tile, position_vector(layer), gpu)  # executed blocks do not wait for others
     return replace(found, warp_cycles=found.warp_cycles + waited, tensor_cycles=estimated.tensor_cycles)
