@@ -26,9 +26,11 @@ from perfmodel.errors import InputError, PerfmodelError
 from perfmodel.families.base import Batch, Family
 from perfmodel.families.compiled_members import CompiledNumbers, MemberTable, Traits, features, proportions
 from perfmodel.families.profiling import Depth, Job, compile_together, configuration_profile, remembered_profile
+from perfmodel.families.registry import family
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.feasibility import FITS, feasibility
 from perfmodel.profiles.kernel_profile import KernelProfile
+from perfmodel.records.columns import configuration_of_record, record_of_fields
 
 GPU_IDS = (
     *("h200",) * 5,
@@ -68,6 +70,18 @@ class Member:
         """The member in words, one line."""
         words = {"problem": plain(self.problem), "configuration": plain(self.configuration), "gpu": self.gpu_id}
         return json.dumps({"family": self.family.name, **words})
+
+    @classmethod
+    def from_json(cls, line: str) -> Member:
+        """The member of a line."""
+        words = json.loads(line)
+        own = family(words["family"])
+        return cls(
+            family=own,
+            problem=record_of_fields(own.problem_type, words["problem"]),
+            configuration=configuration_of_record(own, words["configuration"]),
+            gpu_id=words["gpu"],
+        )
 
     @property
     def profile_arguments(self) -> Job:
