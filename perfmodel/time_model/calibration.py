@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..core.documents import converted, parse_toml
+from ..core.numbers import read_numbers
 from ..errors import InputError
 from ..gpus.gpu import Gpu
 from ..profiles.kernel_profile import Fidelity
@@ -224,4 +225,15 @@ def load_calibration(gpu: Gpu, path: str | None = None) -> Calibration:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"calibration {path}: {error}") from error
     shipped = files("perfmodel.data").joinpath("calibrations", "universal.toml")
-    return parse_calibration(shipped.read_text(encoding="utf-8"), shipped.name, gpu)
+    found = parse_calibration(shipped.read_text(encoding="utf-8"), shipped.name, gpu)
+    return replace(found, analytic=_of_new_problems(found.analytic)) if gpu.id == NEW_PROBLEMS_GPU else found
+
+
+NEW_PROBLEMS_GPU = "h200"
+"""GPU on which problems were measured that no fit has seen, for every kernel (`closed_forms.toml`)."""
+
+
+def _of_new_problems(fitted: Widths) -> Widths:
+    """The intervals of closed forms that new problems give; they are of more kinds than those that were fitted to."""
+    kernels = {name: float(one.value) for name, one in read_numbers("closed_forms").items()}
+    return replace(fitted, any_kernel=max(kernels.values()), kernels=tuple(kernels.items()))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from perfmodel.calibration.fitting import prior
+from perfmodel.core.numbers import read_numbers
 from perfmodel.errors import InputError
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
 from perfmodel.profiles.kernel_profile import Fidelity
@@ -190,3 +191,11 @@ def test_at_most_twelve_numbers_are_fitted_and_each_is_identified() -> None:
     assert "architectures" not in content
     assert len(errors) + len(fitted) <= 12
     assert max(*errors, *fitted) < 0.2
+
+
+def test_closed_forms_have_the_intervals_of_new_problems_where_such_were_measured() -> None:
+    measured, other = (load_calibration(load_gpu(name)) for name in ("h200", "rtx-3090"))
+    known = {name: float(one.value) for name, one in read_numbers("closed_forms").items()}
+    assert {name: measured.log_error_90(name, Fidelity.ANALYTIC) for name in known} == known
+    assert measured.log_error_90("ssim", Fidelity.COMPILED) != known["ssim"]
+    assert other.log_error_90("tiled_conv2d", Fidelity.ANALYTIC) != known["tiled_conv2d"]
