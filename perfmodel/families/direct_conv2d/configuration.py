@@ -180,7 +180,7 @@ def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]
 
 
 def space(problem: Conv2d, *, tensor_cores: bool) -> Space[DirectConv2dConfiguration]:
-    """What is worth looking at: the designs of one kernel (`STRAIGHT`) not where blocks that share always win (`always_blocks`)."""
+    """What is worth looking at: where blocks that share always win (`always_blocks`), none of the designs `STRAIGHT`."""
     blocks, on_tensor_cores = _blocks(problem), _tensor_products(problem) if tensor_cores else []
     straight = [] if blocks and always_blocks(problem) else _straight(problem)
     planes = [_planes(problem)] if problem.depthwise and problem.output_width <= WIDEST_PLANE else []

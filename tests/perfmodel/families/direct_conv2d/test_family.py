@@ -161,9 +161,9 @@ FEW_CHANNELS = replace(DENSE, in_channels=2)
     ("problem", "reuse"),
     [
         (PROBLEM, {*STRAIGHT}),
-        (DENSE, {Reuse.BLOCK}),
-        (LARGE_FILTER, {*STRAIGHT, Reuse.BLOCK}),
-        (FEW_CHANNELS, {*STRAIGHT, Reuse.BLOCK}),
+        (DENSE, {Reuse.BLOCK, Reuse.TENSOR}),
+        (LARGE_FILTER, {*STRAIGHT, Reuse.BLOCK, Reuse.TENSOR}),
+        (FEW_CHANNELS, {*STRAIGHT, Reuse.BLOCK, Reuse.TENSOR}),
         (DEPTHWISE, {*STRAIGHT, Reuse.PLANE}),
     ],
 )
