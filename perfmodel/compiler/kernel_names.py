@@ -224,5 +224,13 @@ def find_kernel(names: tuple[str, ...], wanted: str, origin: str) -> str | None:
     return best[0] if best else None
 
 
+_CONST_FIRST = re.compile(r"\bconst\s+((?:unsigned\s+|signed\s+)?[\w:]+(?:\s+long|\s+int)*)(?=\s*[*&])")
+
+
 def _plain(name: str) -> str:
-    return re.sub(r"\s+", "", name)
+    """A name without blanks, ``const float*`` as ``float const*``, which is how compiled code has it.
+
+    >>> _plain("scale(const float *, int)") == _plain("scale(float const*, int)")
+    True
+    """
+    return re.sub(r"\s+", "", _CONST_FIRST.sub(r"\1 const", name))

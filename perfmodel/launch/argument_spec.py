@@ -38,6 +38,7 @@ _FORMS = (
     "surface=f32[512,512]"
 )
 _SPEC = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[(.*?)\])?\s*(?:=(?!=)(.*))?", re.DOTALL)
+_INTEGER = re.compile(r"[+-]?\d+")
 _NULL = "null"
 _STRUCTURE = "struct"
 _TENSOR_MAP = re.compile(r"\s*tensormap\s*=(?!=)(.*)", re.DOTALL)
@@ -222,7 +223,7 @@ def parse_argument(text: str) -> ArgumentSpec:
     """An argument from its text; ``InputError`` names the text and shows the accepted forms.
 
     >>> parse_argument("i32[1000]=0..999").fill.high
-    999.0
+    999
     >>> parse_argument("f32=0.5").value.value({})
     0.5
     """
@@ -441,7 +442,9 @@ def _number(text: str, element: ElementType, part: str) -> float:
         value = float(part)
     except ValueError:
         raise InputError(f"argument {text!r}: {part!r} is no number, arange, LOW..HIGH or @FILE.npy") from None
-    if not element.is_float and not value.is_integer():
+    if not element.is_float and math.isfinite(value) and _INTEGER.fullmatch(part.strip()):
+        value = int(part)  # a float holds 53 bits of it
+    elif not element.is_float and not value.is_integer():
         raise InputError(f"argument {text!r}: {part!r} is no integer, and the elements are {element.value}")
     _require_fits(text, element, value)
     return value
@@ -451,7 +454,7 @@ def _require_fits(text: str, element: ElementType, value: float) -> None:
     lowest, highest = element.limits
     if not element.is_float:
         if not lowest <= value <= highest:
-            raise InputError(f"argument {text!r}: {value:.0f} does not fit {element.value}")
+            raise InputError(f"argument {text!r}: {int(value)} does not fit {element.value}")
     elif math.isfinite(value) and abs(value) > highest:
         raise InputError(f"argument {text!r}: {value:g} is beyond {highest:g}, the largest {element.value}")
 

@@ -114,6 +114,8 @@ map, None (a null pointer)."""
 
 _PTX_FLOATS = frozenset({"f16", "f32", "f64"})
 _VECTOR = re.compile(r"(\w+?)[1-4](?:_\w+)?")
+_OF_BYTES = re.compile(r"u?int[24]")
+"""Vectors by which kernels move elements of any type, 8 or 16 bytes at once."""
 _ELEMENTS: Mapping[str, frozenset[ElementType]] = {
     names: frozenset(ElementType(kind) for kind in kinds.split())
     for names_, kinds in (
@@ -338,5 +340,7 @@ class _Argument:
 def _elements_of(cpp_type: str) -> frozenset[ElementType]:
     """Element types that fit a C++ type; none where nothing is known of it."""
     name = "_".join(cpp_type.replace("const", " ").split())
+    if _OF_BYTES.fullmatch(name):
+        return frozenset()
     vector = _VECTOR.fullmatch(name)
     return _ELEMENTS.get(name) or (_ELEMENTS.get(vector[1], frozenset()) if vector else frozenset())

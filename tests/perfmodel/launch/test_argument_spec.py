@@ -15,6 +15,7 @@ from perfmodel.launch.argument_spec import (
     scalar_value,
     seen_texture,
 )
+from perfmodel.launch.arguments import KernelParameter, Signature, kernel_call
 from perfmodel.launch.texture import AddressMode, Extent, TexelKind, Texture
 
 
@@ -107,6 +108,17 @@ def test_bounds_may_be_as_far_apart_as_the_type_reaches(element: str, bound: flo
     assert np.isfinite(found).all()
     assert found.min() < -0.9 * bound
     assert found.max() > 0.9 * bound
+
+
+@pytest.mark.parametrize("element", [one for one in ElementType if not one.is_float])
+def test_the_bounds_of_integers_are_exact(element: ElementType) -> None:
+    lowest, highest = (int(bound) for bound in element.limits)
+    assert contents(f"{element.value}[2]={highest}").tolist() == [highest] * 2
+    drawn = contents(f"{element.value}[1000]={lowest}..{highest}")
+    assert drawn.min() < lowest + (highest - lowest) // 8
+    assert drawn.max() > highest - (highest - lowest) // 8
+    with pytest.raises(InputError, match=f"{highest + 1} does not fit {element.value}"):
+        contents(f"{element.value}[2]={highest + 1}")
 
 
 def test_sizes_and_values_may_be_expressions() -> None:
@@ -211,3 +223,22 @@ def test_values_that_a_type_does_not_hold_are_refused(text: str, named: str) -> 
 
 def test_a_negative_zero_keeps_its_sign() -> None:
     assert np.signbit(contents("f32[4]=-0.0")).all()
+
+
+@pytest.mark.parametrize(
+    ("cpp_type", "spec", "taken"),
+    [
+        ("int4 const*", "f16[64]", True),  # eight halves at once
+        ("uint2*", "f32[64]", True),
+        ("int*", "f16[64]", False),
+        ("float4 const*", "i32[64]", False),
+    ],
+)
+def test_vectors_of_integers_point_to_elements_of_any_type(cpp_type: str, spec: str, taken: bool) -> None:
+    parameter = KernelParameter(name="a", ptx_type="u64", size_bytes=8, cpp_type=cpp_type)
+    signature = Signature(name="copy", parameters=(parameter,))
+    if taken:
+        assert kernel_call(signature, [spec], {}, np.random.default_rng(0)).buffers
+        return
+    with pytest.raises(InputError, match="takes a buffer of"):
+        kernel_call(signature, [spec], {}, np.random.default_rng(0))
