@@ -183,6 +183,8 @@ def _parsed_column(table: RawTable, schema: MeasurementSchema, kind: type, name:
         return [schema.defaults[name]] * len(table.places)
     parse = cell_parser(get_type_hints(kind)[name])
     known: dict[str, Any] = {}
+    if schema.defaults.get(name) is not None:  # some rows were measured before the field existed
+        known[cell_text(None)] = schema.defaults[name]
     values = []
     for row, cell in enumerate(table.columns[name]):
         text = cell_text(cell)

@@ -58,6 +58,11 @@ def test_choices_truths_and_fields_without_effect() -> None:
     assert batch.configuration(0) == Choice(exchange=Method.ROTATE, rows=4)
 
 
+def test_rows_that_lack_a_field_which_others_have_take_its_default() -> None:
+    raw = table(width=[8, 8], depthwise=[True, True], exchange=["rotate", "rotate"], rows=[2, None])
+    assert batch_of(raw, SCHEMA)["rows"].tolist() == [2, 4]
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
