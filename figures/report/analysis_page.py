@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perfmodel.advice.advise import Advised
-from perfmodel.core.constants import SECTOR_BYTES
+from perfmodel.core.constants import SECTOR_BYTES, WAVEFRONT_BYTES
 from perfmodel.core.units import time_text
 from perfmodel.prediction.analyze import Analysis
 from perfmodel.prediction.limiter_names import limiter_text
-from perfmodel.prediction.listing import WAVEFRONT_BYTES
 from perfmodel.prediction.source_view import CodeLine, SourceFile, SourceView
 from perfmodel.simulator.faults import fault_texts
 

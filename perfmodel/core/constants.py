@@ -8,6 +8,8 @@ LINE_BYTES = 128
 SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 SHARED_BANKS = 32
 BANK_BYTES = 4
+WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
+"""What a wavefront of L1 or shared memory moves at most."""
 CONSTANT_LINE_BYTES = 64
 CONSTANT_BANK_BYTES = 64 * 1024
 """Size of constant memory (CUDA C++ Programming Guide, technical specifications), and of a bank of it in machine code."""

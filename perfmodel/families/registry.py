@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from ..core.documents import nearest
 from ..core.value_types import require_type
 from ..errors import InputError
 from .base import Family
@@ -38,9 +38,7 @@ def family(name: str) -> Family[Any, Any]:
     points = _entry_points()
     require_type(str, f"the name of one: {', '.join(points)}", family=name)
     if name not in points:
-        near = get_close_matches(name, points, n=2, cutoff=0.4)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise InputError(f"unknown family {name!r}{hint} (installed: {', '.join(points)})")
+        raise InputError(f"unknown family {name!r}; {nearest(name, points)}")
     loaded = points[name].load()
     if not isinstance(loaded, Family):
         raise InputError(f"entry point {name!r} of {GROUP} is not a perfmodel family")

@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from ..core.constants import SECTOR_BYTES
+from ..core.constants import SECTOR_BYTES, WAVEFRONT_BYTES
 from ..core.json_aliases import with_former_names
 from ..ir.instruction import Space
 from ..memory.access_counts import InstructionCount
-
-WAVEFRONT_BYTES = 128
-"""What a wavefront of shared memory moves at most: 4 bytes from each of 32 banks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

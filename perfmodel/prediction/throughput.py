@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.constants import BANK_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
+from ..core.constants import SECTOR_BYTES, WARP_SIZE, WAVEFRONT_BYTES
 from ..gpus.gpu import Gpu
 from ..profiles.warp_traces import WarpTraces
 from ..time_model.sm_time import tensor_cycles
 from .prediction import Prediction
-
-WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
-"""Width of the data pipe of L1 and shared memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

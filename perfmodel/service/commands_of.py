@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..errors import InputError
-from ..families.registry import family_names
+from ..families.registry import family
 from ..families.user.space_file import read_space_file
 from ..sources.kernel_source import read_kernel_source
 from .confinement import inside, require_includes_inside
@@ -37,7 +37,7 @@ def command_of(request: Request, root: Path, private: Path) -> list[str]:
             words = _rank(request, root)
         case PredictRequest():
             settings = [f"--set={name}={_text(value)}" for name, value in request.configuration.items()]
-            words = ["predict", _family(request.family), *_problem(request.problem), *settings]
+            words = ["predict", family(request.family).name, *_problem(request.problem), *settings]
             words += [f"--fidelity={request.fidelity.value}"]
     if not isinstance(request, GpusRequest):
         words += [f"--gpu={_gpu(request.gpu, root)}", f"--l2={request.l2.value}"]
@@ -74,7 +74,7 @@ def _rank(request: RankRequest, root: Path) -> list[str]:
     if request.family is not None:
         if request.file is not None or request.space is not None:
             raise InputError("family has no place beside file and space: give one or the others")
-        return ["rank", _family(request.family), *_problem(request.problem), *options]
+        return ["rank", family(request.family).name, *_problem(request.problem), *options]
     if request.file is None or request.space is None:
         raise InputError("family, or file with space, is needed")
     if request.problem:
@@ -104,12 +104,6 @@ def _require_source_inside(path: Path, root: Path, folders: Iterable[Path]) -> N
 def _require_arrays_inside(text: str, root: Path) -> None:
     for name in _ARRAY_FILE.findall(text):
         inside(root, name)
-
-
-def _family(name: str) -> str:
-    if name not in family_names():
-        raise InputError(f"unknown family {name!r}; accepted: {', '.join(family_names())}")
-    return name
 
 
 def _gpu(name: str, root: Path) -> str:

@@ -35,7 +35,7 @@ def test_problems_come_in_the_order_of_the_file_with_the_defaults_of_their_famil
         ("problem = 3", r"needs a table \[\[problem\]\]"),
         (TILED + "[more]\n", "unknown key 'more'"),
         ('[[problem]]\nname = "a"\n', r'problem 1: needs family = "…"'),
-        (TILED.replace("tiled", "tilde"), "problem 'a': unknown family 'tilde_conv2d'; did you mean tiled_conv2d"),
+        (TILED.replace("tiled", "tilde"), "problem 'a': unknown family 'tilde_conv2d'; nearest: tiled_conv2d"),
         (TILED + "depth = 3\n", "problem 'a': unknown field 'depth' of tiled_conv2d"),
         (TILED.replace("= 5", "= 4"), "problem 'a': filter_width=4 must be odd"),
         (TILED.replace("= 9", '= "9"'), "problem 'a': .*width"),
