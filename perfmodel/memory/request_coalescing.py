@@ -124,6 +124,10 @@ def requests_in_turns(across: int, down: int, resident: int, gpu: Gpu) -> tuple[
 
 def shares_in_turns(across: Integers, down: Integers, resident: Integers, gpu: Gpu) -> tuple[Floats, Floats]:
     """`requests_in_turns` of n launches, each of shape ``(n,)``."""
-    launches = zip(*(column.tolist() for column in np.broadcast_arrays(across, down, resident)), strict=True)
-    of_rows, of_columns = np.array([requests_in_turns(*launch, gpu) for launch in launches]).reshape(-1, 2).T
+    columns = np.broadcast_arrays(across, down, resident)
+    number = np.ravel_multi_index(columns, [int(column.max(initial=0)) + 1 for column in columns])
+    _, first, inverse = np.unique(number, return_index=True, return_inverse=True)
+    launches = zip(*(column[first].tolist() for column in columns), strict=True)
+    found = np.array([requests_in_turns(*launch, gpu) for launch in launches]).reshape(-1, 2)
+    of_rows, of_columns = found[inverse].T
     return of_rows, of_columns

@@ -34,7 +34,7 @@ from ..accesses import (
 )
 from .blocking.shared_layout import Operand, interleaved, layout_of, pitches_of, reads_of, stores_of
 from .blocking.tiles import THREADS_PER_BLOCK, WARP_COLUMNS, WARPS_PER_BLOCK, Flags, Floats, Integers, Tiles
-from .launch import Candidates, KernelConstants, constants_of, operand_of
+from .launch import Candidates, KernelConstants, constants_of, operands_of
 from .problem import PointwiseConv2d
 from .traffic import l2_read_sectors
 
@@ -53,13 +53,11 @@ class MemoryAccesses:
 
 def memory_accesses(problem: PointwiseConv2d, chosen: Candidates) -> list[MemoryAccesses]:
     """Memory accesses of every candidate that the plan allows, none for the others; equal kernels are counted once."""
-    entries = []
-    for index in range(len(chosen.planned)):
-        if not chosen.planned[index]:
-            entries.append(MemoryAccesses())
-            continue
-        operands = (operand_of(chosen.tile, chosen.fetched, index, filters=filters) for filters in (True, False))
-        entries.append(_memory(problem, constants_of(problem, chosen, index), *operands))
+    entries = [MemoryAccesses()] * len(chosen.planned)
+    planned = np.flatnonzero(chosen.planned)
+    filters, inputs = (operands_of(chosen.tile, chosen.fetched, planned, filters=own) for own in (True, False))
+    for index, *operands in zip(planned.tolist(), filters, inputs, strict=True):
+        entries[index] = _memory(problem, constants_of(problem, chosen, index), *operands)
     return entries
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
 from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div, round_up
@@ -128,10 +129,15 @@ def _slab_groups(
 def _stage_bytes(tile: Tiles, fetched: Fetch, planned: Flags) -> Integers:
     """Bytes of one stage with the padding that its layout needs, without it where nothing is planned."""
     stage_bytes = planned_shared_bytes(tile) // STAGES
-    for index in np.flatnonzero(planned).tolist():
-        operands = [operand_of(tile, fetched, index, filters=filters) for filters in (True, False)]
-        words = (round_up(pitches_of(one).words(one.lines), SECTOR_WORDS) for one in operands)
-        stage_bytes[index] = FLOAT_BYTES * sum(words)
+    indices = np.flatnonzero(planned)
+    words = [
+        [
+            round_up(pitches_of(one).words(one.lines), SECTOR_WORDS)
+            for one in operands_of(tile, fetched, indices, filters=own)
+        ]
+        for own in (True, False)
+    ]
+    stage_bytes[indices] = FLOAT_BYTES * np.sum(words, axis=0, dtype=np.int64)
     return stage_bytes
 
 
@@ -166,21 +172,28 @@ def _asynchronous(
 
 def operand_of(tile: Tiles, fetched: Fetch, index: int, *, filters: bool) -> Operand:
     """The filters or the input of the configuration at ``index``."""
-    along_width = bool(tile.filters_along_width[index]) == filters
-    channels = int(fetched.slab_channels[index])
-    extent = int((tile.filter_tile if filters else tile.position_tile)[index])
-    return Operand(
-        filters=filters,
-        channel_lanes=int(tile.channel_lanes[index]),
-        lines=extent if filters else channels,
-        words=channels if filters else extent,
-        read_words=int((tile.thread_width if along_width else tile.warp_height)[index]),
-        read_vector=1 if filters else int(fetched.read_vector[index]),
-        spread=along_width,
-        fetch_vector=int((fetched.filter_vector if filters else fetched.input_vector)[index]),
-        store_lanes=int((fetched.row_vectors if filters else fetched.position_lanes)[index]),
-        asynchronous=fetched.asynchronous,
-    )
+    return operands_of(tile, fetched, [index], filters=filters)[0]
+
+
+def operands_of(tile: Tiles, fetched: Fetch, indices: list[int] | NDArray[np.intp], *, filters: bool) -> list[Operand]:
+    """The filters or the inputs of the configurations at the indices."""
+    along_width = tile.filters_along_width == filters
+    channels, extent = fetched.slab_channels, tile.filter_tile if filters else tile.position_tile
+    columns = {
+        "channel_lanes": tile.channel_lanes,
+        "lines": extent if filters else channels,
+        "words": channels if filters else extent,
+        "read_words": np.where(along_width, tile.thread_width, tile.warp_height),
+        "read_vector": np.ones_like(channels) if filters else fetched.read_vector,
+        "spread": along_width,
+        "fetch_vector": fetched.filter_vector if filters else fetched.input_vector,
+        "store_lanes": fetched.row_vectors if filters else fetched.position_lanes,
+    }
+    rows = zip(*(np.asarray(column)[indices].tolist() for column in columns.values()), strict=True)
+    return [
+        Operand(filters=filters, asynchronous=fetched.asynchronous, **dict(zip(columns, row, strict=True)))
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
