@@ -6,28 +6,21 @@ import os
 import tempfile
 from pathlib import Path
 
+from tables.cases import FAMILIES, OWN, PUBLISHED, SMALL_TILES
+
 from .timing import Row, program_seconds
 
 DATA_VARIABLE = "PERFMODEL_DATA"
-FAMILY = "tiled_conv2d"
-FILES = {
-    "rtx-2080-ti": "rtx-2080-ti.counters.csv",
-    "rtx-3090": "rtx-3090.csv",
-    "a100-pcie-40gb": "a100-pcie-40gb.csv",
-}
-"""Published runs of each GPU, in the folder of the family."""
-OWN = {"h200": "h200.jsonl.gz", "h100-sxm-80gb": "h100.jsonl.gz"}
-FAMILIES = (FAMILY, "direct_conv2d", "pointwise_conv2d", "conv1d", "ssim")
-SMALL_TILES = "tile_size_x * tile_size_y < 14"
+TILED = "tiled_conv2d"
 
 
 def fit_row() -> Row:
     """The fit that ships: own records of two GPUs, one held out, with the published runs where the variable names them."""
     data, records = os.environ.get(DATA_VARIABLE), Path("validation", "data")
-    sets = [(FAMILY, gpu, Path(data, FAMILY, name), SMALL_TILES) for gpu, name in (FILES.items() if data else ())]
+    sets = [(TILED, gpu, Path(data, name), SMALL_TILES) for gpu, name in PUBLISHED.items()] if data else []
     for gpu, name in OWN.items():
         unspilled = f"{SMALL_TILES} and local_bytes_per_thread == 0"
-        sets += [(family, gpu, records / name, unspilled if family == FAMILY else "") for family in FAMILIES]
+        sets += [(TILED, gpu, records / name, unspilled), *((family, gpu, records / name, "") for family in FAMILIES)]
     options = [
         option
         for _, gpu, path, where in sets
