@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -47,6 +47,17 @@ class Launch:
     cluster_z: Any = 1
     cooperative: Any = False
     """Whether blocks wait for one another, so that none is executed without the others."""
+
+    @classmethod
+    def of(cls, grid: Iterable[Any], block: Iterable[Any], cluster: Iterable[Any] = (1, 1, 1), **others: Any) -> Launch:
+        """The launch of shapes along x, y, z; ``others`` are further fields.
+
+        >>> Launch.of((4, 2, 1), (32, 8, 1), dynamic_shared_bytes=64).block
+        (32, 8, 1)
+        """
+        shapes = (("grid", grid), ("block", block), ("cluster", cluster))
+        sizes = {f"{name}_{axis}": size for name, shape in shapes for axis, size in zip("xyz", shape, strict=True)}
+        return cls(**sizes, **others)
 
     @property
     def blocks(self) -> Any:

@@ -64,20 +64,12 @@ def launch_of(configuration: LaunchConfiguration, compiled: CompiledKernel) -> L
     Raises:
         InputError: the cluster is another than the kernel declares, or does not divide the grid.
     """
-    (gx, gy, gz), (bx, by, bz) = configuration.grid, configuration.block
-    cx, cy, cz = _cluster(configuration, compiled)
-    return Launch(
-        grid_x=gx,
-        grid_y=gy,
-        grid_z=gz,
-        block_x=bx,
-        block_y=by,
-        block_z=bz,
+    return Launch.of(
+        configuration.grid,
+        configuration.block,
+        _cluster(configuration, compiled),
         static_shared_bytes=compiled.resources.static_shared_bytes,
         dynamic_shared_bytes=configuration.shared,
-        cluster_x=cx,
-        cluster_y=cy,
-        cluster_z=cz,
         cooperative=waits_for_grid(executable(compiled)[0]),
     )
 

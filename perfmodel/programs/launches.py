@@ -60,19 +60,12 @@ class Shape:
 
     def launch(self, static_shared_bytes: int) -> Launch:
         """The launch of a kernel with so much static shared memory."""
-        (gx, gy, gz), (bx, by, bz), (cx, cy, cz) = self.grid, self.block, self.cluster
-        return Launch(
-            grid_x=gx,
-            grid_y=gy,
-            grid_z=gz,
-            block_x=bx,
-            block_y=by,
-            block_z=bz,
+        return Launch.of(
+            self.grid,
+            self.block,
+            self.cluster,
             static_shared_bytes=static_shared_bytes,
             dynamic_shared_bytes=self.shared_bytes,
-            cluster_x=cx,
-            cluster_y=cy,
-            cluster_z=cz,
             cooperative=self.cooperative,
         )
 

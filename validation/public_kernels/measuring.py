@@ -111,11 +111,8 @@ class Loaded:
 def loaded(record: PublicRecord, folder: Path) -> Loaded:
     """The machine code that was prepared, and its arguments."""
     call = call_of(record.launch, record.signature, folder / INPUTS)
-    (gx, gy, gz), (bx, by, bz) = record.launch.grid, record.launch.block
-    launch = Launch(
-        grid_x=gx, grid_y=gy, grid_z=gz, block_x=bx, block_y=by, block_z=bz,
-        dynamic_shared_bytes=record.resources.dynamic_shared_bytes,
-    )  # fmt: skip
+    shared_bytes = record.resources.dynamic_shared_bytes
+    launch = Launch.of(record.launch.grid, record.launch.block, dynamic_shared_bytes=shared_bytes)
     kernel = load_kernel(
         folder / CUBINS / f"{record.resources.cubin_sha256}.cubin",
         record.kernel_name,

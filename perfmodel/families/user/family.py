@@ -183,15 +183,7 @@ class UserFamily(Family[UserProblem, Any]):
         """Grid, block and dynamic shared bytes by the expressions; static shared memory is the compiler's to say."""
         sizes = np.array([one.sizes for one in self._each(batch)], np.int64).T
         grid = np.maximum(sizes[:3], 1)  # what has no blocks is rejected by `checks`
-        return Launch(
-            grid_x=grid[0],
-            grid_y=grid[1],
-            grid_z=grid[2],
-            block_x=sizes[3],
-            block_y=sizes[4],
-            block_z=sizes[5],
-            dynamic_shared_bytes=sizes[6],
-        )
+        return Launch.of(grid, sizes[3:6], dynamic_shared_bytes=sizes[6])
 
     def profile(self, problem: UserProblem, batch: Batch[Any], gpu: Gpu) -> KernelProfile:
         """The launch, and the least registers that any kernel needs: more is not known before the compiler has spoken."""
@@ -234,16 +226,8 @@ class UserFamily(Family[UserProblem, Any]):
         request = self.compile_request(problem, configuration, gpu)
         compiled = compile_kernel(request, gpu.architecture.name)
         sizes = self._resolved(configuration).sizes
-        launch = Launch(
-            grid_x=sizes[0],
-            grid_y=sizes[1],
-            grid_z=sizes[2],
-            block_x=sizes[3],
-            block_y=sizes[4],
-            block_z=sizes[5],
-            static_shared_bytes=compiled.resources.static_shared_bytes,
-            dynamic_shared_bytes=sizes[6],
-        )
+        static_bytes = compiled.resources.static_shared_bytes
+        launch = Launch.of(sizes[:3], sizes[3:6], static_shared_bytes=static_bytes, dynamic_shared_bytes=sizes[6])
         call = self.call(problem, configuration, gpu, {})
         return execute(compiled, launch, call, gpu).profile
 
