@@ -465,7 +465,8 @@ class _Run:
         options += [f"-D{name}={value}" for name, value in self.request.defines]
         folders = [Path(folder) for folder in self.request.include_directories]
         if self.overlay is not None:
-            folders = [*map(self._overlaid, folders), *folders, self.source.parent, self.folder / "missing"]
+            folders = [*map(self._overlaid, folders), *folders, self.folder / "missing"]
+            options += ["-Xcompiler", "-iquote", "-Xcompiler", str(self.source.parent)]
         options += [f"-I{folder}" for folder in folders]
         return options + [option for option in self.request.options if not option.startswith(ASSEMBLER_OPTIONS)]
 

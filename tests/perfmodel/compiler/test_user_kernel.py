@@ -386,3 +386,12 @@ def test_a_file_without_kernels_says_what_was_left_out() -> None:
         InputError, match=r"has no kernel 'k'; its kernels: none \(k is declared there and defined in another"
     ):
         compiled(declared, "k")
+
+
+def test_a_header_named_like_one_of_the_system_hides_none_where_host_code_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "time.h").write_text("#pragma once\n#define SCALE 3\n")
+    source = tmp_path / "k.cu"
+    source.write_text(
+        '#include <ctime>\n#include "time.h"\n__global__ void k(float *x) { *x *= SCALE; }\nvoid run() { none(time(0)); }\n'
+    )
+    assert compiled(source, "k").note.startswith("host code that does not compile is left out")
