@@ -25,7 +25,7 @@ from perfmodel.validation.public_kernels.scores import Summary, scored
 
 DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
 PUBLIC, MECHANISMS = DATA / "h200-public.jsonl.gz", DATA / "h200-mechanisms.jsonl.gz"
-UNSEEN = DATA / "h200-unseen.jsonl.gz"
+UNSEEN, FRESH = DATA / "h200-unseen.jsonl.gz", DATA / "h200-fresh.jsonl.gz"
 WITH_CONTENTION = ("shared_load_wavefronts", "shared_store_wavefronts")
 """Their counters hold wavefronts repeated because of other traffic of L1."""
 
@@ -35,8 +35,9 @@ def records(request: pytest.FixtureRequest) -> tuple[PublicRecord, ...]:
     return read_public_records(request.param)
 
 
-def test_every_launch_has_a_source_and_a_cold_time(records: tuple[PublicRecord, ...]) -> None:
-    for record in records:
+@pytest.mark.parametrize("path", [PUBLIC, MECHANISMS, UNSEEN, FRESH], ids=["public", "mechanisms", "unseen", "fresh"])
+def test_every_launch_has_a_source_and_a_cold_time(path: Path) -> None:
+    for record in read_public_records(path):
         launch = record.launch
         assert len(launch.sha256) == 64, launch.id
         assert record.gpu == "h200", launch.id
@@ -62,6 +63,19 @@ def test_launches_executed_before_they_were_counted_are_what_hardware_counted_wh
     assert len(counted) == 90
     unequal = {one.name: one.unequal for one in compared_counts(counted) if one.name not in WITH_CONTENTION}
     assert {launch for launches in unequal.values() for launch, _ in launches} == WRONGLY_EXACT
+
+
+def test_the_few_fresh_launches_that_were_counted_are_what_hardware_counted() -> None:
+    counted = [one for one in read_public_records(FRESH) if one.counters]
+    assert all(one.kernel_profile().exact for one in counted)
+    found = {one.name: (one.launches, one.unequal) for one in compared_counts(counted) if one.name not in WITH_CONTENTION}
+    assert found["warp_instructions"] == (5, ())
+    assert {name: unequal for name, (_, unequal) in found.items() if unequal} == {}
+
+
+def test_no_program_is_in_two_sets() -> None:
+    sets = [{(one.launch.repository, one.launch.program) for one in read_public_records(path)} for path in (PUBLIC, UNSEEN, FRESH)]
+    assert sum(map(len, sets)) == len(set.union(*sets))
 
 
 DRAWN_ANEW = {"jenkins_hash"}
