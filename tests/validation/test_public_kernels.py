@@ -74,7 +74,8 @@ def test_the_few_fresh_launches_that_were_counted_are_what_hardware_counted() ->
 
 
 def test_no_program_is_in_two_sets() -> None:
-    sets = [{(one.launch.repository, one.launch.program) for one in read_public_records(path)} for path in (PUBLIC, UNSEEN, FRESH)]
+    paths = (PUBLIC, UNSEEN, FRESH)
+    sets = [{(one.launch.repository, one.launch.program) for one in read_public_records(path)} for path in paths]
     assert sum(map(len, sets)) == len(set.union(*sets))
 
 
