@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from perfmodel.cli.output import print_table
-from perfmodel.core.json_values import plain
 from perfmodel.core.units import interval_text, time_text
-from perfmodel.families.registry import family, family_names, family_of
+from perfmodel.errors import InputError
+from perfmodel.families.registry import family, family_of
 from perfmodel.launch.launch import L2State
 from perfmodel.networks.estimate import NetworkReport, network_report
 from perfmodel.networks.library import load_network, network_names
@@ -26,13 +26,15 @@ from perfmodel.prediction.prediction import Prediction
 from perfmodel.prediction.ranking import Ranking
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
+from perfmodel.records.columns import configuration_of_record, record_of_fields
 from perfmodel.records.own_records import read_records
+from perfmodel.records.schema import RecordKind
 
 DATA = Path(__file__).parents[1] / "validation" / "data"
 RECORDS = {"h200": DATA / "h200.jsonl.gz", "h100-sxm-80gb": DATA / "h100.jsonl.gz"}
 
-Measured = Mapping[tuple[str, str], Mapping[Any, float]]
-"""By family and problem, the median time of each configuration."""
+Measured = Mapping[Any, Mapping[Any, float]]
+"""By problem, the median time of each configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +53,19 @@ class Comparison:
         return self.report.total_s - below, self.report.total_s + above
 
 
-def _since(name: str) -> dict[str, Any]:
-    """Fields that a family's configurations have had only since some were measured, as records say their values."""
-    defaults = family(name).measurement_defaults if name in family_names() else {}
-    return {field: "none" if value is None else value for field, value in defaults.items()}
-
-
 def measured_times(path: Path) -> Measured:
-    """Median times with a cold L2 of all runs of a file of records."""
-    found: defaultdict[tuple[str, str], dict[Any, float]] = defaultdict(dict)
+    """Median times with a cold L2 of all runs of a file of records; those of designs that are gone are left out."""
+    found: defaultdict[Any, dict[Any, float]] = defaultdict(dict)
     for record in read_records(path):
         timing = record.timing(L2State.COLD)
-        if record.failure is None and timing is not None:
-            key = tuple(sorted((_since(record.name) | dict(record.configuration)).items()))
-            found[record.name, repr(sorted(record.problem.items()))][key] = timing.median_s
+        if record.kind is not RecordKind.KERNEL or record.failure is not None or timing is None:
+            continue
+        own = family(record.name)
+        try:
+            problem = record_of_fields(own.problem_type, record.problem)
+            found[problem][configuration_of_record(own, record.configuration)] = timing.median_s
+        except InputError:
+            continue
     return found
 
 
@@ -73,19 +74,12 @@ def compare(name: str, gpu: str, measured: Measured) -> Comparison:
     scenario, times = scenario_of(gpu), dict[Any, float]()
 
     def best(problem: Any) -> Ranking:
-        chosen_family = family_of(problem)
-        runs = measured[chosen_family.name, repr(sorted(plain(problem).items()))]
-        of_space = {
-            tuple(sorted(plain(one).items())): one
-            for chunk in chosen_family.space(problem, scenario.gpu).chunks()
-            for one in map(chunk.configuration, range(len(chunk)))
-        }
-        chosen = [of_space[key] for key in runs if key in of_space]
+        runs = measured[problem]
         predictions = sorted(
-            predict_all(problem, chosen, scenario, Fidelity.ANALYTIC), key=lambda one: one.time.predicted_s
+            predict_all(problem, list(runs), scenario, Fidelity.ANALYTIC), key=lambda one: one.time.predicted_s
         )
-        times[problem] = runs[tuple(sorted(plain(predictions[0].configuration).items()))]
-        return _ranking(chosen_family.name, problem, predictions)
+        times[problem] = runs[predictions[0].configuration]
+        return _ranking(family_of(problem).name, problem, predictions)
 
     report = network_report(load_network(name), scenario.gpu, best, Fidelity.ANALYTIC)
     covered = [layer.layer.problem for layer in report.layers if layer.best is not None]
