@@ -68,7 +68,9 @@ def test_launches_executed_before_they_were_counted_are_what_hardware_counted_wh
 def test_the_few_fresh_launches_that_were_counted_are_what_hardware_counted() -> None:
     counted = [one for one in read_public_records(FRESH) if one.counters]
     assert all(one.kernel_profile().exact for one in counted)
-    found = {one.name: (one.launches, one.unequal) for one in compared_counts(counted) if one.name not in WITH_CONTENTION}
+    found = {
+        one.name: (one.launches, one.unequal) for one in compared_counts(counted) if one.name not in WITH_CONTENTION
+    }
     assert found["warp_instructions"] == (5, ())
     assert {name: unequal for name, (_, unequal) in found.items() if unequal} == {}
 
