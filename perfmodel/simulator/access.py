@@ -77,6 +77,7 @@ class WarpAccess:
         blocks: linear index of the block of each row of the plan.
         positions: where these blocks stand among those that are executed.
         target: shared addresses (a plan and an offset) that an asynchronous copy writes, in the access that reads.
+        barriers: how many barriers of all its threads each of these blocks has passed.
     """
 
     site: Site
@@ -85,6 +86,7 @@ class WarpAccess:
     blocks: NDArray[np.int64]
     positions: NDArray[np.int64]
     target: tuple[Plan, int] | None = None
+    barriers: NDArray[np.int32] | None = None
 
     @property
     def writes(self) -> bool:

@@ -15,11 +15,13 @@ from ..machine_code.control_flow import largest_loop, within_procedures
 from ..machine_code.program import MachineCode, Transfer
 from .sass.environment import waits_for_grid as machine_code_waits_for_grid
 from .sass.simulation import kept_in_trace as kept_by_machine_code
-from .sass.simulation import order_decides, simulate_machine_code, units_of
+from .sass.simulation import simulate_machine_code, units_of
 from .sass.simulation import steering_instructions as steering_in_machine_code
+from .sass.simulation import undetermined_instructions as undetermined_in_machine_code
 from .simulation import Simulation, simulate
 from .simulation import kept_in_trace as kept_by_ptx
 from .simulation import steering_instructions as steering_in_ptx
+from .undetermined import Cause, Undetermined
 
 Code = Kernel | MachineCode
 """A kernel that can be executed."""
@@ -50,12 +52,20 @@ def loads_decide(code: Code) -> bool:
     return Space.GLOBAL in kept
 
 
-def decided_by_order(code: Code) -> str | None:
-    """An instruction whose result depends on the order in which threads come, and decides what is executed; None without one.
+def undetermined_instructions(code: Code) -> tuple[Undetermined, ...]:
+    """Instructions by which the counts of every execution are open, of each cause the first; of PTX they are not known."""
+    return undetermined_in_machine_code(code) if isinstance(code, MachineCode) else ()
 
-    Of PTX it is not known.
-    """
-    return order_decides(code) if isinstance(code, MachineCode) else None
+
+def decided_by_order(code: Code) -> bool:
+    """Whether it matters for what is executed in which order threads come to memory; of PTX that is not known."""
+    return any(one.cause is Cause.ORDER for one in undetermined_instructions(code))
+
+
+def shared_decides(code: Code) -> bool:
+    """Whether values loaded from shared memory decide branches, addresses, or what other loads read."""
+    kept = kept_by_machine_code(code) if isinstance(code, MachineCode) else kept_by_ptx(code)
+    return Space.SHARED in kept
 
 
 def called_outside(code: Code) -> tuple[str, ...]:

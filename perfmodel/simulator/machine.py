@@ -119,6 +119,8 @@ class Batch:
         self.barrier_words: NDArray[np.uint64] | None = None
         """Words of ``mbarrier`` objects by block and place, made when first used."""
         self.race_detector: RaceDetector | None = None
+        self.barriers = np.zeros(self.rows, np.int32)
+        """How many barriers of all its threads each block has passed."""
         self.live: Mask | None = None
         """Lanes that have not ended, while lanes run apart and an instruction asks for them."""
 
@@ -205,14 +207,14 @@ class Lanes:
                 end = plan.high + offset + accessed.width_bytes
                 classes.note(written=environment.memory.starts_between(plan.low + offset, end))
         if environment.observers:
-            blocks, positions = self.block_ids, self.positions
+            blocks, positions, barriers = self.block_ids, self.positions, self.batch.barriers[self.row_index]
             if self.batch.counted is not None and positions.min() < 0:
                 kept = np.flatnonzero(positions >= 0)
-                plan, blocks, positions = plan.of_rows(kept), blocks[kept], positions[kept]
+                plan, blocks, positions, barriers = plan.of_rows(kept), blocks[kept], positions[kept], barriers[kept]
                 target = None if target is None else (target[0].of_rows(kept), target[1])
                 if not len(kept) or plan.empty:
                     return
-            access = WarpAccess(environment.sites[site], plan, offset, blocks, positions, target)
+            access = WarpAccess(environment.sites[site], plan, offset, blocks, positions, target, barriers)
             for observer in environment.observers:
                 observer.access(access)
 

@@ -27,6 +27,7 @@ from .plan import Mask, rows_and_warps
 from .program import Unit
 from .synchronization import Synchronization
 from .translate.unit_functions import UnitFunctions
+from .undetermined import Cause
 
 Values = NDArray[Any]
 PATIENCE_STEPS = 256
@@ -65,7 +66,8 @@ class BlockPath:
 class Tally:
     """Executions of basic blocks by warps, in all, by block, by warp of some blocks, and whether a warp diverged.
 
-    ``paths`` has the ways of the same blocks as ``by_warp``, of machine code alone.
+    ``paths`` has the ways of the same blocks as ``by_warp``, of machine code alone. ``undetermined`` has what was seen that the
+    program does not fix, with an instruction of each.
     """
 
     visits: NDArray[np.int64]
@@ -73,6 +75,7 @@ class Tally:
     by_warp: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     diverged: bool = False
     paths: Mapping[int, BlockPath] = field(default_factory=dict)
+    undetermined: dict[Cause, int] = field(default_factory=dict)
 
 
 _MORE = "--max-{0} (max_{0} in perf.toml, Budget in Python) allows more"

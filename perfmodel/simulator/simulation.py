@@ -30,6 +30,7 @@ from .race_detector import BYTES_PER_PLACE, BYTES_PER_PLACE_AND_WARP, RaceDetect
 from .schedule import BlockPath, Limits, Scheduler, Tally
 from .translate.slices import WITHIN_BLOCK, address_slice
 from .translate.translation import Translation
+from .undetermined import Undetermined, undetermined_at
 
 
 class Mode(Enum):
@@ -96,6 +97,7 @@ class Simulation:
         undecided: whether lanes of one instruction wrote to one shared place what tracing does not compute, so that only
             execution tells whether it was the same.
         diverged: whether lanes of a warp took different ways, so that counts may depend on where they run together again.
+        undetermined: what was seen that the program and its data do not fix, so that counts need not be the hardware's.
         segments: where buffers and module variables lie in global memory.
         visits_by_block: visits by each block, shape ``(blocks, basic blocks)``, where asked for.
         visits_by_warp: visits by each warp of the blocks that were asked for, each of shape ``(warps, basic blocks)``.
@@ -112,6 +114,7 @@ class Simulation:
     completed: bool
     undecided: bool
     diverged: bool
+    undetermined: tuple[Undetermined, ...]
     segments: tuple[Segment, ...] = field(repr=False)
     visits_by_block: NDArray[np.int64] | None = field(default=None, repr=False)
     visits_by_warp: Mapping[int, NDArray[np.int64]] = field(default_factory=dict, repr=False)
@@ -327,6 +330,9 @@ def run_launch(
         completed=not any(fault.kind in FATAL for fault in environment.faults),
         undecided=environment.undecided,
         diverged=tally.diverged,
+        undetermined=tuple(
+            undetermined_at(cause, environment.instructions[index]) for cause, index in tally.undetermined.items()
+        ),
         segments=tuple(environment.memory.segments),
         visits_by_block=tally.by_block,
         visits_by_warp=tally.by_warp,

@@ -134,6 +134,8 @@ class Synchronization:
         if not rows.any():
             return
         self.arrived[rows, number] = 0
+        if count is None:
+            self.batch.barriers[self.lanes.row_index[rows]] += 1
         if self.batch.race_detector is not None:
             self.batch.race_detector.complete(self.lanes, number, here & rows[:, None])
         for place, waiting in waits.items():

@@ -8,7 +8,7 @@ from each of the strata that the grid is cut into, and the counts have a standar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -29,14 +29,17 @@ from ...simulator.execution import (
     execute_code,
     instructions_of_places,
     loads_decide,
+    shared_decides,
     steering_instructions,
+    undetermined_instructions,
 )
 from ...simulator.faults import Fault, FaultError, FaultKind
 from ...simulator.global_memory import Segment
 from ...simulator.schedule import BlockPath
 from ...simulator.simulation import MAX_BLOCKS, Budget, Mode, Simulation
-from ...simulator.steering import OrderOfBlocks
+from ...simulator.steering import OrderOfThreads
 from ...simulator.textures.fetching import TEXTURE_INSTRUCTIONS
+from ...simulator.undetermined import Cause, Undetermined
 from ..totals import launch_counts
 from .first_stores import FirstStores
 from .launch_shape import launch_shape
@@ -188,8 +191,11 @@ class _LaunchCounter:
         self._guests, self._checked = guests, checked
         self._segments: tuple[Segment, ...] = ()
         self._notes: list[str] = []
-        self._ordered: str | None = None
-        """A buffer by which blocks decide what others may have written before."""
+        self._undetermined = {one.cause: one for one in undetermined_instructions(kernel)}
+        """Why counts need not be the hardware's."""
+        self._shared_decides = shared_decides(kernel)
+        if self._shared_decides and launch.blocks_per_cluster > 1:
+            self._found(Undetermined(Cause.UNWATCHED, kernel.name))
         self._restart()
 
     def _restart(self) -> None:
@@ -223,19 +229,14 @@ class _LaunchCounter:
         alike = self._all_checked
         if len(self._unseen):
             self._run(self._unseen, [])
-        if ordered is not None:
-            self._notes.append(f"what blocks do depends on the order of what others do to memory: {ordered}")
-        elif self._ordered is not None:
-            self._notes.append(
-                f"what blocks do depends on who comes first: they decide by {self._ordered!r}, which others write"
-            )
+        self._notes += [one.note for one in self._undetermined.values()]
         return LaunchCounts(
             kernel=self._kernel,
             counts=self._total.counts(self._kernel),
             visits=self._total.visits,
             instructions=self._total.instructions(),
             shape=self._shape(),
-            exact=errors is None and ordered is None and self._ordered is None,
+            exact=errors is None and not self._undetermined,
             standard_errors=errors,
             notes=tuple(self._notes),
             blocks_executed=min(self._executed, self._blocks),
@@ -273,6 +274,8 @@ class _LaunchCounter:
         checked = None if self._checked is None else blocks if check else np.intersect1d(fresh, self._checked)
         if checked is not None:
             self._seen = np.union1d(self._seen, checked)
+        # where shared values decide what is counted, every block is looked at for races
+        raced = blocks if self._shared_decides and len(observers) else checked
         self._all_checked = self._all_checked and check
         followed = [
             block for guest in self._guests if guest.follow for block in np.intersect1d(fresh, guest.blocks).tolist()
@@ -285,8 +288,8 @@ class _LaunchCounter:
             blocks=blocks,
             budget=self._budget,
             observers=[*observers, *guests, *watched],
-            check=checked is not None and len(checked) > 0,
-            raced=checked,
+            check=raced is not None and len(raced) > 0,
+            raced=raced,
             visits_by_block=True,
             visits_by_warp=[*(one.block for one in watched), *followed],
             classes=classes,
@@ -300,12 +303,24 @@ class _LaunchCounter:
         if len(instructions) and instructions.max() > self._longest[1]:
             self._longest = (int(run.blocks[instructions.argmax()]), float(instructions.max()))
         self._followed |= {block: (run.paths[block], run.visits_by_warp[block]) for block in followed}
-        for fault in run.faults:
+        for open_one in (*run.undetermined, *self._of_shared_memory(run.faults)):
+            self._found(open_one)
+        for fault in run.faults if checked is not None else ():
             self._faults.setdefault((fault.kind, fault.instruction_index), fault)
         self._undecided = self._undecided or run.undecided
         self._segments = run.segments
         self._unseen = np.setdiff1d(self._unseen, fresh)
         return run
+
+    def _found(self, one: Undetermined) -> None:
+        self._undetermined.setdefault(one.cause, one)
+
+    def _of_shared_memory(self, faults: Sequence[Fault]) -> Iterator[Undetermined]:
+        """What races, and reads of what nobody has written, leave open where shared values decide what is executed."""
+        causes = {FaultKind.SHARED_RACE: Cause.SHARED_RACE, FaultKind.UNINITIALISED_SHARED: Cause.UNWRITTEN}
+        for fault in faults if self._shared_decides else ():
+            if fault.kind in causes:
+                yield Undetermined(causes[fault.kind], fault.text)
 
     def _longest_followed(self) -> tuple[int, BlockPath, NDArray[np.int64], Any] | None:
         """The way and the visits of the longest block and what its guest saw, where those that are followed do far less."""
@@ -330,21 +345,23 @@ class _LaunchCounter:
 
     def _execute_all(self, blocks: NDArray[np.int64], *, check: bool) -> None:
         accesses = AccessCounts()
-        order = self._order_of_blocks(blocks)
+        order = self._order_of_threads(blocks)
         run = self._run(blocks, [accesses, self._stores, *order], check=check)
-        self._ordered = order[0].buffer() if order else self._ordered
+        buffer = order[0].buffer() if order else None
+        if buffer is not None:
+            self._found(Undetermined(Cause.THREADS, repr(buffer)))
         self._total.visits += run.visits
         for site, totals in accesses.tables():
             self._total.add(site, totals.sum(axis=0))
         self._stores.note(blocks)
         self._executed += len(blocks)
 
-    def _order_of_blocks(self, blocks: NDArray[np.int64]) -> list[OrderOfBlocks]:
+    def _order_of_threads(self, blocks: NDArray[np.int64]) -> list[OrderOfThreads]:
         """Who looks whether blocks decide by what others write, where they decide by what they load."""
-        if len(blocks) == 1 or not loads_decide(self._kernel) or decided_by_order(self._kernel):
+        if not loads_decide(self._kernel) or decided_by_order(self._kernel):
             return []
         segments = self._segments or self._pilot(blocks[:1]).segments
-        return [OrderOfBlocks(steering_instructions(self._kernel), segments)]
+        return [OrderOfThreads(steering_instructions(self._kernel), segments)]
 
     # ---- classes
 

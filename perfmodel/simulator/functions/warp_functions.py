@@ -202,7 +202,8 @@ def warp_barrier(lanes: Lanes, guard: Mask | None) -> None:
 
 
 def block_barrier(lanes: Lanes, number: int) -> None:
-    """Order the shared-memory accesses of all lanes, which are here together."""
+    """Order the accesses of all lanes to memory, which are here together."""
+    lanes.batch.barriers[lanes.row_index] += 1
     if lanes.batch.race_detector is not None:
         lanes.batch.race_detector.complete(lanes, number, lanes.active)
 

@@ -44,6 +44,8 @@ class _LaunchPlaces:
     """The address of the grid's barrier, its upper half first (``%envreg1`` and ``%envreg2`` of PTX)."""
 
 
+_DESCRIPTOR_BYTES = 8
+"""Of the descriptor of global memory, which lies before the first parameter."""
 _BEFORE_HOPPER = _LaunchPlaces(
     block=0x0,
     grid=0xC,
@@ -138,6 +140,19 @@ def _places(kernel: MachineCode) -> _LaunchPlaces:
     if kernel.properties.launch_words_of_blackwell:
         return _BLACKWELL
     return _HOPPER if kernel.properties.has_clusters else _BEFORE_HOPPER
+
+
+def is_launch_word(kernel: MachineCode, offset: int) -> bool:
+    """Whether what lies at an offset in constant bank 0 is known: a word of the launch, a parameter, or what describes memory."""
+    places = _places(kernel)
+    words = {places.block: 12, places.grid: 12, places.local_window: 8, places.stack: 4, places.parameters: 8,
+             places.is_cluster: 4, places.cluster: 12, places.cluster_reciprocals: 12, places.clusters: 12,
+             places.cluster_blocks: 4, places.grid_barrier: 8}  # fmt: skip
+    if places.shared_window is not None:
+        words[places.shared_window] = 8
+    return offset >= kernel.cubin.parameter_offset - _DESCRIPTOR_BYTES or any(
+        first <= offset < first + size for first, size in words.items()
+    )
 
 
 def waits_for_grid(kernel: MachineCode) -> bool:

@@ -27,13 +27,17 @@ def emit_r2ur(e: Emitter, i: MachineInstruction) -> None:
     operands = [o for o in i.operands if not (isinstance(o, Register) and o.is_predicate)]
     guard, e.guard = e.guard, "None"
     value = f"of_first_active(C,{e.read(i, operands[1])},{guard})"
-    if guard != "None":
-        value = f"where(any_of_warp(C,{guard}),{value},{e.read(i, operands[0])})"
     own = e.temporary(e.read(i, operands[1])) if differs else ""
-    e.write(i, operands[0], value)
+    shared = e.temporary(value) if differs else value
+    if guard != "None":
+        value = f"where(any_of_warp(C,{guard}),{shared},{e.read(i, operands[0])})"
+    e.write(i, operands[0], value if guard != "None" else shared)
     e.guard = guard
     if differs:
-        other = f"({own}!={e.read(i, operands[0])})"
+        other = f"({own}!={shared})"
+        if is_zero(operands[0]):
+            # a mere test whether all lanes name the same: those that do go the way of the others, too, where one does not
+            other = f"any_of_warp(C,{other})"
         e.write_predicate(i, differs[0], f"({other}|{e.predicate(i, differs[0])})" if i.has("OR") else other)
 
 

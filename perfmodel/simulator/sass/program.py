@@ -72,8 +72,8 @@ def parts_groups(i: MachineInstruction) -> bool:
 
 
 def issued_again(i: MachineInstruction) -> bool:
-    """Whether a warp issues it more than once where its lanes go to several places or come from several."""
-    return (i.name in ("BRX", "JMX") or i.opcode == "WARPSYNC.ALL") and not i.never
+    """Whether a warp issues it more than once where its lanes go to several places, come from several, or name several groups."""
+    return (i.name in ("BRX", "JMX") or i.opcode in ("WARPSYNC.ALL", "WARPSYNC.EXCLUSIVE")) and not i.never
 
 
 def waited_registers(i: MachineInstruction) -> tuple[Register, ...]:
@@ -317,23 +317,25 @@ class MachineProgram:
                 counting.add(unit.index)
         return frozenset(counting)
 
-    @cached_property
-    def order_decides(self) -> str | None:
-        """The first atomic operation, or load past L1, whose result is read later; of a trace, to decide something.
+    @staticmethod
+    def is_unordered(instruction: MachineInstruction) -> bool:
+        """Whether it gives what other threads may have changed before or may change after: an atomic operation, a load past L1.
 
         Tries to wait for an ``mbarrier`` are none: they last until the phase is over, and arrivals decide nothing by themselves.
         """
-        for index, (instruction, effect) in enumerate(zip(self.instructions, self.effects, strict=True)):
-            settled = asynchronous.waits_for_phase(instruction) or instruction.has("ARRIVE")
-            unordered = (instruction.name in _POLLING and not settled) or instruction.loads_past_l1
-            if unordered and effect.writes & self.live_after[index]:
-                return instruction.text
-        return None
+        settled = asynchronous.waits_for_phase(instruction) or instruction.has("ARRIVE")
+        return (instruction.name in _POLLING and not settled) or instruction.loads_past_l1
 
     @cached_property
     def asks_who_lives(self) -> bool:
         """Whether an instruction depends on which lanes of a warp run elsewhere."""
         return any(i.name == "BRA" and i.has("DIV", "CONV") for i in self.instructions)
+
+    @cached_property
+    def convergence_barriers(self) -> tuple[int, ...]:
+        """Registers that hold convergence barriers."""
+        named = (o for i in self.instructions if i.name == "BSYNC" for o in i.operands)
+        return tuple(sorted({number_of(o) for o in named if isinstance(o, Register) and o.index is not None}))
 
     @cached_property
     def polling(self) -> frozenset[int]:

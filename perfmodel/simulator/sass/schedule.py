@@ -3,8 +3,9 @@
 Of each warp one group of lanes runs at a time until it ends, waits, or has let others go first. Groups of one warp that
 happen to stand at the same place stay apart; groups of different warps run together.
 
-An indirect jump is issued once for each place that lanes of a group go to, and ``WARPSYNC.ALL`` once more for lanes that
-wait there when others come: an H200 counts both so.
+An indirect jump is issued once for each place that lanes of a group go to, ``WARPSYNC.ALL`` once more for the lanes that
+have waited there until the last came, and ``WARPSYNC.EXCLUSIVE`` once for each group of lanes that goes on by itself: an H200
+counts all three so.
 """
 
 from __future__ import annotations
@@ -17,164 +18,16 @@ from numpy.typing import NDArray
 from ...core.constants import WARP_SIZE
 from ...errors import SimulationError
 from ...machine_code.instruction import MachineInstruction
-from ...machine_code.operands import Address, Immediate, Operand, Register
 from ...machine_code.program import Transfer
 from ..plan import Mask, rows_and_warps
 from ..program import SyncScope, Unit
 from ..schedule import Scheduler
-from ..synchronization import Synchronization
-from .mbarrier import never_completes, phase_complete
-from .program import MachineProgram, issued_again, parts_groups, waited_registers
-from .registers import number_of
-from .warp import BARRIERS, COUNT_SHIFT, MAX_COUNT, barrier_operands, counts_threads
+from ..undetermined import Cause
+from .convergence import Convergence
+from .parted_warps import PartedWarps, bits_of_warps
+from .program import MachineProgram, issued_again
 
 Values = NDArray[Any]
-
-
-class Convergence(Synchronization):
-    """Who of the lanes that wait at a convergence barrier, or at a barrier of the block, may go on."""
-
-    program: MachineProgram  # type: ignore[assignment]
-    held: list[tuple[int, Mask]]
-
-    def ready(self, place: int) -> Mask | None:
-        """Lanes at a place that need not wait, or None."""
-        unit = self.program.units[place]
-        scope = unit.sync_scope
-        mask = self.pending[place]
-        assert mask is not None
-        guard = self._guard(self.program.waiting_instruction(unit)) if scope is SyncScope.BLOCK else None
-        if guard is not None and (mask & ~guard).any():
-            return mask & ~guard
-        if scope not in (SyncScope.PHASE, SyncScope.CLUSTER) or place in self.released:
-            return super().ready(place)
-        ready = self._ready_phase(place, mask) if scope is SyncScope.PHASE else self._ready_clusters(place) & mask
-        return ready if ready.any() else None
-
-    def _ready_phase(self, place: int, mask: Mask) -> Mask:
-        """Lanes of warps whose lanes here all find the phase over that they wait for."""
-        unit = self.program.units[place]
-        instruction = self.program.instructions[unit.first]
-        address = next(o for o in instruction.operands if isinstance(o, Address))
-        base: Values = np.zeros((1, 1), np.uint32)
-        for register, scale in ((address.base, address.scale), (address.uniform, 1)):
-            if register is not None and register.index is not None:
-                base = base + self.registers[number_of(register)] * np.uint32(scale)
-        token = self._held(instruction.operands[-1])
-        guard = self._guard(instruction)
-        self.lanes.active = mask
-        extended = base.view(np.int32).astype(np.int64).view(np.uint64)
-        over = phase_complete(self.lanes, unit.first, extended, address.offset, token, guard)
-        waiting = mask & ~over if guard is None else mask & guard & ~over
-        full = np.broadcast_to(waiting, (waiting.shape[0], self.batch.threads))
-        stays = np.repeat(rows_and_warps(full, self.batch.threads), WARP_SIZE, axis=1)
-        ready: Mask = mask & ~stays
-        return ready
-
-    def waiting(self, place: int) -> Mask:
-        """Lanes at a place whose barrier is not complete yet; a guard that does not hold lets lanes pass a barrier by."""
-        waiting = super().waiting(place)
-        unit = self.program.units[place]
-        guard = self._guard(self.program.waiting_instruction(unit)) if unit.sync_scope is SyncScope.BLOCK else None
-        return waiting if guard is None else waiting & guard
-
-    def _guard(self, instruction: MachineInstruction) -> Mask | None:
-        """Lanes for which an instruction's guard holds, or None where it has none."""
-        if instruction.guard is None or instruction.guard.index is None:
-            return None
-        held = self.registers[number_of(instruction.guard)].astype(np.bool_)
-        return ~held if instruction.guard.inverted else held
-
-    def _held(self, operand: Operand) -> Values:
-        if isinstance(operand, Register):
-            return np.zeros((1, 1), np.uint32) if operand.index is None else self.registers[number_of(operand)]
-        return np.full((1, 1), getattr(operand, "value", 0) or 0, np.uint32)
-
-    def _ready_clusters(self, place: int) -> Mask:
-        """Lanes of clusters of which every live lane waits for its cluster."""
-        places = [p for p in self.pending if self.program.units[p].sync_scope is SyncScope.CLUSTER]
-        here = np.zeros((1, 1), np.bool_)
-        for other in places:
-            here = here | self.waiting(other)
-        absent = np.broadcast_to(self._live() & ~here, self.shape).any(axis=1)
-        blocks = self.batch.environment.cluster_blocks
-        complete = np.repeat(~absent.reshape(-1, blocks).any(axis=1), blocks)[:, None]
-        for other in places:
-            passing = self.waiting(other) & complete
-            if passing.any():
-                self.released[other] = self.released.get(other, np.zeros((1, 1), np.bool_)) | passing
-        return self.released.get(place, np.zeros((1, 1), np.bool_))
-
-    def deadlock(self, order: list[int]) -> tuple[int, Mask]:
-        """Nobody can go on; a wait for an ``mbarrier`` is named before others, which mostly wait for the same reason."""
-        for place in order:
-            mask = self.pending[place]
-            if self.program.units[place].sync_scope is SyncScope.PHASE and mask is not None:
-                never_completes(self.lanes, self.program.units[place].first, mask)
-        return super().deadlock(order)
-
-    def _live(self) -> Mask:
-        live = super()._live() if self.pending else np.zeros((1, 1), np.bool_)
-        for _, mask in self.held:
-            live = live | mask
-        return live
-
-    def _member_mask(self, unit: Unit) -> Values:
-        instruction = self.program.waiting_instruction(unit)
-        for register in waited_registers(instruction):
-            return self.registers[number_of(register)].astype(np.uint32)
-        literal = next((o.value for o in instruction.operands if isinstance(o, Immediate)), None)
-        value = 2**32 - 1 if literal is None else literal % 2**32
-        return np.full((1, 1), value, np.uint32)
-
-    def _ready_warps(self, unit: Unit, mask: Mask) -> Mask:
-        """Lanes whose companions are all here; of each warp only those of one group."""
-        ready = super()._ready_warps(unit, mask)
-        waiting = self.program.waiting_instruction(unit)
-        names = self._member_mask(unit)
-        if names.size == 1 or not ready.any() or (waiting.name == "WARPSYNC" and not parts_groups(waiting)):
-            return ready
-        rows = max(ready.shape[0], names.shape[0])
-        full = np.broadcast_to(ready, (rows, self.batch.threads)).reshape(rows, -1, WARP_SIZE)
-        named = np.broadcast_to(names, (rows, self.batch.threads)).reshape(rows, -1, WARP_SIZE)
-        first = full.argmax(axis=2)[:, :, None]
-        same = named == np.take_along_axis(named, first, axis=2)
-        flat: Mask = (full & same).reshape(rows, self.batch.threads)
-        return flat
-
-    def barriers_of(self, unit: Unit) -> NDArray[Any]:
-        """Number of the barrier behind which a unit begins, for all lanes or for each."""
-        number = barrier_operands(self.program.waiting_instruction(unit))[0]
-        if isinstance(number, Register):
-            return self.registers[number_of(number)] & np.uint32(BARRIERS - 1)
-        return np.full((1, 1), number)
-
-    def _barrier_count(self, unit: Unit, waiting: Mask) -> int | None:
-        instruction = self.program.waiting_instruction(unit)
-        number, count = barrier_operands(instruction)
-        if not isinstance(count, Register):
-            return count
-        held = self.registers[number_of(count)]
-        if held.size > 1:
-            held = np.broadcast_to(held, self.shape)[np.broadcast_to(waiting, self.shape)]
-        threads = (held >> np.uint32(COUNT_SHIFT)) & np.uint32(MAX_COUNT) if isinstance(number, Register) else held
-        if (threads != threads.flat[0]).any():
-            raise instruction.error("the thread count of a barrier must be the same for all threads")
-        return int(threads.flat[0]) or None
-
-    def _waits_at(self, unit: Unit) -> int:
-        return unit.first if unit.sync_scope is SyncScope.PHASE else unit.first - 1
-
-    def _aligned_barrier(self, unit: Unit) -> int | None:
-        return self._waits_at(unit)
-
-    def _barriers_from(self, first: Unit) -> list[int]:
-        found, unit = [], first
-        while not unit.ends_block:
-            unit = self.program.units[unit.index + 1]
-            if unit.sync_scope is SyncScope.BLOCK and not counts_threads(self.program.waiting_instruction(unit)):
-                found.append(unit.first - 1)
-        return found
 
 
 class MachineScheduler(Scheduler):
@@ -188,6 +41,12 @@ class MachineScheduler(Scheduler):
         self.held: list[tuple[int, Mask]] = []
         """Lanes that cannot be at their place yet, because others of their warps are there on their own."""
         self.synchronization.held = self.held  # type: ignore[attr-defined]
+        self.synchronization.note = self._note  # type: ignore[attr-defined]
+        self.again: dict[int, Mask] = {}
+        """Warps, by place, of which some lanes wait there for others, and whose second issue has been counted."""
+        self.parted = PartedWarps(self.batch.threads)
+        self.ended: Mask | None = None
+        """Lanes that the current step has ended, where others live."""
 
     def _runs_together(self, place: int, mask: Mask | None) -> bool:
         if self.held or not super()._runs_together(place, mask):
@@ -198,12 +57,32 @@ class MachineScheduler(Scheduler):
             return ready is not None and bool((ready == mask).all())
         return True
 
+    def _step_together(self, place: int, mask: Mask | None) -> None:
+        self.again.pop(place, None)
+        self.parted.join(None)
+        super()._step_together(place, mask)
+
     def _step_masked(self, place: int, mask: Mask) -> None:
+        unit = self.program.units[place]
+        if unit.sync_scope is SyncScope.WARP:
+            self._pass_barrier(place, self.program.waiting_instruction(unit), mask)
         if self.program.asks_who_lives:
             others = self.synchronization._live() if self.pending or self.held else np.zeros((1, 1), np.bool_)
             self.batch.live = mask | others
         super()._step_masked(place, mask)
         self.batch.live = None
+
+    def _pass_barrier(self, place: int, waiting: MachineInstruction, mask: Mask) -> None:
+        """Lanes go on behind a barrier of their warps."""
+        self.parted.join(mask)
+        if place in self.again:
+            self.again[place] = self.again[place] & ~rows_and_warps(mask, self.batch.threads)
+        others = self.pending.get(place)
+        if waiting.has("EXCLUSIVE") and others is not None:
+            threads = self.batch.threads
+            self._spend_again(
+                self.program.units[place - 1], rows_and_warps(others, threads) & rows_and_warps(mask, threads)
+            )
 
     def _spend(self, unit: Unit, mask: Mask | None, whole: bool) -> None:
         warps = self.batch.threads // WARP_SIZE
@@ -243,10 +122,46 @@ class MachineScheduler(Scheduler):
             self._send(unit.index + 1, mask)
         else:
             self._route_block(unit, mask, value)
+            if self.ended is not None and mask is not None:
+                self._look_who_waits(unit, mask, self.ended)
+            self.ended = None
         if self.held:
             waiting, self.held[:] = list(self.held), []
             for place, lanes in waiting:
                 self._send(place, lanes)
+
+    def _look_who_waits(self, unit: Unit, mask: Mask, ended: Mask) -> None:
+        """Notice that whole groups of lanes have ended for which others of their warps wait, or will."""
+        threads = self.batch.threads
+        gone = rows_and_warps(ended, threads) & ~rows_and_warps(mask & ~ended, threads)
+        if not gone.any() or not (self.pending or self.held):
+            return
+        live = self._live() & np.repeat(gone, WARP_SIZE, axis=1)
+        ended_bits = bits_of_warps(ended, threads)
+        for number in self.program.convergence_barriers if live.any() else ():
+            if (live & (self.registers[number] & ended_bits != 0)).any():
+                self._note(Cause.ENDING, unit.first + len(unit.instructions) - 1)
+
+    def _live(self) -> Mask:
+        return self.synchronization._live()
+
+    def _note(self, cause: Cause, instruction: int) -> None:
+        self.tally.undetermined.setdefault(cause, instruction)
+
+    def _note_parts(self, groups: list[tuple[int, Mask]]) -> None:
+        """Take note of where the lanes of one step go, when that is to several places."""
+        going_on = [(place, mask) for place, mask in groups if place < self.program.end]
+        met = self.parted.part(going_on) if len(going_on) > 1 else None
+        if met is not None:
+            first = self.program.units[met].first
+            self._note(Cause.BARRIER if self.program.instructions[first].name == "BSYNC" else Cause.MEETING, first)
+
+    def _route_branch(self, successors: tuple[int, ...], mask: Mask | None, value: Values) -> None:
+        if value.size > 1:
+            going, staying = (value, ~value) if mask is None else (value & mask, mask & ~value)
+            if going.any() and staying.any():
+                self._note_parts(list(zip(successors, (staying, going), strict=True)))
+        super()._route_branch(successors, mask, value)
 
     def _route_block(self, unit: Unit, mask: Mask | None, value: Values | None) -> None:
         block = self.program.blocks[unit.block]
@@ -267,6 +182,7 @@ class MachineScheduler(Scheduler):
         last, blocks = block_here.instructions[-1], block_here.successors
         rest = np.ones((1, 1), np.bool_) if mask is None else mask
         gone: NDArray[np.bool_] | None = None
+        groups: list[tuple[int, Mask]] = []
         for block in blocks:
             here = (value == np.uint32(self.program.blocks[block].address)) & rest
             if here.any():
@@ -275,13 +191,17 @@ class MachineScheduler(Scheduler):
                     if gone is not None:
                         self._spend_again(unit, warps & gone)
                     gone = warps if gone is None else warps | gone
+                groups.append((self.program.unit_of_block[block], here))
                 self._send(self.program.unit_of_block[block], None if here.size == 1 and mask is None else here)
                 rest = rest & ~here
         if rest.any():
             raise SimulationError(str(last.error("jumps to where no known path leads")))
+        if len(groups) > 1:
+            self._note_parts(groups)
 
     def _send(self, place: int, mask: Mask | None) -> None:
         if place >= self.program.end:
+            self.ended = mask if self.ended is None or mask is None else self.ended | mask
             return
         there = self.pending.get(place)
         unit = self.program.units[place]
@@ -293,8 +213,10 @@ class MachineScheduler(Scheduler):
         threads = self.batch.threads
         crowded = rows_and_warps(mask, threads) & rows_and_warps(there, threads)
         if unit.sync_scope is not SyncScope.NOBODY:
-            if unit.sync_scope is SyncScope.WARP and issued_again(self.program.waiting_instruction(unit)):
-                self._spend_again(self.program.units[place - 1], crowded)
+            if unit.sync_scope is SyncScope.WARP and self.program.waiting_instruction(unit).opcode == "WARPSYNC.ALL":
+                before = self.again.get(place, np.zeros((1, 1), np.bool_))
+                self._spend_again(self.program.units[place - 1], crowded & ~before)
+                self.again[place] = before | crowded
             super()._send(place, mask)
             return
         if not crowded.any():

@@ -16,11 +16,13 @@ from ..translate.emitter import Pool
 from ..translate.slices import WITHIN_BLOCK
 from ..translate.translation import engine_names
 from ..translate.unit_functions import UnitFunctions
+from ..undetermined import Undetermined
 from . import bulk_copy, functions, matrices, mbarrier, outside, warp, warpgroup
 from .emitter import Emitter
 from .environment import make_environment
 from .program import MachineProgram, emit_instruction
 from .schedule import MachineScheduler
+from .undetermined import undetermined
 
 
 def _names() -> dict[str, Any]:
@@ -42,6 +44,8 @@ class MachineTranslation(UnitFunctions):
         outside = {address: name for name, address in kernel.cubin.external_functions.items()}
         super().__init__(MachineProgram(kernel, trace), Pool(trace), {**_names(), "FUNCTIONS": outside})
         self.pool.kept = self.program.kept
+        self.undetermined: tuple[Undetermined, ...] | None = None
+        """What is found when it is first asked for."""
         self._check_all()
 
     def _check_all(self) -> None:
@@ -117,9 +121,12 @@ def kept_in_trace(kernel: MachineCode) -> frozenset[Space]:
     return _translation(kernel, True).program.kept
 
 
-def order_decides(kernel: MachineCode) -> str | None:
-    """The first instruction whose result other threads may change, and that decides addresses or control flow."""
-    return _translation(kernel, True).program.order_decides
+def undetermined_instructions(kernel: MachineCode) -> tuple[Undetermined, ...]:
+    """Instructions whose results the program and its data do not fix, where these decide addresses or control flow."""
+    translation = _translation(kernel, True)
+    if translation.undetermined is None:
+        translation.undetermined = undetermined(translation.program)
+    return translation.undetermined
 
 
 def simulate_machine_code(kernel: MachineCode, launch: Launch, call: KernelCall, **options: Any) -> Simulation:

@@ -218,6 +218,58 @@ def test_lanes_that_wait_for_their_warp_are_issued_again() -> None:
     assert _executions(simulation, "WARPSYNC.ALL") == (1 + 1 + 1) + 1
 
 
+TOGETHER = """
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void k(int *out, const int *in)
+{
+    const auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+    const int t = threadIdx.x, x = in[t];
+    const auto half = cg::binary_partition(warp, x < 12);
+    if (x < 12) out[t] = cg::reduce(half, x, cg::plus<int>());
+    else out[t] = -cg::reduce(half, x, cg::plus<int>());
+}
+"""
+
+
+def test_groups_that_a_branch_parts_reduce_by_themselves() -> None:
+    values = np.arange(64, dtype=np.int32) % 32
+    parameters = [_blank(64, np.int32), Buffer(name="in", array=values)]
+    simulation = run_machine_code(TOGETHER, "sm_90", Launch(grid_x=1, block_x=64), parameters)
+    expected = np.where(values < 12, values[values < 12][:12].sum(), -values[:32][values[:32] >= 12].sum())
+    np.testing.assert_array_equal(simulation.outputs["out"], expected)
+    # all lanes of a group are there, so that none takes the way of groups whose lanes have been parted
+    assert _executions(simulation, "WARPSYNC.COLLECTIVE") == 0
+    assert _executions(simulation, "REDUX.SUM") == 2 * 2
+
+
+IN_BRANCHES = """
+extern "C" __global__ void k(int *out, const int *in)
+{
+    __shared__ int s[64];
+    const int t = threadIdx.x, x = in[t];
+    s[t] = x;
+    switch (x & 3) {
+    case 0: s[t] += 5; asm volatile("" ::: "memory"); __syncwarp(); s[t] *= 3; break;
+    case 1: s[t] += 7; asm volatile("" ::: "memory"); __syncwarp(); s[t] *= 4; break;
+    default: __syncwarp(); s[t] *= 9; break;
+    }
+    out[t] = s[t];
+}
+"""
+
+
+def test_lanes_meet_at_barriers_of_their_warp_in_several_branches() -> None:
+    values = np.random.default_rng(8).integers(0, 100, 64).astype(np.int32)
+    parameters = [_blank(64, np.int32), Buffer(name="in", array=values)]
+    simulation = run_machine_code(IN_BRANCHES, "sm_90", Launch(grid_x=1, block_x=64), parameters)
+    expected = np.select([values & 3 == 0, values & 3 == 1], [(values + 5) * 3, (values + 7) * 4], values * 9)
+    np.testing.assert_array_equal(simulation.outputs["out"], expected)
+    assert _executions(simulation, "EXIT") == 2  # they go on together
+    assert not simulation.faults
+
+
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 def test_asynchronous_copies(architecture: str) -> None:
     values = np.random.default_rng(5).standard_normal(256).astype(np.float32)
