@@ -2,7 +2,7 @@
 
 Contended atomics, L1 that is too small for its warps, buffers that stay in L2, written lines that leave it, blocks of unequal
 length, grids smaller than the GPU, chains of dependent instructions, constants read by index and in order, words of many lines,
-fences, clusters.
+fences, clusters, drawn lines and sectors, stores to the same places, asynchronous copies, code walked through once, first loads.
 """
 
 from __future__ import annotations
@@ -48,6 +48,11 @@ def mechanism_launches(gpu: Gpu) -> tuple[PublicLaunch, ...]:
         *_fences(gpu),
         *_clusters(gpu),
         *_lines(gpu),
+        *_gathers(gpu),
+        *_rewritten(gpu),
+        *_copies(gpu),
+        *_first_walks(gpu),
+        *_first_loads(gpu),
     )
 
 
@@ -59,6 +64,7 @@ def _launch(
     block: int,
     args: str,
     defines: Mapping[str, str | int] | None = None,
+    shared: int | None = None,
 ) -> PublicLaunch:
     path = f"kernels/micro/{kernel}.cu"
     source = files("perfmodel").joinpath(path).read_bytes()
@@ -74,6 +80,7 @@ def _launch(
         block=(block, 1, 1),
         args=tuple(args.split()),
         defines=defines or {},
+        shared=shared,
     )
 
 
@@ -261,3 +268,63 @@ def _lines(gpu: Gpu) -> Iterator[PublicLaunch]:
             name = f"stride {stride} warps {warps}"
             args = f"i32[{gpu.sm_count * 32 * warps}] i32[{32 * stride}]=0 {stride} 256"
             yield _launch("lines", name, "line_read", gpu.sm_count, 32 * warps, args, {"CHAINS": chains})
+
+
+def _gathers(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Drawn lines and sectors of what L2 holds and of what it does not hold, by few and by many warps."""
+    for mib in (16, 1024):
+        cases = [(32, 32, warps, 1) for warps in (1, 8, 16, 32, 64)] + [(32, 32, 64, 4)]
+        cases += [(8, 8, warps, 1) for warps in (8, 32, 64)] + [(8, 32, 32, 1), (8, 32, 64, 1)]
+        cases += [(1, 8, warps, 1) for warps in (1, 8, 32, 64)] + [(1, 32, 32, 1)]
+        for group, stride, warps, chains in cases:
+            places, threads = mib * MIB // 4 // stride, 32 * min(warps, 32)
+            grid = gpu.sm_count * max(1, warps // 32)
+            args = f"u32[{grid * threads}] u32[{places * stride}]=0 {places} {512 // warps // chains + 16}"
+            name = f"{mib} MiB group {group} stride {stride} warps {warps} chains {chains}"
+            defines: dict[str, str | int] = {"GROUP": group, "STRIDE": stride, "CHAINS": chains}
+            yield _launch("gather", name, "gather", grid, threads, args, defines)
+
+
+def _rewritten(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Stores of words of each width to places that stay in L2."""
+    for width, blocks in ((1, 8), (2, 8), (4, 8), (1, 1), (4, 1)):
+        grid = blocks * gpu.sm_count
+        args = f"f32[{grid * 256 * width}] 1.0 128"
+        yield _launch("rewrite", f"{4 * width} B blocks {blocks}", "line_write", grid, 256, args, {"WIDTH": width})
+
+
+def _copies(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Asynchronous copies of 4, 8 and 16 bytes a lane of what L2 holds, few and many of them under way."""
+    words = 4 * MIB
+    for size, copies, warps in ((4, 1, 4), (4, 4, 4), (4, 4, 32), (8, 4, 32), (16, 1, 4), (16, 4, 4), (16, 4, 32)):
+        threads = 32 * warps
+        args = f"f32[{gpu.sm_count * threads}] f32[{words}] {words} 32"
+        name = f"{size} B copies {copies} warps {warps}"
+        yield _launch(
+            "async",
+            name,
+            "copy_steps",
+            gpu.sm_count,
+            threads,
+            args,
+            {"BYTES": size, "COPIES": copies},
+            threads * copies * size,
+        )
+
+
+def _first_walks(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Straight code that is walked through once, by one block and by one on each SM."""
+    for blocks in (1, gpu.sm_count):
+        for body in (64, 512, 2048, 8192):
+            args = f"f32[{blocks * 32}] i64[{blocks}] 1.5 0.5 0"
+            yield _launch("code", f"{body} by {blocks}", "code_walk", blocks, 32, args, {"BODY": body})
+
+
+def _first_loads(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Launches of no load to four, one after the other, from parts of a table that are a megabyte apart or sixteen."""
+    for blocks, mib in ((1, 1), (gpu.sm_count, 1), (8 * gpu.sm_count, 1), (gpu.sm_count, 16)):
+        for loads in (0, 1, 2, 4):
+            stride, threads = mib * MIB // 4, 128
+            args = f"i32[{blocks * threads}] i32[{loads * stride + blocks * threads}]=0 {stride}"
+            name = f"{loads} by {blocks}, {mib} MiB apart"
+            yield _launch("first", name, "first_loads", blocks, threads, args, {"LOADS": loads})
