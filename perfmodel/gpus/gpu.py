@@ -87,6 +87,8 @@ class Gpu:
     l1_reserved_bytes: NotNegative
     l1_bytes_per_cycle_per_sm: Rate
     l1_tags_per_cycle: Positive
+    l1_miss_cycles: Rate
+    l1_fill_cycles: Rate
     l1_cycles_per_request: Rate
     l1_wavefront_latency_cycles: Rate
     constant_cache_bytes: Positive
@@ -109,6 +111,7 @@ class Gpu:
     l2_store_port_bytes_per_cycle: Positive
     l2_write_share: Rate
     l2_fill_sectors: Positive
+    dram_scattered_share: Rate
     l2_requests_merged: Positive
     l2_partial_write_reads: Rate
     l2_slices: Positive

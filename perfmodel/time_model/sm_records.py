@@ -36,13 +36,14 @@ STALLS = len(Stall)
 class Code(NamedTuple):
     """One element for each instruction.
 
-    ``pipe`` has the numbers of `Pipe`. ``issue_cycles`` are cycles of the issue slot,
-    ``pipe_cycles`` of the pipe, ``data_cycles`` of the data pipe of L1 or of the
-    cache of indexed constants; ``latency`` from there to the result, of global loads what many wavefronts add to it;
-    ``miss_chance`` the part of the requests that go behind L1, each for ``missed_bytes``, though all of their sectors have been
-    asked for before; ``far_chance`` the part of these that wait for DRAM. A store takes ``write_cycles`` on its way to L2;
-    ``written_bytes`` of it go to DRAM. ``constant_line`` is the line of constants that stands in the instruction,
-    ``constant_walk`` the walk of one that reads them by index, -1 for others.
+    ``pipe`` has the numbers of `Pipe`. ``issue_cycles`` are cycles of the issue slot, ``pipe_cycles`` of the pipe,
+    ``data_cycles`` of the data pipe of L1 or of the cache of indexed constants; ``latency`` from there to the result, of global
+    loads what many wavefronts add to it; ``miss_chance`` the part of the requests that go behind L1, each for ``missed_bytes``,
+    though all of their sectors have been asked for before; ``far_chance`` the part of these that wait for DRAM.
+    ``lines_per_byte``: the lines that a request touches, for each byte of its sectors. A store takes ``write_cycles`` on its
+    way to L2; ``written_bytes`` of it go to DRAM. A reduction takes ``atomic_cycles`` of the place of L2 that does most of
+    them. ``constant_line`` is the line of constants that stands in the instruction, ``constant_walk`` the walk of one that
+    reads them by index, -1 for others.
     """
 
     pipe: Integers
@@ -58,6 +59,8 @@ class Code(NamedTuple):
     data_cycles: Floats
     miss_chance: Floats
     missed_bytes: Floats
+    atomic_cycles: Floats
+    lines_per_byte: Floats
     far_chance: Floats
     write_cycles: Floats
     written_bytes: Floats
@@ -95,15 +98,17 @@ class Paths(NamedTuple):
 class Machine(NamedTuple):
     """One SM and its share of the memories; cycles of the SM, bytes a cycle.
 
-    ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``loaded_latency`` the latencies of L2 or DRAM that come
-    on top where it is always busy, and less with the square of how busy it is. ``l2_share`` is the SM's share of L2's bandwidth,
-    ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part ``first_missed`` is
-    not in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps ``loads_in_flight`` requests until
-    they are answered, those with them that wait for what another one has asked for. Nothing is issued before ``first_cycles``. A
-    scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in ``far_fetch_cycles``.
-    Each scheduler keeps ``constant_sets`` of ``constant_ways`` lines of constants for operands, the SM as many for what is loaded
-    by index; others come one in ``constant_operand_line_cycles`` or ``constant_line_cycles``, after ``constant_latency``, and
-    after ``constant_far_latency`` where the SM reads them first.
+    ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``l2_loaded_latency`` and ``dram_loaded_latency`` the
+    latencies of L2 and of DRAM that come on top where it is always busy, and less with the square of how busy it is. L1 asks L2
+    for a line in ``miss_cycles``, and its data pipe takes ``fill_cycles`` for a line that comes. ``l2_share`` is the SM's share
+    of L2's bandwidth, ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part
+    ``first_missed`` is not in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps
+    ``loads_in_flight`` requests until they are answered, those with them that wait for what another one has asked for. Nothing
+    is issued before ``first_cycles``. One warp after the other arrives at barriers, each in ``arrival_cycles``; they open
+    ``barrier_cycles`` after the last one. A scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from
+    L2, a line in ``far_fetch_cycles``. Each scheduler keeps ``constant_sets`` of ``constant_ways`` lines of constants for
+    operands, the SM as many for what is loaded by index; others come one in ``constant_operand_line_cycles`` or
+    ``constant_line_cycles``, after ``constant_latency``, and after ``constant_far_latency`` where the SM reads them first.
     """
 
     schedulers: int
@@ -112,11 +117,15 @@ class Machine(NamedTuple):
     shared_latency: float
     l2_latency: float
     dram_latency: float
-    loaded_latency: float
+    l2_loaded_latency: float
+    dram_loaded_latency: float
+    fill_cycles: float
+    miss_cycles: float
     l2_bytes_per_cycle: float
     l2_share: float
     dram_bytes_per_cycle: float
     dram_share: float
+    dram_scattered_cost: float
     first_missed: float
     first_far: float
     data_queue: int
@@ -124,6 +133,7 @@ class Machine(NamedTuple):
     write_queue_cycles: float
     operand_cycles: float
     barrier_cycles: float
+    arrival_cycles: float
     branch_cycles: float
     block_start_cycles: float
     first_cycles: float
@@ -146,7 +156,8 @@ class Machine(NamedTuple):
 class Run(NamedTuple):
     """What `simulate_sm` gives: cycles, instructions issued, ends of blocks in order, stalled warp cycles by `Stall`.
 
-    ``wave_cycles``: when as many instructions had been issued as the blocks have that share the SM.
+    ``wave_cycles``: when as many instructions had been issued as the blocks have that share the SM; ``atomics``: when L2 has done
+    all reductions.
     """
 
     cycles: float
@@ -154,3 +165,4 @@ class Run(NamedTuple):
     issued: int
     finished: Floats
     stalls: Floats
+    atomics: float

@@ -41,8 +41,8 @@ _STRETCH, _OFFSET, _END, _NEXT, _AGE, _GROUPS, _AT_BARRIER, _REQUEST, _LAST_REQU
 _PLACES = 10
 # servers of the SM
 _DATA, _L2, _DRAM, _WRITE, _FETCH, _DRAM_BUSY, _CONSTANTS, _FAR_FETCH, _L2_BUSY = 0, 1, 2, 3, 4, 5, 6, 7, 8
-_CONSTANT_LINES, _FAR_CONSTANTS = 9, 10
-_SERVERS = 11
+_CONSTANT_LINES, _FAR_CONSTANTS, _ARRIVALS, _ATOMICS = 9, 10, 11, 12
+_SERVERS = 13
 
 _SHARED, _GLOBAL_LOAD, _GLOBAL_STORE = int(Wait.SHARED), int(Wait.GLOBAL_LOAD), int(Wait.GLOBAL_STORE)
 _REDUCTION, _ATOMIC = int(Wait.GLOBAL_REDUCTION), int(Wait.GLOBAL_ATOMIC)
@@ -141,12 +141,19 @@ def _constant(
 
 
 def _access(
-    code: Code, machine: Machine, index: int, time: float, servers: Floats, chances: Floats, far: Floats
+    code: Code,
+    machine: Machine,
+    index: int,
+    first: bool,
+    time: float,
+    servers: Floats,
+    chances: Floats,
+    far: Floats,
 ) -> tuple[float, float]:
     """Issue a memory instruction: when its result is there, and when it has read its operands.
 
-    ``chances`` and ``far`` add up the chances of each instruction to go behind L1 and to wait for DRAM, so that as many requests
-    do as the counts say, evenly.
+    What a block asks for ``first`` is not looked up here (`_touch`). ``chances`` and ``far`` add up the chances of each
+    instruction to go behind L1 and to wait for DRAM, so that as many requests do as the counts say, evenly.
     """
     wait = code.wait[index]
     read = time + machine.operand_cycles
@@ -165,37 +172,48 @@ def _access(
         behind = max(servers[_WRITE], servers[_DRAM] - machine.dram_latency) - machine.write_queue_cycles
         servers[_DATA] = max(servers[_DATA], behind)
         return servers[_DATA], read
-    chances[index] += code.miss_chance[index]
-    if chances[index] < 1.0 - 1e-9:
+    if not first:
+        chances[index] += code.miss_chance[index]
+    if first or chances[index] < 1.0 - 1e-9:
         return servers[_DATA] + machine.l1_latency + code.latency[index], read
     chances[index] -= 1.0
     far[index] += code.far_chance[index]
     waits = far[index] >= 1.0 - 1e-9
     if waits:
         far[index] -= 1.0
-    return _behind_l1(machine, start, code.missed_bytes[index], waits, servers), read
+    missed = code.missed_bytes[index]
+    return _behind_l1(machine, start, missed, missed * code.lines_per_byte[index], waits, servers), read
 
 
-def _behind_l1(machine: Machine, start: float, missed_bytes: float, far: bool, servers: Floats) -> float:
-    """When L2 or DRAM has answered a request: the later the more of the time it has been busy."""
-    taken = missed_bytes / machine.l2_bytes_per_cycle
+def _behind_l1(machine: Machine, start: float, missed_bytes: float, lines: float, far: bool, servers: Floats) -> float:
+    """When L2 or DRAM has answered a request: the later the more of the time it has been busy.
+
+    L1 asks for one line after the other, and each that comes takes its data pipe again.
+    """
+    filled = lines * machine.fill_cycles
+    servers[_DATA] = max(servers[_DATA], start) + filled
+    taken = max(missed_bytes / machine.l2_bytes_per_cycle, lines * machine.miss_cycles)
     servers[_L2] = max(servers[_L2], start) + taken
     servers[_L2_BUSY] += missed_bytes / machine.l2_share
     moved = missed_bytes * machine.dram_share / machine.dram_bytes_per_cycle
+    if lines > 0.0:  # a sector of each line, and not more
+        apart = min(1.0, max(0.0, 2.0 - missed_bytes / (SECTOR_BYTES * lines)))
+        moved *= 1.0 + apart * (machine.dram_scattered_cost - 1.0)
     servers[_DRAM] = max(servers[_DRAM], start) + moved
     servers[_DRAM_BUSY] += moved
     since = start - machine.first_cycles
     if not far:
         busy = min(1.0, servers[_L2_BUSY] / (since + machine.l2_latency))
-        return float(servers[_L2] + machine.l2_latency * (1.0 + machine.loaded_latency * busy * busy))
+        return float(servers[_L2] + filled + machine.l2_latency * (1.0 + machine.l2_loaded_latency * busy * busy))
     busy = min(1.0, servers[_DRAM_BUSY] / (since + machine.dram_latency))
-    latency = machine.dram_latency * (1.0 + machine.loaded_latency * busy * busy)
-    return float(max(servers[_L2], servers[_DRAM]) + latency)
+    latency = machine.dram_latency * (1.0 + machine.dram_loaded_latency * busy * busy)
+    return float(max(servers[_L2], servers[_DRAM]) + filled + latency)
 
 
 def _touch(
     machine: Machine,
     sectors: int,
+    lines: float,
     fresh: int,
     start: float,
     hit: float,
@@ -216,7 +234,7 @@ def _touch(
         far = firsts[1] >= 1.0 - 1e-9
         if far:
             firsts[1] -= 1.0
-    return max(hit, _behind_l1(machine, start, sectors * SECTOR_BYTES, far, servers))
+    return max(hit, _behind_l1(machine, start, sectors * SECTOR_BYTES, lines, far, servers))
 
 
 def _next_group(paths: Paths, warp: int, index: int, places: Integers) -> int:
@@ -384,7 +402,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
         if wait == _BRANCH:
             fixed += machine.branch_cycles
         result, read = time + code.latency[index], time + machine.operand_cycles
-        kind = _SHORT
+        kind, arrival = _SHORT, 0.0
         if in_memory:
             group = _next_group(paths, warp, index, places) if loads else _ANY_GROUP
             server = _CONSTANTS if wait == _CONSTANT else _DATA
@@ -400,14 +418,20 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                 if wait in (_GLOBAL_STORE, _REDUCTION):
                     acknowledged = max(start, servers[_WRITE]) + code.write_cycles[index] + machine.l2_latency
                     times[warp, _STORED] = max(times[warp, _STORED], acknowledged)
-                result, read = _access(code, machine, index, time, servers, chances, far)
+                place = warp // warps
+                first = group != _ANY_GROUP and groups_arrive[place, group] == 0.0
+                result, read = _access(code, machine, index, first, time, servers, chances, far)
+                if code.atomic_cycles[index] > 0.0:
+                    servers[_ATOMICS] = max(servers[_ATOMICS], start) + code.atomic_cycles[index]
                 if group != _ANY_GROUP:
-                    place = warp // warps
-                    if groups_arrive[place, group] == 0.0:
+                    if first:
                         number = paths.group_offsets[places[warp, _TRACE]] + group
                         sectors, fresh = paths.group_sectors[number], paths.group_fresh[number]
                         hit = servers[_DATA] + machine.l1_latency
-                        groups_arrive[place, group] = _touch(machine, sectors, fresh, start, hit, servers, firsts)
+                        lines = sectors * SECTOR_BYTES * code.lines_per_byte[index]
+                        groups_arrive[place, group] = _touch(
+                            machine, sectors, lines, fresh, start, hit, servers, firsts
+                        )
                     result = max(result, groups_arrive[place, group] + code.latency[index])
                 if follows:
                     flying[loaded % machine.loads_in_flight] = result
@@ -416,7 +440,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                 kind = _LONG
             if wait == _CONSTANT and code.constant_walk[index] >= 0:
                 read_line = _walked(code, paths, warp, index, places, walked)
-                arrival = _constant(
+                came = _constant(
                     held_constants[-1],
                     constant_order[-1],
                     machine,
@@ -427,23 +451,18 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                     machine.constant_line_cycles,
                     servers[_CONSTANTS],
                 )
-                result = max(result, arrival + code.latency[index])
+                result = max(result, came + code.latency[index])
             if wait == _ASYNC_COPY:
                 times[warp, _COPY] = max(times[warp, _COPY], result)
         elif wait == _FENCE:
-            seen = max(time, times[warp, _STORED]) + machine.l2_latency
-            stalls[_LONG] += max(0.0, seen - fixed)
-            fixed = max(fixed, seen)
+            arrival = max(time, times[warp, _STORED]) + machine.l2_latency
         elif wait == _COPY_GROUP:
             groups[warp, places[warp, _GROUPS] % COPY_GROUPS] = times[warp, _COPY]
             places[warp, _GROUPS] += 1
         elif wait == _COPY_WAIT:
             newest = places[warp, _GROUPS] - 1 - code.groups_left[index]
             for group in range(max(0, newest - COPY_GROUPS + 2), newest + 1):
-                arrival = groups[warp, group % COPY_GROUPS]
-                if arrival > fixed:
-                    stalls[_LONG] += arrival - fixed
-                    fixed = arrival
+                arrival = max(arrival, groups[warp, group % COPY_GROUPS])
         board = code.write_barrier[index]
         if board < SCOREBOARDS and result > releases[warp, board]:
             releases[warp, board], kinds[warp, board] = result, kind
@@ -453,6 +472,9 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
         stale[scheduler] = True
         slot = warp // warps
         stalls[_FIXED_STALL] += max(0.0, fixed - time - 1.0)
+        if arrival > fixed:
+            stalls[_LONG] += arrival - fixed
+            fixed = arrival
         if not _advance(paths, warp, places):
             times[warp, _READY] = NEVER
             living[slot] -= 1
@@ -493,7 +515,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
         if code.constant_walk[following] >= 0 and code.wait[following] != _CONSTANT:
             constant = _walked(code, paths, warp, following, places, walked)
         if constant >= 0:
-            arrival = _constant(
+            came = _constant(
                 held_constants[scheduler],
                 constant_order[scheduler],
                 machine,
@@ -504,13 +526,14 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                 machine.constant_operand_line_cycles,
                 time,
             )
-            if arrival > ready:
-                stalls[_SHORT] += arrival - ready
-                ready = arrival
+            if came > ready:
+                stalls[_SHORT] += came - ready
+                ready = came
         times[warp, _READY] = ready
         if wait in (_BARRIER, _CLUSTER_BARRIER):
             waiting[slot] += 1
-            arrived[slot] = max(arrived[slot], time)
+            servers[_ARRIVALS] = max(servers[_ARRIVALS], time) + machine.arrival_cycles
+            arrived[slot] = servers[_ARRIVALS]
             times[warp, _READY] = NEVER
             times[warp, _LAST] = time
             places[warp, _AT_BARRIER] = 2 if wait == _CLUSTER_BARRIER else 1
@@ -518,7 +541,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                 _open_barrier(code, machine, slot, warps, arrived[slot], times, places, releases, stalls, home, stale)
                 waiting[slot] = 0
                 arrived[slot] = 0.0
-    return Run(now, wave, issued, finished[:ended], stalls)
+    return Run(now, wave, issued, finished[:ended], stalls, servers[_ATOMICS])
 
 
 def _homes(resident: int, warps: int, schedulers: int) -> tuple[Integers, Integers]:

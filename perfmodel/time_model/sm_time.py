@@ -22,6 +22,7 @@ from ..memory.l2 import stay_in_l2
 from ..profiles.load_streams import CUT, LoadStreams
 from ..profiles.warp_traces import MemoryDemand, WarpTraces
 from .backing import Backing
+from .terms import atomic_seconds
 
 if TYPE_CHECKING:
     from .sm_records import Code, Machine, Paths, Run
@@ -53,7 +54,9 @@ class SmModel:
 
     dram_latency_factor: float
     dram_efficiency: float
-    loaded_latency: float
+    l2_loaded_latency: float
+    dram_loaded_latency: float
+    joint_waits: float
     block_start_cycles: float
     first_block_latencies: float
     barrier_cycles: float
@@ -99,8 +102,8 @@ def sm_backing(gpu: Gpu, kernel: str | None = None) -> Backing:
 def sm_model() -> SmModel:
     """The numbers that the package ships.
 
-    >>> sm_model().loaded_latency
-    1.41
+    >>> sm_model().dram_loaded_latency
+    1.4
     """
     return numbers("sm_model", SmModel)
 
@@ -157,7 +160,7 @@ def sm_seconds(
     model = model or sm_model()
     counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
     usual, longest = _usual_and_longest(traces, int(launch.blocks), gpu)
-    loads = _loads_of(traces, counts, launch, blocks_per_sm, gpu)
+    loads = _loads_of(traces, counts, launch, blocks_per_sm, gpu, model)
     machine = _machine(traces, counts, launch, loads, gpu, model, warm)
     code = _code(traces, counts, launch, float(launch.blocks), loads, gpu, model, warm)
     run, cycles = _launch_cycles(usual, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget)
@@ -218,11 +221,14 @@ class _Loads:
     again_far: float
 
 
-def _loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int, gpu: Gpu) -> _Loads:
+def _loads_of(
+    traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int, gpu: Gpu, model: SmModel
+) -> _Loads:
     """The chances, so that as many sectors pass L1 and as many bytes come from DRAM as the counts say.
 
-    Blocks of the first wave ask together for what nobody has read before, so that all of them wait for it. Of a pair of sectors
-    that DRAM gives together, the second one is in L2.
+    Blocks of the first wave ask together for what nobody has read before, so that others than the first wait for it, too. Of a
+    pair of sectors that DRAM gives together, the second one is in L2; so is what a block has asked for before, as long as its
+    first requests account for all that DRAM gives.
     """
     memory, loads, wait = traces.memory, traces.loads, traces.table.wait
     scale = float(launch.blocks) / traces.observed
@@ -239,11 +245,12 @@ def _loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm:
     fills = float(counts.dram_read_bytes) / SECTOR_BYTES / gpu.l2_fill_sectors
     fresh = followed_scale * float(_fresh(loads, gpu)[:end].sum())
     share = min(1.0, fills / max(fresh * first_missed, 1.0)) if fills else 0.0
+    left = max(0.0, fills - fresh * first_missed) * gpu.l2_fill_sectors
     return _Loads(
         first_missed=first_missed,
-        first_far=share + (1.0 - share) / waves if share else 0.0,
+        first_far=share + model.joint_waits * (1.0 - share) / waves if share else 0.0,
         again=min(1.0, again),
-        again_far=min(1.0, _dram_share(counts, gpu)) if missed > first else 0.0,
+        again_far=min(1.0, left / (missed - first)) if missed > first else 0.0,
     )
 
 
@@ -279,18 +286,23 @@ def _machine(
         shared_latency=gpu.shared_latency_cycles,
         l2_latency=gpu.l2_latency_cycles,
         dram_latency=model.dram_latency_factor * gpu.dram_latency_cycles,
-        loaded_latency=model.loaded_latency,
+        l2_loaded_latency=model.l2_loaded_latency,
+        dram_loaded_latency=model.dram_loaded_latency,
+        fill_cycles=gpu.l1_fill_cycles,
+        miss_cycles=gpu.l1_miss_cycles,
         l2_bytes_per_cycle=min(float(gpu.l2_port_bytes_per_cycle), l2_share),
         l2_share=l2_share,
         dram_bytes_per_cycle=model.dram_efficiency * gpu.dram_read_bytes_per_s / active / clock,
         dram_share=_dram_share(counts, gpu),
+        dram_scattered_cost=1.0 / gpu.dram_scattered_share,
         first_missed=loads.first_missed,
         first_far=loads.first_far,
         data_queue=model.data_queue_entries,
         loads_in_flight=model.loads_in_flight,
         write_queue_cycles=model.write_queue_cycles,
         operand_cycles=model.operand_cycles,
-        barrier_cycles=model.barrier_cycles + _arrival_cycles(traces, gpu),
+        barrier_cycles=model.barrier_cycles,
+        arrival_cycles=WARP_SIZE / gpu.barrier_threads_per_cycle,
         branch_cycles=model.branch_cycles,
         block_start_cycles=model.block_start_cycles,
         first_cycles=model.first_block_latencies * gpu.dram_latency_cycles,
@@ -307,13 +319,8 @@ def _machine(
         constant_operand_line_cycles=gpu.constant_operand_line_cycles,
         constant_latency=gpu.constant_miss_cycles,
         constant_far_latency=gpu.l2_latency_cycles if warm else gpu.dram_latency_cycles,
-        cluster_barrier_cycles=gpu.cluster_barrier_cycles + _arrival_cycles(traces, gpu),
+        cluster_barrier_cycles=gpu.cluster_barrier_cycles,
     )
-
-
-def _arrival_cycles(traces: WarpTraces, gpu: Gpu) -> float:
-    """Cycles in which the warps of a block arrive at a barrier."""
-    return traces.warps_per_block * WARP_SIZE / gpu.barrier_threads_per_cycle
 
 
 def _launch_cycles(
@@ -337,12 +344,13 @@ def _launch_cycles(
     simulated = min(math.ceil(average), most)
     run = simulate_sm(code, paths, machine, resident, simulated, budget)
     cycles = _whole(run, simulated, average, resident, followed, machine.first_cycles)
+    left = max(0.0, run.atomics - run.cycles)
     own = float(traces.instructions.mean())
     cycles *= own / max(followed, 1.0)
     if average > _LEAST_WAVES * resident:
         # over many waves the blocks that were not followed count as much as those that were
         cycles *= float(counts.warp_instructions) / (own * blocks)
-    return run, cycles
+    return run, cycles + left
 
 
 def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
@@ -459,6 +467,8 @@ def _code(
         data_cycles=data_cycles,
         miss_chance=chance * asking,
         missed_bytes=sectors * SECTOR_BYTES,
+        atomic_cycles=_atomics(memory, wait, counts, scale, blocks, gpu),
+        lines_per_byte=memory.lines / np.maximum(memory.sectors * SECTOR_BYTES, 1.0),
         far_chance=np.where(wait == Wait.GLOBAL_ATOMIC, min(1.0, _dram_share(counts, gpu)), loads.again_far),
         write_cycles=asking * write_cycles,
         written_bytes=asking * written,
@@ -515,6 +525,20 @@ def _stores(
         total = float(written @ memory.requests) * scale
         written = written * (min(1.0, float(counts.dram_write_bytes) / total) if total else 0.0)
     return (sectors + partial) * SECTOR_BYTES / rate, written
+
+
+def _atomics(
+    memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale: float, blocks: float, gpu: Gpu
+) -> Floats:
+    """Cycles of the busiest place of L2 for each reduction of the SM, where the other SMs send theirs at the same time.
+
+    All atomics together take what the busiest place needs for the launch (`atomic_seconds`). Warps that wait for what an atomic
+    returns fall out of step with those of other SMs, and meet no queue but their own.
+    """
+    atomics = np.isin(wait, [Wait.GLOBAL_REDUCTION, Wait.GLOBAL_ATOMIC])
+    requests = scale * float(memory.requests @ atomics) / min(gpu.sm_count, blocks)
+    cycles = float(atomic_seconds(counts, gpu)) * gpu.boost_clock_hz
+    return np.where(wait == Wait.GLOBAL_REDUCTION, cycles / max(requests, 1.0), 0.0)
 
 
 def _pipe_cycles(table: IssueTable, gpu: Gpu) -> Floats:
@@ -607,7 +631,7 @@ def sm_issues(
 
     usual, _ = _usual_and_longest(traces, int(launch.blocks), gpu)
     counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
-    loads = _loads_of(traces, counts, launch, blocks_per_sm, gpu)
+    loads = _loads_of(traces, counts, launch, blocks_per_sm, gpu, sm_model())
     machine = _machine(traces, counts, launch, loads, gpu, sm_model(), warm)
     code = _code(traces, counts, launch, float(launch.blocks), loads, gpu, sm_model(), warm)
     average = math.ceil(float(launch.blocks) / gpu.sm_count)

@@ -11,6 +11,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.schema import Timing, TimingMethod
+from perfmodel.time_model.sm_time import sm_model
 from perfmodel.validation.public_kernels.counted import compared_counts, compared_table
 from perfmodel.validation.public_kernels.inputs import made, with_files
 from perfmodel.validation.public_kernels.mechanisms import mechanism_launches
@@ -120,8 +121,10 @@ def test_stored_facts_are_made_again_from_the_source(tmp_path: Path) -> None:
     assert counts.l2_atomic_sectors == 264 * 8 * 16 * 8 == stored.counters["lts__t_sectors_srcunit_tex_op_red.sum"]
     (score,) = scored([replace(again, timings=stored.timings)], scenario_of("h200"), L2State.COLD)
     terms = score.prediction.time.terms
-    # all warps add to the same words: no SM sees the queue that the others make
-    assert score.prediction.time.predicted_s == pytest.approx(float(terms.atomics + terms.fixed_launch_cost))
+    # all warps add to the same words: they wait for nothing else, from the first addition on
+    first = sm_model().first_block_latencies * load_gpu("h200").dram_latency_cycles / load_gpu("h200").boost_clock_hz
+    queue = float(terms.atomics + terms.fixed_launch_cost)
+    assert queue < score.prediction.time.predicted_s < queue + 2.0 * first
 
 
 def test_a_score_is_the_ratio_of_predicted_to_measured() -> None:

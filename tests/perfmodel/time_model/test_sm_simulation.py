@@ -20,11 +20,15 @@ QUIET = Machine(
     shared_latency=20.0,
     l2_latency=200.0,
     dram_latency=500.0,
-    loaded_latency=0.0,
+    l2_loaded_latency=0.0,
+    dram_loaded_latency=0.0,
+    fill_cycles=0.0,
+    miss_cycles=0.0,
     l2_bytes_per_cycle=64.0,
     l2_share=64.0,
     dram_bytes_per_cycle=16.0,
     dram_share=0.0,
+    dram_scattered_cost=1.0,
     first_missed=1.0,
     first_far=0.0,
     data_queue=1000,
@@ -32,6 +36,7 @@ QUIET = Machine(
     write_queue_cycles=1e9,
     operand_cycles=8.0,
     barrier_cycles=10.0,
+    arrival_cycles=0.0,
     branch_cycles=0.0,
     block_start_cycles=0.0,
     first_cycles=0.0,
@@ -67,6 +72,8 @@ class Step:
     data: float = 1.0
     misses: float = 0.0
     behind: float = 0.0
+    atomic: float = 0.0
+    lines_per_byte: float = 0.0
     far: float = 0.0
     write: float = 0.0
     written: float = 0.0
@@ -95,6 +102,8 @@ def code_of(program: list[Step]) -> Code:
         data_cycles=column("data"),
         miss_chance=column("misses"),
         missed_bytes=column("behind"),
+        atomic_cycles=column("atomic"),
+        lines_per_byte=column("lines_per_byte"),
         far_chance=column("far"),
         write_cycles=column("write"),
         written_bytes=column("written"),
@@ -190,9 +199,39 @@ def test_dram_gives_its_bytes_and_no_more() -> None:
     assert found.cycles == pytest.approx(32 * 200 * 512 / 16, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("machine", "cycles"),
+    [
+        ({"miss_cycles": 2.0}, 32 * 2.0),  # asked for one after the other
+        ({"fill_cycles": 0.5}, 1 + 32 * 0.5),  # the data pipe takes the request and each line that comes
+        ({"miss_cycles": 0.1}, 32 * 32 / 64),  # no faster than their bytes
+    ],
+)
+def test_lines_that_l1_lacks_come_one_after_the_other(machine: dict[str, float], cycles: float) -> None:
+    load = Step(wait=Wait.GLOBAL_LOAD, sets=0, misses=1.0, behind=32.0 * 32, lines_per_byte=1 / 32)
+    found = run([load, Step(needs=1)], warps=32, loops=50, **machine)
+    assert found.cycles == pytest.approx(32 * 50 * cycles, rel=0.05)
+
+
+def test_a_busy_memory_answers_later() -> None:
+    load = Step(wait=Wait.GLOBAL_LOAD, sets=0, misses=1.0, behind=256.0)
+    quiet, loaded = (run([load, Step(needs=1)], warps=32, loops=50, l2_loaded_latency=more) for more in (0.0, 1.0))
+    busy = 32 * 256 / 64 / 200  # bytes of all warps in the latency, over what L2 gives in it
+    assert quiet.cycles == pytest.approx(50 * 200, rel=0.05)
+    assert 1 + 0.3 * busy**2 < loaded.cycles / quiet.cycles < 1 + busy**2
+
+
 def test_a_barrier_opens_when_the_last_warp_is_there() -> None:
     slow, barrier = Step(stall=100), Step(wait=Wait.BARRIER)
     assert run([slow, barrier, Step()], warps=4).finished[-1] == pytest.approx(100 + 10 + 1, abs=2)
+
+
+def test_warps_arrive_at_a_barrier_one_after_the_other() -> None:
+    together, last = [Step(wait=Wait.BARRIER)], [Step(stall=100), Step(wait=Wait.BARRIER)]
+    found = run(together, warps=32, loops=10, arrival_cycles=2.0)
+    assert found.finished[-1] == pytest.approx(10 * (32 * 2 + 10), rel=0.05)
+    alone = run(last, warps=1, loops=10, arrival_cycles=2.0)
+    assert alone.finished[-1] == pytest.approx(10 * (100 + 2 + 10), rel=0.05)  # the others were there long before
 
 
 def test_blocks_follow_one_another_where_they_do_not_fit_together() -> None:
@@ -302,6 +341,13 @@ def test_a_barrier_of_a_cluster_takes_longer_than_one_of_a_block() -> None:
 
 def test_a_branch_makes_its_warp_wait() -> None:
     assert run([Step(wait=Wait.BRANCH, stall=5)], loops=100, branch_cycles=6.0).finished[-1] == 100 * (5 + 6)
+
+
+def test_reductions_wait_for_one_another_in_l2() -> None:
+    reduction = Step(wait=Wait.GLOBAL_REDUCTION, atomic=50.0)
+    found = run([Step(stall=300), reduction], warps=32)
+    assert found.finished[-1] < 400  # nobody waits for a reduction
+    assert found.atomics == pytest.approx(300 + 32 * 50, rel=0.02)
 
 
 def test_stores_queue_on_their_way_to_l2() -> None:
