@@ -227,7 +227,7 @@ def test_a_barrier_opens_when_the_last_warp_is_there() -> None:
 
 
 def test_warps_arrive_at_a_barrier_one_after_the_other() -> None:
-    together, last = [Step(wait=Wait.BARRIER)], [Step(stall=100), Step(wait=Wait.BARRIER)]
+    together, last = [Step(wait=Wait.BARRIER), Step()], [Step(stall=100), Step(wait=Wait.BARRIER), Step()]
     found = run(together, warps=32, loops=10, arrival_cycles=2.0)
     assert found.finished[-1] == pytest.approx(10 * (32 * 2 + 10), rel=0.05)
     alone = run(last, warps=1, loops=10, arrival_cycles=2.0)
