@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiler.compiled import CompiledKernel, compile_with_registers
+from ..compiler.compiled import CompiledKernel, compile_kernel, compile_with_registers
 from ..compiler.kernel_names import split_name
 from ..compiler.request import CompileRequest
 from ..compiler.user_kernel import compile_with_signature, dynamic_shared_array, user_request
@@ -374,15 +374,20 @@ def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) ->
         kernel_object, kernel = kernel_of_file(Path(str(source)), wish.kernel)
         return brought_by(kernel_object, replace(wish, kernel=kernel))
     name = wish.kernel or ""
+    kernel_source = read_kernel_source(source if isinstance(source, str) else Path(str(source)), include)
+    origin = name
+    if not name and (wish.grid is None or wish.block is None):  # which kernel it is comes before how it is launched
+        request = user_request(kernel_source, name, wish.values, wish.options)
+        origin = split_name(compile_kernel(request, wish.architecture).kernel_name)[0]
     return BroughtKernel(
-        source=read_kernel_source(source if isinstance(source, str) else Path(str(source)), include),
+        source=kernel_source,
         kernel=name,
         name=name,
         arguments=wish.arguments,
         values=wish.values,
         options=wish.options,
-        grid=wish.required_grid(name or "the kernel"),
-        block=wish.required_block(name or "a kernel of a file"),
+        grid=wish.required_grid(origin or "the kernel"),
+        block=wish.required_block(origin),
         shared_bytes=wish.shared_bytes,
     )
 

@@ -174,3 +174,16 @@ def test_two_hundred_wrong_command_lines_are_refused_in_one_line(
         assert lines[0].startswith("perfmodel: error: "), words
         refused += 1
     assert refused > 100
+
+
+def test_kernels_of_a_file_are_named_before_the_launch_is_asked_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    one, two = tmp_path / "one.cu", tmp_path / "two.cu"
+    one.write_text("namespace ns { __global__ void scale(float *x) { x[threadIdx.x] *= 2; } }")
+    two.write_text(one.read_text() + "__global__ void shift(float *x) { x[threadIdx.x] += 2; }")
+    several = "two.cu has several kernels; name one by --kernel (kernel in Python): shift(float*); ns::scale(float*)"
+    assert several in refusal(capsys, "analyze", str(two), "--gpu", "h200")
+    assert several in refusal(capsys, "analyze", str(two), "--gpu", "h200", "--grid", "4")
+    assert "that ns::scale is launched with by --grid" in refusal(capsys, "analyze", str(one), "--gpu", "h200")
+    assert "block is missing: ns::scale does" in refusal(capsys, "analyze", str(one), "--gpu", "h200", "--grid", "4")
