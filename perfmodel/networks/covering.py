@@ -113,8 +113,9 @@ def _even(
 def covered_layer(name: str, convolution: Convolution, operation: str | None = None) -> Layer:
     """The layer of a convolution, with its problem where a family covers it and the reason where none does.
 
-    >>> covered_layer("head", pointwise(1, 320, 1280, (7, 7))).problem
-    PointwiseConv2d(batch=1, in_channels=320, out_channels=1280, height=7, width=7)
+    >>> layer = covered_layer("head", pointwise(1, 320, 1280, (7, 7)))
+    >>> layer.problem.in_channels, layer.problem.out_channels
+    (320, 1280)
     """
     shown = operation or convolution.operation
     kind = LayerKind.CONVOLUTION if operation is None else LayerKind.MATRIX_PRODUCT

@@ -180,7 +180,7 @@ def test_an_array_for_each_field_is_predicted_as_the_kernel_that_has_one() -> No
     first = pm.advise(streamed("scaled_points", elements, 256, 4)).changes[0]
     assert first.kind is AdviceKind.UNCOALESCED
     assert first.finding == "16 sectors per request where 4 would do (neighbouring lanes 16 bytes apart)"
-    assert first.then_s == pytest.approx(streamed("scaled", elements, 256).prediction.time.predicted_s, rel=0.03)
+    assert first.then_s == pytest.approx(streamed("scaled", elements, 256).prediction.time.predicted_s, rel=0.05)
 
 
 def test_swapped_indices_are_predicted_as_the_kernel_with_the_other_order() -> None:

@@ -240,7 +240,7 @@ def test_what_takes_too_long_is_a_value() -> None:
     for outcome in compile_many(jobs, workers=2, time_limit_s=1.0):
         assert isinstance(outcome, PerfmodelError)
         assert isinstance(outcome, CompileError)
-        assert str(outcome) == "own.cu for sm_80: not finished within 1 s"
+        assert str(outcome) == "own.cu for sm_80: not finished within 1 s of processor time"
 
 
 def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:

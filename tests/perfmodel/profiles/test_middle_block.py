@@ -21,7 +21,7 @@ from perfmodel.profiles.kernel_profile import KernelProfile
 SCENARIO = scenario_of("h200")
 GPU = load_gpu("h200")
 PROBLEMS = [
-    Conv2d(height=61, width=83, filter_height=3, filter_width=3, in_channels=4, out_channels=6, padding=1),
+    Conv2d(height=61, width=83, filter_height=3, filter_width=3, in_channels=2, out_channels=6, padding=1),
     TiledConv2d(height=200, width=300, filter_height=3, filter_width=5),
     PointwiseConv2d(batch=2, in_channels=24, out_channels=36, height=13, width=17),
     Conv1d(batch=3, in_channels=16, out_channels=24, length=37),
@@ -47,7 +47,7 @@ def profiles_of(problem: Any) -> tuple[Batch[Any], KernelProfile, KernelProfile]
 @pytest.mark.compiler
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
 def test_one_block_and_closed_forms_say_what_all_blocks_do(problem: Any) -> None:
-    """Memory accesses are equal, because closed forms are exact; instructions and the closed form's time nearly so."""
+    """Memory accesses of strips are equal, as their closed forms are exact; instructions and the closed form's time nearly so."""
     batch, middle, whole = profiles_of(problem)
     assert middle.resources == whole.resources
     assert np.array_equal(
