@@ -38,6 +38,7 @@ members: .venv/dev.stamp  ## compile the members that closed forms of the famili
 fuzz: .venv/dev.stamp  ## mutate PTX and machine code 20,000 times each, and cubins; draw many operands for each opcode
 	$(BIN)/python -m tests.perfmodel.machine_code.drawn
 	$(BIN)/python -m tests.perfmodel.machine_code.drawn_memory
+	$(BIN)/python -m tests.perfmodel.machine_code.drawn_cases
 	$(BIN)/python -m tests.perfmodel.simulator.fuzz
 	$(BIN)/python -W ignore -m tests.perfmodel.machine_code.fuzz
 

@@ -122,7 +122,9 @@ _FMA_HEAVY = frozenset({"IMAD", "IDP"})
 _XU = frozenset({"MUFU", "F2I", "I2F", "F2F", "FRND", "POPC", "FLO", "BREV", "I2I"})
 _SPECIAL_REGISTERS = frozenset({"S2R", "S2UR", "CS2R", "B2R", "R2UR"})
 _CONSTANTS = frozenset({"LDC", "ULDC", "LDCU"})
-_BRANCHES = frozenset({"BRA", "BRX", "JMP", "JMX", "BSYNC", "WARPSYNC", "BREAK", "CALL", "RET", "EXIT", "YIELD"})
+_BRANCHES = frozenset(
+    {"BRA", "BRX", "BRXU", "JMP", "JMX", "BSYNC", "WARPSYNC", "BREAK", "CALL", "RET", "EXIT", "YIELD"}
+)
 _WAITS = {
     "shared_load": Wait.SHARED,
     "shared_store": Wait.SHARED,

@@ -45,6 +45,7 @@ _TRANSFERS = {
     "BRA": Transfer.BRANCH,
     "JMP": Transfer.BRANCH,
     "BRX": Transfer.INDIRECT,
+    "BRXU": Transfer.INDIRECT,
     "JMX": Transfer.INDIRECT,
     "CALL": Transfer.CALL,
     "RET": Transfer.RETURN,

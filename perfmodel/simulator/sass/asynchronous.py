@@ -14,6 +14,7 @@ from ...machine_code.operands import Address, Operand, Register, Word
 from ..access import Action
 from ..transfer import UNCOUNTED
 from .emitter import REDUCTIONS, Emitter
+from .mbarrier import rereads_objects
 from .moves import emit_nothing, following
 from .registers import RETURN_PLACE
 
@@ -82,6 +83,8 @@ def emit_syncs(e: Emitter, i: MachineInstruction) -> None:
     if i.has("CCTL"):
         if _memory_operands(i):
             e.line(f"exchange_barrier({_place(e, i)},{e.constant(0, 'u64')},{e.guard})")
+        elif rereads_objects(i):
+            e.reads_memory(Space.SHARED)
         return
     if i.has("EXCH"):
         e.root = True

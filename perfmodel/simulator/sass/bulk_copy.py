@@ -175,22 +175,25 @@ def bulk_copy(
             here = shared[own : own + size]
             if direction == "S.S":
                 other = int(from_row[k]) * lanes.batch.shared_stride + int(from_start[k])
-                here[:] = shared[other : other + size]
+                _combine(here, shared[other : other + size], reduction)
                 continue
             begin = int(outside[k]) - base
             there = memory.view(np.uint8)[begin : begin + size]
-            if direction == "S.G":
-                here[:] = there
-            elif reduction is None:
-                there[:] = here
-            else:
-                operation, kind = reduction
-                folded(
-                    there.view(kind), np.arange(size // there.view(kind).itemsize), operation, [here.view(kind)], False
-                )
+            to, by = (here, there) if direction == "S.G" else (there, here)
+            _combine(to, by, reduction)
     if barrier is not None:
         to, start = _shared_start(lanes, rows, _of_warps(lanes, barrier, rows, warps))
         _signal(lanes, instruction, rows, to, start, sizes)
+
+
+def _combine(target: Values, source: Values, reduction: tuple[str, ScalarType] | None) -> None:
+    """Put bytes in the place of others, or combine the elements that they are."""
+    if reduction is None:
+        target[:] = source
+        return
+    operation, kind = reduction
+    cells = target.view(kind)
+    folded(cells, np.arange(len(cells)), operation, [source.view(kind)], False)
 
 
 # ---- boxes of tensors

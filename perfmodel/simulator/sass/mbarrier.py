@@ -2,7 +2,8 @@
 
 From sm_90 on an object is one 64-bit word whose fields the code that initialises it shows: bits 1 to 20 hold 2**20 less the
 expected arrivals, bits 21 to 42 the bytes that are owed, bits 43 to 62 2**20 less the pending arrivals, bit 63 the phase. Words
-are kept beside shared memory, which no other instruction may use for them. Before sm_90 the object lies in shared memory
+are kept beside shared memory, unless the code initialises them by ordinary stores, after which it says that they have changed
+(``SYNCS.CCTL.IVALL``). Before sm_90 the object lies in shared memory
 itself, because ordinary instructions initialise and read it: expected arrivals in the lower half, phase and pending arrivals
 in the upper one.
 """
@@ -16,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
-from ...ir.instruction import Space
+from ...ir.instruction import ExecutedInstruction, Space
+from ...machine_code.instruction import MachineInstruction
 from ..faults import FaultKind
 from ..machine import Lanes
 from ..plan import Mask, Plan
@@ -74,11 +76,19 @@ def _packed(objects: _Objects) -> NDArray[np.uint64]:
     return packed
 
 
+def rereads_objects(i: ExecutedInstruction) -> bool:
+    """Whether an instruction says that ordinary stores have changed objects."""
+    return isinstance(i, MachineInstruction) and i.name == "SYNCS" and i.has("IVALL") and not i.never
+
+
 def _words(lanes: Lanes) -> NDArray[np.uint64]:
     """The words of all objects that the blocks of a batch may have."""
     batch = lanes.batch
     if batch.barrier_words is None:
-        batch.barrier_words = np.zeros(batch.rows * batch.shared_stride // WORD_BYTES, np.uint64)
+        if any(map(rereads_objects, lanes.environment.instructions)):
+            batch.barrier_words = batch.shared.view(np.uint64)
+        else:
+            batch.barrier_words = np.zeros(batch.rows * batch.shared_stride // WORD_BYTES, np.uint64)
     return batch.barrier_words
 
 

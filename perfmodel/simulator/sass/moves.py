@@ -35,9 +35,6 @@ def emit_r2ur(e: Emitter, i: MachineInstruction) -> None:
     e.guard = guard
     if differs:
         other = f"({own}!={shared})"
-        if is_zero(operands[0]):
-            # a mere test whether all lanes name the same: those that do go the way of the others, too, where one does not
-            other = f"any_of_warp(C,{other})"
         e.write_predicate(i, differs[0], f"({other}|{e.predicate(i, differs[0])})" if i.has("OR") else other)
 
 

@@ -32,7 +32,7 @@ EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     **textures.EMITTERS,
 }
 """Opcodes (without modifiers) and what translates them."""
-EXECUTED = frozenset(EMITTERS) | {"BRA", "JMP", "BRX", "JMX", "CALL", "RET", "EXIT", "KILL"}
+EXECUTED = frozenset(EMITTERS) | {"BRA", "JMP", "BRX", "BRXU", "JMX", "CALL", "RET", "EXIT", "KILL"}
 """Opcodes (without modifiers) that are executed."""
 _POLLING = frozenset({"ATOM", "ATOMG", "ATOMS", "NANOSLEEP", "SYNCS"})
 _STORES = frozenset({"ST", "STG", "STS", "STL", "STAS", "RED", "REDG", "UBLKRED", "UTMASTG", "UTMAREDG"})

@@ -124,8 +124,13 @@ def emit_redux(e: Emitter, i: MachineInstruction) -> None:
 
 
 def emit_elect(e: Emitter, i: MachineInstruction) -> None:
-    """``ELECT``: one lane of those that are active."""
-    e.write_predicate(i, i.operand(0), f"first_active_lane(C,{e.guard})")
+    """``ELECT``: one lane of those that are active, and its number to a uniform register."""
+    chosen = e.temporary(f"first_active_lane(C,{e.guard})")
+    number = f"of_first_active(C,C.special['%laneid'],{e.guard})"
+    target = i.operand(1)
+    if isinstance(target, Register) and not target.is_predicate:
+        e.write(i, target, number)
+    e.write_predicate(i, i.operand(0), chosen)
 
 
 # ---- convergence
@@ -320,12 +325,12 @@ def _branch_value(e: Emitter, i: MachineInstruction, block: CodeBlock) -> str | 
     if i.has("DIV"):
         members = next((o for o in i.operands if isinstance(o, Register) and o.index is not None), None)
         named = e.constant(2**32 - 1) if members is None else e.read(i, members)
-        # a lane whose guard does not hold names other lanes than the first: it goes the way of parted lanes, too
+        # a lane whose guard does not hold names other lanes than the first: the warp goes the way of parted lanes then, too
         text = f"parted(C,{named})"
-        return text if guard is None else f"(~{guard}|{text})"
+        return text if guard is None else f"(any_of_warp(C,~{guard})|{text})"
     if i.has("CONV"):
         text = f"(~parted(C,{e.constant(2**32 - 1)}))"
-        return text if guard is None else f"({guard}&{text})"
+        return text if guard is None else f"(~any_of_warp(C,~{guard})&{text})"
     terms = [] if guard is None else [guard]
     for operand in i.operands[:-1]:
         if isinstance(operand, Register) and operand.is_predicate and not is_true(operand):
@@ -351,7 +356,7 @@ def _address(e: Emitter, i: MachineInstruction, transfer: Transfer) -> str:
     if transfer is Transfer.CALL_THROUGH_POINTER:
         return f"({base}+{e.constant(i.target or 0)})"
     offset = next((o.value for o in i.operands if isinstance(o, Immediate)), 0) or 0
-    start = i.address + INSTRUCTION_BYTES if i.name == "BRX" else 0
+    start = i.address + INSTRUCTION_BYTES if i.name in ("BRX", "BRXU") else 0
     return f"({base}+{e.constant(start + offset)})"
 
 

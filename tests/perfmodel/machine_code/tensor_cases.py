@@ -6,14 +6,14 @@ The same cases run in the simulator (`test_tensor`, `test_asynchronous`) and hav
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.launch.launch import Buffer, Launch, TensorMap
+from perfmodel.launch.launch import Buffer, Launch, Parameter, TensorMap
 from perfmodel.launch.tensor_map import TensorTiling, tensor_tiling
 from perfmodel.simulator.sass.matrices import eight_bit_floats
 
@@ -37,10 +37,10 @@ class Case:
     defines: tuple[tuple[str, str | int], ...] = field(default=())
 
     @property
-    def parameters(self) -> tuple[Buffer | TensorMap | np.generic, ...]:
+    def parameters(self) -> tuple[Parameter, ...]:
         """The arguments as a call takes them; what is expected of an array makes it an output."""
 
-        def parameter(name: str, value: Any) -> Buffer | TensorMap | np.generic:
+        def parameter(name: str, value: Any) -> Parameter:
             output = name in self.expected
             if isinstance(value, tuple):
                 array, tiling = value
@@ -213,11 +213,14 @@ def _swizzle(address: int, width: int) -> int:
     return address // 128 * 128 + piece * 16 + address % 16
 
 
-def placed(values: Array, kind: str, width: int, transposed: bool) -> tuple[NDArray[np.uint8], int]:
-    """A matrix (m x k or n x k) as it lies in shared memory, and the upper bits of its descriptor.
+def placed(
+    values: Array, kind: str, width: int, transposed: bool, random: np.random.Generator | None = None
+) -> tuple[NDArray[np.uint8], int]:
+    """A matrix (m x k or n x k) as it lies in shared memory, and its descriptor but for the begin of that memory.
 
     Layouts are those of PTX ISA 9.7.15.5 (canonical layouts): blocks of 8 rows (or 8 of the depth, where transposed) of a
-    width; without swizzling, blocks of 8 times 16 bytes.
+    width; without swizzling, blocks of 8 times 16 bytes. Gaps between blocks, and where a row begins, are drawn if there is
+    a generator.
     """
     data = encoded(values, kind)
     size = data.itemsize
@@ -230,11 +233,19 @@ def placed(values: Array, kind: str, width: int, transposed: bool) -> tuple[NDAr
     block_bytes = 8 * run
     # block (p, q): p-th group of 8 across, q-th run along; groups of 8 follow one another, then runs
     step_across, step_along = block_bytes, block_bytes * (across // 8)
+    start = 0
+    if random is not None:
+        gap = block_bytes if width else 16
+        roomy = blocks_along * (block_bytes + gap) * (across // 8 + 1) <= 16384
+        step_across += gap * int(random.integers(0, 2)) * roomy
+        step_along = step_across * (across // 8) + gap * int(random.integers(0, 2)) * roomy
+        if width and not transposed:
+            start = 32 * int(random.integers(0, width // 32))  # a step along the depth
     for i in range(extent):
         for k in range(depth):
             x, y = (k, i) if transposed else (i, k)
             at = x // 8 * step_across + y // columns * step_along + x % 8 * run + y % columns * size
-            at = _swizzle(at, width)
+            at = _swizzle(at + start, width)
             memory[at : at + size] = np.frombuffer(data[i, k].tobytes(), np.uint8)
     used = blocks_along * step_along
     if width:
@@ -243,7 +254,7 @@ def placed(values: Array, kind: str, width: int, transposed: bool) -> tuple[NDAr
         # without swizzling the leading offset goes along the depth, the stride along rows or columns
         leading, stride = (step_across, step_along) if transposed else (step_along, step_across)
     mode = {0: 0, 128: 1, 64: 2, 32: 3}[width]
-    return memory[: -(-used // 1024) * 1024], leading >> 4 << 16 | stride >> 4 << 32 | mode << 62
+    return memory[: -(-used // 1024) * 1024], start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | mode << 62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,18 +299,37 @@ WGMMAS = (
 )
 
 
-def wgmma_case(w: Wgmma, number: int) -> Case:
+def drawn_wgmma(seed: int) -> Case:
+    """One of the products on drawn numbers, swizzles, strides and begins of its factors, sums added or not."""
+    random = np.random.default_rng(seed)
+    number = int(random.integers(len(WGMMAS)))
+    w = WGMMAS[number]
+
+    def width(transposed: bool, extent: int) -> int:
+        widths = (0, 32, 64, 128)
+        return int(random.choice([n for n in widths if not transposed or n <= 2 * extent]))
+
+    w = replace(
+        w,
+        width_a=None if w.width_a is None else width(w.transposed_a, 64),
+        width_b=width(w.transposed_b, w.columns),
+        adds=int(random.integers(2)),
+    )
+    return wgmma_case(w, number, random)
+
+
+def wgmma_case(w: Wgmma, number: int, layout: np.random.Generator | None = None) -> Case:
     """The launch of one product; A lies at the begin of shared memory, B behind 16 KiB."""
-    random = np.random.default_rng(number)
+    random = layout or np.random.default_rng(number)
     a, b = drawn(random, (64, w.depth), w.a), drawn(random, (w.columns, w.depth), w.b)
     c = drawn(random, (64, w.columns), w.sums)
     shared = np.zeros(32768, np.uint8)
     at_a, at_b = 0, 1 << 10
     if w.width_a is not None:
-        memory, form = placed(a, w.a, w.width_a, w.transposed_a)
+        memory, form = placed(a, w.a, w.width_a, w.transposed_a, layout)
         shared[: len(memory)] = memory
         at_a |= form
-    memory, form = placed(b, w.b, w.width_b, w.transposed_b)
+    memory, form = placed(b, w.b, w.width_b, w.transposed_b, layout)
     shared[16384 : 16384 + len(memory)] = memory
     at_b |= form
 
@@ -349,7 +379,7 @@ def wgmma_case(w: Wgmma, number: int) -> Case:
 # ---- bulk copies
 
 
-def _box(array: Array, tiling: TensorTiling, coordinates: Sequence[int]) -> tuple[NDArray[np.uint8], list[Any]]:
+def swizzled_box(array: Array, tiling: TensorTiling, coordinates: Sequence[int]) -> tuple[NDArray[np.uint8], list[Any]]:
     """A box as it lies in shared memory, and for each element inside the tensor its index and its place there."""
     columns, size = tiling.copied[-1], tiling.element_bytes
     pitch = tiling.swizzle_bytes or columns * size
@@ -373,8 +403,8 @@ def tensor_case(name: str, tiling: TensorTiling, column: int, row: int) -> Case:
     volume_tiling = tensor_tiling("i32", (5, 6, 8), box=(2, 3, 8))
     volume = random.integers(-1000, 1000, (5, 6, 8)).astype(np.int32)
     total = random.integers(0, 50, tiling.shape).astype(kind)
-    box, inside = _box(plane, tiling, (row, column))
-    volume_box, _ = _box(volume, volume_tiling, (-1, 2, 4))
+    box, inside = swizzled_box(plane, tiling, (row, column))
+    volume_box, _ = swizzled_box(volume, volume_tiling, (-1, 2, 4))
     boxes = np.full(12288, 0x5A, np.uint8)
     boxes[: len(box)] = box
     boxes[8192 : 8192 + len(volume_box)] = volume_box
@@ -520,15 +550,12 @@ def operations_case(architecture: str) -> Case:
 # ---- matrices, conversions, atomics, calls
 
 
-def _rows(lane_order: bool, data: Array) -> Array:
-    lanes = np.arange(32) * 5 % 32 if lane_order else np.arange(32)
-    return data.view(np.uint16).reshape(-1, 8)[lanes]
-
-
-def matrices_case(architecture: str) -> Case:
-    """``ldmatrix``, ``movmatrix`` and ``stmatrix``."""
-    x = np.random.default_rng(10).integers(0, 2**32, 256, dtype=np.uint64).astype(np.uint32)
-    rows = _rows(True, x).reshape(4, 8, 8)
+def matrices_case(architecture: str, seed: int = 10) -> Case:
+    """``ldmatrix``, ``movmatrix`` and ``stmatrix``; each lane names a drawn row of 16 bytes."""
+    random = np.random.default_rng(seed)
+    x = random.integers(0, 2**32, 256, dtype=np.uint64).astype(np.uint32)
+    places = random.permutation(32)
+    rows = x.view(np.uint16).reshape(-1, 8)[places].reshape(4, 8, 8)
 
     def words(matrices: Array) -> Array:
         return np.ascontiguousarray(matrices).view(np.uint32).reshape(len(matrices), 32)
@@ -539,7 +566,6 @@ def matrices_case(architecture: str) -> Case:
     out[:384] = np.concatenate(pieces).reshape(-1)
     if architecture in HOPPER:
         shared = x.view(np.uint16).reshape(-1, 8).copy()
-        places = np.arange(32) * 5 % 32
         shared[places] = turned.reshape(32, 8)
         out[384:512] = shared.view(np.uint32).reshape(-1)[:128]
         shared[places[:16]] = rows[2:].reshape(16, 8)
@@ -549,7 +575,7 @@ def matrices_case(architecture: str) -> Case:
         name="matrices",
         source=(KERNELS / "matrices.cu").read_text(encoding="utf-8"),
         launch=Launch(grid_x=1, block_x=32),
-        arguments={"in": x, "out": np.zeros_like(out)},
+        arguments={"in": x, "places": places.astype(np.uint32), "out": np.zeros_like(out)},
         expected={"out": out},
         architectures=("sm_75", "sm_80", "sm_86", "sm_89", *HOPPER),
     )
