@@ -59,7 +59,7 @@ def _control(seed: int, architecture: str) -> tuple[Case, float]:
     x = np.random.default_rng(seed).integers(0, 2**32, 64, dtype=np.uint32)
     t = np.arange(64, dtype=np.uint32)
     found = np.choose(x & 7, [x + t, x - t, x * t, x & t, x | t, x ^ t, np.maximum(x, t), np.minimum(x, t)])
-    elected = (x >> 6 & 1) if architecture >= "sm_90" or len(architecture) > 5 else np.zeros_like(x)
+    elected = (x >> 6 & 1) * (int(architecture.removeprefix("sm_")) >= 90)
     case = Case(
         name="control",
         source=CONTROL,

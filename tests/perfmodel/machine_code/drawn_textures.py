@@ -195,7 +195,7 @@ def surface_case(seed: int, kind: str) -> Case:
     axes = {"line": 1, "plane": 2, "space": 3, "layers": 3}[kind]
     sizes = [row_bytes // width, *(int(n) for n in random.integers(1, 9, axes - 1))] + [1] * (3 - axes)
     extents = {"height": sizes[1], "layers" if kind == "layers" else "depth": sizes[2]}
-    extent = {**_EXTENTS}[kind]
+    extent = _EXTENTS[kind]
     texture = Texture(extent=extent, width=row_bytes // 4, kind=TexelKind.UNSIGNED, **extents)
     bytes_ = random.integers(0, 256, (sizes[2], sizes[1], row_bytes), dtype=np.uint8)
     values = random.integers(0, 256, (LANES, 16), dtype=np.uint8)
