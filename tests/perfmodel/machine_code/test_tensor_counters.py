@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -127,4 +128,6 @@ def test_attention_with_mma() -> None:
 @pytest.mark.parametrize("name", ["wgmma_3", "wgmma_7", "tensors_f32_128", "bulk_plain", "cluster_share", "matrices"])
 def test_units_are_counted_as_an_h200_counts_them(name: str) -> None:
     case = next(case for case in cases("sm_90") if case.name == name)
+    if name == "matrices":  # counted with these rows
+        case = replace(case, defines=(("ROW", "(lane * 5 % 32)"),))
     hold_to_hardware(run(case, "sm_90"), counters()[name])

@@ -115,6 +115,8 @@ def test_followed_values_are_those_of_each_block(
     values.append(binary(OPERATIONS["add"])(binary(OPERATIONS["multiply"])(values[-1], values[1]), values[0]))
     with np.errstate(all="ignore"):
         for name, first, second in steps:
+            if idle and name == "reversed lanes":
+                continue  # it takes values of lanes that do not run, which nobody follows
             # the latest values first, so that what depends on the block goes on
             a, b = values[-1 - first % len(values)], values[-1 - second % len(values)]
             values.append(binary(OPERATIONS[name])(a, b))

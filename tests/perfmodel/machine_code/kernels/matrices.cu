@@ -1,10 +1,14 @@
 // ldmatrix in all its sizes, and what sm_90 adds: stmatrix and movmatrix.
+#ifndef ROW
+#define ROW places[lane]
+#endif
+
 extern "C" __global__ void k(const unsigned *in, const unsigned *places, unsigned *out) {
     __shared__ alignas(16) unsigned s[256];
     const int lane = threadIdx.x;
     for (int i = lane; i < 256; i += 32) s[i] = in[i];
     __syncwarp();
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(s)) + places[lane] * 16;
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(s)) + ROW * 16;
     unsigned r[4];
     asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(at));
     out[lane] = r[0];
