@@ -4,8 +4,8 @@
 ``analyze`` does. The table says how many lie in the predicted 90 % interval. The last line says what 90 % of all runs lie within,
 as the logarithm of measured over predicted, every case counting the same: `other_gpu_log_error` is that of other GPUs.
 
-``--fidelity analytic`` asks the closed forms alone. ``--half`` takes one of two halves of the problems, told apart by a hash:
-what was made by looking at one is reported on the other.
+``--fidelity analytic`` predicts by closed forms alone. ``--half`` takes half of the problems, chosen by a hash of each: what was
+developed on one half is reported on the other.
 """
 
 from __future__ import annotations

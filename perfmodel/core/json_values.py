@@ -13,8 +13,17 @@ DEFAULT_UNSHOWN: Mapping[str, Any] = {"default_shown": False}
 """Metadata of a field that is left out where it has its default."""
 
 
+def unshown_defaults(kind: type) -> dict[str, Any]:
+    """Defaults of the fields of a record that `plain` leaves out where they have them."""
+    return {field.name: field.default for field in fields(kind) if _leaves_out_default(field)}
+
+
+def _leaves_out_default(field: Field[Any]) -> bool:
+    return not field.metadata.get("default_shown", True)
+
+
 def _shown(field: Field[Any], value: Any) -> bool:
-    if not field.metadata.get("default_shown", True) and value == field.default:
+    if _leaves_out_default(field) and value == field.default:
         return False
     return bool(field.metadata.get("shown", True))
 

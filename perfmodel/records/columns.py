@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.json_aliases import by_field, second_names
+from ..core.json_values import unshown_defaults
 from ..errors import InputError
 from ..families.base import Batch, Column, Family, encode
 
@@ -98,7 +99,7 @@ def schema_of(family: Family[Any, Any]) -> MeasurementSchema:
         family_name=family.name,
         problem_type=family.problem_type,
         configuration_type=family.configuration_type,
-        defaults=family.measurement_defaults,
+        defaults={**family.measurement_defaults, **unshown_defaults(family.problem_type)},
     )
 
 
@@ -113,12 +114,13 @@ def configuration_of_record(family: Family[Any, Any], values: Mapping[str, Any])
     True
     """
     names = {field.name for field in fields(family.configuration_type)}
-    absent = {
-        name: value.value if isinstance(value, Enum) else value
-        for name, value in family.measurement_defaults.items()
-        if name in names
-    }
-    return record_of_fields(family.configuration_type, absent | dict(values))
+    absent = {name: value for name, value in family.measurement_defaults.items() if name in names}
+    return record_of_fields(family.configuration_type, _texts(absent) | dict(values))
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as records have them: members of an Enum by value."""
+    return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
 
 
 def check_columns(path: object, names: Sequence[str], schema: MeasurementSchema, place: str) -> None:
@@ -257,10 +259,7 @@ def record_of_fields(kind: type[RecordT], values: Mapping[str, Any]) -> RecordT:
     """
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    absent = {field.name: field.default for field in fields(kind) if not field.metadata.get("default_shown", True)}  # type: ignore[arg-type]
-    values = {name: one.value if isinstance(one, Enum) else one for name, one in absent.items()} | by_field(
-        kind, values
-    )
+    values = _texts(unshown_defaults(kind)) | by_field(kind, values)
     if set(names) != set(values):
         odd = sorted(set(names) ^ set(values))[0]
         raise InputError(f"{kind.__name__}: field {odd!r} is {'missing' if odd in names else 'unknown'}")

@@ -49,7 +49,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     summary: ClassVar[str] = "2-D convolution, dense or depthwise: column reuse, row reuse, both, or blocks that share"
     problem_type = Conv2d
     configuration_type = DirectConv2dConfiguration
-    measurement_defaults: ClassVar[Mapping[str, Any]] = {**dict.fromkeys(OF_TILES), "precision": Precision.FLOAT32}
+    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_TILES)
     designs: ClassVar[Mapping[str, int]] = {launch.KERNEL: 600, blocked.KERNEL: 110, plane.KERNEL: 150}
 
     def default_problem(self) -> Conv2d:

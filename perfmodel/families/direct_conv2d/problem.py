@@ -9,6 +9,7 @@ import numpy as np
 from ...core.json_values import DEFAULT_UNSHOWN
 from ...errors import InputError
 from ..blocked import Layer
+from ..matrix.layer import MatrixLayer
 from ..precision import Precision, require_precision
 from ..sizes import drawn_size, require_elements, require_integers
 
@@ -22,7 +23,7 @@ _POSITIVE = ("batch", "in_channels", "out_channels", "height", "width", "filter_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conv2d:
+class Conv2d(MatrixLayer):
     """A convolution (cross-correlation) of ``batch`` images of ``in_channels`` × ``height`` × ``width``, in fp32.
 
     ``padding`` zeros stand on every side. A ``depthwise`` convolution has one filter for each channel (channel multiplier 1:
@@ -121,16 +122,6 @@ class Conv2d:
     def image_positions(self) -> int:
         """Elements of an output plane."""
         return self.output_height * self.output_width
-
-    @property
-    def positions(self) -> int:
-        """Elements of one output channel of all images."""
-        return self.batch * self.image_positions
-
-    @property
-    def outputs(self) -> int:
-        """Elements of the output."""
-        return self.positions * self.out_channels
 
     @property
     def layer(self) -> Layer:

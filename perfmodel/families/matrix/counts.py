@@ -143,9 +143,7 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
         **classes,
     )
     unit = gpu.register_allocation_unit // WARP_SIZE
-    most = gpu.registers_per_sm // (tile.resident_blocks * round_up(tile.threads, WARP_SIZE)) // unit * unit
-    wanted = round_up(work.registers, unit)
-    taken_registers = np.minimum(np.minimum(wanted, most), gpu.max_registers_per_thread)
+    taken_registers = np.minimum(round_up(work.registers, unit), tile.most_registers(gpu))
     of_channel = work.reads + sum(work.arithmetic.values())
     return KernelProfile(
         launch=launch,

@@ -12,6 +12,8 @@ from ..precision import Precision
 class MatrixLayer(Protocol):
     """What a problem says of its matrices; the output is ``batch`` images of ``out_channels`` planes of ``image_positions``."""
 
+    __slots__ = ()
+
     @property
     def batch(self) -> int:
         """Images."""
@@ -42,11 +44,13 @@ class MatrixLayer(Protocol):
 
     @property
     def positions(self) -> int:
-        """Output positions of all images."""
+        """Output positions of all images, P."""
+        return self.batch * self.image_positions
 
     @property
     def outputs(self) -> int:
-        """Elements of the output."""
+        """Elements of the output, P times the output channels."""
+        return self.positions * self.out_channels
 
 
 def position_vector(layer: MatrixLayer) -> int:

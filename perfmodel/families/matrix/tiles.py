@@ -152,6 +152,12 @@ class MatrixTiles(ABC):
         resident = np.minimum(np.minimum(wanted, by_registers), np.minimum(by_warps, gpu.max_blocks_per_sm))
         return np.asarray(np.maximum(resident, 1), np.int64)
 
+    def most_registers(self, gpu: Gpu) -> Integers:
+        """Registers that the launch bound leaves a thread."""
+        unit = gpu.register_allocation_unit // WARP_SIZE
+        most = gpu.registers_per_sm // (self.resident_blocks * round_up(self.threads, WARP_SIZE)) // unit * unit
+        return np.asarray(np.clip(most, 1, gpu.max_registers_per_thread), np.int64)
+
     def _with_slabs(self, layer: MatrixLayer, share: Integers) -> Self:
         """The slab with which a block walks through the fewest terms, those that do not exist and barriers included.
 

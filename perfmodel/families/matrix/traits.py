@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...core.constants import INSTRUCTION_BYTES, WARP_SIZE, ceil_div, round_up
+from ...core.constants import INSTRUCTION_BYTES, WARP_SIZE, ceil_div
 from ...gpus.gpu import Gpu
 from ...profiles.kernel_profile import KernelProfile
 from ..compiled_members import Traits, compiled_numbers, completed_profile, requests_of
@@ -50,7 +49,7 @@ def traits(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, estimated: Ker
             "input_copies": input_copies,
             "input_vector": tile.input_vector(layer),
             "stores": stores,
-            "registers_left": most_registers(tile, gpu),
+            "registers_left": tile.most_registers(gpu),
         },
         choices={
             "several_images": layer.batch > 1,
@@ -67,13 +66,6 @@ def traits(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, estimated: Ker
     )
 
 
-def most_registers(tile: MatrixTiles, gpu: Gpu) -> NDArray[np.int64]:
-    """Registers that the launch bound leaves a thread."""
-    unit = gpu.register_allocation_unit // WARP_SIZE
-    most = gpu.registers_per_sm // (tile.resident_blocks * round_up(tile.threads, WARP_SIZE)) // unit * unit
-    return np.asarray(np.clip(most, 1, gpu.max_registers_per_thread), np.int64)
-
-
 def interpolated_profile(
     design: str, layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, estimated: KernelProfile, gpu: Gpu
 ) -> KernelProfile:
@@ -82,7 +74,7 @@ def interpolated_profile(
     asked = known.async_copy_read_sectors + known.global_load_sectors
     found = completed_profile(
         known,
-        compiled_numbers(design, traits(layer, tile, work, estimated, gpu), launch, gpu, most_registers(tile, gpu)),
+        compiled_numbers(design, traits(layer, tile, work, estimated, gpu), launch, gpu, tile.most_registers(gpu)),
         launch,
         global_round_trips=estimated.global_round_trips,
         first_fill_sectors=asked

@@ -44,10 +44,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     summary: ClassVar[str] = "1x1 convolution, four levels of tiles sized to the layer and the GPU"
     problem_type = PointwiseConv2d
     configuration_type = PointwiseConfiguration
-    measurement_defaults: ClassVar[Mapping[str, Any]] = {
-        **dict.fromkeys((*OF_PRODUCTS, *OF_TENSORS)),
-        "precision": Precision.FLOAT32,
-    }
+    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys((*OF_PRODUCTS, *OF_TENSORS))
 
     def default_problem(self) -> PointwiseConv2d:
         """A layer from the middle of MobileNetV1: 256 → 256 channels at 28×28."""

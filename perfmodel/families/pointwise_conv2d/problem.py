@@ -8,12 +8,13 @@ import numpy as np
 
 from ...core.constants import FLOAT_BYTES
 from ...core.json_values import DEFAULT_UNSHOWN
+from ..matrix.layer import MatrixLayer
 from ..precision import Precision, require_precision
 from ..sizes import drawn_size, require_elements, require_integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointwiseConv2d:
+class PointwiseConv2d(MatrixLayer):
     """A 1×1 convolution, stride 1, no padding; input N×C×H×W, filter K×C, output N×K×H×W, fp32.
 
     >>> PointwiseConv2d(batch=2, in_channels=3, out_channels=5, height=7, width=7).positions
@@ -49,16 +50,6 @@ class PointwiseConv2d:
     def image_positions(self) -> int:
         """Positions of one image."""
         return self.height * self.width
-
-    @property
-    def positions(self) -> int:
-        """Positions of all images, P = N·H·W."""
-        return self.batch * self.image_positions
-
-    @property
-    def outputs(self) -> int:
-        """O_size = P·K."""
-        return self.positions * self.out_channels
 
     @property
     def read_bytes(self) -> float:

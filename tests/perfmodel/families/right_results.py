@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch, Family
+from perfmodel.families.precision import Precision
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.machine_code.program import read_machine_code
 from perfmodel.profiles.totals import CountedRun, counted_run
@@ -27,3 +29,26 @@ def right_run(
     error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
     assert error <= family.tolerance(problem) * np.abs(exact).max()
     return done
+
+
+def hold_to_tf32(family: Family[Any, Any], exact: Any, chosen: Any) -> None:
+    """With TF32 a problem takes a third of the products, and its outputs are right, but not those of FP32."""
+    problem = replace(exact, precision=Precision.TF32)
+    done = right_run(family, problem, chosen)
+    assert done.counts.tensor == right_run(family, exact, chosen).counts.tensor / 3
+    result = family.reference(problem, dict(family.inputs(problem, np.random.default_rng(0))))["output"]
+    assert np.abs(done.outputs["output"] - result).max() > 1e-5 * np.abs(result).max()
+
+
+def warps_on_tensor_cores(
+    filters: int, positions: int, filter_warps: int, position_warps: int, slices: int = 1, split: int = 1
+) -> dict[str, int]:
+    """Fields of a configuration that multiplies on tensor cores."""
+    return {
+        "warp_filters": filters,
+        "warp_positions": positions,
+        "filter_warps": filter_warps,
+        "position_warps": position_warps,
+        "channel_slices": slices,
+        "channel_split": split,
+    }

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
 from perfmodel.families.direct_conv2d.tensor import profile, tiles
-from perfmodel.families.precision import Precision
 from perfmodel.gpus.catalogue import load_gpu
 
-from ..right_results import right_run
+from ..right_results import hold_to_tf32, right_run, warps_on_tensor_cores
 
 
-def tensor(
-    filters: int, positions: int, filter_warps: int, position_warps: int, slices: int = 1, split: int = 1
-) -> DirectConv2dConfiguration:
-    return DirectConv2dConfiguration(
-        reuse=Reuse.TENSOR,
-        warp_filters=filters,
-        warp_positions=positions,
-        filter_warps=filter_warps,
-        position_warps=position_warps,
-        channel_slices=slices,
-        channel_split=split,
-    )
+def tensor(*sizes: int, **parts: int) -> DirectConv2dConfiguration:
+    return DirectConv2dConfiguration(reuse=Reuse.TENSOR, **warps_on_tensor_cores(*sizes, **parts))
 
 
 def layer(
@@ -88,12 +75,7 @@ def test_counts_that_leave_no_doubt() -> None:
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", ["whole_tiles", "odd_everything"])
 def test_products_of_tf32_numbers(name: str) -> None:
-    exact, chosen = CASES[name]
-    problem = replace(exact, precision=Precision.TF32)
-    done = right_run(FAMILY, problem, chosen)
-    assert done.counts.tensor == right_run(FAMILY, exact, chosen).counts.tensor / 3
-    result = FAMILY.reference(problem, dict(FAMILY.inputs(problem, np.random.default_rng(0))))["output"]
-    assert np.abs(done.outputs["output"] - result).max() > 1e-5 * np.abs(result).max()
+    hold_to_tf32(FAMILY, *CASES[name])
 
 
 def test_there_are_none_without_tensor_cores_for_tf32() -> None:

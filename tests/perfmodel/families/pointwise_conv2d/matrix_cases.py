@@ -2,6 +2,8 @@
 
 from perfmodel.families.pointwise_conv2d import Layout, PointwiseConfiguration, PointwiseConv2d
 
+from ..right_results import warps_on_tensor_cores
+
 OTHERS = dict.fromkeys(("filter_split", "block_width_split", "blocks_per_sm", "channel_lanes"))
 
 
@@ -18,17 +20,8 @@ def product(filters, positions, filter_threads, position_threads, slices=1, spli
     )
 
 
-def tensor(filters, positions, filter_warps, position_warps, slices=1, split=1):
-    return PointwiseConfiguration(
-        layout=Layout.TENSOR,
-        **OTHERS,
-        warp_filters=filters,
-        warp_positions=positions,
-        filter_warps=filter_warps,
-        position_warps=position_warps,
-        channel_slices=slices,
-        channel_split=split,
-    )
+def tensor(*sizes, **parts):
+    return PointwiseConfiguration(layout=Layout.TENSOR, **OTHERS, **warps_on_tensor_cores(*sizes, **parts))
 
 
 def layer(batch, in_channels, out_channels, height, width):

@@ -1,7 +1,5 @@
 """Matrix products on tensor cores: as exact as FP32, no faults, and the counts of which their tiles leave no doubt."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,10 +7,9 @@ from perfmodel.families.base import Batch
 from perfmodel.families.matrix.counts import matrix_profile
 from perfmodel.families.pointwise_conv2d import FAMILY
 from perfmodel.families.pointwise_conv2d.tensor import tiles, work_of
-from perfmodel.families.precision import Precision
 from perfmodel.gpus.catalogue import load_gpu
 
-from ..right_results import right_run
+from ..right_results import hold_to_tf32, right_run
 from .matrix_cases import layer, tensor
 
 CASES = {
@@ -54,12 +51,7 @@ def test_counts_that_leave_no_doubt():
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", ["whole_tiles", "odd_everything"])
 def test_products_of_tf32_numbers(name):
-    exact, chosen = CASES[name]
-    problem = replace(exact, precision=Precision.TF32)
-    done = right_run(FAMILY, problem, chosen)
-    assert done.counts.tensor == right_run(FAMILY, exact, chosen).counts.tensor / 3
-    result = FAMILY.reference(problem, dict(FAMILY.inputs(problem, np.random.default_rng(0))))["output"]
-    assert np.abs(done.outputs["output"] - result).max() > 1e-5 * np.abs(result).max()
+    hold_to_tf32(FAMILY, *CASES[name])
 
 
 def test_there_are_none_without_tensor_cores_for_tf32():
