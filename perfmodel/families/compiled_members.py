@@ -25,7 +25,7 @@ from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_
 from ..core.counts import COUNT_NAMES, INSTRUCTION_CLASSES, Counts
 from ..core.interpolation import Interpolation
 from ..gpus.gpu import Gpu
-from ..gpus.occupancy import occupancy
+from ..gpus.occupancy import occupancy, registers_left
 from ..launch.launch import Launch
 from ..profiles.kernel_profile import KernelProfile
 
@@ -297,8 +297,8 @@ def _registers(interpolated: Any, slack: float, launch: Launch, gpu: Gpu) -> NDA
     """
     threads = np.broadcast_to(np.asarray(launch.threads_per_block, np.int64), interpolated.shape)
     unit = gpu.register_allocation_unit // WARP_SIZE
-    of_block = np.maximum(gpu.registers_per_block // round_up(threads, WARP_SIZE) // unit * unit, unit)
-    plain = np.minimum(np.minimum(interpolated, of_block), gpu.max_registers_per_thread).astype(np.int32)
+    of_block = np.maximum(registers_left(gpu, gpu.registers_per_block, round_up(threads, WARP_SIZE)), unit)
+    plain = np.minimum(interpolated, of_block).astype(np.int32)
     tight = np.maximum(np.floor(plain / (1.0 + slack)), 1.0).astype(np.int32)
 
     def blocks(registers: NDArray[np.int32]) -> NDArray[np.int64]:

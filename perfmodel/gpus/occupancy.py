@@ -176,6 +176,21 @@ def l1_cache_bytes(gpu: Gpu, shared_bytes_per_sm_in_use: ArrayLike) -> NDArray[n
     return gpu.l1_bytes_per_sm - gpu.l1_reserved_bytes - beside
 
 
+def registers_left(gpu: Gpu, registers: int, threads: ArrayLike) -> NDArray[np.int64]:
+    """Registers of a thread where so many threads, in whole warps, share so many registers; 0 where they are too many.
+
+    Whole allocation units, and never more than an instruction can name.
+
+    >>> from perfmodel.gpus.catalogue import load_gpu
+    >>> gpu = load_gpu("h200")
+    >>> registers_left(gpu, gpu.registers_per_sm, [256, 768])  # 65,536 // 768 = 85
+    array([255,  80])
+    """
+    unit = gpu.register_allocation_unit // WARP_SIZE
+    left = registers // np.asarray(threads, np.int64) // unit * unit
+    return np.minimum(left, gpu.max_registers_per_thread)
+
+
 def limit_text(gpu: Gpu, limiter: Limiter) -> str:
     """The limit as a user reads it, for messages and tables.
 

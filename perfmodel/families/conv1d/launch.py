@@ -10,6 +10,7 @@ import numpy as np
 from ...compiler.request import CompileRequest
 from ...core.constants import FLOAT_BYTES, MAX_THREADS_PER_BLOCK, SHARED_BANKS, WARP_SIZE, ceil_div, round_up
 from ...gpus.gpu import Gpu
+from ...gpus.occupancy import registers_left
 from ...launch.launch import Launch
 from ..base import Batch
 from ..kernel_files import kernel_text
@@ -67,9 +68,7 @@ def _unrolls(problem: Conv1d, channels: int, held: int, threads: int, gpu: Gpu) 
 
 def largest_registers(threads: int, gpu: Gpu) -> int:
     """Registers of a thread that let a block of so many threads run at all."""
-    unit = gpu.register_allocation_unit // WARP_SIZE
-    per_thread = gpu.registers_per_block // int(round_up(threads, WARP_SIZE)) // unit * unit
-    return min(gpu.max_registers_per_thread, per_thread)
+    return int(registers_left(gpu, gpu.registers_per_block, round_up(threads, WARP_SIZE)))
 
 
 def naive_threads(problem: Conv1d) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.constants import WARP_SIZE
 from ...gpus.gpu import Gpu
+from ...gpus.occupancy import registers_left
 from ..base import Check, within_limits
 from .choices import MOST_WARP_TILES, TENSOR_FILTERS, TENSOR_POSITIONS
 from .layer import MatrixLayer
@@ -16,8 +16,7 @@ from .tiles import matrix_checks
 def tensor_checks(layer: MatrixLayer, tile: TensorTiles, gpu: Gpu, where: str) -> tuple[Check, ...]:
     """Limits of n configurations; ``where`` is what they say that multiplies on tensor cores, for the messages."""
     of_warp = tile.warp_filters * tile.warp_positions // (TENSOR_FILTERS * TENSOR_POSITIONS)
-    unit = gpu.register_allocation_unit // WARP_SIZE
-    registers = np.minimum(gpu.registers_per_block // tile.threads // unit * unit, gpu.max_registers_per_thread)
+    registers = registers_left(gpu, gpu.registers_per_block, tile.threads)
     needed = tile.registers(layer)
     lacking = np.full(tile.threads.shape, not has_tensor_cores(gpu))
     return (

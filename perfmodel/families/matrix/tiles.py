@@ -15,6 +15,7 @@ from ...compiler.request import CompileRequest
 from ...core.batched import taken
 from ...core.constants import FLOAT_BYTES, MAX_GRID_YZ, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
 from ...gpus.gpu import Gpu
+from ...gpus.occupancy import registers_left
 from ...launch.launch import Launch
 from ..base import Check, within_limits
 from ..kernel_files import kernel_folder, kernel_text
@@ -154,9 +155,8 @@ class MatrixTiles(ABC):
 
     def most_registers(self, gpu: Gpu) -> Integers:
         """Registers that the launch bound leaves a thread."""
-        unit = gpu.register_allocation_unit // WARP_SIZE
-        most = gpu.registers_per_sm // (self.resident_blocks * round_up(self.threads, WARP_SIZE)) // unit * unit
-        return np.asarray(np.clip(most, 1, gpu.max_registers_per_thread), np.int64)
+        threads = self.resident_blocks * round_up(self.threads, WARP_SIZE)
+        return np.maximum(registers_left(gpu, gpu.registers_per_sm, threads), 1)
 
     def _with_slabs(self, layer: MatrixLayer, share: Integers) -> Self:
         """The slab with which a block walks through the fewest terms, those that do not exist and barriers included.

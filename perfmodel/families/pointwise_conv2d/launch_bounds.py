@@ -16,6 +16,7 @@ import numpy as np
 
 from ...core.constants import WARP_SIZE, ceil_div, round_up
 from ...gpus.gpu import Gpu
+from ...gpus.occupancy import registers_left
 from .blocking.fetch import Fetch
 from .blocking.tiles import THREADS_PER_BLOCK, WARPS_PER_BLOCK, Floats, Integers, Tiles
 from .problem import PointwiseConv2d
@@ -79,5 +80,4 @@ def _unit(gpu: Gpu) -> int:
 
 def most_registers(resident: Integers, gpu: Gpu) -> Integers:
     """Registers per thread that ``resident`` blocks of an SM leave, which the launch bound tells the compiler."""
-    left: Integers = gpu.registers_per_sm // (resident * THREADS_PER_BLOCK * _unit(gpu)) * _unit(gpu)
-    return np.minimum(left, gpu.max_registers_per_thread)
+    return registers_left(gpu, gpu.registers_per_sm, resident * THREADS_PER_BLOCK)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ....core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
 from ....gpus.gpu import Gpu
+from ....gpus.occupancy import registers_left
 from ...base import Batch
 from ..configuration import Layout, PointwiseConfiguration
 from ..problem import PointwiseConv2d
@@ -137,10 +138,8 @@ def limits(blocks_per_sm: Integers, gpu: Gpu) -> Limits:
     >>> limits(np.array([2, 4, 6]), load_gpu("h200")).registers_per_thread
     array([255, 128,  80])
     """
-    unit = gpu.register_allocation_unit // WARP_SIZE
-    registers = gpu.registers_per_sm // (blocks_per_sm * THREADS_PER_BLOCK) // unit * unit
     return Limits(
-        registers_per_thread=np.minimum(registers, gpu.max_registers_per_thread),
+        registers_per_thread=registers_left(gpu, gpu.registers_per_sm, blocks_per_sm * THREADS_PER_BLOCK),
         shared_bytes_per_block=gpu.shared_bytes_per_sm // blocks_per_sm - gpu.shared_reserved_bytes_per_block,
     )
 
