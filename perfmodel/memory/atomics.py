@@ -119,18 +119,30 @@ class _Tally:
 def _busiest(table: Iterable[Any], executed: int, launch_blocks: int) -> float:
     """What a launch asks of its busiest place, ``executed`` of whose blocks were executed.
 
-    Where all blocks go to the same place the most grows as their number, where each has its own it does not: as a power
-    of the number in between, that by which it grows from one executed block to all of them. The table has distinct pairs of block
-    and place in order, and the amount of each.
+    Where all blocks go to the same places the most grows as their number, where each has its own it does not: as a power of
+    the number in between, that by which it grows from the first half of the executed blocks to all. It is no less than the mean
+    of the places, whose number is extended in the same way. The table has distinct pairs of block and place in order, and the
+    amount of each.
+
+    >>> apart, shared = [[0, 1], [7, 8], [5, 5]], [[0, 1], [7, 7], [5, 5]]
+    >>> [round(_busiest(np.array(table), executed=2, launch_blocks=20)) for table in (apart, shared)]
+    [5, 100]
     """
     block, place, amount = table
     if not len(block):
         return 0.0
-    together = float(np.bincount(np.unique(place, return_inverse=True)[1], weights=amount).max())
-    begins = np.flatnonzero(np.append(True, block[1:] != block[:-1]))
-    alone = float(np.maximum.reduceat(amount, begins).mean())
-    growth = np.log(max(together / alone, 1.0)) / np.log(len(begins)) if len(begins) > 1 else 1.0
-    return float(together * max(launch_blocks / executed, 1.0) ** min(growth, 1.0))
+    places, at = np.unique(place, return_inverse=True)
+    _, turn = np.unique(block, return_inverse=True)
+    blocks = int(turn[-1]) + 1
+    half = turn < blocks - blocks // 2
+    sums, of_half = np.bincount(at, weights=amount), np.bincount(at[half], weights=amount[half])
+
+    def extended(whole: float, part: float) -> float:
+        growth = np.log(whole / part) / np.log(blocks / (blocks - blocks // 2)) if blocks > 1 else 1.0
+        return float(whole * max(launch_blocks / executed, 1.0) ** min(growth, 1.0))
+
+    all_ = float(sums.sum()) * max(launch_blocks / executed, 1.0)
+    return max(extended(sums.max(), of_half.max()), all_ / extended(len(places), int(np.count_nonzero(of_half))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,10 +39,15 @@ def test_a_word_of_each_block_keeps_its_lanes_however_many_blocks_there_are() ->
     assert found.busiest_slice >= 32 * 1000 / SLICES  # no slice is the busiest below the average
 
 
-def test_blocks_that_share_words_in_part_lie_in_between() -> None:
+def test_a_word_of_each_two_neighbours_keeps_their_lanes() -> None:
     found = contention(BLOCK // 2 * 1024 + 0 * LANE, "atom.global.add.u32", 64)
-    # 64 lanes of 2 blocks on a word: 2 = 8 ** (1 / 3) times as many as of one, and 64 blocks are 8 times 8
-    assert found.busiest_word == pytest.approx(64 * 8 ** (1 / 3))
+    assert found.busiest_word == pytest.approx(64)
+
+
+def test_words_that_all_blocks_change_by_chance_grow_as_the_blocks() -> None:
+    drawn = np.random.default_rng(1).integers(0, 64, (64, 32))  # 32 lanes of 64 blocks on 64 words
+    found = contention(drawn, "RED.E.ADD.STRONG.GPU", 6400)
+    assert 32 * 6400 / 64 <= found.busiest_word <= 1.5 * 32 * 6400 / 64
 
 
 def test_executing_all_blocks_leaves_nothing_to_estimate() -> None:
