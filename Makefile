@@ -1,7 +1,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 BIN := .venv/bin
-PACKAGES := perfmodel tables
+PACKAGES := perfmodel campaigns tables
 
 .PHONY: demo test lint docs bench figures accuracy counts members fuzz clean
 

@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 
 import perfmodel.validation
+from campaigns.public_kernels.preparing import INPUTS, call_of, compiled_launch
+from campaigns.public_kernels.record import PublicRecord, read_public_records
 from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.output import print_table
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
@@ -41,8 +43,6 @@ from perfmodel.profiles.user_launch import launch_of
 from perfmodel.records.columns import configuration_of_record, record_of_fields
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import RecordKind
-from perfmodel.validation.public_kernels.preparing import INPUTS, call_of, compiled_launch
-from perfmodel.validation.public_kernels.record import PublicRecord, read_public_records
 
 GPU = load_gpu("h200")
 RECORDS = Path(perfmodel.validation.__file__).parent / "data" / "h200-recounted.jsonl.gz"

@@ -25,7 +25,7 @@ HEAVY = {
     "pebble",
     "diskcache",
 }
-PACKAGES = ("perfmodel", "validation", "figures", "tables")
+PACKAGES = ("perfmodel", "validation", "figures", "campaigns", "tables")
 LONGEST_FILE = 720
 """Lines; past them a file hides a second one."""
 
@@ -55,7 +55,7 @@ def imports_of(path: Path, *forbidden: str) -> list[str]:
 
 
 def test_predictions_need_no_gpu_and_nothing_built_upon_them() -> None:
-    above = ("validation", "figures", "tables", "perfmodel.validation", "perfmodel.figures")
+    above = ("validation", "figures", "campaigns", "tables", "perfmodel.validation", "perfmodel.figures")
     for path in python_files("perfmodel"):
         assert imports_of(path, "cupy", "cupyx", "pynvml", *above) == [], path
 

@@ -19,10 +19,10 @@ from perfmodel.records.schema import FailureKind, Predicted, Record, RecordKind,
 
 from .baselines.catalogue import baselines_of
 from .baselines.job import BaselineJob, run_baseline_job
-from .campaign_run import RunSummary, recorded_keys, run_missing
 from .kernel_job import KernelJob, run_kernel_job
 from .prepared import PreparedFolder, PreparedKernel, Purpose
-from .preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
+from .preparing import Choice, prepare_choices, prepare_flush
+from .running import RunSummary, recorded_keys, run_missing
 from .sampling import SamplingPlan
 from .selection import all_fitting, drawn
 from .session import Session, answers
@@ -103,7 +103,7 @@ def prepare_problems(
     of the plan that are compiled already.
     """
     gpu = scenario.gpu
-    plan = [*beside, *prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, folder)]
+    plan = [*beside, prepare_flush(gpu, folder)]
     kernels: list[PreparedKernel] = []
     for one in problems:
         kernels += prepare_choices(_choices(one, scenario, selection), scenario, folder)

@@ -16,6 +16,7 @@ from perfmodel.core.json_values import plain
 from perfmodel.core.progress import no_progress
 from perfmodel.errors import InfeasibleError
 from perfmodel.families.base import Batch, Family
+from perfmodel.families.kernel_files import kernel_text
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.launch.launch import Launch
@@ -26,15 +27,10 @@ from perfmodel.profiles.user_launch import require_fits
 from perfmodel.records.schema import Failure, FailureKind, Predicted, RecordKind, Scalar
 
 from .device import commit_id
-from .micro.benchmark import MicroBenchmark
-from .micro.memory_suite import MemorySizes, global_read
 from .prepared import PreparedFolder, PreparedKernel, Purpose, kernel_resources
+from .timing import FLUSH_KERNEL, FLUSH_L2_SIZES, flush_launch
 
 COMPILE_LIMIT_S = 120.0
-COUNTED_BENCHMARKS = frozenset({"divergent_walk", "sector_parts", "shared_read", "shuffle"})
-"""Micro-benchmarks whose hardware counters say something that their times do not."""
-UNTIMED_BENCHMARKS = frozenset({"common_read", "copy_patterns", "shared_patterns"})
-"""Micro-benchmarks that are only counted."""
 MESSAGE_CHARACTERS = 300
 
 Advance = Callable[[], None]
@@ -85,7 +81,7 @@ def prepare_choices(
         for index, configuration in enumerate(choice.configurations):
             outcome = next(compiled)
             launch = launches.at(index)
-            fields = _Fields(
+            fields = KernelFields(
                 kind=RecordKind.KERNEL,
                 name=choice.family,
                 problem=plain(choice.problem),
@@ -94,7 +90,7 @@ def prepare_choices(
                 predicted=given[index] or closed[index],
                 problem_name=choice.problem_name,
             )
-            prepared.append(_prepared(fields, outcome, launch, gpu, folder))
+            prepared.append(prepared_kernel(fields, outcome, launch, gpu, folder))
     return prepared
 
 
@@ -107,47 +103,25 @@ def _by_closed_forms(
     )
 
 
-def flush_benchmark(gpu: Gpu) -> MicroBenchmark:
-    """The kernel that empties L2, as a micro-benchmark."""
-    return global_read(gpu, MemorySizes(), 2 * gpu.l2_bytes, 1)
-
-
-def prepare_benchmarks(
-    benchmarks: Sequence[MicroBenchmark],
-    purpose: Purpose,
-    gpu: Gpu,
-    folder: PreparedFolder,
-    advance: Advance = no_progress,
-) -> list[PreparedKernel]:
-    """Compile micro-benchmarks and keep their code in the folder; some are counted as well, some only counted."""
-    requests = [(benchmark.compile_request(), gpu.architecture.name) for benchmark in benchmarks]
-    compiled = compile_many(requests, advance=advance)
-    return [
-        _prepared(
-            _Fields(
-                kind=RecordKind.MICRO_BENCHMARK,
-                name=benchmark.kernel,
-                problem={},
-                configuration=dict(benchmark.setting),
-                purposes=_purposes(benchmark.kernel, purpose),
-            ),
-            outcome,
-            benchmark.launch,
-            gpu,
-            folder,
-        )
-        for benchmark, outcome in zip(benchmarks, compiled, strict=True)
-    ]
-
-
-def _purposes(kernel: str, purpose: Purpose) -> tuple[Purpose, ...]:
-    if kernel in UNTIMED_BENCHMARKS:
-        return (Purpose.COUNT,)
-    return (purpose, Purpose.COUNT) if kernel in COUNTED_BENCHMARKS else (purpose,)
+def prepare_flush(gpu: Gpu, folder: PreparedFolder) -> PreparedKernel:
+    """The kernel that empties L2, compiled into the folder."""
+    launch = flush_launch(gpu.sm_count)
+    request = CompileRequest(
+        source=kernel_text("micro", f"{FLUSH_KERNEL}.cu"), kernel=FLUSH_KERNEL, file_name=f"{FLUSH_KERNEL}.cu"
+    )
+    (outcome,) = compile_many([(request, gpu.architecture.name)])
+    fields = KernelFields(
+        kind=RecordKind.MICRO_BENCHMARK,
+        name=FLUSH_KERNEL,
+        problem={},
+        configuration={"bytes": FLUSH_L2_SIZES * gpu.l2_bytes, "passes": 1},
+        purposes=(Purpose.FLUSH,),
+    )
+    return prepared_kernel(fields, outcome, launch, gpu, folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Fields:
+class KernelFields:
     """What a prepared kernel is, apart from its code."""
 
     kind: RecordKind
@@ -159,9 +133,10 @@ class _Fields:
     problem_name: str = ""
 
 
-def _prepared(
-    fields: _Fields, outcome: CompiledKernel | Exception, launch: Launch, gpu: Gpu, folder: PreparedFolder
+def prepared_kernel(
+    fields: KernelFields, outcome: CompiledKernel | Exception, launch: Launch, gpu: Gpu, folder: PreparedFolder
 ) -> PreparedKernel:
+    """What the plan says of a compiled kernel, its code kept in the folder; a failure where it cannot be launched."""
     resources, kernel_name = None, ""
     failure = _failure(outcome, launch, gpu)
     if failure is None and isinstance(outcome, CompiledKernel):

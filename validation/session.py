@@ -11,7 +11,6 @@ import numpy as np
 from perfmodel.errors import InputError
 from perfmodel.records.schema import Environment, FailureKind, Record, RecordKind
 
-from .counting import CountedPlan
 from .device import environment, require_device
 from .kernel_job import KernelJob
 from .prepared import PreparedFolder, PreparedKernel, Purpose
@@ -74,12 +73,6 @@ class Session:
             for g in rng.permutation(len(groups))
             for k in rng.permutation(len(groups[g]))
         ]
-
-    def counted_plan(self) -> CountedPlan:
-        """The plan as profilers and checkers need it."""
-        return CountedPlan(
-            folder=self.folder, kernels=self.kernels, environment=self.environment, gpu=self.gpu, seed=self.seed
-        )
 
     def families(self, purpose: Purpose) -> list[str]:
         """Families that have kernels for a purpose."""

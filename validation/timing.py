@@ -36,6 +36,13 @@ SAMPLE_DIGITS = 11
 FLUSH_BLOCKS_PER_SM = 2
 FLUSH_THREADS = 1024
 FLUSH_L2_SIZES = 2
+FLUSH_KERNEL = "global_read"
+"""The kernel that empties L2: it reads a buffer of `FLUSH_L2_SIZES` times its size."""
+
+
+def flush_launch(sm_count: int) -> Launch:
+    """The launch that empties L2."""
+    return Launch(grid_x=FLUSH_BLOCKS_PER_SM * sm_count, block_x=FLUSH_THREADS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class L2Flush:
     def load(cls, cubin: Path, kernel_name: str, l2_bytes: int, sm_count: int) -> L2Flush:
         """The flush for a GPU, from the cubin of ``global_read``."""
         cupy = import_cupy()
-        launch = Launch(grid_x=FLUSH_BLOCKS_PER_SM * sm_count, block_x=FLUSH_THREADS)
+        launch = flush_launch(sm_count)
         words = FLUSH_L2_SIZES * l2_bytes // 16
         sums = cupy.empty(int(launch.blocks) * FLUSH_THREADS, cupy.float32)
         data = cupy.ones(4 * words, cupy.float32)

@@ -27,8 +27,8 @@ from perfmodel.records.tuning_cache import FAILURE_NAMES, OTHER_FAILURE_NAME, Tu
 from .device import import_cupy
 from .kernel_job import compare_outputs, flush_of, output_error
 from .launching import cuda_errors, failure_kind, load_kernel, run_once, upload, upload_constants
-from .prepared import PreparedFolder, Purpose, unpacked_cubin
-from .preparing import COMPILE_LIMIT_S, MESSAGE_CHARACTERS, flush_benchmark, prepare_benchmarks
+from .prepared import PreparedFolder, unpacked_cubin
+from .preparing import COMPILE_LIMIT_S, MESSAGE_CHARACTERS, prepare_flush
 from .sampling import SamplingPlan
 from .timing import KernelWork, time_work
 from .worker import Reply, Worker
@@ -137,7 +137,7 @@ class DeviceTuning:
         self._home = tempfile.TemporaryDirectory(prefix="perfmodel-tune-")
         self._folder = PreparedFolder(Path(self._home.name))
         self._worker = Worker(run_tuned_job)
-        self._folder.write_plan(prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, self._folder))
+        self._folder.write_plan([prepare_flush(gpu, self._folder)])
         if tolerance is not None and not expected and not isinstance(self._family, UserFamily):
             expected = self._family.reference(problem, self._inputs)
             self._tolerance = self._family.tolerance(problem)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from campaigns.losses import loss_rows, losses
 from perfmodel.core.json_values import plain
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.launch.launch import L2State
@@ -26,7 +27,6 @@ from perfmodel.records.schema import (
     TimingMethod,
 )
 from perfmodel.validation.comparison import Comparison, comparison_rows, comparisons, markdown, summary_rows
-from perfmodel.validation.losses import loss_rows, losses
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "validation" / "data" / "h200-libraries.jsonl.gz"

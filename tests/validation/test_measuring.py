@@ -17,7 +17,6 @@ from perfmodel.records.own_records import append_record, read_records
 from perfmodel.records.schema import Environment, Failure, FailureKind, Predicted, RecordKind
 from perfmodel.validation.baselines.catalogue import BASELINES
 from perfmodel.validation.baselines.job import BaselineJob
-from perfmodel.validation.campaign_run import RunSummary
 from perfmodel.validation.kernel_job import KernelJob
 from perfmodel.validation.measuring import (
     Selection,
@@ -27,6 +26,7 @@ from perfmodel.validation.measuring import (
     prepare_problems,
 )
 from perfmodel.validation.prepared import PreparedFolder, Purpose
+from perfmodel.validation.running import RunSummary
 from perfmodel.validation.session import Session
 
 from .measured_jobs import answer

@@ -12,9 +12,8 @@ from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConf
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.schema import FailureKind, Predicted, RecordKind
-from perfmodel.validation.micro.suite import micro_suite
 from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, Purpose, unpacked_cubin
-from perfmodel.validation.preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
+from perfmodel.validation.preparing import Choice, prepare_choices, prepare_flush
 
 UNDER = scenario_of("h200")
 PROBLEM = TiledConv2d(height=64, width=64, filter_height=3, filter_width=3)
@@ -92,23 +91,12 @@ def test_what_the_compiled_registers_keep_from_the_gpu_is_prepared_as_rejected(t
 @pytest.mark.compiler
 def test_the_flush_is_prepared_for_a_buffer_twice_the_size_of_l2(tmp_path: Path) -> None:
     folder = PreparedFolder(tmp_path)
-    benchmark = flush_benchmark(UNDER.gpu)
-    assert benchmark.amount == 2 * UNDER.gpu.l2_bytes
-    (kernel,) = prepare_benchmarks([benchmark], Purpose.FLUSH, UNDER.gpu, folder)
+    kernel = prepare_flush(UNDER.gpu, folder)
+    assert kernel.configuration["bytes"] == 2 * UNDER.gpu.l2_bytes
+    assert kernel.purposes == (Purpose.FLUSH,)
     assert kernel.kernel_name == "global_read"
     assert kernel.resources is not None
     assert folder.cubin(kernel.resources.cubin_sha256).startswith(b"\x7fELF")
-
-
-@pytest.mark.compiler
-def test_benchmarks_are_timed_or_counted_or_both(tmp_path: Path) -> None:
-    suite = [b for b in micro_suite(UNDER.gpu) if b.kernel in ("barrier", "shuffle", "shared_patterns")]
-    kernels = prepare_benchmarks(suite, Purpose.MICRO, UNDER.gpu, PreparedFolder(tmp_path))
-    assert {kernel.name: kernel.purposes for kernel in kernels} == {
-        "barrier": (Purpose.MICRO,),
-        "shuffle": (Purpose.MICRO, Purpose.COUNT),
-        "shared_patterns": (Purpose.COUNT,),
-    }
 
 
 def test_plan_round_trip(tmp_path: Path) -> None:

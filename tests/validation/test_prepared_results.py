@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from campaigns.random_checks import random_check
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.registry import family
 from perfmodel.machine_code.program import read_machine_code
@@ -14,7 +15,6 @@ from perfmodel.simulator.sass.simulation import simulate_machine_code
 from perfmodel.validation.kernel_job import compare_outputs, prepare_call, problem_reference
 from perfmodel.validation.prepared import PreparedFolder
 from perfmodel.validation.preparing import prepare_choices
-from perfmodel.validation.random_checks import random_check
 
 UNDER = scenario_of("h200")
 SEED = 5

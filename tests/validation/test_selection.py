@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from campaigns.random_checks import CHECKED_RANGES, random_check
 from perfmodel.families.conv1d import FAMILY as CONV1D
 from perfmodel.families.conv1d import Conv1d
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d
 from perfmodel.prediction.predicting import predict_all
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
-from perfmodel.validation.random_checks import CHECKED_RANGES, random_check
 from perfmodel.validation.selection import all_fitting, drawn
 
 UNDER = scenario_of("h200")

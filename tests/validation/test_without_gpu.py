@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.__main__ import app
 from perfmodel.cli.app import run
-from perfmodel.validation.campaign import app
 from perfmodel.validation.device import GpuMissingError, commit_id, known_gpu_id, require_device
 
 
@@ -43,7 +43,7 @@ def test_every_step_of_the_campaign_says_so(tmp_path: Path, step: str) -> None:
 
 
 def test_the_campaign_as_a_program_ends_with_status_2(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "perfmodel.validation.campaign", "check", "--folder", str(tmp_path)]
+    command = [sys.executable, "-m", "campaigns", "check", "--folder", str(tmp_path)]
     ended = subprocess.run([*command, "--records", "r.jsonl"], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr.startswith("perfmodel: error: no GPU was found: ")

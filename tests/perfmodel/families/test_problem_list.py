@@ -52,7 +52,7 @@ def test_what_is_wrong_is_named(text: str, message: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "path", ["examples/problems.toml", "validation/problems.toml", "validation/campaign-problems.toml"]
+    "path", ["examples/problems.toml", "campaigns/problems.toml", "campaigns/campaign-problems.toml"]
 )
 def test_shipped_lists_have_problems_of_every_family(path: str) -> None:
     families = {one.family for one in read_problems(ROOT / path)}
@@ -61,7 +61,7 @@ def test_shipped_lists_have_problems_of_every_family(path: str) -> None:
 
 def test_the_list_of_more_layers_has_none_of_the_first() -> None:
     first, more = (
-        {(one.family, one.problem) for one in read_problems(ROOT / "validation" / name)}
+        {(one.family, one.problem) for one in read_problems(ROOT / "campaigns" / name)}
         for name in ("problems.toml", "layers.toml")
     )
     assert len(more) == 31

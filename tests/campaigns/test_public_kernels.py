@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from campaigns.public_kernels.counted import compared_counts, compared_table
+from campaigns.public_kernels.inputs import made, with_files
+from campaigns.public_kernels.mechanisms import mechanism_launches
+from campaigns.public_kernels.preparing import compiled_record, executed_record
+from campaigns.public_kernels.record import (
+    OWN_REPOSITORY,
+    PublicRecord,
+    read_public_records,
+    write_public_records,
+)
+from campaigns.public_kernels.scores import Summary, scored
 from perfmodel.errors import InputError
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.schema import Timing, TimingMethod
 from perfmodel.time_model.sm_time import sm_model
-from perfmodel.validation.public_kernels.counted import compared_counts, compared_table
-from perfmodel.validation.public_kernels.inputs import made, with_files
-from perfmodel.validation.public_kernels.mechanisms import mechanism_launches
-from perfmodel.validation.public_kernels.preparing import compiled_record, executed_record
-from perfmodel.validation.public_kernels.record import (
-    OWN_REPOSITORY,
-    PublicRecord,
-    read_public_records,
-    write_public_records,
-)
-from perfmodel.validation.public_kernels.scores import Summary, scored
 
 DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
 PUBLIC, MECHANISMS = DATA / "h200-public.jsonl.gz", DATA / "h200-mechanisms.jsonl.gz"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.nsight_csv import ProfiledLaunch, parse_nsight_csv
 from perfmodel.errors import InputError
-from perfmodel.validation.nsight_csv import ProfiledLaunch, parse_nsight_csv
 
 FIXED = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC"'
 LONG = f"""==PROF== Connected to process 4711

@@ -6,16 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
-from perfmodel.errors import InputError
-from perfmodel.records.own_records import read_records
-from perfmodel.records.schema import Environment, Failure, FailureKind, RecordKind
-from perfmodel.validation.campaign_run import recorded_keys
-from perfmodel.validation.counting import CountedPlan, count_missing, kept_metrics, profiled_launches
-from perfmodel.validation.nsight_csv import ProfiledLaunch
-from perfmodel.validation.prepared import PreparedKernel, Purpose
-from perfmodel.validation.sanitizing import sanitizer_failure
-from perfmodel.validation.tools import (
+from campaigns.counting import count_missing, kept_metrics, profiled_launches
+from campaigns.nsight_csv import ProfiledLaunch
+from campaigns.sanitizing import sanitizer_failure
+from campaigns.tools import (
     SANITIZER_ERROR_STATUS,
     ToolRun,
     import_counters,
@@ -23,6 +17,13 @@ from perfmodel.validation.tools import (
     run_tool,
     target_command,
 )
+from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
+from perfmodel.errors import InputError
+from perfmodel.records.own_records import read_records
+from perfmodel.records.schema import Environment, Failure, FailureKind, RecordKind
+from perfmodel.validation.prepared import PreparedKernel, Purpose
+from perfmodel.validation.running import recorded_keys
+from perfmodel.validation.session import Session
 
 CSV = (
     '==PROF== Connected to process 1\n"ID","Kernel Name","smsp__inst_executed.sum"\n"","","inst"\n'
@@ -31,9 +32,9 @@ CSV = (
 ENVIRONMENT = Environment(
     gpu_name="", compute_capability="", driver_version="", cuda_version="", compiler_version="", commit=""
 )
-PLAN = CountedPlan(
+PLAN = Session(
     folder=Path("nowhere"),
-    kernels=[
+    kernels=tuple(
         PreparedKernel(
             kind=RecordKind.KERNEL,
             name="tiled_conv2d",
@@ -46,7 +47,7 @@ PLAN = CountedPlan(
             kernel_name="tiled_conv2d",
         )
         for number in range(3)
-    ],
+    ),
     environment=ENVIRONMENT,
     gpu="h200",
     seed=0,

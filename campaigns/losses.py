@@ -15,8 +15,7 @@ from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.columns import configuration_of_record, record_of_fields
 from perfmodel.time_model.combine import LIMITER_NAMES
-
-from .comparison import Comparison, Table, fields_text
+from perfmodel.validation.comparison import Comparison, Table, fields_text
 
 SHOWN_TERMS = 3
 

@@ -10,10 +10,9 @@ from perfmodel.errors import InfeasibleError, InputError
 from perfmodel.families.problem_list import problem_of_fields
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.prediction.scenario import Scenario
-
-from .prepared import Purpose
-from .preparing import Choice
-from .selection import drawn
+from perfmodel.validation.prepared import Purpose
+from perfmodel.validation.preparing import Choice
+from perfmodel.validation.selection import drawn
 
 DRAWS_PER_CHECK = 50
 """How many random problems are tried for one that is a problem at all and has a configuration that fits."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfmodel.records.schema import Environment, Failure, Record, RecordKind, RunKey, run_key
-from perfmodel.validation.campaign_run import recorded_keys, run_missing
+from perfmodel.validation.running import recorded_keys, run_missing
 from perfmodel.validation.worker import Reply
 
 ENVIRONMENT = Environment(

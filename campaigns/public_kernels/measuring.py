@@ -1,6 +1,6 @@
 """Prepared launches on the GPU of this machine: the times of each, then Nsight Compute's counters.
 
-``python -m perfmodel.validation.public_kernels.measuring FOLDER RECORDS STEP``, with the step ``time`` or ``count``; both go on
+``python -m campaigns.public_kernels.measuring FOLDER RECORDS STEP``, with the step ``time`` or ``count``; both go on
 where they stopped.
 """
 
@@ -21,11 +21,9 @@ from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRI
 from perfmodel.errors import InputError
 from perfmodel.launch.launch import L2State, Launch
 from perfmodel.records.schema import Failure, FailureKind, Timing, TimingMethod
-
-from ..counting import kept_metrics, profiled_launches
-from ..device import environment, import_cupy, require_device
-from ..kernel_job import now
-from ..launching import (
+from perfmodel.validation.device import environment, import_cupy, require_device
+from perfmodel.validation.kernel_job import now
+from perfmodel.validation.launching import (
     DeviceCall,
     DeviceKernel,
     cuda_errors,
@@ -36,8 +34,9 @@ from ..launching import (
     upload,
     upload_constants,
 )
-from ..sampling import SamplingPlan
-from ..timing import (
+from perfmodel.validation.sampling import SamplingPlan
+from perfmodel.validation.timing import (
+    FLUSH_KERNEL,
     WARM_UP_SAMPLES,
     KernelWork,
     L2Flush,
@@ -49,15 +48,15 @@ from ..timing import (
     take_timing,
     time_work,
 )
+from perfmodel.validation.worker import Reply, Worker
+
+from ..counting import kept_metrics, profiled_launches
 from ..tools import find_tool, nsight_command, run_tool
-from ..worker import Reply, Worker
 from .preparing import CUBINS, INPUTS, call_of
 from .record import PublicRecord, read_public_records, record_line
 
 SAMPLING = SamplingPlan(max_samples=40, time_limit_s=0.08)
-FLUSH_KERNEL = "global_read"
-"""The prepared launch whose kernel empties L2."""
-MODULE = "perfmodel.validation.public_kernels.measuring"
+MODULE = "campaigns.public_kernels.measuring"
 PLAN = "plan.jsonl"
 """The launches of a prepared folder."""
 COUNTED_AT_ONCE = 10

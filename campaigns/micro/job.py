@@ -22,13 +22,21 @@ from perfmodel.records.schema import (
     Timing,
     TimingMethod,
 )
+from perfmodel.validation.kernel_job import compare_outputs, flush_of, now
+from perfmodel.validation.launching import DeviceKernel, cuda_errors, failure_kind, load_kernel, run_once, upload
+from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, unpacked_cubin
+from perfmodel.validation.sampling import SamplingPlan
+from perfmodel.validation.timing import (
+    GRAPH_RUNS,
+    batch_samples,
+    captured,
+    event_samples,
+    graph_samples,
+    launch_of,
+    take_timing,
+)
+from perfmodel.validation.worker import Reply
 
-from ..kernel_job import compare_outputs, flush_of, now
-from ..launching import DeviceKernel, cuda_errors, failure_kind, load_kernel, run_once, upload
-from ..prepared import PreparedFolder, PreparedKernel, unpacked_cubin
-from ..sampling import SamplingPlan
-from ..timing import GRAPH_RUNS, batch_samples, captured, event_samples, graph_samples, launch_of, take_timing
-from ..worker import Reply
 from .benchmark import CYCLES, Clock, MicroBenchmark, MicroCall
 from .suite import find_benchmark
 

@@ -1,6 +1,6 @@
 """A program for profilers and checkers to watch: launches prepared kernels once each, in the order of a list, and ends.
 
-``python -m perfmodel.validation.profile_target FOLDER LIST SEED``, where LIST holds indices into the folder's plan.
+``python -m campaigns.profile_target FOLDER LIST SEED``, where LIST holds indices into the folder's plan.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.records.schema import RecordKind
+from perfmodel.validation.kernel_job import prepare_call
+from perfmodel.validation.launching import load_kernel, run_once, upload, upload_constants
+from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, unpacked_cubin
 
-from .kernel_job import prepare_call
-from .launching import load_kernel, run_once, upload, upload_constants
 from .micro.suite import find_benchmark
-from .prepared import PreparedFolder, PreparedKernel, unpacked_cubin
 
 
 def main(folder_path: Path, indices: list[int], seed: int) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import FailureKind
-from perfmodel.validation.campaign_run import RunSummary, recorded_keys, run_missing
+from perfmodel.validation.running import RunSummary, recorded_keys, run_missing
 
-from .campaign_jobs import NumberedJob, work
+from .running_jobs import NumberedJob, work
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,7 +54,7 @@ def test_time_limit_leaves_the_rest_for_the_next_step(tmp_path: Path) -> None:
 
 def test_kill_in_the_middle_of_a_campaign_and_resume(tmp_path: Path) -> None:
     path, count = tmp_path / "records.jsonl", 60
-    command = [sys.executable, "-m", "tests.validation.campaign_jobs", str(path), str(count)]
+    command = [sys.executable, "-m", "tests.validation.running_jobs", str(path), str(count)]
     first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert first.stdout is not None
     for _ in range(10):
@@ -72,7 +72,7 @@ def test_kill_in_the_middle_of_a_campaign_and_resume(tmp_path: Path) -> None:
 
 def test_worker_of_a_killed_campaign_does_not_live_on(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
-    command = [sys.executable, "-m", "tests.validation.campaign_jobs", str(path), "100000"]
+    command = [sys.executable, "-m", "tests.validation.running_jobs", str(path), "100000"]
     campaign = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert campaign.stdout is not None
     campaign.stdout.readline()

@@ -6,6 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from campaigns.counting import count_missing
+from campaigns.micro.compute_suite import ComputeSizes, compute_suite
+from campaigns.micro.job import MicroJob, run_micro_job
+from campaigns.micro.preparing import prepare_benchmarks
+from campaigns.random_checks import CHECKED_RANGES, random_check
+from campaigns.sanitizing import sanitized
+from campaigns.tools import SanitizerTool, find_tool
 from perfmodel.accuracy.counter_metrics import count_agreement, counts_of_metrics
 from perfmodel.cli.app import run
 from perfmodel.families.registry import family as family_of_name
@@ -17,19 +24,13 @@ from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import FailureKind, TimingMethod
 from perfmodel.validation.baselines.catalogue import BASELINES, baselines_of
 from perfmodel.validation.baselines.job import BaselineJob, run_baseline_job
-from perfmodel.validation.campaign_run import run_missing
-from perfmodel.validation.counting import count_missing
 from perfmodel.validation.device import require_device
 from perfmodel.validation.kernel_job import run_kernel_job
-from perfmodel.validation.micro.compute_suite import ComputeSizes, compute_suite
-from perfmodel.validation.micro.job import MicroJob, run_micro_job
-from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, Purpose
-from perfmodel.validation.preparing import Choice, flush_benchmark, prepare_benchmarks, prepare_choices
-from perfmodel.validation.random_checks import CHECKED_RANGES, random_check
+from perfmodel.validation.prepared import PreparedFolder, Purpose
+from perfmodel.validation.preparing import Choice, prepare_choices, prepare_flush
+from perfmodel.validation.running import run_missing
 from perfmodel.validation.sampling import SamplingPlan
-from perfmodel.validation.sanitizing import sanitized
 from perfmodel.validation.session import Session
-from perfmodel.validation.tools import SanitizerTool, find_tool
 
 pytestmark = [pytest.mark.gpu, pytest.mark.compiler]
 QUICK = SamplingPlan(max_samples=20, time_limit_s=0.1)
@@ -39,10 +40,7 @@ CHECKS_PER_FAMILY = 8
 def prepared(folder: Path, choices: list[Choice]) -> Session:
     """A session on this machine's GPU with these configurations and the flush."""
     target, scenario = PreparedFolder(folder), scenario_of(require_device().gpu_id)
-    kernels: list[PreparedKernel] = prepare_benchmarks(
-        [flush_benchmark(scenario.gpu)], Purpose.FLUSH, scenario.gpu, target
-    )
-    target.write_plan([*kernels, *prepare_choices(choices, scenario, target)])
+    target.write_plan([prepare_flush(scenario.gpu, target), *prepare_choices(choices, scenario, target)])
     return Session.open(folder)
 
 
@@ -89,9 +87,7 @@ def test_counters_agree_with_closed_forms(tmp_path: Path) -> None:
 
     session = tiled_session(tmp_path, 512)
     path = tmp_path / "records.jsonl"
-    count_missing(
-        session.counted_plan(), session.indices(Purpose.COUNT), ncu, path, done=frozenset(), time_limit_s=300.0
-    )
+    count_missing(session, session.indices(Purpose.COUNT), ncu, path, done=frozenset(), time_limit_s=300.0)
     (record,) = read_records(path)
     assert record.failure is None
     problem = TiledConv2d(height=512, width=512, filter_height=5, filter_width=5)
@@ -110,15 +106,15 @@ def test_sanitizer_finds_nothing(tool: SanitizerTool, tmp_path: Path) -> None:
         pytest.skip("compute-sanitizer is not installed")
     session = tiled_session(tmp_path, 100)
     indices = session.indices(Purpose.CHECK)
-    assert sanitized(session.counted_plan(), "tiled_conv2d", indices, tool, sanitizer).failure is None
+    assert sanitized(session, "tiled_conv2d", indices, tool, sanitizer).failure is None
 
 
 def test_compute_micro_benchmarks_run_and_prove_themselves(tmp_path: Path) -> None:
     device = require_device()
     gpu, target = scenario_of(device.gpu_id).gpu, PreparedFolder(tmp_path)
     suite = [benchmark for benchmark in compute_suite(gpu, ComputeSizes()) if benchmark.kernel != "code_walk"]
-    kernels = prepare_benchmarks(suite, Purpose.MICRO, gpu, target)
-    target.write_plan([*kernels, *prepare_benchmarks([flush_benchmark(gpu)], Purpose.FLUSH, gpu, target)])
+    kernels = prepare_benchmarks(suite, gpu, target)
+    target.write_plan([*kernels, prepare_flush(gpu, target)])
     session = Session.open(tmp_path)
     jobs = [
         MicroJob(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmodel.records.schema import Failure, FailureKind, Record, RecordKind, RunKey, Scalar, run_key
+from perfmodel.validation.kernel_job import now
+from perfmodel.validation.session import Session
 
-from .counting import CountedPlan
-from .kernel_job import now
 from .tools import SANITIZER_ERROR_STATUS, SanitizerTool, ToolRun, run_tool, sanitizer_command, target_command
 
 START_LIMIT_S = 60.0
@@ -23,17 +23,17 @@ def _configuration(family: str) -> dict[str, Scalar]:
     return {"family": family}
 
 
-def sanitized(plan: CountedPlan, family: str, indices: Sequence[int], tool: SanitizerTool, sanitizer: str) -> Record:
+def sanitized(session: Session, family: str, indices: Sequence[int], tool: SanitizerTool, sanitizer: str) -> Record:
     """The record of one tool over the kernels with these indices, all of one family; a finding is a failure."""
-    command = sanitizer_command(sanitizer, tool, target_command(plan.folder, indices, plan.seed))
+    command = sanitizer_command(sanitizer, tool, target_command(session.folder, indices, session.seed))
     run = run_tool(command, START_LIMIT_S + LAUNCH_LIMIT_S * len(indices))
     return Record(
         kind=RecordKind.SANITIZER,
         name=tool.value,
         problem={},
         configuration=_configuration(family),
-        gpu=plan.gpu,
-        environment=plan.environment,
+        gpu=session.gpu,
+        environment=session.environment,
         measured_at=now(),
         counters={"kernels": float(len(indices))},
         failure=sanitizer_failure(run),

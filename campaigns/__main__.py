@@ -1,6 +1,6 @@
 """The campaign on one GPU, cut into steps that can each be stopped and resumed; ``docs/measuring.md`` says how to run it.
 
-``python -m perfmodel.validation.campaign prepare …`` on any machine with the compiler, then the other steps, one command
+``python -m campaigns prepare …`` on any machine with the compiler, then the other steps, one command
 each, on the machine with the GPU.
 """
 
@@ -19,20 +19,21 @@ from perfmodel.families.problem_list import read_problems
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.own_records import append_record
 from perfmodel.records.schema import RecordKind
+from perfmodel.validation.kernel_job import run_kernel_job
+from perfmodel.validation.measuring import Selection, prepare_problems
+from perfmodel.validation.prepared import PreparedFolder, Purpose
+from perfmodel.validation.preparing import prepare_choices
+from perfmodel.validation.running import RunSummary, recorded_keys, run_missing
+from perfmodel.validation.sampling import SamplingPlan
+from perfmodel.validation.session import Session, answers
 
-from . import campaign_reports
-from .campaign_run import RunSummary, recorded_keys, run_missing
+from . import reports
 from .counting import count_missing
-from .kernel_job import run_kernel_job
-from .measuring import Selection, prepare_problems
 from .micro.job import MicroJob, run_micro_job
+from .micro.preparing import prepare_benchmarks
 from .micro.suite import micro_suite
-from .prepared import PreparedFolder, Purpose
-from .preparing import prepare_benchmarks, prepare_choices
 from .random_checks import CHECKED_RANGES, random_checks
-from .sampling import SamplingPlan
 from .sanitizing import sanitized, sanitizer_key
-from .session import Session, answers
 from .tools import SanitizerTool, find_tool
 
 STEP_LIMIT_S = 450.0
@@ -66,7 +67,7 @@ def prepare(
     selection = Selection(top=top, random=random, counted=counted, seed=seed)
     suite = micro_suite(scenario.gpu)
     with progress_bar("prepared", len(suite) + len(CHECKED_RANGES) * checks + len(listed)) as advance:
-        micro = prepare_benchmarks(suite, Purpose.MICRO, scenario.gpu, target, advance)
+        micro = prepare_benchmarks(suite, scenario.gpu, target, advance)
         checked = prepare_choices(list(random_checks(scenario, checks, seed)), scenario, target, advance=advance)
         timed = prepare_problems(listed, scenario, selection, target, beside=[*micro, *checked], prepared=advance)
     kernels = [*checked, *timed]
@@ -129,7 +130,7 @@ def count(folder: FolderOption, records: RecordsOption, time_limit: LimitOption 
     done = recorded_keys(records, lambda record: any(COUNTER_SIGN in name for name in record.counters))
     with progress_bar("counted", len(wanted)) as advance:
         summary = count_missing(
-            session.counted_plan(),
+            session,
             wanted,
             ncu,
             records,
@@ -155,7 +156,7 @@ def sanitize(folder: FolderOption, records: RecordsOption, time_limit: LimitOpti
         if sanitizer_key(tool, family) in done or time.monotonic() >= end:
             continue
         indices = session.indices(Purpose.CHECK, family)[:SANITIZED_PER_FAMILY]
-        record = sanitized(session.counted_plan(), family, indices, tool, sanitizer)
+        record = sanitized(session, family, indices, tool, sanitizer)
         append_record(records, record)
         finished += 1
         found += [f"{tool.value}, {family}: {record.failure.message}"] if record.failure else []
@@ -170,7 +171,7 @@ def _report(summary: RunSummary) -> None:
     )
 
 
-campaign_reports.register(app)
+reports.register(app)
 
 
 def main() -> int:

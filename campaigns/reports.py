@@ -13,8 +13,8 @@ from perfmodel.core.choices import one_of
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.own_records import read_records
+from perfmodel.validation.comparison import comparison_rows, comparisons, markdown, summary_rows
 
-from .comparison import comparison_rows, comparisons, markdown, summary_rows
 from .losses import loss_rows, losses
 from .micro.facts import compare_facts, gpu_file, measured_facts
 from .public_kernels.command import app as public_kernels

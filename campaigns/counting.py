@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS, OPCODES_METRIC
 from perfmodel.errors import InputError
 from perfmodel.records.own_records import append_record
-from perfmodel.records.schema import Environment, Failure, FailureKind, Record, RunKey
+from perfmodel.records.schema import Failure, FailureKind, Record, RunKey
+from perfmodel.validation.kernel_job import now
+from perfmodel.validation.running import RunSummary
+from perfmodel.validation.session import Session
 
-from .campaign_run import RunSummary
-from .kernel_job import now
 from .nsight_csv import ProfiledLaunch, parse_nsight_csv
-from .prepared import PreparedKernel
 from .tools import ToolRun, nsight_command, run_tool, target_command
 
 LAUNCHES_AT_ONCE = 10
@@ -23,35 +22,25 @@ START_LIMIT_S = 60.0
 LAUNCH_LIMIT_S = 20.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedPlan:
-    """A prepared plan, with the folder it lies in and where it is run."""
-
-    folder: Path
-    kernels: Sequence[PreparedKernel]
-    environment: Environment
-    gpu: str
-    seed: int
-
-    def record(self, index: int, counters: Mapping[str, float], failure: Failure | None) -> Record:
-        """The record of one counted launch."""
-        kernel = self.kernels[index]
-        return Record(
-            kind=kernel.kind,
-            name=kernel.name,
-            problem=kernel.problem,
-            configuration=kernel.configuration,
-            gpu=self.gpu,
-            environment=self.environment,
-            measured_at=now(),
-            resources=kernel.resources,
-            counters=counters,
-            failure=failure,
-        )
+def _record(session: Session, index: int, counters: Mapping[str, float], failure: Failure | None) -> Record:
+    """The record of one counted launch."""
+    kernel = session.kernels[index]
+    return Record(
+        kind=kernel.kind,
+        name=kernel.name,
+        problem=kernel.problem,
+        configuration=kernel.configuration,
+        gpu=session.gpu,
+        environment=session.environment,
+        measured_at=now(),
+        resources=kernel.resources,
+        counters=counters,
+        failure=failure,
+    )
 
 
 def count_missing(
-    plan: CountedPlan,
+    session: Session,
     indices: Sequence[int],
     ncu: str,
     records: Path,
@@ -61,13 +50,13 @@ def count_missing(
     report: Callable[[Record], None] = lambda _: None,
 ) -> RunSummary:
     """Count the kernels with these indices that are not done, append a record for each, stop when the time is over."""
-    missing = [index for index in indices if plan.kernels[index].key not in done]
+    missing = [index for index in indices if session.kernels[index].key not in done]
     end = time.monotonic() + time_limit_s
     finished = failed = 0
     for start in range(0, len(missing), LAUNCHES_AT_ONCE):
         if time.monotonic() >= end:
             break
-        for record in counted(plan, missing[start : start + LAUNCHES_AT_ONCE], ncu):
+        for record in counted(session, missing[start : start + LAUNCHES_AT_ONCE], ncu):
             append_record(records, record)
             finished += 1
             failed += record.failure is not None
@@ -77,20 +66,20 @@ def count_missing(
     )
 
 
-def counted(plan: CountedPlan, indices: Sequence[int], ncu: str) -> Iterator[Record]:
+def counted(session: Session, indices: Sequence[int], ncu: str) -> Iterator[Record]:
     """Records of some launches: all in one run of the profiler, or, where that run fails, each in a run of its own."""
-    names = [plan.kernels[index].kernel_name for index in indices]
-    command = nsight_command(ncu, target_command(plan.folder, indices, plan.seed), names)
+    names = [session.kernels[index].kernel_name for index in indices]
+    command = nsight_command(ncu, target_command(session.folder, indices, session.seed), names)
     run = run_tool(command, START_LIMIT_S + LAUNCH_LIMIT_S * len(indices))
     launches = profiled_launches(run, len(indices))
     if not isinstance(launches, Failure):
         for index, launch in zip(indices, launches, strict=True):
-            yield plan.record(index, kept_metrics(launch), None)
+            yield _record(session, index, kept_metrics(launch), None)
     elif len(indices) == 1:
-        yield plan.record(indices[0], {}, launches)
+        yield _record(session, indices[0], {}, launches)
     else:
         for index in indices:
-            yield from counted(plan, [index], ncu)
+            yield from counted(session, [index], ncu)
 
 
 def kept_metrics(launch: ProfiledLaunch, more: Sequence[str] = ()) -> dict[str, float]:

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from campaigns.micro.pattern_suite import ACCESSES, INACTIVE, PatternSizes, lane_patterns
 from perfmodel.memory.bank_conflicts import load_wavefronts, store_wavefronts
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import Record
-from perfmodel.validation.micro.pattern_suite import ACCESSES, INACTIVE, PatternSizes, lane_patterns
 
 RECORDS = Path(__file__).parents[2] / "validation" / "data" / "h200-micro.jsonl.gz"
 LOADED, STORED = (f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum" for op in ("ld", "st"))

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.launch.launch import L2State
-from perfmodel.records.schema import Environment, Failure, FailureKind, Record, RecordKind, Scalar, Timing, TimingMethod
-from perfmodel.validation.micro.facts import (
+from campaigns.micro.facts import (
     MeasuredFact,
     cache_ends,
     compare_facts,
@@ -18,7 +15,10 @@ from perfmodel.validation.micro.facts import (
     measured_facts,
     shared_cycles,
 )
-from perfmodel.validation.micro.suite import find_benchmark, micro_suite
+from campaigns.micro.suite import find_benchmark, micro_suite
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import L2State
+from perfmodel.records.schema import Environment, Failure, FailureKind, Record, RecordKind, Scalar, Timing, TimingMethod
 
 GPU = load_gpu("h200")
 ENVIRONMENT = Environment(

@@ -2,23 +2,26 @@
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from campaigns.micro.benchmark import CYCLES, MicroBenchmark, MicroCall, follow, single_cycle
+from campaigns.micro.compute_suite import ComputeSizes
+from campaigns.micro.copy_suite import CopySizes
+from campaigns.micro.job import prove
+from campaigns.micro.memory_suite import MemorySizes
+from campaigns.micro.pattern_suite import PatternSizes, lane_patterns
+from campaigns.micro.preparing import prepare_benchmarks
+from campaigns.micro.sector_suite import SectorSizes
+from campaigns.micro.suite import micro_suite
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.core.constants import FLOAT_BYTES, SECTOR_BYTES, WARP_SIZE
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.profiles.totals import CountedRun, counted_run
 from perfmodel.ptx.parse import parse_module
-from perfmodel.validation.micro.benchmark import CYCLES, MicroBenchmark, MicroCall, follow, single_cycle
-from perfmodel.validation.micro.compute_suite import ComputeSizes
-from perfmodel.validation.micro.copy_suite import CopySizes
-from perfmodel.validation.micro.job import prove
-from perfmodel.validation.micro.memory_suite import MemorySizes
-from perfmodel.validation.micro.pattern_suite import PatternSizes, lane_patterns
-from perfmodel.validation.micro.sector_suite import SectorSizes
-from perfmodel.validation.micro.suite import micro_suite
+from perfmodel.validation.prepared import PreparedFolder, Purpose
 
 SMALL_MEMORY = MemorySizes(
     dram_bytes=64 * 1024,
@@ -144,3 +147,15 @@ def test_chain_visits_everything_before_it_comes_back(length: int) -> None:
     visited = [follow(successor, steps) for steps in range(length)]
     assert sorted(visited) == list(range(length))
     assert follow(successor, length) == 0
+
+
+@pytest.mark.compiler
+def test_benchmarks_are_timed_or_counted_or_both(tmp_path: Path) -> None:
+    gpu = load_gpu("h200")
+    suite = [b for b in micro_suite(gpu) if b.kernel in ("barrier", "shuffle", "shared_patterns")]
+    kernels = prepare_benchmarks(suite, gpu, PreparedFolder(tmp_path))
+    assert {kernel.name: kernel.purposes for kernel in kernels} == {
+        "barrier": (Purpose.MICRO,),
+        "shuffle": (Purpose.MICRO, Purpose.COUNT),
+        "shared_patterns": (Purpose.COUNT,),
+    }

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from campaigns.micro.copy_suite import COPIES, INACTIVE, CopyPattern, CopySizes, copy_patterns
 from perfmodel.memory.async_copy import WIDEST_COPY_WORDS, copy_passes, copy_sectors, uncached_copy_sectors
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import Record
-from perfmodel.validation.micro.copy_suite import COPIES, INACTIVE, CopyPattern, CopySizes, copy_patterns
 
 DATA = Path(__file__).parents[2] / "validation" / "data"
 RECORDS = DATA / "h200-activity.jsonl.gz"
