@@ -139,7 +139,7 @@ def analyze(
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
     calibration: CalibrationOption = None,
-    max_seconds: Annotated[float, typer.Option(min=0.0, help="Longest that one simulation may take.")] = 300.0,
+    max_seconds: Annotated[float, typer.Option(min=0.0, help="Most processor time of one simulation.")] = 300.0,
     max_memory_mib: Annotated[int, typer.Option(min=1, help="Most memory that a simulation may use.")] = 2048,
     max_instructions: Annotated[int, typer.Option(min=1, help="Most warp instructions of a simulation.")] = 10**11,
     as_json: JsonOption = False,

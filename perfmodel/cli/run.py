@@ -82,7 +82,9 @@ def run(
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", min=0.0, metavar="SECONDS", help="Longest that the program may run.")
     ] = None,
-    max_seconds: Annotated[float, typer.Option(min=0.0, help="Longest that one launch may take to execute.")] = 300.0,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.0, help="Most processor time that one launch may take to execute.")
+    ] = 300.0,
     max_memory_mib: Annotated[int, typer.Option(min=1, help="Most memory that a simulation may use.")] = 2048,
     max_instructions: Annotated[int, typer.Option(min=1, help="Most warp instructions of a simulation.")] = 10**11,
     as_json: JsonOption = False,

@@ -155,9 +155,7 @@ class Launches:
         """How much is executed for a launch that begins now, in no more time than is left."""
         if self.deadline is None:
             return self._effort
-        budget = self._effort.budget
-        left_s = max(self.deadline - time.monotonic(), 0.0)
-        return replace(self._effort, budget=replace(budget, seconds=min(budget.seconds, left_s)))
+        return replace(self._effort, budget=replace(self._effort.budget, deadline_s=self.deadline))
 
     @property
     def groups(self) -> Sequence[LaunchGroup]:

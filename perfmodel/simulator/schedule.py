@@ -10,6 +10,7 @@ locks are handed on.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -83,12 +84,13 @@ _MORE = "--max-{0} (max_{0} in perf.toml, Budget in Python) allows more"
 
 @dataclass(slots=True)
 class Limits:
-    """Budgets of one simulation, and what has been used."""
+    """Budgets of one simulation, and what has been used; ``started`` is on the clock of the thread's processor time."""
 
     warp_instructions: int
     seconds: float
+    deadline_s: float = math.inf
     used: int = 0
-    started: float = 0.0
+    started: float = field(default_factory=time.thread_time)
 
     def spend(self, warp_instructions: int) -> None:
         """Account for executed instructions; SimulationError when a budget is used up."""
@@ -96,8 +98,11 @@ class Limits:
         if self.used > self.warp_instructions:
             used = f"more than {self.warp_instructions} warp instructions: instruction budget used up"
             raise SimulationError(f"{used}; {_MORE.format('instructions')}")
-        if time.monotonic() - self.started > self.seconds:
-            raise SimulationError(f"more than {self.seconds:g} s: time budget used up; {_MORE.format('seconds')}")
+        if time.thread_time() - self.started > self.seconds:
+            used = f"more than {self.seconds:g} s of processor time: time budget used up"
+            raise SimulationError(f"{used}; {_MORE.format('seconds')}")
+        if time.monotonic() > self.deadline_s:
+            raise SimulationError("the time for the whole run is used up")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -42,10 +42,15 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a simulation may use before it ends with a SimulationError."""
+    """What a simulation may use before it ends with a SimulationError.
+
+    ``seconds`` is processor time, so that a busy machine does not change what is answered; ``deadline_s`` is on the monotonic
+    clock.
+    """
 
     warp_instructions: int = 10**11
     seconds: float = 3600.0
+    deadline_s: float = math.inf
     memory_bytes: int = 2**31
     faults: int = 64
 
@@ -310,7 +315,7 @@ def run_launch(
     by_warp = {block: np.zeros((warps, places), np.int64) for block in options.visits_by_warp}
     paths = {block: BlockPath(np.zeros(places, np.int64)) for block in by_warp}
     tally = Tally(np.zeros(places, np.int64), by_block, by_warp, paths=paths)
-    limits = Limits(budget.warp_instructions, budget.seconds, started=time.monotonic())
+    limits = Limits(budget.warp_instructions, budget.seconds, budget.deadline_s)
     rows = max(rows // environment.cluster_blocks, 1) * environment.cluster_blocks
     run, positions = _with_companions(launch, blocks)
     batches = (

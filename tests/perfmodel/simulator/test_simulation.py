@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,19 @@ def test_an_endless_loop_uses_up_the_instruction_budget() -> None:
 def test_an_endless_loop_uses_up_the_time_budget() -> None:
     with pytest.raises(SimulationError, match=r"more than 0\.05 s"):
         run(FOREVER, budget=Budget(seconds=0.05))
+
+
+def test_time_in_which_the_machine_does_something_else_is_not_counted() -> None:
+    class Slow:
+        """Waits without working, as a process does on a busy machine."""
+
+        def access(self, _: object) -> None:
+            time.sleep(0.2)
+
+    stores = parse_module(kernel(f"{STORE} bar.sync 0; {STORE}")).kernel("k")
+    counted_run(stores, Launch(grid_x=1, block_x=32), call(), budget=Budget(seconds=0.15), observers=[Slow()])
+    with pytest.raises(SimulationError, match="time for the whole run"):
+        run(FOREVER, budget=Budget(deadline_s=time.monotonic() + 0.05))
 
 
 def test_a_large_shared_array_is_refused() -> None:
