@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from perfmodel.cli.output import note, progress_bar
-from perfmodel.errors import InputError, PerfmodelError
+from perfmodel.errors import PerfmodelError
 from perfmodel.families.problem_list import read_problems
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.own_records import append_record
@@ -23,7 +23,7 @@ from perfmodel.validation.kernel_job import run_kernel_job
 from perfmodel.validation.measuring import Selection, prepare_problems
 from perfmodel.validation.prepared import PreparedFolder, Purpose
 from perfmodel.validation.preparing import prepare_choices
-from perfmodel.validation.running import RunSummary, recorded_keys, run_missing
+from perfmodel.validation.running import kept_in, recorded_keys, run_missing
 from perfmodel.validation.sampling import SamplingPlan
 from perfmodel.validation.session import Session, answers
 
@@ -34,7 +34,7 @@ from .micro.preparing import prepare_benchmarks
 from .micro.suite import micro_suite
 from .random_checks import CHECKED_RANGES, random_checks
 from .sanitizing import sanitized, sanitizer_key
-from .tools import SanitizerTool, find_tool
+from .tools import SanitizerTool, require_tool
 
 STEP_LIMIT_S = 450.0
 SANITIZED_PER_FAMILY = 40
@@ -98,13 +98,12 @@ def micro(folder: FolderOption, records: RecordsOption, time_limit: LimitOption 
         summary = run_missing(
             jobs,
             run_micro_job,
-            records,
+            kept_in(records, advance),
             done=done,
             time_limit_s=time_limit,
             job_limit_s=MICRO_JOB_LIMIT_S,
-            report=lambda _: advance(),
         )
-    _report(summary)
+    note(str(summary))
 
 
 @app.command()
@@ -113,41 +112,27 @@ def check(folder: FolderOption, records: RecordsOption, time_limit: LimitOption 
     jobs = Session.open(folder).kernel_jobs(Purpose.CHECK, SamplingPlan())
     done = recorded_keys(records, lambda record: answers(record, timed=False))
     with progress_bar("checked", len(jobs)) as advance:
-        summary = run_missing(
-            jobs, run_kernel_job, records, done=done, time_limit_s=time_limit, report=lambda _: advance()
-        )
-    _report(summary)
+        summary = run_missing(jobs, run_kernel_job, kept_in(records, advance), done=done, time_limit_s=time_limit)
+    note(str(summary))
 
 
 @app.command()
 def count(folder: FolderOption, records: RecordsOption, time_limit: LimitOption = STEP_LIMIT_S) -> None:
     """Read hardware counters with Nsight Compute."""
     session = Session.open(folder)
-    ncu = find_tool("ncu")
-    if ncu is None:
-        raise InputError("Nsight Compute (ncu) was found neither on the search path nor in CUDA_HOME/bin")
+    ncu = require_tool("ncu", "Nsight Compute (ncu)")
     wanted = session.indices(Purpose.COUNT)
     done = recorded_keys(records, lambda record: any(COUNTER_SIGN in name for name in record.counters))
     with progress_bar("counted", len(wanted)) as advance:
-        summary = count_missing(
-            session,
-            wanted,
-            ncu,
-            records,
-            done=done,
-            time_limit_s=time_limit,
-            report=lambda _: advance(),
-        )
-    _report(summary)
+        summary = count_missing(session, wanted, ncu, kept_in(records, advance), done=done, time_limit_s=time_limit)
+    note(str(summary))
 
 
 @app.command()
 def sanitize(folder: FolderOption, records: RecordsOption, time_limit: LimitOption = STEP_LIMIT_S) -> None:
     """Run small problems of every family under the four tools of compute-sanitizer."""
     session = Session.open(folder)
-    sanitizer = find_tool("compute-sanitizer")
-    if sanitizer is None:
-        raise InputError("compute-sanitizer was found neither on the search path nor in CUDA_HOME/bin")
+    sanitizer = require_tool("compute-sanitizer", "compute-sanitizer")
     done = recorded_keys(records, lambda record: record.kind is RecordKind.SANITIZER)
     end = time.monotonic() + time_limit
     runs = [(tool, family) for family in session.families(Purpose.CHECK) for tool in SanitizerTool]
@@ -163,12 +148,6 @@ def sanitize(folder: FolderOption, records: RecordsOption, time_limit: LimitOpti
     note(f"{finished} of {len(runs)} runs of compute-sanitizer, {len(found)} with findings")
     for text in found:
         note(text)
-
-
-def _report(summary: RunSummary) -> None:
-    note(
-        f"{summary.done} run ({summary.failed} failed), {summary.already_recorded} recorded before, {summary.left} left"
-    )
 
 
 reports.register(app)

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -49,6 +49,14 @@ def find_tool(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path=str(Path(home) / "bin"))
 
 
+def require_tool(name: str, called: str) -> str:
+    """Path of a tool; InputError where it is not installed."""
+    found = find_tool(name)
+    if found is None:
+        raise InputError(f"{called} was found neither on the search path nor in CUDA_HOME/bin")
+    return found
+
+
 def run_tool(command: Sequence[str], time_limit_s: float) -> ToolRun:
     """Run a tool in the C locale, so that numbers are printed the same everywhere."""
     environment = {**os.environ, "LC_ALL": "C"}
@@ -67,8 +75,8 @@ def target_command(folder: Path, indices: Sequence[int], seed: int) -> list[str]
     return [sys.executable, "-m", module, str(folder), ",".join(map(str, indices)), str(seed)]
 
 
-def nsight_command(ncu: str, target: Sequence[str], kernel_names: Sequence[str]) -> list[str]:
-    """Nsight Compute around a program: the metrics that counts are made from, for the named kernels, as CSV.
+def nsight_command(ncu: str, target: Sequence[str], kernel_names: Iterable[str], more: Sequence[str] = ()) -> list[str]:
+    """Nsight Compute around a program: the metrics that counts are made from and ``more``, for the named kernels, as CSV.
 
     Caches are flushed before each pass, which is the cold state; clocks are left as they are.
     """
@@ -91,7 +99,7 @@ def nsight_command(ncu: str, target: Sequence[str], kernel_names: Sequence[str])
         "--kernel-name",
         f"regex:^({names})$",
         "--metrics",
-        ",".join((*COLLECTED_METRICS, *ACTIVITY_METRICS)),
+        ",".join((*COLLECTED_METRICS, *ACTIVITY_METRICS, *more)),
         *target,
     ]
 

@@ -106,9 +106,7 @@ def measure(
         session = _session(prepared, wanted, gpu, selection, Path(folder))
         with progress_bar("measured", None) as advance:
             summary = measure_prepared(session, records, libraries=libraries, time_limit_s=time_limit, advance=advance)
-    note(
-        f"{summary.done} run ({summary.failed} failed), {summary.already_recorded} recorded before, {summary.left} left"
-    )
+    note(str(summary))
     if family_name is None:
         _show_list(records, as_json)
         return

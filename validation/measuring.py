@@ -22,7 +22,7 @@ from .baselines.job import BaselineJob, run_baseline_job
 from .kernel_job import KernelJob, run_kernel_job
 from .prepared import PreparedFolder, PreparedKernel, Purpose
 from .preparing import Choice, prepare_choices, prepare_flush
-from .running import RunSummary, recorded_keys, run_missing
+from .running import RunSummary, kept_in, recorded_keys, run_missing
 from .sampling import SamplingPlan
 from .selection import all_fitting, drawn
 from .session import Session, answers
@@ -149,10 +149,9 @@ def measure_prepared(
     return run_missing(
         measure_jobs(session, libraries=libraries),
         run,
-        records,
+        kept_in(records, advance),
         done=recorded_keys(records, answered),
         time_limit_s=time_limit_s,
-        report=lambda _: advance(),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from perfmodel.core.progress import Advance, no_progress
 from perfmodel.records.own_records import append_record, read_records
 from perfmodel.records.schema import Failure, Record, RunKey
 
@@ -16,18 +17,30 @@ from .worker import Reply, Worker
 JOB_LIMIT_S = 60.0
 
 
-class Job(Protocol):
+class Outcome(Protocol):
+    """What a job leaves behind."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why there is nothing else."""
+
+
+OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+OutcomeT_co = TypeVar("OutcomeT_co", bound=Outcome, covariant=True)
+
+
+class Job(Protocol[OutcomeT_co]):
     """What can be run: it knows what it is, and what to write down when it fails."""
 
     @property
-    def key(self) -> RunKey:
+    def key(self) -> Hashable:
         """What makes two runs the same."""
 
-    def failed(self, failure: Failure) -> Record:
+    def failed(self, failure: Failure) -> OutcomeT_co:
         """The record of this job when there is nothing but a failure."""
 
 
-JobT = TypeVar("JobT", bound=Job)
+JobT = TypeVar("JobT", bound=Job[Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +53,9 @@ class RunSummary:
     left: int
     """Jobs that the time did not suffice for."""
 
+    def __str__(self) -> str:
+        return f"{self.done} run ({self.failed} failed), {self.already_recorded} recorded before, {self.left} left"
+
 
 def recorded_keys(path: Path, wanted: Callable[[Record], bool] = lambda _: True) -> frozenset[RunKey]:
     """Keys of the records of a file for which ``wanted`` holds; none where there is no file yet."""
@@ -48,18 +64,27 @@ def recorded_keys(path: Path, wanted: Callable[[Record], bool] = lambda _: True)
     return frozenset(record.key for record in read_records(path) if wanted(record))
 
 
+def kept_in(records: Path, advance: Advance = no_progress) -> Callable[[Record], None]:
+    """What appends a record to the file and then calls ``advance``."""
+
+    def keep(record: Record) -> None:
+        append_record(records, record)
+        advance()
+
+    return keep
+
+
 def run_missing(
     jobs: Sequence[JobT],
-    function: Callable[[JobT], Reply[Record]],
-    records: Path,
+    function: Callable[[JobT], Reply[OutcomeT]],
+    keep: Callable[[OutcomeT], None],
     *,
-    done: Iterable[RunKey] = (),
+    done: Iterable[Hashable] = (),
     time_limit_s: float,
     job_limit_s: float = JOB_LIMIT_S,
-    report: Callable[[Record], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunSummary:
-    """Run each job whose key is not in ``done``, append its record, and stop when the time is over.
+    """Run each job whose key is not in ``done``, keep its record, and stop when the time is over.
 
     No job is started that could outlast the time limit by more than its own limit.
     """
@@ -73,10 +98,9 @@ def run_missing(
                 break
             outcome = worker.run(job, job_limit_s)
             record = job.failed(outcome) if isinstance(outcome, Failure) else outcome
-            append_record(records, record)
+            keep(record)
             finished += 1
             failed += record.failure is not None
-            report(record)
     return RunSummary(
         done=finished, failed=failed, already_recorded=len(jobs) - len(missing), left=len(missing) - finished
     )

@@ -147,13 +147,13 @@ def execute(
 @app.command("time")
 def time_launches(folder: FolderOption, records: AppendedOption, time_limit: LimitOption = STEP_LIMIT_S) -> None:
     """Time the launches of a prepared folder on this machine's GPU; run again to go on."""
-    time_step(folder, records, time_limit)
+    note(str(time_step(folder, records, time_limit)))
 
 
 @app.command()
 def count(folder: FolderOption, records: AppendedOption, time_limit: LimitOption = STEP_LIMIT_S) -> None:
     """Read hardware counters of the launches of a prepared folder with Nsight Compute; run again to go on."""
-    count_step(folder, records, time_limit)
+    note(str(count_step(folder, records, time_limit)))
 
 
 @app.command()

@@ -7,7 +7,6 @@ where they stopped.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,8 +16,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS, OPCODES_METRIC
-from perfmodel.errors import InputError
+from perfmodel.accuracy.counter_metrics import OPCODES_METRIC
 from perfmodel.launch.launch import L2State, Launch
 from perfmodel.records.schema import Failure, FailureKind, Timing, TimingMethod
 from perfmodel.validation.device import environment, import_cupy, require_device
@@ -34,6 +32,7 @@ from perfmodel.validation.launching import (
     upload,
     upload_constants,
 )
+from perfmodel.validation.running import RunSummary, run_missing
 from perfmodel.validation.sampling import SamplingPlan
 from perfmodel.validation.timing import (
     FLUSH_KERNEL,
@@ -48,10 +47,10 @@ from perfmodel.validation.timing import (
     take_timing,
     time_work,
 )
-from perfmodel.validation.worker import Reply, Worker
+from perfmodel.validation.worker import Reply
 
-from ..counting import kept_metrics, profiled_launches
-from ..tools import find_tool, nsight_command, run_tool
+from ..counting import Counters, Counting
+from ..tools import require_tool
 from .preparing import CUBINS, INPUTS, call_of
 from .record import PublicRecord, read_public_records, record_line
 
@@ -59,8 +58,6 @@ SAMPLING = SamplingPlan(max_samples=40, time_limit_s=0.08)
 MODULE = "campaigns.public_kernels.measuring"
 PLAN = "plan.jsonl"
 """The launches of a prepared folder."""
-COUNTED_AT_ONCE = 10
-COUNT_LIMIT_S = 90.0
 LAUNCH_LIMIT_S = 40.0
 """Longest that all samples of one launch may take."""
 MORE_METRICS = (
@@ -156,6 +153,15 @@ class TimeJob:
     folder: Path
     flush_sha256: str
 
+    @property
+    def key(self) -> str:
+        """The launch's name."""
+        return self.record.launch.id
+
+    def failed(self, failure: Failure) -> PublicRecord:
+        """The record of a launch that gave nothing else."""
+        return replace(self.record, failure=failure)
+
 
 @cache
 def _flush(cubin: Path) -> L2Flush:
@@ -181,58 +187,51 @@ def run_time_job(job: TimeJob) -> Reply[PublicRecord]:
     return Reply(result=result, healthy=failure is None or failure.kind is FailureKind.OUT_OF_MEMORY)
 
 
-def time_step(folder: Path, records: Path, time_limit_s: float) -> None:
+def time_step(folder: Path, records: Path, time_limit_s: float) -> RunSummary:
     """Time the launches that have no line in the file yet, in the order of the plan."""
-    end = time.monotonic() + time_limit_s
     plan = plan_of(folder)
     flush = next(one for one in plan if one.launch.kernel == FLUSH_KERNEL).resources.cubin_sha256
-    with Worker(run_time_job) as worker:
-        for record in _missing(plan, records):
-            if time.monotonic() > end:
-                break
-            found = worker.run(TimeJob(record=record, folder=folder, flush_sha256=flush), LAUNCH_LIMIT_S)
-            result = replace(record, failure=found) if isinstance(found, Failure) else found
-            _append(records, [result])
-            said = " ".join(f"{one.l2.value}/{one.method.value} {one.median_s * 1e6:.2f}" for one in result.timings)
-            print(f"{record.launch.id}: {said or result.failure}", flush=True)
+
+    def keep(record: PublicRecord) -> None:
+        _append(records, record)
+        said = " ".join(f"{one.l2.value}/{one.method.value} {one.median_s * 1e6:.2f}" for one in record.timings)
+        print(f"{record.launch.id}: {said or record.failure}", flush=True)
+
+    return run_missing(
+        [TimeJob(record=record, folder=folder, flush_sha256=flush) for record in plan],
+        run_time_job,
+        keep,
+        done=_recorded(records),
+        time_limit_s=time_limit_s,
+        job_limit_s=LAUNCH_LIMIT_S,
+    )
 
 
-def _missing(plan: Sequence[PublicRecord], records: Path) -> list[PublicRecord]:
-    done = {one.launch.id for one in read_public_records(records)} if records.exists() else set()
-    return [one for one in plan if one.launch.id not in done]
+def _recorded(records: Path) -> set[str]:
+    return {one.launch.id for one in read_public_records(records)} if records.exists() else set()
 
 
-def count_step(folder: Path, records: Path, time_limit_s: float) -> None:
-    """Count what has no counters yet: several launches in one run of the profiler, singly where that fails."""
-    ncu = find_tool("ncu")
-    if ncu is None:
-        raise InputError("Nsight Compute (ncu) was found neither on the search path nor in CUDA_HOME/bin")
-    missing = _missing(plan_of(folder), records)
-    end = time.monotonic() + time_limit_s
-    for start in range(0, len(missing), COUNTED_AT_ONCE):
-        if time.monotonic() > end:
-            break
-        _count(missing[start : start + COUNTED_AT_ONCE], folder, records, ncu, end)
-
-
-def _count(some: Sequence[PublicRecord], folder: Path, records: Path, ncu: str, end: float) -> None:
+def count_step(folder: Path, records: Path, time_limit_s: float) -> RunSummary:
+    """Count what has no counters yet; what the profiler fails at is said, and tried again by the next step."""
+    done, plan = _recorded(records), plan_of(folder)
+    missing = [one for one in plan if one.launch.id not in done]
     target = [sys.executable, "-m", MODULE, str(folder), str(records), "launch"]
-    command = nsight_command(ncu, [*target, ",".join(one.launch.id for one in some)], [one.kernel_name for one in some])
-    asked = command.index("--metrics") + 1
-    command[asked] = ",".join((*COLLECTED_METRICS, *ACTIVITY_METRICS, *MORE_METRICS))
-    run = run_tool(command, min(COUNT_LIMIT_S, max(end - time.monotonic(), 5.0)))
-    launches = profiled_launches(run, len(some))
-    if isinstance(launches, Failure):
-        print(f"{[one.launch.id for one in some]}: {launches.message}", flush=True)
-        if len(some) > 1 and time.monotonic() < end:
-            for one in some:
-                _count([one], folder, records, ncu, end)
-        return
-    counted = [
-        replace(one, counters=kept_metrics(launch, MORE_METRICS)) for one, launch in zip(some, launches, strict=True)
-    ]
-    _append(records, counted)
-    print(f"counted {' '.join(one.launch.id for one in some)}", flush=True)
+    counting: Counting[PublicRecord] = Counting(
+        ncu=require_tool("ncu", "Nsight Compute (ncu)"),
+        target=lambda some: [*target, ",".join(one.launch.id for one in some)],
+        kernel_name=lambda one: one.kernel_name,
+        more=MORE_METRICS,
+    )
+
+    def keep(one: PublicRecord, found: Counters | Failure) -> None:
+        if not isinstance(found, Failure):
+            _append(records, replace(one, counters=found))
+        print(f"{one.launch.id}: {found.message if isinstance(found, Failure) else 'counted'}", flush=True)
+
+    finished, failed = counting.count(missing, keep, time_limit_s)
+    return RunSummary(
+        done=finished, failed=failed, already_recorded=len(plan) - len(missing), left=len(missing) - finished
+    )
 
 
 def launch_once(folder: Path, ids: Sequence[str]) -> None:
@@ -251,13 +250,12 @@ def plan_of(folder: Path) -> tuple[PublicRecord, ...]:
     return read_public_records(folder / PLAN)
 
 
-def _append(records: Path, found: Sequence[PublicRecord]) -> None:
+def _append(records: Path, record: PublicRecord) -> None:
     with records.open("a") as stream:
-        stream.writelines(record_line(one) + "\n" for one in found)
-        stream.flush()
+        stream.write(record_line(record) + "\n")
 
 
-STEPS: dict[str, Callable[[Path, Path, float], None]] = {"time": time_step, "count": count_step}
+STEPS: dict[str, Callable[[Path, Path, float], RunSummary]] = {"time": time_step, "count": count_step}
 
 
 def main(words: Sequence[str]) -> None:
@@ -266,7 +264,7 @@ def main(words: Sequence[str]) -> None:
     if step == "launch":
         launch_once(folder, words[3].split(","))
     else:
-        STEPS[step](folder, records, float(words[3]) if len(words) > 3 else 500.0)
+        print(STEPS[step](folder, records, float(words[3]) if len(words) > 3 else 500.0))
 
 
 if __name__ == "__main__":

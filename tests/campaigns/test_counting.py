@@ -8,6 +8,8 @@ import pytest
 
 from campaigns.counting import count_missing, kept_metrics, profiled_launches
 from campaigns.nsight_csv import ProfiledLaunch
+from campaigns.public_kernels.measuring import count_step
+from campaigns.public_kernels.record import read_public_records, write_public_records
 from campaigns.sanitizing import sanitizer_failure
 from campaigns.tools import (
     SANITIZER_ERROR_STATUS,
@@ -22,7 +24,7 @@ from perfmodel.errors import InputError
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import Environment, Failure, FailureKind, RecordKind
 from perfmodel.validation.prepared import PreparedKernel, Purpose
-from perfmodel.validation.running import recorded_keys
+from perfmodel.validation.running import kept_in, recorded_keys
 from perfmodel.validation.session import Session
 
 CSV = (
@@ -32,6 +34,8 @@ CSV = (
 ENVIRONMENT = Environment(
     gpu_name="", compute_capability="", driver_version="", cuda_version="", compiler_version="", commit=""
 )
+DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
+PUBLIC = read_public_records(DATA / "h200-public.jsonl.gz")[:3]
 PLAN = Session(
     folder=Path("nowhere"),
     kernels=tuple(
@@ -80,13 +84,39 @@ def test_where_the_profiler_fails_every_kernel_gets_a_failure_of_its_own(tmp_pat
     path = tmp_path / "records.jsonl"
     refuses = shutil.which("false")
     assert refuses is not None
-    summary = count_missing(PLAN, [0, 2], refuses, path, done=frozenset(), time_limit_s=60.0)
+    summary = count_missing(PLAN, [0, 2], refuses, kept_in(path), done=frozenset(), time_limit_s=60.0)
     assert (summary.done, summary.failed, summary.left) == (2, 2, 0)
     records = read_records(path)
     assert [record.configuration["number"] for record in records] == [0, 2]
     assert all(record.failure and record.failure.kind is FailureKind.UNAVAILABLE for record in records)
-    again = count_missing(PLAN, [0, 2], refuses, path, done=recorded_keys(path), time_limit_s=60.0)
+    again = count_missing(PLAN, [0, 2], refuses, kept_in(path), done=recorded_keys(path), time_limit_s=60.0)
     assert (again.done, again.already_recorded) == (0, 2)
+
+
+def test_what_cannot_be_counted_together_is_counted_singly_and_the_rest_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ncu = tmp_path / "ncu"  # fails with several launches, and with one of the first kernel
+    ncu.write_text(
+        f"""#!{sys.executable}
+import sys
+assert "smsp__inst_executed_pipe_xu.sum" in sys.argv[sys.argv.index("--metrics") + 1]
+ids = sys.argv[-1].split(",")
+sys.exit("no") if len(ids) > 1 or ids == [{PUBLIC[0].launch.id!r}] else print(CSV)
+""".replace("CSV", repr(CSV.rpartition('"0"')[0] + '"0","a","7"'))
+    )
+    ncu.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    write_public_records(tmp_path / "plan.jsonl", PUBLIC)
+    path = tmp_path / "counted.jsonl"
+    summary = count_step(tmp_path, path, 60.0)
+    assert (summary.done, summary.failed, summary.left) == (3, 1, 0)
+    found = read_public_records(path)
+    assert [(one.launch.id, one.counters) for one in found] == [
+        (one.launch.id, {"smsp__inst_executed.sum": 7.0}) for one in PUBLIC[1:]
+    ]
+    again = count_step(tmp_path, path, 60.0)
+    assert (again.done, again.failed, again.already_recorded) == (1, 1, 2)
 
 
 def test_commands_name_what_is_watched() -> None:

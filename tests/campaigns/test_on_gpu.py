@@ -28,7 +28,7 @@ from perfmodel.validation.device import require_device
 from perfmodel.validation.kernel_job import run_kernel_job
 from perfmodel.validation.prepared import PreparedFolder, Purpose
 from perfmodel.validation.preparing import Choice, prepare_choices, prepare_flush
-from perfmodel.validation.running import run_missing
+from perfmodel.validation.running import kept_in, run_missing
 from perfmodel.validation.sampling import SamplingPlan
 from perfmodel.validation.session import Session
 
@@ -50,7 +50,7 @@ def test_results_of_random_problems_are_right(family: str, tmp_path: Path) -> No
     rng = np.random.default_rng()
     session = prepared(tmp_path, [random_check(family, scenario, rng) for _ in range(CHECKS_PER_FAMILY)])
     path = tmp_path / "records.jsonl"
-    summary = run_missing(session.kernel_jobs(Purpose.CHECK, QUICK), run_kernel_job, path, time_limit_s=300.0)
+    summary = run_missing(session.kernel_jobs(Purpose.CHECK, QUICK), run_kernel_job, kept_in(path), time_limit_s=300.0)
     assert summary.done == CHECKS_PER_FAMILY
     assert [record.failure for record in read_records(path)] == [None] * CHECKS_PER_FAMILY
 
@@ -67,7 +67,7 @@ def tiled_session(folder: Path, side: int) -> Session:
 def test_long_and_short_kernels_are_timed_in_graphs_in_both_states_of_l2(side: int, tmp_path: Path) -> None:
     session = tiled_session(tmp_path, side)
     path = tmp_path / "records.jsonl"
-    run_missing(session.kernel_jobs(Purpose.TIME, QUICK), run_kernel_job, path, time_limit_s=300.0)
+    run_missing(session.kernel_jobs(Purpose.TIME, QUICK), run_kernel_job, kept_in(path), time_limit_s=300.0)
     (record,) = read_records(path)
     assert record.failure is None
     assert [(timing.l2, timing.method) for timing in record.timings] == [
@@ -87,7 +87,7 @@ def test_counters_agree_with_closed_forms(tmp_path: Path) -> None:
 
     session = tiled_session(tmp_path, 512)
     path = tmp_path / "records.jsonl"
-    count_missing(session, session.indices(Purpose.COUNT), ncu, path, done=frozenset(), time_limit_s=300.0)
+    count_missing(session, session.indices(Purpose.COUNT), ncu, kept_in(path), done=frozenset(), time_limit_s=300.0)
     (record,) = read_records(path)
     assert record.failure is None
     problem = TiledConv2d(height=512, width=512, filter_height=5, filter_width=5)
@@ -128,7 +128,7 @@ def test_compute_micro_benchmarks_run_and_prove_themselves(tmp_path: Path) -> No
         for kernel in session.having(Purpose.MICRO)
     ]
     path = tmp_path / "records.jsonl"
-    run_missing(jobs, run_micro_job, path, time_limit_s=300.0)
+    run_missing(jobs, run_micro_job, kept_in(path), time_limit_s=300.0)
     assert [record.failure for record in read_records(path)] == [None] * len(jobs)
 
 

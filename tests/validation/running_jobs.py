@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfmodel.records.own_records import append_record
 from perfmodel.records.schema import Environment, Failure, Record, RecordKind, RunKey, run_key
 from perfmodel.validation.running import recorded_keys, run_missing
 from perfmodel.validation.worker import Reply
@@ -52,14 +53,12 @@ def work(job: NumberedJob) -> Reply[Record]:
 
 def main(path: Path, count: int) -> None:
     jobs = [NumberedJob(number) for number in range(count)]
-    run_missing(
-        jobs,
-        work,
-        path,
-        done=recorded_keys(path),
-        time_limit_s=60.0,
-        report=lambda record: print(record.configuration["number"], flush=True),
-    )
+
+    def keep(record: Record) -> None:
+        append_record(path, record)
+        print(record.configuration["number"], flush=True)
+
+    run_missing(jobs, work, keep, done=recorded_keys(path), time_limit_s=60.0)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import FailureKind
-from perfmodel.validation.running import RunSummary, recorded_keys, run_missing
+from perfmodel.validation.running import RunSummary, kept_in, recorded_keys, run_missing
 
 from .running_jobs import NumberedJob, work
 
@@ -23,7 +23,7 @@ def numbers(path: Path) -> list[object]:
 def test_lost_jobs_become_failure_records_and_the_campaign_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     jobs = [NumberedJob(0), NumberedJob(1, "die"), NumberedJob(2), NumberedJob(3, "hang"), NumberedJob(4)]
-    summary = run_missing(jobs, work, path, time_limit_s=60.0, job_limit_s=1.0)
+    summary = run_missing(jobs, work, kept_in(path), time_limit_s=60.0, job_limit_s=1.0)
     assert summary == RunSummary(done=5, failed=2, already_recorded=0, left=0)
     records = read_records(path)
     assert [record.failure.kind if record.failure else None for record in records] == [
@@ -37,9 +37,9 @@ def test_lost_jobs_become_failure_records_and_the_campaign_goes_on(tmp_path: Pat
 
 def test_what_is_recorded_is_not_run_again(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
-    run_missing([NumberedJob(1)], work, path, time_limit_s=60.0)
+    run_missing([NumberedJob(1)], work, kept_in(path), time_limit_s=60.0)
     jobs = [NumberedJob(number) for number in range(3)]
-    summary = run_missing(jobs, work, path, done=recorded_keys(path), time_limit_s=60.0)
+    summary = run_missing(jobs, work, kept_in(path), done=recorded_keys(path), time_limit_s=60.0)
     assert summary == RunSummary(done=2, failed=0, already_recorded=1, left=0)
     assert numbers(path) == [1, 0, 2]
 
@@ -48,7 +48,7 @@ def test_time_limit_leaves_the_rest_for_the_next_step(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     seconds = itertools.count()  # a second passes with each look at the clock
     jobs = [NumberedJob(number) for number in range(5)]
-    summary = run_missing(jobs, work, path, time_limit_s=2.5, clock=lambda: float(next(seconds)))
+    summary = run_missing(jobs, work, kept_in(path), time_limit_s=2.5, clock=lambda: float(next(seconds)))
     assert summary == RunSummary(done=2, failed=0, already_recorded=0, left=3)  # looked at seconds 1, 2 and 3
 
 
