@@ -13,7 +13,7 @@ from perfmodel.core.choices import one_of
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.own_records import read_records
-from perfmodel.validation.comparison import comparison_rows, comparisons, markdown, summary_rows
+from perfmodel.validation.comparison import Table, comparison_rows, comparisons, summary_rows
 
 from .losses import loss_rows, losses
 from .micro.facts import compare_facts, gpu_file, measured_facts
@@ -78,6 +78,19 @@ def libraries(
         with progress_bar("predicted", sum(one.ratio < 1 for one in found)) as advance:
             typer.echo(markdown(loss_rows(losses(found, advance=advance))))
     typer.echo(markdown(comparison_rows(found)), nl=False)
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown.
+
+    >>> print(markdown((("a", "b"), [("1", "2")])), end="")
+    | a | b |
+    | --- | --- |
+    | 1 | 2 |
+    """
+    columns, rows = table
+    lines = [columns, ("---",) * len(columns), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def counters(

@@ -17,7 +17,7 @@ from perfmodel.compiler.pool import run_many
 from perfmodel.compiler.toolchain import compiler_version
 from perfmodel.core.progress import Advance, no_progress
 from perfmodel.errors import PerfmodelError
-from perfmodel.families.profiling import profiles_for_gpus
+from perfmodel.families.profiling import Depth, configuration_profile
 from perfmodel.families.registry import family
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.profiles.counts_store import CountsStore, empty_store, read_store, store_key, with_profiles, write_store
@@ -40,8 +40,11 @@ class Row:
 
 def count_row(row: Row) -> list[KernelProfile]:
     """Profiles of one row for each of its GPUs."""
-    gpus = [load_gpu(gpu_id) for gpu_id in row.gpu_ids]
-    return profiles_for_gpus(family(row.family_name), row.problem, row.configuration, gpus)
+    chosen = family(row.family_name)
+    return [
+        configuration_profile(chosen, row.problem, row.configuration, load_gpu(gpu_id), Depth.WHOLE)
+        for gpu_id in row.gpu_ids
+    ]
 
 
 def rows_of(family_name: str, paths: Sequence[Path], *, recorded: bool = False) -> list[Row]:

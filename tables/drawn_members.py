@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from perfmodel.compiler.pool import run_many
 from perfmodel.compiler.toolchain import compiler_version
-from perfmodel.core.interpolation import learned_lengths, left_out_errors
 from perfmodel.core.json_values import plain
 from perfmodel.core.progress import Advance, no_progress
 from perfmodel.errors import InputError, PerfmodelError
@@ -31,6 +30,9 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.prediction.feasibility import FITS, feasibility
 from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.records.columns import configuration_of_record, record_of_fields
+
+from .drawn_problems import drawn_problem
+from .learned_lengths import learned_lengths, left_out_errors
 
 GPU_IDS = (
     *("h200",) * 5,
@@ -119,7 +121,7 @@ def drawn_members(own: Family[Any, Any], wanted: Mapping[str, int], seed: int) -
 def _drawn(own: Family[Any, Any], rng: np.random.Generator) -> Member | None:
     """A member that can run and has a design, None where the drawn one cannot or has none."""
     try:
-        problem = own.drawn_problem(rng)
+        problem = drawn_problem(own.name, rng)
     except InputError:
         return None
     gpu = load_gpu(str(rng.choice(GPU_IDS)))

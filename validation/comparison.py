@@ -265,16 +265,3 @@ def _geometric_mean(values: NDArray[np.float64]) -> float:
 
 def _text(value: float, digits: int = 2) -> str:
     return f"{value:.{digits}f}" if np.isfinite(value) else "–"
-
-
-def markdown(table: Table) -> str:
-    """The table in Markdown.
-
-    >>> print(markdown((("a", "b"), [("1", "2")])), end="")
-    | a | b |
-    | --- | --- |
-    | 1 | 2 |
-    """
-    columns, rows = table
-    lines = [columns, ("---",) * len(columns), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

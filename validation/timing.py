@@ -28,7 +28,6 @@ GRAPH_RUNS = 32
 GRAPH_SPAN_S = 400e-6
 """How long a graph should take: the events around it resolve half a microsecond."""
 GRAPH_BUFFER_LIMIT_BYTES = 4 * 2**30
-BATCH_LAUNCHES = 256
 WARM_UP_SAMPLES = 3
 SECONDS_PER_MS = 1e-3
 SAMPLE_DIGITS = 11
@@ -100,34 +99,6 @@ class Capturable(Protocol):
 
     def capture(self, runs: int, *, apart: bool) -> Graph:
         """A graph of that many runs, all on the same buffers or (``apart``) each on a copy of its own."""
-
-
-def event_samples(enqueue_run: Enqueue, flush: Enqueued | None, runs: int = 1) -> Take:
-    """Samples of one enqueuing of ``runs`` runs each, between two events; all are enqueued before it waits."""
-    cuda = import_cupy().cuda
-
-    def take(count: int) -> list[float]:
-        pairs = [(cuda.Event(), cuda.Event()) for _ in range(count)]
-        for start, stop in pairs:
-            if flush is not None:
-                flush.enqueue()
-            start.record()
-            enqueue_run()
-            stop.record()
-        pairs[-1][1].synchronize()
-        return [cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS / runs for start, stop in pairs]
-
-    return take
-
-
-def batch_samples(enqueue_run: Enqueue) -> Take:
-    """Samples that are the mean over many runs in a row between two events."""
-
-    def enqueue_many() -> None:
-        for _ in range(BATCH_LAUNCHES):
-            enqueue_run()
-
-    return event_samples(enqueue_many, None, BATCH_LAUNCHES)
 
 
 def captured(runs: Sequence[Enqueue]) -> Graph:

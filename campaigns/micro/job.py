@@ -22,15 +22,18 @@ from perfmodel.records.schema import (
     Timing,
     TimingMethod,
 )
+from perfmodel.validation.device import import_cupy
 from perfmodel.validation.kernel_job import compare_outputs, flush_of, now
 from perfmodel.validation.launching import DeviceKernel, cuda_errors, failure_kind, load_kernel, run_once, upload
 from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, unpacked_cubin
 from perfmodel.validation.sampling import SamplingPlan
 from perfmodel.validation.timing import (
     GRAPH_RUNS,
-    batch_samples,
+    SECONDS_PER_MS,
+    Enqueue,
+    Enqueued,
+    Take,
     captured,
-    event_samples,
     graph_samples,
     launch_of,
     take_timing,
@@ -41,6 +44,7 @@ from .benchmark import CYCLES, Clock, MicroBenchmark, MicroCall
 from .suite import find_benchmark
 
 KERNEL_CLOCK_LAUNCHES = 5
+BATCH_LAUNCHES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,3 +168,31 @@ def _timings(job: MicroJob, loaded: DeviceKernel, benchmark: MicroBenchmark, cal
         take_timing(batch_samples(run), plan, L2State.WARM, TimingMethod.BATCH),
         take_timing(graph_samples(captured([run] * GRAPH_RUNS), None), plan, L2State.WARM, TimingMethod.GRAPH),
     )
+
+
+def event_samples(enqueue_run: Enqueue, flush: Enqueued | None, runs: int = 1) -> Take:
+    """Samples of one enqueuing of ``runs`` runs each, between two events; all are enqueued before it waits."""
+    cuda = import_cupy().cuda
+
+    def take(count: int) -> list[float]:
+        pairs = [(cuda.Event(), cuda.Event()) for _ in range(count)]
+        for start, stop in pairs:
+            if flush is not None:
+                flush.enqueue()
+            start.record()
+            enqueue_run()
+            stop.record()
+        pairs[-1][1].synchronize()
+        return [cuda.get_elapsed_time(start, stop) * SECONDS_PER_MS / runs for start, stop in pairs]
+
+    return take
+
+
+def batch_samples(enqueue_run: Enqueue) -> Take:
+    """Samples that are the mean over many runs in a row between two events."""
+
+    def enqueue_many() -> None:
+        for _ in range(BATCH_LAUNCHES):
+            enqueue_run()
+
+    return event_samples(enqueue_many, None, BATCH_LAUNCHES)

@@ -1,26 +1,18 @@
 """Interpolation between scattered points: a Gaussian process whose kernel is a Matérn function of order 3/2.
 
-Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), sections 2.2, 4.2 and 5.4.1. Several values at the same
+Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), sections 2.2 and 4.2. Several values at the same
 points share one kernel. Far from all points it gives the mean of the values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_FIRST_LENGTH = 4.0
-_FIRST_NOISE = 0.02
-_LENGTH_SPREAD = 1.5
-"""Standard deviation of the logarithm of a length around the first one, before anything is known."""
-_LENGTHS = (0.2, 1e3)
-_NOISES = (1e-4, 1.0)
-_STEPS = 40
 _POINTS_AT_ONCE = 4096
 """So many that memory stays bounded and a product of matrices is worth several threads."""
 _POINTS_IN_CACHE = 128
@@ -57,7 +49,7 @@ class Interpolation:
         from scipy.linalg import cho_factor, cho_solve
 
         scaled, mean = points / lengths, np.median(values, axis=0)
-        covariance = _alike(_square_distance(scaled))
+        covariance = alike(square_distance(scaled))
         covariance[np.diag_indices_from(covariance)] += noise
         weights = cho_solve(cho_factor(covariance, lower=True), values - mean)
         return cls(lengths=lengths, points=scaled, weights=weights, mean=mean)
@@ -70,7 +62,7 @@ class Interpolation:
             piece = slice(start, start + _POINTS_AT_ONCE)
             near = one[piece] @ other
             for row in range(0, len(near), _POINTS_IN_CACHE):
-                _alike(near[row : row + _POINTS_IN_CACHE])
+                alike(near[row : row + _POINTS_IN_CACHE])
             found[piece] = near @ self.weights
         found += self.mean
         return found
@@ -85,12 +77,13 @@ def _factors(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     return first, second
 
 
-def _square_distance(points: Floats) -> Floats:
+def square_distance(points: Floats) -> Floats:
+    """Squared distances of all points from one another, shape ``(m, m)``."""
     one, other = _factors(points, points)
     return np.asarray(one @ other)
 
 
-def _alike(square_distance: Floats) -> Floats:
+def alike(square_distance: Floats) -> Floats:
     """What two points have in common, by the square of their distance, which it takes the place of."""
     distance = np.maximum(square_distance, 0.0, out=square_distance)
     distance *= 3.0
@@ -99,54 +92,3 @@ def _alike(square_distance: Floats) -> Floats:
     distance += 1.0
     distance *= near
     return distance
-
-
-def left_out_errors(points: Floats, values: Floats, lengths: Floats, noise: float) -> Floats:
-    """What the interpolation through all other points misses each point by, shape ``(m, t)``; arguments as for `through`.
-
-    By the inverse of the covariance (Rasmussen and Williams, section 5.4.2): nothing is solved anew for each point.
-    """
-    from scipy.linalg import cho_factor, cho_solve
-
-    scaled = points / lengths
-    covariance = _alike(_square_distance(scaled)) + noise * np.eye(len(points))
-    inverse = cho_solve(cho_factor(covariance, lower=True), np.eye(len(points)))
-    return np.asarray(inverse @ (values - np.median(values, axis=0)) / np.diag(inverse)[:, None])
-
-
-def learned_lengths(points: Floats, values: Floats) -> tuple[Floats, float]:
-    """Lengths (shape ``(k,)``) and noise with which the values are most likely, each column of them with a spread of its own.
-
-    Args:
-        points: Shape ``(m, k)``.
-        values: Shape ``(m, t)``.
-    """
-    from scipy.linalg import cho_factor, cho_solve
-    from scipy.optimize import minimize
-
-    count, width = points.shape
-    wanted = values - np.median(values, axis=0)
-    wanted = wanted[:, wanted.std(axis=0) > 0]
-    wanted = wanted / wanted.std(axis=0)
-    squares = (points.T[:, :, None] - points.T[:, None, :]) ** 2
-    bounds = [tuple(np.log(_LENGTHS).tolist())] * width + [tuple(np.log(_NOISES).tolist())]
-    start = np.log([*[_FIRST_LENGTH] * width, _FIRST_NOISE])
-
-    def loss(logs: Any) -> tuple[float, Any]:
-        weights, noise = np.exp(-2.0 * logs[:-1]), np.exp(logs[-1])
-        square = np.tensordot(weights, squares, 1)
-        near = _alike(square.copy())
-        factor = cho_factor(near + noise * np.eye(count), lower=True)
-        solved, inverse = cho_solve(factor, wanted), cho_solve(factor, np.eye(count))
-        spreads = (wanted * solved).sum(axis=0) / count
-        value = count * np.log(spreads).sum() / 2 + wanted.shape[1] * np.log(np.diag(factor[0])).sum()
-        slope = wanted.shape[1] * inverse - (solved / spreads) @ solved.T
-        of_square = slope * 1.5 * np.exp(-np.sqrt(3.0 * square))
-        by_length = weights * np.tensordot(squares, of_square, 2)
-        off = (logs[:-1] - start[:-1]) / _LENGTH_SPREAD
-        gradient = np.array([*(by_length + off / _LENGTH_SPREAD), noise * np.trace(slope) / 2])
-        return value + (off**2).sum() / 2, gradient
-
-    search: Any = minimize
-    found = search(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS}).x
-    return np.exp(found[:-1]), float(np.exp(found[-1]))

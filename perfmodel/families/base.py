@@ -284,13 +284,6 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
         """Whether ``profile`` counts the memory accesses of this configuration exactly; else an executed block does."""
         return True
 
-    def drawn_problem(self, rng: np.random.Generator) -> ProblemT:
-        """A problem of a size that users have, at random: what tables of compiled members are made of, and tests.
-
-        Raises ``InputError`` where the drawn sizes make no problem; then another one is drawn.
-        """
-        raise NotImplementedError(f"{self.name} draws no problems")
-
     def design_traits(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> tuple[str, Traits] | None:
         """Design and traits of configurations that all are of one of ``designs``; None where they are of none."""
         return None

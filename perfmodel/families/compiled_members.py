@@ -216,12 +216,6 @@ class MemberTable:
         """Least and largest value of each number among the members, shape ``(numbers,)``."""
         return self.values.min(axis=0), self.values.max(axis=0)
 
-    def take(self, index: Any) -> MemberTable:
-        """Some of the members."""
-        chosen = np.arange(len(self.members))[index]
-        members = tuple(self.members[i] for i in chosen.tolist())
-        return replace(self, members=members, points=self.points[chosen], values=self.values[chosen])
-
     def interpolation(self) -> Interpolation:
         """Through all members."""
         return Interpolation.through(self.points, self.values, self.lengths, self.noise)

@@ -124,20 +124,6 @@ def _executed(family: Family[Any, Any], problem: Any, configuration: Any, gpu: G
     return _with_closed_copies(found, found.counts.async_copy_requests)
 
 
-def profiles_for_gpus(
-    family: Family[Any, Any], problem: Any, configuration: Any, gpus: Sequence[Gpu]
-) -> list[KernelProfile]:
-    """The same, compiled fidelity, for several GPUs whose launch is the same, executed for each."""
-    from ..profiles.executed_profile import execute
-
-    request = family.compile_request(problem, configuration, gpus[0])
-    kernels = [compile_kernel(request, gpu.architecture.name) for gpu in gpus]
-    launch, call = _launch_and_call(family, problem, configuration, gpus[0])
-    path = not family.closed_critical_path
-    executed = [execute(kernel, launch, call, critical_path=path) for kernel in kernels]
-    return [_with_closed_copies(one.profile, one.profile.counts.async_copy_requests) for one in executed]
-
-
 def _with_closed_copies(profile: KernelProfile, copies: float) -> KernelProfile:
     """How far asynchronous copies run ahead of their use does not show in the scoreboards: a closed form has to say it."""
     return replace(profile, global_round_trips=np.nan) if copies > 0 else profile

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..errors import InputError
 
 MAX_ELEMENTS = 2**31 - 1
@@ -22,18 +20,6 @@ def require_integers(minimum: int, **sizes: object) -> None:
             raise InputError(f"{name}={value!r} must be an integer of at least {minimum}")
         if value > MAX_ELEMENTS:
             raise InputError(f"{name}={value} must be at most {MAX_ELEMENTS:,}")
-
-
-def drawn_size(rng: np.random.Generator, low: int, high: int, multiple: int = 1) -> int:
-    """A size from ``low`` to ``high``, each doubling equally likely; in seven of ten cases a multiple where it is large enough.
-
-    >>> 3 <= drawn_size(np.random.default_rng(0), 3, 100) <= 100
-    True
-    """
-    size = round(float(np.exp(rng.uniform(np.log(low - 0.49), np.log(high + 0.49)))))
-    if size > multiple > 1 and rng.random() < 0.7:
-        size = max(low, size // multiple * multiple)
-    return size
 
 
 def require_elements(what: str, *extents: int) -> None:

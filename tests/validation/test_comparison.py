@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from campaigns.losses import loss_rows, losses
+from campaigns.reports import markdown
 from perfmodel.core.json_values import plain
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
 from perfmodel.launch.launch import L2State
@@ -26,7 +27,7 @@ from perfmodel.records.schema import (
     Timing,
     TimingMethod,
 )
-from perfmodel.validation.comparison import Comparison, comparison_rows, comparisons, markdown, summary_rows
+from perfmodel.validation.comparison import Comparison, comparison_rows, comparisons, summary_rows
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "validation" / "data" / "h200-libraries.jsonl.gz"

@@ -25,7 +25,7 @@ from . import reference
 from .configuration import OF_BLOCKS, OUT_CHANNELS_PER_THREAD, Conv1dConfiguration, Variant, conv1d_space
 from .counts import Tally, tally
 from .launch import compile_request, conv1d_launch
-from .problem import Conv1d, drawn_problem
+from .problem import Conv1d
 from .reference import Floats32
 from .traffic import Traffic, read_bytes, traffic
 from .traits import traits
@@ -46,10 +46,6 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
     def default_problem(self) -> Conv1d:
         """The shape whose hardware profile is published: 1,024 channels to 1,024 channels, rows of 4."""
         return Conv1d()
-
-    def drawn_problem(self, rng: np.random.Generator) -> Conv1d:
-        """Short rows of many channels, and long ones."""
-        return drawn_problem(rng)
 
     def space(self, problem: Conv1d, gpu: Gpu) -> Space[Conv1dConfiguration]:
         """The naive kernel, the optimized one for every sensible number of channels per thread, and blocks that share."""

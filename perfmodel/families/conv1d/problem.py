@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...errors import InputError
 from ..blocked import Layer
-from ..sizes import drawn_size, require_elements, require_integers
+from ..sizes import require_elements, require_integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,25 +110,3 @@ class Conv1d:
         """
         first = max(0, self.filter_width - self.length - self.padding)
         return range(first, min(self.filter_width, self.padding + self.length))
-
-
-_COMMON_FILTERS = (1, 2, 3, 3, 4, 5, 5, 7, 9, 11, 15)
-_MOST_DRAWN_ELEMENTS = 8_000_000
-
-
-def drawn_problem(rng: np.random.Generator) -> Conv1d:
-    """Short rows of many channels, and long ones, small enough to make up inputs at once."""
-    filter_width = int(rng.choice(_COMMON_FILTERS))
-    padding = filter_width // 2 if rng.random() < 0.6 else int(rng.integers(filter_width))
-    in_channels, out_channels = drawn_size(rng, 1, 4096, 8), drawn_size(rng, 1, 2048, 8)
-    length = drawn_size(rng, 2, 64) if rng.random() < 0.7 else drawn_size(rng, 8, 4096)
-    most = _MOST_DRAWN_ELEMENTS // max(in_channels, out_channels)
-    length = max(filter_width, min(length, most))
-    return Conv1d(
-        batch=max(1, min(drawn_size(rng, 1, 128), most // length)),
-        in_channels=in_channels,
-        out_channels=out_channels,
-        length=length,
-        filter_width=filter_width,
-        padding=padding,
-    )

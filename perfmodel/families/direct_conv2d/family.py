@@ -25,7 +25,7 @@ from ..precision import TF32_ERROR, Precision
 from . import configuration, launch, plane, reference, tensor
 from .configuration import OF_TILES, DirectConv2dConfiguration, Reuse
 from .counts import closed_form
-from .problem import Conv2d, drawn_problem
+from .problem import Conv2d
 from .traffic import compulsory_bytes
 from .traits import traits
 
@@ -156,10 +156,6 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             )
         sizes, geometry = launch.strips(problem, batch), launch.launch(problem, batch)
         return launch.KERNEL, traits(problem, sizes, geometry, closed_form(problem, sizes, geometry, gpu), gpu)
-
-    def drawn_problem(self, rng: np.random.Generator) -> Conv2d:
-        """Layers of networks and images, filters of all sizes."""
-        return drawn_problem(rng)
 
     def counts_accesses(self, configuration: DirectConv2dConfiguration) -> bool:
         """All but those of whole planes, those that block and those on tensor cores, whose accesses are estimates."""

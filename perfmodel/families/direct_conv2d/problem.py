@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ...core.json_values import DEFAULT_UNSHOWN
 from ...errors import InputError
 from ..blocked import Layer
 from ..matrix.layer import MatrixLayer
 from ..precision import Precision, require_precision
-from ..sizes import drawn_size, require_elements, require_integers
+from ..sizes import require_elements, require_integers
 
 LARGEST_FILTER = 33
 """Widest and highest filter: a warp's 32 lanes reach 33 elements with one over-reading load each."""
@@ -138,39 +136,3 @@ class Conv2d(MatrixLayer):
             row_padding=self.padding,
             column_padding=self.padding,
         )
-
-
-_COMMON_FILTERS = (1, 2, *(3,) * 7, 4, *(5,) * 4, 6, *(7,) * 3, 9, 11)
-"""Small odd ones most often, as layers of networks have them."""
-_MOST_DRAWN_ELEMENTS = 16_000_000
-
-
-def drawn_problem(rng: np.random.Generator) -> Conv2d:
-    """Layers of networks and images, filters of all sizes; the images are small enough to make up inputs at once."""
-    if rng.random() < 0.8:
-        filter_height = filter_width = int(rng.choice(_COMMON_FILTERS))
-    else:
-        filter_height, filter_width = (drawn_size(rng, 1, LARGEST_FILTER) for _ in range(2))
-    taps = max(filter_height, filter_width)
-    padding = (0, taps // 2, int(rng.integers(taps)))[rng.choice(3, p=(0.35, 0.5, 0.15))]
-    depthwise, stride = bool(rng.random() < 0.4), int(rng.choice((1, 1, 1, 2)))
-    in_channels = 1 if not depthwise and rng.random() < 0.2 else drawn_size(rng, 1, 512, 8)
-    out_channels = in_channels if depthwise or in_channels == 1 else drawn_size(rng, 1, 512, 8)
-    height = drawn_size(rng, 7, 2048)
-    width = height if rng.random() < 0.6 else drawn_size(rng, 7, 2048)
-    batch = drawn_size(rng, 1, 64)
-    shrink = _MOST_DRAWN_ELEMENTS / (max(in_channels, out_channels) * height * width)
-    if shrink < 1.0:
-        height, width = (max(7, int(side * shrink**0.5)) for side in (height, width))
-    return Conv2d(
-        batch=max(1, min(batch, int(_MOST_DRAWN_ELEMENTS / (max(in_channels, out_channels) * height * width)))),
-        in_channels=in_channels,
-        out_channels=out_channels,
-        height=height,
-        width=width,
-        filter_height=filter_height,
-        filter_width=filter_width,
-        stride=stride,
-        padding=padding,
-        depthwise=depthwise,
-    )

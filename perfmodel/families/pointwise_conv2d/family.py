@@ -31,7 +31,7 @@ from .configuration import OF_PRODUCTS, Layout, PointwiseConfiguration, pointwis
 from .counts import closed_form, slabs_of
 from .launch import KERNEL, candidates, compile_request, launch_of
 from .launch_bounds import most_registers
-from .problem import PointwiseConv2d, drawn_problem
+from .problem import PointwiseConv2d
 from .reference import Floats32
 from .traits import traits
 
@@ -49,10 +49,6 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
     def default_problem(self) -> PointwiseConv2d:
         """A layer from the middle of MobileNetV1: 256 → 256 channels at 28×28."""
         return PointwiseConv2d()
-
-    def drawn_problem(self, rng: np.random.Generator) -> PointwiseConv2d:
-        """Layers of networks."""
-        return drawn_problem(rng)
 
     def space(self, problem: PointwiseConv2d, gpu: Gpu) -> Space[PointwiseConfiguration]:
         """Every distinct tile, and matrix products."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ...core.constants import FLOAT_BYTES
 from ...core.json_values import DEFAULT_UNSHOWN
 from ..matrix.layer import MatrixLayer
 from ..precision import Precision, require_precision
-from ..sizes import drawn_size, require_elements, require_integers
+from ..sizes import require_elements, require_integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,19 +53,3 @@ class PointwiseConv2d(MatrixLayer):
     def read_bytes(self) -> float:
         """Bytes that DRAM must deliver at least: input and filters."""
         return float(FLOAT_BYTES * (self.positions + self.out_channels) * self.in_channels)
-
-
-_MOST_DRAWN_ELEMENTS = 16_000_000
-
-
-def drawn_problem(rng: np.random.Generator) -> PointwiseConv2d:
-    """Layers of networks, small enough to make up inputs at once."""
-    in_channels, out_channels = drawn_size(rng, 3, 2048, 8), drawn_size(rng, 8, 2048, 8)
-    height = drawn_size(rng, 4, 256)
-    width = height if rng.random() < 0.7 else drawn_size(rng, 4, 256)
-    shrink = _MOST_DRAWN_ELEMENTS / (max(in_channels, out_channels) * height * width)
-    if shrink < 1.0:
-        height, width = (max(4, int(side * shrink**0.5)) for side in (height, width))
-    most = int(_MOST_DRAWN_ELEMENTS / (max(in_channels, out_channels) * height * width))
-    batch = max(1, min(drawn_size(rng, 1, 64), most))
-    return PointwiseConv2d(batch=batch, in_channels=in_channels, out_channels=out_channels, height=height, width=width)

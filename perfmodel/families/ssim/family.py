@@ -19,7 +19,7 @@ from ..compiled_members import Traits, compiled_numbers, completed_profile
 from . import configuration, launch, reference, traffic
 from .configuration import BlockChannels, Design, SsimConfiguration, design_of
 from .counts import closed_form
-from .problem import Ssim, drawn_problem
+from .problem import Ssim
 from .traits import traits
 
 Inputs = Mapping[str, NDArray[np.float32]]
@@ -38,10 +38,6 @@ class SsimFamily(Family[Ssim, SsimConfiguration]):
     def default_problem(self) -> Ssim:
         """One 4K colour image, as in the published measurement."""
         return Ssim()
-
-    def drawn_problem(self, rng: np.random.Generator) -> Ssim:
-        """Images of one to four channels."""
-        return drawn_problem(rng)
 
     def space(self, problem: Ssim, gpu: Gpu) -> Space[SsimConfiguration]:
         """All versions, with lower tiles and blocks of one channel."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...errors import InputError
-from ..sizes import drawn_size, require_integers
+from ..sizes import require_integers
 
 WINDOW = 11
 """Taps of the Gaussian window in each direction."""
@@ -53,15 +51,3 @@ class Ssim:
     def output_maps(self) -> int:
         """Maps that the kernel writes."""
         return 4 if self.gradients else 1
-
-
-_MOST_DRAWN_PIXELS = 4_000_000
-
-
-def drawn_problem(rng: np.random.Generator) -> Ssim:
-    """Images of one to four channels, small enough to make up inputs at once."""
-    height, width, channels = drawn_size(rng, 16, 2160), drawn_size(rng, 16, 3840), int(rng.integers(1, 5))
-    shrink = min(1.0, (_MOST_DRAWN_PIXELS / (channels * height * width)) ** 0.5)
-    height, width = (max(16, int(side * shrink)) for side in (height, width))
-    batch = max(1, min(drawn_size(rng, 1, 16), _MOST_DRAWN_PIXELS // (channels * height * width)))
-    return Ssim(batch=batch, channels=channels, height=height, width=width, gradients=bool(rng.random() < 0.5))

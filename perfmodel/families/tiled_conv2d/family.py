@@ -19,7 +19,7 @@ from ..base import Batch, Check, Family, Space
 from ..compiled_members import Traits, compiled_numbers, completed_profile
 from . import configuration, counts, launch, reference, traffic
 from .configuration import TiledConv2dConfiguration
-from .problem import TiledConv2d, drawn_problem
+from .problem import TiledConv2d
 from .traits import traits
 
 Inputs = Mapping[str, NDArray[np.float32]]
@@ -40,10 +40,6 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
     def default_problem(self) -> TiledConv2d:
         """The auto-tuners' benchmark: 4096 × 4096 outputs, 15 × 15 taps."""
         return TiledConv2d()
-
-    def drawn_problem(self, rng: np.random.Generator) -> TiledConv2d:
-        """Images whose sides tiles divide or do not, filters of all sizes."""
-        return drawn_problem(rng)
 
     def space(self, problem: TiledConv2d, gpu: Gpu) -> Space[TiledConv2dConfiguration]:
         """The same for every problem."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...core.json_aliases import renamed
 from ...errors import InputError
-from ..sizes import drawn_size, require_elements, require_integers
+from ..sizes import require_elements, require_integers
 
 CONSTANT_MEMORY_BYTES = 65_536
 
@@ -50,18 +48,3 @@ class TiledConv2d:
     def input_width(self) -> int:
         """Columns of the padded input."""
         return self.width + self.filter_width - 1
-
-
-_COMMON_FILTERS = (1, 3, 3, 5, 5, 7, 7, 9, 11, 13, 15, 17)
-
-
-def drawn_problem(rng: np.random.Generator) -> TiledConv2d:
-    """Images of 64 to 4,096 rows and columns whose sides tiles divide or do not, filters of all sizes."""
-    if rng.random() < 0.7:
-        filter_height = filter_width = int(rng.choice(_COMMON_FILTERS))
-    else:
-        filter_height, filter_width = (2 * int(rng.integers(9)) + 1 for _ in range(2))
-    height, width = (drawn_size(rng, 64, 4096, 64) for _ in range(2))
-    if rng.random() < 0.5:
-        width = height
-    return TiledConv2d(height=height, width=width, filter_height=filter_height, filter_width=filter_width)
