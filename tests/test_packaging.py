@@ -74,16 +74,22 @@ def shipped(*patterns: str) -> set[str]:
     return {f"perfmodel/{name}" if name.startswith(inside) else name for name in found if "__pycache__" not in name}
 
 
+MICRO_BENCHMARKS = shipped("kernels/micro/*")
+"""Kernels of our own campaigns, which nobody runs who installs the package."""
+
+
 def test_the_wheel_holds_every_module_kernel_and_data_file(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = shipped("perfmodel/**/*.py", "validation/**/*.py", "figures/**/*.py", "kernels/**/*.py", "runtime/*.py")
-    kernels = shipped("kernels/**/*.cu", "kernels/**/*.cuh", "runtime/*.cpp", "runtime/*.hpp")
+    kernels = shipped("kernels/**/*.cu", "kernels/**/*.cuh", "runtime/*.cpp", "runtime/*.hpp") - MICRO_BENCHMARKS
     data = shipped("perfmodel/data/**/*")
     assert len(kernels) > 20
     assert {name for name in data if name.endswith(".toml") and "/gpus/" in name}
     assert {name for name in data if name.endswith(".npz")}
     missing = {name for name in modules | kernels | data | {"perfmodel/py.typed"} if not name.endswith(".part")} - names
     assert missing == set()
+    assert MICRO_BENCHMARKS
+    assert not MICRO_BENCHMARKS & names
 
 
 def test_the_wheel_brings_nothing_but_perfmodel(wheel: Path) -> None:
@@ -97,9 +103,7 @@ def test_the_source_archive_holds_what_the_wheel_is_built_from(archives: Path) -
     (path,) = archives.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    sources = {
-        f"perfmodel/{p.relative_to(ROOT)}" for p in [*ROOT.glob("kernels/**/*.cu*"), *ROOT.glob("runtime/*.?pp")]
-    }
+    sources = shipped("kernels/**/*.cu*", "runtime/*.?pp") - MICRO_BENCHMARKS
     assert {"pyproject.toml", "README.md", "LICENSE"} | sources <= names
 
 
