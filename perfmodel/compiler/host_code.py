@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from enum import IntEnum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-_DEVICE = re.compile(rb"__(?:global|device|constant|shared|managed|host)__")
+_QUALIFIERS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "__host__")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _SCOPES = frozenset(
     {"translation_unit", "namespace_definition", "declaration_list", "linkage_specification", "ERROR"}
     | {"preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef"}
@@ -18,15 +20,44 @@ _STATEMENTS = frozenset(
     f"{kind}_statement"
     for kind in ("expression", "if", "for", "while", "do", "switch", "return", "try", "throw", "case")
 )
+_CONDITION = re.compile(rb"[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
 _KEPT = frozenset({"comment", "preproc_include", "preproc_def", "preproc_function_def"})
 
 
-def without_host_code(text: str, lines: Collection[int], *, statements: bool = False) -> str:
+class Extent(IntEnum):
+    """How much of a source goes where a line of host code has an error."""
+
+    STATEMENTS = 0
+    """Of a function only the statement, so that the launches around it still say which templates are used."""
+    DECLARATIONS = 1
+    """The function, or the member of a class."""
+    FUNCTIONS = 2
+    """All functions of the file that are not for the device, too: macros that nobody defines declare more of them."""
+
+
+def device_macros(texts: Iterable[str]) -> frozenset[str]:
+    """Macros that stand for ``__device__`` and the like, also by way of other macros.
+
+    >>> sorted(device_macros(["#define HD __host__ __device__", "#define FUN inline HD", "#define N 4"]))
+    ['FUN', 'HD']
+    """
+    words = {name: frozenset(re.findall(r"\w+", body)) for text in texts for name, body in _MACRO.findall(text)}
+    found: frozenset[str] = frozenset()
+    while True:
+        known = found.union(_QUALIFIERS)
+        more = frozenset(name for name, body in words.items() if not body.isdisjoint(known))
+        if more == found:
+            return found
+        found = more
+
+
+def without_host_code(
+    text: str, lines: Collection[int], *, extent: Extent = Extent.DECLARATIONS, macros: Collection[str] = ()
+) -> str:
     """The text without the declarations at these lines (from 1) that are not for the device.
 
     What goes is replaced by ``;`` and blanks, so that every line keeps its number. A function with ``__global__``,
-    ``__device__``, ``__constant__`` or ``__shared__`` in it stays; of a class goes the member at the line. With ``statements``
-    only the statement of a function goes, so that the launches around it still say which templates are used.
+    ``__device__``, ``__constant__``, ``__shared__`` or one of the ``macros`` in it stays; of a class goes the member at the line.
 
     >>> source = "__global__ void k() { }" + chr(10) + "int main() { return undeclared; }"
     >>> without_host_code(source, {2}).split()
@@ -45,12 +76,30 @@ def without_host_code(text: str, lines: Collection[int], *, statements: bool = F
     root = tree.root_node
     rows = _rows(source)
     wanted = [rows[line - 1] for line in lines if line <= len(rows)]
-    spans = {span for row in wanted if (span := _host_declaration(root, row, source, statements)) is not None}
+    device = _word(*_QUALIFIERS, *macros)
+    statements = extent is Extent.STATEMENTS
+    found = (_host_declaration(root, row, source, device, statements=statements) for row in wanted)
+    spans = {span for span in found if span is not None}
+    if extent is Extent.FUNCTIONS:
+        spans.update(_host_functions(root, source, _word("constexpr", *_QUALIFIERS, *macros)))
     kept = bytearray(source)
     for start, stop in spans:
-        blank = re.sub(rb"[^\r\n]", b" ", source[start:stop])
-        kept[start:stop] = blank.replace(b" ", b";", 1)  # a condition needs a statement; elsewhere it does no harm
+        kept[start:stop] = _blank(source[start:stop])
     return kept.decode()
+
+
+def _blank(source: bytes) -> bytes:
+    """Blanks in the place of a declaration, whose conditions for the preprocessor stay: they may begin or end outside of it."""
+    lines = source.splitlines(keepends=True)
+    blank = [line if _CONDITION.match(line) else re.sub(rb"[^\r\n]", b" ", line) for line in lines]
+    first = next((number for number, line in enumerate(blank) if line[:1] == b" " and not _CONDITION.match(line)), None)
+    if first is not None:
+        blank[first] = b";" + blank[first][1:]  # a condition needs a statement; elsewhere it does no harm
+    return b"".join(blank)
+
+
+def _word(*words: str) -> re.Pattern[bytes]:
+    return re.compile(rf"\b(?:{'|'.join(words)})\b".encode())
 
 
 class _Row(NamedTuple):
@@ -69,16 +118,50 @@ def _rows(source: bytes) -> list[_Row]:
     return [_Row(start, stop) for start, stop in pairwise(starts)]
 
 
-def _host_declaration(node: Any, row: _Row, source: bytes, statements: bool) -> tuple[int, int] | None:
+def _host_functions(node: Any, source: bytes, called: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
+    """Bytes of the functions outside of classes that are for the host alone, and of statements outside of functions."""
+    for child in _declarations(node):
+        if child.type in _SCOPES:
+            yield from _host_functions(child, source, called)
+        elif child.type in _STATEMENTS or _is_function(child):
+            yield from (
+                () if called.search(source, child.start_byte, child.end_byte) else [(child.start_byte, child.end_byte)]
+            )
+
+
+def _declarations(node: Any) -> list[Any]:
+    """The children of a node that declare something: not its name, its condition, its bases or its template's parameters."""
+    if node.type in _CLASSES:
+        body = node.child_by_field_name("body")
+        return list(node.named_children) if body is None else [body]
+    if _holds_class(node):
+        return [child for child in node.named_children if child.type in _CLASSES or _holds_class(child)]
+    heads = [node.child_by_field_name(name) for name in ("name", "condition")]
+    head = {child.id for child in heads if child is not None}
+    return [child for child in node.named_children if child.id not in head]
+
+
+def _is_function(node: Any) -> bool:
+    """Whether a node defines a function, possibly a template."""
+    return node.type == "function_definition" or (
+        node.type == "template_declaration" and any(map(_is_function, node.named_children))
+    )
+
+
+def _host_declaration(
+    node: Any, row: _Row, source: bytes, device: re.Pattern[bytes], *, statements: bool
+) -> tuple[int, int] | None:
     """Bytes of the smallest declaration at a row that is not for the device."""
-    for child in node.named_children:
+    for child in _declarations(node):
         if not row.meets(child) or child.type in _KEPT:
             continue
         if child.type in _SCOPES or child.type in _CLASSES or _holds_class(child):
-            inner = _host_declaration(child, row, source, statements)
+            inner = _host_declaration(child, row, source, device, statements=statements)
+            if _holds_class(child) and inner in [(one.start_byte, one.end_byte) for one in _declarations(child)]:
+                return child.start_byte, child.end_byte  # nothing is left of a template without its class
             if inner is not None or child.type in _SCOPES | {"field_declaration_list"}:
                 return inner
-        if not _DEVICE.search(source, child.start_byte, child.end_byte):
+        if not device.search(source, child.start_byte, child.end_byte):
             return (_statement(child, row) if statements else None) or (child.start_byte, child.end_byte)
     return None
 

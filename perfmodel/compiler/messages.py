@@ -55,6 +55,7 @@ _DEFINED_NAME = re.compile(r"\bdefined\s*\(?\s*(\w+)")
 _DEFINES = re.compile(r"^\s*#\s*define\s+(\w+)", re.MULTILINE)
 _OF_SYSTEMS = re.compile(r"_.*|\w*(?:WIN32|WIN64|APPLE|DEBUG|MSC_VER|CUDACC|HIP)\w*|unix|linux|DOXYGEN\w*")
 """Macros that compilers set, or that only debugging or other systems ask for."""
+_UNDEFINED_CAPITALS = re.compile(r'identifier "([A-Z][A-Z0-9_]+)" is undefined')
 _NAMED = 4
 
 
@@ -137,15 +138,20 @@ def _wheel(header: str) -> str | None:
     return next((name for pattern, name in _WHEELS if re.fullmatch(pattern, stem)), None)
 
 
-def unset_macros(sources: Iterable[str], defined: Iterable[str]) -> tuple[str, ...]:
-    """Macros that sources ask for (``#ifdef``, ``defined``) and that neither they nor ``defined`` set, a few of them.
+def unset_macros(sources: Iterable[str], defined: Iterable[str], output: str = "") -> tuple[str, ...]:
+    """Macros that nothing sets, a few of them.
+
+    They are names in capitals that the compiler calls undefined, and those that sources ask for (``#ifdef``, ``defined``) and
+    that neither they nor ``defined`` set.
 
     >>> unset_macros(["#ifdef CUDA_RUN" + chr(10) + "#endif" + chr(10) + "#if defined(_WIN32) || defined(SMALL)"], ["SMALL"])
     ('CUDA_RUN',)
+    >>> unset_macros([], [], 'k.cu(1): error: identifier "TILE_X" is undefined')
+    ('TILE_X',)
     """
     texts = tuple(sources)
     known = {name for text in texts for name in _DEFINES.findall(text)} | set(defined)
-    asked = [
+    asked = _UNDEFINED_CAPITALS.findall(output) + [
         name
         for text in texts
         for plain, condition in _ASKED.findall(text)

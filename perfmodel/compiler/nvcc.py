@@ -17,7 +17,7 @@ from ..errors import CompileError, InputError, PerfmodelError
 from ..gpus.catalogue import load_architecture
 from .assembler import PTX_VERSION_12_9
 from .front_end import ASSEMBLER_OPTIONS, Ptx
-from .host_code import without_host_code
+from .host_code import Extent, device_macros, without_host_code
 from .kernel_names import (
     find_kernel,
     kernel_templates,
@@ -86,7 +86,7 @@ _OPTIONS = (
 """No warnings; what many projects set; whatever g++ there is; names that CUDA 13 no longer has."""
 _WRAPPER = "whole_file.cu"
 _ADDRESS = "perfmodel_kernel_address"
-_ADDRESS_LINE = re.compile(rf"^.*\b{_ADDRESS} = ([\w$]+);\n", re.MULTILINE)
+_ADDRESS_LINE = re.compile(rf"^.*(?:\b|_){_ADDRESS} = ([\w$]+);\n", re.MULTILINE)
 _OLDEST_TARGET = "compute_75"
 """The oldest target of CUDA 13; its PTX is assembled by CUDA 12.9 for older architectures."""
 _USUAL_HEADERS = (
@@ -103,6 +103,8 @@ _USUAL_HEADERS = (
 """What a file that is itself included by others may expect."""
 _PLACEHOLDER = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
 """A header that is not installed: those of CUDA that its libraries' headers include."""
+_ALL_ERRORS = ("-Xcudafe", "--error_limit=100000")
+"""The compiler's front end stops at 100 errors without it."""
 _MAX_ROUNDS = 20
 _CAREFUL_ROUNDS = 6
 """Rounds in which statements are left out; then functions are."""
@@ -255,7 +257,11 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
         run = _Run(request, virtual_architecture, Path(name), time_limit_s)
         texts = {run.source: request.source} | request.included_files()
         part = _DevicePart({path: _UNROLL.sub(rf"\1{_UNROLL_MACRO}(\2)", text) for path, text in texts.items()})
-        for attempt in range(_MAX_ROUNDS):
+        run.macros = device_macros(texts.values())
+        run.use(part)
+        part = replace(part, missing=run.absent_headers())
+        rounds = _Rounds()
+        for _ in range(_MAX_ROUNDS):
             run.use(part)
             try:
                 ptx = run.ptx(expression)
@@ -268,10 +274,9 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
                 if header is not None and header not in part.missing:
                     part = replace(part, missing=(*part.missing, header))
                     continue
-                careful = attempt < _CAREFUL_ROUNDS
-                shorter = run.without_refused_host_code(error.output, part.texts, statements=careful)
-                if careful and shorter == part.texts:
-                    shorter = run.without_refused_host_code(error.output, part.texts, statements=False)
+                shorter = run.without_refused_host_code(error.output, part.texts, rounds.next(error.output))
+                while shorter == part.texts and rounds.extend():
+                    shorter = run.without_refused_host_code(error.output, part.texts, rounds.extent)
                 if shorter == part.texts:
                     if not part.missing:
                         raise
@@ -281,6 +286,30 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
             raise CompileError(f"{request.file_name}: errors remain after {_MAX_ROUNDS} compilations")
         named = {Path(request.file_name) if path == run.source else path: text for path, text in part.texts.items()}
         return replace(part, texts=part.texts if request.path else named, ptx=ptx, expression=expression)
+
+
+@dataclass(slots=True)
+class _Rounds:
+    """How much goes where host code has errors: more where that leaves as many errors as there were."""
+
+    extent: Extent = Extent.STATEMENTS
+    number: int = 0
+    errors: int = 0
+
+    def next(self, output: str) -> Extent:
+        """The extent for the errors of one compilation."""
+        before, self.errors = self.errors, len(errors_of(output))
+        self.number += 1
+        if self.number > _CAREFUL_ROUNDS and (self.extent is Extent.STATEMENTS or self.errors >= before):
+            self.extend()
+        return self.extent
+
+    def extend(self) -> bool:
+        """Leave out more from now on; False where nothing more can go."""
+        if self.extent is max(Extent):
+            return False
+        self.extent = Extent(self.extent + 1)
+        return True
 
 
 class _RefusedError(CompileError):
@@ -327,6 +356,8 @@ class _Run:
         self.opened: tuple[str, ...] = ()
         """Namespaces that the name of a template leaves out."""
         self.part: _DevicePart | None = None
+        self.macros: frozenset[str] = frozenset()
+        """What stands for ``__device__`` and the like in the source."""
         self.idle: list[list[str]] = []
         """Options that were tried and left as many errors."""
         if request.path is None:
@@ -391,13 +422,20 @@ class _Run:
         for header in part.missing:
             _write(self.folder / "missing" / header, _PLACEHOLDER)
 
-    def without_refused_host_code(self, output: str, texts: Mapping[Path, str], *, statements: bool) -> dict[Path, str]:
-        """The texts without host code at places of errors: single statements, or whole functions."""
+    def absent_headers(self) -> tuple[str, ...]:
+        """Headers that are included and lie nowhere, as far as the preprocessor finds them in one go."""
+        command = [str(cuda13_program("nvcc")), "-E", *self._options(), "-Xcompiler", "-M,-MG"]
+        status, output = self._ended([*command, str(self._wrapped(""))])
+        names = [] if status else re.split(r"(?<!\\)\s+", output.partition(":")[2].replace("\\\n", " ").strip())
+        return tuple(dict.fromkeys(n for n in names if "\\" not in n and ":" not in n and not os.path.exists(n)))
+
+    def without_refused_host_code(self, output: str, texts: Mapping[Path, str], extent: Extent) -> dict[Path, str]:
+        """The texts without host code at places of errors."""
         lines: dict[Path, set[int]] = {}
         for file, line, _ in errors_of(output):
             lines.setdefault(Path(os.path.normpath(file)), set()).add(line)
         return {
-            path: without_host_code(text, lines.get(self._overlaid(path), ()), statements=statements)
+            path: without_host_code(text, lines.get(self._overlaid(path), ()), extent=extent, macros=self.macros)
             for path, text in texts.items()
         }
 
@@ -410,15 +448,7 @@ class _Run:
         """PTX of the file and of the kernel that an expression instantiates."""
         if self.part is not None and self.part.ptx and not more and expression == self.part.expression:
             return self.part.ptx
-        wrapper, target = self.folder / _WRAPPER, self.folder / "whole_file.ptx"
-        source = self.source if self.overlay is None else self._overlaid(self.source)
-        lines = [f'#include "{source}"']
-        if self.overlay is not None:
-            lines = [*(f"#include <{header}>" for header in _USUAL_HEADERS), *_UNROLL_MACROS, *lines]
-        if expression:
-            lines += [f"using namespace {name};" for name in self.opened]
-            lines.append(f"__device__ const void *const {_ADDRESS} = (const void *){expression};")
-        _write(wrapper, "\n".join(lines) + "\n")
+        wrapper, target = self._wrapped(expression), self.folder / "whole_file.ptx"
         command = [str(cuda13_program("nvcc")), "-ptx", *self._options(), *more, str(wrapper), "-o", str(target)]
         status, output = self._ended(command)
         texts = (self.request.source, *self.request.included_files().values()) if status else ()
@@ -432,6 +462,8 @@ class _Run:
                 break
             if len(errors_of(said)) >= len(errors_of(output)):
                 self.idle.append(further)
+            elif self.part is not None:
+                self.further = further
             output = min(said, output, key=lambda text: len(errors_of(text)))
         if status == 0:
             return target.read_text(encoding="utf-8", errors="replace")
@@ -450,10 +482,24 @@ class _Run:
                 self.opened = ()
         said = output if self.overlay is None else output.replace(f"{self.overlay}/", "/")
         message = one_line(said, [str(self.source.parent), str(self.folder)]) or f"nvcc ended with {status}"
-        unset = unset_macros(texts, [name for name, _ in self.request.defines])
+        lacks_header = self.part is not None and self.part.missing
+        unset = () if lacks_header else unset_macros(texts, [name for name, _ in self.request.defines], output)
         if unset and UNDECLARED.search(message):
             message += f"; macros that the source asks for and nothing sets: {', '.join(unset)} (--define sets one)"
         raise _RefusedError(message, output)
+
+    def _wrapped(self, expression: str) -> Path:
+        """The file that is compiled: it includes the source, and has the kernel that an expression instantiates."""
+        source = self.source if self.overlay is None else self._overlaid(self.source)
+        lines = [f'#include "{source}"']
+        if self.overlay is not None:
+            lines = [*(f"#include <{header}>" for header in _USUAL_HEADERS), *_UNROLL_MACROS, *lines]
+        if expression:
+            lines += [f"using namespace {name};" for name in self.opened]
+            lines.append(f"__device__ const void *const {_ADDRESS} = (const void *){expression};")
+        wrapper = self.folder / _WRAPPER
+        _write(wrapper, "\n".join(lines) + "\n")
+        return wrapper
 
     def _options(self) -> list[str]:
         options = [f"-arch={self.target}", *_OPTIONS]
@@ -466,7 +512,7 @@ class _Run:
         folders = [Path(folder) for folder in self.request.include_directories]
         if self.overlay is not None:
             folders = [*map(self._overlaid, folders), *folders, self.folder / "missing"]
-            options += ["-Xcompiler", "-iquote", "-Xcompiler", str(self.source.parent)]
+            options += ["-Xcompiler", "-iquote", "-Xcompiler", str(self.source.parent), *_ALL_ERRORS]
         options += [f"-I{folder}" for folder in folders]
         return options + [option for option in self.request.options if not option.startswith(ASSEMBLER_OPTIONS)]
 

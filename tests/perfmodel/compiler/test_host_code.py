@@ -8,17 +8,17 @@ import sys
 
 import pytest
 
-from perfmodel.compiler.host_code import without_host_code
+from perfmodel.compiler.host_code import Extent, without_host_code
 
 _MANY_LINES = """
 import gc
 from concurrent.futures import ThreadPoolExecutor
-from perfmodel.compiler.host_code import without_host_code
+from perfmodel.compiler.host_code import Extent, without_host_code
 
 gc.set_threshold(1)
 source = "__global__ void k() { }\\n" + "".join(f"int f{n}() {{\\n  return g{n};\\n}}\\n" for n in range(400))
 with ThreadPoolExecutor(4) as pool:
-    texts = list(pool.map(lambda statements: without_host_code(source, range(2, 1202), statements=statements), [True, False] * 4))
+    texts = list(pool.map(lambda extent: without_host_code(source, range(2, 1202), extent=extent), [*Extent] * 3))
 print(sorted({text.count("g") for text in texts}), {text.count("\\n") for text in texts})
 """
 
@@ -45,8 +45,33 @@ def test_long_sources_are_shortened_in_threads_with_memory_checked() -> None:
         "",
     ],
 )
-@pytest.mark.parametrize("statements", [True, False])
-def test_text_that_is_no_cpp_keeps_its_lines(source: str, statements: bool) -> None:
-    shortened = without_host_code(source, range(1, 10), statements=statements)
+@pytest.mark.parametrize("extent", Extent)
+def test_text_that_is_no_cpp_keeps_its_lines(source: str, extent: Extent) -> None:
+    shortened = without_host_code(source, range(1, 10), extent=extent)
     assert shortened.count("\n") == source.count("\n")
     assert shortened.count("__global__") == source.count("__global__")
+    assert shortened.count("#") == source.count("#")
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "left"),
+    [
+        ("template <typename T>\nclass A : public Base<T> {\n  int x;\n};\nint f();", 2, "; int f();"),
+        ("class A : public Base {\n  void f();\n  void g();\n};", 2, "class A : public Base { ; void g(); };"),
+        ("class A : Base {\n  __device__ void f();\n  none g();\n};", 3, "class A : Base { __device__ void f(); ; };"),
+        ("#ifndef GUARD\nint f();\n#endif", 1, "#ifndef GUARD int f(); #endif"),
+        ("#if defined(A) && B\nint f();\n#endif", 1, "#if defined(A) && B int f(); #endif"),
+        ("HD float f() { return none; }", 1, "HD float f() { return none; }"),
+        ("float f() { return none; }", 1, ";"),
+    ],
+)
+def test_what_holds_a_declaration_stays_whole_or_goes_with_it(source: str, line: int, left: str) -> None:
+    assert " ".join(without_host_code(source, {line}, macros={"HD"}).split()) == left
+
+
+def test_functions_that_an_unknown_macro_declares_go_together() -> None:
+    """A library of tests that is not installed: the compiler stops at the first use of its macro."""
+    tests = "TEST(a, b) {\n  f(1);\n}\nTEST(a, c) {\n  f(2);\n}\nconstexpr int one() { return 1; }\n"
+    kernel = "__global__ void k(int *x) { *x = one(); }"
+    left = without_host_code(tests + kernel, {1}, extent=Extent.FUNCTIONS).split()
+    assert " ".join(left) == f"; ; constexpr int one() {{ return 1; }} {kernel}"

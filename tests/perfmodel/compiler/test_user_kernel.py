@@ -185,6 +185,15 @@ def test_macros_and_headers_beside_the_file_are_used_and_part_of_the_key(tmp_pat
             'source.cu:4: identifier "State" is undefined (and 3 more errors); macros that the source asks for and nothing sets: '
             "WITH_STATE (--define sets one)",
         ),
+        (
+            "__global__ void k(float *x) { x[0] = TILE_X; }\n",
+            'source.cu:1: identifier "TILE_X" is undefined; macros that the source asks for and nothing sets: TILE_X '
+            "(--define sets one)",
+        ),
+        (
+            "#include <absent.h>\n#ifdef WITH_STATE\n#endif\n__global__ void k(float *x) { x[0] = ABSENT; }\n",
+            'source.cu:4: identifier "ABSENT" is undefined; not installed: absent.h; name its folder with --include DIR',
+        ),
     ],
 )
 def test_an_error_of_the_source_is_one_line_with_file_and_line(source: str, message: str) -> None:
@@ -208,6 +217,19 @@ def test_options_are_the_compilers() -> None:
     assert "div.approx" in compile_kernel(request, "sm_80").ptx
     with pytest.raises(InputError, match=r"refuses an option: .*no-such"):
         compile_kernel(user_request(read_kernel_source(source), "k", {}, ["--no-such"]), "sm_80")
+
+
+def test_a_template_is_named_in_code_that_can_be_linked() -> None:
+    source = read_kernel_source("template <int N> __global__ void k(int *x) { *x = N; }")
+    assert compile_kernel(user_request(source, "k<3>", {}, ["-rdc=true"]), "sm_80").kernel_name == "_Z1kILi3EEvPi"
+
+
+def test_headers_that_are_not_installed_are_named_at_once(tmp_path: Path) -> None:
+    """Fifty headers, one in the other's place: each would be a compilation of its own."""
+    headers = [f"absent/h{number}.h" for number in range(50)]
+    source = "".join(f"#include <{header}>\n" for header in headers)
+    kernel = compiled(f"{source}__global__ void k(int *x) {{ *x = 1; }}\nint run() {{ return none; }}\n", "k")
+    assert kernel.note.endswith(f"(not installed: {', '.join(headers)})")
 
 
 def test_without_a_host_compiler_device_code_goes_to_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
