@@ -51,11 +51,10 @@ def _shapes(x: Any, y: Any) -> tuple[tuple[tuple[int, int], ...], NDArray[np.int
     return tuple((width, height) for _, width, height in found.tolist()), index.ravel()
 
 
-def label_shapes(axes: Any, found: ShapeMap, *, rows: bool = True) -> None:
-    """Name every second row and every third column; ``rows`` is false where a neighbour names them already."""
-    if rows:
-        _name(axes.yaxis, found.blocks, 2)
-        axes.set_ylabel("block: threads in x × y")
+def label_shapes(axes: Any, found: ShapeMap) -> None:
+    """Name every second row and every third column."""
+    _name(axes.yaxis, found.blocks, 2)
+    axes.set_ylabel("block: threads in x × y")
     _name(axes.xaxis, found.tiles, 3)
     axes.tick_params(axis="x", labelrotation=90)
     axes.tick_params(labelsize=6, length=2)

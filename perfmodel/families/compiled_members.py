@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiler.resources import Resources
 from ..core.batched import mapped
 from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE, round_up
 from ..core.counts import COUNT_NAMES, INSTRUCTION_CLASSES, Counts
@@ -27,11 +26,13 @@ from ..core.interpolation import Interpolation
 from ..gpus.gpu import Gpu
 from ..gpus.occupancy import occupancy, registers_left
 from ..launch.launch import Launch
-from ..profiles.kernel_profile import KernelProfile
+from ..profiles.kernel_profile import KernelProfile, estimated_resources
 
 Floats = NDArray[np.float64]
 
 MAX_REGISTERS = 255
+PROLOGUE_INSTRUCTIONS = 60
+"""Of a thread outside its loops, about, as far as a design says no better; members are compared with it."""
 STACK_UNIT_BYTES = 8
 LEAST_STACK_BYTES = 16
 """Interpolated stack from which on a member is taken to have one."""
@@ -367,13 +368,10 @@ def completed_profile(
     counts = replace(counts, warp_instructions=requests + sum(getattr(counts, name) for name in INSTRUCTION_CLASSES))
     return KernelProfile(
         launch=launch,
-        resources=Resources(
-            registers_per_thread=numbers.registers_per_thread,
-            static_shared_bytes=launch.static_shared_bytes,
-            dynamic_shared_bytes=launch.dynamic_shared_bytes,
-            stack_bytes_per_thread=numbers.stack_bytes_per_thread,
-            spill_load_bytes=0,
-            spill_store_bytes=0,
+        resources=estimated_resources(
+            launch,
+            numbers.registers_per_thread,
+            stack_bytes=numbers.stack_bytes_per_thread,
             code_bytes=numbers.code_bytes,
         ),
         counts=counts,

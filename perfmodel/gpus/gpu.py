@@ -115,6 +115,7 @@ class Gpu:
     l2_requests_merged: Positive
     l2_partial_write_reads: Rate
     l2_slices: Positive
+    l2_slice_bytes: Positive
     l2_atomic_s: Rate
     l2_word_atomic_s: Rate
     l2_float_atomic_s: Rate

@@ -18,8 +18,6 @@ from ..core.constants import SECTOR_BYTES
 from ..ir.instruction import ExecutedInstruction, Space
 from ..simulator.access import Action, WarpAccess
 
-SLICE_BYTES = 512
-"""Neighbouring bytes that lie in one slice of L2: an H200 does atomics on 1 KiB as fast as two slices, on 4 KiB as seven."""
 _MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
 """Of the finalizer of SplitMix64 (Steele et al. 2014), which spreads addresses over the slices as if drawn; which slice has
 which address is not published."""
@@ -68,7 +66,7 @@ def _joined(
 
 
 def slices_of(stretch: Addresses, slices: int) -> Addresses:
-    """The slice of L2 of each stretch of `SLICE_BYTES`, by its address over its size."""
+    """The slice of L2 of each stretch of bytes that lie in one, by its address over its size."""
     mixed = stretch
     for shift, factor in _MIX:
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor
@@ -150,7 +148,7 @@ class AtomicsOfBlocks:
     """Where the atomics of executed blocks go: block, place and amount, each of shape ``(3, n)``.
 
     Attributes:
-        operations: By stretches of `SLICE_BYTES`, which lie in one slice.
+        operations: By stretches of bytes that lie in one slice.
         integers: Lanes by word.
         floats: Lanes by word of floating-point atomics.
     """
@@ -172,7 +170,7 @@ class AtomicsOfBlocks:
 
 
 class AtomicObserver:
-    """Keeps where the atomics of executed blocks go.
+    """Keeps where the atomics of executed blocks go; ``slice_bytes`` are neighbours that lie in one slice of L2.
 
     >>> from perfmodel.ir.instruction import Instruction
     >>> from perfmodel.simulator.access import Site
@@ -180,13 +178,14 @@ class AtomicObserver:
     >>> add = Instruction("red.global.add.u32", ("[%rd1]", "1"), None, False, 1, None)
     >>> site = Site(0, 0, add, Action.REDUCTION, Space.GLOBAL, 4)
     >>> one_word = Plan(np.zeros((2, 64), np.uint64), None, rows=2, threads=64)
-    >>> observer = AtomicObserver()
+    >>> observer = AtomicObserver(slice_bytes=512)
     >>> observer.access(WarpAccess(site, one_word, 0, np.array([3, 8]), np.array([0, 1])))
     >>> observer.found().contention(executed=2, launch_blocks=10, slices=94)
     Contention(busiest_slice=640.0, busiest_word=640.0, busiest_float=0.0)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slice_bytes: int) -> None:
+        self._slice_sectors = np.uint64(slice_bytes // SECTOR_BYTES)
         self._on_stretches = _Tally()
         self._on_words = {False: _Tally(), True: _Tally()}
 
@@ -196,8 +195,7 @@ class AtomicObserver:
             return
         warps = access.of_warps
         row, sector, most = _operations(warps.addresses, warps.active)
-        stretch = sector * np.uint64(SECTOR_BYTES) // np.uint64(SLICE_BYTES)
-        self._on_stretches.add(warps.block[row], stretch, most)
+        self._on_stretches.add(warps.block[row], sector // self._slice_sectors, most)
         row, lane = np.nonzero(warps.active)
         words = self._on_words[is_floating(access.site.instruction)]
         words.add(*_added_up(warps.block[row], warps.addresses[row, lane], np.ones(len(row), np.int64)))

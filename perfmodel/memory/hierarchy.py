@@ -97,7 +97,7 @@ class CacheObserver:
             trips=trips or {},
         )
         self._accesses = AccessCounts(len(self.blocks))
-        self._atomics = AtomicObserver()
+        self._atomics = AtomicObserver(gpu.l2_slice_bytes)
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""

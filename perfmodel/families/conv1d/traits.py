@@ -11,14 +11,12 @@ import numpy as np
 from ...core.constants import SHARED_BANKS, WARP_SIZE, ceil_div
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
-from ..compiled_members import Traits
+from ..compiled_members import PROLOGUE_INSTRUCTIONS, Traits
 from .configuration import Conv1dConfiguration
 from .counts import Tally, widest_vector
 from .launch import Kernel, kernel_of, owners, tiling
 from .problem import Conv1d
 
-_OF_PROLOGUE = 60
-"""Instructions of a thread outside its loops, about."""
 _ROLLED_LOOP = 150
 """Instructions of the rolled naive kernel's loop over channels, about."""
 
@@ -42,7 +40,7 @@ def _member(problem: Conv1d, configuration: Conv1dConfiguration, of_warp: float,
     if channels is not None and kernel is Kernel.TILED:
         cut = tiling(problem, channels)
         tile, taps, chunks = cut.tile, cut.taps, cut.chunks * len(cut.steps)
-        code = cut.tile * cut.taps + 3 * (cut.tile + 2 * cut.taps) + _OF_PROLOGUE
+        code = cut.tile * cut.taps + 3 * (cut.tile + 2 * cut.taps) + PROLOGUE_INSTRUCTIONS
     own = channels or 1
     row_words = problem.length * own
     return _Member(
@@ -78,7 +76,7 @@ def traits(
     warps = np.atleast_1d(ceil_div(launch.threads_per_block, WARP_SIZE)).astype(np.float64)
     blocks = np.array([done.blocks for done in tallies], np.float64)
     of_launch = blocks * [done.known_instructions for done in tallies] + [done.global_requests for done in tallies]
-    of_warp = of_launch / (blocks * warps) + _OF_PROLOGUE
+    of_warp = of_launch / (blocks * warps) + PROLOGUE_INSTRUCTIONS
     members = [_member(problem, one, float(each), gpu) for one, each in zip(configurations, of_warp, strict=True)]
 
     def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -89,7 +87,7 @@ def traits(
         choices=columns([member.choices for member in members]),
         warp_instructions=of_warp,
         launch_instructions=of_launch,
-        index_instructions=of_launch + blocks * warps * _OF_PROLOGUE,
+        index_instructions=of_launch + blocks * warps * PROLOGUE_INSTRUCTIONS,
         code_instructions=np.array([member.code_instructions for member in members]),
         round_trips=np.array([float(done.passes) for done in tallies]),
     )

@@ -8,7 +8,7 @@ from ...core.constants import MAX_THREADS_PER_BLOCK
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
-from ..compiled_members import Traits, requests_of
+from ..compiled_members import PROLOGUE_INSTRUCTIONS, Traits, requests_of
 from .exchange_plans import executed_plan
 from .launch import TAPS_IN_REGISTERS_LIMIT, Flags, Strips, filter_in_constant
 from .problem import Conv2d
@@ -17,8 +17,6 @@ from .traffic import filter_fetches
 WIDEST_SELECTION = 8
 """Taps among which NVRTC 12.9 selects registers; wider arrays lie in local memory."""
 WIDEST_SELECTION_OF_SHARED_ROWS = 11
-_OF_PROLOGUE = 60
-"""Instructions of a thread outside its loops, about."""
 _OF_IDLE_WARP = 20
 """Instructions of a warp without an output, about."""
 _OF_TESTED_LOAD = 1.5
@@ -48,7 +46,7 @@ def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts, gpu: G
     passes = of_plane * problem.filter_channels
     idle_warps = np.asarray(launch.blocks * launch.warps_per_block, np.float64) - sizes.active_warps
     tested = np.where(sizes.columns | (problem.padding > 0), loads, 0)
-    index_of_warp = _OF_PROLOGUE + _OF_TESTED_LOAD * passes * tested + passes * shuffles + _OF_STORE * rows
+    index_of_warp = PROLOGUE_INSTRUCTIONS + _OF_TESTED_LOAD * passes * tested + passes * shuffles + _OF_STORE * rows
     return Traits(
         sizes={
             "passes": passes,
@@ -82,6 +80,6 @@ def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts, gpu: G
         warp_instructions=passes * step + index_of_warp,
         launch_instructions=known.fp32_fma + known.shuffles + requests_of(known),
         index_instructions=index_of_warp * sizes.active_warps + _OF_IDLE_WARP * idle_warps,
-        code_instructions=step + _OF_TESTED_LOAD * tested + _OF_PROLOGUE,
+        code_instructions=step + _OF_TESTED_LOAD * tested + PROLOGUE_INSTRUCTIONS,
         round_trips=passes * loads,
     )

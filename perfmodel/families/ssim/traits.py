@@ -9,12 +9,9 @@ import numpy as np
 from ...core.constants import WARP_SIZE
 from ...core.counts import Counts
 from ...launch.launch import Launch
-from ..compiled_members import Traits, requests_of
+from ..compiled_members import PROLOGUE_INSTRUCTIONS, Traits, requests_of
 from .configuration import Rows, SsimConfiguration, Version, design_of
 from .problem import Ssim
-
-_OF_PROLOGUE = 60
-"""Instructions of a thread outside its loops, about."""
 
 
 def traits(problem: Ssim, configurations: Sequence[SsimConfiguration], launch: Launch, known: Counts) -> Traits:
@@ -25,7 +22,7 @@ def traits(problem: Ssim, configurations: Sequence[SsimConfiguration], launch: L
     """
     of_launch = known.fp32_fma + known.fp32_other + known.special_function + known.barriers + requests_of(known)
     warps = np.asarray(launch.blocks * launch.threads_per_block / WARP_SIZE, np.float64)
-    of_warp = of_launch / warps + _OF_PROLOGUE
+    of_warp = of_launch / warps + PROLOGUE_INSTRUCTIONS
     designs = [design_of(configuration) for configuration in configurations]
     channels = np.array([design.channels_of_block(problem) for design in designs])
     patch_height = np.array([design.patch_height for design in designs])
@@ -36,7 +33,7 @@ def traits(problem: Ssim, configurations: Sequence[SsimConfiguration], launch: L
         | {version.value: [version is one.version for one in configurations] for version in Version},
         warp_instructions=of_warp,
         launch_instructions=of_launch,
-        index_instructions=of_launch + warps * _OF_PROLOGUE,
+        index_instructions=of_launch + warps * PROLOGUE_INSTRUCTIONS,
         code_instructions=of_warp / channels * straight / patch_height,
         round_trips=np.asarray(channels * patch_height, np.float64),
     )

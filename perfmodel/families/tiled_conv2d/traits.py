@@ -6,13 +6,10 @@ import numpy as np
 
 from ...core.constants import WARP_SIZE, ceil_div
 from ...core.counts import Counts
-from ..compiled_members import Traits, requests_of
+from ..compiled_members import PROLOGUE_INSTRUCTIONS, Traits, requests_of
 from .counts import distinct_offsets, keeps_row_loop, tap_loads
 from .launch import Geometry
 from .problem import TiledConv2d
-
-_OF_PROLOGUE = 60
-"""Instructions of a thread outside its loops, about."""
 
 
 def traits(problem: TiledConv2d, sizes: Geometry, read_only: object, known: Counts) -> Traits:
@@ -48,9 +45,11 @@ def traits(problem: TiledConv2d, sizes: Geometry, read_only: object, known: Coun
             "shares_rows": shares_rows,
             "shares_columns": (sizes.block_x < problem.filter_width) & (sizes.tile_x > 1),
         },
-        warp_instructions=multiply_adds + loads + _OF_PROLOGUE,
+        warp_instructions=multiply_adds + loads + PROLOGUE_INSTRUCTIONS,
         launch_instructions=known.fp32_fma + requests_of(known),
-        index_instructions=2.5 * known.global_load_requests + known.global_store_requests + warps * float(_OF_PROLOGUE),
+        index_instructions=2.5 * known.global_load_requests
+        + known.global_store_requests
+        + warps * float(PROLOGUE_INSTRUCTIONS),
         code_instructions=np.where(looped, (multiply_adds + loads) / problem.filter_height, multiply_adds + loads)
-        + _OF_PROLOGUE,
+        + PROLOGUE_INSTRUCTIONS,
     )

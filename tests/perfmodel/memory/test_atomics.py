@@ -16,7 +16,7 @@ SLICES = 94
 def contention(words: np.ndarray, opcode: str, launch_blocks: int, executed: int | None = None) -> Contention:
     """Of blocks of 32 threads that change these words, shape (blocks, 32), once each; in two accesses of half the blocks."""
     site = Site(0, 0, Instruction(opcode, (), None, False, 1, None), Action.REDUCTION, Space.GLOBAL, 4)
-    observer = AtomicObserver()
+    observer = AtomicObserver(slice_bytes=512)
     for half in np.array_split(np.arange(len(words)), 2):
         plan = Plan(words[half].astype(np.uint64) * np.uint64(4), None, rows=len(half), threads=32)
         observer.access(WarpAccess(site, plan, 4096, half, half))
