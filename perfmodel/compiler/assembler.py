@@ -78,7 +78,10 @@ def _refusal(architecture: str, output: str) -> str:
     if target is not None:
         return f"the PTX is for a newer GPU than {architecture}: choose a newer --gpu, or compile it for {architecture}"
     if absent is None:
-        return f"ptxas refuses the PTX for {architecture}: {' '.join(_PLACE.sub('line ', output).split())}"
+        lines = list(dict.fromkeys(" ".join(_PLACE.sub("line ", line).split()) for line in output.splitlines()))
+        first, *more = [line.replace("; error : ", ": ") for line in lines if line] or ["no message"]
+        others = [line for line in more if "ptxas fatal" not in line]
+        return f"ptxas refuses the PTX for {architecture}: {first}" + (f" (and {len(others)} more)" if others else "")
     return (
         f"the kernel calls {demangled(absent[1])}, whose body is in another file: analyse the linked program "
         "(perfmodel analyze PROGRAM --kernel …)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 _ERRORS = (
     re.compile(
@@ -70,13 +70,17 @@ def missing_header(output: str) -> str | None:
     return None if match is None else match["header"] or match["other"]
 
 
-def absent_headers(headers: Sequence[str]) -> str:
-    """Headers that are not installed, and what brings them.
+def absent_headers(headers: Sequence[str], templates: Mapping[str, str] | None = None) -> str:
+    """Headers that are not installed, and what brings them: a wheel, or the project's build from a template.
 
     >>> absent_headers(["Eigen/Eigen", "curand_kernel.h"])
     'not installed: Eigen/Eigen, curand_kernel.h (install nvidia-curand with pip); name their folders with --include DIR'
+    >>> absent_headers(["config.h"], {"config.h": "../config.h.in"})
+    "not installed: config.h (the project's build makes it from ../config.h.in); name its folder with --include DIR"
     """
-    named = [header + (f" (install {wheel} with pip)" if (wheel := _wheel(header)) else "") for header in headers]
+    made = {header: f"the project's build makes it from {template}" for header, template in (templates or {}).items()}
+    brought = {header: f"install {wheel} with pip" for header in headers if (wheel := _wheel(header))} | made
+    named = [header + (f" ({brought[header]})" if header in brought else "") for header in headers]
     return f"not installed: {', '.join(named)}; name {'their folders' if len(named) > 1 else 'its folder'} with --include DIR"
 
 
@@ -105,6 +109,11 @@ def one_line(output: str, folders: Sequence[str] = ()) -> str:
     text += f": {advice}" if advice else ""
     more = len(errors) - 1 if header is None else 0
     return f"{file}:{line}: {text}" + (f" (and {more} more error{'s' if more > 1 else ''})" if more else "")
+
+
+def has_advice(output: str) -> bool:
+    """Whether something is known to do about one of the errors."""
+    return any(_advice(text) for _, _, text in errors_of(output))
 
 
 def _advice(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from ..errors import CompileError, InputError, PerfmodelError
 from ..gpus.catalogue import load_architecture
+from ..sources.project_headers import template_of
 from .assembler import PTX_VERSION_12_9
 from .front_end import ASSEMBLER_OPTIONS, Ptx
 from .host_code import Extent, device_macros, without_host_code
@@ -27,7 +28,15 @@ from .kernel_names import (
     unused_templates,
     without_parameters,
 )
-from .messages import UNDECLARED, absent_headers, errors_of, missing_header, one_line, unset_macros
+from .messages import (
+    UNDECLARED,
+    absent_headers,
+    errors_of,
+    has_advice,
+    missing_header,
+    one_line,
+    unset_macros,
+)
 from .ptx_functions import with_kernel_only
 from .request import CompileRequest, including_requests
 from .toolchain import cuda13_program, run_compiler
@@ -105,6 +114,7 @@ _PLACEHOLDER = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#i
 """A header that is not installed: those of CUDA that its libraries' headers include."""
 _ALL_ERRORS = ("-Xcudafe", "--error_limit=100000")
 """The compiler's front end stops at 100 errors without it."""
+_CRASH = re.compile(r"Segmentation fault|Aborted|Illegal instruction|Bus error|died due to signal")
 _MAX_ROUNDS = 20
 _CAREFUL_ROUNDS = 6
 """Rounds in which statements are left out; then functions are."""
@@ -274,13 +284,14 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
                 if header is not None and header not in part.missing:
                     part = replace(part, missing=(*part.missing, header))
                     continue
-                shorter = run.without_refused_host_code(error.output, part.texts, rounds.next(error.output))
-                while shorter == part.texts and rounds.extend():
-                    shorter = run.without_refused_host_code(error.output, part.texts, rounds.extent)
+                extent = rounds.next(error.output)
+                shorter = run.without_refused_host_code(error.output, part.texts, extent)
+                if shorter == part.texts and extent is Extent.STATEMENTS:
+                    shorter = run.without_refused_host_code(error.output, part.texts, Extent.DECLARATIONS)
                 if shorter == part.texts:
                     if not part.missing:
                         raise
-                    raise _LacksHeaderError(f"{error}; {absent_headers(part.missing)}", error.output) from None
+                    raise _LacksHeaderError(f"{error}; {run.absent(part.missing)}", error.output) from None
                 part = replace(part, texts=shorter, shortened=True)
         else:
             raise CompileError(f"{request.file_name}: errors remain after {_MAX_ROUNDS} compilations")
@@ -301,15 +312,8 @@ class _Rounds:
         before, self.errors = self.errors, len(errors_of(output))
         self.number += 1
         if self.number > _CAREFUL_ROUNDS and (self.extent is Extent.STATEMENTS or self.errors >= before):
-            self.extend()
+            self.extent = Extent(min(self.extent + 1, max(Extent)))
         return self.extent
-
-    def extend(self) -> bool:
-        """Leave out more from now on; False where nothing more can go."""
-        if self.extent is max(Extent):
-            return False
-        self.extent = Extent(self.extent + 1)
-        return True
 
 
 class _RefusedError(CompileError):
@@ -422,6 +426,14 @@ class _Run:
         for header in part.missing:
             _write(self.folder / "missing" / header, _PLACEHOLDER)
 
+    def absent(self, headers: Sequence[str]) -> str:
+        """Headers that are not installed, and what brings them."""
+        if self.request.path is None:
+            return absent_headers(headers)
+        folder = self.request.path.parent
+        found = {header: template for header in headers if (template := template_of(header, folder)) is not None}
+        return absent_headers(headers, {header: os.path.relpath(place, folder) for header, place in found.items()})
+
     def absent_headers(self) -> tuple[str, ...]:
         """Headers that are included and lie nowhere, as far as the preprocessor finds them in one go."""
         command = [str(cuda13_program("nvcc")), "-E", *self._options(), "-Xcompiler", "-M,-MG"]
@@ -482,8 +494,13 @@ class _Run:
                 self.opened = ()
         said = output if self.overlay is None else output.replace(f"{self.overlay}/", "/")
         message = one_line(said, [str(self.source.parent), str(self.folder)]) or f"nvcc ended with {status}"
-        lacks_header = self.part is not None and self.part.missing
-        unset = () if lacks_header else unset_macros(texts, [name for name, _ in self.request.defines], output)
+        if _CRASH.search(output) and not errors_of(output):
+            message = (
+                f"{self.request.file_name}: nvcc crashes on this file ({message}), outside of perfmodel, too: leave out what "
+                "the kernel does not need, or give PTX or a cubin that another release of CUDA makes"
+            )
+        remedied = has_advice(output) or (self.part is not None and self.part.missing)
+        unset = () if remedied else unset_macros(texts, [name for name, _ in self.request.defines], output)
         if unset and UNDECLARED.search(message):
             message += f"; macros that the source asks for and nothing sets: {', '.join(unset)} (--define sets one)"
         raise _RefusedError(message, output)

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..gpus.catalogue import load_architecture
 from ..sources.includes import included_files, including_files
 from ..sources.kernel_source import SourceKind
+from ..sources.project_headers import project_folders
 
 _SPECIFIC = re.compile(r"\bwgmma\.|\bsetmaxnreg\.|__CUDA_ARCH_FEAT_SM\d+_ALL|\btcgen05\.")
 """Features of the architecture-specific targets."""
@@ -91,7 +92,14 @@ def including_requests(request: CompileRequest) -> tuple[CompileRequest, ...]:
     """Requests for the same kernel of the files that include the request's; a fragment of a program compiles only there."""
     if request.path is None:
         return ()
+    given = [Path(folder) for folder in request.include_directories]
     return tuple(
-        replace(request, source=text, path=path, file_name=path.name)
+        replace(
+            request,
+            source=text,
+            path=path,
+            file_name=path.name,
+            include_directories=tuple(map(str, (*given, *project_folders(text, path.parent, given)))),
+        )
         for path, text in including_files(request.path).items()
     )

@@ -23,12 +23,13 @@ _SYSTEM = (Path("/usr/include"), Path("/usr/local/include"))
 def project_folders(text: str, folder: Path, directories: Sequence[Path]) -> tuple[Path, ...]:
     """Folders of the project that hold headers which the source includes and none of the given folders has.
 
-    The nearest folder above the source in whose tree a header lies once decides; a header that is there more than once is left
-    to the user, as are those of the system, and a folder that also has a header named like one of CUDA's.
+    The nearest folder, that of the source or one above, in whose tree a header lies once decides; a header that is there more
+    than once is left to the user, as are those of the system, and a folder that also has a header named like one of CUDA's.
     """
     found: list[Path] = []
     sought: set[str] = set()
-    trees = [list(_folders(top)) for top in folders_above(folder)] if _missing(text, folder, directories) else []
+    tops = _tops(folder) if _missing(text, folder, directories) else ()
+    trees = [list(_folders(top)) for top in tops]
     while True:
         missing = [name for name in _missing(text, folder, (*directories, *found)) if name not in sought]
         if not missing:
@@ -37,6 +38,13 @@ def project_folders(text: str, folder: Path, directories: Sequence[Path]) -> tup
         place = _folder_of(missing[0], trees)
         if place is not None:
             found.append(place)
+
+
+def template_of(header: str, folder: Path) -> Path | None:
+    """The file from which a project's build makes a header (``config.h.in``), None where there is none around a folder."""
+    name = f"{Path(header).name}.in"
+    places = (place / name for top in _tops(folder) for place in _folders(top))
+    return next((place for place in places if os.path.isfile(place)), None)
 
 
 def headers_note(folders: Sequence[Path], beside: Path) -> str:
@@ -54,6 +62,13 @@ def _missing(text: str, folder: Path, directories: Sequence[Path]) -> list[str]:
     """Names of headers that are included and found in no folder."""
     names = headers_not_found(text, folder, directories)
     return [name for name in names if not any(os.path.isfile(system / name) for system in _SYSTEM)]
+
+
+def _tops(folder: Path) -> Iterator[Path]:
+    """Folders of a source's project whose trees may hold what it needs: its own and those above."""
+    if len(folder.parts) > _SHARED_DEPTH and folder != Path.home():
+        yield folder
+    yield from folders_above(folder)
 
 
 def folders_above(folder: Path) -> Iterator[Path]:

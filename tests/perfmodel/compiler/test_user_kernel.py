@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfmodel.compiler import compiled as compiling
+from perfmodel.compiler import nvcc
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.user_kernel import described_signature, dynamic_shared_array, signature_of, user_request
 from perfmodel.errors import CompileError, InputError, PerfmodelError
@@ -344,6 +345,29 @@ def test_a_part_of_a_program_is_compiled_as_the_file_that_includes_it(tmp_path: 
     assert [p.text for p in described_signature(kernel, request).parameters] == ["float *x"]
     main.write_text(main.read_text().replace("8", "9"))
     assert compiled(part, "k").key != kernel.key
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "include" / "sizes").mkdir(parents=True)
+    (tmp_path / "include" / "sizes" / "all.h").write_text("#define SIZE 8\n")
+    main.write_text(main.read_text().replace("#define SIZE 9", '#include "sizes/all.h"'))
+    assert compiled(part, "k").note == kernel.note  # a folder of the project that only the other file needs
+
+
+def test_a_header_that_the_build_makes_is_told_by_its_template(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "config.h.in").write_text("#define N @N@\n")
+    (tmp_path / "src").mkdir()
+    source = tmp_path / "src" / "k.cu"
+    source.write_text('#include "config.h"\n__global__ void k(int *x) { *x = N; }\n')
+    with pytest.raises(
+        CompileError, match=r"config\.h \(the project's build makes it from \.\./config\.h\.in\); name its"
+    ):
+        compiled(source, "k")
+
+
+def test_a_crash_of_the_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvcc, "run_compiler", lambda *_: (139, "Segmentation fault\n"))
+    with pytest.raises(CompileError, match=r"source.cu: nvcc crashes on this file \(Segmentation fault\), outside"):
+        compiled("__global__ void crash() { }", "crash")
 
 
 def test_a_template_of_host_code_that_does_not_compile_asks_for_its_arguments() -> None:
