@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 import perfmodel.validation
+from campaigns.metrics import counts_of_metrics
 from campaigns.public_kernels.preparing import INPUTS, call_of, compiled_launch
 from campaigns.public_kernels.record import PublicRecord, read_public_records
-from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.output import print_table
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.core.counts import Counts

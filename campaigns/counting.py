@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS, OPCODES_METRIC
 from perfmodel.errors import InputError
 from perfmodel.records.schema import Failure, FailureKind, Record, RunKey
 from perfmodel.validation.kernel_job import now
 from perfmodel.validation.running import RunSummary
 from perfmodel.validation.session import Session
 
+from .metrics import ACTIVITY_METRICS, COLLECTED_METRICS, OPCODES_METRIC
 from .nsight_csv import ProfiledLaunch, parse_nsight_csv
 from .tools import ToolRun, nsight_command, run_tool, target_command
 

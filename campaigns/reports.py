@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from perfmodel.accuracy.counter_metrics import counts_of_metrics
 from perfmodel.cli.output import print_json, print_table, progress_bar, require_writable, write_target
 from perfmodel.core.choices import one_of
 from perfmodel.launch.launch import L2State
@@ -16,6 +15,7 @@ from perfmodel.records.own_records import read_records
 from perfmodel.validation.comparison import Table, comparison_rows, comparisons, summary_rows
 
 from .losses import loss_rows, losses
+from .metrics import counts_of_metrics
 from .micro.facts import compare_facts, gpu_file, measured_facts
 from .public_kernels.command import app as public_kernels
 from .tools import import_counters

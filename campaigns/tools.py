@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.errors import InputError
 
+from .metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from .nsight_csv import ProfiledLaunch, parse_nsight_csv
 
 SANITIZER_ERROR_STATUS = 97

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmodel.accuracy.counter_metrics import counts_of_metrics
-
+from ..metrics import counts_of_metrics
 from .record import PublicRecord
 
 CLOSE = 0.005

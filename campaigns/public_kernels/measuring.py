@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from perfmodel.accuracy.counter_metrics import OPCODES_METRIC
 from perfmodel.launch.launch import L2State, Launch
 from perfmodel.records.schema import Failure, FailureKind, Timing, TimingMethod
 from perfmodel.validation.device import environment, import_cupy, require_device
@@ -50,6 +49,7 @@ from perfmodel.validation.timing import (
 from perfmodel.validation.worker import Reply
 
 from ..counting import Counters, Counting
+from ..metrics import OPCODES_METRIC
 from ..tools import require_tool
 from .preparing import CUBINS, INPUTS, call_of
 from .record import PublicRecord, read_public_records, record_line

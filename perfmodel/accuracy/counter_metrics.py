@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES
-from ..core.counts import INSTRUCTION_CLASSES, Counts
-from ..machine_code.opcodes import classes_of_name
+from ..core.counts import Counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,13 +51,6 @@ WRITTEN_BACK = "dram_write_bytes"
 """The count that a counter shows late: what is written stays in L2 until it is evicted, perhaps after the launch."""
 
 
-OPCODES_METRIC = "sass__inst_executed_per_opcode"
-"""Executed warp instructions, counted by instructions of the profiler's own; ``NAME.OPCODE`` are those of one opcode."""
-_MATRIX_LOADS = f"{OPCODES_METRIC}.LDSM"
-_SHARED_LOADS = "smsp__inst_executed_op_shared_ld.sum"
-_INSTRUMENTED_SHARED_LOADS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
-
-
 METRIC_SUMS: tuple[MetricSum, ...] = (
     _metric(
         "global_load_requests",
@@ -79,7 +71,7 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
     ),
     _metric(
         "shared_load_requests",
-        _SHARED_LOADS,
+        "smsp__inst_executed_op_shared_ld.sum",
         also=("shared_load_predicated_off",),
         without=("generic_shared_loads",),
     ),
@@ -97,7 +89,7 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
         also=("async_copy_predicated_off",),
     ),
     _metric("async_copy_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"),
-    _instrumented("shared_load_wavefronts", _INSTRUMENTED_SHARED_LOADS),
+    _instrumented("shared_load_wavefronts", "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
     _instrumented("shared_store_wavefronts", "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"),
     _metric("local_load_sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"),
     _metric("local_store_sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"),
@@ -113,66 +105,8 @@ METRIC_SUMS: tuple[MetricSum, ...] = (
     _metric("dram_write_bytes", "dram__sectors_write.sum", factor=SECTOR_BYTES),
 )
 """In order of preference: the first whose metrics a file has gives the count."""
-_LOADED_CONSTANTS = "constant_load"
-"""Names of opcodes do not tell loads of constants at fixed places, which are moves, from indexed ones: both are ``integer``."""
-_CLASSES_BY_OPCODE = tuple(name for name in INSTRUCTION_CLASSES if name not in ("control", "atomics"))
-"""Those that opcodes alone decide: a memory instruction whose lanes are all predicated off is ``control``."""
 METRICS = frozenset(metric for entry in METRIC_SUMS for metric in entry.metrics)
 """Every metric that a count is made of."""
-
-COLLECTED_METRICS: tuple[str, ...] = tuple(
-    dict.fromkeys(
-        metric
-        for entry in METRIC_SUMS
-        if not entry.metrics[0].startswith(("lts__t_sectors_op", "dram__sectors"))
-        for metric in entry.metrics
-    )
-)
-"""What a run under Nsight Compute is asked for: each count once, by the metric that is preferred."""
-
-STALLS: tuple[str, ...] = (
-    "barrier",
-    "dispatch_stall",
-    "drain",
-    "imc_miss",
-    "lg_throttle",
-    "long_scoreboard",
-    "math_pipe_throttle",
-    "membar",
-    "mio_throttle",
-    "no_instruction",
-    "not_selected",
-    "selected",
-    "short_scoreboard",
-    "sleeping",
-    "tex_throttle",
-    "wait",
-)
-"""Why warps could not issue, as Nsight Compute names it; ``selected`` are those that did."""
-
-ACTIVITY_METRICS: tuple[str, ...] = (
-    "gpu__time_duration.sum",
-    "sm__cycles_active.avg",
-    "sm__cycles_elapsed.max",
-    "smsp__issue_active.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
-    "smsp__inst_executed.min",
-    "smsp__inst_executed.max",
-    "smsp__warps_active.avg",
-    "sm__ctas_active.avg",
-    "idc__requests.sum",
-    "idc__requests_lookup_miss.sum",
-    "sm__icc_requests.sum",
-    "sm__icc_requests_lookup_miss.sum",
-    "l1tex__m_xbar2l1tex_read_sectors.sum",
-    "l1tex__data_pipe_lsu_wavefronts.sum",
-    "lts__t_sectors_srcunit_tex_lookup_hit.sum",
-    "lts__t_sectors_srcunit_tex_lookup_miss.sum",
-    "l1tex__lsuin_requests.sum",
-    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
-    *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in STALLS),
-)
-"""Collected beside the counts: how long the launch took, how busy it kept the SMs, and what its warps waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,51 +137,10 @@ def measured_counts(columns: pd.DataFrame) -> tuple[MeasuredCount, ...]:
     >>> measured_counts(pd.DataFrame({"dram__sectors_read.sum": [2, 3]}))[0].launches
     array([64., 96.])
     """
-    return _sums({str(name): columns[name].to_numpy() for name in columns if name in METRICS})
+    return counts_of_columns({str(name): columns[name].to_numpy() for name in columns if name in METRICS})
 
 
-def counts_of_metrics(metrics: Mapping[str, float]) -> tuple[MeasuredCount, ...]:
-    """The same for the metrics of one launch; each ``launches`` has one element.
-
-    The counter of shared loads leaves out ``ldmatrix`` (``LDSM``), so its executions are added where opcodes were counted;
-    instrumented wavefronts leave it out, too, and are then no count of all shared loads (H200, four kernels).
-
-    >>> counts_of_metrics({"smsp__inst_executed.sum": 7.0})[0].count
-    'warp_instructions'
-    """
-    columns = {name: np.array([value]) for name, value in metrics.items() if name in METRICS}
-    if metrics.get(_MATRIX_LOADS):
-        columns.pop(_INSTRUMENTED_SHARED_LOADS, None)
-        if _SHARED_LOADS in columns:
-            columns[_SHARED_LOADS] = columns[_SHARED_LOADS] + metrics[_MATRIX_LOADS]
-    by_opcode = {name: np.array([value]) for name, value in metrics.items() if name.startswith(f"{OPCODES_METRIC}.")}
-    return (*_sums(columns), *_sums_of_opcodes(by_opcode))
-
-
-def _sums_of_opcodes(columns: Mapping[str, NDArray[Any]]) -> tuple[MeasuredCount, ...]:
-    """Executed warp instructions, in all and of each class, where they were counted by opcode."""
-    if not columns:
-        return ()
-    wanted: dict[str, list[str]] = {"warp_instructions": list(columns), **{name: [] for name in _CLASSES_BY_OPCODE}}
-    for metric in columns:
-        for name in classes_of_name(metric.rpartition(".")[2]):
-            wanted.setdefault("integer" if name == _LOADED_CONSTANTS else name, []).append(metric)
-    return tuple(
-        MeasuredCount(
-            name=f"instrumented_{count}",
-            count=count,
-            metrics=tuple(dict.fromkeys(metrics)),
-            launches=np.sum(
-                [np.zeros(1), *(np.asarray(columns[m], np.float64) for m in dict.fromkeys(metrics))], axis=0
-            ),
-            also=("constant_load_requests",) if count == "integer" else (),
-        )
-        for count, metrics in wanted.items()
-        if count == "warp_instructions" or count in _CLASSES_BY_OPCODE
-    )
-
-
-def _sums(columns: Mapping[str, NDArray[Any]]) -> tuple[MeasuredCount, ...]:
+def counts_of_columns(columns: Mapping[str, NDArray[Any]]) -> tuple[MeasuredCount, ...]:
     """The counts whose metrics are all there, each by the first sum that gives it."""
     counts: dict[str, MeasuredCount] = {}
     for entry in METRIC_SUMS:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from campaigns.counting import count_missing, kept_metrics, profiled_launches
+from campaigns.metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from campaigns.nsight_csv import ProfiledLaunch
 from campaigns.public_kernels.measuring import count_step
 from campaigns.public_kernels.record import read_public_records, write_public_records
@@ -19,7 +20,6 @@ from campaigns.tools import (
     run_tool,
     target_command,
 )
-from perfmodel.accuracy.counter_metrics import ACTIVITY_METRICS, COLLECTED_METRICS
 from perfmodel.errors import InputError
 from perfmodel.records.own_records import read_records
 from perfmodel.records.schema import Environment, Failure, FailureKind, RecordKind

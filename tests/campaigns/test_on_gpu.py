@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from campaigns.counting import count_missing
+from campaigns.metrics import counts_of_metrics
 from campaigns.micro.compute_suite import ComputeSizes, compute_suite
 from campaigns.micro.job import MicroJob, run_micro_job
 from campaigns.micro.preparing import prepare_benchmarks
 from campaigns.random_checks import CHECKED_RANGES, random_check
 from campaigns.sanitizing import sanitized
 from campaigns.tools import SanitizerTool, find_tool
-from perfmodel.accuracy.counter_metrics import count_agreement, counts_of_metrics
+from perfmodel.accuracy.counter_metrics import count_agreement
 from perfmodel.cli.app import run
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration

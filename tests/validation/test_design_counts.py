@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmodel.accuracy.counter_metrics import counts_of_metrics
+from campaigns.metrics import counts_of_metrics
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family

@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from perfmodel.accuracy.counter_metrics import COLLECTED_METRICS, METRIC_SUMS, measured_counts
+from campaigns.metrics import COLLECTED_METRICS
+from perfmodel.accuracy.counter_metrics import METRIC_SUMS, measured_counts
 from perfmodel.core.counts import COUNT_NAMES
 
 
