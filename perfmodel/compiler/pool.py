@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,15 @@ Job = tuple[CompileRequest, str]
 """A request and the architecture to compile it for."""
 
 ResultT = TypeVar("ResultT")
+
+
+def warm_up(module: str, workers: int | None = None) -> None:
+    """Let the worker processes start and import what later jobs need, while the caller does something else."""
+    number = workers or os.cpu_count() or 1
+    if not in_worker():
+        with interrupt_deferred():
+            for _ in range(number):
+                kept_pool(number).schedule(import_module, args=(module,))
 
 
 def run_many(

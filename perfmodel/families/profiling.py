@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler.compiled import CompiledKernel, compile_kernel
-from ..compiler.pool import compile_many, run_many
+from ..compiler.pool import compile_many, run_many, warm_up
 from ..compiler.toolchain import nvrtc, ptxas_path
 from ..core.json_values import plain
 from ..core.progress import Advance, no_progress
@@ -158,6 +158,11 @@ def stored_profiles(
                 break
         found.append(profile)
     return found
+
+
+def start_workers() -> None:
+    """Start the processes in which `gather_profiles` compiles and executes, so that they are ready when it is called."""
+    warm_up("perfmodel.profiles.middle_block")
 
 
 def gather_profiles(

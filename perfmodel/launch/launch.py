@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -145,6 +145,11 @@ class Buffer:
     name: str
     array: Buffered
     output: bool = False
+
+
+def poisoned(shape: Sequence[int]) -> NDArray[np.float32]:
+    """What an output holds before the launch, so that what is not written shows: NaN, one number that takes no memory."""
+    return np.broadcast_to(np.float32(np.nan), tuple(shape))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

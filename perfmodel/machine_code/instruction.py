@@ -36,14 +36,18 @@ class MachineInstruction:
         """The opcode split at its dots."""
         return tuple(self.opcode.split("."))
 
-    @property
+    @cached_property
     def name(self) -> str:
         """First part of the opcode."""
         return self.parts[0]
 
+    @cached_property
+    def _modifiers(self) -> frozenset[str]:
+        return frozenset(self.parts[1:])
+
     def has(self, *modifiers: str) -> bool:
         """Whether the opcode has any of the modifiers."""
-        return any(modifier in self.parts[1:] for modifier in modifiers)
+        return not self._modifiers.isdisjoint(modifiers)
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -65,7 +69,7 @@ class MachineInstruction:
         """The 32 bits of the encoding that hold a literal."""
         return self.word >> 32
 
-    @property
+    @cached_property
     def never(self) -> bool:
         """Whether its guard is never true (``@!PT``)."""
         return self.guard is not None and self.guard.index is None and self.guard.inverted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..errors import SimulationError
 
@@ -16,6 +17,7 @@ _ADDRESS_FORMS = frozenset({"64", "U32", "X4", "X8", "X16"})
 _DESCRIPTORS = re.compile(r"gdesc\[(UR\d+)\]((?:\.\w+)*)$")
 _REGISTERS = {"R": 255, "UR": 255, "P": 7, "UP": 7, "B": 32}
 """Registers of each file."""
+_BRACKET = re.compile(r"[\[{(]")
 _INTEGER = re.compile(_NUMBER + "$")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|INF|[QS]?NAN)$")
 
@@ -97,6 +99,9 @@ def split_operands(text: str) -> tuple[str, ...]:
     >>> split_operands("R0,desc[UR4][R2.64+0x10],{1,0}")
     ('R0', 'desc[UR4][R2.64+0x10]', '{1,0}')
     """
+    if not _BRACKET.search(text):
+        parts = [part.strip() for part in text.split(",")]
+        return tuple(parts if parts[-1] else parts[:-1])
     parts, depth, current = [], 0, ""
     text = re.sub(r"^(\[[^]]*\])(?=\[)", r"\1,", text)
     for character in text:
@@ -152,6 +157,7 @@ def _terms(text: str) -> list[str]:
     return [term for term in re.split(r"\+(?=[-\w])", text.strip()) if term]
 
 
+@lru_cache(maxsize=16_384)
 def parse_operand(text: str) -> Operand:
     """One operand.
 

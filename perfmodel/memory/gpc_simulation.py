@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from ..core.constants import SECTOR_BYTES
 from ..gpus.gpu import Gpu
@@ -253,6 +252,8 @@ class _GpcRun:
         self._in_dram[line] = False
         others = np.full(len(line), np.inf)
         if pace.gpcs_of_line > 1.0:
+            from scipy.special import ndtri
+
             chance = rng.random(len(self._in_dram))[line] ** (1.0 / (pace.gpcs_of_line - 1.0))
             others = np.mean(self.now[alive]) + spread * ndtri(np.clip(1.0 - chance, 1e-9, 1.0 - 1e-9))
         fetched = np.where(in_dram, np.minimum(begins, others) + gpu.dram_latency_cycles, -np.inf)

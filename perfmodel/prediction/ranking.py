@@ -20,7 +20,7 @@ from ..core.units import interval_text, time_text
 from ..core.value_types import require_type
 from ..errors import InfeasibleError, InputError
 from ..families.base import Batch, Family, encode
-from ..families.profiling import fidelity_of, gather_profiles
+from ..families.profiling import fidelity_of, gather_profiles, start_workers
 from ..families.registry import family_of
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
@@ -167,17 +167,19 @@ def survey(family: Family[Any, Any], problem: Any, scenario: Scenario, keep: int
     return found
 
 
-def shortlist(found: _Survey, size: int) -> list[int]:
+def shortlist(found: _Survey, size: int, log_error: float = math.inf) -> list[int]:
     """The candidates to look at first: half of them the fastest of all, the rest from each product in turn.
 
-    Closed forms may favour one variant of a kernel as a whole; what the compiler makes of the others must be seen too. Indices
-    into the joined batches of ``found.best``.
+    Closed forms may favour one variant of a kernel as a whole; what the compiler makes of the others must be seen too, as long as
+    they can be the fastest: ``log_error`` is how far closed forms may be off, as a logarithm, too slow here and too fast there.
+    Indices into the joined batches of ``found.best``.
     """
     _, seconds = _joined(found.best)
     order = np.argsort(seconds, kind="stable")
     sizes = [len(batch) for batch, _ in found.best]
     place = np.concatenate([np.arange(count) for count in sizes])
     in_turn = np.lexsort((seconds, place))
+    in_turn = in_turn[np.log(seconds[in_turn] / seconds[order[0]]) <= 2.0 * log_error]
     return list(dict.fromkeys([*order[: (size + 1) // 2].tolist(), *in_turn.tolist()]))[:size]
 
 
@@ -235,6 +237,8 @@ def rank_problem(
     family = family_of(problem)
     size = max(top, refine) if family.closed_forms else len(family.space(problem, scenario.gpu))
     fidelity = fidelity_of(family, fidelity)
+    if fidelity is not Fidelity.ANALYTIC:
+        start_workers()
     found = survey(family, problem, scenario, max(size, SCREENED_CANDIDATES))
     if not found.best:
         most = max(found.rejected, key=found.rejected.__getitem__, default="")
@@ -307,7 +311,8 @@ def _screened(
     """Predictions of ``least`` to ``most`` compiled candidates, chosen part by part by what those before them have shown."""
     screening, predictions = Screening(*_joined(found.best)), list[Prediction]()
     whole = len(screening.batch) <= most
-    chosen = list(range(len(screening.batch))) if whole else shortlist(found, min(most, FIRST_CANDIDATES))
+    off = scenario.calibration.log_error_90(family.name, Fidelity.ANALYTIC) or math.inf
+    chosen = list(range(len(screening.batch))) if whole else shortlist(found, min(most, FIRST_CANDIDATES), off)
     asked = 0
     while chosen:
         part = screening.batch.take(chosen)

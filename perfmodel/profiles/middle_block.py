@@ -73,7 +73,7 @@ def middle_block_profile(
         SimulationError: the kernel cannot be executed on the CPU.
     """
     code, reason = executable(compiled)
-    watched, observer = WatchedBlock(middle_block(launch)), WarpObserver()
+    watched, observer = WatchedBlock(middle_block(launch)), WarpObserver(patterns=False)
     run = counted_run(
         code,
         launch,

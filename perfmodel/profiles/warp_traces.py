@@ -269,18 +269,22 @@ def _partial_sectors(addresses: NDArray[np.uint64], active: NDArray[np.bool_], w
 
 
 class WarpObserver:
-    """An observer of the blocks whose warps are followed: what their memory instructions ask for."""
+    """An observer of the blocks whose warps are followed: what their memory instructions ask for.
 
-    def __init__(self) -> None:
+    ``patterns``: keep how their lanes lie, too, which advice needs and times do not.
+    """
+
+    def __init__(self, *, patterns: bool = True) -> None:
         self.counts, self.passes, self.loads = AccessCounts(), DataPasses(), LoadObserver()
-        self.patterns, self.constants = PatternObserver(), ConstantObserver()
+        self.patterns, self.constants = PatternObserver() if patterns else None, ConstantObserver()
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""
         self.counts.access(access)
         self.passes.access(access)
         self.loads.access(access)
-        self.patterns.access(access)
+        if self.patterns is not None:
+            self.patterns.access(access)
         self.constants.access(access)
 
 
@@ -318,7 +322,7 @@ def traces_of(
         instructions=np.array([(visits @ lengths).sum() for _, visits in ways], np.float64),
         observed=len(followed),
         whole_grid=len(followed) == int(launch.blocks),
-        patterns=observer.patterns.patterns(len(code.instructions)),
+        patterns=None if observer.patterns is None else observer.patterns.patterns(len(code.instructions)),
         active_lanes=active_lanes,
         constants=observer.constants.walks(sorted(followed)),
     )

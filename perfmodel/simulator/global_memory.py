@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..core.distinct_values import distinct
 from ..errors import SimulationError
 from ..ir.types import ScalarType
-from ..launch.contents import Contents
+from ..launch.contents import Contents, Repeated
 from ..launch.launch import DeviceMemory
 from ..launch.texture import BoundTexture, Texture
 
@@ -100,7 +100,9 @@ class GlobalMemory:
         """Address of a new segment; contents None, and what lies behind them, are zeros."""
         segment = Segment(name, self._top, size_bytes)
         self._top += -(-(size_bytes + 1) // BUFFER_ALIGNMENT_BYTES) * BUFFER_ALIGNMENT_BYTES
-        if isinstance(contents, np.ndarray):
+        if isinstance(contents, np.ndarray) and not any(contents.strides) and contents.size:
+            contents = Repeated(contents.reshape(-1)[:1], contents.size)  # one element, broadcast
+        elif isinstance(contents, np.ndarray):
             contents = np.ascontiguousarray(contents).reshape(-1).view(np.uint8)
         elif contents is not None and contents.all_zero:
             contents = None

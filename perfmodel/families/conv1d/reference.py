@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ...launch.launch import Buffer, KernelCall
+from ...launch.launch import Buffer, KernelCall, poisoned
 from ..blocked import sizes_of
 from .configuration import Conv1dConfiguration, Variant
 from .problem import Conv1d
@@ -31,7 +31,7 @@ def inputs(problem: Conv1d, rng: np.random.Generator) -> Mapping[str, Floats32]:
 def call(problem: Conv1d, configuration: Conv1dConfiguration, arrays: Mapping[str, Floats32]) -> KernelCall:
     """Poisoned output, then the three inputs; where blocks share, `blocked.sizes_of` behind them."""
     shape = (problem.batch, problem.out_channels, problem.output_length)
-    output = Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True)
+    output = Buffer(name="output", array=poisoned(shape), output=True)
     buffers = (output, *(Buffer(name=name, array=array) for name, array in arrays.items()))
     if configuration.variant is not Variant.BLOCKED:
         return KernelCall(parameters=buffers)

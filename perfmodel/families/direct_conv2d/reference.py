@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import ceil_div
-from ...launch.launch import Buffer, KernelCall
+from ...launch.launch import Buffer, KernelCall, poisoned
 from ..blocked import sizes_of
 from . import plane
 from .configuration import DirectConv2dConfiguration, Reuse
@@ -34,7 +34,7 @@ def call(
     tensor cores the numbers of images and channels.
     """
     shape = (problem.batch, problem.out_channels, problem.output_height, problem.output_width)
-    output = Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True)
+    output = Buffer(name="output", array=poisoned(shape), output=True)
     image, weights = (Buffer(name=name, array=given[name]) for name in ("input", "filter"))
     if configuration.reuse is Reuse.PLANE:
         return KernelCall(parameters=(output, image, weights, *plane.parameters(problem)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ...launch.launch import Buffer, KernelCall
+from ...launch.launch import Buffer, KernelCall, poisoned
 from .problem import PointwiseConv2d
 
 Floats32 = NDArray[np.float32]
@@ -28,7 +28,7 @@ def call(problem: PointwiseConv2d, arrays: Mapping[str, Floats32]) -> KernelCall
     sizes = (problem.batch, problem.in_channels, problem.out_channels, problem.image_positions)
     return KernelCall(
         parameters=(
-            Buffer(name="output", array=np.full(shape, np.nan, np.float32), output=True),
+            Buffer(name="output", array=poisoned(shape), output=True),
             Buffer(name="input", array=arrays["input"]),
             Buffer(name="filter", array=arrays["filter"]),
             *(np.uint32(size) for size in sizes),

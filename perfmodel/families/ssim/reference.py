@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ...launch.launch import Buffer, KernelCall
+from ...launch.launch import Buffer, KernelCall, poisoned
 from .configuration import Design
 from .problem import RADIUS, WINDOW, Ssim
 
@@ -33,10 +33,7 @@ def inputs(problem: Ssim, rng: np.random.Generator) -> dict[str, NDArray[np.floa
 def call(problem: Ssim, design: Design, given: Mapping[str, NDArray[np.float32]]) -> KernelCall:
     """Parameters: output maps, both images, channels of a block, height, width."""
     shape = given["image1"].shape
-    outputs = [
-        Buffer(name=name, array=np.full(shape, np.nan, np.float32), output=True)
-        for name in OUTPUTS[: problem.output_maps]
-    ]
+    outputs = [Buffer(name=name, array=poisoned(shape), output=True) for name in OUTPUTS[: problem.output_maps]]
     images = [Buffer(name=name, array=given[name]) for name in ("image1", "image2")]
     sizes = [np.int32(size) for size in (design.channels_of_block(problem), problem.height, problem.width)]
     return KernelCall(parameters=(*outputs, *images, *sizes))

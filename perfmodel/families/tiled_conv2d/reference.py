@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...launch.launch import Buffer, KernelCall
+from ...launch.launch import Buffer, KernelCall, poisoned
 from .problem import TiledConv2d
 
 
@@ -23,9 +23,9 @@ def inputs(problem: TiledConv2d, rng: np.random.Generator) -> dict[str, NDArray[
 
 def call(problem: TiledConv2d, given: Mapping[str, NDArray[np.float32]]) -> KernelCall:
     """Parameters ``(output, input)``; the filter lies in constant memory."""
-    poisoned = np.full((problem.height, problem.width), np.nan, np.float32)
+    output = poisoned((problem.height, problem.width))
     return KernelCall(
-        parameters=(Buffer(name="output", array=poisoned, output=True), Buffer(name="input", array=given["input"])),
+        parameters=(Buffer(name="output", array=output, output=True), Buffer(name="input", array=given["input"])),
         constants=(Buffer(name="filter", array=given["filter"]),),
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from perfmodel.compiler.disk_cache import cache_directory
-from perfmodel.compiler.pool import run_many
+from perfmodel.compiler.pool import run_many, warm_up
 from perfmodel.compiler.workers import in_worker, interrupt_deferred
 from perfmodel.errors import CompileError, InputError
 from perfmodel.families.registry import family
@@ -45,6 +45,14 @@ def test_the_processes_are_kept_and_start_none_themselves() -> None:
     assert run_many(in_worker, [(), ()], describe=described, workers=1) == [True, True]
     first, second = (run_many(os.getpid, [(), ()], describe=described, workers=1) for _ in range(2))
     assert first == second
+
+
+def test_workers_may_start_before_there_is_work() -> None:
+    """They import what is named; the process is the one that later jobs run in."""
+    has_imported = "'colorsys' in __import__('sys').modules"
+    assert run_many(eval, [(has_imported,)] * 2, describe=described, workers=1) == [False, False]
+    warm_up("colorsys", 1)
+    assert run_many(eval, [(has_imported,)] * 2, describe=described, workers=1) == [True, True]
 
 
 def test_a_worker_works_where_the_caller_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,16 @@ def test_the_shortlist_sees_every_product_of_the_space() -> None:
     assert names[: len(fastest)] == fastest
 
 
+def test_the_shortlist_leaves_out_products_that_are_too_slow_whatever_closed_forms_are_off() -> None:
+    """Twice the error apart or less: one may be that much too slow, the other that much too fast."""
+    found = survey(family_of(PROBLEM), PROBLEM, UNDER, REFINED_CANDIDATES)
+    fastest = [float(seconds.min()) for _, seconds in found.best]
+    apart = abs(np.log(fastest[1] / fastest[0]))
+    first_of_slower = len(found.best[0][0]) if fastest[1] > fastest[0] else 0
+    assert first_of_slower in shortlist(found, REFINED_CANDIDATES, 0.51 * apart)
+    assert first_of_slower not in shortlist(found, REFINED_CANDIDATES, 0.49 * apart)
+
+
 def test_a_shortlist_may_be_larger_than_what_fits() -> None:
     found = survey(family_of(PROBLEM), PROBLEM, UNDER, 3)
     assert len(shortlist(found, 100)) == sum(len(batch) for batch, _ in found.best) == 6

@@ -46,6 +46,14 @@ def test_two_buffers_of_two_gibibytes_take_the_pages_that_are_touched() -> None:
     copy(distance=GIB // 64, blocks=128)  # 128 blocks, a page of both buffers each: 16 MiB
 
 
+def test_a_number_that_fills_a_buffer_is_held_where_it_is_touched() -> None:
+    memory = GlobalMemory()
+    start = memory.allocate("output", 2 * GIB, np.broadcast_to(np.float32(1.5), (2, GIB // 4)))
+    memory.touch(start + GIB, start + GIB + 4)
+    assert memory.held_bytes == PAGE_BYTES
+    assert memory.view(np.float32)[(start + GIB - memory.base) // 4] == 1.5
+
+
 def test_what_is_written_is_held_to_half_the_budget() -> None:
     copy(distance=PAGE_BYTES, blocks=15, budget=Budget(memory_bytes=2 * 30 * PAGE_BYTES))  # 15 pages read, 15 written
     copy(distance=PAGE_BYTES, blocks=15, budget=Budget(memory_bytes=2 * 16 * PAGE_BYTES))  # those read are given up
