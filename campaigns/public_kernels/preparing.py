@@ -73,11 +73,10 @@ def compiled_record(launch: PublicLaunch, sources: Path, folder: Path, gpu_id: s
     compiled, request = compiled_launch(launch, sources, gpu_id)
     signature = described_signature(compiled, request)
     require_fits(launch_of(launch.configuration, compiled), compiled, load_gpu(gpu_id))
-    sha256 = hashlib.sha256(compiled.cubin).hexdigest()
-    cubin = folder / CUBINS / f"{sha256}.cubin"
+    resources = _resources(launch, compiled)
+    cubin = folder / CUBINS / f"{resources.cubin_sha256}.cubin"
     cubin.parent.mkdir(parents=True, exist_ok=True)
     cubin.write_bytes(compiled.cubin)
-    resources = compiled.resources
     return PublicRecord(
         launch=launch,
         kernel_name=compiled.kernel_name,
@@ -85,17 +84,36 @@ def compiled_record(launch: PublicLaunch, sources: Path, folder: Path, gpu_id: s
             Parameter(name=one.name, ptx_type=one.ptx_type, size_bytes=one.size_bytes, cpp_type=one.cpp_type)
             for one in signature.parameters
         ),
-        resources=KernelResources(
-            registers_per_thread=resources.registers_per_thread,
-            static_shared_bytes=resources.static_shared_bytes,
-            dynamic_shared_bytes=launch.shared or 0,
-            stack_bytes_per_thread=resources.stack_bytes_per_thread,
-            code_bytes=resources.code_bytes,
-            cubin_sha256=sha256,
-        ),
+        resources=resources,
+        code_sha256=compiled.code_digest,
         compiler_version=compiler_of(request),
         gpu=gpu_id,
     )
+
+
+def _resources(launch: PublicLaunch, compiled: CompiledKernel) -> KernelResources:
+    found = compiled.resources
+    return KernelResources(
+        registers_per_thread=found.registers_per_thread,
+        static_shared_bytes=found.static_shared_bytes,
+        dynamic_shared_bytes=launch.shared or 0,
+        stack_bytes_per_thread=found.stack_bytes_per_thread,
+        code_bytes=found.code_bytes,
+        cubin_sha256=hashlib.sha256(compiled.cubin).hexdigest(),
+    )
+
+
+def is_measured_code(record: PublicRecord, compiled: CompiledKernel) -> bool:
+    """Whether a kernel's machine code and resources are those of the record.
+
+    Names of internal symbols, which depend on the host compiler and its headers, do not matter. A record that has no hash of its
+    code is compared by size of the code, registers, shared memory and stack, of the same source.
+    """
+    found = _resources(record.launch, compiled)
+    if record.resources.cubin_sha256 == found.cubin_sha256:
+        return True
+    alike = replace(found, cubin_sha256=record.resources.cubin_sha256) == record.resources
+    return alike and record.code_sha256 in ("", compiled.code_digest)
 
 
 def executed_record(record: PublicRecord, sources: Path, folder: Path, gpu_id: str) -> PublicRecord:
@@ -105,8 +123,7 @@ def executed_record(record: PublicRecord, sources: Path, folder: Path, gpu_id: s
         InputError: the compiler gives other machine code than was measured.
     """
     compiled, _ = compiled_launch(record.launch, sources, gpu_id)
-    sha256 = hashlib.sha256(compiled.cubin).hexdigest()
-    if sha256 != record.resources.cubin_sha256:
+    if not is_measured_code(record, compiled):
         raise InputError(f"{record.launch.id}: the machine code is not the one that was measured")
     shape = launch_of(record.launch.configuration, compiled)
     call = call_of(record.launch, record.signature, folder / INPUTS)
@@ -114,6 +131,7 @@ def executed_record(record: PublicRecord, sources: Path, folder: Path, gpu_id: s
     profile, traces = encoded_profile(found.profile)
     return replace(
         record,
+        code_sha256=compiled.code_digest,
         profile=profile,
         traces=traces,
         blocks_executed=found.blocks_executed,

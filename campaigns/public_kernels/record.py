@@ -79,13 +79,15 @@ class PublicRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What is known of one launch: compiled without a GPU, completed by a GPU's ``timings`` and ``counters`` and by execution.
 
     ``profile`` holds the fields of `KernelProfile`, ``traces`` those of its warps as bytes (`WarpTraces.to_bytes`); ``counters``
-    are Nsight Compute metrics by name.
+    are Nsight Compute metrics by name. ``code_sha256`` is the hash of machine code and constants (`code_digest`); older records
+    have none.
     """
 
     launch: PublicLaunch
     kernel_name: str
     parameters: tuple[Parameter, ...]
     resources: KernelResources
+    code_sha256: str = ""
     compiler_version: str = ""
     profile: Mapping[str, Any] = {}
     traces: bytes = b""

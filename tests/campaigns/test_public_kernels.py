@@ -9,7 +9,12 @@ from msgspec.structs import replace
 from campaigns.public_kernels.counted import compared_counts, compared_table
 from campaigns.public_kernels.inputs import made, with_files
 from campaigns.public_kernels.mechanisms import mechanism_launches
-from campaigns.public_kernels.preparing import compiled_record, executed_record
+from campaigns.public_kernels.preparing import (
+    compiled_launch,
+    compiled_record,
+    executed_record,
+    is_measured_code,
+)
 from campaigns.public_kernels.record import (
     OWN_REPOSITORY,
     PublicRecord,
@@ -125,6 +130,20 @@ def test_stored_facts_are_made_again_from_the_source(tmp_path: Path) -> None:
     first = sm_model().first_block_latencies * load_gpu("h200").dram_latency_cycles / load_gpu("h200").boost_clock_hz
     queue = float(terms.atomics + terms.fixed_launch_cost)
     assert queue < score.prediction.time.predicted_s < queue + 2.0 * first
+
+
+def test_code_is_recognised_whatever_a_host_compiler_calls_internal_symbols(tmp_path: Path) -> None:
+    launch = read_public_records(MECHANISMS)[0].launch
+    here = compiled_record(launch, tmp_path, tmp_path, "h200")
+    compiled, _ = compiled_launch(launch, tmp_path, "h200")
+    elsewhere = replace(here, resources=replace(here.resources, cubin_sha256="0" * 64))
+    assert here.code_sha256 == compiled.code_digest
+    assert is_measured_code(elsewhere, compiled)
+    assert is_measured_code(replace(elsewhere, code_sha256=""), compiled)  # a record of before that hash was kept
+    assert not is_measured_code(replace(elsewhere, code_sha256="0" * 64), compiled)
+    registers = elsewhere.resources.registers_per_thread + 1
+    other = replace(elsewhere, resources=replace(elsewhere.resources, registers_per_thread=registers))
+    assert not is_measured_code(other, compiled)
 
 
 def test_a_score_is_the_ratio_of_predicted_to_measured() -> None:
