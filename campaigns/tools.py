@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -58,15 +59,23 @@ def require_tool(name: str, called: str) -> str:
 
 
 def run_tool(command: Sequence[str], time_limit_s: float) -> ToolRun:
-    """Run a tool in the C locale, so that numbers are printed the same everywhere."""
+    """Run a tool in the C locale, so that numbers are printed the same everywhere.
+
+    At the limit all that it has started is ended with it: a profiler's target that goes on keeps the next one waiting.
+    """
     environment = {**os.environ, "LC_ALL": "C"}
-    try:
-        run = subprocess.run(
-            command, capture_output=True, text=True, timeout=time_limit_s, env=environment, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return ToolRun(status=None, output=f"stopped after {time_limit_s:g} s")
-    return ToolRun(status=run.returncode, output=run.stdout + run.stderr)
+    run = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+    with run:
+        try:
+            output, errors = run.communicate(timeout=time_limit_s)
+        except BaseException as error:
+            os.killpg(run.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return ToolRun(status=None, output=f"stopped after {time_limit_s:g} s")
+            raise
+    return ToolRun(status=run.returncode, output=output + errors)
 
 
 def target_command(folder: Path, indices: Sequence[int], seed: int) -> list[str]:

@@ -73,6 +73,7 @@ def compiled_record(launch: PublicLaunch, sources: Path, folder: Path, gpu_id: s
     compiled, request = compiled_launch(launch, sources, gpu_id)
     signature = described_signature(compiled, request)
     require_fits(launch_of(launch.configuration, compiled), compiled, load_gpu(gpu_id))
+    call_of(launch, signature, folder / INPUTS)  # refuses what a GPU would be asked for in vain
     resources = _resources(launch, compiled)
     cubin = folder / CUBINS / f"{resources.cubin_sha256}.cubin"
     cubin.parent.mkdir(parents=True, exist_ok=True)

@@ -134,6 +134,17 @@ def test_tools_are_stopped_at_their_limit_and_speak_the_c_locale() -> None:
     assert (run.status, run.last_line) == (0, "C")
 
 
+def test_a_stopped_tool_leaves_nothing_running(tmp_path: Path) -> None:
+    started = tmp_path / "pid"
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    script = f"import pathlib, subprocess; child = subprocess.Popen({sleep!r}); " + (
+        f"pathlib.Path({str(started)!r}).write_text(str(child.pid)); child.wait()"
+    )
+    assert run_tool([sys.executable, "-c", script], 5.0).status is None
+    status = Path(f"/proc/{started.read_text()}/status")
+    assert not status.exists() or "State:\tZ" in status.read_text()
+
+
 def test_importing_counters_made_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "counters.csv"
     path.write_text(CSV)

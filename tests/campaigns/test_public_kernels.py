@@ -62,7 +62,7 @@ ISSUED_AGAIN = {"odd_even_partition", "parted_tiles_alone", "parted_tiles_many"}
 @pytest.mark.parametrize("path", [UNSEEN, FRESH, VERDICTS], ids=["unseen", "fresh", "verdicts"])
 def test_no_launch_that_is_called_exact_is_wrong(path: Path) -> None:
     exact = [one for one in read_public_records(path) if one.counters and one.profile and one.kernel_profile().exact]
-    assert len(exact) == {UNSEEN: 83, FRESH: 5, VERDICTS: 24}[path]
+    assert len(exact) == {UNSEEN: 83, FRESH: 41, VERDICTS: 24}[path]
     unequal = {one.name: {launch for launch, _ in one.unequal} for one in compared_counts(exact)}
     assert unequal["instrumented_warp_instructions"] <= ISSUED_AGAIN
     beside = (*WITH_CONTENTION, "instrumented_warp_instructions")
@@ -78,14 +78,13 @@ def test_what_time_races_or_the_hardware_decide_is_not_called_exact() -> None:
     assert all(profile.exact for name, profile in profiles.items() if name.startswith("fixed"))
 
 
-def test_the_few_fresh_launches_that_were_counted_are_what_hardware_counted() -> None:
+def test_of_fresh_launches_only_those_that_races_decide_differ_from_the_counters() -> None:
     counted = [one for one in read_public_records(FRESH) if one.counters]
-    assert all(one.kernel_profile().exact for one in counted)
-    found = {
-        one.name: (one.launches, one.unequal) for one in compared_counts(counted) if one.name not in WITH_CONTENTION
-    }
-    assert found["warp_instructions"] == (5, ())
-    assert {name: unequal for name, (_, unequal) in found.items() if unequal} == {}
+    assert len(counted) == 44
+    loose = {one.launch.id for one in counted if not one.kernel_profile().exact}
+    assert loose == {"bfs_simple", "bfs_next_layer", "remove_if_grid"}
+    unequal = [one.unequal for one in compared_counts(counted) if one.name not in WITH_CONTENTION]
+    assert {launch for launches in unequal for launch, _ in launches} == loose
 
 
 def test_no_program_is_in_two_sets() -> None:
