@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perfmodel.core.json_values import fields_text
 from perfmodel.core.progress import Advance, no_progress
 from perfmodel.core.units import time_text
 from perfmodel.families.registry import family
@@ -15,7 +16,7 @@ from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.columns import configuration_of_record, record_of_fields
 from perfmodel.time_model.combine import LIMITER_NAMES
-from perfmodel.validation.comparison import Comparison, Table, fields_text
+from perfmodel.validation.comparison import Comparison, Table
 
 SHOWN_TERMS = 3
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfmodel.core.json_values import fields_text
 from perfmodel.core.units import time_text
 from perfmodel.launch.launch import L2State
 from perfmodel.records.schema import Record, RecordKind, Scalar, TimingMethod
@@ -185,15 +186,6 @@ def _libraries(timed: Iterable[tuple[float, Record]], precision: Precision) -> l
         if record.kind is RecordKind.BASELINE and record.configuration.get("precision") == precision.value
     ]
     return sorted(found, key=lambda one: one.seconds)
-
-
-def fields_text(fields: Fields) -> str:
-    """The fields of a problem or of a configuration on one line.
-
-    >>> fields_text((("height", 8), ("depthwise", True)))
-    'height=8 depthwise=True'
-    """
-    return " ".join(f"{name}={value}" for name, value in fields)
 
 
 def comparison_rows(found: Sequence[Comparison]) -> Table:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.core.constants import INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
+from perfmodel.core.json_values import fields_text
 from perfmodel.gpus.gpu import Gpu
 from perfmodel.memory.async_copy import SECTOR_WORDS
 from perfmodel.records.schema import Record, RecordKind, Scalar, Timing, TimingMethod
@@ -72,7 +73,7 @@ def measured_facts(records: Sequence[Record]) -> tuple[MeasuredFact, ...]:
 
 
 def _setting(record: Record) -> str:
-    return " ".join([record.name, *(f"{name}={value}" for name, value in record.configuration.items())])
+    return f"{record.name} {fields_text(record.configuration.items())}".rstrip()
 
 
 def _rate(record: Record) -> tuple[float, float]:

@@ -103,12 +103,12 @@ def _change_json(change: Change) -> dict[str, Any]:
 
 
 def _print(prediction: Prediction, changes: Sequence[Change], gpu: Gpu) -> None:
-    from ..core.json_values import plain
+    from ..core.json_values import fields_text, plain
     from ..prediction.throughput import throughput
 
     for title, record in ((f"{prediction.kernel} on {gpu.id}", prediction.problem), ("configuration", None)):
         values = plain(prediction.configuration if record is None else record)
-        typer.echo(f"{title}: {' '.join(f'{name}={value}' for name, value in values.items() if value != 'none')}")
+        typer.echo(f"{title}: {fields_text(one for one in values.items() if one[1] != 'none')}")
     print_prediction(prediction, time_note=f"; {prediction.fidelity.value}", between=[throughput(prediction, gpu).text])
     rows = [
         (

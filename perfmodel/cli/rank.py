@@ -73,10 +73,10 @@ def rank(
 
 
 def _print(ranking: Ranking) -> None:
-    from ..core.json_values import plain
+    from ..core.json_values import fields_text, plain
     from ..prediction.explanation import why_first
 
-    problem = " ".join(f"{name}={value}" for name, value in plain(ranking.problem).items())
+    problem = fields_text(plain(ranking.problem).items())
     typer.echo(f"{ranking.kernel} on {ranking.gpu}: {problem}")
     refused = sum(ranking.rejected.values())
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in ranking.rejected.items())

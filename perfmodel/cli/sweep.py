@@ -70,7 +70,7 @@ def sweep(
 
 
 def _print(report: SweepReport) -> None:
-    from ..sweeps.running import fields_text
+    from ..core.json_values import fields_text
 
     fastest = report.fastest()
     rows = [

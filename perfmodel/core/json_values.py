@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields
 from enum import Enum
 from typing import Any
@@ -39,6 +39,15 @@ def plain(record: Any) -> dict[str, Any]:
         name: "none" if value is None else value.value if isinstance(value, Enum) else value
         for name, value in values.items()
     }
+
+
+def fields_text(values: Iterable[tuple[str, Any]]) -> str:
+    """Fields of a problem or of a configuration on one line.
+
+    >>> fields_text((("height", 512), ("layout", "L1")))
+    'height=512 layout=L1'
+    """
+    return " ".join(f"{name}={value}" for name, value in values)
 
 
 def number(value: Any) -> int | float:

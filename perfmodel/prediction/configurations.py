@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.json_values import fields_text
 from ..core.results import Bar, ResultList
 from ..core.units import time_text
 from ..errors import InfeasibleError, InputError, PerfmodelError
@@ -55,7 +56,7 @@ class RankedConfigurations(ResultList[Analysis]):
         """One bar for each analysis."""
         return [
             Bar(
-                label=" ".join(f"{name}={value}" for name, value in found.configuration.defines.items()),
+                label=fields_text(found.configuration.defines.items()),
                 seconds=found.prediction.time.predicted_s,
                 interval_s=found.prediction.time.interval_s,
             )

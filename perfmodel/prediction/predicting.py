@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.choices import one_of
-from ..core.json_values import plain
+from ..core.json_values import fields_text, plain
 from ..core.progress import Advance, no_progress
 from ..core.value_types import require_type
 from ..errors import InfeasibleError, InputError, PerfmodelError
@@ -116,7 +116,7 @@ def profiles_or_raise(outcomes: Sequence[Outcome]) -> list[KernelProfile]:
 
 def _require_feasible(found: Feasibility, batch: Batch[Any], gpu: Gpu) -> None:
     for index in np.flatnonzero(found.reason_codes != FITS).tolist():
-        text = " ".join(f"{name}={value}" for name, value in plain(batch.configuration(index)).items())
+        text = fields_text(plain(batch.configuration(index)).items())
         raise InfeasibleError(f"configuration {text}: {found.rejection(index, gpu)}")
 
 

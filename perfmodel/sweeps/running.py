@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..compiler.disk_cache import report_trouble
 from ..compiler.workers import apart_from_caller, main_module_hidden
+from ..core.json_values import fields_text
 from ..core.results import Bar, Result
 from ..core.units import microseconds, time_text
 from ..core.value_types import require_type
@@ -173,15 +174,6 @@ def _fastest(row: Mapping[str, Any]) -> Fastest:
         predicted_s=row["predicted_s"],
         time_limiter=row["time_limiter"],
     )
-
-
-def fields_text(fields: Iterable[tuple[str, Any]]) -> str:
-    """Fields of a problem or configuration as people read them.
-
-    >>> fields_text((("height", 512), ("layout", "L1")))
-    'height=512 layout=L1'
-    """
-    return " ".join(f"{name}={value}" for name, value in fields)
 
 
 def sweep(
