@@ -13,6 +13,7 @@ from perfmodel.cli.options import (
     ClockOption,
     FamilyCommand,
     FidelityOption,
+    FilterOption,
     GpuOption,
     JsonOption,
     L2Option,
@@ -69,9 +70,7 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="CSV, Kernel Tuner cache or own records: report a validation against it."),
     ] = None,
-    where: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Rows of FILE to take: a pandas query on the columns.")
-    ] = None,
+    row_filter: FilterOption = None,
     sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of FILE.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of that drawing [default: 0]")] = None,
     space: SpaceOption = None,
@@ -101,7 +100,7 @@ def report(
     command = command_line(context, without=("output", "as_json"))
     require_writable("--output", output, [calibration, space, measurements])
     if measurements is None:
-        _refuse({"--where": where, "--sample": sample, "--seed": seed}, "needs --measurements FILE")
+        _refuse({"--filter": row_filter, "--sample": sample, "--seed": seed}, "needs --measurements FILE")
         problem = source_problem(family_name, space, context.args)
         page = _ranked(problem, scenario, depth, top or TOP, command)
     else:
@@ -109,7 +108,7 @@ def report(
         if context.args and not family_name.endswith(".py"):
             raise InputError(f"unexpected argument {context.args[0]!r}: the problems are those of {measurements}")
         (chosen,) = source_families(require_one(family_name), space, context.args)
-        rows = read_measurements(measurements, chosen, scenario.l2).drawn(where, sample, seed or 0)
+        rows = read_measurements(measurements, chosen, scenario.l2).drawn(row_filter, sample, seed or 0)
         page = _validated(chosen, rows, scenario, fidelity_of(chosen, depth), command)
     write_target("--output", output, html_text(page))
     if as_json:

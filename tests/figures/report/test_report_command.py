@@ -155,7 +155,7 @@ def test_a_users_own_file_is_ranked(tmp_path: Path) -> None:
         (("tiled_conv2d", "--gpu", "h200", "--colour", "red"), "unexpected argument '--colour'"),
         (("tiled_conv2d", "--gpu", "h200", "--width", "0"), "width=0"),
         (("tiled_conv2d", "--gpu", "h200", "--fidelity", "guessed"), "'guessed'"),
-        (("tiled_conv2d", "--gpu", "h200", "--where", "x < 1"), "--where x < 1 needs --measurements FILE"),
+        (("tiled_conv2d", "--gpu", "h200", "--where", "x < 1"), "--filter x < 1 needs --measurements FILE"),
         (("tiled_conv2d", "--gpu", "h200", "--sample", "9"), "--sample 9 needs --measurements FILE"),
         (("tiled_conv2d", "--gpu", "h200", "--measurements", "absent.csv"), "absent.csv"),
         (("tiled_conv2d", "--gpu", "h200", "--measurements", "a.csv", "--top", "3"), "--top 3 belongs to a ranking"),
