@@ -38,6 +38,8 @@ _FORMS = (
     "surface=f32[512,512]"
 )
 _SPEC = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[(.*?)\])?\s*(?:=(?!=)(.*))?", re.DOTALL)
+_COMMA = re.compile(r",(?![^(]*\))")
+"""Between the extents of two axes."""
 _INTEGER = re.compile(r"[+-]?\d+")
 _NULL = "null"
 _STRUCTURE = "struct"
@@ -142,12 +144,13 @@ class Fill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferSpec:
-    """A buffer: elements, how many (None: as many as the file has), contents."""
+    """A buffer: elements, how many (None: as many as the file has), contents, and extents where there are several axes."""
 
     text: str
     element: ElementType
     count: Expression | None
     fill: Fill
+    shape: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +256,12 @@ def parse_argument(text: str) -> ArgumentSpec:
     fill = _fill(text, element, rest)
     if not count.strip() and fill.kind is not FillKind.FILE:
         raise InputError(f"argument {text!r} needs a number of elements, as f32[1024], or a file, as f32[]=@file.npy")
-    return BufferSpec(text=text, element=element, count=_expression(text, count) if count.strip() else None, fill=fill)
+    if not count.strip():
+        return BufferSpec(text=text, element=element, count=None, fill=fill)
+    axes = _COMMA.split(count)
+    shape = tuple(_expression(text, axis) for axis in axes) if len(axes) > 1 else ()
+    product = "*".join(f"({axis})" for axis in axes) if shape else count
+    return BufferSpec(text=text, element=element, count=_expression(text, product), fill=fill, shape=shape)
 
 
 def _structure(text: str, value: str) -> StructureSpec:

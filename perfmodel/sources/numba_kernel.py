@@ -6,6 +6,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,8 @@ from .python_kernel import BroughtKernel, KernelWish
 
 _KEPT_OPTIONS = ("fastmath", "opt", "forceinline", "launch_bounds")
 """Options of ``@cuda.jit`` that decide the code."""
+_STATED = "stated_types"
+"""Where a kernel's own signature is kept, for messages."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -40,8 +43,10 @@ def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
         )
     names = list(inspect.signature(function).parameters)
     if len(wish.arguments) != len(names):
+        stated = getattr(kernel_object, _STATED, None) or [""] * len(names)
+        listed = [f"{kind} {name}".strip() for kind, name in zip(stated, names, strict=False)]
         raise InputError(
-            f"{len(wish.arguments)} arguments given, {function.__name__} takes {len(names)}: {', '.join(names) or 'none'}"
+            f"{len(wish.arguments)} arguments given, {function.__name__} takes {len(names)}: {', '.join(listed) or 'none'}"
         )
     origin = f"the Numba kernel {function.__name__}"
     grid, block = wish.required_grid(origin), wish.required_block(origin)
@@ -62,13 +67,51 @@ def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
     )
 
 
+def _types(signature: Any) -> list[str]:
+    """Types of the parameters as a signature of Numba states them; none where there are several signatures."""
+    from numba.core.sigutils import normalize_signature
+
+    try:
+        types, _ = normalize_signature(signature)
+    except Exception:  # a list of signatures, or none
+        return []
+    axes = [getattr(kind, "ndim", 0) for kind in types]
+    return [f"{k.dtype}[{','.join(':' * n)}]" if n else str(k) for k, n in zip(types, axes, strict=True)]
+
+
+@contextmanager
+def without_gpu(_: str) -> Iterator[None]:
+    """Let ``@cuda.jit`` take signatures: Numba compiles such a kernel at once, for the GPU that is there."""
+    from numba import cuda
+
+    own = cuda.jit
+
+    def jit(func_or_sig: Any = None, **keywords: Any) -> Any:
+        if func_or_sig is None or inspect.isfunction(func_or_sig):
+            return own(func_or_sig, **keywords)
+
+        def compiled_later(function: Any) -> Any:
+            found = own(**keywords)(function)
+            vars(found)[_STATED] = _types(func_or_sig)
+            return found
+
+        return compiled_later
+
+    cuda.jit = jit
+    try:
+        yield
+    finally:
+        cuda.jit = own
+
+
 def _value(name: str, argument: Argument, rng: np.random.Generator) -> NDArray[Any] | np.generic | int | float:
     """An argument as Numba is called with it."""
     spec = parse_argument(argument) if isinstance(argument, str) else argument
     if isinstance(spec, BufferSpec):
         if spec.element is ElementType.BF16:
             raise InputError(f"argument {name}={argument!r}: Numba has no bf16 arrays; u16 holds their bits")
-        return np.asarray(buffer_contents(spec, rng, {}))
+        elements = np.asarray(buffer_contents(spec, rng, {}))
+        return elements.reshape([axis.integer({}) for axis in spec.shape]) if spec.shape else elements
     if isinstance(spec, ScalarSpec):
         found = scalar_value(spec, spec.element, {}) if spec.element else spec.value.value({})
         assert not isinstance(found, str)

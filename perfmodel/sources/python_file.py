@@ -1,54 +1,59 @@
-"""Kernels in Python files: the file is imported, but for what Torch's Inductor wrote, which is read without Torch."""
+"""Kernels in Python files: the file is run without a GPU, but for what Torch's Inductor wrote, which is read without Torch."""
 
 from __future__ import annotations
 
-import sys
-import traceback
-from importlib import util
+import ast
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 from ..errors import InputError
 from .includes import read_text
 from .inductor import inductor_kernel
 from .python_kernel import is_kernel
+from .user_module import UserModule, user_module
 
 
-def kernel_of_file(path: Path, name: str | None) -> tuple[object, str | None]:
-    """The kernel object of a name in a Python file of the user's, which is imported for it, and which of its kernels is meant.
+def kernel_of_file(path: Path, name: str | None, architecture: str) -> tuple[object, str | None, str]:
+    """The kernel object of a name in a Python file of the user's, which of its kernels is meant, and what users should know.
 
     An object that may hold several kernels (CuPy's RawModule, cuda.core's ObjectCode) is named with one of them, as in
-    ``module.scale``; of other objects the second is None.
+    ``module.scale``; of other objects the second is None. Raw kernels that a function of the file makes are found, too, if
+    their source is known without running it.
 
     Raises:
-        InputError: the file cannot be imported, or has no such kernel; the message lists those it has.
+        InputError: the file is no Python, or has no such kernel; the message lists those it has, and what failed.
     """
     text = read_text(path)
     if "torch._inductor" in text:
-        return inductor_kernel(text, str(path), name), None
-    module = _imported(path)
-    kernels = [key for key, value in vars(module).items() if is_kernel(value)]
+        return inductor_kernel(text, str(path), name), None, ""
+    module = user_module(path, text, architecture)
+    kernels = {key: value for key, value in module.names.items() if is_kernel(value)}
+    kernels |= {key: value for key, value in _made_in_functions(module) if key not in kernels}
     if name is None and len(kernels) == 1:
-        return vars(module)[kernels[0]], None
+        return next(iter(kernels.values())), None, module.note
     holder, _, inner = (name or "").partition(".")
     if holder not in kernels:
         wanted = "kernel is missing" if name is None else f"{path.name} has no kernel {name!r}"
-        raise InputError(f"{wanted}; kernels of {path.name}: {', '.join(kernels) or 'none'}")
-    return vars(module)[holder], inner or None
+        raise InputError(f"{wanted}; kernels of {path.name}: {', '.join(kernels) or 'none'}{module.reason}")
+    return kernels[holder], inner or None, module.note
 
 
-def _imported(path: Path) -> ModuleType:
-    spec = util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    sys.path.insert(0, str(path.absolute().parent))
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's file raises
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
-        line = f" line {frames[-1].lineno}" if frames else ""
-        raise InputError(f"{path}{line}: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(str(path.absolute().parent))
-    return module
+def _made_in_functions(module: UserModule) -> Iterator[tuple[str, object]]:
+    """Raw kernels that functions make, by the kernel's name, or by that of the variable where there may be several."""
+    functions = [node for node in module.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.If)]
+    for node in (node for function in functions for node in ast.walk(function)):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        called = node.value.func
+        if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) not in _RAW:
+            continue
+        try:
+            found = eval(compile(ast.Expression(node.value), str(module.path), "eval"), dict(module.names))
+        except Exception:  # what it needs is known when the function runs
+            continue
+        if is_kernel(found):
+            yield getattr(found, "name", None) or ast.unparse(node.targets[0]), found
+
+
+_RAW = ("RawKernel", "RawModule")
+"""Classes whose objects hold the source of a kernel."""

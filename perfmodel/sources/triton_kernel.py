@@ -6,7 +6,7 @@ import ast
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..launch.argument_spec import BufferSpec, ElementType, NullSpec, ScalarSpec
 from ..launch.arguments import Argument
 from .kernel_source import KernelSource, SourceKind
 from .python_kernel import BroughtKernel, KernelWish, Sizes
+from .user_module import AbsentType
 
 _TYPES = {
     "fp16": "__half",
@@ -130,6 +131,14 @@ def _named(function: Any, decorators: Sequence[Any], values: Mapping[str, Any], 
         )
     given = dict(zip(open_names, map(_plain, wish.arguments), strict=False)) | dict(values)
     given |= {p.name: p.default for p in function.params if p.has_default and p.name not in given}
+    absent = [p for p in function.params if p.name in open_names and p.name not in given]
+    if any(not p.is_constexpr for p in absent):
+        taken = [p.name for p in function.params if p.name in open_names and not p.is_constexpr]
+        constants = [p.name for p in absent if p.is_constexpr]
+        defined = f"; by --define (defines in Python): {', '.join(constants)}" if constants else ""
+        raise InputError(
+            f"{len(wish.arguments)} arguments given, {function.__name__} takes {len(taken)}: {', '.join(taken)}{defined}"
+        )
     for name, rule in computed.items():
         given[name] = _asked(f"the heuristic of {name}", rule, given)
     missing = [p for p in function.params if p.name not in given]
@@ -138,8 +147,6 @@ def _named(function: Any, decorators: Sequence[Any], values: Mapping[str, Any], 
             f"constexpr {missing[0].name} of {function.__name__} has no value: give defines={{{missing[0].name!r}: ...}} "
             f"(--define {missing[0].name}=...)"
         )
-    if missing:
-        raise InputError(f"argument {missing[0].name} of {function.__name__} is missing")
     return {name: given[name] for name in function.arg_names}
 
 
@@ -207,13 +214,25 @@ class _AbsentGpu:
         return 0
 
 
+class _AskedGpu(_AbsentGpu):
+    """What scripts ask of a GPU when they are imported."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(AbsentType("gpu", (), {}), name)
+
+
+def without_gpu(architecture: str) -> AbstractContextManager[None]:
+    """Let a script be imported that asks Triton which GPU there is."""
+    return _active(_AskedGpu(architecture))
+
+
 @contextmanager
-def _active(architecture: str) -> Iterator[None]:
-    """Let Triton compile for an architecture, and give it its own driver back."""
+def _active(gpu: _AbsentGpu) -> Iterator[None]:
+    """Let Triton compile for a GPU, and give it its own driver back."""
     from triton.runtime import driver
 
     before = vars(driver).get("_active", vars(driver).get("active"))
-    driver.set_active(_AbsentGpu(architecture))
+    driver.set_active(gpu)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Triton's own, of coming changes
@@ -228,7 +247,7 @@ def _compiled(function: Any, named: Mapping[str, Any], values: Mapping[str, Any]
     keywords = {name: value if name in constant else _seen(value) for name, value in named.items()}
     keywords |= {name: value for name, value in values.items() if name not in named}
     try:
-        with _active(wish.architecture):
+        with _active(_AbsentGpu(wish.architecture)):
             return function.warmup(grid=(1,), **keywords)
     except KeyError as error:
         names = ", ".join(function.arg_names)

@@ -206,7 +206,8 @@ def test_what_does_not_fit_a_triton_kernel_is_named(add: Any) -> None:
     assert "num_warp was specified but unrecognised: it is neither a parameter of add (x, y, out, n, BLOCK)" in refusal(
         add, **given, defines={"BLOCK": 8, "num_warp": 4}
     )
-    assert refusal(add, args=[1, 2], defines={"BLOCK": 8}) == "argument out of add is missing"
+    assert refusal(add, args=[1, 2], defines={"BLOCK": 8}) == "2 arguments given, add takes 4: x, y, out, n"
+    assert refusal(add) == "0 arguments given, add takes 4: x, y, out, n; by --define (defines in Python): BLOCK"
     assert refusal(add, args=[1] * 6) == "6 arguments given, add takes 5: x, y, out, n, BLOCK"
     assert refusal(add, **given, grid=None, defines={"BLOCK": 8}).startswith("grid is missing: add does not state")
     assert "block=32 has no place here: Triton states it" in refusal(add, **given, block=32, defines={"BLOCK": 8})
@@ -273,12 +274,91 @@ def test_a_file_names_kernels_of_modules_by_the_module(tmp_path: Path) -> None:
     assert refusal(file, kernel="none.l").endswith("raw.py has no kernel 'none.l'; kernels of raw.py: first, both")
 
 
+SCRIPT = """from __future__ import annotations
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from library.decorators import contiguous
+from .scaling import scaled
+from model import once
+
+WIDE = 128 if torch.cuda.get_device_capability()[0] >= 9 else 64
+PROPERTIES = triton.runtime.driver.active.utils.get_device_properties(0)["multiprocessor_count"]
+
+@triton.autotune([triton.Config({"BLOCK": 64})], key=["n"])
+@triton.jit
+def scale(x, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, once(scaled(tl.load(x + i, mask=i < n))), mask=i < n)
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    @contiguous
+    def forward(ctx, x: torch.Tensor | None):
+        scale[(1,)](x, x.numel())
+        return x
+
+x = torch.ones(512, device="cuda")
+print("result", Scale.apply(x) + 1)
+torch.testing.assert_close(x, 2 * torch.ones(512), rtol=1e-3)
+assert x.sum() > 3
+"""
+"""What users write around a kernel: their own modules, libraries that are not installed, and its use, which needs a GPU."""
+
+
+def test_a_script_is_read_without_its_libraries_and_its_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    package = tmp_path / "model" / "ops"
+    package.mkdir(parents=True)
+    function = "import triton\n\n@triton.jit\ndef {}(x):\n    return {} * x\n"
+    (tmp_path / "model" / "__init__.py").write_text("raise RuntimeError('no GPU')\n")
+    (tmp_path / "model" / "once.py").write_text(function.format("once", 1))
+    (package / "__init__.py").write_text("")
+    (package / "scaling.py").write_text("import torch\n" + function.format("scaled", 3))
+    (package / "scale.py").write_text(SCRIPT.replace("from model import once", "from model.once import once"))
+    modules = set(sys.modules)
+    found = pm.analyze(package / "scale.py", args=[np.ones(512, np.float32), 512], grid=8, gpu="h200", kernel="scale")
+    assert set(found.outputs["x"]) == {3}
+    assert "not installed, and not needed by the kernel: torch, library; left out of scale.py, because it fails " in (
+        " ".join(found.prediction.notes)
+    )
+    assert not [name for name in set(sys.modules) - modules if name.startswith(("torch", "library", "model"))]
+    assert capsys.readouterr().out == ""
+
+
+def test_a_numba_script_with_signatures_is_read_without_a_gpu(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(
+        "import numpy as np\nfrom numba import cuda, float32\n\n"
+        "@cuda.jit('void(float32[:,:], int32)')\ndef twice(x, n):\n    i, j = cuda.grid(2)\n    x[i, j] = 2 * x[i, j]\n\n"
+        "x = cuda.to_device(np.ones((8, 8), np.float32))\ntwice[1, (8, 8)](x, 8)\n"
+    )
+    assert refusal(file) == "0 arguments given, twice takes 2: float32[:,:] x, int32 n"
+    found = pm.analyze(file, args=["f32[8,8]=1", "i32=8"], grid=1, block=(8, 8), gpu="h200")
+    assert set(found.outputs["x"].reshape(-1)) == {2}
+    assert "left out of own.py, because it fails without a GPU: line 9, 10" in " ".join(found.prediction.notes)
+
+
+def test_raw_kernels_that_functions_make_are_found(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    code = 'extern "C" __global__ void {}(float *x) {{ x[0] = {}; }}'
+    file.write_text(
+        f"import cupy\nfirst = {code.format('one', 1)!r}\n"
+        f"def run(name):\n    kernel = cupy.RawKernel(first, 'one')\n    other = cupy.RawKernel(code_of(name), name)\n"
+        f"    module = cupy.RawModule(code={code.format('two', 2)!r})\n"
+    )
+    for name, value in (("one", 1), ("module.two", 2)):
+        assert pm.analyze(file, kernel=name, args=["f32[1]"], grid=1, block=1, gpu="h200").outputs["x"][0] == value
+    assert refusal(file, block=1) == "kernel is missing; kernels of own.py: one, module"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("x = 1\nimport nothing_of_the_kind\n", r"kernels of own\.py: none \(not installed: nothing_of_the_kind\)"),
         (
-            "x = 1\nimport nothing_of_the_kind\n",
-            r"own\.py line 2: ModuleNotFoundError: No module named 'nothing_of_the_kind'",
+            "x = 1\nx.none()\n",
+            r"kernels of own\.py: none \(line 2: AttributeError: 'int' object has no attribute 'none'\)",
         ),
         ("def k(): pass\n", r"own\.py has no kernel 'k'; kernels of own\.py: none"),
         ("from torch._inductor import x\n", r"own\.py has no kernel 'k'; its kernels: none"),
