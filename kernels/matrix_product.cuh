@@ -1,8 +1,15 @@
 // What kernels of matrix products share: where positions lie, copies, and the sums of slices of a block and of blocks of a
-// cluster. Constants: those of the kernel that includes this, and SUMS_PITCH, words from one filter to the next in the sums.
+// cluster. Constants: those of the kernel that includes this; ELEMENT_BYTES of inputs, filters and outputs: 4, FP32, or 2, half
+// precision; and SUMS_PITCH, words from one filter to the next in the sums, which are FP32.
 #pragma once
 
 #include "vectors.cuh"
+
+#if ELEMENT_BYTES == 2
+using Element = unsigned short; // the bits of a number
+#else
+using Element = float;
+#endif
 
 // Index of a position in a tensor of the given number of channels, at channel 0.
 #if ONE_IMAGE
@@ -11,31 +18,57 @@
 #define FIRST_OF(position, channels) ((position) / positions * (channels) * positions + (position) % positions)
 #endif
 
-// Starts a copy from global to shared memory, or writes zeros where there is nothing to read. Addresses of shared memory are
-// numbers, and steps in global memory products of 64 bits, so that both fit into the copy's own address and one multiply-add.
-template <int WORDS, bool WHOLE> __device__ __forceinline__ void copy(const unsigned to, const float *from, const bool exists)
+template <int ELEMENTS> __device__ __forceinline__ void move(unsigned short *to, const unsigned short *from)
 {
-#if ASYNC_COPY
-    const unsigned bytes = WHOLE || exists ? 4 * WORDS : 0;
-    if constexpr (WORDS == 4 && WHOLE)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-    else if constexpr (WORDS == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-    else if constexpr (WHOLE)
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(4 * WORDS) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(4 * WORDS), "r"(bytes) : "memory");
-#else
-    alignas(16) float words[WORDS] = {};
-    if (WHOLE || exists)
-        move<WORDS>(words, from);
-    move<WORDS>(static_cast<float *>(__cvta_shared_to_generic(to)), words);
-#endif
+    static_assert(ELEMENTS == 1);
+    *to = *from;
 }
 
-__device__ __forceinline__ const float *later(const float *from, const unsigned count, const unsigned long long words)
+// Starts a copy of neighbouring elements from global to shared memory, or writes zeros where there is nothing to read; a single
+// element of two bytes, which no asynchronous copy moves, is there at once. Addresses of shared memory are numbers, and steps in
+// global memory products of 64 bits, so that both fit into the copy's own address and one multiply-add.
+template <int ELEMENTS, bool WHOLE> __device__ __forceinline__ void copy(const unsigned to, const Element *from, const bool exists)
 {
-    return reinterpret_cast<const float *>(reinterpret_cast<const char *>(from) + count * (4 * words));
+    constexpr int BYTES = ELEMENT_BYTES * ELEMENTS;
+    if constexpr (ASYNC_COPY && BYTES >= 4) {
+        const unsigned bytes = WHOLE || exists ? BYTES : 0;
+        if constexpr (BYTES == 16 && WHOLE)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+        else if constexpr (BYTES == 16)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+        else if constexpr (WHOLE)
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES) : "memory");
+        else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(BYTES), "r"(bytes) : "memory");
+    } else {
+        alignas(16) Element elements[ELEMENTS] = {};
+        if (WHOLE || exists)
+            move<ELEMENTS>(elements, from);
+        move<ELEMENTS>(static_cast<Element *>(__cvta_shared_to_generic(to)), elements);
+    }
+}
+
+__device__ __forceinline__ const Element *later(const Element *from, const unsigned count, const unsigned long long elements)
+{
+    return reinterpret_cast<const Element *>(reinterpret_cast<const char *>(from) + count * (ELEMENT_BYTES * elements));
+}
+
+// Stores neighbouring sums as elements: one, two or four.
+template <int ELEMENTS> __device__ __forceinline__ void store(Element *to, const float *sums)
+{
+#if ELEMENT_BYTES == 4
+    move<ELEMENTS>(to, sums);
+#else
+    if constexpr (ELEMENTS == 1) {
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*to) : "f"(sums[0]));
+    } else {
+        alignas(8) unsigned pairs[ELEMENTS / 2];
+#pragma unroll
+        for (int pair = 0; pair < ELEMENTS / 2; pair++)
+            asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pairs[pair]) : "f"(sums[2 * pair + 1]), "f"(sums[2 * pair]));
+        move<ELEMENTS / 2>(reinterpret_cast<float *>(to), reinterpret_cast<const float *>(pairs));
+    }
+#endif
 }
 
 // Waits until all but the given number of slabs on their way are there, and all have read what the next slab overwrites.
@@ -122,7 +155,7 @@ template <int WORDS> __device__ __forceinline__ void read_of(const unsigned rank
 
 // Adds the sums that the slices of all blocks of a cluster have written to shared memory, the tile of each slice one behind the
 // other as [filter][position], in a fixed order, and stores them; each block of a cluster its part of the tile.
-__device__ __forceinline__ void store_sums(float *output, const float *sums, const unsigned first_filter,
+__device__ __forceinline__ void store_sums(Element *output, const float *sums, const unsigned first_filter,
                                            const unsigned first_position, const unsigned all_positions,
                                            const unsigned out_channels, const unsigned positions)
 {
@@ -155,7 +188,7 @@ __device__ __forceinline__ void store_sums(float *output, const float *sums, con
                 for (int word = 0; word < STORE_VECTOR; word++)
                     total[word] += term[word];
             }
-            move<STORE_VECTOR>(output + FIRST_OF(position, out_channels) + filter_index * positions, total);
+            store<STORE_VECTOR>(output + FIRST_OF(position, out_channels) + filter_index * positions, total);
         }
     }
 #if CHANNEL_SPLIT > 1

@@ -6,9 +6,9 @@
 // Grid:      x = tiles of POSITION_TILE positions, counted through all images; y = tiles of FILTER_TILE filters; z = CHANNEL_SPLIT
 //            parts of the slabs of input channels. The blocks along z are one cluster (compute capability 9.0 and newer).
 // Block:     FILTER_WARPS x POSITION_WARPS x CHANNEL_SLICES warps. Slabs of SLAB_CHANNELS input channels pass through STAGES stages
-//            of shared memory, asynchronously. Each slice takes every CHANNEL_SLICES-th group of eight channels of a slab.
+//            of shared memory, asynchronously. Each slice takes every CHANNEL_SLICES-th group of PRODUCT_TERMS channels of a slab.
 // Warp:      as in tensor_product.cuh.
-// Stage:     filters, then the input channel by channel; rows are FILTER_PITCH and INPUT_PITCH words apart, so that no bank is hit
+// Stage:     filters, then the input channel by channel; rows are FILTER_PITCH and INPUT_PITCH elements apart, so that no bank is hit
 //            twice. Channels and filters beyond the last are zeros; positions beyond repeat the last, for sums that are not
 //            stored.
 // End:       as in pointwise_product (matrix_product.cuh).
@@ -24,7 +24,7 @@
 #include "position_copies.cuh"
 
 extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-    pointwise_tensor(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter,
+    pointwise_tensor(Element *__restrict__ output, const Element *__restrict__ input, const Element *__restrict__ filter,
                      const unsigned batch, const unsigned in_channels, const unsigned out_channels, const unsigned positions)
 {
     extern __shared__ float4 shared_memory[];
@@ -48,9 +48,10 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         if (fetched < end_slab) {
             const unsigned channels_left = in_channels - fetched * SLAB_CHANNELS;
             filter_copies.fetch(filter, fetch_address, first_filter, out_channels, in_channels, channels_left);
-            input_copies.fetch(input, fetch_address + 4 * INPUT_START, channels_left, positions);
+            input_copies.fetch(input, fetch_address + ELEMENT_BYTES * INPUT_START, channels_left, positions);
             fetched++;
-            fetch_address = fetch_address == stages_address + 4 * (STAGES - 1) * STAGE ? stages_address : fetch_address + 4 * STAGE;
+            fetch_address = fetch_address == stages_address + ELEMENT_BYTES * (STAGES - 1) * STAGE ? stages_address
+                                                                                                   : fetch_address + ELEMENT_BYTES * STAGE;
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
@@ -58,18 +59,29 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const WarpPlace place;
     const unsigned first_channel = place.slice * PRODUCT_TERMS;
     const unsigned rows =
-        stages_address + 4 * ((place.filter + place.lane % 16) * FILTER_PITCH + place.lane / 16 * 4 + first_channel);
+        stages_address
+        + ELEMENT_BYTES * ((place.filter + place.lane % 16) * FILTER_PITCH + place.lane / 16 * (16 / ELEMENT_BYTES) + first_channel);
+#if ELEMENT_BYTES == 2
+    const unsigned row_of_lane = place.lane % 16, position_of_lane = place.lane / 16 * 8;
+#else
+    const unsigned row_of_lane = place.lane % 4, position_of_lane = place.lane / 4;
+#endif
     const unsigned columns =
-        stages_address + 4 * (INPUT_START + (first_channel + place.lane % 4) * INPUT_PITCH + place.position + place.lane / 4);
+        stages_address
+        + ELEMENT_BYTES * (INPUT_START + (first_channel + row_of_lane) * INPUT_PITCH + place.position + position_of_lane);
 
     WarpProduct product;
     const auto read = [&](const int buffer, const unsigned stage, const int number) {
-        product.read_filters(buffer, rows + 4 * (stage + number * CHANNEL_SLICES * PRODUCT_TERMS));
+        product.read_filters(buffer, rows + ELEMENT_BYTES * (stage + number * CHANNEL_SLICES * PRODUCT_TERMS));
+#if ELEMENT_BYTES == 2
+        product.read_channels(buffer, columns + ELEMENT_BYTES * (stage + number * CHANNEL_SLICES * PRODUCT_TERMS * INPUT_PITCH));
+#else
 #pragma unroll
         for (int i = 0; i < 2 * COLUMNS; i++)
             product.read_position(buffer, i / 2, i % 2,
                                   columns + 4 * (stage + i / 2 * 8)
                                       + 4 * (number * CHANNEL_SLICES * PRODUCT_TERMS + i % 2 * 4) * INPUT_PITCH);
+#endif
     };
     multiply_slabs(product, end_slab - first_slab, fetch, read);
     product.store(place, output, stages, first_filter, first_position, all_positions, out_channels, positions);

@@ -1,5 +1,5 @@
 // Copies of the input of a 1x1 convolution into slabs of channels. Constants: those of the kernel that includes this, and INPUT_PITCH,
-// words from one channel to the next in a stage.
+// elements from one channel to the next in a stage.
 #pragma once
 
 #include "matrix_product.cuh"
@@ -13,12 +13,12 @@
 // What a thread copies of each slab of the input. Positions beyond the last repeat it, for sums that are not stored; channels
 // beyond the last are zeros.
 struct InputCopies {
-    const float *from[POSITION_PASSES];
+    const Element *from[POSITION_PASSES];
     unsigned vector;
     unsigned channel;
     unsigned to; // bytes from the start of a stage's input
 
-    __device__ __forceinline__ InputCopies(const float *input, const unsigned first_position, const unsigned first_channel,
+    __device__ __forceinline__ InputCopies(const Element *input, const unsigned first_position, const unsigned first_channel,
                                            const unsigned all_positions, const unsigned in_channels, const unsigned positions)
         : vector(threadIdx.x % POSITION_LANES), channel(threadIdx.x / POSITION_LANES)
     {
@@ -28,16 +28,16 @@ struct InputCopies {
             const unsigned position = min(wanted, all_positions - INPUT_VECTOR);
             from[pass] = input + FIRST_OF(position, in_channels) + (first_channel + channel) * positions;
         }
-        to = 4 * (channel * INPUT_PITCH + vector * INPUT_VECTOR);
+        to = ELEMENT_BYTES * (channel * INPUT_PITCH + vector * INPUT_VECTOR);
     }
 
     // Starts the copies of the next slab to the stage whose input begins at that address; there are so many channels left.
-    __device__ __forceinline__ void fetch(const float *input, const unsigned stage_input, const unsigned channels_left,
+    __device__ __forceinline__ void fetch(const Element *input, const unsigned stage_input, const unsigned channels_left,
                                           const unsigned positions)
     {
 #pragma unroll
         for (int pass = 0; pass < POSITION_PASSES; pass++) {
-            constexpr int PASS_WORDS = THREADS * INPUT_VECTOR;
+            constexpr int PASS_ELEMENTS = THREADS * INPUT_VECTOR;
             if ((THREADS % POSITION_LANES == 0 || channel < CHANNEL_STEP)
                 && ((pass + 1) * THREADS <= POSITION_VECTORS || POSITION_PASSES == 1
                     || vector + pass * THREADS < POSITION_VECTORS)) {
@@ -45,7 +45,7 @@ struct InputCopies {
                 for (int first = 0; first < SLAB_CHANNELS; first += CHANNEL_STEP) {
                     const bool exists = !CHANNEL_TAIL || channel + first < channels_left;
                     if (first + CHANNEL_STEP <= SLAB_CHANNELS || channel + first < SLAB_CHANNELS)
-                        copy<INPUT_VECTOR, !CHANNEL_TAIL>(stage_input + to + 4 * (first * INPUT_PITCH + pass * PASS_WORDS),
+                        copy<INPUT_VECTOR, !CHANNEL_TAIL>(stage_input + to + ELEMENT_BYTES * (first * INPUT_PITCH + pass * PASS_ELEMENTS),
                                                           exists ? later(from[pass], positions, first) : input, exists);
                 }
             }

@@ -7,11 +7,11 @@
 // Grid:      x = tiles of POSITION_TILE output positions, counted row by row through all images; y = tiles of FILTER_TILE filters;
 //            z = CHANNEL_SPLIT parts of the slabs of input channels. The blocks along z are one cluster (compute capability 9.0).
 // Block:     FILTER_WARPS x POSITION_WARPS x CHANNEL_SLICES warps. Slabs of SLAB_CHANNELS input channels pass through STAGES stages
-//            of shared memory, asynchronously. The terms of a sum are those of a filter in the order of memory, eight a product;
+//            of shared memory, asynchronously. The terms of a sum are those of a filter in the order of memory, PRODUCT_TERMS a product;
 //            each slice takes every CHANNEL_SLICES-th of a slab's SLAB_PRODUCTS products.
 // Warp:      as in tensor_product.cuh.
-// Stage:     filters as they lie, FILTER_PITCH words apart, then the patch channel by channel, CHANNEL_PITCH words apart: PATCH_ROWS
-//            whole rows of the images, one below the other with their padding, ROW_PITCH words apart. In front of a channel's first
+// Stage:     filters as they lie, FILTER_PITCH elements apart, then the patch channel by channel, CHANNEL_PITCH elements apart: PATCH_ROWS
+//            whole rows of the images, one below the other with their padding, ROW_PITCH elements apart. In front of a channel's first
 //            row are PATCH_LEAD zeros, behind each row at least PADDING.
 // Steps:     behind the stages, for each term of a slab, bytes from a position's place in the patch to what it is multiplied with.
 // End:       as in pointwise_product (matrix_product.cuh).
@@ -34,6 +34,9 @@
 #define PATCH_GROUPS (MOST_GROUPS < SLAB_CHANNELS ? MOST_GROUPS : SLAB_CHANNELS)
 #define PATCH_PASSES ((PATCH_VECTORS + THREADS - 1) / THREADS)
 
+// Neighbouring terms that a register holds.
+#define PAIRED (4 / ELEMENT_BYTES)
+
 constexpr unsigned positions = OUTPUT_HEIGHT * OUTPUT_WIDTH;
 
 // Row of the padded images, one below the other, where the window of an output position begins.
@@ -45,12 +48,12 @@ __device__ __forceinline__ unsigned padded_row(const unsigned position)
 
 // What a thread copies of each slab of the input. What is no element of an image is zero in all stages, for good.
 struct PatchCopies {
-    const float *from[PATCH_PASSES];
+    const Element *from[PATCH_PASSES];
     unsigned to[PATCH_PASSES]; // bytes from the start of a stage's patch
     bool exists[PATCH_PASSES];
     unsigned group;
 
-    __device__ __forceinline__ PatchCopies(const float *input, const unsigned first_row, const unsigned first_channel,
+    __device__ __forceinline__ PatchCopies(const Element *input, const unsigned first_row, const unsigned first_channel,
                                            const unsigned batch, const unsigned in_channels)
         : group(PATCH_GROUPS == 1 ? 0 : threadIdx.x / PATCH_VECTORS)
     {
@@ -63,12 +66,12 @@ struct PatchCopies {
             const unsigned row = (first_row + patch_row) % PADDED_HEIGHT - PADDING;
             exists[pass] = vector < PATCH_VECTORS && group < PATCH_GROUPS && image < batch && row < HEIGHT;
             from[pass] = input + (image * in_channels + first_channel + group) * (HEIGHT * WIDTH) + row * WIDTH + column;
-            to[pass] = 4 * (group * CHANNEL_PITCH + PATCH_LEAD + patch_row * ROW_PITCH + column);
+            to[pass] = ELEMENT_BYTES * (group * CHANNEL_PITCH + PATCH_LEAD + patch_row * ROW_PITCH + column);
         }
     }
 
     // Starts the copies of the next slab to the stage whose patch begins at that address; there are so many channels left.
-    __device__ __forceinline__ void fetch(const float *input, const unsigned stage_patch, const unsigned channels_left)
+    __device__ __forceinline__ void fetch(const Element *input, const unsigned stage_patch, const unsigned channels_left)
     {
 #pragma unroll
         for (int pass = 0; pass < PATCH_PASSES; pass++) {
@@ -77,7 +80,7 @@ struct PatchCopies {
                 for (int first = 0; first < SLAB_CHANNELS; first += PATCH_GROUPS) {
                     const bool whole = !CHANNEL_TAIL || group + first < channels_left;
                     if (first + PATCH_GROUPS <= SLAB_CHANNELS || group + first < SLAB_CHANNELS)
-                        copy<INPUT_VECTOR, !CHANNEL_TAIL>(stage_patch + to[pass] + 4 * first * CHANNEL_PITCH,
+                        copy<INPUT_VECTOR, !CHANNEL_TAIL>(stage_patch + to[pass] + ELEMENT_BYTES * first * CHANNEL_PITCH,
                                                           whole ? from[pass] + first * (HEIGHT * WIDTH) : input, whole);
                 }
             }
@@ -87,11 +90,11 @@ struct PatchCopies {
 };
 
 extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-    tensor_convolution(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter,
+    tensor_convolution(Element *__restrict__ output, const Element *__restrict__ input, const Element *__restrict__ filter,
                        const unsigned batch, const unsigned in_channels, const unsigned out_channels)
 {
     extern __shared__ float4 shared_memory[];
-    float *const stages = reinterpret_cast<float *>(shared_memory);
+    Element *const stages = reinterpret_cast<Element *>(shared_memory);
 
     const unsigned first_filter = blockIdx.y * FILTER_TILE;
     const unsigned first_position = blockIdx.x * POSITION_TILE;
@@ -102,14 +105,15 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 
     // Zeros wherever nothing is copied to, and the steps of the terms.
     constexpr unsigned ZEROS_START = SLAB_TERMS < SLAB_PRODUCTS * PRODUCT_TERMS ? 0 : INPUT_START;
+    constexpr unsigned VECTOR = 16 / ELEMENT_BYTES;
     for (unsigned stage = 0; stage < STAGES * STAGE; stage += STAGE)
-        for (unsigned word = ZEROS_START + 4 * threadIdx.x; word < STAGE; word += 4 * THREADS)
-            *reinterpret_cast<float4 *>(stages + stage + word) = float4{};
+        for (unsigned first = ZEROS_START + VECTOR * threadIdx.x; first < STAGE; first += VECTOR * THREADS)
+            *reinterpret_cast<float4 *>(stages + stage + first) = float4{};
     unsigned *const steps = reinterpret_cast<unsigned *>(stages + STAGES * STAGE);
     for (unsigned term = threadIdx.x; term < SLAB_PRODUCTS * PRODUCT_TERMS; term += THREADS) {
         const unsigned known = term < SLAB_TERMS ? term : 0; // factors of terms beyond are zero
         const unsigned tap = known % FILTER_TAPS;
-        steps[term] = 4 * (INPUT_START + known / FILTER_TAPS * CHANNEL_PITCH + tap / FILTER_WIDTH * ROW_PITCH
+        steps[term] = ELEMENT_BYTES * (INPUT_START + known / FILTER_TAPS * CHANNEL_PITCH + tap / FILTER_WIDTH * ROW_PITCH
                            + tap % FILTER_WIDTH + PATCH_LEAD - PADDING);
     }
     __syncthreads();
@@ -127,9 +131,10 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         if (fetched < end_slab) {
             const unsigned channels_left = in_channels - fetched * SLAB_CHANNELS;
             filter_copies.fetch(filter, fetch_address, first_filter, out_channels, terms, channels_left * FILTER_TAPS);
-            patch_copies.fetch(input, fetch_address + 4 * INPUT_START, channels_left);
+            patch_copies.fetch(input, fetch_address + ELEMENT_BYTES * INPUT_START, channels_left);
             fetched++;
-            fetch_address = fetch_address == stages_address + 4 * (STAGES - 1) * STAGE ? stages_address : fetch_address + 4 * STAGE;
+            fetch_address = fetch_address == stages_address + ELEMENT_BYTES * (STAGES - 1) * STAGE ? stages_address
+                                                                                                   : fetch_address + ELEMENT_BYTES * STAGE;
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
@@ -137,34 +142,47 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const WarpPlace place;
     const unsigned first_term = place.slice * PRODUCT_TERMS;
     const unsigned rows =
-        stages_address + 4 * ((place.filter + place.lane % 16) * FILTER_PITCH + place.lane / 16 * 4 + first_term);
-    const unsigned steps_address = stages_address + 4 * (STAGES * STAGE + first_term + place.lane % 4);
+        stages_address
+        + ELEMENT_BYTES * ((place.filter + place.lane % 16) * FILTER_PITCH + place.lane / 16 * (16 / ELEMENT_BYTES) + first_term);
+    const unsigned steps_address = stages_address + 4 * (STAGES * STAGE / PAIRED + first_term + place.lane % 4 * PAIRED);
     unsigned columns[COLUMNS];
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) {
         const unsigned position = min(first_position + place.position + c * 8 + place.lane / 4, all_positions - 1);
-        columns[c] = stages_address + 4 * ((padded_row(position) - first_row) * ROW_PITCH + position % OUTPUT_WIDTH * STRIDE);
+        columns[c] = stages_address + ELEMENT_BYTES * ((padded_row(position) - first_row) * ROW_PITCH + position % OUTPUT_WIDTH * STRIDE);
     }
 
-    // The steps of the product after the one whose factors are read have been read with those.
-    unsigned step[2];
+    // The steps of the product after the one whose factors are read have been read with those; in half precision two of each half.
+    unsigned step[2][PAIRED];
     const auto read_steps = [&](const int number) {
 #pragma unroll
         for (int half = 0; half < 2; half++)
+#if ELEMENT_BYTES == 2
+            asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+                         : "=r"(step[half][0]), "=r"(step[half][1])
+                         : "r"(steps_address + 4 * (number * CHANNEL_SLICES * PRODUCT_TERMS + half * 8))
+                         : "memory");
+#else
             asm volatile("ld.shared.u32 %0, [%1];"
-                         : "=r"(step[half])
+                         : "=r"(step[half][0])
                          : "r"(steps_address + 4 * (number * CHANNEL_SLICES * PRODUCT_TERMS + half * 4))
                          : "memory");
+#endif
     };
     WarpProduct product;
     const auto read = [&](const int buffer, const unsigned stage, const int number) {
-        product.read_filters(buffer, rows + 4 * (stage + number * CHANNEL_SLICES * PRODUCT_TERMS));
+        product.read_filters(buffer, rows + ELEMENT_BYTES * (stage + number * CHANNEL_SLICES * PRODUCT_TERMS));
 #pragma unroll
         for (int i = 0; i < 2 * COLUMNS; i++)
-            product.read_position(buffer, i / 2, i % 2, columns[i / 2] + (step[i % 2] + 4 * stage));
+#if ELEMENT_BYTES == 2
+            product.read_pair(buffer, i / 2, i % 2, columns[i / 2] + (step[i % 2][0] + ELEMENT_BYTES * stage),
+                              columns[i / 2] + (step[i % 2][1] + ELEMENT_BYTES * stage));
+#else
+            product.read_position(buffer, i / 2, i % 2, columns[i / 2] + (step[i % 2][0] + 4 * stage));
+#endif
         read_steps(number + 1 == PRODUCTS ? 0 : number + 1);
     };
     read_steps(0);
     multiply_slabs(product, end_slab - first_slab, fetch, read);
-    product.store(place, output, stages, first_filter, first_position, all_positions, out_channels, positions);
+    product.store(place, output, reinterpret_cast<float *>(shared_memory), first_filter, first_position, all_positions, out_channels, positions);
 }

@@ -75,7 +75,8 @@ class Comparison:
     @property
     def kind(self) -> str:
         """The family, with the precision where it is not FP32."""
-        return f"{self.family}, TF32" if _is_rounded(self.problem) else self.family
+        precision = _precision(self.problem)
+        return self.family if precision is Precision.FP32 else f"{self.family}, {precision.value.upper()}"
 
     @property
     def ratio(self) -> float:
@@ -143,8 +144,8 @@ def comparisons(records: Iterable[Record]) -> tuple[Comparison, ...]:
 def _comparison(family: str, problem: Fields, runs: Sequence[Record], l2: L2State) -> Comparison | None:
     timed = [(seconds, record) for record in runs if (seconds := _graph_seconds(record, l2)) is not None]
     kernels = sorted((pair for pair in timed if pair[1].kind is RecordKind.KERNEL), key=lambda pair: pair[0])
-    rounded = _is_rounded(problem)
-    exact = _libraries(timed, Precision.TF32 if rounded else Precision.FP32)
+    precision = _precision(problem)
+    exact = _libraries(timed, precision)
     if not kernels or not exact:
         return None
     return Comparison(
@@ -163,13 +164,13 @@ def _comparison(family: str, problem: Fields, runs: Sequence[Record], l2: L2Stat
             for seconds, record in kernels
         ),
         library=exact[0],
-        tensor_library=None if rounded else next(iter(_libraries(timed, Precision.TF32)), None),
+        tensor_library=next(iter(_libraries(timed, Precision.TF32)), None) if precision is Precision.FP32 else None,
         libraries=len(exact),
     )
 
 
-def _is_rounded(problem: Fields) -> bool:
-    return ("precision", Precision.TF32.value) in problem
+def _precision(problem: Fields) -> Precision:
+    return Precision.of_problem(dict(problem))
 
 
 def _graph_seconds(record: Record, l2: L2State) -> float | None:

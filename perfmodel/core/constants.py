@@ -16,6 +16,7 @@ CONSTANT_BANK_BYTES = 64 * 1024
 FLOAT_BYTES = 4
 VECTOR_WORDS = 4
 """Words of the widest access of a thread to memory (CUDA C++ Programming Guide, device memory accesses)."""
+VECTOR_BYTES = VECTOR_WORDS * FLOAT_BYTES
 INSTRUCTION_BYTES = 16
 MAX_THREADS_PER_BLOCK = 1024
 MAX_BLOCKS_PER_CLUSTER = 16

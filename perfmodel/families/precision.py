@@ -1,9 +1,13 @@
-"""In which arithmetic the products of a convolution are formed."""
+"""In which arithmetic the products of a convolution are formed, and of which type its tensors are."""
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
+import numpy as np
+
+from ..core.constants import FLOAT_BYTES
 from ..errors import InputError
 
 
@@ -14,10 +18,29 @@ class Precision(Enum):
     """As exact as FP32."""
     TF32 = "tf32"
     """Factors may be rounded to TF32, whose products tensor cores form; sums are FP32."""
+    FLOAT16 = "float16"
+    """Input, filters and output are in half precision; sums are FP32."""
+
+    @property
+    def element_bytes(self) -> int:
+        """Of an element of input, filters and output."""
+        return FLOAT_BYTES // 2 if self is Precision.FLOAT16 else FLOAT_BYTES
+
+    @property
+    def element_type(self) -> type[np.floating[Any]]:
+        """Of an element of input, filters and output."""
+        return np.float16 if self is Precision.FLOAT16 else np.float32
+
+    @property
+    def rounding(self) -> float:
+        """Error beside that of sums in FP32, relative to the largest output: of rounded factors, or of rounded outputs."""
+        return {Precision.FLOAT32: 0.0, Precision.TF32: TF32_ERROR, Precision.FLOAT16: FLOAT16_ERROR}[self]
 
 
 TF32_ERROR = 2.0**-10
 """Of a product whose two factors are rounded to TF32, by half a unit in the last of eleven places each."""
+FLOAT16_ERROR = 2.0**-11
+"""Of an output that is rounded to half precision, by half a unit in the last of eleven places."""
 
 
 def require_precision(value: object) -> None:
@@ -25,7 +48,7 @@ def require_precision(value: object) -> None:
 
     >>> require_precision("tf32")
     Traceback (most recent call last):
-    perfmodel.errors.InputError: precision='tf32' must be a Precision: float32, tf32
+    perfmodel.errors.InputError: precision='tf32' must be a Precision: float32, tf32, float16
     """
     if not isinstance(value, Precision):
         accepted = ", ".join(one.value for one in Precision)

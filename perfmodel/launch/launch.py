@@ -147,9 +147,9 @@ class Buffer:
     output: bool = False
 
 
-def poisoned(shape: Sequence[int]) -> NDArray[np.float32]:
+def poisoned(shape: Sequence[int], of_type: type[np.floating[Any]] = np.float32) -> NDArray[np.floating[Any]]:
     """What an output holds before the launch, so that what is not written shows: NaN, one number that takes no memory."""
-    return np.broadcast_to(np.float32(np.nan), tuple(shape))
+    return np.broadcast_to(of_type(np.nan), tuple(shape))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,13 +98,16 @@ BASELINES: Mapping[str, tuple[Baseline, ...]] = {
 def baselines_of(family: str, problem: Any) -> tuple[Baseline, ...]:
     """The family's baselines that compute this problem; none where the family has none.
 
-    Where products may be those of TF32, libraries that form such; else all, of which those with TF32 are compared with nothing.
+    Where products may be those of TF32, libraries that form such; in half precision those without; else all, of which those with
+    TF32 are compared with nothing.
     """
-    rounded = plain(problem).get("precision") == Precision.TF32.value
+    left_out = {Precision.TF32: Precision.FP32, Precision.FP16: Precision.TF32}.get(
+        Precision.of_problem(plain(problem))
+    )
     return tuple(
         baseline
         for baseline in BASELINES.get(family, ())
-        if baseline.takes(problem) and (baseline.settings.precision is Precision.TF32 or not rounded)
+        if baseline.takes(problem) and baseline.settings.precision is not left_out
     )
 
 

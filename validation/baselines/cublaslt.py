@@ -18,7 +18,7 @@ WORKSPACE_BYTES = 32 * 2**20
 TRIALS = 5
 COMPUTE_TYPES = {Precision.FP32: 68, Precision.TF32: 77}
 """CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32."""
-CUDA_R_32F = 0
+CUDA_R_32F, CUDA_R_16F = 0, 2
 TRANSPOSE_FIRST, TRANSPOSED = 3, 1
 """CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T."""
 BATCH_COUNT, BATCH_STRIDE = 5, 6
@@ -114,9 +114,9 @@ class _Product:
         )  # fmt: skip
 
 
-def _layout(lt: _Lt, rows: int, columns: int, batch: int, stride: int) -> ctypes.c_void_p:
+def _layout(lt: _Lt, of_type: int, rows: int, columns: int, batch: int, stride: int) -> ctypes.c_void_p:
     layout = lt.made(
-        "cublasLtMatrixLayoutCreate", CUDA_R_32F, ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(rows)
+        "cublasLtMatrixLayoutCreate", of_type, ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(rows)
     )
     count, words = ctypes.c_int32(batch), ctypes.c_int64(stride)
     lt.call("cublasLtMatrixLayoutSetAttribute", layout, BATCH_COUNT, ctypes.byref(count), ctypes.c_size_t(4))
@@ -137,7 +137,8 @@ def fastest_matmul(
     """A function that multiplies row-major matrices, left (rows × inner) and right (inner × columns), by the fastest algorithm.
 
     ``batch`` right matrices are each multiplied by the same left one; ``right_transposed``: the right one lies in memory as
-    columns × inner. Which algorithm is fastest is found when the function is called first.
+    columns × inner. Which algorithm is fastest is found when the function is called first. All are of the left one's type; sums
+    are FP32.
 
     Raises:
         BaselineUnavailableError: The library is not there or has no algorithm.
@@ -145,9 +146,10 @@ def fastest_matmul(
     chosen: list[tuple[_Product, _Algorithm, Any]] = []
 
     def multiply(left: Any, right: Any) -> Any:
-        result = torch.empty((batch, rows, columns), dtype=torch.float32, device=left.device)
+        result = torch.empty((batch, rows, columns), dtype=left.dtype, device=left.device)
         if not chosen:
-            product = _described(torch, rows, columns, inner, precision, batch, right_transposed)
+            of_type = CUDA_R_16F if left.dtype == torch.float16 else CUDA_R_32F
+            product = _described(torch, of_type, rows, columns, inner, precision, batch, right_transposed)
             workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device=left.device)
             chosen.append((product, _fastest(torch, product, right, left, result, workspace), workspace))
         product, algorithm, workspace = chosen[0]
@@ -158,7 +160,14 @@ def fastest_matmul(
 
 
 def _described(
-    torch: Any, rows: int, columns: int, inner: int, precision: Precision, batch: int, right_transposed: bool
+    torch: Any,
+    of_type: int,
+    rows: int,
+    columns: int,
+    inner: int,
+    precision: Precision,
+    batch: int,
+    right_transposed: bool,
 ) -> _Product:
     """Column by column, the result (columns × rows) is the right matrix times the left one."""
     lt = _lt(str(torch.version.cuda).split(".")[0])
@@ -170,9 +179,9 @@ def _described(
     return _Product(
         lt,
         operation,
-        _layout(lt, *shape, batch, inner * columns),
-        _layout(lt, inner, rows, batch, 0),
-        _layout(lt, columns, rows, batch, rows * columns),
+        _layout(lt, of_type, *shape, batch, inner * columns),
+        _layout(lt, of_type, inner, rows, batch, 0),
+        _layout(lt, of_type, columns, rows, batch, rows * columns),
     )
 
 

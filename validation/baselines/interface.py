@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perfmodel.errors import PerfmodelError
 
-Inputs = Mapping[str, NDArray[np.float32]]
+Inputs = Mapping[str, NDArray[np.floating[Any]]]
 
 
 class BaselineUnavailableError(PerfmodelError):
@@ -27,6 +27,13 @@ class Precision(Enum):
     """As the families' kernels do; the result has to meet the reference."""
     TF32 = "tf32"
     """Tensor cores, which round the factors to 10 bits: faster, and not the same result."""
+    FP16 = "fp16"
+    """Half precision with sums in FP32: what settings for FP32 become where the inputs are of that type."""
+
+    @classmethod
+    def of_problem(cls, problem: Mapping[str, object]) -> Precision:
+        """In which a problem, by its fields, is computed; FP32 where it does not say."""
+        return {"tf32": cls.TF32, "float16": cls.FP16}.get(str(problem.get("precision")), cls.FP32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

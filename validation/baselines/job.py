@@ -54,7 +54,9 @@ class BaselineJob:
         return run_key(RecordKind.BASELINE, self.baseline, self.problem, self._configuration())
 
     def _configuration(self) -> dict[str, Scalar]:
-        precision = find_baseline(self.family, self.baseline).settings.precision
+        precision = Precision.of_problem(self.problem)
+        if precision is not Precision.FP16:
+            precision = find_baseline(self.family, self.baseline).settings.precision
         return {"family": self.family, "precision": precision.value}
 
     def failed(self, failure: Failure) -> Record:

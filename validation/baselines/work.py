@@ -48,7 +48,7 @@ class LibraryWork:
         size = sum(tensor.nbytes for tensor in (*tensors, *found))
         return cls(torch, function, tensors, operation.outputs, size)
 
-    def results(self) -> Mapping[str, NDArray[np.float32]]:
+    def results(self) -> Mapping[str, NDArray[np.floating[Any]]]:
         """The outputs of one run, by the names of the family's reference."""
         with self.torch.no_grad():
             found = self.function(*self.tensors)
@@ -93,4 +93,5 @@ def apply_settings(torch: Any, settings: Settings) -> None:
     torch.backends.cudnn.benchmark_limit = 0
     torch.backends.cudnn.allow_tf32 = tensor_cores
     torch.backends.cuda.matmul.allow_tf32 = tensor_cores
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.preferred_blas_library(settings.blas)

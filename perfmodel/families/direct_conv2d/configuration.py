@@ -10,6 +10,7 @@ from ...errors import InputError
 from ..base import Product, Space
 from ..blocked import choices
 from ..matrix.choices import OF_TENSORS, TENSOR_FILTERS, tensor_choices
+from ..precision import Precision
 from ..sizes import require_integers
 from .problem import Conv2d
 
@@ -180,8 +181,13 @@ def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]
 
 
 def space(problem: Conv2d, *, tensor_cores: bool) -> Space[DirectConv2dConfiguration]:
-    """What is worth looking at: where blocks that share always win (`always_blocks`), none of the designs `STRAIGHT`."""
+    """What is worth looking at: where blocks that share always win (`always_blocks`), none of the designs `STRAIGHT`.
+
+    In half precision only tensor cores compute.
+    """
     blocks, on_tensor_cores = _blocks(problem), _tensor_products(problem) if tensor_cores else []
+    if problem.precision is Precision.FLOAT16:
+        return Space(tuple(on_tensor_cores))
     straight = [] if blocks and always_blocks(problem) else _straight(problem)
     planes = [_planes(problem)] if problem.depthwise and problem.output_width <= WIDEST_PLANE else []
     return Space((*straight, *blocks, *on_tensor_cores, *planes))

@@ -19,9 +19,8 @@ from ..base import Batch, Check, Family, Space
 from ..blocked import Tiles, blocking_of
 from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design, checks_by_design
-from ..matrix.choices import TENSOR_TERMS
-from ..matrix.tensor_tiles import has_tensor_cores
-from ..precision import TF32_ERROR, Precision
+from ..matrix.tensor_limits import precision_checks
+from ..matrix.tensor_tiles import has_tensor_cores, product_terms
 from . import configuration, launch, plane, reference, tensor
 from .configuration import OF_TILES, DirectConv2dConfiguration, Reuse
 from .counts import closed_form
@@ -29,7 +28,7 @@ from .problem import Conv2d
 from .traffic import compulsory_bytes
 from .traits import traits
 
-Inputs = Mapping[str, NDArray[np.float32]]
+Inputs = Mapping[str, reference.Elements]
 RecordT = TypeVar("RecordT")
 
 UNROLLED_MULTIPLY_ADDS_LIMIT = 2048
@@ -87,6 +86,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
                 value=code,
                 limit=UNROLLED_MULTIPLY_ADDS_LIMIT,
             ),
+            *precision_checks(problem, batch.equals("reuse", Reuse.TENSOR), "reuse is not tensor"),
             Check(
                 reason="dense convolution where reuse=block",
                 rejected=blocks & problem.depthwise,
@@ -188,13 +188,12 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
 
         A chain rounds n + 1 times, by half a unit in the last place. Tensor cores cut three sums off for every eight terms, by a
         whole unit at most; the products of factors of two TF32 numbers are 2⁻²⁰ too small at most. With TF32 the rounding of
-        the factors themselves is added.
+        the factors themselves is added, in half precision that of the outputs.
         """
         terms = problem.filter_channels * problem.filter_taps
         unit = float(np.finfo(np.float32).eps)
-        on_tensor_cores = 2.0**-20 + 3 * ceil_div(terms, TENSOR_TERMS) * unit
-        rounded = TF32_ERROR if problem.precision is Precision.TF32 else 0.0
-        return float(rounded + max((terms + 1) * unit / 2, on_tensor_cores))
+        on_tensor_cores = 2.0**-20 + 3 * ceil_div(terms, product_terms(problem)) * unit
+        return float(problem.precision.rounding + max((terms + 1) * unit / 2, on_tensor_cores))
 
     def notes(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> tuple[str, ...]:
         """Idle lanes, filters in global memory and register arrays in local memory.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,26 +16,27 @@ from .configuration import DirectConv2dConfiguration, Reuse
 from .launch import filter_in_constant, reciprocal
 from .problem import Conv2d
 
+Elements = NDArray[np.floating[Any]]
+"""In the type of the problem's elements."""
 
-def inputs(problem: Conv2d, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+
+def inputs(problem: Conv2d, rng: np.random.Generator) -> dict[str, Elements]:
     """Images and filters, uniform in [0.5, 1.5): sums without cancellation, so that errors stay relative to them."""
     shapes = {
         "input": (problem.batch, problem.in_channels, problem.height, problem.width),
         "filter": (problem.out_channels, problem.filter_channels, problem.filter_height, problem.filter_width),
     }
-    return {name: rng.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in shapes.items()}
+    return {name: rng.uniform(0.5, 1.5, shape).astype(problem.precision.element_type) for name, shape in shapes.items()}
 
 
-def call(
-    problem: Conv2d, configuration: DirectConv2dConfiguration, given: Mapping[str, NDArray[np.float32]]
-) -> KernelCall:
+def call(problem: Conv2d, configuration: DirectConv2dConfiguration, given: Mapping[str, Elements]) -> KernelCall:
     """Parameters ``(output, input, [filter,] height, width, tiles of a row, its reciprocal and shift)``.
 
     Behind output, input and filter, those of whole planes have `plane.parameters`, those that block `blocked.sizes_of`, those on
     tensor cores the numbers of images and channels.
     """
     shape = (problem.batch, problem.out_channels, problem.output_height, problem.output_width)
-    output = Buffer(name="output", array=poisoned(shape), output=True)
+    output = Buffer(name="output", array=poisoned(shape, problem.precision.element_type), output=True)
     image, weights = (Buffer(name=name, array=given[name]) for name in ("input", "filter"))
     if configuration.reuse is Reuse.PLANE:
         return KernelCall(parameters=(output, image, weights, *plane.parameters(problem)))
@@ -53,7 +55,7 @@ def call(
     return KernelCall(parameters=(output, image, weights, *sizes, *divisor))
 
 
-def convolve(problem: Conv2d, image: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float64]:
+def convolve(problem: Conv2d, image: Elements, weights: Elements) -> NDArray[np.float64]:
     """Output planes of shape ``(batch, out_channels, output_height, output_width)``.
 
     One tap of the filter after the other, each on the window of the padded image that it slides over.

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
+from ...core.constants import WARP_SIZE, ceil_div
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...memory.request_coalescing import requests_in_step
@@ -210,4 +210,4 @@ def compulsory_bytes(problem: Conv2d) -> tuple[float, float]:
     columns = needed(problem.width, problem.output_width, problem.filter_width)
     read = problem.batch * problem.in_channels * rows * columns + problem.filter_elements
     written = problem.output_planes * problem.output_height * problem.output_width
-    return float(read * FLOAT_BYTES), float(written * FLOAT_BYTES)
+    return float(read * problem.element_bytes), float(written * problem.element_bytes)

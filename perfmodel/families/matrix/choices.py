@@ -21,8 +21,10 @@ WARPS_ALONG = (1, 2, 4)
 """Warps of a block along filters or positions, beside those that cut the layer into few even parts."""
 MOST_WARPS_ALONG = 8
 MOST_EVEN_PARTS = 6
-TENSOR_FILTERS, TENSOR_POSITIONS, TENSOR_TERMS = 16, 8, 8
-"""Sizes of one product of TF32 numbers (PTX ISA, ``mma.m16n8k8``)."""
+TENSOR_FILTERS, TENSOR_POSITIONS = 16, 8
+"""Filters and positions of one product (PTX ISA, ``mma.m16n8k8`` of TF32 numbers, ``mma.m16n8k16`` in half precision)."""
+TENSOR_TERM_BYTES = 32
+"""What the terms of one filter or position take in one product."""
 MOST_WARP_TILES = 16
 """Tiles of 16 filters and 8 positions of a warp, whose sums stay in registers."""
 

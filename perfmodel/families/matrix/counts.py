@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
+from ...core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, WARP_SIZE, ceil_div, round_up
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...memory.request_coalescing import shares_in_turns
@@ -23,7 +23,6 @@ from .tiles import Integers, MatrixTiles
 
 Floats = NDArray[np.float64]
 
-SECTOR_WORDS = SECTOR_BYTES // FLOAT_BYTES
 INTEGERS_PER_COPY = 3
 INTEGERS_PER_OUTPUT = 8
 """Of a vector of outputs, where they pass through shared memory and where they do not."""
@@ -48,11 +47,12 @@ class WarpWork:
         filters: Filters that blocks side by side along the filters copy.
         filter_copies: Asynchronous copies of a warp of filters for a slab of a block.
         input_copies: And of the input.
-        input_words: Words that these copy of one channel.
+        input_elements: Elements that these copy of one channel.
         copied_lines: Lines of global memory that each of these reads, where it passes L1; 0 past L1.
         copied_wavefronts: Data-pipe cycles to write what each of these copies.
         unrolled_channels: Channels of a warp in straight-line code.
         tensor_cycles: Cycles of a sub-partition's tensor cores for one channel of a warp.
+        stored_run: Neighbouring elements of a store that does not pass through shared memory; 0 for whole sectors.
     """
 
     arithmetic: Mapping[str, Any]
@@ -65,11 +65,12 @@ class WarpWork:
     filters: Any
     filter_copies: Floats
     input_copies: Floats
-    input_words: Any
+    input_elements: Any
     copied_lines: Any
     copied_wavefronts: Any
     unrolled_channels: Any
     tensor_cycles: Any = 0.0
+    stored_run: int = 0
 
 
 def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: Gpu, read_bytes: float) -> KernelProfile:
@@ -86,10 +87,12 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
     filter_copies = blocks * slabs * np.ceil(work.filter_copies)
     input_copies = blocks * slabs * np.ceil(work.input_copies)
     copies = filter_copies + input_copies
-    copied_wavefronts = filter_copies * work.copied_wavefronts + input_copies * of_input
-    through_l1 = filter_copies * work.copied_lines + 2 * input_copies * (of_input < VECTOR_WORDS)
-    filter_sectors = across * work.filters * layer.in_channels * layer.filter_taps / SECTOR_WORDS
-    input_sectors = down * across * work.input_words * layer.in_channels / SECTOR_WORDS
+    copied_wavefronts = filter_copies * work.copied_wavefronts + input_copies * np.maximum(
+        of_input * layer.element_bytes // FLOAT_BYTES, 1
+    )
+    through_l1 = filter_copies * work.copied_lines + 2 * input_copies * (of_input < layer.vector_elements)
+    filter_sectors = across * work.filters * layer.in_channels * layer.filter_taps / layer.sector_elements
+    input_sectors = down * across * work.input_elements * layer.in_channels / layer.sector_elements
 
     outputs = layer.outputs
     shared_end = tile.through_shared(layer)
@@ -98,7 +101,8 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
     stores = np.ceil(across * tile.position_tile * layer.out_channels / of_store / WARP_SIZE)
     summed = np.where(shared_end, warps * work.sums / tile.direct_vector, 0.0)
     added = np.where(shared_end, stores * parts, 0.0)
-    stored = outputs / SECTOR_WORDS * (1.0 if layer.image_positions % SECTOR_WORDS == 0 else 1.15)
+    at_once = np.where(shared_end, layer.sector_elements, work.stored_run or layer.sector_elements)
+    stored = outputs / at_once * (1.0 if layer.image_positions % layer.sector_elements == 0 else 1.15)
 
     loads = warps * channels * work.reads
     classes = {
@@ -124,7 +128,7 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
         global_load_requests=plain,
         global_load_sectors=none if asynchronous else sectors,
         global_store_requests=stores,
-        global_store_sectors=np.full_like(warps, stored),
+        global_store_sectors=stored + none,
         shared_load_requests=loads + added / tile.channel_split,
         shared_load_wavefronts=warps * channels * work.wavefronts + added / tile.channel_split * of_store,
         shared_bank_conflicts=warps * channels * (work.wavefronts - work.ideal),
@@ -137,9 +141,9 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
         async_copy_read_sectors=sectors if asynchronous else none,
         warp_instructions=loads + added + stores + summed + copies * (1 if asynchronous else 2) + sum(classes.values()),
         l2_read_sectors=filter_sectors * of_filter_requests + input_sectors * of_input_requests,
-        l2_write_sectors=np.full_like(warps, stored),
+        l2_write_sectors=stored + none,
         dram_read_bytes=np.full_like(warps, read_bytes),
-        dram_write_bytes=np.full_like(warps, FLOAT_BYTES * outputs),
+        dram_write_bytes=np.full_like(warps, layer.element_bytes * outputs),
         **classes,
     )
     unit = gpu.register_allocation_unit // WARP_SIZE

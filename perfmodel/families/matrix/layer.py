@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd
 from typing import Protocol
 
-from ...core.constants import VECTOR_WORDS
+from ...core.constants import SECTOR_BYTES, VECTOR_BYTES, VECTOR_WORDS
 from ..precision import Precision
 
 
@@ -31,6 +31,21 @@ class MatrixLayer(Protocol):
         """Of products."""
 
     @property
+    def element_bytes(self) -> int:
+        """Of an element of input, filters and output."""
+        return self.precision.element_bytes
+
+    @property
+    def sector_elements(self) -> int:
+        """Elements of a sector of memory."""
+        return SECTOR_BYTES // self.element_bytes
+
+    @property
+    def vector_elements(self) -> int:
+        """Elements of the widest copy of a thread."""
+        return VECTOR_BYTES // self.element_bytes
+
+    @property
     def filter_taps(self) -> int:
         """Elements of the filter for one pair of channels."""
 
@@ -54,10 +69,10 @@ class MatrixLayer(Protocol):
 
 
 def position_vector(layer: MatrixLayer) -> int:
-    """Words of a store of output along positions, which no image's end cuts."""
+    """Elements of a store of output along positions, which no image's end cuts; as many words have their sums."""
     return gcd(VECTOR_WORDS, layer.image_positions)
 
 
 def filter_vector(layer: MatrixLayer) -> int:
-    """Words of a copy of a filter, which no filter's end cuts."""
-    return gcd(VECTOR_WORDS, layer.in_channels * layer.filter_taps)
+    """Elements of a copy of a filter, which no filter's end cuts."""
+    return gcd(layer.vector_elements, layer.in_channels * layer.filter_taps)

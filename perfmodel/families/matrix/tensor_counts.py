@@ -6,23 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from ...core.constants import VECTOR_WORDS, WARP_SIZE
+from ...core.constants import FLOAT_BYTES, WARP_SIZE
 from ...gpus.gpu import Gpu
-from .choices import TENSOR_FILTERS, TENSOR_POSITIONS, TENSOR_TERMS
+from ..precision import Precision
+from .choices import TENSOR_FILTERS, TENSOR_POSITIONS
 from .counts import Floats, WarpWork
 from .layer import MatrixLayer
-from .tensor_tiles import TF32_PRODUCTS, TensorTiles
+from .tensor_tiles import TF32_PRODUCTS, TensorTiles, product_terms
 
-OPERATIONS = 2 * TENSOR_FILTERS * TENSOR_POSITIONS * TENSOR_TERMS
-"""Of one matrix instruction; a multiplication and an addition are two."""
+OPERATIONS_OF_TERM = 2 * TENSOR_FILTERS * TENSOR_POSITIONS
+"""Of one matrix instruction for each term; a multiplication and an addition are two."""
 FACTORS = (4, 2)
-"""Registers of a thread that hold its factors of one tile: filters and positions (PTX ISA, ``mma.m16n8k8``)."""
+"""Registers of a thread that hold its factors of one tile: filters and positions (PTX ISA, ``mma``)."""
 SUMS = 4
 """Registers of a thread that hold its sums of one tile."""
 SPARED_REGISTERS = 8
 """What the compiler does without, of those that blocks are planned with."""
 MATRIX_WAVEFRONTS = 4
 """Of a read of 16 filters, eight words each (``ldmatrix.x4``)."""
+STORED_RUN = 8
+"""Neighbouring outputs that a store of a warp has of each filter."""
 
 
 def tensor_work(
@@ -32,9 +35,12 @@ def tensor_work(
     *,
     products_of_channel: Any,
     input_copies: Floats,
-    input_words: Any,
-    column_wavefronts: Any = 1.0,
+    input_elements: Any,
+    column_reads: Any,
+    column_wavefronts: Any,
+    column_conflicts: Any = 0.0,
     step_reads: int = 0,
+    step_wavefronts: int = 0,
     step_integers: Any = 0,
 ) -> WarpWork:
     """Work of n configurations.
@@ -45,26 +51,33 @@ def tensor_work(
         gpu: That multiplies.
         products_of_channel: Products of a warp's tile for one channel, of all slices.
         input_copies: Copies of a warp of input for a slab of a block.
-        input_words: Words that these copy of one channel.
-        column_wavefronts: Of a read of the positions of a tile.
+        input_elements: Elements that these copy of one channel.
+        column_reads: Shared loads of a product for the positions of its tiles.
+        column_wavefronts: What they need without bank conflicts.
+        column_conflicts: And what they need beyond.
         step_reads: Shared loads of a product beside its factors.
+        step_wavefronts: What these need.
         step_integers: Integer instructions of a product.
     """
     of_row, of_column = FACTORS
     factors = of_row * tile.rows + of_column * tile.columns
     of_one = TF32_PRODUCTS[layer.precision]
     products, exact = of_one * tile.rows * tile.columns, of_one > 1
-    reads = tile.rows + of_column * tile.columns + step_reads
-    ideal = MATRIX_WAVEFRONTS * tile.rows + of_column * tile.columns + step_reads
-    wavefronts = ideal + of_column * tile.columns * (column_wavefronts - 1.0)
+    reads = tile.rows + column_reads + step_reads
+    ideal = MATRIX_WAVEFRONTS * tile.rows + column_wavefronts + step_wavefronts
+    wavefronts = ideal + column_conflicts
+    half = layer.precision is Precision.FLOAT16
     vector = tile.filter_vector(layer)
     terms = tile.slab_channels * layer.filter_taps
     slab_products = tile.slab_channels * products_of_channel / tile.channel_slices
-    rate = gpu.tensor_tf32_per_sm * gpu.tensor_warp_share / gpu.schedulers_per_sm
+    rate = (
+        (gpu.tensor_f16_f32_per_sm if half else gpu.tensor_tf32_per_sm) * gpu.tensor_warp_share / gpu.schedulers_per_sm
+    )
+    operations = OPERATIONS_OF_TERM * product_terms(layer)
     return WarpWork(
         arithmetic={
             "tensor": products * products_of_channel,
-            "integer": (factors + step_integers) * products_of_channel,
+            "integer": ((not half) * factors + step_integers) * products_of_channel,
             "fp32_other": exact * factors * products_of_channel,
         },
         of_slab={"fp32_other": exact * SUMS * tile.rows * tile.columns},
@@ -76,9 +89,10 @@ def tensor_work(
         filters=layer.out_channels,
         filter_copies=tile.filter_tile * terms / vector / WARP_SIZE,
         input_copies=input_copies,
-        input_words=input_words,
-        copied_lines=(vector < VECTOR_WORDS) * np.ceil(WARP_SIZE * vector / terms),
-        copied_wavefronts=vector,
+        input_elements=input_elements,
+        copied_lines=(vector < layer.vector_elements) * np.ceil(WARP_SIZE * vector / terms),
+        copied_wavefronts=np.maximum(vector * layer.element_bytes // FLOAT_BYTES, 1),
         unrolled_channels=np.where(slab_products % 2 == 0, 2, slab_products) / products_of_channel,
-        tensor_cycles=products * OPERATIONS / max(rate, 1.0) * products_of_channel,
+        tensor_cycles=products * operations / max(rate, 1.0) * products_of_channel,
+        stored_run=STORED_RUN,
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...gpus.gpu import Gpu
 from ...gpus.occupancy import registers_left
 from ..base import Check, within_limits
+from ..precision import Precision
 from .choices import MOST_WARP_TILES, TENSOR_FILTERS, TENSOR_POSITIONS
 from .layer import MatrixLayer
 from .tensor_tiles import TensorTiles, has_tensor_cores
@@ -31,3 +33,9 @@ def tensor_checks(layer: MatrixLayer, tile: TensorTiles, gpu: Gpu, where: str) -
         ),
         *matrix_checks(layer, tile, gpu, tile.warp_filters, tile.warp_positions),
     )  # fmt: skip
+
+
+def precision_checks(layer: MatrixLayer, on_tensor_cores: NDArray[np.bool_], where: str) -> tuple[Check, ...]:
+    """Half precision is computed on tensor cores only; ``where`` names the other configurations, for the message."""
+    lacking = ~on_tensor_cores & (layer.precision is Precision.FLOAT16)
+    return within_limits((f"precision where {where}", lacking, layer.precision.value, "float32 and tf32"))

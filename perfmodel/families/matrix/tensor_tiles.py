@@ -11,16 +11,14 @@ import numpy as np
 from ...core.constants import SHARED_BANKS, WARP_SIZE
 from ...gpus.gpu import Gpu
 from ..precision import Precision
-from .choices import TENSOR_FILTERS, TENSOR_POSITIONS
+from .choices import TENSOR_FILTERS, TENSOR_POSITIONS, TENSOR_TERM_BYTES
 from .layer import MatrixLayer, filter_vector
 from .tiles import Integers, MatrixTiles
 
-TF32_PRODUCTS = {Precision.FLOAT32: 3, Precision.TF32: 1}
-"""Products of TF32 numbers for one. A factor of FP32 is the sum of two, and the product of both small ones is left out."""
+TF32_PRODUCTS = {Precision.FLOAT32: 3, Precision.TF32: 1, Precision.FLOAT16: 1}
+"""Products of tensor cores for one; a factor of FP32 is the sum of two TF32 numbers; that of the small ones is left out."""
 DIRECT_VECTOR = 2
 """Neighbouring positions that a thread has the sums of."""
-FILTER_PAD = 4
-"""Words behind a filter in a stage, so that rows of eight filters, four words each, are on all banks."""
 ROW_SHIFT = SHARED_BANKS // 4
 """Banks by which a row of positions is behind the one before it, so that four rows, eight words each, are on all banks."""
 
@@ -88,8 +86,18 @@ class TensorTiles(MatrixTiles):
         return np.asarray(sums + 2 * factors + exact * (factors // 2) + beside, np.int64)
 
     def filter_vector(self, layer: MatrixLayer) -> Any:
-        """Words of a copy of a filter, which no filter's end cuts."""
+        """Elements of a copy of a filter, which no filter's end cuts."""
         return filter_vector(layer)
+
+
+def product_terms(layer: MatrixLayer) -> int:
+    """Terms of one product of tensor cores."""
+    return TENSOR_TERM_BYTES // layer.element_bytes
+
+
+def padded_pitch(layer: MatrixLayer, terms: Integers) -> Integers:
+    """Elements from a filter of so many terms in a stage to the next: eight filters, four words each, are on all banks."""
+    return terms + layer.vector_elements
 
 
 def shifted_pitch(words: Integers) -> Integers:

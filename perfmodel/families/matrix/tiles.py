@@ -23,8 +23,6 @@ from .layer import MatrixLayer, position_vector
 
 Integers = NDArray[np.int64]
 
-SECTOR_CHANNELS = 8
-"""Channels of a filter in a sector: slabs are multiples of them."""
 MOST_LEAST_SLABS = 8
 """Least slabs of a slab."""
 MAX_SLAB_COPIES = 48
@@ -43,8 +41,8 @@ THREADS = (64, 512)
 class MatrixTiles(ABC):
     """Sizes of n configurations, arrays of shape ``(n,)``; macros of the kernel in small letters."""
 
-    most_slab_terms: ClassVar[int] = 64
-    """Terms of a sum in a slab."""
+    most_slab_words: ClassVar[int] = 64
+    """Words of a filter in a slab."""
 
     channel_slices: Integers
     channel_split: Integers
@@ -96,8 +94,8 @@ class MatrixTiles(ABC):
         """Asynchronous copies of a block for a slab of so many channels."""
 
     def input_vector(self, layer: MatrixLayer) -> int:
-        """Words of a copy of the input."""
-        return gcd(VECTOR_WORDS, layer.input_run)
+        """Elements of a copy of the input."""
+        return gcd(layer.vector_elements, layer.input_run)
 
     def cost_of_slab(self, layer: MatrixLayer, slab: Integers) -> NDArray[np.float64]:
         """What a slab costs beside a barrier, in terms of a sum."""
@@ -105,7 +103,7 @@ class MatrixTiles(ABC):
 
     def least_slab(self, layer: MatrixLayer) -> Integers:
         """Channels of the smallest slab: whole sectors for each slice."""
-        return SECTOR_CHANNELS * self.channel_slices
+        return layer.sector_elements * self.channel_slices
 
     def bytes_beside_stages(self, layer: MatrixLayer) -> Integers:
         """Shared memory behind the stages."""
@@ -169,7 +167,8 @@ class MatrixTiles(ABC):
             slab = count * least
             wider = replace(self, slab_channels=slab)
             fits = LEAST_STAGES * wider.stage_bytes(layer) + wider.bytes_beside_stages(layer) <= share
-            fits &= (slab * layer.filter_taps <= self.most_slab_terms) & (slab < layer.in_channels + least)
+            words = slab * layer.filter_taps * layer.element_bytes // FLOAT_BYTES
+            fits &= (words <= self.most_slab_words) & (slab < layer.in_channels + least)
             fits &= self.copies_of_slab(layer, slab) <= MAX_SLAB_COPIES * self.threads
             found = wider.slabs(layer) * (wider.cost_of_slab(layer, slab) + TERMS_OF_BARRIER)
             better = (count == 1) | (fits & (found < cost))
@@ -213,7 +212,7 @@ def matrix_checks(
         ("blocks of a cluster", tile.channel_split > most_split, tile.channel_split, most_split),
         ("clusters that run at once", (tile.channel_split > 2) & (clusters > at_once), clusters, at_once),
         ("parts of the slabs", tile.channel_split > slabs, tile.channel_split, slabs),
-        ("channels of the slices", tile.least_slab(layer) > round_up(layer.in_channels, SECTOR_CHANNELS),
+        ("channels of the slices", tile.least_slab(layer) > round_up(layer.in_channels, layer.sector_elements),
          tile.channel_slices, ceil_div(layer.in_channels, 2)),
         ("tiles of filters in the grid's y", down > MAX_GRID_YZ, down, MAX_GRID_YZ),
     )  # fmt: skip
@@ -226,6 +225,7 @@ def matrix_compile_request(
     one = taken(tile, 0)
     shared = {
         **{macro.name.upper(): getattr(one, macro.name) for macro in fields(one)},
+        "ELEMENT_BYTES": layer.element_bytes,
         "INPUT_VECTOR": one.input_vector(layer),
         "STORE_VECTOR": position_vector(layer),
         "DIRECT_VECTOR": one.direct_vector,

@@ -9,6 +9,7 @@ from ...core.constants import ceil_div
 from ...errors import InputError
 from ..base import Product, Space
 from ..matrix.choices import CHANNEL_SLICES, CHANNEL_SPLIT, OF_TENSORS, even_parts, tensor_choices
+from ..precision import Precision
 from ..sizes import require_integers
 from .problem import PointwiseConv2d
 
@@ -192,6 +193,11 @@ def _tensor_products(problem: PointwiseConv2d) -> list[Product[PointwiseConfigur
 
 
 def pointwise_space(problem: PointwiseConv2d, *, tensor_cores: bool) -> Space[PointwiseConfiguration]:
-    """Tiles that follow from layer and GPU, matrix products, and those on tensor cores where the GPU has such."""
+    """Tiles that follow from layer and GPU, matrix products, and those on tensor cores where the GPU has such.
+
+    Only the last compute in half precision.
+    """
     on_tensor_cores = _tensor_products(problem) if tensor_cores else []
+    if problem.precision is Precision.FLOAT16:
+        return Space(tuple(on_tensor_cores))
     return Space((*tile_space(problem).products, *_products(problem), *on_tensor_cores))

@@ -19,12 +19,12 @@ from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design, checks_by_design
 from ..matrix.choices import OF_TENSORS
 from ..matrix.counts import WarpWork, matrix_profile
-from ..matrix.tensor_limits import tensor_checks
+from ..matrix.tensor_limits import precision_checks, tensor_checks
 from ..matrix.tensor_tiles import has_tensor_cores
 from ..matrix.tiles import MatrixTiles
 from ..matrix.traits import interpolated_profile
 from ..matrix.traits import traits as matrix_traits
-from ..precision import TF32_ERROR, Precision
+from ..precision import Precision
 from . import product, reference, tensor
 from .blocking.tiles import planned_registers
 from .configuration import OF_PRODUCTS, Layout, PointwiseConfiguration, pointwise_space
@@ -32,7 +32,7 @@ from .counts import closed_form, slabs_of
 from .launch import KERNEL, candidates, compile_request, launch_of
 from .launch_bounds import most_registers
 from .problem import PointwiseConv2d
-from .reference import Floats32
+from .reference import Elements
 from .traits import traits
 
 
@@ -56,12 +56,15 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
     def checks(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """The plan must leave room for ``blocks_per_sm`` blocks; products need tiles that a thread and the layer can fill."""
-        return checks_by_design(
-            batch,
-            _designs(batch),
-            lambda part: _tile_checks(problem, part, gpu),
-            lambda part: product.checks(problem, part, gpu),
-            lambda part: tensor_checks(problem, tensor.tiles(problem, part, gpu), gpu, "layout=tensor"),
+        return (
+            *precision_checks(problem, batch.equals("layout", Layout.TENSOR), "layout is not tensor"),
+            *checks_by_design(
+                batch,
+                _designs(batch),
+                lambda part: _tile_checks(problem, part, gpu),
+                lambda part: product.checks(problem, part, gpu),
+                lambda part: tensor_checks(problem, tensor.tiles(problem, part, gpu), gpu, "layout=tensor"),
+            ),
         )
 
     def launch(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Launch:
@@ -118,7 +121,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             return tensor.compile_request(problem, configuration, gpu)
         return compile_request(problem, configuration, gpu)
 
-    def inputs(self, problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Floats32]:
+    def inputs(self, problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Elements]:
         """Images and filters, uniform in [−1, 1)."""
         return reference.inputs(problem, rng)
 
@@ -127,20 +130,24 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         problem: PointwiseConv2d,
         configuration: PointwiseConfiguration,
         gpu: Gpu,
-        inputs: Mapping[str, Floats32],
+        inputs: Mapping[str, Elements],
     ) -> KernelCall:
         """Poisoned output, images, filters and sizes."""
         return reference.call(problem, inputs)
 
-    def reference(self, problem: PointwiseConv2d, inputs: Mapping[str, Floats32]) -> Mapping[str, NDArray[np.float64]]:
+    def reference(self, problem: PointwiseConv2d, inputs: Mapping[str, Elements]) -> Mapping[str, NDArray[np.float64]]:
         """The exact output."""
         return {"output": reference.convolve(problem, inputs["input"], inputs["filter"])}
 
     def tolerance(self, problem: PointwiseConv2d) -> float:
-        """1e-5 of the largest output: rounding errors grow like √C · 2⁻²⁴, and stay below that up to 10⁴ channels; TF32: 2⁻¹⁰."""
+        """1e-5 of the largest output: rounding errors grow like √C · 2⁻²⁴, and stay below that up to 10⁴ channels.
+
+        With TF32 it is 2⁻¹⁰; in half precision the rounding of outputs, 2⁻¹¹, is added.
+        """
         if problem.precision is Precision.TF32:
-            return TF32_ERROR
-        return max(1e-5, float(np.finfo(np.float32).eps * np.sqrt(problem.in_channels)))
+            return problem.precision.rounding
+        sums = max(1e-5, float(np.finfo(np.float32).eps * np.sqrt(problem.in_channels)))
+        return problem.precision.rounding + sums
 
 
 def _designs(batch: Batch[PointwiseConfiguration]) -> NDArray[np.int64]:
@@ -182,7 +189,9 @@ def _matrix_estimate(
 def _matrix_profile(
     design: Any, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
 ) -> KernelProfile:
-    """Configurations of `product` or `tensor`."""
+    """Configurations of `product` or `tensor`; members were compiled in FP32, of half precision there are estimates."""
+    if problem.precision is Precision.FLOAT16:
+        return _matrix_estimate(design, problem, batch, gpu)[-1]
     return interpolated_profile(design.KERNEL, problem, *_matrix_estimate(design, problem, batch, gpu), gpu)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...core.constants import FLOAT_BYTES
 from ...core.json_values import DEFAULT_UNSHOWN
 from ..matrix.layer import MatrixLayer
 from ..precision import Precision, require_precision
@@ -13,7 +12,7 @@ from ..sizes import require_elements, require_integers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointwiseConv2d(MatrixLayer):
-    """A 1×1 convolution, stride 1, no padding; input N×C×H×W, filter K×C, output N×K×H×W, fp32.
+    """A 1×1 convolution, stride 1, no padding; input N×C×H×W, filter K×C, output N×K×H×W, fp32 or fp16.
 
     >>> PointwiseConv2d(batch=2, in_channels=3, out_channels=5, height=7, width=7).positions
     98
@@ -52,4 +51,4 @@ class PointwiseConv2d(MatrixLayer):
     @property
     def read_bytes(self) -> float:
         """Bytes that DRAM must deliver at least: input and filters."""
-        return float(FLOAT_BYTES * (self.positions + self.out_channels) * self.in_channels)
+        return float(self.element_bytes * (self.positions + self.out_channels) * self.in_channels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,25 +11,28 @@ from numpy.typing import NDArray
 from ...launch.launch import Buffer, KernelCall, poisoned
 from .problem import PointwiseConv2d
 
-Floats32 = NDArray[np.float32]
+Elements = NDArray[np.floating[Any]]
+"""In the type of the problem's elements."""
 
 
-def inputs(problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Floats32]:
+def inputs(problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Elements]:
     """Images and filters, uniform in [−1, 1)."""
     image = (problem.batch, problem.in_channels, problem.height, problem.width)
     return {
-        "input": rng.uniform(-1, 1, image).astype(np.float32),
-        "filter": rng.uniform(-1, 1, (problem.out_channels, problem.in_channels)).astype(np.float32),
+        "input": rng.uniform(-1, 1, image).astype(problem.precision.element_type),
+        "filter": rng.uniform(-1, 1, (problem.out_channels, problem.in_channels)).astype(
+            problem.precision.element_type
+        ),
     }
 
 
-def call(problem: PointwiseConv2d, arrays: Mapping[str, Floats32]) -> KernelCall:
+def call(problem: PointwiseConv2d, arrays: Mapping[str, Elements]) -> KernelCall:
     """Parameters ``(output, input, filter, batch, in_channels, out_channels, positions)``, the output poisoned."""
     shape = (problem.batch, problem.out_channels, problem.height, problem.width)
     sizes = (problem.batch, problem.in_channels, problem.out_channels, problem.image_positions)
     return KernelCall(
         parameters=(
-            Buffer(name="output", array=poisoned(shape), output=True),
+            Buffer(name="output", array=poisoned(shape, problem.precision.element_type), output=True),
             Buffer(name="input", array=arrays["input"]),
             Buffer(name="filter", array=arrays["filter"]),
             *(np.uint32(size) for size in sizes),
@@ -36,7 +40,7 @@ def call(problem: PointwiseConv2d, arrays: Mapping[str, Floats32]) -> KernelCall
     )
 
 
-def convolve(problem: PointwiseConv2d, image: Floats32, filters: Floats32) -> NDArray[np.float64]:
+def convolve(problem: PointwiseConv2d, image: Elements, filters: Elements) -> NDArray[np.float64]:
     """Σ over C of filter[k, c] · input[n, c, h, w], shape N×K×H×W.
 
     >>> problem = PointwiseConv2d(in_channels=2, out_channels=1, height=1, width=2)

@@ -40,6 +40,14 @@ def hold_to_tf32(family: Family[Any, Any], exact: Any, chosen: Any) -> None:
     assert np.abs(done.outputs["output"] - result).max() > 1e-5 * np.abs(result).max()
 
 
+def hold_to_half_precision(family: Family[Any, Any], exact: Any, chosen: Any) -> CountedRun:
+    """In half precision a product has twice the terms, and outputs are right and of that type."""
+    done = right_run(family, replace(exact, precision=Precision.FLOAT16), chosen)
+    assert done.outputs["output"].dtype == np.float16
+    assert done.counts.tensor > 0
+    return done
+
+
 def warps_on_tensor_cores(
     filters: int, positions: int, filter_warps: int, position_warps: int, slices: int = 1, split: int = 1
 ) -> dict[str, int]:

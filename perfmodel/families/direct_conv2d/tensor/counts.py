@@ -7,6 +7,7 @@ from ....gpus.gpu import Gpu
 from ....profiles.kernel_profile import KernelProfile
 from ...matrix.counts import matrix_profile
 from ...matrix.tensor_counts import FACTORS, tensor_work
+from ...precision import Precision
 from ..problem import Conv2d
 from ..traffic import compulsory_bytes
 from .tiling import ConvolutionTiles
@@ -17,7 +18,8 @@ STEP_READS = 2
 
 def profile(problem: Conv2d, tile: ConvolutionTiles, gpu: Gpu) -> KernelProfile:
     """Of n configurations."""
-    _, of_column = FACTORS
+    of_columns = FACTORS[1] * tile.columns
+    paired = 2 if problem.precision is Precision.FLOAT16 else 1
     inside = problem.height / problem.padded_height
     read_bytes, _ = compulsory_bytes(problem)
     work = tensor_work(
@@ -26,9 +28,12 @@ def profile(problem: Conv2d, tile: ConvolutionTiles, gpu: Gpu) -> KernelProfile:
         gpu,
         products_of_channel=tile.slab_products(problem) / tile.slab_channels,
         input_copies=tile.slab_channels * tile.patch_vectors(problem) * inside / WARP_SIZE,
-        input_words=tile.patch_rows * problem.width * inside,
-        column_wavefronts=tile.column_wavefronts(problem),
+        input_elements=tile.patch_rows * problem.width * inside,
+        column_reads=paired * of_columns,
+        column_wavefronts=paired * of_columns,
+        column_conflicts=paired * of_columns * (tile.column_wavefronts(problem) - 1.0),
         step_reads=STEP_READS,
-        step_integers=of_column * tile.columns + STEP_READS,
+        step_wavefronts=STEP_READS,
+        step_integers=(2 * paired - 1) * of_columns + STEP_READS,
     )
     return matrix_profile(problem, tile, work, gpu, read_bytes)

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....compiler.request import CompileRequest
-from ....core.constants import FLOAT_BYTES, SHARED_BANKS, VECTOR_WORDS, WARP_SIZE, ceil_div, round_up
+from ....core.constants import FLOAT_BYTES, SHARED_BANKS, WARP_SIZE, ceil_div, round_up
 from ....gpus.gpu import Gpu
 from ....memory.bank_conflicts import load_wavefronts
 from ...base import Batch, Check, within_limits
-from ...matrix.choices import OF_TENSORS, TENSOR_POSITIONS, TENSOR_TERMS
+from ...matrix.choices import OF_TENSORS, TENSOR_POSITIONS
 from ...matrix.layer import MatrixLayer, filter_vector
 from ...matrix.tensor_limits import tensor_checks
-from ...matrix.tensor_tiles import FILTER_PAD, ROW_SHIFT, TF32_PRODUCTS, TensorTiles, shifted_pitch
+from ...matrix.tensor_tiles import TF32_PRODUCTS, TensorTiles, padded_pitch, product_terms
 from ...matrix.tiles import Integers, matrix_compile_request
 from ..configuration import DirectConv2dConfiguration
 from ..launch import filter_macros
@@ -35,7 +35,7 @@ MOST_PATCH_PASSES = 4
 class ConvolutionTiles(TensorTiles):
     """Sizes of n configurations, arrays of shape ``(n,)``; macros of the kernel in small letters."""
 
-    most_slab_terms: ClassVar[int] = 160
+    most_slab_words: ClassVar[int] = 160
     registers_beside_factors: ClassVar[int] = 48
     registers_of_column: ClassVar[int] = 1
 
@@ -44,36 +44,36 @@ class ConvolutionTiles(TensorTiles):
     patch_lead: Integers
     """Zeros in front of the first of them."""
     row_pitch: Integers
-    """Words from one of them to the next in a stage."""
+    """Elements from one of them to the next in a stage."""
 
-    @property
-    def channel_pitch(self) -> Integers:
-        """Words from one channel of the patch to the next in a stage."""
-        words = self.patch_lead + self.patch_rows * self.row_pitch
-        return shifted_pitch(np.asarray(round_up(words, 2 * VECTOR_WORDS), np.int64))
+    def channel_pitch(self, layer: MatrixLayer) -> Integers:
+        """Elements from one channel of the patch to the next in a stage: an odd multiple of a quarter of the banks."""
+        shift = channel_shift(layer)
+        elements = round_up(self.patch_lead + self.patch_rows * self.row_pitch, shift)
+        return np.asarray(elements + np.where(elements % (2 * shift) == 0, shift, 0), np.int64)
 
     def slab_products(self, layer: MatrixLayer) -> Integers:
         """Products of a warp's tile for a slab; beyond its terms the slices' turns and pairs of buffers are filled up."""
-        products = ceil_div(ceil_div(self.slab_channels * layer.filter_taps, TENSOR_TERMS), self.channel_slices)
+        products = ceil_div(ceil_div(self.slab_channels * layer.filter_taps, product_terms(layer)), self.channel_slices)
         odd = (products % 2 == 1) & (products > MOST_UNROLLED_PRODUCTS)
         return np.asarray((products + odd) * self.channel_slices, np.int64)
 
     def filter_pitch(self, layer: MatrixLayer) -> Integers:
-        """Words from one filter to the next in a stage."""
-        return TENSOR_TERMS * self.slab_products(layer) + FILTER_PAD
+        """Elements from one filter to the next in a stage."""
+        return padded_pitch(layer, product_terms(layer) * self.slab_products(layer))
 
     def filter_vector(self, layer: MatrixLayer) -> Integers:
-        """Words of a copy of a filter, which no slab's end cuts."""
+        """Elements of a copy of a filter, which no slab's end cuts."""
         return np.asarray(np.gcd(filter_vector(layer), self.slab_channels * layer.filter_taps), np.int64)
 
     def stage_bytes(self, layer: MatrixLayer) -> Integers:
         """One slab of filters and patch."""
-        words = self.filter_tile * self.filter_pitch(layer) + self.slab_channels * self.channel_pitch
-        return np.asarray(FLOAT_BYTES * words, np.int64)
+        elements = self.filter_tile * self.filter_pitch(layer) + self.slab_channels * self.channel_pitch(layer)
+        return np.asarray(layer.element_bytes * elements, np.int64)
 
     def bytes_beside_stages(self, layer: MatrixLayer) -> Integers:
-        """Steps of the terms of a slab."""
-        return np.asarray(FLOAT_BYTES * TENSOR_TERMS * self.slab_products(layer), np.int64)
+        """Steps of the terms of a slab, a word each."""
+        return np.asarray(FLOAT_BYTES * product_terms(layer) * self.slab_products(layer), np.int64)
 
     def copies_of_slab(self, layer: MatrixLayer, slab: Integers) -> Integers:
         """Filters and rows of the patch in vectors."""
@@ -91,18 +91,18 @@ class ConvolutionTiles(TensorTiles):
 
     def column_wavefronts(self, problem: Conv2d) -> NDArray[np.float64]:
         """Wavefronts of a read of eight neighbouring positions in one row, four terms each, mean over the terms of a slab."""
-        columns = (self.slab_channels, self.row_pitch, self.channel_pitch)
+        columns = (self.slab_channels, self.row_pitch, self.channel_pitch(problem))
         found = [_column_wavefronts(problem, *sizes) for sizes in zip(*(c.tolist() for c in columns), strict=True)]
         return np.array(found, np.float64)
 
     def cost_of_slab(self, layer: MatrixLayer, slab: Integers) -> NDArray[np.float64]:
         """Terms that are multiplied, those beyond the slab's included, where a block has threads enough to copy them."""
-        terms = TENSOR_TERMS * self.slab_products(layer)
+        terms = product_terms(layer) * self.slab_products(layer)
         return np.where(self.filter_lanes(layer) <= self.threads, terms, np.inf)
 
     def least_slab(self, layer: MatrixLayer) -> Integers:
         """Channels of the smallest slab: those of one product at most."""
-        return np.full_like(self.channel_slices, max(1, TENSOR_TERMS // layer.filter_taps))
+        return np.full_like(self.channel_slices, max(1, product_terms(layer) // layer.filter_taps))
 
 
 @lru_cache(maxsize=4096)
@@ -110,28 +110,37 @@ def _column_wavefronts(problem: Conv2d, channels: int, row_pitch: int, channel_p
     """Wavefronts of a read of eight neighbouring positions in one row, four terms each, mean over the terms of the channels."""
     lane, terms = np.arange(WARP_SIZE), channels * problem.filter_taps
     lanes_of_position = WARP_SIZE // TENSOR_POSITIONS
-    first = np.arange(0, round_up(terms, TENSOR_TERMS), lanes_of_position)[:, None]
-    term = first + lane % lanes_of_position
+    paired, of_product = FLOAT_BYTES // problem.element_bytes, product_terms(problem)
+    parts = np.arange(0, of_product, paired * lanes_of_position)[:, None] + np.arange(paired)
+    first = np.arange(0, round_up(terms, of_product), of_product)[:, None, None] + parts
+    term = first.reshape(-1, 1) + lane % lanes_of_position * paired
     channel, tap = np.divmod(np.where(term < terms, term, 0), problem.filter_taps)
     row, column = np.divmod(tap, problem.filter_width)
-    words = channel * channel_pitch + row * row_pitch + column + lane // lanes_of_position * problem.stride
-    passes, _ = load_wavefronts((FLOAT_BYTES * words).astype(np.uint64), np.ones(words.shape, np.bool_), FLOAT_BYTES)
+    places = channel * channel_pitch + row * row_pitch + column + lane // lanes_of_position * problem.stride
+    addresses = (problem.element_bytes * places).astype(np.uint64)
+    passes, _ = load_wavefronts(addresses, np.ones(places.shape, np.bool_), problem.element_bytes)
     return float(np.mean(passes))
 
 
+def channel_shift(layer: MatrixLayer) -> int:
+    """Elements on a quarter of the banks."""
+    return SHARED_BANKS // 4 * FLOAT_BYTES // layer.element_bytes
+
+
 def row_pitch(problem: Conv2d) -> int:
-    """Words from one row of a patch to the next: room for the padding, and what lets reads hit as few banks twice as can be.
+    """Elements from one row of a patch to the next: room for the padding, and what lets reads hit as few banks twice as can be.
 
     >>> sizes = {"in_channels": 8, "filter_height": 3, "filter_width": 3, "padding": 1}
     >>> [row_pitch(Conv2d(height=width, width=width, **sizes)) for width in (7, 14, 28, 56)]
     [8, 24, 44, 76]
     """
-    vector = gcd(VECTOR_WORDS, problem.width)
+    vector, of_product = gcd(problem.vector_elements, problem.width), product_terms(problem)
     least = round_up(problem.width + problem.padding, vector)
-    channels = TENSOR_TERMS // gcd(TENSOR_TERMS, problem.filter_taps)
+    channels = of_product // gcd(of_product, problem.filter_taps)
+    most = least + SHARED_BANKS // 2 * FLOAT_BYTES // problem.element_bytes
     return min(
-        range(least, least + SHARED_BANKS // 2 + 1, vector),
-        key=lambda pitch: (_column_wavefronts(problem, channels, pitch, ROW_SHIFT), pitch),
+        range(least, most + 1, vector),
+        key=lambda pitch: (_column_wavefronts(problem, channels, pitch, channel_shift(problem)), pitch),
     )
 
 
@@ -176,7 +185,7 @@ def tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) ->
         stages=one,
         resident_blocks=one,
         patch_rows=patch_rows(problem, given["position_warps"] * given["warp_positions"]),
-        patch_lead=round_up(max(problem.padding, 1), VECTOR_WORDS) * one,
+        patch_lead=round_up(max(problem.padding, 1), problem.vector_elements) * one,
         row_pitch=row_pitch(problem) * one,
     ).fitted(problem, gpu)
 
@@ -191,8 +200,8 @@ def checks(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -
             ("dense convolution where reuse=tensor", np.full(len(batch), problem.depthwise), "depthwise", "dense"),
             ("copies of a channel of the patch", vectors > most_vectors, vectors, most_vectors),
             ("copies of a filter's part of a slab", lanes > tile.threads, lanes, tile.threads),
-            ("slices of a slab", tile.channel_slices * TENSOR_TERMS >= 2 * tile.slab_channels * problem.filter_taps,
-             tile.channel_slices, tile.slab_channels * problem.filter_taps // TENSOR_TERMS),
+            ("slices of a slab", tile.channel_slices * product_terms(problem) >= 2 * tile.slab_channels * problem.filter_taps,
+             tile.channel_slices, tile.slab_channels * problem.filter_taps // product_terms(problem)),
         ),
         *tensor_checks(problem, tile, gpu, "reuse=tensor"),
     )  # fmt: skip
@@ -208,7 +217,7 @@ def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, g
             "WIDTH": problem.width,
             "FILTER_PITCH": tile.filter_pitch(problem),
             "FILTER_VECTOR": tile.filter_vector(problem),
-            "CHANNEL_PITCH": tile.channel_pitch,
+            "CHANNEL_PITCH": tile.channel_pitch(problem),
             "SLAB_PRODUCTS": tile.slab_products(problem),
             "SUMS_PITCH": tile.sums_pitch,
             "TF32_PRODUCTS": TF32_PRODUCTS[problem.precision],

@@ -12,7 +12,7 @@ from ....memory.bank_conflicts import load_wavefronts
 from ...lanes import over_unique
 from ...matrix.counts import Floats, WarpWork
 from ...matrix.layer import position_vector
-from ...matrix.tiles import SECTOR_CHANNELS, Integers
+from ...matrix.tiles import Integers
 from ..problem import PointwiseConv2d
 from .tiling import ProductTiles
 
@@ -51,7 +51,7 @@ def _reads(tile: ProductTiles) -> tuple[Floats, Floats, Floats]:
 def work_of(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> WarpWork:
     """Of n configurations."""
     reads, wavefronts, ideal = _reads(tile)
-    lines = np.where(tile.slab_channels % WARP_SIZE == 0, 1, WARP_SIZE // SECTOR_CHANNELS)
+    lines = np.where(tile.slab_channels % WARP_SIZE == 0, 1, WARP_SIZE // problem.sector_elements)
     return WarpWork(
         arithmetic={"fp32_fma": tile.sums.astype(np.float64)},
         of_slab={},
@@ -63,7 +63,7 @@ def work_of(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> WarpWork:
         filters=tile.filter_tile * tile.grid(problem)[1],
         filter_copies=tile.filter_tile * tile.slab_channels / WARP_SIZE,
         input_copies=tile.slab_channels * tile.position_tile / position_vector(problem) / WARP_SIZE,
-        input_words=tile.position_tile,
+        input_elements=tile.position_tile,
         copied_lines=lines,
         copied_wavefronts=lines,
         unrolled_channels=tile.unrolled_channels,

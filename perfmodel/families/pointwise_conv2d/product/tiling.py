@@ -14,7 +14,7 @@ from ....core.constants import FLOAT_BYTES, LINE_BYTES, VECTOR_WORDS, WARP_SIZE,
 from ....gpus.gpu import Gpu
 from ...base import Batch
 from ...matrix.layer import MatrixLayer, position_vector
-from ...matrix.tiles import SECTOR_CHANNELS, Integers, MatrixTiles, matrix_compile_request
+from ...matrix.tiles import Integers, MatrixTiles, matrix_compile_request
 from ..configuration import OF_PRODUCTS, PointwiseConfiguration
 from ..problem import PointwiseConv2d
 
@@ -89,7 +89,7 @@ class ProductTiles(MatrixTiles):
 
     def least_slab(self, layer: MatrixLayer) -> Integers:
         """Channels of the smallest slab: whole sectors, and four for each slice."""
-        return np.asarray(np.maximum(SECTOR_CHANNELS, VECTOR_WORDS * self.channel_slices), np.int64)
+        return np.asarray(np.maximum(layer.sector_elements, VECTOR_WORDS * self.channel_slices), np.int64)
 
     def registers(self, layer: MatrixLayer) -> Integers:
         """About what a thread takes: sums, filters and positions of this channel and the next, addresses."""

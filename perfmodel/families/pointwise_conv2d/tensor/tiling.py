@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from ....compiler.request import CompileRequest
-from ....core.constants import FLOAT_BYTES
 from ....gpus.gpu import Gpu
 from ...base import Batch
 from ...matrix.choices import OF_TENSORS
-from ...matrix.layer import MatrixLayer, filter_vector, position_vector
-from ...matrix.tensor_tiles import FILTER_PAD, TF32_PRODUCTS, TensorTiles, shifted_pitch
+from ...matrix.layer import MatrixLayer, filter_vector
+from ...matrix.tensor_tiles import TF32_PRODUCTS, TensorTiles, padded_pitch, shifted_pitch
 from ...matrix.tiles import Integers, matrix_compile_request
 from ..configuration import PointwiseConfiguration
 from ..problem import PointwiseConv2d
@@ -25,23 +24,23 @@ KERNEL = "pointwise_tensor"
 class PointwiseTensorTiles(TensorTiles):
     """Sizes of n configurations, arrays of shape ``(n,)``; macros of the kernel in small letters."""
 
-    @property
-    def filter_pitch(self) -> Integers:
-        """Words from one filter to the next in a stage."""
-        return self.slab_channels + FILTER_PAD
+    def filter_pitch(self, layer: MatrixLayer) -> Integers:
+        """Elements from one filter to the next in a stage."""
+        return padded_pitch(layer, self.slab_channels)
 
     @property
     def input_pitch(self) -> Integers:
-        """Words from one channel of the input to the next in a stage."""
+        """Elements from one channel to the next: four of eight words, in half precision eight of four, hit all banks."""
         return shifted_pitch(self.position_tile)
 
     def stage_bytes(self, layer: MatrixLayer) -> Integers:
         """One slab of filters and input."""
-        return FLOAT_BYTES * (self.filter_tile * self.filter_pitch + self.slab_channels * self.input_pitch)
+        elements = self.filter_tile * self.filter_pitch(layer) + self.slab_channels * self.input_pitch
+        return np.asarray(layer.element_bytes * elements, np.int64)
 
     def copies_of_slab(self, layer: MatrixLayer, slab: Integers) -> Integers:
         """Filters and input in vectors."""
-        return slab * self.filter_tile // filter_vector(layer) + slab * self.position_tile // position_vector(layer)
+        return slab * self.filter_tile // filter_vector(layer) + slab * self.position_tile // self.input_vector(layer)
 
 
 def tiles(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> PointwiseTensorTiles:
@@ -66,7 +65,7 @@ def compile_request(problem: PointwiseConv2d, configuration: PointwiseConfigurat
 
     def macros(tile: PointwiseTensorTiles) -> dict[str, Any]:
         return {
-            "FILTER_PITCH": tile.filter_pitch,
+            "FILTER_PITCH": tile.filter_pitch(problem),
             "INPUT_PITCH": tile.input_pitch,
             "SUMS_PITCH": tile.sums_pitch,
             "FILTER_VECTOR": filter_vector(problem),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Conv2d, DirectConv2dConfiguration, Reuse
 from perfmodel.families.direct_conv2d.tensor import profile, tiles
+from perfmodel.families.precision import Precision
 from perfmodel.gpus.catalogue import load_gpu
 
-from ..right_results import hold_to_tf32, right_run, warps_on_tensor_cores
+from ..right_results import hold_to_half_precision, hold_to_tf32, right_run, warps_on_tensor_cores
 
 
 def tensor(*sizes: int, **parts: int) -> DirectConv2dConfiguration:
@@ -70,6 +74,37 @@ def test_counts_that_leave_no_doubt() -> None:
     assert estimated.shared_load_requests == warps * products * (1 + 4 * 2 + 2)
     assert counts.shared_load_requests == estimated.shared_load_requests + warps * 2
     assert counts.global_store_sectors == 64 * 32 // 8 == estimated.global_store_sectors
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", CASES)
+def test_half_precision(name: str) -> None:
+    hold_to_half_precision(FAMILY, *CASES[name])
+
+
+@pytest.mark.compiler
+def test_counts_in_half_precision_that_leave_no_doubt() -> None:
+    exact, chosen = CASES["whole_tiles"]
+    problem, gpu = replace(exact, precision=Precision.FLOAT16), load_gpu("h200")
+    counts = hold_to_half_precision(FAMILY, exact, chosen).counts
+    tile = tiles(problem, Batch.of([chosen]), gpu)
+    estimated = profile(problem, tile, gpu).counts
+    # 2 tiles of 32 positions, 2 warps each, which have 1 x 4 tiles of 16 x 8; 16 channels are 2 slabs of 5 products of 16 terms.
+    warps, products = 2 * 2, 2 * -(-8 * 9 // 16)
+    assert tile.slab_channels == 8
+    assert counts.tensor == warps * products * 4 == estimated.tensor
+    # Filters, four reads of each tile's positions, two of steps; and the steps of the first product.
+    assert estimated.shared_load_requests == warps * products * (1 + 4 * 4 + 2)
+    assert counts.shared_load_requests == estimated.shared_load_requests + warps * 2
+
+
+def test_only_tensor_cores_compute_in_half_precision() -> None:
+    problem, gpu = replace(CASES["whole_tiles"][0], precision=Precision.FLOAT16), load_gpu("h200")
+    assert {mode for product in FAMILY.space(problem, gpu).products for mode in product.values["reuse"]} == {
+        Reuse.TENSOR
+    }
+    with pytest.raises(InputError, match="precision=float16 needs a dense convolution"):
+        replace(problem, out_channels=16, depthwise=True)
 
 
 @pytest.mark.compiler

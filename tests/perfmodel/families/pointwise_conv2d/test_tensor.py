@@ -1,15 +1,18 @@
 """Matrix products on tensor cores: as exact as FP32, no faults, and the counts of which their tiles leave no doubt."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from perfmodel.families.base import Batch
 from perfmodel.families.matrix.counts import matrix_profile
-from perfmodel.families.pointwise_conv2d import FAMILY
+from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration
 from perfmodel.families.pointwise_conv2d.tensor import tiles, work_of
+from perfmodel.families.precision import Precision
 from perfmodel.gpus.catalogue import load_gpu
 
-from ..right_results import hold_to_tf32, right_run
+from ..right_results import hold_to_half_precision, hold_to_tf32, right_run
 from .matrix_cases import layer, tensor
 
 CASES = {
@@ -52,6 +55,43 @@ def test_counts_that_leave_no_doubt():
 @pytest.mark.parametrize("name", ["whole_tiles", "odd_everything"])
 def test_products_of_tf32_numbers(name):
     hold_to_tf32(FAMILY, *CASES[name])
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", CASES)
+def test_half_precision(name):
+    hold_to_half_precision(FAMILY, *CASES[name])
+
+
+@pytest.mark.compiler
+def test_counts_in_half_precision_that_leave_no_doubt():
+    exact, chosen = CASES["whole_tiles"]
+    problem, gpu = replace(exact, precision=Precision.FLOAT16), load_gpu("h200")
+    counts = hold_to_half_precision(FAMILY, exact, chosen).counts
+    tile = tiles(problem, Batch.of([chosen]), gpu)
+    whole = matrix_profile(problem, tile, work_of(problem, tile, gpu), gpu, problem.read_bytes)
+    estimated = whole.counts
+    # 2 tiles of 32 positions, 2 warps each, which have 1 x 4 tiles of 16 x 8; 64 channels are 4 groups of 16.
+    warps, groups = 2 * 2, 64 // 16
+    assert counts.tensor == warps * groups * 4 == estimated.tensor
+    operations, rate = 2 * 16 * 8 * 16, gpu.tensor_f16_f32_per_sm * gpu.tensor_warp_share / gpu.schedulers_per_sm
+    assert whole.tensor_cycles == pytest.approx(counts.tensor * operations / rate)
+    assert counts.shared_load_requests == warps * groups * (1 + 2) == estimated.shared_load_requests
+    assert counts.shared_load_wavefronts == warps * groups * (4 + 2 * 4) == estimated.shared_load_wavefronts
+    assert counts.async_copy_requests == 2 * (32 * 64 + 64 * 32) // 8 // 32 == estimated.async_copy_requests
+    assert counts.global_store_sectors == 64 * 32 // 8 == estimated.global_store_sectors  # of 16 bytes each
+    assert estimated.dram_write_bytes == 64 * 32 * 2
+
+
+def test_only_tensor_cores_compute_in_half_precision():
+    problem, gpu = replace(CASES["whole_tiles"][0], precision=Precision.FLOAT16), load_gpu("h200")
+    assert {layout for product in FAMILY.space(problem, gpu).products for layout in product.values["layout"]} == {
+        Layout.TENSOR
+    }
+    rejected = [
+        check for check in FAMILY.checks(problem, Batch.of([PointwiseConfiguration()]), gpu) if np.any(check.rejected)
+    ]
+    assert rejected[0].message(0) == "precision where layout is not tensor: float16 is not within float32 and tf32"
 
 
 def test_there_are_none_without_tensor_cores_for_tf32():
