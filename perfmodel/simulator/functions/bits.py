@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ir.types import ScalarType, is_signed, unsigned_of, width_bytes
+from ...ir.types import ScalarType, is_signed, unsigned_of
 
 Integers = NDArray[Any]
 Words = NDArray[np.uint32]
@@ -289,12 +289,12 @@ def dot_halves(a: Words, b: Words, c: Words, a_signed: bool, b_signed: bool, hig
     return (total & 0xFFFFFFFF).astype(np.uint32)
 
 
-def halves(function: Callable[..., Integers], half: ScalarType, *words: Words) -> Words:
-    """A function of the two 16-bit halves of words, packed again."""
-    width = width_bytes(half)
-    assert width == 2
-    parts = []
-    for place in (0, 16):
-        arguments = [((w >> np.uint32(place)) & np.uint32(0xFFFF)).astype(np.uint16).view(half) for w in words]
-        parts.append(np.asarray(function(*arguments)).astype(half).view(np.uint16).astype(np.uint32))
-    return parts[0] | (parts[1] << np.uint32(16))
+def of_parts(function: Callable[..., Integers], part: ScalarType, *words: Words) -> Words:
+    """A function of the halves or bytes of words, each for itself.
+
+    >>> hex(of_parts(np.add, np.uint8, np.array([0x01FF], np.uint32), np.array([0x0101], np.uint32))[0])
+    '0x200'
+    """
+    parts = [np.ascontiguousarray(word)[..., None].view(part) for word in words]
+    found: Words = np.ascontiguousarray(function(*parts).astype(part)).view(np.uint32)[..., 0]
+    return found

@@ -9,37 +9,25 @@ import numpy as np
 
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Constant, Immediate, Operand, Register
+from ..translate import basic
 from .emitter import Emitter
 from .integer import write_comparison
 from .registers import is_zero, split_predicates
 
 _ROUNDING = {"RM": "downward", "RP": "upward", "RZ": "toward_zero"}
-_ORDERED = {"EQ": "==", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
-_UNORDERED = {"LTU": ">=", "LEU": ">", "GTU": "<=", "GEU": "<"}
-"""Comparisons that hold for NaN, by the ordered comparison that is their negation."""
+_COMPARISONS = ("EQ", "LT", "LE", "GT", "GE", "LTU", "LEU", "GTU", "GEU", "NEU", "NE", "EQU", "NUM", "NAN")
 
 
 def comparison(i: MachineInstruction, a: str, b: str) -> str:
     """Expression of a comparison of floats."""
-    for name, symbol in _ORDERED.items():
-        if i.has(name):
-            return f"({a}{symbol}{b})"
-    for name, symbol in _UNORDERED.items():
-        if i.has(name):
-            return f"(~({a}{symbol}{b}))"
-    if i.has("NEU"):
-        return f"({a}!={b})"
-    if i.has("NE"):
-        return f"(({a}<{b})|({a}>{b}))"
-    if i.has("EQU"):
-        return f"(~(({a}<{b})|({a}>{b})))"
-    if i.has("NUM", "NAN"):
-        return f"({'~' if i.has('NUM') else ''}(isnan({a})|isnan({b})))"
     if i.has("MAX"):
         return f"(({a}>{b})|isnan({b}))"
     if i.has("MIN"):
         return f"(({a}<{b})|isnan({b}))"
-    raise i.error("the comparison is not supported")
+    operator = next((name for name in _COMPARISONS if i.has(name)), None)
+    if operator is None:
+        raise i.error("the comparison is not supported")
+    return f"({basic.comparison(i, operator.lower(), a, b, np.float64)})"
 
 
 def _flushed(i: MachineInstruction, text: str) -> str:

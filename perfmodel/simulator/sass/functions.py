@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
 from ...ir.instruction import Space
-from ...ir.types import ScalarType
 from ..block_classes.classes import NotFollowedError
 from ..block_classes.values import permuted
-from ..functions.bits import leading_zeros, reverse_bits
 from ..functions.floats import flush, greatest, half_as_double, least, narrow
 from ..global_memory import is_in_space
 from ..machine import CLUSTER_RANK_UNIT, Lanes
 from ..plan import Mask, both, rows_and_warps
 from ..transfer import checked, generic_parts, hold, index_of, storage
 from .matrices import eight_bit_floats
+from .parted_warps import bits_of_warps
 
 Values = NDArray[Any]
 _SHIFT = np.uint64(32)
@@ -100,10 +99,7 @@ def parted(lanes: Lanes, members: NDArray[np.uint32]) -> Mask:
     if live is None or lanes.active is None:
         return np.zeros((1, 1), np.bool_)
     elsewhere = np.broadcast_to(live, (lanes.batch.rows, lanes.threads))[lanes.row_index] & ~lanes.active
-    by_warp = elsewhere.reshape(lanes.rows, -1, WARP_SIZE)
-    bits = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
-    apart = np.repeat((by_warp * bits).sum(axis=2, dtype=np.uint64).astype(np.uint32), WARP_SIZE, axis=1)
-    named_apart: Mask = (members & apart) != 0
+    named_apart: Mask = (members & bits_of_warps(elsewhere, lanes.threads)) != 0
     return named_apart
 
 
@@ -112,10 +108,7 @@ def without_lanes(lanes: Lanes, members: NDArray[np.uint32], leaving: Mask | Non
     effective = both(lanes.active, leaving)
     if effective is None:
         return np.zeros((1, 1), np.uint32)
-    by_warp = np.broadcast_to(effective, lanes.shape).reshape(lanes.rows, -1, WARP_SIZE)
-    bits = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
-    gone = np.repeat((by_warp * bits).sum(axis=2, dtype=np.uint64).astype(np.uint32), WARP_SIZE, axis=1)
-    staying: NDArray[np.uint32] = members & ~gone
+    staying: NDArray[np.uint32] = members & ~bits_of_warps(effective, lanes.threads)
     return staying
 
 
@@ -268,20 +261,6 @@ def product_wide(a: Values, b: Values, c: NDArray[np.uint64] | None, signed: boo
     return product if c is None else product + c
 
 
-def find_leading_bit(values: Values, distance: bool) -> NDArray[np.uint32]:
-    """Place of the highest bit that is not a sign bit, or its distance from the top; all ones where there is none."""
-    magnitude = np.where(values < 0, ~values, values) if values.dtype == np.int32 else values
-    zeros = leading_zeros(magnitude)
-    none = zeros == np.uint32(32)
-    place = zeros if distance else np.uint32(31) - zeros
-    return np.where(none, np.uint32(2**32 - 1), place).astype(np.uint32)
-
-
-def reversed_word(values: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Bits in reverse order."""
-    return np.asarray(reverse_bits(values), np.uint32)
-
-
 def sign_extended(values: NDArray[np.uint32], bits: NDArray[np.uint32], signed: bool, wrap: bool) -> NDArray[np.uint32]:
     """The low bits of a width, extended by sign or by zeros (``SGXT``)."""
     width = bits & np.uint32(31) if wrap else np.minimum(bits, np.uint32(32))
@@ -289,17 +268,6 @@ def sign_extended(values: NDArray[np.uint32], bits: NDArray[np.uint32], signed: 
     moved = shift_word_left(values, shift)
     back = shift_word_right(moved, shift, signed)
     return np.where(width == 0, np.uint32(0), back)
-
-
-def of_parts(function: Callable[..., Values], part: ScalarType, *words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """A function of the halves or bytes of words, each for itself.
-
-    >>> hex(of_parts(np.add, np.uint8, np.array([0x01FF], np.uint32), np.array([0x0101], np.uint32))[0])
-    '0x200'
-    """
-    parts = [np.ascontiguousarray(word)[..., None].view(part) for word in words]
-    found: NDArray[np.uint32] = np.ascontiguousarray(function(*parts).astype(part)).view(np.uint32)[..., 0]
-    return found
 
 
 def absolute_difference(a: Values, b: Values) -> Values:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Constant, Immediate, Operand, Register
+from ..translate.basic import table_expression
 from .emitter import Emitter
 from .registers import is_false, is_true, is_zero, split_predicates
 
@@ -232,49 +233,6 @@ def emit_shf(e: Emitter, i: MachineInstruction) -> None:
     e.write(i, i.operand(0), text)
 
 
-def table_expression(e: Emitter, table: int, a: str, b: str, c: str, zero: str) -> str:
-    """A function of three bits from its truth table, in as few operations as its form allows."""
-    simple = {
-        0x00: zero,
-        0xC0: f"({a}&{b})",
-        0xFC: f"({a}|{b})",
-        0x3C: f"({a}^{b})",
-        0x30: f"({a}&~{b})",
-        0x0C: f"(~{a}&{b})",
-        0xF3: f"({a}|~{b})",
-        0x33: f"(~{b})",
-        0x0F: f"(~{a})",
-        0x55: f"(~{c})",
-        0xF0: a,
-        0xCC: b,
-        0xAA: c,
-        0x80: f"({a}&{b}&{c})",
-        0xFE: f"({a}|{b}|{c})",
-        0x96: f"({a}^{b}^{c})",
-        0xF8: f"({a}|({b}&{c}))",
-        0xEA: f"(({a}&{b})|{c})",
-        0xE2: f"(({a}&{b})|({c}&~{b}))",
-        0xCA: f"(({a}&{b})|(~{a}&{c}))",
-        0xD8: f"(({a}&{c})|({b}&~{c}))",
-        0xB8: f"(({a}&~{b})|({b}&{c}))",
-        0x48: f"(({a}^{c})&{b})",
-        0x6A: f"(({a}&{b})^{c})",
-        0x78: f"({a}^({b}&{c}))",
-        0xC8: f"(({a}|{c})&{b})",
-        0xA8: f"(({a}|{b})&{c})",
-        0xE0: f"({a}&({b}|{c}))",
-        0xE8: f"(({a}&{b})|({c}&({a}|{b})))",
-    }
-    if table in simple:
-        return simple[table]
-    terms = []
-    for row in range(8):
-        if table >> row & 1:
-            parts = (f"{'' if row >> bit & 1 else '~'}{x}" for x, bit in ((a, 2), (b, 1), (c, 0)))
-            terms.append("(" + "&".join(parts) + ")")
-    return "(" + "|".join(terms) + ")"
-
-
 def emit_lop3(e: Emitter, i: MachineInstruction) -> None:
     """``LOP3.LUT`` and ``ULOP3.LUT``: any function of three bits; a predicate says whether the result is not zero."""
     predicates, first = split_predicates(i.operands, 1)
@@ -287,7 +245,7 @@ def emit_lop3(e: Emitter, i: MachineInstruction) -> None:
     literal = i.operand(start + 3)
     if not isinstance(literal, Immediate) or literal.value is None:
         raise i.error("the truth table must be a literal")
-    text = table_expression(e, literal.value & 255, a, b, c, f"({a}&{e.constant(0)})")
+    text = table_expression(literal.value & 255, a, b, c, f"({a}&{e.constant(0)})")
     if predicates and isinstance(predicates[0], Register) and predicates[0].index is not None:
         result = e.temporary(text)
         holds = f"({result}!={e.constant(0)})"
@@ -312,7 +270,7 @@ def emit_plop3(e: Emitter, i: MachineInstruction) -> None:
     texts = []
     for operand, table in zip((first, second), (tables[0], tables[1] if len(tables) > 1 else 0), strict=True):
         wanted = isinstance(operand, Register) and operand.index is not None
-        texts.append(e.temporary(table_expression(e, int(table or 0) & 255, a, b, c, zero)) if wanted else zero)
+        texts.append(e.temporary(table_expression(int(table or 0) & 255, a, b, c, zero)) if wanted else zero)
     e.write_predicate(i, first, texts[0])
     e.write_predicate(i, second, texts[1])
 
@@ -463,7 +421,7 @@ def emit_flo(e: Emitter, i: MachineInstruction) -> None:
     """``FLO`` and ``UFLO``: the highest bit."""
     values = [o for o in i.operands[1:] if not (isinstance(o, Register) and o.is_predicate)]
     value = e.read(i, values[0], "u32" if i.has("U32") else "s32")
-    e.write(i, i.operand(0), f"find_leading_bit({value},{i.has('SH')})")
+    e.write(i, i.operand(0), f"{'find_leading_shift' if i.has('SH') else 'find_leading'}({value})")
 
 
 def emit_popc(e: Emitter, i: MachineInstruction) -> None:
@@ -473,7 +431,7 @@ def emit_popc(e: Emitter, i: MachineInstruction) -> None:
 
 def emit_brev(e: Emitter, i: MachineInstruction) -> None:
     """``BREV`` and ``UBREV``."""
-    e.write(i, i.operand(0), f"reversed_word({e.read(i, i.operand(1))})")
+    e.write(i, i.operand(0), f"reverse_bits({e.read(i, i.operand(1))})")
 
 
 def emit_bmsk(e: Emitter, i: MachineInstruction) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ir.instruction import Instruction, Space
+from ...ir.instruction import ExecutedInstruction, Instruction, Space
 from ...ir.types import VALUE_TYPES, ScalarType, is_float, is_signed, unsigned_of, width_bytes
 from ...ptx.operands import integer, names, vector
 from .emitter import Emitter, window_of
@@ -34,7 +34,7 @@ def value_type(instruction: Instruction, position: int = -1) -> ScalarType:
     return VALUE_TYPES[parts[position]]
 
 
-def comparison(instruction: Instruction, operator: str, a: str, b: str, scalar_type: ScalarType) -> str:
+def comparison(instruction: ExecutedInstruction, operator: str, a: str, b: str, scalar_type: ScalarType) -> str:
     """Expression of a comparison (PTX ISA 9.7.6.1, table of operators)."""
     if operator == "ne" and is_float(scalar_type):
         return f"(({a}<{b})|({a}>{b}))"
@@ -209,16 +209,55 @@ def emit_cnot(e: Emitter, i: Instruction) -> None:
     )
 
 
-def emit_lop3(e: Emitter, i: Instruction) -> None:
-    """``lop3``: any function of three bits, given as a table of eight."""
-    a, b, c = (e.read(i, i.operand(k), np.uint32) for k in (1, 2, 3))
-    table = literal_integer(i, 4)
+def table_expression(table: int, a: str, b: str, c: str, zero: str) -> str:
+    """A function of three bits from its truth table, in as few operations as its form allows."""
+    simple = {
+        0x00: zero,
+        0xC0: f"({a}&{b})",
+        0xFC: f"({a}|{b})",
+        0x3C: f"({a}^{b})",
+        0x30: f"({a}&~{b})",
+        0x0C: f"(~{a}&{b})",
+        0xF3: f"({a}|~{b})",
+        0x33: f"(~{b})",
+        0x0F: f"(~{a})",
+        0x55: f"(~{c})",
+        0xF0: a,
+        0xCC: b,
+        0xAA: c,
+        0x80: f"({a}&{b}&{c})",
+        0xFE: f"({a}|{b}|{c})",
+        0x96: f"({a}^{b}^{c})",
+        0xF8: f"({a}|({b}&{c}))",
+        0xEA: f"(({a}&{b})|{c})",
+        0xE2: f"(({a}&{b})|({c}&~{b}))",
+        0xCA: f"(({a}&{b})|(~{a}&{c}))",
+        0xD8: f"(({a}&{c})|({b}&~{c}))",
+        0xB8: f"(({a}&~{b})|({b}&{c}))",
+        0x48: f"(({a}^{c})&{b})",
+        0x6A: f"(({a}&{b})^{c})",
+        0x78: f"({a}^({b}&{c}))",
+        0xC8: f"(({a}|{c})&{b})",
+        0xA8: f"(({a}|{b})&{c})",
+        0xE0: f"({a}&({b}|{c}))",
+        0xE8: f"(({a}&{b})|({c}&({a}|{b})))",
+    }
+    if table in simple:
+        return simple[table]
     terms = []
     for row in range(8):
         if table >> row & 1:
-            terms.append("&".join(f"{'' if row >> bit & 1 else '~'}({x})" for x, bit in ((a, 2), (b, 1), (c, 0))))
+            parts = (f"{'' if row >> bit & 1 else '~'}{x}" for x, bit in ((a, 2), (b, 1), (c, 0)))
+            terms.append("(" + "&".join(parts) + ")")
+    return "(" + "|".join(terms) + ")"
+
+
+def emit_lop3(e: Emitter, i: Instruction) -> None:
+    """``lop3``: any function of three bits, given as a table of eight."""
+    a, b, c = (e.read(i, i.operand(k), np.uint32) for k in (1, 2, 3))
     zero = e.pool.constant(np.zeros((1, 1), np.uint32))
-    e.write(i, i.operand(0), "|".join(f"({term})" for term in terms) if terms else f"(({a})&{zero})", np.uint32)
+    text = table_expression(literal_integer(i, 4) & 255, f"({a})", f"({b})", f"({c})", f"(({a})&{zero})")
+    e.write(i, i.operand(0), text, np.uint32)
 
 
 def literal_integer(i: Instruction, position: int) -> int:

@@ -56,7 +56,7 @@ def _emit_packed(e: Emitter, i: Instruction, operation: str) -> None:
     """An operation of ``x`` and ``y`` on both 16-bit halves of words."""
     half = np.uint16 if i.parts[-1] == "u16x2" else np.int16
     a, b = _operands(e, i, np.uint32, 2)
-    e.write(i, i.operand(0), f"halves(lambda x,y:{operation},{half.__name__},{a},{b})", np.uint32)
+    e.write(i, i.operand(0), f"of_parts(lambda x,y:{operation},{half.__name__},{a},{b})", np.uint32)
 
 
 def emit_extremum(e: Emitter, i: Instruction) -> None:
