@@ -299,20 +299,24 @@ def _occupy(code: Code, machine: Machine, index: int, time: float, pipes: Floats
         pipes[pipe] = until
 
 
-def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks: int, budget: int, log: Floats) -> Run:
+def _simulate(
+    code: Code, paths: Paths, machine: Machine, resident: int, most: int, blocks: int, budget: int, log: Floats
+) -> Run:
     """Run blocks on one SM until all have ended, or until the budget of instructions is used up.
 
     Args:
         code: the instructions.
         paths: what the warps of each traced block issue; blocks take them in turn.
         machine: the SM.
-        resident: blocks that share it.
+        resident: blocks for whose warps it has places: those that begin together.
+        most: blocks that it holds where warps have ended before their blocks: when a block ends, as many begin as the places of
+            all ended warps hold.
         blocks: blocks that it runs one after the other.
         budget: instructions to issue at most.
         log: shape ``(n, 3)``: warp, instruction and cycle of the first n instructions are written into it.
     """
     warps = paths.warps_per_block
-    count = resident * warps
+    count = most * warps
     times = np.zeros((count, _TIMES))
     times[:, _READY] = NEVER
     places = np.zeros((count, _PLACES), np.int64)
@@ -332,10 +336,10 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
     servers = np.zeros(_SERVERS)
     chances, far = np.zeros(len(code.pipe)), np.zeros(len(code.pipe))
     firsts = np.zeros(2)
-    most = 1
+    groups_of_block = 1
     for trace in range(len(paths.group_offsets) - 1):
-        most = max(most, paths.group_offsets[trace + 1] - paths.group_offsets[trace])
-    groups_arrive = np.zeros((resident, most))
+        groups_of_block = max(groups_of_block, paths.group_offsets[trace + 1] - paths.group_offsets[trace])
+    groups_arrive = np.zeros((most, groups_of_block))
     constants = len(paths.constant_far)
     held_constants = np.zeros((machine.schedulers + 1, constants))  # the last one is the SM's, for reads by index
     constant_order = np.zeros((machine.schedulers + 1, constants + machine.constant_sets), np.int64)
@@ -343,15 +347,16 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
     walked = np.zeros((count, max(paths.walks, 1)), np.int64)
     streams = len(paths.request_instruction) > 0
     in_wave = paths.length.sum() * resident // paths.blocks
-    living = np.zeros(resident, np.int64)
-    waiting = np.zeros(resident, np.int64)
-    arrived = np.zeros(resident)
+    living = np.zeros(most, np.int64)
+    waiting = np.zeros(most, np.int64)
+    arrived = np.zeros(most)
+    occupied = np.zeros(most, np.bool_)
     finished = np.zeros(blocks)
     stalls = np.zeros(STALLS)
     earliest = np.full(machine.schedulers, NEVER)
     chosen = np.full(machine.schedulers, -1, np.int64)
     stale = np.ones(machine.schedulers, np.bool_)
-    home, members = _homes(resident, warps, machine.schedulers)
+    home, members = _homes(most, warps, machine.schedulers)
     queue = np.zeros(machine.data_queue)
     flying = np.zeros(machine.loads_in_flight)
     loaded = 0
@@ -364,6 +369,7 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
         dispatched += machine.dispatch_cycles
         living[slot] = _start_block(paths, slot, started, begin, times, places, releases, groups_arrive, walked)
         empty += living[slot] == 0
+        occupied[slot] = True
         started += 1
     while ended < blocks and issued < budget and empty < resident:
         scheduler = 0
@@ -487,11 +493,16 @@ def _simulate(code: Code, paths: Paths, machine: Machine, resident: int, blocks:
                 continue
             finished[ended] = fixed
             ended += 1
-            if started < blocks:
+            occupied[slot] = False
+            room = resident * warps - living.sum()
+            while started < blocks and room >= warps and not occupied.all():
+                slot = int(np.argmin(occupied))
                 dispatched = max(fixed, dispatched) + machine.dispatch_cycles
                 begin = dispatched - machine.dispatch_cycles + machine.block_start_cycles
                 living[slot] = _start_block(paths, slot, started, begin, times, places, releases, groups_arrive, walked)
                 empty += living[slot] == 0
+                occupied[slot] = True
+                room -= warps
                 started += 1
                 stale[:] = True
             continue
@@ -661,7 +672,9 @@ simulate_logged = _compiled(_simulate)
 """`_simulate`, compiled."""
 
 
-def simulate_sm(code: Code, paths: Paths, machine: Machine, resident: int, blocks: int, budget: int) -> Run:
-    """`_simulate` without a log."""
-    found: Run = simulate_logged(code, paths, machine, resident, blocks, budget, np.zeros((0, 3)))
+def simulate_sm(
+    code: Code, paths: Paths, machine: Machine, resident: int, blocks: int, budget: int, most: int = 0
+) -> Run:
+    """`_simulate` without a log; as many blocks at most as begin together where ``most`` is 0."""
+    found: Run = simulate_logged(code, paths, machine, resident, max(resident, most), blocks, budget, np.zeros((0, 3)))
     return found

@@ -163,13 +163,13 @@ def sm_seconds(
     loads = _loads_of(traces, counts, launch, blocks_per_sm, gpu, model)
     machine = _machine(traces, counts, launch, loads, gpu, model, warm)
     code = _code(traces, counts, launch, float(launch.blocks), loads, gpu, model, warm)
-    run, cycles = _launch_cycles(usual, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget)
+    run, cycles = _launch_cycles(usual, launch, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget)
     if longest is not None:
         # what it asks for first nobody has asked for, and comes from DRAM as far as what the launch asks for does
         lone = replace(loads, first_missed=1.0, again=0.0)
         code = _code(longest, counts, launch, 1.0, lone, gpu, model, warm)
         machine = machine._replace(first_missed=1.0)
-        alone, lone_cycles = _launch_cycles(longest, code, machine, 1.0, 1, counts, gpu, budget)
+        alone, lone_cycles = _launch_cycles(longest, launch, code, machine, 1.0, 1, counts, gpu, budget)
         if lone_cycles > cycles:
             run, cycles = alone, lone_cycles
     waited = float(run.stalls.sum())
@@ -325,6 +325,7 @@ def _machine(
 
 def _launch_cycles(
     traces: WarpTraces,
+    launch: Launch,
     code: Code,
     machine: Machine,
     blocks: float,
@@ -340,17 +341,32 @@ def _launch_cycles(
     resident = max(1, min(blocks_per_sm, math.ceil(average)))
     paths = _paths(traces, gpu)
     followed = float(traces.length.sum()) / traces.blocks
-    most = max(_LEAST_WAVES * resident, min(SIMULATED_WAVES * resident, int(budget / max(followed, 1.0))))
+    held = _held_blocks(traces, launch, resident, math.ceil(average), gpu)
+    most = max(_LEAST_WAVES * held, min(SIMULATED_WAVES * held, int(budget / max(followed, 1.0))))
     simulated = min(math.ceil(average), most)
-    run = simulate_sm(code, paths, machine, resident, simulated, budget)
-    cycles = _whole(run, simulated, average, resident, followed, machine.first_cycles)
+    run = simulate_sm(code, paths, machine, resident, simulated, budget, held)
+    cycles = _whole(run, simulated, average, held, followed, machine.first_cycles)
     left = max(0.0, run.atomics - run.cycles)
     own = float(traces.instructions.mean())
     cycles *= own / max(followed, 1.0)
-    if average > _LEAST_WAVES * resident:
+    if average > _LEAST_WAVES * held:
         # over many waves the blocks that were not followed count as much as those that were
         cycles *= float(counts.warp_instructions) / (own * blocks)
     return run, cycles + left
+
+
+def _held_blocks(traces: WarpTraces, launch: Launch, resident: int, blocks: int, gpu: Gpu) -> int:
+    """Blocks that share an SM at most where warps end before their blocks, and leave their places to further ones.
+
+    Shared memory stays taken until a block has ended.
+    """
+    shared = float(launch.static_shared_bytes + launch.dynamic_shared_bytes)
+    most = min(gpu.max_blocks_per_sm, blocks, int(gpu.shared_bytes_per_sm / shared) if shared else blocks)
+    begins, ends = traces.offsets[:-1], traces.offsets[1:]
+    total = np.append(0, np.cumsum(traces.length))
+    of_warps = (total[ends] - total[begins]).reshape(-1, traces.warps_per_block)
+    busy = float(of_warps.sum()) / max(float(of_warps.max(axis=1).sum()) * traces.warps_per_block, 1.0)
+    return max(resident, min(most, int(resident / max(busy, 1e-9))))
 
 
 def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
@@ -638,7 +654,8 @@ def sm_issues(
     resident = max(1, min(blocks_per_sm, average))
     paths = _paths(usual, gpu)
     log = np.zeros((budget, 3))
-    run = simulate_logged(code, paths, machine, resident, average, budget, log)
+    held = _held_blocks(usual, launch, resident, average, gpu)
+    run = simulate_logged(code, paths, machine, resident, held, average, budget, log)
     kept = log[: run.issued]
     return SmIssues(
         warp=kept[:, 0].astype(np.int64),

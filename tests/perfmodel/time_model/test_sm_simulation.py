@@ -253,6 +253,27 @@ def test_code_beyond_the_schedulers_cache_is_fetched_again() -> None:
     assert missed == pytest.approx(20 * 100 * 16, rel=0.1)
 
 
+@pytest.mark.parametrize(("apart", "at_once"), [(0.0, 4), (20.0, 17)])
+def test_places_of_ended_warps_go_to_further_blocks_when_a_block_ends(apart: float, at_once: int) -> None:
+    """One warp of eight works, for 1,000 cycles, and there are places for 32.
+
+    Blocks that begin together end together: the first to end leaves places for three blocks, and the next ones none that these
+    have not taken. Where blocks begin one after the other, one that ends leaves places for two or more as long as 16 others live
+    or fewer (32 - 16 = 2 * 8), so that up to 17 share the SM.
+    """
+    lengths = [50, *[1] * 7]
+    paths = Paths(np.zeros(8, np.int64), np.ones(8, np.int64), np.arange(9), 8, 1, **NO_LOADS, **CONSTANTS)
+    paths = paths._replace(
+        first=np.zeros(sum(lengths), np.int64),
+        length=np.ones(sum(lengths), np.int64),
+        offsets=np.append(0, np.cumsum(lengths)),
+    )
+    code, machine = code_of([Step(stall=20)]), QUIET._replace(dispatch_cycles=apart)
+    alone, shared = (simulate_sm(code, paths, machine, 4, 1024, 10**7, most) for most in (4, 32))
+    assert alone.finished[-1] == pytest.approx(1024 / 4 * 1000, rel=0.1)
+    assert 1024 / at_once * 1000 <= shared.finished[-1] <= 1.25 * 1024 / at_once * 1000
+
+
 def test_warps_without_instructions_end_the_run() -> None:
     empty = Paths(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(3, np.int64), 2, 1, **NO_LOADS, **CONSTANTS)
     assert simulate_sm(code_of([Step()]), empty, QUIET, 1, 4, 100).issued == 0
