@@ -13,7 +13,18 @@ from ..core.constants import LINE_BYTES
 from ..simulator.global_memory import Segment
 from .atomics import AtomicsOfBlocks
 from .grid_streams import LINE_WORDS, Movement, Placement, positions
-from .trace import LOCAL_LINES, BlockStream, Integers, LineAccesses, Traced, sectors_of
+from .trace import (
+    LOAD,
+    LOCAL_LINES,
+    PARTS_OF_WORDS,
+    PAST_L1,
+    BlockStream,
+    Integers,
+    LineAccesses,
+    Traced,
+    sectors_of,
+    whole_sectors_of,
+)
 
 _ALL_WORDS = (1 << LINE_WORDS) - 1
 _ATOMICS = "atomics_"
@@ -111,10 +122,11 @@ class CacheRecord:
         order = order[words[order] != 0]
         chosen, owner, line, words = (column[order] for column in (chosen, owner, line, words))
         flags = traced.l1_flags[chosen]
-        found = LineAccesses(
-            owner, traced.l1_warp[chosen], traced.l1_trip[chosen], line, sectors_of(words), flags % 2 == 1
-        )
-        return found.of(flags < 2), found.of(flags >= 2)
+        load, past_l1 = flags & LOAD != 0, flags & PAST_L1 != 0
+        written = whole_sectors_of(words) * (flags & PARTS_OF_WORDS == 0)
+        sectors = np.where(load, sectors_of(words), written)
+        found = LineAccesses(owner, traced.l1_warp[chosen], traced.l1_trip[chosen], line, sectors, load)
+        return found.of(~past_l1), found.of(past_l1)
 
     def streams(self, small: Sequence[tuple[int, int]]) -> dict[int, BlockStream]:
         """What each block whose stream was kept asks of L2 (`Traced.streams`); groups differ by buffers."""

@@ -13,7 +13,7 @@ begin where those of the first one ended.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,15 @@ from numpy.typing import NDArray
 from ..core.constants import SECTOR_BYTES
 from ..gpus.gpu import Gpu
 from .fitted_shares import shares
-from .l1 import missed_sectors
-from .trace import SECTORS_OF_MASK, LineAccesses
+from .l1 import missed_sectors, with_own_stacks
+from .trace import LOCAL_LINES, SECTORS_OF_MASK, LineAccesses
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _SEED = 0
+_SM_BITS = 50
+"""The stacks of an SM are fewer lines than ``2 ** 50``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,10 @@ class _Asked:
     slot: Integers
     trips: Integers
 
+    def of_sm(self, number: int) -> _Asked:
+        """The same, with local memory that no other SM has."""
+        return replace(self, line=np.where(self.line >= LOCAL_LINES, self.line + (number << _SM_BITS), self.line))
+
 
 def merged_traffic(
     accesses: LineAccesses,
@@ -112,7 +118,8 @@ def merged_traffic(
     asked = requests = 0
     ends = []
     for number, sms in enumerate(gpcs):
-        run = _GpcRun([_asked(accesses, run, l1_bytes, cached, warmed_up_by) for run in sms], pace, gpu)
+        asked_by = [_asked(accesses, run, l1_bytes, cached, warmed_up_by) for run in sms]
+        run = _GpcRun([one.of_sm(sm) for sm, one in enumerate(asked_by)], pace, gpu)
         run.go(np.zeros(len(sms)) if begins is None else begins[number])
         asked += run.asked
         requests += run.requests
@@ -141,6 +148,7 @@ def share_of_launch(first: MergedTraffic, later: MergedTraffic, asked_per_block:
 
 def _asked(accesses: LineAccesses, run: Integers, l1_bytes: float, cached: bool, warmed_up_by: int) -> _Asked:
     """What the blocks of an SM miss, each round trip of all of them before the next one of any, and what waits with them."""
+    accesses = with_own_stacks(accesses, run, warmed_up_by or len(run))
     chosen = np.flatnonzero(np.isin(accesses.block, run))
     by_number = np.argsort(run)
     turn = by_number[np.searchsorted(run[by_number], accesses.block[chosen])]

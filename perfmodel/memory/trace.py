@@ -26,9 +26,12 @@ Integers = NDArray[np.int64]
 LOCAL_LINES = 1 << 60
 """Lines from here on are local memory: word by word of the stacks of a block's warps."""
 WORDS_OF_SECTOR = 0xFF
+WORDS_OF_LINE = 0xFFFF_FFFF
 SECTORS_OF_MASK = np.array([bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE)], np.int64)
 """How many sectors a line's sectors, as bits, are."""
 
+LOAD, PAST_L1, PARTS_OF_WORDS = 1, 2, 4
+"""Flags of an access of L1."""
 _OBJECTS = (Space.TEXTURE, Space.SURFACE)
 _L1_ENTRIES = 600_000
 _L2_ENTRIES = 2_000_000
@@ -58,6 +61,15 @@ def sectors_of(words: Integers) -> Integers:
     return bits
 
 
+def whole_sectors_of(words: Integers) -> Integers:
+    """The sectors, as bits, of all whose words are given.
+
+    >>> whole_sectors_of(np.array([0xFF, 0x80000100, 0xFFFF_FF7F])).tolist()
+    [1, 0, 14]
+    """
+    return sectors_of(np.array([WORDS_OF_LINE])) & ~sectors_of(~words & WORDS_OF_LINE)
+
+
 class Kind(IntEnum):
     """What L2 is asked for: a reduction is a store that needs what memory holds; what is read once gives way first."""
 
@@ -72,7 +84,8 @@ class LineAccesses:
     """Accesses, in order of time, as one entry for each line that a warp's request touches.
 
     ``trip`` counts the round trips of a warp: loads that it has in flight together have the same number. ``line`` is the
-    line's address over its size, ``sectors`` has the sectors as bits, ``load`` tells loads from stores.
+    line's address over its size, ``sectors`` has the sectors as bits, of stores those that are written wholly; ``load`` tells
+    loads from stores.
     """
 
     block: Integers
@@ -107,8 +120,8 @@ class BlockStream:
 class Traced:
     """Lines that the executed blocks touch.
 
-    For L1, in order of time, as `LineAccesses`; of the lines, ``l1_share`` is kept, of ``l1_blocks``. ``l1_flags`` are 1 for
-    loads, and 2 more for what passes L1 by. For L2, in no order, as `BlockStream` of the blocks ``streamed``. ``group`` numbers
+    For L1, in order of time, as `LineAccesses`; of the lines, ``l1_share`` is kept, of ``l1_blocks``. ``l1_flags`` are bits:
+    `LOAD`, `PAST_L1` and `PARTS_OF_WORDS`. For L2, in no order, as `BlockStream` of the blocks ``streamed``. ``group`` numbers
     instructions as there.
     """
 
@@ -242,7 +255,8 @@ class Trace:
         if load and not local and site.action not in LANE_GROUPS:
             self._count_trips(touched.position, touched.warp, site.instruction_index)
         if len(touched.l1[0]) and site.action is not Action.REDUCTION:
-            self._keep_for_l1(touched.l1, moved, group, load + 2 * passes_l1(site))
+            flags = LOAD * load + PAST_L1 * passes_l1(site) + PARTS_OF_WORDS * (site.width_bytes < BANK_BYTES)
+            self._keep_for_l1(touched.l1, moved, group, flags)
         if len(touched.l2[0]):
             key = (moved, id(touched), group, self._calls // self._calls_of_step, _kind(site))
             if key not in self._recent:

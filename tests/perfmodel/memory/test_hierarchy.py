@@ -71,6 +71,20 @@ extern "C" __global__ void passes(const float *in, float *out, int length)
     out[blockIdx.x * 256 + threadIdx.x] = sum;
 }
 """
+STACK = """
+extern "C" __global__ void stack(unsigned *out, int rounds)
+{
+    unsigned char stack[64];
+    unsigned sum = threadIdx.x;
+    for (int round = 0; round < rounds; round++) {
+#pragma unroll 1
+        for (int at = 0; at < 64; at += sizeof(PART)) *(volatile PART *)(stack + at) = sum + at;
+#pragma unroll 1
+        for (int at = 0; at < 64; at += sizeof(PART)) sum += *(volatile PART *)(stack + at);
+    }
+    out[blockIdx.x * 128 + threadIdx.x] = sum;
+}
+"""
 COUNTERS = """
 extern "C" __global__ void counters(int *bins)
 {
@@ -331,6 +345,15 @@ def test_counts_take_over_what_passes_the_caches() -> None:
     assert joined.l2_read_sectors == found.l2_read_sectors
     assert joined.l2_instruction_sectors == found.instruction_read_sectors
     assert found.l2_read_sectors + found.instruction_read_sectors == n * 4 / 32
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("part", "lines"), [("unsigned", 0), ("unsigned char", 64 // 4)])
+def test_stacks_that_are_written_in_parts_of_words_are_read_from_l2_once(part: str, lines: int) -> None:
+    out = Buffer(name="out", array=np.zeros(128 * 132, np.uint32), output=True)
+    found = hierarchy_of(STACK.replace("PART", part), "h200", Launch(grid_x=132, block_x=128), out, np.int32(5))
+    # four warps a block; a line holds a word of the stacks of a warp, and nobody shares them
+    assert found.l2_read_sectors == 132 * 4 * lines * 4
 
 
 @given(st.lists(st.tuples(st.integers(16, 4000), st.integers(0, 20)), min_size=1, max_size=9), st.floats(100.0, 9000.0))

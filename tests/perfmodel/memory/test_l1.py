@@ -147,6 +147,14 @@ def test_a_stack_is_read_from_l1_where_it_was_written_and_global_stores_leave_no
     assert found == L1Traffic(1, 4 + 4, 4)
 
 
+def test_sectors_of_stacks_that_are_written_in_part_are_read_once() -> None:
+    zeros = np.zeros(4, np.int64)
+    load = np.array([False, True, False, True])  # bytes are stored, loaded, stored again and loaded again
+    written = LineAccesses(zeros, zeros, np.arange(4), zeros + LOCAL_LINES, np.where(load, 15, 0), load)
+    _, found = l1_traffic(written, np.array([0]), 1, 4096)
+    assert found == L1Traffic(1, 4 + 4, 4)  # the first load brings what the second store and load find
+
+
 def test_each_place_of_an_sm_has_stacks_of_its_own() -> None:
     block, load = np.array([0, 0, 1, 1, 2]), np.array([False, True, False, True, True])
     zeros = np.zeros(5, np.int64)
