@@ -31,7 +31,7 @@ from perfmodel.time_model.sm_time import sm_model
 
 DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
 PUBLIC, MECHANISMS = DATA / "h200-public.jsonl.gz", DATA / "h200-mechanisms.jsonl.gz"
-UNSEEN, FRESH, VERDICTS = (DATA / f"h200-{name}.jsonl.gz" for name in ("unseen", "fresh", "verdicts"))
+UNSEEN, FRESH, DRAWN, VERDICTS = (DATA / f"h200-{name}.jsonl.gz" for name in ("unseen", "fresh", "drawn", "verdicts"))
 WITH_CONTENTION = ("shared_load_wavefronts", "shared_store_wavefronts")
 """Their counters hold wavefronts repeated because of other traffic of L1."""
 
@@ -41,7 +41,9 @@ def records(request: pytest.FixtureRequest) -> tuple[PublicRecord, ...]:
     return read_public_records(request.param)
 
 
-@pytest.mark.parametrize("path", [PUBLIC, MECHANISMS, UNSEEN, FRESH], ids=["public", "mechanisms", "unseen", "fresh"])
+@pytest.mark.parametrize(
+    "path", [PUBLIC, MECHANISMS, UNSEEN, FRESH, DRAWN], ids=lambda path: path.name
+)
 def test_every_launch_has_a_source_and_a_cold_time(path: Path) -> None:
     for record in read_public_records(path):
         launch = record.launch
@@ -59,10 +61,10 @@ ISSUED_AGAIN = {"odd_even_partition", "parted_tiles_alone", "parted_tiles_many"}
 """Launches whose warps issue waits for their lanes again, which counting by instructions of the profiler's own does not show."""
 
 
-@pytest.mark.parametrize("path", [UNSEEN, FRESH, VERDICTS], ids=["unseen", "fresh", "verdicts"])
+@pytest.mark.parametrize("path", [UNSEEN, FRESH, DRAWN, VERDICTS], ids=["unseen", "fresh", "drawn", "verdicts"])
 def test_no_launch_that_is_called_exact_is_wrong(path: Path) -> None:
     exact = [one for one in read_public_records(path) if one.counters and one.profile and one.kernel_profile().exact]
-    assert len(exact) == {UNSEEN: 83, FRESH: 41, VERDICTS: 24}[path]
+    assert len(exact) == {UNSEEN: 83, FRESH: 41, DRAWN: 22, VERDICTS: 24}[path]
     unequal = {one.name: {launch for launch, _ in one.unequal} for one in compared_counts(exact)}
     assert unequal["instrumented_warp_instructions"] <= ISSUED_AGAIN
     beside = (*WITH_CONTENTION, "instrumented_warp_instructions")
@@ -88,7 +90,7 @@ def test_of_fresh_launches_only_those_that_races_decide_differ_from_the_counters
 
 
 def test_no_program_is_in_two_sets() -> None:
-    paths = (PUBLIC, UNSEEN, FRESH)
+    paths = (PUBLIC, UNSEEN, FRESH, DRAWN)
     sets = [{(one.launch.repository, one.launch.program) for one in read_public_records(path)} for path in paths]
     assert sum(map(len, sets)) == len(set.union(*sets))
 
