@@ -41,9 +41,7 @@ def records(request: pytest.FixtureRequest) -> tuple[PublicRecord, ...]:
     return read_public_records(request.param)
 
 
-@pytest.mark.parametrize(
-    "path", [PUBLIC, MECHANISMS, UNSEEN, FRESH, DRAWN], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", [PUBLIC, MECHANISMS, UNSEEN, FRESH, DRAWN], ids=lambda path: path.name)
 def test_every_launch_has_a_source_and_a_cold_time(path: Path) -> None:
     for record in read_public_records(path):
         launch = record.launch
