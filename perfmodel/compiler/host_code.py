@@ -20,6 +20,8 @@ _STATEMENTS = frozenset(
     f"{kind}_statement"
     for kind in ("expression", "if", "for", "while", "do", "switch", "return", "try", "throw", "case")
 )
+_NO_BRACES = re.compile(rb"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", re.DOTALL)
+"""Comments and texts, whose braces do not count."""
 _CONDITION = re.compile(rb"[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
 _KEPT = frozenset({"comment", "preproc_include", "preproc_def", "preproc_function_def"})
 
@@ -82,10 +84,17 @@ def without_host_code(
     spans = {span for span in found if span is not None}
     if extent is Extent.FUNCTIONS:
         spans.update(_host_functions(root, source, _word("constexpr", *_QUALIFIERS, *macros)))
+    spans = {(start, stop) for start, stop in spans if _is_balanced(source[start:stop])}
     kept = bytearray(source)
     for start, stop in spans:
         kept[start:stop] = _blank(source[start:stop])
     return kept.decode()
+
+
+def _is_balanced(source: bytes) -> bool:
+    """Whether braces open and close: where the parser is led astray by conditions, a declaration may end in another one's."""
+    code = _NO_BRACES.sub(b"", source)
+    return code.count(b"{") == code.count(b"}")
 
 
 def _blank(source: bytes) -> bytes:

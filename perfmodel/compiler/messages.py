@@ -19,6 +19,11 @@ _ADVICE = (
         "CUDA 12 removed texture references; hand a texture object (cudaTextureObject_t) to the kernel instead",
     ),
     (
+        re.compile(r"calling a __host__ function\(\"cudaDeviceSynchronize\"\)"),
+        "CUDA 12 removed it from device code; kernels that launch kernels (dynamic parallelism) are not executed: launch them "
+        "from the host",
+    ),
+    (
         re.compile(r"is not allowed to call|calling a __host__ function"),
         "declare the function __device__, or as constexpr",
     ),

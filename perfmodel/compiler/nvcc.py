@@ -112,8 +112,12 @@ _USUAL_HEADERS = (
 """What a file that is itself included by others may expect."""
 _PLACEHOLDER = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
 """A header that is not installed: those of CUDA that its libraries' headers include."""
-_ALL_ERRORS = ("-Xcudafe", "--error_limit=100000")
+_ALL_ERRORS = ("-Xcudafe", "--error_limit=1000")
 """The compiler's front end stops at 100 errors without it."""
+_MANY_ERRORS = 100
+"""So many are not those of a source that only lacks an option."""
+_IDLE_ROUNDS = 4
+"""Compilations in a row that leave as many errors, after which no more are tried."""
 _CRASH = re.compile(r"Segmentation fault|Aborted|Illegal instruction|Bus error|died due to signal")
 _MAX_ROUNDS = 20
 _CAREFUL_ROUNDS = 6
@@ -270,7 +274,7 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
         run.macros = device_macros(texts.values())
         run.use(part)
         part = replace(part, missing=run.absent_headers())
-        rounds = _Rounds()
+        rounds, ptx = _Rounds(), ""
         for _ in range(_MAX_ROUNDS):
             run.use(part)
             try:
@@ -284,17 +288,15 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
                 if header is not None and header not in part.missing:
                     part = replace(part, missing=(*part.missing, header))
                     continue
-                extent = rounds.next(error.output)
+                extent = rounds.next(error)
                 shorter = run.without_refused_host_code(error.output, part.texts, extent)
                 if shorter == part.texts and extent is Extent.STATEMENTS:
                     shorter = run.without_refused_host_code(error.output, part.texts, Extent.DECLARATIONS)
-                if shorter == part.texts:
-                    if not part.missing:
-                        raise
-                    raise _LacksHeaderError(f"{error}; {run.absent(part.missing)}", error.output) from None
+                if shorter == part.texts or rounds.idle > _IDLE_ROUNDS:
+                    break
                 part = replace(part, texts=shorter, shortened=True)
-        else:
-            raise CompileError(f"{request.file_name}: errors remain after {_MAX_ROUNDS} compilations")
+        if not ptx:
+            raise run.unsolved(part.missing, rounds.fewest)
         named = {Path(request.file_name) if path == run.source else path: text for path, text in part.texts.items()}
         return replace(part, texts=part.texts if request.path else named, ptx=ptx, expression=expression)
 
@@ -306,10 +308,17 @@ class _Rounds:
     extent: Extent = Extent.STATEMENTS
     number: int = 0
     errors: int = 0
+    idle: int = 0
+    fewest: _RefusedError | None = None
+    """The refusal with the fewest errors: what is left out may also make new ones."""
 
-    def next(self, output: str) -> Extent:
+    def next(self, error: _RefusedError) -> Extent:
         """The extent for the errors of one compilation."""
-        before, self.errors = self.errors, len(errors_of(output))
+        before, self.errors = self.errors, len(errors_of(error.output))
+        fewest = self.errors + 1 if self.fewest is None else len(errors_of(self.fewest.output))
+        self.idle = 0 if self.errors < fewest else self.idle + 1
+        if self.errors <= fewest:
+            self.fewest = error
         self.number += 1
         if self.number > _CAREFUL_ROUNDS and (self.extent is Extent.STATEMENTS or self.errors >= before):
             self.extent = Extent(min(self.extent + 1, max(Extent)))
@@ -426,13 +435,27 @@ class _Run:
         for header in part.missing:
             _write(self.folder / "missing" / header, _PLACEHOLDER)
 
-    def absent(self, headers: Sequence[str]) -> str:
-        """Headers that are not installed, and what brings them."""
-        if self.request.path is None:
-            return absent_headers(headers)
-        folder = self.request.path.parent
-        found = {header: template for header in headers if (template := template_of(header, folder)) is not None}
-        return absent_headers(headers, {header: os.path.relpath(place, folder) for header, place in found.items()})
+    def unsolved(self, headers: Sequence[str], error: CompileError | None) -> CompileError:
+        """The error of device code: where headers are not installed, these come first, since others may follow from them."""
+        if error is None:
+            return CompileError(f"{self.request.file_name}: errors remain after {_MAX_ROUNDS} compilations")
+        if not headers:
+            return error
+        folder = self.source.parent
+        found = {header: template_of(header, folder) for header in headers} if self.request.path else {}
+        made = {header: os.path.relpath(place, folder) for header, place in found.items() if place is not None}
+        them = "them" if len(headers) > 1 else "it"
+        text = f"{absent_headers(headers, made)}; without {them} device code does not compile ({error})"
+        return _LacksHeaderError(f"{self._included_at(headers[0])}: {text}", "")
+
+    def _included_at(self, header: str) -> str:
+        """File and line of the first place that includes a header."""
+        include = re.compile(rf'^[ \t]*#[ \t]*include[ \t]*[<"]{re.escape(header)}[>"]', re.MULTILINE)
+        for path, text in {self.source: self.request.source, **self.request.included_files()}.items():
+            match = include.search(text)
+            if match is not None:
+                return f"{os.path.relpath(path, self.source.parent)}:{text.count(chr(10), 0, match.start()) + 1}"
+        return self.request.file_name
 
     def absent_headers(self) -> tuple[str, ...]:
         """Headers that are included and lie nowhere, as far as the preprocessor finds them in one go."""
@@ -465,6 +488,7 @@ class _Run:
         status, output = self._ended(command)
         texts = (self.request.source, *self.request.included_files().values()) if status else ()
         tried = status and missing_header(output) is None
+        tried = tried and (self.part is None or len(errors_of(output)) <= _MANY_ERRORS)
         for further in further_options(output, texts, [*self.request.options, *self.further]) if tried else ():
             if further in self.idle:
                 continue

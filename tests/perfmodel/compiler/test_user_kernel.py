@@ -174,12 +174,14 @@ def test_macros_and_headers_beside_the_file_are_used_and_part_of_the_key(tmp_pat
         ),
         (
             "#include <absent/host.h>\n#include <nccl.h>\n__global__ void k(ncclResult_t *x) { }\nabsent::Type host;\n",
-            'source.cu:3: identifier "ncclResult_t" is undefined (and 3 more errors); not installed: absent/host.h, nccl.h '
-            "(install nvidia-nccl-cu13 with pip); name their folders with --include DIR",
+            "source.cu:1: not installed: absent/host.h, nccl.h (install nvidia-nccl-cu13 with pip); name their folders with "
+            "--include DIR; without them device code does not compile "
+            '(source.cu:3: identifier "ncclResult_t" is undefined (and 3 more errors))',
         ),
         (
             '#include "mine.h"\n__global__ void k(float *x) { x[0] = MINE; }\n',
-            'source.cu:2: identifier "MINE" is undefined; not installed: mine.h; name its folder with --include DIR',
+            "source.cu:1: not installed: mine.h; name its folder with --include DIR; without it device code does not compile "
+            '(source.cu:2: identifier "MINE" is undefined)',
         ),
         (
             "#ifdef WITH_STATE\nstruct State { int n; };\n#endif\n__global__ void k(State *x) { }\n",
@@ -193,7 +195,8 @@ def test_macros_and_headers_beside_the_file_are_used_and_part_of_the_key(tmp_pat
         ),
         (
             "#include <absent.h>\n#ifdef WITH_STATE\n#endif\n__global__ void k(float *x) { x[0] = ABSENT; }\n",
-            'source.cu:4: identifier "ABSENT" is undefined; not installed: absent.h; name its folder with --include DIR',
+            "source.cu:1: not installed: absent.h; name its folder with --include DIR; without it device code does not compile "
+            '(source.cu:4: identifier "ABSENT" is undefined)',
         ),
     ],
 )
