@@ -92,4 +92,4 @@ def test_results(name: str) -> None:
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", ["tiles_beyond_row_and_batch", "odd_sizes"])
 def test_results_without_asynchronous_copies(name: str) -> None:
-    right_run(FAMILY, *CASES[name], gpu_id="rtx-2080-ti")
+    right_run(FAMILY, *CASES[name], on="rtx-2080-ti")

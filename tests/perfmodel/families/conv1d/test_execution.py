@@ -5,22 +5,15 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from perfmodel.compiler.compiled import compile_kernel
-from perfmodel.families.base import Batch
 from perfmodel.families.conv1d import FAMILY, Conv1d, Conv1dConfiguration, Variant
 from perfmodel.families.conv1d.launch import Kernel, kernel_of
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.profiles.totals import CountedRun, counted_run
-from perfmodel.ptx.parse import parse_module
+
+from ..right_results import hold_to_closed_form, right_run
 
 pytestmark = pytest.mark.compiler
 
 GPU = load_gpu("a100-sxm-80gb")
-EXACT = (
-    *("global_load_requests", "global_load_sectors", "global_load_lines", "global_store_requests"),
-    *("global_store_sectors", "shared_load_requests", "shared_store_requests", "shared_load_wavefronts"),
-    *("shared_store_wavefronts", "shared_bank_conflicts", "fp32_fma", "shuffles", "barriers"),
-)
 FEW = settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
@@ -31,29 +24,10 @@ def of(channels_per_thread: int | None) -> Conv1dConfiguration:
     return Conv1dConfiguration(variant=variant, channels_per_thread=channels_per_thread)
 
 
-def executed(problem: Conv1d, configuration: Conv1dConfiguration) -> CountedRun:
-    kernel = compile_kernel(FAMILY.compile_request(problem, configuration, GPU), GPU.architecture.name)
-    launch = FAMILY.launch(problem, Batch.of([configuration]), GPU).at(0)
-    inputs = FAMILY.inputs(problem, np.random.default_rng(7))
-    call = FAMILY.call(problem, configuration, GPU, inputs)
-    simulation = counted_run(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, check=True)
-    assert simulation.completed
-    assert simulation.faults == ()
-    reference = FAMILY.reference(problem, inputs)["output"]
-    error = np.abs(simulation.outputs["output"] - reference).max()
-    assert error <= FAMILY.tolerance(problem) * np.abs(reference).max()
-    return simulation
-
-
 def check(problem: Conv1d, channels_per_thread: int | None, kernel: Kernel) -> None:
-    """The result is right and every exact count is that of the closed form."""
-    configuration = of(channels_per_thread)
-    assert kernel_of(problem, configuration, GPU) is kernel
-    counts = executed(problem, configuration).counts
-    closed = FAMILY.profile(problem, Batch.of([configuration]), GPU).counts.at(0)
-    assert {name: float(getattr(counts, name)) for name in EXACT} == {
-        name: float(getattr(closed, name)) for name in EXACT
-    }
+    """The kernel that is meant gives right results and every exact count of the closed form."""
+    assert kernel_of(problem, of(channels_per_thread), GPU) is kernel
+    hold_to_closed_form(FAMILY, problem, of(channels_per_thread), on=GPU, seed=7)
 
 
 def sized(in_channels: int, length: int, filter_width: int = 5, padding: int = 2, **others: int) -> Conv1d:
@@ -139,5 +113,5 @@ def test_rolled_naive_is_right_and_counted_exactly(problem: Conv1d) -> None:
 
 def test_the_sum_over_channels_has_one_order() -> None:
     problem = Conv1d(in_channels=200, out_channels=2)
-    first, second = (executed(problem, of(2)).outputs["output"] for _ in range(2))
+    first, second = (right_run(FAMILY, problem, of(2), on=GPU, ptx=True).outputs["output"] for _ in range(2))
     np.testing.assert_array_equal(first, second)

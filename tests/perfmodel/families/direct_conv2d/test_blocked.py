@@ -59,4 +59,4 @@ def test_results(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["tiles_beyond_the_image", "several_images"])
 def test_results_without_asynchronous_copies(name: str) -> None:
-    right_run(FAMILY, *CASES[name], gpu_id="rtx-2080-ti")
+    right_run(FAMILY, *CASES[name], on="rtx-2080-ti")

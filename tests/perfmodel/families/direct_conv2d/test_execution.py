@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.errors import InputError
-from perfmodel.families.base import Batch
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
 from perfmodel.families.direct_conv2d.configuration import STRAIGHT
-from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.profiles.totals import CountedRun, counted_run
-from perfmodel.ptx.parse import parse_module
+
+from ..right_results import hold_to_closed_form
 
 pytestmark = pytest.mark.compiler
-
-GPU = load_gpu("h200")
-
-EXACT = (
-    "global_load_requests",
-    "global_load_sectors",
-    "global_load_lines",
-    "global_store_requests",
-    "global_store_sectors",
-    "constant_load_requests",
-    "fp32_fma",
-    "shuffles",
-)
 
 MODES = [
     (reuse, exchange, accumulators)
@@ -64,26 +45,9 @@ PROBLEMS = {
 }  # fmt: skip
 
 
-def execute(
-    problem: Conv2d, chosen: DirectConv2dConfiguration, inputs: dict[str, Any], architecture: str = "sm_90"
-) -> CountedRun:
-    compiled = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), architecture)
-    launch = FAMILY.launch(problem, Batch.of([chosen]), GPU).at(0)
-    call = FAMILY.call(problem, chosen, GPU, inputs)
-    return counted_run(parse_module(compiled.ptx).kernel(compiled.kernel_name), launch, call, check=True)
-
-
 def assert_right_and_counted(problem: Conv2d, chosen: DirectConv2dConfiguration, seed: int = 0) -> None:
-    inputs = dict(FAMILY.inputs(problem, np.random.default_rng(seed)))
-    done = execute(problem, chosen, inputs)
-    assert done.faults == ()
-    exact = FAMILY.reference(problem, inputs)["output"]
-    error = np.abs(done.outputs["output"] - exact).max()  # NaN, the poison, fails the comparison
-    assert error <= FAMILY.tolerance(problem) * np.abs(exact).max()
-    closed, executed = FAMILY.profile(problem, Batch.of([chosen]), GPU).counts.at(0), done.counts
     left_out = problem.filter_width == 1 and chosen.accumulators is Accumulators.ROLLING  # see multiply_adds
-    names = [name for name in EXACT if not (left_out and name == "fp32_fma")]
-    assert {n: float(getattr(closed, n)) for n in names} == {n: float(getattr(executed, n)) for n in names}
+    hold_to_closed_form(FAMILY, problem, chosen, on="h200", seed=seed, without=["fp32_fma"] if left_out else ())
 
 
 CASES = [

@@ -45,7 +45,7 @@ def test_results(name: str) -> None:
 
 
 def test_results_without_asynchronous_copies() -> None:
-    right_run(FAMILY, *CASES["rows"], gpu_id="rtx-2080-ti")
+    right_run(FAMILY, *CASES["rows"], on="rtx-2080-ti")
 
 
 def test_counts_that_leave_no_doubt() -> None:

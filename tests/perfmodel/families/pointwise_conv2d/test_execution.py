@@ -19,31 +19,10 @@ from perfmodel.families.pointwise_conv2d.configuration import (
 )
 from perfmodel.families.pointwise_conv2d.launch import candidates
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.profiles.totals import counted_run
-from perfmodel.ptx.parse import parse_module
+
+from ..right_results import hold_to_closed_form
 
 pytestmark = pytest.mark.compiler
-
-EXACT = (
-    "global_load_requests",
-    "global_load_sectors",
-    "global_load_lines",
-    "global_store_requests",
-    "global_store_sectors",
-    "shared_load_requests",
-    "shared_load_wavefronts",
-    "shared_store_requests",
-    "shared_store_wavefronts",
-    "shared_bank_conflicts",
-    "async_copy_requests",
-    "async_copy_wavefronts",
-    "async_copy_read_requests",
-    "async_copy_read_sectors",
-    "async_copy_read_wavefronts",
-    "fp32_fma",
-    "shuffles",
-    "barriers",
-)
 
 SIZES = [
     # batch, in_channels, out_channels, height, width: one of everything, primes, what divides nothing, what divides all,
@@ -64,18 +43,7 @@ def gpu_with(sm_count, gpu_id="h200"):
 
 
 def check(problem, configuration, gpu):
-    """The result is right and every exact count is that of the closed form."""
-    kernel = compile_kernel(FAMILY.compile_request(problem, configuration, gpu), gpu.architecture.name)
-    launch = FAMILY.launch(problem, Batch.of([configuration]), gpu).at(0)
-    inputs = FAMILY.inputs(problem, np.random.default_rng(0))
-    call = FAMILY.call(problem, configuration, gpu, inputs)
-    done = counted_run(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, check=True)
-    assert done.faults == ()
-    exact = FAMILY.reference(problem, inputs)["output"]
-    assert np.abs(done.outputs["output"] - exact).max() < 1e-5 * np.abs(exact).max()  # NaN where not written
-    executed, closed = done.counts, FAMILY.profile(problem, Batch.of([configuration]), gpu).counts.at(0)
-    for name in EXACT:
-        assert getattr(closed, name) == getattr(executed, name), name
+    hold_to_closed_form(FAMILY, problem, configuration, on=gpu)
 
 
 # One GPU that copies asynchronously and one from before that, whose slabs pass through registers.

@@ -28,7 +28,7 @@ def test_results(name):
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", ["images_within_a_tile", "odd_everything"])
 def test_results_without_asynchronous_copies(name):
-    right_run(FAMILY, *CASES[name], gpu_id="rtx-2080-ti")
+    right_run(FAMILY, *CASES[name], on="rtx-2080-ti")
 
 
 @pytest.mark.compiler

@@ -14,12 +14,13 @@ from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.families.tiled_conv2d.launch import geometry
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.profiles.totals import counted_run
-from perfmodel.ptx.parse import parse_module
 from perfmodel.records.measurements import read_measurements
-from perfmodel.simulator.simulation import Mode
+
+from ..right_results import hold_to_closed_form
 
 GPU = load_gpu("rtx-2080-ti")
+SECTORS = ("global_load_sectors", "global_load_lines", "global_store_sectors")
+"""What the closed form estimates."""
 
 
 def configuration(**fields: int | None) -> TiledConv2dConfiguration:
@@ -77,21 +78,10 @@ def small_cases(draw: st.DrawFn) -> tuple[TiledConv2d, TiledConv2dConfiguration]
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(small_cases())
 def test_execution_gives_the_reference_and_the_closed_form(case: tuple[TiledConv2d, TiledConv2dConfiguration]) -> None:
-    problem, chosen = case
-    batch = Batch.of([chosen])
-    kernel = compile_kernel(FAMILY.compile_request(problem, chosen, GPU), GPU.architecture.name)
-    inputs = FAMILY.inputs(problem, np.random.default_rng(1))
-    call = FAMILY.call(problem, chosen, GPU, inputs)
-    launch = FAMILY.launch(problem, batch, GPU).at(0)
-    run = counted_run(parse_module(kernel.ptx).kernel(kernel.kernel_name), launch, call, mode=Mode.EXECUTE)
-    expected = FAMILY.reference(problem, inputs)["output"]
-    error = np.abs(run.outputs["output"] - expected).max() / np.abs(expected).max()
-    assert error <= FAMILY.tolerance(problem)
-    closed, executed = FAMILY.profile(problem, batch, GPU).counts, run.counts
-    exact = ["global_load_requests", "global_store_requests", "fp32_fma", "barriers"]
-    exact += ["shared_load_requests", "shared_store_requests", "shared_load_wavefronts", "shared_store_wavefronts"]
-    for name in exact:
-        assert np.broadcast_to(getattr(closed, name), 1)[0] == getattr(executed, name), name
+    # Beyond the image the kernel reads shared memory that nobody wrote, for outputs that it does not store.
+    # PTX still has read-only loads of one place twice; machine code has no sums of single warps beyond the image, for which the
+    # kernel reads shared memory that nobody wrote.
+    hold_to_closed_form(FAMILY, *case, on=GPU, seed=1, ptx=bool(case[1].use_shmem), check=False, without=SECTORS)
 
 
 @pytest.mark.compiler
