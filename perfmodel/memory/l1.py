@@ -1,12 +1,12 @@
 """Sectored L1 data cache of an SM, fed by the loads of its resident blocks.
 
 Model: lines of 128 bytes with four sectors that are filled one by one, fully associative; of two lines drawn at random the one
-that was not used for longer makes room. Stores write through; sectors of stacks that are written wholly stay, other stores leave
-nothing there. All resident blocks load, a round trip of each warp after the other: what a warp has in flight together follows
-without another warp's loads between. Blocks of the first wave begin together and find the cache empty; later ones begin whenever
-others end, so that those of an SM are at any point of their loads. Where loads run ahead of the arithmetic that uses them, as
-asynchronous copies do, blocks advance as an SM serves them: the oldest first. Of many accesses a part of the lines is simulated,
-with the same part of the cache.
+that was not used for longer makes room. Stores write through; sectors that are written wholly stay, those that are written in
+part are asked for when they are loaded. All resident blocks load, a round trip of each warp after the other: what a warp has in
+flight together follows without another warp's loads between. Blocks of the first wave begin together and find the cache empty;
+later ones begin whenever others end, so that those of an SM are at any point of their loads. Where loads run ahead of the
+arithmetic that uses them, as asynchronous copies do, blocks advance as an SM serves them: the oldest first. Of many accesses a
+part of the lines is simulated, with the same part of the cache.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: f
     drawn = np.random.default_rng(_SEED).integers(capacity, size=(len(order), 2)).tolist()
     for now, (line, mask, load, (one, other)) in enumerate(zip(lines, masks, loads, drawn, strict=True)):
         place, before = held.get(line, (-1, 0))
-        if place < 0 and not load and (line < LOCAL_LINES or not mask):
+        if place < 0 and not load and not mask:
             missed.append(0)
             continue
         if place < 0 and len(places) < capacity:

@@ -139,18 +139,18 @@ def test_blocks_that_advance_by_age_share_what_fits() -> None:
     assert alone == (L1Traffic(0, 0, 0), L1Traffic(8, 8 * 4 * 60, 4 * 60))
 
 
-def test_a_stack_is_read_from_l1_where_it_was_written_and_global_stores_leave_nothing_there() -> None:
-    zeros = np.zeros(4, np.int64)
-    stores = np.array([False, True, False, True])
-    lines = np.array([LOCAL_LINES, LOCAL_LINES, 7, 7])
-    _, found = l1_traffic(LineAccesses(zeros, zeros, np.arange(4), lines, zeros + 15, stores), np.array([0]), 1, 4096)
-    assert found == L1Traffic(1, 4 + 4, 4)
+@pytest.mark.parametrize("line", [LOCAL_LINES, 7])
+def test_what_was_written_wholly_is_read_from_l1(line: int) -> None:
+    zeros = np.zeros(2, np.int64)
+    stored = LineAccesses(zeros, zeros, np.arange(2), zeros + line, zeros + 15, np.array([False, True]))
+    assert l1_traffic(stored, np.array([0]), 1, 4096)[1] == L1Traffic(1, 4, 0)
 
 
-def test_sectors_of_stacks_that_are_written_in_part_are_read_once() -> None:
+@pytest.mark.parametrize("line", [LOCAL_LINES, 7])
+def test_sectors_that_are_written_in_part_are_read_once(line: int) -> None:
     zeros = np.zeros(4, np.int64)
     load = np.array([False, True, False, True])  # bytes are stored, loaded, stored again and loaded again
-    written = LineAccesses(zeros, zeros, np.arange(4), zeros + LOCAL_LINES, np.where(load, 15, 0), load)
+    written = LineAccesses(zeros, zeros, np.arange(4), zeros + line, np.where(load, 15, 0), load)
     _, found = l1_traffic(written, np.array([0]), 1, 4096)
     assert found == L1Traffic(1, 4 + 4, 4)  # the first load brings what the second store and load find
 
