@@ -201,7 +201,7 @@ def _other_ways(request: CompileRequest, error: PerfmodelError) -> list[tuple[Co
 def _unused_template(request: CompileRequest, failed: CompileError | InputError | None) -> InputError | None:
     """What to do where the host code that uses a template has errors; None where the kernel is no such template."""
     name = request.kernel.rpartition("::")[2].strip()
-    templates = kernel_templates(request.source)
+    templates = kernel_templates(_with_templates(request))
     if failed is None or not templates or (name and name not in templates):
         return None
     uncompiled = f"the host code that uses it does not compile ({failed})"
@@ -214,6 +214,12 @@ def _unused_template(request: CompileRequest, failed: CompileError | InputError 
         f"kernel {request.kernel!r} is a template, and {uncompiled}: name it with its arguments, as in "
         f"'{request.kernel}<float>'"
     )
+
+
+def _with_templates(request: CompileRequest) -> str:
+    """The text of a source, or of its headers where these have the templates of kernels that it uses."""
+    texts = (request.source, "\n".join(request.included_sources()))
+    return next((text for text in texts if kernel_templates(text)), request.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +388,7 @@ class _Run:
         Raises:
             _NoKernelError: the file has no such kernel.
         """
-        reason = unused_templates(self.request.source)
+        reason = unused_templates(_with_templates(self.request))
         failed: CompileError | None = None
         expression = _template(self.request)
         if expression:

@@ -393,6 +393,17 @@ def test_a_template_of_host_code_that_does_not_compile_asks_for_its_arguments() 
         compiled(source, "k<int, int>")
 
 
+def test_templates_of_a_header_are_named_where_host_code_that_uses_them_has_gone(tmp_path: Path) -> None:
+    (tmp_path / "k.cuh").write_text("template <int N> __global__ void k(int *x) { *x = N; }\n")
+    source = tmp_path / "run.cu"
+    source.write_text('#include <absent.h>\n#include "k.cuh"\nvoid run(Tensor x) { k<4><<<1, 1>>>(x.data()); }\n')
+    with pytest.raises(
+        InputError, match=r"run.cu has no kernel but templates \(k\): name one .*run.cu:1: the header absent.h is not"
+    ):
+        compiled(source, "")
+    assert compiled(source, "k<3>").kernel_name == "_Z1kILi3EEvPi"
+
+
 def test_a_kernel_beside_one_that_launches_kernels_is_compiled() -> None:
     source = "__global__ void child(int *x) { *x = 2; }\n__global__ void parent(int *x) { child<<<1, 32>>>(x); }\n"
     assert compiled(source, "child").cubin
