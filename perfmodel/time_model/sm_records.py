@@ -36,7 +36,8 @@ STALLS = len(Stall)
 class Code(NamedTuple):
     """One element for each instruction.
 
-    ``pipe`` has the numbers of `Pipe`. ``issue_cycles`` are cycles of the issue slot, ``pipe_cycles`` of the pipe,
+    ``pipe`` has the numbers of `Pipe`. ``issue_cycles`` are cycles of the issue slot, ``bank_reads`` registers that it reads from
+    each bank, which gives one a cycle, shape ``(n, BANKS)``, ``pipe_cycles`` cycles of the pipe,
     ``data_cycles`` of the data pipe of L1 or of the cache of indexed constants; ``latency`` from there to the result, of global
     loads what many wavefronts add to it; ``miss_chance`` the part of the requests that go behind L1, each for ``missed_bytes``,
     though all of their sectors have been asked for before; ``far_chance`` the part of these that wait for DRAM.
@@ -54,6 +55,7 @@ class Code(NamedTuple):
     wait_mask: Integers
     groups_left: Integers
     issue_cycles: Floats
+    bank_reads: Floats
     pipe_cycles: Floats
     latency: Floats
     data_cycles: Floats
@@ -104,11 +106,12 @@ class Machine(NamedTuple):
     of L2's bandwidth, ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part
     ``first_missed`` is not in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps
     ``loads_in_flight`` requests until they are answered, those with them that wait for what another one has asked for. Nothing
-    is issued before ``first_cycles``. One warp after the other arrives at barriers, each in ``arrival_cycles``; they open
-    ``barrier_cycles`` after the last one. A scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from
-    L2, a line in ``far_fetch_cycles``. Each scheduler keeps ``constant_sets`` of ``constant_ways`` lines of constants for
-    operands, the SM as many for what is loaded by index; others come one in ``constant_operand_line_cycles`` or
-    ``constant_line_cycles``, after ``constant_latency``, and after ``constant_far_latency`` where the SM reads them first.
+    is issued before ``first_cycles``. An instruction is issued though a bank that it reads is busy for ``operand_queue_cycles``
+    more. One warp after the other arrives at barriers, each in ``arrival_cycles``; they open ``barrier_cycles`` after the last
+    one. A scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in
+    ``far_fetch_cycles``. Each scheduler keeps ``constant_sets`` of ``constant_ways`` lines of constants for operands, the SM as
+    many for what is loaded by index; others come one in ``constant_operand_line_cycles`` or ``constant_line_cycles``, after
+    ``constant_latency``, and after ``constant_far_latency`` where the SM reads them first.
     """
 
     schedulers: int
@@ -132,6 +135,7 @@ class Machine(NamedTuple):
     loads_in_flight: int
     write_queue_cycles: float
     operand_cycles: float
+    operand_queue_cycles: float
     barrier_cycles: float
     arrival_cycles: float
     branch_cycles: float

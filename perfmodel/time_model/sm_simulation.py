@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES
-from ..machine_code.issue_table import Pipe, Wait
+from ..machine_code.issue_table import BANKS, Pipe, Wait
 from ..profiles.load_streams import CUT
 from .sm_records import STALLS, Code, Floats, Integers, Machine, Paths, Run, Stall
 
@@ -259,6 +259,7 @@ def _earliest(
     times: Floats,
     places: Integers,
     pipes: Floats,
+    banks: Floats,
     free: float,
     last: int,
 ) -> tuple[float, int]:
@@ -271,7 +272,11 @@ def _earliest(
         if time >= NEVER:
             continue
         time = max(time, free)
-        pipe = code.pipe[places[warp, _NEXT]]
+        index = places[warp, _NEXT]
+        pipe = code.pipe[index]
+        for bank in range(BANKS):
+            if code.bank_reads[index, bank] > 0.0:
+                time = max(time, banks[bank] - machine.operand_queue_cycles)
         if pipe == _FMA and machine.split_fma:
             time = max(time, min(pipes[_FMA_HEAVY], pipes[_FMA_LITE]))
         elif pipe == _FMA_HEAVY and not machine.split_fma:
@@ -284,8 +289,11 @@ def _earliest(
     return best, chosen
 
 
-def _occupy(code: Code, machine: Machine, index: int, time: float, pipes: Floats) -> None:
-    """Take the pipe of an instruction."""
+def _occupy(code: Code, machine: Machine, index: int, time: float, pipes: Floats, banks: Floats) -> None:
+    """Take the pipe of an instruction, and the banks of registers that it reads."""
+    for bank in range(BANKS):
+        if code.bank_reads[index, bank] > 0.0:
+            banks[bank] = max(banks[bank], time) + code.bank_reads[index, bank]
     pipe = code.pipe[index]
     until = time + code.pipe_cycles[index]
     if pipe == _FMA and machine.split_fma:
@@ -324,6 +332,7 @@ def _simulate(
     kinds = np.zeros((count, SCOREBOARDS), np.int64)
     groups = np.zeros((count, COPY_GROUPS))
     pipes = np.zeros((machine.schedulers, PIPES))
+    banks = np.zeros((machine.schedulers, BANKS))
     free = np.zeros(machine.schedulers)
     last = np.full(machine.schedulers, -1, np.int64)
     arrivals = np.zeros((machine.schedulers, machine.code_lines))
@@ -375,7 +384,9 @@ def _simulate(
         scheduler = 0
         for s in range(machine.schedulers):
             if stale[s]:
-                earliest[s], chosen[s] = _earliest(code, machine, members[s], times, places, pipes[s], free[s], last[s])
+                earliest[s], chosen[s] = _earliest(
+                    code, machine, members[s], times, places, pipes[s], banks[s], free[s], last[s]
+                )
                 stale[s] = False
             if earliest[s] < earliest[scheduler]:
                 scheduler = s
@@ -403,7 +414,7 @@ def _simulate(
             wave = now
         free[scheduler] = time + code.issue_cycles[index]
         last[scheduler] = warp
-        _occupy(code, machine, index, time, pipes[scheduler])
+        _occupy(code, machine, index, time, pipes[scheduler], banks[scheduler])
         fixed = time + code.stall_cycles[index]
         if wait == _BRANCH:
             fixed += machine.branch_cycles

@@ -68,6 +68,7 @@ class SmModel:
     fetch_latency_cycles: float
     far_fetch_cycles: float
     operand_cycles: float
+    operand_queue_cycles: float
     variable_latency_cycles: float
     own_kernel_log_error: float
     left_out_log_error: float
@@ -301,6 +302,7 @@ def _machine(
         loads_in_flight=model.loads_in_flight,
         write_queue_cycles=model.write_queue_cycles,
         operand_cycles=model.operand_cycles,
+        operand_queue_cycles=model.operand_queue_cycles,
         barrier_cycles=model.barrier_cycles,
         arrival_cycles=WARP_SIZE / gpu.barrier_threads_per_cycle,
         branch_cycles=model.branch_cycles,
@@ -478,6 +480,7 @@ def _code(
         wait_mask=table.wait_mask,
         groups_left=table.groups_left,
         issue_cycles=issue_slot_cycles(table, gpu),
+        bank_reads=_bank_reads(table, gpu),
         pipe_cycles=pipe_cycles,
         latency=np.where(wait == Wait.VARIABLE, model.variable_latency_cycles + pipe_cycles, latency),
         data_cycles=data_cycles,
@@ -591,15 +594,19 @@ def tensor_cycles(table: IssueTable, gpu: Gpu) -> Floats:
 
 
 def issue_slot_cycles(table: IssueTable, gpu: Gpu) -> Floats:
-    """Cycles of the issue slot: a bank gives one register a cycle to the wide FP32 pipe, two to pipes half as wide.
+    """Cycles of the issue slot: a third register of one bank takes one more where FP32 pipes are half as wide as a warp.
 
     A product of a warp keeps its scheduler for a part of the time that it holds tensor cores (`Gpu.tensor_issue_share`).
     """
-    most = table.bank_reads.max(axis=1, initial=0)
     of_products = gpu.tensor_issue_share * tensor_cycles(table, gpu) * (table.tensor_operations > 0)
-    if _split_fma(gpu):
-        return np.maximum(np.where(table.pipe == Pipe.FMA, np.maximum(most, 1), 1), of_products)
-    return np.asarray(np.maximum(1.0 + np.maximum(most - 2, 0), of_products), np.float64)
+    third = 0 if _split_fma(gpu) else np.maximum(table.bank_reads.max(axis=1, initial=0) - 2, 0)
+    return np.asarray(np.maximum(1.0 + third, of_products), np.float64)
+
+
+def _bank_reads(table: IssueTable, gpu: Gpu) -> Floats:
+    """Registers that the wide FP32 pipe reads from each bank, which gives one a cycle."""
+    reads = (table.pipe == Pipe.FMA) & _split_fma(gpu)
+    return np.where(reads[:, None], table.bank_reads, 0.0)
 
 
 def _misses(memory: MemoryDemand, wait: NDArray[np.int64], loads: _Loads) -> tuple[Floats, Floats]:

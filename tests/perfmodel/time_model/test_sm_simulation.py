@@ -35,6 +35,7 @@ QUIET = Machine(
     loads_in_flight=1000,
     write_queue_cycles=1e9,
     operand_cycles=8.0,
+    operand_queue_cycles=1.0,
     barrier_cycles=10.0,
     arrival_cycles=0.0,
     branch_cycles=0.0,
@@ -68,6 +69,8 @@ class Step:
     sets: int = NONE
     needs: int = 0
     issue: float = 1.0
+    reads: tuple[int, int] = (0, 0)
+    """Registers of the even bank and of the odd one."""
     occupies: float = 2.0
     data: float = 1.0
     misses: float = 0.0
@@ -97,6 +100,7 @@ def code_of(program: list[Step]) -> Code:
         wait_mask=column("needs", np.int64),
         groups_left=np.zeros(count, np.int64),
         issue_cycles=column("issue"),
+        bank_reads=np.array([step.reads for step in program], np.float64),
         pipe_cycles=column("occupies"),
         latency=np.zeros(count),
         data_cycles=column("data"),
@@ -167,9 +171,33 @@ def test_integer_multiplies_have_one_half_of_the_pipe() -> None:
     assert found.cycles == pytest.approx(1000 * 16 / 4 * 2, rel=0.01)
 
 
-def test_registers_of_one_bank_hold_the_issue_slot() -> None:
+def test_a_third_register_of_a_bank_holds_the_issue_slot_of_narrow_pipes() -> None:
     found = run([Step(pipe=Pipe.FMA, issue=2.0)], warps=16, loops=1000)
     assert found.cycles == pytest.approx(1000 * 16 / 4 * 2, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("reads", "cycles"),
+    [
+        ([(1, 1)], 1.02),
+        ([(2, 0)], 2.01),
+        ([(2, 1)], 2.01),
+        ([(3, 0)], 3.01),
+        ([(2, 0), (0, 2)], 1.02),
+        ([(2, 1), (1, 2)], 1.51),
+        ([(2, 1)] * 4 + [(1, 2)] * 4, 1.76),
+        ([(2, 0), (1, 0)], 1.51),
+        ([(2, 0), (0, 1)], 1.02),
+        ([(3, 0), (0, 1), (0, 1), (0, 1)], 1.02),
+    ],
+)
+def test_banks_of_registers_give_one_a_cycle_as_an_h200_was_seen_to_do(
+    reads: list[tuple[int, int]], cycles: float
+) -> None:
+    """Cycles of each instruction, measured: docs/notes/2026-11-registers.md."""
+    program = [Step(pipe=Pipe.FMA, reads=one) for one in reads]
+    found = run(program, warps=8, loops=500, split_fma=True)
+    assert found.cycles == pytest.approx(500 * 2 * len(reads) * cycles, rel=0.03)
 
 
 def test_bank_conflicts_hold_the_data_pipe_of_all_schedulers() -> None:
