@@ -5,15 +5,10 @@
 
 #include "vectors.cuh"
 
-// A word: what a register holds of factors, an element of FP32 or two in half precision.
 #if ELEMENT_BYTES == 2
 using Element = unsigned short; // the bits of a number
-using Word = unsigned;
-__device__ __forceinline__ Word as_word(const unsigned bits) { return bits; }
 #else
 using Element = float;
-using Word = float;
-__device__ __forceinline__ Word as_word(const unsigned bits) { return __uint_as_float(bits); }
 #endif
 
 // Index of a position in a tensor of the given number of channels, at channel 0.

@@ -10,17 +10,84 @@
 //            of shared memory, asynchronously. The terms of a sum are those of a filter in the order of memory, PRODUCT_TERMS a product;
 //            each slice takes every CHANNEL_SLICES-th of a slab's SLAB_PRODUCTS products.
 // Warp:      as in tensor_product.cuh.
-// Stage:     filters as they lie, FILTER_PITCH elements apart, then the patch (patch_copies.cuh); behind the stages the steps.
+// Stage:     filters as they lie, FILTER_PITCH elements apart, then the patch channel by channel, CHANNEL_PITCH elements apart: PATCH_ROWS
+//            whole rows of the images, one below the other with their padding, ROW_PITCH elements apart. In front of a channel's first
+//            row are PATCH_LEAD zeros, behind each row at least PADDING.
+// Steps:     behind the stages, for each term of a slab, bytes from a position's place in the patch to what it is multiplied with.
 // End:       as in pointwise_product (matrix_product.cuh).
 // Constants: fields of problem and configuration in capitals; what else is derived has its one home in the family.
 
 #define FILTER_TAPS (FILTER_HEIGHT * FILTER_WIDTH)
+#define OUTPUT_HEIGHT ((HEIGHT + 2 * PADDING - FILTER_HEIGHT) / STRIDE + 1)
+#define OUTPUT_WIDTH ((WIDTH + 2 * PADDING - FILTER_WIDTH) / STRIDE + 1)
+#define PADDED_HEIGHT (HEIGHT + 2 * PADDING)
 #define INPUT_START (FILTER_TILE * FILTER_PITCH)
 #define STAGE (INPUT_START + SLAB_CHANNELS * CHANNEL_PITCH)
 
 #include "tensor_product.cuh"
 
-#include "patch_copies.cuh"
+// Neighbouring threads copy neighbouring vectors of the patch; where there are more threads than vectors, groups of threads
+// take every PATCH_GROUPS-th channel.
+#define ROW_VECTORS (WIDTH / INPUT_VECTOR)
+#define PATCH_VECTORS (PATCH_ROWS * ROW_VECTORS)
+#define MOST_GROUPS (THREADS / PATCH_VECTORS < 1 ? 1 : THREADS / PATCH_VECTORS)
+#define PATCH_GROUPS (MOST_GROUPS < SLAB_CHANNELS ? MOST_GROUPS : SLAB_CHANNELS)
+#define PATCH_PASSES ((PATCH_VECTORS + THREADS - 1) / THREADS)
+
+// Neighbouring terms that a register holds.
+#define PAIRED (4 / ELEMENT_BYTES)
+
+constexpr unsigned positions = OUTPUT_HEIGHT * OUTPUT_WIDTH;
+
+// Row of the padded images, one below the other, where the window of an output position begins.
+__device__ __forceinline__ unsigned padded_row(const unsigned position)
+{
+    const unsigned row = position / OUTPUT_WIDTH;
+    return row / OUTPUT_HEIGHT * PADDED_HEIGHT + row % OUTPUT_HEIGHT * STRIDE;
+}
+
+// What a thread copies of each slab of the input. What is no element of an image is zero in all stages, for good.
+struct PatchCopies {
+    const Element *from[PATCH_PASSES];
+    unsigned to[PATCH_PASSES]; // bytes from the start of a stage's patch
+    bool exists[PATCH_PASSES];
+    unsigned group;
+
+    __device__ __forceinline__ PatchCopies(const Element *input, const unsigned first_row, const unsigned first_channel,
+                                           const unsigned batch, const unsigned in_channels)
+        : group(PATCH_GROUPS == 1 ? 0 : threadIdx.x / PATCH_VECTORS)
+    {
+#pragma unroll
+        for (int pass = 0; pass < PATCH_PASSES; pass++) {
+            const unsigned vector = threadIdx.x - group * PATCH_VECTORS + pass * THREADS;
+            const unsigned patch_row = vector / ROW_VECTORS;
+            const unsigned column = vector % ROW_VECTORS * INPUT_VECTOR;
+            const unsigned image = (first_row + patch_row) / PADDED_HEIGHT;
+            const unsigned row = (first_row + patch_row) % PADDED_HEIGHT - PADDING;
+            exists[pass] = vector < PATCH_VECTORS && group < PATCH_GROUPS && image < batch && row < HEIGHT;
+            from[pass] = input + (image * in_channels + first_channel + group) * (HEIGHT * WIDTH) + row * WIDTH + column;
+            to[pass] = ELEMENT_BYTES * (group * CHANNEL_PITCH + PATCH_LEAD + patch_row * ROW_PITCH + column);
+        }
+    }
+
+    // Starts the copies of the next slab to the stage whose patch begins at that address; there are so many channels left.
+    __device__ __forceinline__ void fetch(const Element *input, const unsigned stage_patch, const unsigned channels_left)
+    {
+#pragma unroll
+        for (int pass = 0; pass < PATCH_PASSES; pass++) {
+            if (exists[pass]) {
+#pragma unroll
+                for (int first = 0; first < SLAB_CHANNELS; first += PATCH_GROUPS) {
+                    const bool whole = !CHANNEL_TAIL || group + first < channels_left;
+                    if (first + PATCH_GROUPS <= SLAB_CHANNELS || group + first < SLAB_CHANNELS)
+                        copy<INPUT_VECTOR, !CHANNEL_TAIL>(stage_patch + to[pass] + ELEMENT_BYTES * first * CHANNEL_PITCH,
+                                                          whole ? from[pass] + first * (HEIGHT * WIDTH) : input, whole);
+                }
+            }
+            from[pass] += SLAB_CHANNELS * (HEIGHT * WIDTH);
+        }
+    }
+};
 
 extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     tensor_convolution(Element *__restrict__ output, const Element *__restrict__ input, const Element *__restrict__ filter,
@@ -36,8 +103,19 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const unsigned first_slab = CHANNEL_SPLIT == 1 ? 0 : blockIdx.z * slabs / CHANNEL_SPLIT;
     const unsigned end_slab = CHANNEL_SPLIT == 1 ? slabs : (blockIdx.z + 1) * slabs / CHANNEL_SPLIT;
 
-    clear_stages(stages);
-    fill_steps(reinterpret_cast<unsigned *>(stages + STAGES * STAGE));
+    // Zeros wherever nothing is copied to, and the steps of the terms.
+    constexpr unsigned ZEROS_START = SLAB_TERMS < SLAB_PRODUCTS * PRODUCT_TERMS ? 0 : INPUT_START;
+    constexpr unsigned VECTOR = 16 / ELEMENT_BYTES;
+    for (unsigned stage = 0; stage < STAGES * STAGE; stage += STAGE)
+        for (unsigned first = ZEROS_START + VECTOR * threadIdx.x; first < STAGE; first += VECTOR * THREADS)
+            *reinterpret_cast<float4 *>(stages + stage + first) = float4{};
+    unsigned *const steps = reinterpret_cast<unsigned *>(stages + STAGES * STAGE);
+    for (unsigned term = threadIdx.x; term < SLAB_PRODUCTS * PRODUCT_TERMS; term += THREADS) {
+        const unsigned known = term < SLAB_TERMS ? term : 0; // factors of terms beyond are zero
+        const unsigned tap = known % FILTER_TAPS;
+        steps[term] = ELEMENT_BYTES * (INPUT_START + known / FILTER_TAPS * CHANNEL_PITCH + tap / FILTER_WIDTH * ROW_PITCH
+                           + tap % FILTER_WIDTH + PATCH_LEAD - PADDING);
+    }
     __syncthreads();
 
     const unsigned terms = in_channels * FILTER_TAPS;
@@ -79,14 +157,29 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const auto read_steps = [&](const int number) {
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            read_step(step[half], steps_address + 4 * (number * CHANNEL_SLICES * PRODUCT_TERMS + half * PRODUCT_TERMS / 2));
+#if ELEMENT_BYTES == 2
+            asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+                         : "=r"(step[half][0]), "=r"(step[half][1])
+                         : "r"(steps_address + 4 * (number * CHANNEL_SLICES * PRODUCT_TERMS + half * 8))
+                         : "memory");
+#else
+            asm volatile("ld.shared.u32 %0, [%1];"
+                         : "=r"(step[half][0])
+                         : "r"(steps_address + 4 * (number * CHANNEL_SLICES * PRODUCT_TERMS + half * 4))
+                         : "memory");
+#endif
     };
     WarpProduct product;
     const auto read = [&](const int buffer, const unsigned stage, const int number) {
         product.read_filters(buffer, rows + ELEMENT_BYTES * (stage + number * CHANNEL_SLICES * PRODUCT_TERMS));
 #pragma unroll
         for (int i = 0; i < 2 * COLUMNS; i++)
-            product.b[buffer][i / 2][i % 2] = read_terms(columns[i / 2], step[i % 2], stage);
+#if ELEMENT_BYTES == 2
+            product.read_pair(buffer, i / 2, i % 2, columns[i / 2] + (step[i % 2][0] + ELEMENT_BYTES * stage),
+                              columns[i / 2] + (step[i % 2][1] + ELEMENT_BYTES * stage));
+#else
+            product.read_position(buffer, i / 2, i % 2, columns[i / 2] + (step[i % 2][0] + 4 * stage));
+#endif
         read_steps(number + 1 == PRODUCTS ? 0 : number + 1);
     };
     read_steps(0);

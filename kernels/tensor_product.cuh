@@ -19,6 +19,15 @@
 
 #include "matrix_product.cuh"
 
+// What a register holds of the factors of positions: an element of FP32, or two in half precision.
+#if ELEMENT_BYTES == 2
+using Word = unsigned;
+__device__ __forceinline__ Word as_word(const unsigned bits) { return bits; }
+#else
+using Word = float;
+__device__ __forceinline__ Word as_word(const unsigned bits) { return __uint_as_float(bits); }
+#endif
+
 // A factor of a product: its leading part, which is a TF32 number, and what that leaves of it.
 struct Parts {
     unsigned large;
@@ -113,6 +122,16 @@ struct WarpProduct {
                              : "r"(from + ELEMENT_BYTES * c * 8)
                              : "memory");
         }
+    }
+
+    // Reads the two terms of a position that belong to half of a product.
+    __device__ __forceinline__ void read_pair(const int buffer, const int column, const int half, const unsigned first,
+                                              const unsigned second)
+    {
+        unsigned short low, high;
+        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(low) : "r"(first) : "memory");
+        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(high) : "r"(second) : "memory");
+        asm("mov.b32 %0, {%1, %2};" : "=r"(b[buffer][column][half]) : "h"(low), "h"(high));
     }
 #endif
 
@@ -219,10 +238,43 @@ struct WarpProduct {
     }
 };
 
-#define FILTER_PLACE(row, term) (ELEMENT_BYTES * ((row) * FILTER_PITCH + (term)))
-#define FILTER_ROW (ELEMENT_BYTES * FILTER_PITCH)
+// Who copies filters: FILTER_LANES neighbouring threads the terms of one that belong to a slab.
+#define SLAB_TERMS (SLAB_CHANNELS * FILTER_TAPS)
+#define FILTER_LANES (SLAB_TERMS / FILTER_VECTOR)
+#define FILTER_STEP (THREADS / FILTER_LANES)
 
-#include "filter_copies.cuh"
+// What a thread copies of each slab of the filters. Terms and filters beyond the last are zeros: filters that repeat the last would all
+// be read from one slice of L2, by all blocks at once.
+struct FilterCopies {
+    const Element *from;
+    unsigned term;
+    unsigned row;
+    unsigned to; // bytes from the start of a stage
+
+    __device__ __forceinline__ FilterCopies(const Element *filter, const unsigned first_filter, const unsigned first_slab,
+                                            const unsigned terms)
+        : term(threadIdx.x % FILTER_LANES * FILTER_VECTOR), row(threadIdx.x / FILTER_LANES)
+    {
+        from = later(filter, first_filter + row, terms) + first_slab * SLAB_TERMS + term;
+        to = ELEMENT_BYTES * (row * FILTER_PITCH + term);
+    }
+
+    // Starts the copies of the next slab to the stage at that address; there are so many terms left.
+    __device__ __forceinline__ void fetch(const Element *filter, const unsigned stage, const unsigned first_filter,
+                                          const unsigned out_channels, const unsigned terms, const unsigned terms_left)
+    {
+        constexpr bool WHOLE = !CHANNEL_TAIL && !FILTER_TAIL;
+#pragma unroll
+        for (int first = 0; first < FILTER_TILE; first += FILTER_STEP) {
+            if ((THREADS % FILTER_LANES == 0 || row < FILTER_STEP)
+                && (first + FILTER_STEP <= FILTER_TILE || row + first < FILTER_TILE)) {
+                const bool exists = (!CHANNEL_TAIL || term < terms_left) && (!FILTER_TAIL || first_filter + row + first < out_channels);
+                copy<FILTER_VECTOR, WHOLE>(stage + to + ELEMENT_BYTES * first * FILTER_PITCH, exists ? later(from, terms, first) : filter, exists);
+            }
+        }
+        from += SLAB_TERMS;
+    }
+};
 
 // Products of a slice in a slab, and how many of them are straight-line code: one for each buffer, or all.
 #define PRODUCTS (SLAB_PRODUCTS / CHANNEL_SLICES)

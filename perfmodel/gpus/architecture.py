@@ -40,8 +40,6 @@ class Architecture:
     has_clusters: bool
     array_tiles_counted: bool
     """Blocks of a cluster share their shared memory."""
-    has_warpgroup_products: bool
-    """Tensor cores multiply what the shared memory and the registers of a warpgroup hold (``wgmma``)."""
     asynchronous_copies: bool
     """There is ``cp.async``."""
     compiler_stacks_small_arrays: bool

@@ -10,7 +10,6 @@ from ...errors import InputError
 from ..base import Product, Space
 from ..blocked import choices
 from ..matrix.choices import OF_TENSORS, TENSOR_FILTERS, tensor_choices
-from ..matrix.warpgroups import OF_WARPGROUPS, warpgroup_choices
 from ..precision import Precision
 from ..sizes import require_integers
 from .problem import Conv2d
@@ -54,8 +53,6 @@ class Reuse(Enum):
     """The threads of a block share what is copied to shared memory; a thread keeps it for outputs of several channels, too."""
     TENSOR = "tensor"
     """Dense; the warps of a block share what is copied to shared memory, and tensor cores multiply, as exactly as FP32."""
-    WARPGROUP = "warpgroup"
-    """Dense, in TF32 or half precision; tensor cores multiply what a warpgroup's registers hold with shared memory."""
 
     @property
     def columns(self) -> bool:
@@ -109,8 +106,7 @@ class DirectConv2dConfiguration:
 
     On tensor cores a warp computes ``warp_filters`` output channels at ``warp_positions`` places, a block has ``filter_warps`` ×
     ``position_warps`` of them for each of ``channel_slices`` parts of the sums, and ``channel_split`` blocks, a cluster, share
-    the input channels of one tile. Where warpgroups multiply, a block has ``position_warps`` warps, all of which compute
-    ``warp_filters`` output channels, each at 16 places.
+    the input channels of one tile.
 
     >>> DirectConv2dConfiguration(reuse=Reuse.COLUMN, exchange=Exchange.SELECT, accumulators=None,
     ...                           rows_per_thread=1, block_x=32, block_y=8).block_x
@@ -134,16 +130,12 @@ class DirectConv2dConfiguration:
     position_warps: int | None = None
 
     def __post_init__(self) -> None:
-        blocks, tensors, planes, warpgroups = (
-            self.reuse is one for one in (Reuse.BLOCK, Reuse.TENSOR, Reuse.PLANE, Reuse.WARPGROUP)
-        )
+        blocks, tensors, planes = (self.reuse is one for one in (Reuse.BLOCK, Reuse.TENSOR, Reuse.PLANE))
         effects = {"exchange": self.reuse.columns, "accumulators": self.reuse.rows}
-        effects |= dict.fromkeys(OF_THREADS, not (tensors or warpgroups)) | dict.fromkeys(OF_TILES, False)
+        effects |= dict.fromkeys(OF_THREADS, not tensors) | dict.fromkeys(OF_TILES, False)
         effects |= dict.fromkeys(OF_BLOCKS, blocks) | {"columns_per_thread": blocks or planes}
         if tensors:
             effects |= dict.fromkeys(OF_TENSORS, True)
-        if warpgroups:
-            effects |= dict.fromkeys(OF_WARPGROUPS, True)
         sizes = (*OF_THREADS, *OF_TILES)
         for name, effective in effects.items():
             value = getattr(self, name)
@@ -188,22 +180,12 @@ def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]
     return [Product(DirectConv2dConfiguration, {"reuse": (Reuse.TENSOR,)} | none | fields) for fields in choices]
 
 
-def _warpgroups(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]]:
-    """Products of warpgroups; none in FP32."""
-    if problem.depthwise or problem.precision is Precision.FLOAT32:
-        return []
-    fields = {"reuse": (Reuse.WARPGROUP,)} | warpgroup_choices(problem.out_channels, problem.positions)
-    none = dict.fromkeys(("exchange", "accumulators", *OF_THREADS, *OF_TILES), (None,))
-    return [Product(DirectConv2dConfiguration, none | fields)]
-
-
-def space(problem: Conv2d, *, tensor_cores: bool, warpgroups: bool) -> Space[DirectConv2dConfiguration]:
+def space(problem: Conv2d, *, tensor_cores: bool) -> Space[DirectConv2dConfiguration]:
     """What is worth looking at: where blocks that share always win (`always_blocks`), none of the designs `STRAIGHT`.
 
     In half precision only tensor cores compute.
     """
     blocks, on_tensor_cores = _blocks(problem), _tensor_products(problem) if tensor_cores else []
-    on_tensor_cores += _warpgroups(problem) if warpgroups else []
     if problem.precision is Precision.FLOAT16:
         return Space(tuple(on_tensor_cores))
     straight = [] if blocks and always_blocks(problem) else _straight(problem)

@@ -21,7 +21,7 @@ from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design, checks_by_design
 from ..matrix.tensor_limits import precision_checks
 from ..matrix.tensor_tiles import has_tensor_cores, product_terms
-from . import configuration, launch, plane, reference, tensor, warpgroup
+from . import configuration, launch, plane, reference, tensor
 from .configuration import OF_TILES, DirectConv2dConfiguration, Reuse
 from .counts import closed_form
 from .problem import Conv2d
@@ -37,7 +37,7 @@ NOTABLE_IDLE_SHARE = 0.1
 """Share of lanes without an output from which on a note names them."""
 
 
-ESTIMATED = (Reuse.BLOCK, Reuse.PLANE, Reuse.TENSOR, Reuse.WARPGROUP)
+ESTIMATED = (Reuse.BLOCK, Reuse.PLANE, Reuse.TENSOR)
 """Designs whose counts are estimates until a block is executed."""
 
 
@@ -57,8 +57,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
 
     def space(self, problem: Conv2d, gpu: Gpu) -> Space[DirectConv2dConfiguration]:
         """Blocks that share, warps on tensor cores, whole planes; where blocks do not always win, reuse modes of strips, too."""
-        warpgroups = gpu.architecture.has_warpgroup_products
-        return configuration.space(problem, tensor_cores=has_tensor_cores(gpu), warpgroups=warpgroups)
+        return configuration.space(problem, tensor_cores=has_tensor_cores(gpu))
 
     def checks(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """Stride of column reuse, rows and code that no image or cache can use, tiles beyond the problem, the grid's limits."""
@@ -87,7 +86,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
                 value=code,
                 limit=UNROLLED_MULTIPLY_ADDS_LIMIT,
             ),
-            *precision_checks(problem, design >= ESTIMATED.index(Reuse.TENSOR) + 1, "reuse is not tensor or warpgroup"),
+            *precision_checks(problem, batch.equals("reuse", Reuse.TENSOR), "reuse is not tensor"),
             Check(
                 reason="dense convolution where reuse=block",
                 rejected=blocks & problem.depthwise,
@@ -103,7 +102,6 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
                 lambda part: (),
                 lambda part: plane.checks(problem, part, gpu),
                 lambda part: tensor.checks(problem, part, gpu),
-                lambda part: warpgroup.checks(problem, part, gpu),
             ),
             *(
                 Check(reason=reason, rejected=(value > MAX_GRID_YZ) & straight, value=value, limit=MAX_GRID_YZ)
@@ -119,7 +117,6 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             lambda part: blocked.launch_of(problem.layer, _tiles(problem, part, gpu)),
             lambda part: plane.launch_of(problem, part),
             lambda part: tensor.tiles(problem, part, gpu).launch(problem),
-            lambda part: warpgroup.tiles(problem, part, gpu).launch(problem),
         )
 
     def profile(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> KernelProfile:
@@ -130,7 +127,6 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             lambda part: _blocks_profile(problem, part, gpu),
             lambda part: plane.profile(problem, part, gpu),
             lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu),
-            lambda part: warpgroup.profile(problem, warpgroup.tiles(problem, part, gpu), gpu),
         )
 
     def closed_counts(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Counts:
@@ -141,14 +137,13 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             lambda part: _blocks_closed_form(problem, _tiles(problem, part, gpu), gpu),
             lambda part: plane.closed_form(problem, plane.groups(problem, part), gpu),
             lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu).counts,
-            lambda part: warpgroup.profile(problem, warpgroup.tiles(problem, part, gpu), gpu).counts,
         )
 
     def design_traits(
         self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu
     ) -> tuple[str, Traits] | None:
         """Warps that walk down strips, blocks that share, whole planes; None for those on tensor cores."""
-        if (batch.equals("reuse", Reuse.TENSOR) | batch.equals("reuse", Reuse.WARPGROUP)).any():
+        if batch.equals("reuse", Reuse.TENSOR).any():
             return None
         if batch.equals("reuse", Reuse.PLANE).all():
             group = plane.groups(problem, batch)
@@ -174,8 +169,6 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             return plane.compile_request(problem, configuration, gpu)
         if configuration.reuse is Reuse.TENSOR:
             return tensor.compile_request(problem, configuration, gpu)
-        if configuration.reuse is Reuse.WARPGROUP:
-            return warpgroup.compile_request(problem, configuration, gpu)
         return launch.compile_request(problem, configuration)
 
     def inputs(self, problem: Conv2d, rng: np.random.Generator) -> Inputs:
@@ -262,7 +255,7 @@ def _of_designs(
 
 
 def _designs(batch: Batch[DirectConv2dConfiguration]) -> NDArray[np.int64]:
-    """0 for warps that walk down strips, 1 for blocks that share, 2 for whole planes, 3 and 4 for tensor cores."""
+    """0 for warps that walk down strips, 1 for blocks that share, 2 for whole planes, 3 for tensor cores."""
     design = sum(number * batch.equals("reuse", kind) for number, kind in enumerate(ESTIMATED, 1))
     return np.asarray(design, np.int64)
 

@@ -40,7 +40,7 @@ def call(problem: Conv2d, configuration: DirectConv2dConfiguration, given: Mappi
     image, weights = (Buffer(name=name, array=given[name]) for name in ("input", "filter"))
     if configuration.reuse is Reuse.PLANE:
         return KernelCall(parameters=(output, image, weights, *plane.parameters(problem)))
-    if configuration.reuse in (Reuse.TENSOR, Reuse.WARPGROUP):
+    if configuration.reuse is Reuse.TENSOR:
         sizes_of_kernel = (problem.batch, problem.in_channels, problem.out_channels)
         return KernelCall(parameters=(output, image, weights, *map(np.uint32, sizes_of_kernel)))
     tile_columns = (configuration.block_x or 1) * (configuration.columns_per_thread or 1)

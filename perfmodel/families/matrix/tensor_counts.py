@@ -70,7 +70,9 @@ def tensor_work(
     vector = tile.filter_vector(layer)
     terms = tile.slab_channels * layer.filter_taps
     slab_products = tile.slab_channels * products_of_channel / tile.channel_slices
-    rate = tensor_rate(layer, gpu) * gpu.tensor_warp_share
+    rate = (
+        (gpu.tensor_f16_f32_per_sm if half else gpu.tensor_tf32_per_sm) * gpu.tensor_warp_share / gpu.schedulers_per_sm
+    )
     operations = OPERATIONS_OF_TERM * product_terms(layer)
     return WarpWork(
         arithmetic={
@@ -91,12 +93,6 @@ def tensor_work(
         copied_lines=(vector < layer.vector_elements) * np.ceil(WARP_SIZE * vector / terms),
         copied_wavefronts=np.maximum(vector * layer.element_bytes // FLOAT_BYTES, 1),
         unrolled_channels=np.where(slab_products % 2 == 0, 2, slab_products) / products_of_channel,
-        tensor_cycles=products * operations / rate * products_of_channel,
+        tensor_cycles=products * operations / max(rate, 1.0) * products_of_channel,
         stored_run=STORED_RUN,
     )
-
-
-def tensor_rate(layer: MatrixLayer, gpu: Gpu) -> float:
-    """Operations of a sub-partition's tensor cores per cycle in the layer's precision; 1 where there are none."""
-    of_sm = gpu.tensor_f16_f32_per_sm if layer.precision is Precision.FLOAT16 else gpu.tensor_tf32_per_sm
-    return max(of_sm / gpu.schedulers_per_sm, 1.0)

@@ -9,7 +9,6 @@ from ...core.constants import ceil_div
 from ...errors import InputError
 from ..base import Product, Space
 from ..matrix.choices import CHANNEL_SLICES, CHANNEL_SPLIT, OF_TENSORS, even_parts, tensor_choices
-from ..matrix.warpgroups import OF_WARPGROUPS, warpgroup_choices
 from ..precision import Precision
 from ..sizes import require_integers
 from .problem import PointwiseConv2d
@@ -32,8 +31,6 @@ class Layout(Enum):
     """A thread has a tile of both, as matrix products are computed; its sizes are given, not derived from the GPU."""
     TENSOR = "tensor"
     """A warp has a tile of both, and tensor cores multiply; each factor is the sum of two TF32 numbers, as exact as FP32."""
-    WARPGROUP = "warpgroup"
-    """In TF32 or half precision; tensor cores multiply what a warpgroup's registers hold with shared memory."""
 
 
 OF_TILES = ("filter_split", "block_width_split", "blocks_per_sm", "channel_lanes")
@@ -67,8 +64,7 @@ class PointwiseConfiguration:
     ``channel_split`` blocks, a cluster, share the channels of one tile.
 
     With ``layout=tensor`` a warp computes ``warp_filters`` × ``warp_positions`` outputs, a block has ``filter_warps`` ×
-    ``position_warps`` of them for each slice. With ``layout=warpgroup`` a block has ``position_warps`` warps, all of which
-    compute ``warp_filters`` filters, each at 16 positions.
+    ``position_warps`` of them for each slice.
 
     >>> PointwiseConfiguration(channel_lanes=3)
     Traceback (most recent call last):
@@ -94,9 +90,7 @@ class PointwiseConfiguration:
     def __post_init__(self) -> None:
         if not isinstance(self.layout, Layout):
             raise InputError(f"layout={self.layout!r} must be one of {', '.join(layout.value for layout in Layout)}")
-        own = {Layout.PRODUCT: OF_PRODUCTS, Layout.TENSOR: OF_TENSORS, Layout.WARPGROUP: OF_WARPGROUPS}.get(
-            self.layout, OF_TILES
-        )
+        own = {Layout.PRODUCT: OF_PRODUCTS, Layout.TENSOR: OF_TENSORS}.get(self.layout, OF_TILES)
         for name in FIELDS:
             if name not in own and getattr(self, name) is not None:
                 raise InputError(f"{name}={getattr(self, name)} must be none when layout={self.layout.value}")
@@ -198,15 +192,12 @@ def _tensor_products(problem: PointwiseConv2d) -> list[Product[PointwiseConfigur
     return [Product(PointwiseConfiguration, none | fields) for fields in choices]
 
 
-def pointwise_space(problem: PointwiseConv2d, *, tensor_cores: bool, warpgroups: bool) -> Space[PointwiseConfiguration]:
+def pointwise_space(problem: PointwiseConv2d, *, tensor_cores: bool) -> Space[PointwiseConfiguration]:
     """Tiles that follow from layer and GPU, matrix products, and those on tensor cores where the GPU has such.
 
-    Only those on tensor cores compute in half precision.
+    Only the last compute in half precision.
     """
     on_tensor_cores = _tensor_products(problem) if tensor_cores else []
-    if warpgroups and problem.precision is not Precision.FLOAT32:
-        fields = {"layout": (Layout.WARPGROUP,)} | warpgroup_choices(problem.out_channels, problem.positions)
-        on_tensor_cores.append(Product(PointwiseConfiguration, dict.fromkeys(FIELDS, (None,)) | fields))
     if problem.precision is Precision.FLOAT16:
         return Space(tuple(on_tensor_cores))
     return Space((*tile_space(problem).products, *_products(problem), *on_tensor_cores))

@@ -25,7 +25,7 @@ from ..matrix.tiles import MatrixTiles
 from ..matrix.traits import interpolated_profile
 from ..matrix.traits import traits as matrix_traits
 from ..precision import Precision
-from . import product, reference, tensor, warpgroup
+from . import product, reference, tensor
 from .blocking.tiles import planned_registers
 from .configuration import OF_PRODUCTS, Layout, PointwiseConfiguration, pointwise_space
 from .counts import closed_form, slabs_of
@@ -52,20 +52,18 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
     def space(self, problem: PointwiseConv2d, gpu: Gpu) -> Space[PointwiseConfiguration]:
         """Every distinct tile, and matrix products."""
-        warpgroups = gpu.architecture.has_warpgroup_products
-        return pointwise_space(problem, tensor_cores=has_tensor_cores(gpu), warpgroups=warpgroups)
+        return pointwise_space(problem, tensor_cores=has_tensor_cores(gpu))
 
     def checks(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """The plan must leave room for ``blocks_per_sm`` blocks; products need tiles that a thread and the layer can fill."""
         return (
-            *precision_checks(problem, _designs(batch) >= 2, "layout is not tensor or warpgroup"),
+            *precision_checks(problem, batch.equals("layout", Layout.TENSOR), "layout is not tensor"),
             *checks_by_design(
                 batch,
                 _designs(batch),
                 lambda part: _tile_checks(problem, part, gpu),
                 lambda part: product.checks(problem, part, gpu),
                 lambda part: tensor_checks(problem, tensor.tiles(problem, part, gpu), gpu, "layout=tensor"),
-                lambda part: warpgroup.checks(problem, part, gpu),
             ),
         )
 
@@ -77,7 +75,6 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             lambda part: launch_of(problem, candidates(problem, part, gpu)),
             lambda part: product.tiles(problem, part, gpu).launch(problem),
             lambda part: tensor.tiles(problem, part, gpu).launch(problem),
-            lambda part: warpgroup.tiles(problem, part, gpu).launch(problem),
         )
 
     def profile(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> KernelProfile:
@@ -88,7 +85,6 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             lambda part: _tile_profile(problem, part, gpu),
             lambda part: _matrix_profile(product, problem, part, gpu),
             lambda part: _matrix_profile(tensor, problem, part, gpu),
-            lambda part: _matrix_estimate(warpgroup, problem, part, gpu)[-1],
         )
 
     def closed_counts(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Counts:
@@ -99,7 +95,6 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             lambda part: closed_form(problem, candidates(problem, part, gpu), gpu),
             lambda part: _matrix_estimate(product, problem, part, gpu)[-1].counts,
             lambda part: _matrix_estimate(tensor, problem, part, gpu)[-1].counts,
-            lambda part: _matrix_estimate(warpgroup, problem, part, gpu)[-1].counts,
         )
 
     def counts_accesses(self, configuration: PointwiseConfiguration) -> bool:
@@ -108,10 +103,8 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
     def design_traits(
         self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
-    ) -> tuple[str, Traits] | None:
-        """Tiles that follow from layer and GPU, matrix products of threads, and those of warps; None for those of warpgroups."""
-        if batch.equals("layout", Layout.WARPGROUP).any():
-            return None
+    ) -> tuple[str, Traits]:
+        """Tiles that follow from layer and GPU, matrix products of threads, and those on tensor cores."""
         for design, layout in ((product, Layout.PRODUCT), (tensor, Layout.TENSOR)):
             if batch.equals("layout", layout).all():
                 return design.KERNEL, matrix_traits(problem, *_matrix_estimate(design, problem, batch, gpu), gpu)
@@ -126,8 +119,6 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             return product.compile_request(problem, configuration, gpu)
         if configuration.layout is Layout.TENSOR:
             return tensor.compile_request(problem, configuration, gpu)
-        if configuration.layout is Layout.WARPGROUP:
-            return warpgroup.compile_request(problem, configuration, gpu)
         return compile_request(problem, configuration, gpu)
 
     def inputs(self, problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Elements]:
@@ -160,10 +151,8 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
 
 def _designs(batch: Batch[PointwiseConfiguration]) -> NDArray[np.int64]:
-    """0 for tiles that follow from layer and GPU, 1 for matrix products, 2 and 3 for those on tensor cores."""
-    others = (Layout.PRODUCT, Layout.TENSOR, Layout.WARPGROUP)
-    design = sum(number * batch.equals("layout", kind) for number, kind in enumerate(others, 1))
-    return np.asarray(design, np.int64)
+    """0 for tiles that follow from layer and GPU, 1 for matrix products, 2 for those on tensor cores."""
+    return batch.equals("layout", Layout.PRODUCT) + 2 * batch.equals("layout", Layout.TENSOR).astype(np.int64)
 
 
 def _tile_checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
@@ -191,7 +180,7 @@ def _tile_checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration],
 def _matrix_estimate(
     design: Any, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
 ) -> tuple[MatrixTiles, WarpWork, KernelProfile]:
-    """Tiles of configurations of a design of matrix products, what a warp of each does, and what follows from both."""
+    """Tiles of configurations of `product` or `tensor`, what a warp of each does, and what follows from both."""
     tile = design.tiles(problem, batch, gpu)
     work = design.work_of(problem, tile, gpu)
     return tile, work, matrix_profile(problem, tile, work, gpu, problem.read_bytes)

@@ -193,37 +193,18 @@ def tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) ->
 def checks(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
     """Limits of configurations with ``reuse=tensor``; all of the batch are such."""
     tile = tiles(problem, batch, gpu)
+    vectors, lanes = tile.patch_vectors(problem), tile.filter_lanes(problem)
+    most_vectors = MOST_PATCH_PASSES * tile.threads
     return (
-        *patch_checks(problem, tile, "reuse=tensor"),
         *within_limits(
+            ("dense convolution where reuse=tensor", np.full(len(batch), problem.depthwise), "depthwise", "dense"),
+            ("copies of a channel of the patch", vectors > most_vectors, vectors, most_vectors),
+            ("copies of a filter's part of a slab", lanes > tile.threads, lanes, tile.threads),
             ("slices of a slab", tile.channel_slices * product_terms(problem) >= 2 * tile.slab_channels * problem.filter_taps,
              tile.channel_slices, tile.slab_channels * problem.filter_taps // product_terms(problem)),
         ),
         *tensor_checks(problem, tile, gpu, "reuse=tensor"),
     )  # fmt: skip
-
-
-def patch_checks(problem: Conv2d, tile: ConvolutionTiles, where: str) -> tuple[Check, ...]:
-    """Limits of copies of patches and filters; ``where`` names the design, for the message."""
-    vectors, lanes = tile.patch_vectors(problem), tile.filter_lanes(problem)
-    most_vectors = MOST_PATCH_PASSES * tile.threads
-    depthwise = np.full(tile.threads.shape, problem.depthwise)
-    return within_limits(
-        (f"dense convolution where {where}", depthwise, "depthwise", "dense"),
-        ("copies of a channel of the patch", vectors > most_vectors, vectors, most_vectors),
-        ("copies of a filter's part of a slab", lanes > tile.threads, lanes, tile.threads),
-    )
-
-
-def patch_macros(problem: Conv2d, tile: ConvolutionTiles) -> dict[str, Any]:
-    """Macros of the patch, beside the fields of the tile."""
-    return {
-        "HEIGHT": problem.height,
-        "WIDTH": problem.width,
-        "FILTER_VECTOR": tile.filter_vector(problem),
-        "CHANNEL_PITCH": tile.channel_pitch(problem),
-        "SUMS_PITCH": tile.sums_pitch,
-    }
 
 
 def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
@@ -232,9 +213,13 @@ def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, g
     def macros(tile: ConvolutionTiles) -> dict[str, Any]:
         return {
             **dict(filter_macros(problem)),
-            **patch_macros(problem, tile),
+            "HEIGHT": problem.height,
+            "WIDTH": problem.width,
             "FILTER_PITCH": tile.filter_pitch(problem),
+            "FILTER_VECTOR": tile.filter_vector(problem),
+            "CHANNEL_PITCH": tile.channel_pitch(problem),
             "SLAB_PRODUCTS": tile.slab_products(problem),
+            "SUMS_PITCH": tile.sums_pitch,
             "TF32_PRODUCTS": TF32_PRODUCTS[problem.precision],
         }
 

@@ -101,8 +101,7 @@ def test_counts_in_half_precision_that_leave_no_doubt() -> None:
 def test_only_tensor_cores_compute_in_half_precision() -> None:
     problem, gpu = replace(CASES["whole_tiles"][0], precision=Precision.FLOAT16), load_gpu("h200")
     assert {mode for product in FAMILY.space(problem, gpu).products for mode in product.values["reuse"]} == {
-        Reuse.TENSOR,
-        Reuse.WARPGROUP,
+        Reuse.TENSOR
     }
     with pytest.raises(InputError, match="precision=float16 needs a dense convolution"):
         replace(problem, out_channels=16, depthwise=True)

@@ -86,16 +86,12 @@ def test_counts_in_half_precision_that_leave_no_doubt():
 def test_only_tensor_cores_compute_in_half_precision():
     problem, gpu = replace(CASES["whole_tiles"][0], precision=Precision.FLOAT16), load_gpu("h200")
     assert {layout for product in FAMILY.space(problem, gpu).products for layout in product.values["layout"]} == {
-        Layout.TENSOR,
-        Layout.WARPGROUP,
+        Layout.TENSOR
     }
     rejected = [
         check for check in FAMILY.checks(problem, Batch.of([PointwiseConfiguration()]), gpu) if np.any(check.rejected)
     ]
-    assert (
-        rejected[0].message(0)
-        == "precision where layout is not tensor or warpgroup: float16 is not within float32 and tf32"
-    )
+    assert rejected[0].message(0) == "precision where layout is not tensor: float16 is not within float32 and tf32"
 
 
 def test_there_are_none_without_tensor_cores_for_tf32():
