@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ..errors import InputError
+from .includes import read_text
 from .project_headers import folders_above
 
 _NAMED = 4
@@ -99,18 +101,58 @@ class _AbsentModule(ModuleType):
         return found
 
 
-class _BarePackage(_AbsentModule):
-    """A package around the user's file, whose ``__init__`` is not run: its modules, and stand-ins for what else it has."""
+class _SurroundingPackage(_AbsentModule):
+    """A package around the user's file: its modules, what its ``__init__`` defines if that is asked for, and stand-ins."""
+
+    def __init__(self, name: str, folder: Path, libraries: _AbsentLibraries) -> None:
+        super().__init__(name)
+        vars(self).update({"__path__": [str(folder)], "__package__": name})
+        self._libraries: _AbsentLibraries | None = libraries
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            return super().__getattr__(name)
-        try:
-            return import_module(f"{self.__name__}.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"{self.__name__}.{name}":
-                raise
-            return super().__getattr__(name)
+        path = Path(self.__path__[0]) / "__init__.py"
+        libraries = vars(self).get("_libraries")
+        if libraries is not None and re.search(rf"\b{re.escape(name)}\b", read_text(path)):
+            self._libraries = None
+            _run_file(ast.parse(read_text(path), str(path)), path, vars(self), libraries)
+            if name in vars(self):
+                return vars(self)[name]
+        if not name.startswith("_"):
+            try:
+                return import_module(f"{self.__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{self.__name__}.{name}":
+                    raise
+        return super().__getattr__(name)
+
+
+class _OwnModule(SourceFileLoader):
+    """Runs a module of the project as the user's file is run: what needs a GPU is left out."""
+
+    def __init__(self, name: str, path: str, libraries: _AbsentLibraries) -> None:
+        super().__init__(name, path)
+        self._libraries = libraries
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Statement by statement."""
+        path = Path(self.path)
+        _run_file(ast.parse(read_text(path), self.path), path, vars(module), self._libraries)
+
+
+@dataclass(slots=True)
+class _OwnModules:
+    """Finds the modules of the project."""
+
+    libraries: _AbsentLibraries
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """What the import system asks for a module before it looks elsewhere."""
+        if name.partition(".")[0] not in self.libraries.own:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
+            spec.loader = _OwnModule(name, spec.origin, self.libraries)
+        return spec
 
 
 @dataclass(slots=True)
@@ -195,8 +237,7 @@ def user_module(path: Path, text: str, architecture: str) -> UserModule:
     package = _package(path)
     module = ModuleType(path.stem)
     vars(module).update({"__file__": str(path), "__package__": ".".join(package)})
-    libraries = _AbsentLibraries((path.absolute().parent, *folders_above(path.absolute().parent)))
-    failures: list[tuple[int, str]] = []
+    libraries = _AbsentLibraries((path.absolute().parent, *folders_above(path.absolute().parent)), own=package[:1])
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))
         stack.enter_context(warnings.catch_warnings())
@@ -205,15 +246,24 @@ def user_module(path: Path, text: str, architecture: str) -> UserModule:
         for library in _READY:
             if library in text:
                 stack.enter_context(_READY[library](architecture))
-        flags, future = 0, import_module("__future__")
-        for node in tree.body:
-            if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-                flags |= sum(getattr(future, alias.name).compiler_flag for alias in node.names)
-            code = compile(ast.Module([node], []), str(path), "exec", flags=flags, dont_inherit=True)
-            error = _run(lambda code=code: exec(code, vars(module)), libraries)  # type: ignore[misc]
-            if error is not None:
-                failures.append((node.lineno, f"{type(error).__name__}: {' '.join(str(error).split())}"))
+        failures = _run_file(tree, path, vars(module), libraries)
     return UserModule(path, vars(module), tree, tuple(libraries.names), tuple(failures))
+
+
+def _run_file(
+    tree: ast.Module, path: Path, names: dict[str, Any], libraries: _AbsentLibraries
+) -> list[tuple[int, str]]:
+    """Run a file statement by statement; lines and errors of those that fail."""
+    flags, future = 0, import_module("__future__")
+    failures: list[tuple[int, str]] = []
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            flags |= sum(getattr(future, alias.name).compiler_flag for alias in node.names)
+        code = compile(ast.Module([node], []), str(path), "exec", flags=flags, dont_inherit=True)
+        error = _run(lambda code=code: exec(code, names), libraries)  # type: ignore[misc]
+        if error is not None:
+            failures.append((node.lineno, f"{type(error).__name__}: {' '.join(str(error).split())}"))
+    return failures
 
 
 def _run(statement: Callable[[], None], libraries: _AbsentLibraries) -> BaseException | None:
@@ -242,22 +292,24 @@ def _package(path: Path) -> list[str]:
 
 @contextmanager
 def _importing(path: Path, package: Sequence[str], libraries: _AbsentLibraries) -> Iterator[None]:
-    """Let a file import what lies beside it, its packages without running them, and stand-ins; they are gone afterwards."""
+    """Let a file import what lies beside it, its packages, and stand-ins; they are gone afterwards."""
     folder = path.absolute().parents[len(package)]
     before, paths = set(sys.modules), list(sys.path)
     for depth in range(len(package)):
         name = ".".join(package[: depth + 1])
         if name not in sys.modules:
-            sys.modules[name] = _BarePackage(name)
-            sys.modules[name].__path__ = [str(folder.joinpath(*package[: depth + 1]))]
+            sys.modules[name] = _SurroundingPackage(name, folder.joinpath(*package[: depth + 1]), libraries)
     sys.path.insert(0, str(folder))
+    modules = _OwnModules(libraries)
+    sys.meta_path.insert(0, modules)
     sys.meta_path.append(libraries)
     try:
         yield
     finally:
+        sys.meta_path.remove(modules)
         sys.meta_path.remove(libraries)
         sys.path[:] = paths
-        passing = {*libraries.names, *libraries.own, *package[:1]}
+        passing = {*libraries.names, *libraries.own}
         for name in set(sys.modules) - before:
             if name.partition(".")[0] in passing:
                 del sys.modules[name]

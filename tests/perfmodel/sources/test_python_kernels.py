@@ -311,11 +311,13 @@ def test_a_script_is_read_without_its_libraries_and_its_gpu(tmp_path: Path, caps
     package = tmp_path / "model" / "ops"
     package.mkdir(parents=True)
     function = "import triton\n\n@triton.jit\ndef {}(x):\n    return {} * x\n"
-    (tmp_path / "model" / "__init__.py").write_text("raise RuntimeError('no GPU')\n")
+    (tmp_path / "model" / "__init__.py").write_text("raise RuntimeError('no GPU')\nfrom .once import once\n")
     (tmp_path / "model" / "once.py").write_text(function.format("once", 1))
     (package / "__init__.py").write_text("")
-    (package / "scaling.py").write_text("import torch\n" + function.format("scaled", 3))
-    (package / "scale.py").write_text(SCRIPT.replace("from model import once", "from model.once import once"))
+    (package / "scaling.py").write_text(
+        "import torch\nassert torch.cuda.is_available()\n" + function.format("scaled", 3)
+    )
+    (package / "scale.py").write_text(SCRIPT)
     modules = set(sys.modules)
     found = pm.analyze(package / "scale.py", args=[np.ones(512, np.float32), 512], grid=8, gpu="h200", kernel="scale")
     assert set(found.outputs["x"]) == {3}
