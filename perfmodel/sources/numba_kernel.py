@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -158,7 +160,7 @@ def _ptx(kernel: Any, values: list[Any], architecture: str) -> str:
     options = {k: v for k, v in kernel.targetoptions.items() if k in _KEPT_OPTIONS and k in accepted and v is not None}
     number = int(architecture.removeprefix("sm_"))
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _asked_device(kernel, divmod(number, 10)):
             warnings.simplefilter("ignore")  # Numba's, of the performance of a launch that is not made
             text, _ = cuda.compile_ptx(kernel.py_func, types, cc=divmod(number, 10), lineinfo=True, **options)
     except Exception as error:  # typing errors, those of NVVM, and a missing library have no common base class
@@ -166,6 +168,20 @@ def _ptx(kernel: Any, values: list[Any], architecture: str) -> str:
         raise CompileError(f"Numba does not compile {kernel.py_func.__name__}: {' '.join(lines[:3])}") from error
     found: str = text
     return found
+
+
+@contextmanager
+def _asked_device(kernel: Any, compute_capability: tuple[int, int]) -> Iterator[None]:
+    """Let device functions that a kernel calls be compiled: Numba asks the GPU that is there which one it is."""
+    module = sys.modules[type(kernel).__module__]
+    own = getattr(module, "get_current_device", None)
+    if own is not None:
+        vars(module)["get_current_device"] = lambda: SimpleNamespace(compute_capability=compute_capability)
+    try:
+        yield
+    finally:
+        if own is not None:
+            vars(module)["get_current_device"] = own
 
 
 def _entry(text: str) -> str:

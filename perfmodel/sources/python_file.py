@@ -27,7 +27,7 @@ def kernel_of_file(path: Path, name: str | None, architecture: str) -> tuple[obj
     if "torch._inductor" in text:
         return inductor_kernel(text, str(path), name), None, ""
     module = user_module(path, text, architecture)
-    kernels = {key: value for key, value in module.names.items() if is_kernel(value)}
+    kernels = {key: value for key, value in module.names.items() if is_kernel(value) and not _for_devices(value)}
     kernels |= {key: value for key, value in _made_in_functions(module) if key not in kernels}
     if name is None and len(kernels) == 1:
         return next(iter(kernels.values())), None, module.note
@@ -36,6 +36,12 @@ def kernel_of_file(path: Path, name: str | None, architecture: str) -> tuple[obj
         wanted = "kernel is missing" if name is None else f"{path.name} has no kernel {name!r}"
         raise InputError(f"{wanted}; kernels of {path.name}: {', '.join(kernels) or 'none'}{module.reason}")
     return kernels[holder], inner or None, module.note
+
+
+def _for_devices(value: object) -> bool:
+    """Whether only kernels can call a function: Numba's ``@cuda.jit(device=True)``."""
+    options = getattr(value, "targetoptions", None)
+    return isinstance(options, dict) and bool(options.get("device"))
 
 
 def _made_in_functions(module: UserModule) -> Iterator[tuple[str, object]]:
@@ -47,13 +53,18 @@ def _made_in_functions(module: UserModule) -> Iterator[tuple[str, object]]:
         called = node.value.func
         if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) not in _RAW:
             continue
+        call = ast.copy_location(
+            ast.Call(called, node.value.args, [k for k in node.value.keywords if k.arg in _SOURCE]), called
+        )
         try:
-            found = eval(compile(ast.Expression(node.value), str(module.path), "eval"), dict(module.names))
+            found = eval(compile(ast.Expression(call), str(module.path), "eval"), dict(module.names))
         except Exception:  # what it needs is known when the function runs
             continue
         if is_kernel(found):
             yield getattr(found, "name", None) or ast.unparse(node.targets[0]), found
 
 
+_SOURCE = ("code", "path", "name", "options")
+"""Their arguments that say what is compiled."""
 _RAW = ("RawKernel", "RawModule")
 """Classes whose objects hold the source of a kernel."""

@@ -43,6 +43,7 @@ _DTYPES = {
     ElementType.F32: "float32",
     ElementType.F64: "float64",
 }
+_LANGUAGE = re.compile(r"(?:tl|triton\.language)\.(\w+)")
 _OPTIONS = "num_warps, num_stages, num_ctas, maxnreg"
 _GRIDS = {"Grid1D": "X", "Grid2D": "XY", "Grid3D": "XYZ"}
 _THREADS = re.compile(r"^\.(?:reqntid|maxntid) (\d+)", re.MULTILINE)
@@ -106,9 +107,14 @@ def values_of(configuration: Any) -> dict[str, Any]:
 
 
 def _literal(value: Any) -> Any:
-    """A value of the command line as Python has it."""
+    """A value of the command line as Python has it; ``tl.float16`` is Triton's."""
     if not isinstance(value, str):
         return value
+    of_triton = _LANGUAGE.fullmatch(value)
+    if of_triton is not None:
+        import triton.language
+
+        return getattr(triton.language, of_triton[1], value)
     try:
         return ast.literal_eval(value)
     except (ValueError, SyntaxError):
@@ -331,7 +337,7 @@ def _brought(
         name=compiled.name,
         arguments=(*(named[name] for name, _ in signature), *(argument for _, argument in added)),
         parameters=(*((name, _cpp_type(kind)) for name, kind in signature), *((name, "char*") for name, _ in added)),
-        values=values,
+        values={name: value if isinstance(value, str | int) else str(value) for name, value in values.items()},
         grid=grid,
         block=int(threads[1]) if threads else metadata.num_warps * WARP_SIZE,
         shared_bytes=metadata.shared,

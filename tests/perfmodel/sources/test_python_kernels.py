@@ -332,13 +332,26 @@ def test_a_numba_script_with_signatures_is_read_without_a_gpu(tmp_path: Path) ->
     file = tmp_path / "own.py"
     file.write_text(
         "import numpy as np\nfrom numba import cuda, float32\n\n"
-        "@cuda.jit('void(float32[:,:], int32)')\ndef twice(x, n):\n    i, j = cuda.grid(2)\n    x[i, j] = 2 * x[i, j]\n\n"
+        "@cuda.jit('float32(float32)', device=True)\ndef double(x):\n    return 2 * x\n\n"
+        "@cuda.jit('void(float32[:,:], int32)')\ndef twice(x, n):\n    i, j = cuda.grid(2)\n    x[i, j] = double(x[i, j])\n\n"
         "x = cuda.to_device(np.ones((8, 8), np.float32))\ntwice[1, (8, 8)](x, 8)\n"
     )
     assert refusal(file) == "0 arguments given, twice takes 2: float32[:,:] x, int32 n"
     found = pm.analyze(file, args=["f32[8,8]=1", "i32=8"], grid=1, block=(8, 8), gpu="h200")
     assert set(found.outputs["x"].reshape(-1)) == {2}
-    assert "left out of own.py, because it fails without a GPU: line 9, 10" in " ".join(found.prediction.notes)
+    assert "left out of own.py, because it fails without a GPU: line 13, 14" in " ".join(found.prediction.notes)
+
+
+def test_a_constexpr_may_be_a_type_of_triton(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(
+        "import triton\nimport triton.language as tl\n\n@triton.jit\n"
+        "def cast(x, y, TYPE: tl.constexpr):\n    i = tl.arange(0, 32)\n"
+        "    tl.store(y + i, tl.load(x + i).to(TYPE).to(tl.float32))\n"
+    )
+    for kind, value in (("tl.float32", 0.1), ("tl.float16", np.float16(0.1))):
+        found = pm.analyze(file, args=["f32[32]=0.1", "f32[32]"], defines={"TYPE": kind}, grid=1, gpu="h200")
+        assert set(found.outputs["y"]) == {np.float32(value)}
 
 
 def test_raw_kernels_that_functions_make_are_found(tmp_path: Path) -> None:
@@ -347,7 +360,7 @@ def test_raw_kernels_that_functions_make_are_found(tmp_path: Path) -> None:
     file.write_text(
         f"import cupy\nfirst = {code.format('one', 1)!r}\n"
         f"def run(name):\n    kernel = cupy.RawKernel(first, 'one')\n    other = cupy.RawKernel(code_of(name), name)\n"
-        f"    module = cupy.RawModule(code={code.format('two', 2)!r})\n"
+        f"    module = cupy.RawModule(code={code.format('two', 2)!r}, name_expressions=names_of(name))\n"
     )
     for name, value in (("one", 1), ("module.two", 2)):
         assert pm.analyze(file, kernel=name, args=["f32[1]"], grid=1, block=1, gpu="h200").outputs["x"][0] == value
