@@ -80,6 +80,34 @@ template <int AHEAD> __device__ __forceinline__ void wait_for_slab()
     __syncthreads();
 }
 
+// The slabs of a block on their way to the stages, which begin at that address: each call starts the copies of the next, if any, by
+// copies(address of its stage, channels that are left). Groups of copies are counted even where a slab is missing, so that each
+// wait leaves as many of them.
+template <class Copies> struct SlabFetch {
+    const Copies &copies;
+    const unsigned end_slab, in_channels, stages_address;
+    mutable unsigned fetched, address;
+
+    __device__ __forceinline__ SlabFetch(const Copies &copies, const unsigned first_slab, const unsigned end_slab,
+                                         const unsigned in_channels, const unsigned stages_address)
+        : copies(copies), end_slab(end_slab), in_channels(in_channels), stages_address(stages_address), fetched(first_slab),
+          address(stages_address)
+    {
+    }
+
+    __device__ __forceinline__ void operator()() const
+    {
+        if (fetched < end_slab) {
+            copies(address, in_channels - fetched * SLAB_CHANNELS);
+            fetched++;
+            address = address == stages_address + ELEMENT_BYTES * (STAGES - 1) * STAGE ? stages_address : address + ELEMENT_BYTES * STAGE;
+        }
+#if ASYNC_COPY
+        asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+    }
+};
+
 // Passes slabs through the stages. Work on a slab has STEPS steps, of which UNROLLED, a divisor, are straight-line code. fetch()
 // starts the copies of the next slab, if any. read(buffer, stage, step) reads what belongs to a step from the stage that begins at
 // that word, while multiply(number in straight-line code) works on what belongs to the step before, beyond the end of a slab too.

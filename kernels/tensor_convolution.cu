@@ -124,20 +124,11 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     FilterCopies filter_copies(filter, first_filter, first_slab, terms);
     PatchCopies patch_copies(input, first_row, first_slab * SLAB_CHANNELS, batch, in_channels);
 
-    unsigned fetched = first_slab;
-    unsigned fetch_address = stages_address;
-    // Groups of copies are counted even where a slab is missing, so that each wait leaves as many of them.
-    const auto fetch = [&]() {
-        if (fetched < end_slab) {
-            const unsigned channels_left = in_channels - fetched * SLAB_CHANNELS;
-            filter_copies.fetch(filter, fetch_address, first_filter, out_channels, terms, channels_left * FILTER_TAPS);
-            patch_copies.fetch(input, fetch_address + ELEMENT_BYTES * INPUT_START, channels_left);
-            fetched++;
-            fetch_address = fetch_address == stages_address + ELEMENT_BYTES * (STAGES - 1) * STAGE ? stages_address
-                                                                                                   : fetch_address + ELEMENT_BYTES * STAGE;
-        }
-        asm volatile("cp.async.commit_group;" ::: "memory");
+    const auto copies = [&](const unsigned stage, const unsigned channels_left) {
+        filter_copies.fetch(filter, stage, first_filter, out_channels, terms, channels_left * FILTER_TAPS);
+        patch_copies.fetch(input, stage + ELEMENT_BYTES * INPUT_START, channels_left);
     };
+    const SlabFetch fetch(copies, first_slab, end_slab, in_channels, stages_address);
 
     const WarpPlace place;
     const unsigned first_term = place.slice * PRODUCT_TERMS;
