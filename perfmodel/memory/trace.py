@@ -165,21 +165,31 @@ class Traced:
 
     def _written_before(self, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which of some accesses are reads of words that their block has written in a step before."""
-        found = np.zeros(len(self.line), np.bool_)
-        writes = np.flatnonzero(held & (self.kind == Kind.WRITE))
-        reads = np.flatnonzero(held & np.isin(self.kind, (Kind.READ, Kind.READ_ONCE)))
-        if not len(writes) or not len(reads):
-            return found
-        low = int(self.line[writes].min())
-        places = self.block * (int(self.line[held].max()) - low + 1) + self.line - low
-        place, of_write = np.unique(places[writes], return_inverse=True)
-        first, words = np.full(len(place), np.iinfo(np.int64).max), np.zeros(len(place), np.int64)
-        np.minimum.at(first, of_write, self.step[writes])
-        np.bitwise_or.at(words, of_write, self.words[writes])
-        at = np.minimum(np.searchsorted(place, places[reads]), len(place) - 1)
-        same = (place[at] == places[reads]) & (self.line[reads] >= low)
-        found[reads] = same & (first[at] < self.step[reads]) & (self.words[reads] & ~words[at] == 0)
+        return _read_after_written(held, (self.block, self.line), self.step, self.kind, self.words)
+
+
+def _read_after_written(
+    of: NDArray[np.bool_], place: tuple[Integers, ...], time: Integers, kind: Integers, words: Integers
+) -> NDArray[np.bool_]:
+    """Which of some entries are reads of words that were written at the same place at an earlier time."""
+    found = np.zeros(len(time), np.bool_)
+    *_, line = place
+    writes = np.flatnonzero(of & (kind == Kind.WRITE))
+    reads = np.flatnonzero(of & np.isin(kind, (Kind.READ, Kind.READ_ONCE)))
+    reads = reads[np.isin(line[reads], line[writes])]
+    writes = writes[np.isin(line[writes], line[reads])]
+    if not len(reads):
         return found
+    entries = np.append(writes, reads)
+    _, number = np.unique(np.stack([column[entries] for column in place]), axis=1, return_inverse=True)
+    number = number.reshape(-1)
+    first = np.full(int(number.max()) + 1, np.iinfo(np.int64).max)
+    written = np.zeros(len(first), np.int64)
+    of_write, of_read = number[: len(writes)], number[len(writes) :]
+    np.minimum.at(first, of_write, time[writes])
+    np.bitwise_or.at(written, of_write, words[writes])
+    found[reads] = (first[of_read] < time[reads]) & (words[reads] & ~written[of_read] == 0)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +386,11 @@ class Trace:
         np.maximum.at(last, position, call)
         calls_of_step = np.maximum(-(-(last - first + 1) // _STEPS), 1)
         step = (call - first[position]) // calls_of_step[position]
+        # in a step reads come first, so what a block has just written is not read from memory
+        asked = ~_read_after_written(np.full(len(step), True), (position, step, line), call, kind, words)
+        position, group, step, kind, line, words = (
+            column[asked] for column in (position, group, step, kind, line, words)
+        )
         position, group, step, kind, line, words = _merged((position, group, step, kind, line, words))
         l1_position, warp, trip, l1_line, l1_words, site, flags = _joined(self._l1, 7)
         return Traced(

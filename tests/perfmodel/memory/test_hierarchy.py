@@ -71,6 +71,19 @@ extern "C" __global__ void passes(const float *in, float *out, int length)
     out[blockIdx.x * 256 + threadIdx.x] = sum;
 }
 """
+REREAD = """
+extern "C" __global__ void reread(float *own, float *out)
+{
+    float sum = 0.0f, *mine = own + blockIdx.x * 32 * 128;
+    for (int row = 0; row < 32; row++)
+        mine[row * 128 + threadIdx.x] = row;
+    __syncthreads();
+    for (int pass = 0; pass < 8; pass++)
+        for (int row = 0; row < 32; row++)
+            sum += mine[(row * 128 + threadIdx.x) ^ (1 + pass)];
+    out[blockIdx.x * 128 + threadIdx.x] = sum;
+}
+"""
 STACK = """
 extern "C" __global__ void stack(unsigned *out, int rounds)
 {
@@ -345,6 +358,14 @@ def test_counts_take_over_what_passes_the_caches() -> None:
     assert joined.l2_read_sectors == found.l2_read_sectors
     assert joined.l2_instruction_sectors == found.instruction_read_sectors
     assert found.l2_read_sectors + found.instruction_read_sectors == n * 4 / 32
+
+
+@pytest.mark.compiler
+def test_what_a_block_has_written_it_reads_from_its_l1_and_nobody_from_memory() -> None:
+    own, out = floats("own", 264 * 32 * 128, output=True), floats("out", 264 * 128, output=True)
+    found = hierarchy_of(REREAD, "h200", Launch(grid_x=264, block_x=128), own, out)
+    assert found.l2_read_sectors == 0.0
+    assert found.dram_read_bytes < 10_000  # the code alone
 
 
 @pytest.mark.compiler
