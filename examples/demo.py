@@ -5,7 +5,9 @@ Run by ``make demo``. Everything printed is computed now; published measurements
 
 import os
 import time
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import perfmodel as pm
 from perfmodel.cli.output import print_table
@@ -28,7 +30,7 @@ COLUMNS = (
     "registers/thread",
     "blocks/SM",
     "occupancy",
-    "loads",
+    "global reads",
     "predicted",
     "limiter",
 )
@@ -42,13 +44,15 @@ How to go on:
   perfmodel --help        # all commands; docs/tutorial-own-kernel.md and docs/tutorial-tune.md explain them"""
 
 
-def chosen(configuration: object) -> str:
+def chosen(configuration: Any) -> str:
     """A configuration in few words: its values in the order of its fields, without those that have no effect."""
-    return " ".join(str(value) for value in plain(configuration).values() if value != "none")
+    values, names = plain(configuration), [field.name for field in fields(configuration)]
+    return " ".join(str(values[name]) for name in names if getattr(configuration, name) is not None)
 
 
 def row(name: str, best: pm.Prediction) -> tuple[object, ...]:
-    """One line of a table of winners."""
+    """One line of a table of winners; what it reads of global memory, it loads or copies asynchronously."""
+    reads = float(best.counts.global_load_requests) + float(best.counts.async_copy_read_requests)
     return (
         name,
         best.gpu,
@@ -56,7 +60,7 @@ def row(name: str, best: pm.Prediction) -> tuple[object, ...]:
         best.resources.registers_per_thread,
         best.occupancy.blocks_per_sm,
         f"{best.occupancy.fraction:.0%}",
-        f"{float(best.counts.global_load_requests) / 1e6:.3g} M",
+        f"{reads / 1e6:.3g} M",
         time_text(best.time.predicted_s),
         best.time.limiter,
     )
