@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from perfmodel.core.units import SECONDS_PER_MS
 from perfmodel.launch.launch import KernelCall, L2State, Launch
 from perfmodel.records.schema import Mark, Timing, TimingMethod
 
@@ -29,7 +30,6 @@ GRAPH_SPAN_S = 400e-6
 """How long a graph should take: the events around it resolve half a microsecond."""
 GRAPH_BUFFER_LIMIT_BYTES = 4 * 2**30
 WARM_UP_SAMPLES = 3
-SECONDS_PER_MS = 1e-3
 SAMPLE_DIGITS = 11
 """Samples are kept to a hundredth of a nanosecond."""
 FLUSH_BLOCKS_PER_SM = 2

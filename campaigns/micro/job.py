@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfmodel.core.units import SECONDS_PER_MS
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import KernelCall, L2State
 from perfmodel.records.schema import (
@@ -29,7 +30,6 @@ from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, unpack
 from perfmodel.validation.sampling import SamplingPlan
 from perfmodel.validation.timing import (
     GRAPH_RUNS,
-    SECONDS_PER_MS,
     Enqueue,
     Enqueued,
     Take,

@@ -6,6 +6,7 @@ from typing import Any
 
 MICROSECONDS = 1e6
 """Microseconds of a second."""
+SECONDS_PER_MS = 1e-3
 
 
 def microseconds(seconds: Any) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,10 +54,7 @@ def atomic_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> W
     row, lane = np.nonzero(active)
     phase = row * phases + lane * phases // WARP_SIZE
     places = addresses[row, lane] // np.uint64(max(width_bytes, BANK_BYTES))
-    bank = (places % np.uint64(SHARED_BANKS // phases)).astype(np.int64)
-    per_bank = np.bincount(phase * SHARED_BANKS + bank, minlength=rows * phases * SHARED_BANKS)
-    per_phase = per_bank.reshape(rows, phases, SHARED_BANKS).max(axis=2)
-    return per_phase.sum(axis=1), (per_phase > 0).sum(axis=1)
+    return _busiest_banks(phase, places % np.uint64(SHARED_BANKS // phases), rows, phases)
 
 
 def load_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
@@ -112,7 +110,11 @@ def _served(addresses: Addresses, active: Mask, width_bytes: int, phases: int) -
     new = present.copy()
     new[:, 1:] &= (words[:, 1:] != words[:, :-1]) | ~present[:, :-1]
     row, column = np.nonzero(new)
-    bank = (words[row, column] % np.uint64(SHARED_BANKS)).astype(np.int64)
-    per_bank = np.bincount(row * SHARED_BANKS + bank, minlength=rows * phases * SHARED_BANKS)
+    return _busiest_banks(row, words[row, column] % np.uint64(SHARED_BANKS), rows, phases)
+
+
+def _busiest_banks(phase: NDArray[np.int64], bank: NDArray[Any], rows: int, phases: int) -> Wavefronts:
+    """Of each row, what the busiest bank of each of its phases serves, and the phases that have a word."""
+    per_bank = np.bincount(phase * SHARED_BANKS + bank.astype(np.int64), minlength=rows * phases * SHARED_BANKS)
     per_phase = per_bank.reshape(rows, phases, SHARED_BANKS).max(axis=2)
     return per_phase.sum(axis=1), (per_phase > 0).sum(axis=1)

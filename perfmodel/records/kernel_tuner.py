@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.files import parse_json
+from ..core.units import SECONDS_PER_MS
 from ..errors import InputError
 from .columns import MeasurementSchema, RawTable, check_columns, measurable
 
@@ -25,7 +26,6 @@ ERROR_KEY = "__error__"
 UNWRITTEN_END = "}\n}"
 FAILURE_TIME_MS = 1e20
 """What old versions stored as the time of a configuration that could not run."""
-SECONDS_PER_MS = 1e-3
 
 
 def parse_kernel_tuner_cache(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.files import read_text
+from ..core.units import SECONDS_PER_MS
 from ..errors import InputError
 from ..families.base import Batch, Family
 from ..launch.expression import parse_expression
@@ -121,7 +122,6 @@ def _short(query: str) -> str:
 
 TIME_COLUMN = "time_ms"
 GPU_COLUMN = "gpu"
-SECONDS_PER_MS = 1e-3
 
 
 def parse_csv(path: Path, text: str, schema: MeasurementSchema) -> RawTable:

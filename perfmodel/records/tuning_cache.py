@@ -14,10 +14,11 @@ from typing import Any
 
 from ..core.documents import to_builtins
 from ..core.files import read_text, write_text
+from ..core.units import SECONDS_PER_MS
 from ..errors import InputError
 from ..families.base import Family
 from .columns import measurable, schema_of
-from .kernel_tuner import FAILURE_TIME_MS, SECONDS_PER_MS, cache_document, time_or_failure
+from .kernel_tuner import FAILURE_TIME_MS, cache_document, time_or_failure
 from .measurements import Measurements
 from .schema import FailureKind
 

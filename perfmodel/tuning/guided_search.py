@@ -36,6 +36,8 @@ _VARIANCE = 0.3
 """Expected variance of the logarithm of a time, of each of the process's three parts."""
 _RESIDUAL_VARIANCE = 0.2
 """The same of what predictions leave."""
+TOLERANCE = 0.003
+"""Expected improvement, as a part of the best time, below which tuners end."""
 _LEARNED_FROM = 4
 """Runs from which on the process chooses its own length scales."""
 _GROWTH = 1.15

@@ -8,12 +8,11 @@ from typing import Any
 
 from ..core.value_types import require_type
 from ..errors import InputError
-from .guided_search import GuidedSearch
+from .guided_search import TOLERANCE, GuidedSearch
 from .tuning_run import run_search
 
 CANDIDATES = 2000
 RUNS = 100
-TOLERANCE = 0.003
 
 
 def helion_autotuner(

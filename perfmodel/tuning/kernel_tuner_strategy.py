@@ -16,13 +16,11 @@ from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..prediction.scenario import scenario_of
 from .axes import Floats
-from .guided_search import GuidedSearch
+from .guided_search import TOLERANCE, GuidedSearch
 from .space_search import executed_seconds
 
 EXECUTIONS = 48
 """Configurations that are executed on the CPU before the first run on the GPU."""
-TOLERANCE = 0.003
-"""Expected improvement, as a part of the best time, below which tuning ends."""
 
 Predicted = Callable[[Mapping[str, Any]], float | None]
 

@@ -88,37 +88,34 @@ def _word(i: MachineInstruction, operand: Operand) -> str:
     return operand.text
 
 
-def _surface(e: Emitter, i: MachineInstruction, rest: tuple[Operand, ...]) -> tuple[str, str, str, int]:
-    """Handle, geometry, how the boundary is treated, and bytes of a lane."""
+def _surface(e: Emitter, i: MachineInstruction, address: Operand) -> tuple[str, str, int]:
+    """Handle, geometry and coordinates as arguments, how the boundary is treated, and bytes of a lane."""
+    if not isinstance(address, Address) or address.base is None:
+        raise i.error("the operands of a surface instruction are not understood")
     geometry = next((part for part in i.parts if part in _SURFACE_COORDINATES), None)
     if geometry is None or not i.has("D"):
         raise i.error("only plain bytes of surfaces are read and written")
     boundary = "trap" if i.has("TRAP") else "zero" if i.has("IGN") else "clamp"
     width = next((size for part, size in _SURFACE_BYTES.items() if part in i.parts), 4)
-    handle = _object(e, i, rest)
-    if handle is None:
-        handle = e.read(i, rest[0])
-    return handle, geometry, boundary, width
+    e.root = True
+    handle = _object(e, i, i.operands[2:]) or e.read(i, i.operands[2])
+    coordinates = ",".join(e.read(i, following(address.base, k)) for k in range(_SURFACE_COORDINATES[geometry]))
+    e.root = False
+    return f"{handle},{geometry!r},({coordinates},)", boundary, width
 
 
 def emit_surface_load(e: Emitter, i: MachineInstruction) -> None:
     """``SULD.D``."""
     target, address = i.operand(0), i.operand(1)
-    if not isinstance(address, Address) or address.base is None or not isinstance(target, Register):
+    if not isinstance(target, Register):
         raise i.error("the operands of a surface instruction are not understood")
     e.acts()
     e.reads_memory(Space.GLOBAL)
-    e.root = True
-    handle, geometry, boundary, width = _surface(e, i, i.operands[2:])
-    coordinates = ",".join(e.read(i, following(address.base, k)) for k in range(_SURFACE_COORDINATES[geometry]))
-    e.root = False
+    place, boundary, width = _surface(e, i, address)
     words = max(width // 4, 1)
     wanted = e.live_registers(target, words)
     sites = _sites(e, i, Space.SURFACE, Action.LOAD, Action.SURFACE_READ, Action.SURFACE_READ)
-    found = e.temporary(
-        f"surface_access(C,{sites},{e.index},{handle},{geometry!r},({coordinates},),{width},{boundary!r},None,"
-        f"{e.guard},{wanted})"
-    )
+    found = e.temporary(f"surface_access(C,{sites},{e.index},{place},{width},{boundary!r},None,{e.guard},{wanted})")
     if wanted:
         signed = {"S8": "int8", "S16": "int16"}.get(next((p for p in i.parts if p in ("S8", "S16")), ""), "")
         for k in range(words):
@@ -131,21 +128,13 @@ def emit_surface_load(e: Emitter, i: MachineInstruction) -> None:
 def emit_surface_store(e: Emitter, i: MachineInstruction) -> None:
     """``SUST.D``."""
     address, source = i.operand(0), i.operand(1)
-    if not isinstance(address, Address) or address.base is None:
-        raise i.error("the operands of a surface instruction are not understood")
     e.acts()
-    e.root = True
-    handle, geometry, boundary, width = _surface(e, i, i.operands[2:])
-    coordinates = ",".join(e.read(i, following(address.base, k)) for k in range(_SURFACE_COORDINATES[geometry]))
-    e.root = False
+    place, boundary, width = _surface(e, i, address)
     values = e.stored(i, [(source, max(width // 4, 1))], Space.GLOBAL)
     moves = e.pool.moves(Space.GLOBAL)
     stored = f"({','.join(values)},)" if moves else "()"
     sites = _sites(e, i, Space.SURFACE, Action.STORE, Action.SURFACE_WRITE, Action.SURFACE_WRITE)
-    e.line(
-        f"surface_access(C,{sites},{e.index},{handle},{geometry!r},({coordinates},),{width},{boundary!r},{stored},"
-        f"{e.guard},{moves})"
-    )
+    e.line(f"surface_access(C,{sites},{e.index},{place},{width},{boundary!r},{stored},{e.guard},{moves})")
 
 
 EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
