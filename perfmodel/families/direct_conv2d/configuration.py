@@ -172,8 +172,12 @@ def _planes(problem: Conv2d) -> Product[DirectConv2dConfiguration]:
 
 
 def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]]:
-    """Matrix products on tensor cores, one product of fields for each warp tile; none of layers that leave most of one idle."""
-    if problem.depthwise or 2 * problem.out_channels < TENSOR_FILTERS:
+    """Matrix products on tensor cores, one product of fields for each warp tile; none of layers that leave most of one idle.
+
+    In half precision, where there is no other design, of such layers, too.
+    """
+    idle = 2 * problem.out_channels < TENSOR_FILTERS and problem.precision is not Precision.FLOAT16
+    if problem.depthwise or idle:
         return []
     none = dict.fromkeys(("exchange", "accumulators", *OF_THREADS, *OF_TILES), (None,))
     choices = tensor_choices(problem.out_channels, problem.positions)
@@ -183,11 +187,11 @@ def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]
 def space(problem: Conv2d, *, tensor_cores: bool) -> Space[DirectConv2dConfiguration]:
     """What is worth looking at: where blocks that share always win (`always_blocks`), none of the designs `STRAIGHT`.
 
-    In half precision only tensor cores compute.
+    In half precision only tensor cores compute, of which a check tells other GPUs.
     """
-    blocks, on_tensor_cores = _blocks(problem), _tensor_products(problem) if tensor_cores else []
     if problem.precision is Precision.FLOAT16:
-        return Space(tuple(on_tensor_cores))
+        return Space(tuple(_tensor_products(problem)))
+    blocks, on_tensor_cores = _blocks(problem), _tensor_products(problem) if tensor_cores else []
     straight = [] if blocks and always_blocks(problem) else _straight(problem)
     planes = [_planes(problem)] if problem.depthwise and problem.output_width <= WIDEST_PLANE else []
     return Space((*straight, *blocks, *on_tensor_cores, *planes))

@@ -195,9 +195,9 @@ def _tensor_products(problem: PointwiseConv2d) -> list[Product[PointwiseConfigur
 def pointwise_space(problem: PointwiseConv2d, *, tensor_cores: bool) -> Space[PointwiseConfiguration]:
     """Tiles that follow from layer and GPU, matrix products, and those on tensor cores where the GPU has such.
 
-    Only the last compute in half precision.
+    Only the last compute in half precision, of which a check tells other GPUs.
     """
-    on_tensor_cores = _tensor_products(problem) if tensor_cores else []
     if problem.precision is Precision.FLOAT16:
-        return Space(tuple(on_tensor_cores))
+        return Space(tuple(_tensor_products(problem)))
+    on_tensor_cores = _tensor_products(problem) if tensor_cores else []
     return Space((*tile_space(problem).products, *_products(problem), *on_tensor_cores))

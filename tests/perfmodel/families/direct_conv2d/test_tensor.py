@@ -103,6 +103,7 @@ def test_only_tensor_cores_compute_in_half_precision() -> None:
     assert {mode for product in FAMILY.space(problem, gpu).products for mode in product.values["reuse"]} == {
         Reuse.TENSOR
     }
+    assert len(FAMILY.space(replace(problem, out_channels=3), gpu)) > 0
     with pytest.raises(InputError, match="precision=float16 needs a dense convolution"):
         replace(problem, out_channels=16, depthwise=True)
 

@@ -5,12 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perfmodel.errors import InfeasibleError
 from perfmodel.families.base import Batch
 from perfmodel.families.matrix.counts import matrix_profile
 from perfmodel.families.pointwise_conv2d import FAMILY, Layout, PointwiseConfiguration
 from perfmodel.families.pointwise_conv2d.tensor import tiles, work_of
 from perfmodel.families.precision import Precision
 from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.prediction.ranking import rank_problem
+from perfmodel.prediction.scenario import scenario_of
 
 from ..right_results import hold_to_half_precision, hold_to_tf32, right_run
 from .matrix_cases import layer, tensor
@@ -92,6 +95,10 @@ def test_only_tensor_cores_compute_in_half_precision():
         check for check in FAMILY.checks(problem, Batch.of([PointwiseConfiguration()]), gpu) if np.any(check.rejected)
     ]
     assert rejected[0].message(0) == "precision where layout is not tensor: float16 is not within float32 and tf32"
+    with pytest.raises(
+        InfeasibleError, match="compute capability where layout=tensor: sm_75 is not within sm_80 and newer"
+    ):
+        rank_problem(problem, scenario_of("rtx-2080-ti"))
 
 
 def test_there_are_none_without_tensor_cores_for_tf32():
