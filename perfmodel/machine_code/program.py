@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 from ..compiler.compiled import CompiledKernel
 from ..compiler.kernel_names import demangled
@@ -117,8 +118,8 @@ class MachineCode:
         return _blocks(self.instructions, self.cubin)
 
     @cached_property
-    def translations(self) -> dict[bool, object]:
-        """Translations to Python made so far: for execution (False) and for tracing (True)."""
+    def translations(self) -> dict[type, Any]:
+        """What was made of it to be executed, by type, and should last as long as it does."""
         return {}
 
 

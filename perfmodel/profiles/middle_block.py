@@ -11,14 +11,15 @@ from ..compiler.compiled import CompiledKernel
 from ..core.counts import COUNT_NAMES, INSTRUCTION_CLASSES, Counts
 from ..launch.launch import KernelCall, Launch
 from ..machine_code.program import MachineCode
-from ..simulator.execution import largest_loop_bytes
+from ..simulator.execution import Code, largest_loop_bytes, steering_instructions
 from ..simulator.simulation import Mode
+from ..simulator.steering import SteeringLoads, Writes
 from .blocks.watched_block import WatchedBlock, middle_block
 from .constant_walks import ConstantObserver, ConstantWalks
 from .executed_profile import executable
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .slowest_warp import slowest_warp
-from .totals import counted_run
+from .totals import CountedRun, counted_run
 from .warp_traces import WarpObserver, traces_of
 
 OF_CODE = (
@@ -38,12 +39,35 @@ SM_BLOCKS = 8
 EVERY_BLOCK_NOTE = "every block is taken to do what the one in the middle of the grid does; traffic in closed form"
 
 
-def _constants(code: MachineCode, launch: Launch, call: KernelCall, apart: int) -> ConstantWalks:
+def _constants(code: MachineCode, launch: Launch, call: KernelCall, mode: Mode, apart: int) -> ConstantWalks:
     """What blocks that lie so far apart, as those that share an SM do, read of constant memory by index."""
     blocks = np.unique((middle_block(launch) + apart * np.arange(SM_BLOCKS)) % int(launch.blocks))
     observer = ConstantObserver()
-    counted_run(code, launch, call, observers=[observer], mode=Mode.TRACE, blocks=blocks)
+    counted_run(code, launch, call, observers=[observer], mode=mode, blocks=blocks)
     return observer.walks(blocks.tolist())
+
+
+def _followed(code: Code, launch: Launch, call: KernelCall) -> tuple[CountedRun, WatchedBlock, WarpObserver]:
+    """The run of the block in the middle, and who has watched.
+
+    Kernels hardly ever read what they have written to global memory; what they compute for that alone is left out, and the block
+    is followed once more where one does.
+    """
+    for mode in (Mode.TRACE_WITHIN_BLOCK, Mode.TRACE):
+        watched, observer = WatchedBlock(middle_block(launch)), WarpObserver(patterns=False)
+        read, written = SteeringLoads(steering_instructions(code)), Writes()
+        run = counted_run(
+            code,
+            launch,
+            call,
+            observers=[watched, observer, read, written],
+            mode=mode,
+            blocks=np.array([watched.block]),
+            visits_by_warp=[watched.block],
+        )
+        if read.buffers(run.segments).isdisjoint(written.buffers(run.segments)):
+            break
+    return run, watched, observer
 
 
 def middle_block_profile(
@@ -73,16 +97,7 @@ def middle_block_profile(
         SimulationError: the kernel cannot be executed on the CPU.
     """
     code, reason = executable(compiled)
-    watched, observer = WatchedBlock(middle_block(launch)), WarpObserver(patterns=False)
-    run = counted_run(
-        code,
-        launch,
-        call,
-        observers=[watched, observer],
-        mode=Mode.TRACE,
-        blocks=np.array([watched.block]),
-        visits_by_warp=[watched.block],
-    )
+    run, watched, observer = _followed(code, launch, call)
     watched.take_visits(run.visits_by_warp)
     of_block = run.counts
     own = float(of_block.memory_requests)
@@ -102,7 +117,7 @@ def middle_block_profile(
         followed = {watched.block: (run.paths[watched.block], run.visits_by_warp[watched.block])}
         traces = traces_of(code, launch, observer, followed)
         if len(traces.constants.lines):
-            traces = structs.replace(traces, constants=_constants(code, launch, call, sm_count))
+            traces = structs.replace(traces, constants=_constants(code, launch, call, run.mode, sm_count))
         profile = replace(profile, traces=traces)
     if not critical_path:
         return profile

@@ -38,6 +38,8 @@ class Mode(Enum):
 
     EXECUTE = "execute"
     TRACE = "trace"
+    TRACE_WITHIN_BLOCK = "trace within block"
+    """Likewise; what the kernel writes to global memory is not computed, though it may read it again (machine code alone)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +262,7 @@ def simulate(kernel: Kernel, launch: Launch, call: KernelCall, **options: Any) -
     array([0, 2, 4, 6], dtype=uint32)
     """
     given = RunOptions(**options)
-    translation = _translation(kernel, given.mode is Mode.TRACE)
+    translation = _translation(kernel, given.mode is not Mode.EXECUTE)
     program = translation.program
     return run_launch(
         program.kernel,

@@ -15,30 +15,26 @@ from .access import Action, WarpAccess
 from .global_memory import Segment
 
 _LOOKED_AT = 4
-"""Executions of each load whose addresses are looked at: a load reads the same buffers all over the launch."""
+"""Executions of each instruction whose addresses are looked at: it touches the same buffers all over the launch."""
+_GLOBAL = (Space.GLOBAL, Space.GENERIC)
 
 
-class SteeringLoads:
-    """An observer of a traced run: where the instructions read that ``steering`` names (`steering_instructions`)."""
+class _Touched:
+    """An observer of a traced run: which buffers some of its accesses touch."""
 
-    def __init__(self, steering: Collection[int]) -> None:
-        self._steering = steering
+    def __init__(self) -> None:
         self._executions: dict[int, int] = {}
         self._addresses: list[NDArray[np.uint64]] = []
 
-    def access(self, access: WarpAccess) -> None:
-        """Take note of one access."""
-        site = access.site
-        if site.action is Action.STORE or site.space not in (Space.GLOBAL, Space.GENERIC):
-            return
-        executions = self._executions.get(site.number, 0)
-        if site.instruction_index in self._steering and executions < _LOOKED_AT:
-            self._executions[site.number] = executions + 1
+    def _note(self, access: WarpAccess) -> None:
+        executions = self._executions.get(access.site.number, 0)
+        if executions < _LOOKED_AT:
+            self._executions[access.site.number] = executions + 1
             of_warps = access.of_warps
             self._addresses.append(distinct(of_warps.addresses[of_warps.active]))
 
     def buffers(self, segments: Sequence[Segment]) -> frozenset[str]:
-        """Names of the segments that were read."""
+        """Names of the segments that were touched."""
         if not self._addresses:
             return frozenset()
         found = distinct(np.concatenate(self._addresses))
@@ -52,8 +48,31 @@ class SteeringLoads:
         return frozenset(names)
 
 
+class SteeringLoads(_Touched):
+    """An observer of a traced run: where the instructions read that ``steering`` names (`steering_instructions`)."""
+
+    def __init__(self, steering: Collection[int]) -> None:
+        super().__init__()
+        self._steering = steering
+
+    def access(self, access: WarpAccess) -> None:
+        """Take note of one access."""
+        site = access.site
+        of_global = site.space in _GLOBAL and site.action is not Action.STORE
+        if of_global and site.instruction_index in self._steering:
+            self._note(access)
+
+
+class Writes(_Touched):
+    """An observer of a traced run: where it writes global memory."""
+
+    def access(self, access: WarpAccess) -> None:
+        """Take note of one access."""
+        if access.site.space in _GLOBAL and access.writes:
+            self._note(access)
+
+
 _NOBODY, _SEVERAL = 0, -1
-_GLOBAL = (Space.GLOBAL, Space.GENERIC)
 
 
 class _Users:

@@ -125,7 +125,13 @@ class _Needed:
 class MachineProgram:
     """What translation and scheduling need to know of machine code, for execution or for tracing."""
 
-    def __init__(self, kernel: MachineCode, trace: bool, through: frozenset[Space] = EVERY_SPACE) -> None:
+    def __init__(
+        self,
+        kernel: MachineCode,
+        trace: bool,
+        through: frozenset[Space] = EVERY_SPACE,
+        effects: list[Effects] | None = None,
+    ) -> None:
         self.kernel, self.through = kernel, through
         self.trace = trace
         self.blocks: tuple[CodeBlock, ...] = kernel.blocks
@@ -138,7 +144,7 @@ class MachineProgram:
         self.end = len(self.units)
         self.unit_of_block.append(self.end)
         self.reductions = self._reductions()
-        self.effects = self._effects()
+        self.effects = self._effects() if effects is None else effects
         self.kept: frozenset[Space] = frozenset()
         self.live_after: list[int] = []
         self._find_live_registers()

@@ -13,7 +13,7 @@ from ..block_classes.classes import NotFollowedError
 from ..program import Unit
 from ..simulation import Mode, RunOptions, Simulation, run_launch
 from ..translate.emitter import Pool
-from ..translate.slices import WITHIN_BLOCK
+from ..translate.slices import EVERY_SPACE, WITHIN_BLOCK
 from ..translate.translation import engine_names
 from ..translate.unit_functions import UnitFunctions
 from ..undetermined import Undetermined
@@ -23,6 +23,9 @@ from .environment import make_environment
 from .program import MachineProgram, emit_instruction
 from .schedule import MachineScheduler
 from .undetermined import undetermined
+
+_Mode = tuple[bool, frozenset[Space]]
+"""Whether only what decides is computed, and the spaces that it is followed through."""
 
 
 def _names() -> dict[str, Any]:
@@ -40,9 +43,9 @@ class MachineTranslation(UnitFunctions):
 
     program: MachineProgram
 
-    def __init__(self, kernel: MachineCode, trace: bool) -> None:
+    def __init__(self, kernel: MachineCode, trace: bool, through: frozenset[Space] = EVERY_SPACE) -> None:
         outside = {address: name for name, address in kernel.cubin.external_functions.items()}
-        super().__init__(MachineProgram(kernel, trace), Pool(trace), {**_names(), "FUNCTIONS": outside})
+        super().__init__(_program(kernel, trace, through), Pool(trace), {**_names(), "FUNCTIONS": outside})
         self.pool.kept = self.program.kept
         self.undetermined: tuple[Undetermined, ...] | None = None
         """What is found when it is first asked for."""
@@ -84,13 +87,21 @@ class MachineTranslation(UnitFunctions):
         emit_instruction(e, instruction)
 
 
-def _translation(kernel: MachineCode, trace: bool) -> MachineTranslation:
+def _program(kernel: MachineCode, trace: bool, through: frozenset[Space]) -> MachineProgram:
+    """What is needed of the machine code for a mode, kept with the kernel; what instructions read and write is found once."""
+    known: dict[_Mode, MachineProgram] = kernel.translations.setdefault(MachineProgram, {})
+    if (trace, through) not in known:
+        effects = next(iter(known.values())).effects if known else None
+        known[trace, through] = MachineProgram(kernel, trace, through, effects)
+    return known[trace, through]
+
+
+def _translation(kernel: MachineCode, trace: bool, through: frozenset[Space] = EVERY_SPACE) -> MachineTranslation:
     """The translation for a mode, kept with the kernel."""
-    translation = kernel.translations.get(trace)
-    if not isinstance(translation, MachineTranslation):
-        translation = MachineTranslation(kernel, trace)
-        kernel.translations[trace] = translation
-    return translation
+    known: dict[_Mode, MachineTranslation] = kernel.translations.setdefault(MachineTranslation, {})
+    if (trace, through) not in known:
+        known[trace, through] = MachineTranslation(kernel, trace, through)
+    return known[trace, through]
 
 
 def units_of(kernel: MachineCode) -> tuple[tuple[MachineInstruction, ...], ...]:
@@ -99,7 +110,7 @@ def units_of(kernel: MachineCode) -> tuple[tuple[MachineInstruction, ...], ...]:
     Raises:
         SimulationError: an instruction is not executed; the text names it and what it needs.
     """
-    return tuple(unit.instructions for unit in _translation(kernel, True).program.units)  # type: ignore[misc]
+    return tuple(unit.instructions for unit in _translation(kernel, True, WITHIN_BLOCK).program.units)  # type: ignore[misc]
 
 
 def steering_instructions(kernel: MachineCode) -> frozenset[int]:
@@ -107,7 +118,7 @@ def steering_instructions(kernel: MachineCode) -> frozenset[int]:
 
     What a kernel writes to global memory itself is not followed to where it reads it again.
     """
-    program = MachineProgram(kernel, True, WITHIN_BLOCK)
+    program = _program(kernel, True, WITHIN_BLOCK)
     return frozenset(
         index
         for index, effect in enumerate(program.effects)
@@ -144,7 +155,8 @@ def simulate_machine_code(kernel: MachineCode, launch: Launch, call: KernelCall,
     given = RunOptions(**options)
     if given.classes is not None and launch.blocks_per_cluster > 1:
         raise NotFollowedError("blocks of a cluster use one another's shared memory")
-    translation = _translation(kernel, given.mode is Mode.TRACE)
+    through = WITHIN_BLOCK if given.mode is Mode.TRACE_WITHIN_BLOCK else EVERY_SPACE
+    translation = _translation(kernel, given.mode is not Mode.EXECUTE, through)
     return run_launch(
         kernel,
         call,

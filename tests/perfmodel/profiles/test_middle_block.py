@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 
 from perfmodel import Conv1d, Conv2d, PointwiseConv2d, Ssim, TiledConv2d
+from perfmodel.compiler.compiled import compile_kernel
+from perfmodel.compiler.request import CompileRequest
 from perfmodel.families.base import Batch
 from perfmodel.families.profiling import Depth, configuration_profile
 from perfmodel.families.registry import family_of
 from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.ranking import survey
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import KernelProfile
+from perfmodel.profiles.middle_block import middle_block_profile
 
 SCENARIO = scenario_of("h200")
 GPU = load_gpu("h200")
@@ -65,3 +69,24 @@ def test_one_block_and_closed_forms_say_what_all_blocks_do(problem: Any) -> None
             assert getattr(one.counts, field.name) == getattr(all_blocks.counts, field.name), field.name
     assert one.counts.warp_instructions == pytest.approx(all_blocks.counts.warp_instructions, rel=INSTRUCTIONS_OFF)
     assert one.seconds == pytest.approx(all_blocks.seconds, rel=TIME_OFF)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("read_back", "sectors"), [("index[i ^ 1]", 32.0), ("i", 4.0)])
+def test_what_a_kernel_writes_is_computed_where_it_reads_that_again(read_back: str, sectors: float) -> None:
+    """Lanes store where they were told by others, 32 bytes apart, or beside each other."""
+    source = f"""
+    extern "C" __global__ void scattered(int *index, float *out)
+    {{
+        int i = threadIdx.x;
+        index[i] = 8 * i;
+        __syncthreads();
+        out[{read_back}] = 1.0f;
+    }}"""
+    compiled = compile_kernel(CompileRequest(source=source, kernel="scattered", file_name="scattered.cu"), "sm_90")
+    buffers = [Buffer(name="index", array=np.zeros(32, np.int32)), Buffer(name="out", array=np.zeros(256, np.float32))]
+    profile = middle_block_profile(
+        compiled, Launch(grid_x=1, block_x=32), KernelCall(parameters=tuple(buffers)), None, sm_count=132
+    )
+    assert profile.traces is not None
+    assert profile.traces.memory.sectors.max() == sectors
