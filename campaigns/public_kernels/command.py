@@ -88,7 +88,7 @@ def fit(
     records: Annotated[list[Path], typer.Option("--records", metavar="FILE.jsonl.gz", help="May be repeated.")],
     gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU that was measured.")] = "h200",
     l2: Annotated[str, typer.Option("--l2", metavar="cold|warm")] = "cold",
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of the search; each needs five simulations.")] = 3,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of the search; each needs four simulations.")] = 3,
 ) -> None:
     """Fit the numbers of the model of one SM, and say how far programs are off that a fit left out."""
     state = one_of(L2State, "--l2", l2)

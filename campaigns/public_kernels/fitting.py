@@ -19,12 +19,13 @@ from perfmodel.gpus.occupancy import occupancy
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.profiles.kernel_profile import KernelProfile
-from perfmodel.time_model.sm_time import SmModel, sm_model, sm_seconds
+from perfmodel.time_model.sm_model import SmModel, sm_model
+from perfmodel.time_model.sm_time import sm_seconds
 from perfmodel.time_model.terms import atomic_seconds
 
 from .record import PublicRecord
 
-FREE = ("dram_latency_factor", "dram_efficiency", "joint_waits", "first_block_latencies")
+FREE = ("dram_latency_factor", "joint_waits", "first_block_latencies")
 """Numbers that are fitted; the others stay as they are."""
 OUTLIER_LOG_ERROR = 0.1
 """Error from which on a launch counts as an outlier: what the model lacks says little of its numbers."""
@@ -100,10 +101,11 @@ def _resident(profile: KernelProfile, gpu: Gpu) -> int:
 
 
 def _model(factors: Floats) -> SmModel:
-    """The present numbers times these factors; no launch reaches more than DRAM's bandwidth."""
+    """The present numbers times these factors."""
     present = sm_model()
-    values = {name: getattr(present, name) * factor for name, factor in zip(FREE, factors.tolist(), strict=True)}
-    return replace(present, **values | {"dram_efficiency": min(1.0, values["dram_efficiency"])})
+    return replace(
+        present, **{name: getattr(present, name) * factor for name, factor in zip(FREE, factors.tolist(), strict=True)}
+    )
 
 
 def log_errors(launches: Sequence[MeasuredLaunch], model: SmModel, gpu: Gpu, l2: L2State) -> Floats:

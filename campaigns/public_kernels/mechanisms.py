@@ -49,6 +49,7 @@ def mechanism_launches(gpu: Gpu) -> tuple[PublicLaunch, ...]:
         *_clusters(gpu),
         *_lines(gpu),
         *_gathers(gpu),
+        *_scatters(gpu),
         *_rewritten(gpu),
         *_copies(gpu),
         *_first_walks(gpu),
@@ -285,6 +286,31 @@ def _gathers(gpu: Gpu) -> Iterator[PublicLaunch]:
             yield _launch("gather", name, "gather", grid, threads, args, defines)
 
 
+def _scatters(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Stores and additions of words, sectors and lines at drawn places, by one SM, by some and by all."""
+    shapes = [(1, 8), (16, 8), (gpu.sm_count, 8), (2 * gpu.sm_count, 32)]
+    cases = [(0, "float", 16, 1, 8, *shape) for shape in shapes]
+    cases += [(0, "float", 16, 32, 32, *shape) for shape in shapes]
+    cases += [(0, "float", 1024, 1, 8, gpu.sm_count, 8), (0, "float", 1024, 1, 8, 2 * gpu.sm_count, 32)]
+    cases += [(0, "float", 1024, 8, 8, 2 * gpu.sm_count, 32), (0, "float", 1024, 32, 32, 2 * gpu.sm_count, 32)]
+    cases += [
+        (1, "float", 16, group, stride, *shape) for group, stride in ((1, 8), (1, 32), (32, 32)) for shape in shapes
+    ]
+    cases += [(1, "int", 16, group, stride, *shapes[-1]) for group, stride in ((1, 8), (8, 8), (32, 32))]
+    cases += [(1, "double", 16, group, 32, *shapes[-1]) for group in (1, 32)]
+    cases += [(1, "float", 1024, group, stride, *shapes[-1]) for group, stride in ((1, 8), (32, 32))]
+    cases += [(2, "int", 16, group, stride, *shape) for group, stride in ((1, 8), (32, 32)) for shape in shapes]
+    for work, kind, mib, group, stride, blocks, warps in cases:
+        element, threads = WORD_TYPES[kind], 32 * warps
+        places = mib * MIB // 4 // stride // (2 if kind == "double" else 1)
+        steps = 256 if blocks * warps <= 8 * gpu.sm_count else 64
+        args = f"{element}[{places * stride}]=0 {element}[{blocks * threads}]=0 {places} {steps}"
+        way = ("stores", "red", "returned")[work]
+        name = f"{element} {way} {mib} MiB group {group} stride {stride} blocks {blocks} warps {warps}"
+        defines: dict[str, str | int] = {"TYPE": kind, "GROUP": group, "STRIDE": stride, "WORK": work}
+        yield _launch("scatter", name, "scatter", blocks, threads, args, defines)
+
+
 def _rewritten(gpu: Gpu) -> Iterator[PublicLaunch]:
     """Stores of words of each width to places that stay in L2."""
     for width, blocks in ((1, 8), (2, 8), (4, 8), (1, 1), (4, 1)):
@@ -328,3 +354,7 @@ def _first_loads(gpu: Gpu) -> Iterator[PublicLaunch]:
             args = f"i32[{blocks * threads}] i32[{loads * stride + blocks * threads}]=0 {stride}"
             name = f"{loads} by {blocks}, {mib} MiB apart"
             yield _launch("first", name, "first_loads", blocks, threads, args, {"LOADS": loads})
+    for blocks in (2 * gpu.sm_count, 16 * gpu.sm_count):
+        for loads in (0, 1):
+            args = f"i32[{blocks * 1024}] i32[{(loads + 1) * blocks * 1024}]=0 {blocks * 1024}"
+            yield _launch("first", f"{loads} by {blocks} x 1024", "first_loads", blocks, 1024, args, {"LOADS": loads})

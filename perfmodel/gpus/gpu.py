@@ -112,11 +112,14 @@ class Gpu:
     l2_write_share: Rate
     l2_fill_sectors: Positive
     dram_scattered_share: Rate
+    dram_partial_sectors: Rate
     l2_requests_merged: Positive
     l2_partial_write_reads: Rate
     l2_slices: Positive
     l2_slice_bytes: Positive
     l2_atomic_s: Rate
+    l2_returned_atomics: Rate
+    l2_atomic_latency_cycles: Rate
     l2_word_atomic_s: Rate
     l2_float_atomic_s: Rate
     dram_bytes: Positive

@@ -20,7 +20,7 @@ from ..launch.launch import L2State
 from ..profiles.kernel_profile import Fidelity, KernelProfile
 from ..time_model.backing import Backing
 from ..time_model.combine import LIMITER_NAMES, limiters
-from ..time_model.sm_time import sm_backing
+from ..time_model.sm_model import sm_backing
 from .evaluation import Evaluation, evaluate_batch
 from .feasibility import FITS, Feasibility, feasibility
 from .grid_occupancy import achieved_blocks, waves_per_sm

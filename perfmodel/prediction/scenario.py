@@ -17,7 +17,7 @@ from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..profiles.kernel_profile import KernelProfile
 from ..time_model.calibration import Calibration, load_calibration
-from ..time_model.sm_time import FITTED_GPUS
+from ..time_model.sm_model import FITTED_GPUS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.constants import SECTOR_BYTES, WARP_SIZE, WAVEFRONT_BYTES
 from ..gpus.gpu import Gpu
 from ..profiles.warp_traces import WarpTraces
-from ..time_model.sm_time import tensor_cycles
+from ..time_model.sm_costs import tensor_cycles
 from .prediction import Prediction
 
 

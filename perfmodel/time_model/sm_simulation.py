@@ -24,8 +24,8 @@ COPY_GROUPS = 16
 NEVER = 1e18
 
 # columns of the state of a warp
-_READY, _LAST, _COPY, _STORED = 0, 1, 2, 3
-_TIMES = 4
+_READY, _LAST, _COPY, _SENT, _ENDED = 0, 1, 2, 3, 4
+_TIMES = 5
 _STRETCH, _OFFSET, _END, _NEXT, _AGE, _GROUPS, _AT_BARRIER, _REQUEST, _LAST_REQUEST, _TRACE = (
     0,
     1,
@@ -164,13 +164,13 @@ def _access(
     servers[_DATA] = start + code.data_cycles[index]
     if wait == _SHARED:
         return servers[_DATA] + machine.shared_latency + code.latency[index], read
-    if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION):
+    if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION, _ATOMIC):
         servers[_WRITE] = max(servers[_WRITE], start) + code.write_cycles[index]
         written = code.written_bytes[index] / machine.dram_bytes_per_cycle
         servers[_DRAM] = max(servers[_DRAM], start) + written
         servers[_DRAM_BUSY] += written
-        behind = max(servers[_WRITE], servers[_DRAM] - machine.dram_latency) - machine.write_queue_cycles
-        servers[_DATA] = max(servers[_DATA], behind)
+    if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION):
+        servers[_DATA] = max(servers[_DATA], _behind_stores(machine, servers) - machine.write_queue_cycles)
         return servers[_DATA], read
     if not first:
         chances[index] += code.miss_chance[index]
@@ -182,7 +182,15 @@ def _access(
     if waits:
         far[index] -= 1.0
     missed = code.missed_bytes[index]
-    return _behind_l1(machine, start, missed, missed * code.lines_per_byte[index], waits, servers), read
+    came = _behind_l1(machine, start, missed, missed * code.lines_per_byte[index], waits, servers)
+    if wait == _ATOMIC:
+        came = max(came, _behind_stores(machine, servers) + machine.l2_latency) + code.latency[index]
+    return came, read
+
+
+def _behind_stores(machine: Machine, servers: Floats) -> float:
+    """When the stores so far have left the SM: what DRAM does not take yet fills L2 and holds them up."""
+    return float(max(servers[_WRITE], servers[_DRAM] - machine.dram_latency))
 
 
 def _behind_l1(machine: Machine, start: float, missed_bytes: float, lines: float, far: bool, servers: Floats) -> float:
@@ -217,23 +225,29 @@ def _touch(
     fresh: int,
     start: float,
     hit: float,
+    joint: bool,
     servers: Floats,
     firsts: Floats,
 ) -> float:
     """When the sectors of a group are there that a block asks for first; ``hit``: if L1 has them.
 
-    ``firsts`` adds up the chances of such sectors to be missed by L1, and to wait for DRAM.
+    ``joint``: other blocks of the SM began with this one, so that what it finds in L1 they have just asked for: it waits with
+    them. ``firsts`` adds up the chances of such sectors to be missed by L1, and to wait for DRAM, and of joint waits likewise.
     """
     firsts[0] += machine.first_missed
-    if firsts[0] < 1.0 - 1e-9:
+    missed = firsts[0] >= 1.0 - 1e-9
+    if missed:
+        firsts[0] -= 1.0
+    elif not joint:
         return hit
-    firsts[0] -= 1.0
-    far = False
+    far, chance = False, 1 if missed else 2
     if fresh > 0:
-        firsts[1] += machine.first_far
-        far = firsts[1] >= 1.0 - 1e-9
+        firsts[chance] += machine.first_far
+        far = firsts[chance] >= 1.0 - 1e-9
         if far:
-            firsts[1] -= 1.0
+            firsts[chance] -= 1.0
+    if not missed:
+        return max(hit, start + (machine.dram_latency if far else machine.l2_latency))
     return max(hit, _behind_l1(machine, start, sectors * SECTOR_BYTES, lines, far, servers))
 
 
@@ -344,7 +358,7 @@ def _simulate(
         held[fetched] = fetched + 1
     servers = np.zeros(_SERVERS)
     chances, far = np.zeros(len(code.pipe)), np.zeros(len(code.pipe))
-    firsts = np.zeros(2)
+    firsts = np.zeros(3)
     groups_of_block = 1
     for trace in range(len(paths.group_offsets) - 1):
         groups_of_block = max(groups_of_block, paths.group_offsets[trace + 1] - paths.group_offsets[trace])
@@ -432,12 +446,11 @@ def _simulate(
                 if follows:
                     servers[_DATA] = max(servers[_DATA], flying[loaded % machine.loads_in_flight])
                 start = max(time, servers[_DATA])
-                if wait in (_GLOBAL_STORE, _REDUCTION):
-                    acknowledged = max(start, servers[_WRITE]) + code.write_cycles[index] + machine.l2_latency
-                    times[warp, _STORED] = max(times[warp, _STORED], acknowledged)
                 place = warp // warps
                 first = group != _ANY_GROUP and groups_arrive[place, group] == 0.0
                 result, read = _access(code, machine, index, first, time, servers, chances, far)
+                if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION):
+                    times[warp, _SENT] = max(times[warp, _SENT], _behind_stores(machine, servers))
                 if code.atomic_cycles[index] > 0.0:
                     servers[_ATOMICS] = max(servers[_ATOMICS], start) + code.atomic_cycles[index]
                 if group != _ANY_GROUP:
@@ -446,8 +459,9 @@ def _simulate(
                         sectors, fresh = paths.group_sectors[number], paths.group_fresh[number]
                         hit = servers[_DATA] + machine.l1_latency
                         lines = sectors * SECTOR_BYTES * code.lines_per_byte[index]
+                        joint = resident > 1 and places[warp, _AGE] < resident
                         groups_arrive[place, group] = _touch(
-                            machine, sectors, lines, fresh, start, hit, servers, firsts
+                            machine, sectors, lines, fresh, start, hit, joint, servers, firsts
                         )
                     result = max(result, groups_arrive[place, group] + code.latency[index])
                 if follows:
@@ -472,7 +486,8 @@ def _simulate(
             if wait == _ASYNC_COPY:
                 times[warp, _COPY] = max(times[warp, _COPY], result)
         elif wait == _FENCE:
-            arrival = max(time, times[warp, _STORED]) + machine.l2_latency
+            sent = times[warp, _SENT] + machine.l2_latency if times[warp, _SENT] > 0.0 else time
+            arrival = max(time, sent) + machine.l2_latency
         elif wait == _COPY_GROUP:
             groups[warp, places[warp, _GROUPS] % COPY_GROUPS] = times[warp, _COPY]
             places[warp, _GROUPS] += 1
@@ -494,6 +509,7 @@ def _simulate(
             fixed = arrival
         if not _advance(paths, warp, places):
             times[warp, _READY] = NEVER
+            times[warp, _ENDED] = max(fixed, times[warp, _SENT])
             living[slot] -= 1
             if living[slot] > 0:
                 if waiting[slot] == living[slot]:
@@ -502,13 +518,14 @@ def _simulate(
                     waiting[slot] = 0
                     arrived[slot] = 0.0
                 continue
-            finished[ended] = fixed
+            drained = times[slot * warps : (slot + 1) * warps, _ENDED].max()
+            finished[ended] = drained
             ended += 1
             occupied[slot] = False
             room = resident * warps - living.sum()
             while started < blocks and room >= warps and not occupied.all():
                 slot = int(np.argmin(occupied))
-                dispatched = max(fixed, dispatched) + machine.dispatch_cycles
+                dispatched = max(drained, dispatched) + machine.dispatch_cycles
                 begin = dispatched - machine.dispatch_cycles + machine.block_start_cycles
                 living[slot] = _start_block(paths, slot, started, begin, times, places, releases, groups_arrive, walked)
                 empty += living[slot] == 0
@@ -605,7 +622,8 @@ def _start_block(
             places[warp, _LAST_REQUEST] = paths.request_offsets[trace * warps + own + 1]
         releases[warp, :] = 0.0
         times[warp, _COPY] = 0.0
-        times[warp, _STORED] = 0.0
+        times[warp, _SENT] = 0.0
+        times[warp, _ENDED] = 0.0
         places[warp, _GROUPS] = 0
         places[warp, _AT_BARRIER] = 0
         places[warp, _AGE] = number
@@ -665,6 +683,7 @@ def _compiled(function: Any) -> Any:
 
 
 _freed = _compiled(_freed)
+_behind_stores = _compiled(_behind_stores)
 _homes = _compiled(_homes)
 _fetched = _compiled(_fetched)
 _behind_l1 = _compiled(_behind_l1)

@@ -27,7 +27,6 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.schema import Timing, TimingMethod
-from perfmodel.time_model.sm_time import sm_model
 
 DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
 PUBLIC, MECHANISMS = DATA / "h200-public.jsonl.gz", DATA / "h200-mechanisms.jsonl.gz"
@@ -125,10 +124,9 @@ def test_stored_facts_are_made_again_from_the_source(tmp_path: Path) -> None:
     assert counts.l2_atomic_sectors == 264 * 8 * 16 * 8 == stored.counters["lts__t_sectors_srcunit_tex_op_red.sum"]
     (score,) = scored([replace(again, timings=stored.timings)], scenario_of("h200"), L2State.COLD)
     terms = score.prediction.time.terms
-    # all warps add to the same words: they wait for nothing else, from the first addition on
-    first = sm_model().first_block_latencies * load_gpu("h200").dram_latency_cycles / load_gpu("h200").boost_clock_hz
+    # all warps add to the same words: they wait for hardly anything else
     queue = float(terms.atomics + terms.fixed_launch_cost)
-    assert queue < score.prediction.time.predicted_s < queue + 2.0 * first
+    assert queue < score.prediction.time.predicted_s < 1.02 * queue
 
 
 def test_code_is_recognised_whatever_a_host_compiler_calls_internal_symbols(tmp_path: Path) -> None:

@@ -61,4 +61,4 @@ def test_conv1d_gains_what_was_profiled_on_a_3090() -> None:
         ).time.predicted_s
         for variant, channels in ((Variant.NAIVE, None), (Variant.OPTIMIZED, 4))
     ]
-    assert times[0] / times[1] == pytest.approx(134.688 / 33.28, rel=0.2)
+    assert times[0] / times[1] == pytest.approx(134.688 / 33.28, rel=0.25)

@@ -402,3 +402,30 @@ def test_reductions_wait_for_one_another_in_l2() -> None:
 def test_stores_queue_on_their_way_to_l2() -> None:
     found = run([Step(wait=Wait.GLOBAL_STORE, write=8.0)], warps=16, loops=100, data_queue=8, write_queue_cycles=100.0)
     assert found.cycles == pytest.approx(100 * 16 * 8, rel=0.1)
+
+
+def test_a_block_keeps_its_place_until_its_stores_have_left_the_sm() -> None:
+    store = Step(wait=Wait.GLOBAL_STORE, write=500.0)
+    found = run([store], resident=1, blocks=8)
+    assert found.finished == pytest.approx(500.0 * np.arange(1, 9), rel=0.02)
+    in_dram = run([Step(wait=Wait.GLOBAL_STORE, written=16.0 * 900)], resident=1, blocks=8)
+    assert in_dram.finished[-1] == pytest.approx(
+        8 * 900 - 500, rel=0.02
+    )  # L2 holds what comes within a latency of DRAM
+
+
+def test_an_atomic_that_returns_waits_for_those_before_it() -> None:
+    atomic = Step(wait=Wait.GLOBAL_ATOMIC, sets=0, misses=1.0, write=60.0)
+    found = run([atomic, Step(needs=1)], warps=32)
+    assert found.finished[-1] == pytest.approx(32 * 60 + 200, rel=0.02)
+
+
+def test_blocks_that_begin_together_wait_for_the_same_sectors() -> None:
+    load = [Step(wait=Wait.GLOBAL_LOAD, sets=0), Step(needs=1)]
+    loads = loads_of([list(range(8))], 1)
+    together = run(load, loops=8, loads=loads, resident=2, blocks=2, first_missed=0.5)
+    assert together.finished == pytest.approx(
+        [8 * 200] * 2, rel=0.05
+    )  # half of the requests are asked for by the other block
+    later = run(load, loops=8, loads=loads, resident=1, blocks=2, first_missed=0.5)
+    assert later.finished[-1] == pytest.approx(2 * 4 * (200 + 30), rel=0.05)  # what a block before has read is in L1

@@ -13,7 +13,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.machine_code.instruction import MachineInstruction
 from perfmodel.machine_code.issue_table import IssueTable
 from perfmodel.machine_code.matrix_products import TensorRate, tensor_work
-from perfmodel.time_model.sm_time import issue_slot_cycles, tensor_cycles
+from perfmodel.time_model.sm_costs import issue_slot_cycles, tensor_cycles
 
 RECORD = Path(__file__).parents[3] / "validation" / "data" / "h200-tensor.json"
 H200 = load_gpu("h200")

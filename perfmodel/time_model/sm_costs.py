@@ -1,0 +1,248 @@
+"""What each instruction of a launch takes of an SM and of its share of the memories, in cycles: the arrays of `Code`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.constants import BANK_BYTES, CONSTANT_LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..core.counts import Counts
+from ..gpus.gpu import Gpu
+from ..launch.launch import Launch
+from ..machine_code.issue_table import IssueTable, Pipe, Wait
+from ..machine_code.matrix_products import TensorRate
+from ..profiles.warp_traces import MemoryDemand, WarpTraces
+from .sm_loads import Loads, dram_share, filled_for_stores, first_parts, is_atomic, is_load, misses
+from .sm_model import SmModel
+from .sm_records import Code
+from .terms import atomic_seconds
+
+Floats = NDArray[np.float64]
+
+_WIDE_FMA_LANES = 32
+"""Lanes for each scheduler from which on FP32 has two halves, and reads its registers in one cycle."""
+
+
+def code_of(
+    traces: WarpTraces,
+    counts: Counts,
+    launch: Launch,
+    blocks: float,
+    loads: Loads,
+    gpu: Gpu,
+    model: SmModel,
+    warm: bool,
+) -> Code:
+    """What the simulation needs of each instruction on this GPU, where so many blocks run."""
+    table, memory = traces.table, traces.memory
+    # a generic access that reached shared memory alone waits for that
+    in_memory = (table.wait >= Wait.GLOBAL_LOAD) & (table.wait <= Wait.LOCAL_STORE)
+    wait = np.where(in_memory & (memory.wavefronts > 0) & (memory.lines == 0), int(Wait.SHARED), table.wait)
+    scale = blocks / traces.observed
+    pipe_cycles = _pipe_cycles(table, gpu)
+    asking = np.minimum(1.0, memory.requests / np.maximum(traces.executions(), 1))
+    # generic accesses that reach neither the block's own shared memory nor global memory reach that of another block
+    distributed = (table.generic_bytes > 0) & (memory.lines == 0) & (launch.blocks_per_cluster > 1)
+    elsewhere = np.where(distributed, 1.0 - asking, 0.0)
+    wait = np.where(distributed, int(Wait.SHARED), wait)
+    asking = np.where(np.isin(wait, [Wait.GLOBAL_LOAD, Wait.ASYNC_COPY]), 1.0, asking)
+    chance, sectors = misses(memory, wait, loads)
+    filled = 0.0 if warm else filled_for_stores(traces, counts, launch, gpu) * blocks / float(launch.blocks)
+    write_cycles, written = _stores(memory, wait, counts, scale, blocks, filled, gpu, warm)
+    on_a_word = lanes_on_a_word(memory, wait, counts, scale)
+    active = min(gpu.sm_count, blocks)
+    write_cycles = np.maximum(write_cycles, atomic_cycles(memory, wait, traces.active_lanes, on_a_word, active, gpu))
+    data_cycles, latency = data_pipe(memory, wait, on_a_word, gpu)
+    walk = np.full(len(table), -1)
+    walk[traces.constants.instructions] = np.arange(len(traces.constants.instructions))
+    # what lies between a hit in L1 and the end of the texture pipe
+    latency = np.where(table.pipe == Pipe.TEXTURE, gpu.texture_latency_cycles - gpu.l1_latency_cycles, latency)
+    data_cycles = np.where(memory.requests > 0, asking * data_cycles + (1.0 - asking), data_cycles)
+    data_cycles += elsewhere * WARP_SIZE * table.generic_bytes / gpu.distributed_shared_bytes_per_cycle
+    latency += elsewhere * max(gpu.distributed_shared_latency_cycles - gpu.shared_latency_cycles, 0.0)
+    return Code(
+        pipe=table.pipe,
+        wait=wait,
+        stall_cycles=table.stall_cycles.astype(np.float64),
+        write_barrier=table.write_barrier,
+        read_barrier=table.read_barrier,
+        wait_mask=table.wait_mask,
+        groups_left=table.groups_left,
+        issue_cycles=issue_slot_cycles(table, gpu),
+        bank_reads=_bank_reads(table, gpu),
+        pipe_cycles=pipe_cycles,
+        latency=np.where(wait == Wait.VARIABLE, model.variable_latency_cycles + pipe_cycles, latency),
+        data_cycles=data_cycles,
+        miss_chance=chance * asking,
+        missed_bytes=sectors * SECTOR_BYTES,
+        atomic_cycles=_atomics(memory, wait, counts, scale, blocks, gpu),
+        lines_per_byte=memory.lines / np.maximum(memory.sectors * SECTOR_BYTES, 1.0),
+        far_chance=np.where(wait == Wait.GLOBAL_ATOMIC, min(1.0, dram_share(counts, gpu)), loads.again_far),
+        write_cycles=asking * write_cycles,
+        written_bytes=asking * written,
+        constant_line=constant_lines(traces)[0][: len(table)],
+        constant_walk=walk,
+    )
+
+
+def lanes_on_a_word(memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale: float) -> float:
+    """Lanes of a warp that change one word by an atomic, of the words that most of them change, on average."""
+    sectors = scale * float((memory.requests * memory.sectors) @ is_atomic(wait))
+    return max(1.0, float(counts.l2_atomic_sectors) / sectors) if sectors else 1.0
+
+
+def data_pipe(memory: MemoryDemand, wait: NDArray[np.int64], lanes_on_a_word: float, gpu: Gpu) -> tuple[Floats, Floats]:
+    """Cycles of L1's data pipe or of the constant cache for each request, and what its shape adds to its latency.
+
+    L1 looks up some lines a cycle, its banks give a word each, and no request passes in less than its least time. Atomics pass
+    line by line, and as often as lanes change one word; what they return passes again. The constant cache gives one word after
+    the other.
+    """
+    words = np.maximum(memory.wavefronts, 1.0)
+    lines = np.maximum(
+        memory.lines / gpu.l1_tags_per_cycle, memory.sectors * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
+    )
+    loads, local = is_load(wait) & (wait != Wait.ASYNC_COPY), np.isin(wait, [Wait.LOCAL_LOAD, Wait.LOCAL_STORE])
+    lines = np.where(local, np.maximum(memory.lines, lines), np.maximum(memory.wavefronts, lines))
+    cycles = np.maximum(lines, np.where(loads, gpu.l1_cycles_per_request, 1.0))
+    shared = np.maximum(gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts)
+    cycles = np.where(wait == Wait.SHARED, shared, cycles)
+    cycles = np.where(wait == Wait.ASYNC_COPY, np.maximum(memory.lines + memory.wavefronts, 1.0), cycles)
+    returned = np.where(wait == Wait.GLOBAL_ATOMIC, 2.0, 1.0)
+    cycles = np.where(is_atomic(wait), np.maximum(memory.lines, 1.0) * lanes_on_a_word * returned, cycles)
+    cycles = np.where(wait == Wait.CONSTANT, gpu.constant_word_cycles * words, cycles)
+    further = (words - 1.0) * (gpu.l1_wavefront_latency_cycles - 1.0)
+    latency = np.where(loads & ~local, np.maximum(further, 0.0), 0.0)
+    latency = np.where(wait == Wait.GLOBAL_ATOMIC, gpu.l2_atomic_latency_cycles - gpu.l2_latency_cycles, latency)
+    first, each = gpu.constant_latency_cycles, gpu.constant_word_latency_cycles
+    return cycles, np.where(wait == Wait.CONSTANT, first + (words - 1.0) * each - cycles, latency)
+
+
+def _stores(
+    memory: MemoryDemand,
+    wait: NDArray[np.int64],
+    counts: Counts,
+    scale: float,
+    blocks: float,
+    filled: float,
+    gpu: Gpu,
+    warm: bool,
+) -> tuple[Floats, Floats]:
+    """Cycles of each store on its way to L2, of which all SMs use their share at once, and bytes of it that DRAM takes.
+
+    A sector that is written in part takes as long as several that are read. A sector that a block writes again stays in L2
+    meanwhile; where all data lie there, no more reach DRAM than the counts say. Of sectors that are changed in part while L2
+    lacks them (``filled``) DRAM gives the rest, and takes them as a whole.
+    """
+    stores = np.isin(wait, [Wait.GLOBAL_STORE, Wait.LOCAL_STORE])
+    sectors = np.where(stores | is_atomic(wait), memory.sectors, 0.0)
+    partial = np.minimum(memory.partial_sectors, sectors) * max(
+        gpu.l2_partial_write_reads * gpu.l2_write_share - 1.0, 0.0
+    )
+    share = gpu.l2_write_share * gpu.l2_read_bytes_per_s / min(gpu.sm_count, blocks) / gpu.boost_clock_hz
+    rate = min(float(gpu.l2_store_port_bytes_per_cycle), share)
+    written = np.where(wait == Wait.GLOBAL_STORE, sectors * memory.first_stores, 0.0) * SECTOR_BYTES
+    if warm:
+        total = float(written @ memory.requests) * scale
+        written = written * (min(1.0, float(counts.dram_write_bytes) / total) if total else 0.0)
+    parts = first_parts(memory, wait)
+    share = min(1.0, filled / max(scale * float(parts @ memory.requests), 1.0))
+    pairs = np.minimum(1.0, 2.0 * memory.lines / np.maximum(sectors, 1.0))
+    return (
+        sectors + partial
+    ) * SECTOR_BYTES / rate, written + share * parts * pairs * gpu.dram_partial_sectors * SECTOR_BYTES
+
+
+def atomic_cycles(
+    memory: MemoryDemand, wait: NDArray[np.int64], lanes: Floats | None, lanes_on_a_word: float, active: float, gpu: Gpu
+) -> Floats:
+    """Cycles of each atomic on its way through L2, of which all SMs use their share at once.
+
+    A line takes as long as one operation on a sector, and the lanes of a request take another one for each eight of them; those
+    on one word follow one another. What is returned takes longer.
+    """
+    lines = np.maximum(memory.lines, 1.0) * lanes_on_a_word
+    eighths = memory.sectors if lanes is None else lanes * BANK_BYTES / SECTOR_BYTES
+    seconds = (lines + eighths) * gpu.l2_atomic_s / gpu.l2_slices
+    returned = np.where(wait == Wait.GLOBAL_ATOMIC, gpu.l2_returned_atomics, 1.0)
+    return np.where(is_atomic(wait), seconds * returned * active * gpu.boost_clock_hz, 0.0)
+
+
+def _atomics(
+    memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale: float, blocks: float, gpu: Gpu
+) -> Floats:
+    """Cycles of the busiest place of L2 for each reduction of the SM, where the other SMs send theirs at the same time.
+
+    All atomics together take what the busiest place needs for the launch (`atomic_seconds`). Warps that wait for what an atomic
+    returns fall out of step with those of other SMs, and meet no queue but their own.
+    """
+    requests = scale * float(memory.requests @ is_atomic(wait)) / min(gpu.sm_count, blocks)
+    cycles = float(atomic_seconds(counts, gpu)) * gpu.boost_clock_hz
+    return np.where(wait == Wait.GLOBAL_REDUCTION, cycles / max(requests, 1.0), 0.0)
+
+
+def _pipe_cycles(table: IssueTable, gpu: Gpu) -> Floats:
+    """Cycles that a warp instruction holds its pipe: lanes of a warp over lanes of the pipe for each scheduler."""
+    schedulers = gpu.schedulers_per_sm
+    half = 2.0 if split_fma(gpu) else 1.0
+    cycles = {
+        Pipe.FMA: half * WARP_SIZE * schedulers / gpu.fp32_lanes_per_sm,
+        Pipe.FMA_HEAVY: half * WARP_SIZE * schedulers / gpu.fp32_lanes_per_sm,
+        Pipe.ALU: WARP_SIZE * schedulers / gpu.int32_lanes_per_sm,
+        Pipe.FP64: WARP_SIZE * schedulers / max(gpu.fp64_lanes_per_sm, 1),
+        Pipe.XU: WARP_SIZE * schedulers / gpu.special_function_lanes_per_sm,
+    }
+    found = np.zeros(len(table))
+    for pipe, held in cycles.items():
+        found[table.pipe == pipe] = held
+    return found * table.pipe_passes + tensor_cycles(table, gpu)
+
+
+def tensor_cycles(table: IssueTable, gpu: Gpu) -> Floats:
+    """Cycles that matrix products hold a sub-partition's tensor cores: operations over the sheet's rate for their types.
+
+    Those of single warps reach a part of the rate (`Gpu.tensor_warp_share`); a rate of 0 is not known and takes no time.
+    """
+    rates = np.zeros(len(TensorRate))
+    rates[TensorRate.F16], rates[TensorRate.F16_F32] = gpu.tensor_f16_per_sm, gpu.tensor_f16_f32_per_sm
+    rates[TensorRate.TF32], rates[TensorRate.F8] = gpu.tensor_tf32_per_sm, gpu.tensor_f8_per_sm
+    rates[TensorRate.I8], rates[TensorRate.I4] = gpu.tensor_i8_per_sm, gpu.tensor_i4_per_sm
+    rates[TensorRate.F64] = gpu.tensor_f64_per_sm
+    of_warps = (table.tensor_operations > 0) & (table.tensor_rate != TensorRate.F64)
+    rate = rates[table.tensor_rate] * np.where(of_warps, gpu.tensor_warp_share, 1.0)
+    cycles = np.abs(table.tensor_operations) * float(gpu.schedulers_per_sm) / np.maximum(rate, 1.0)
+    return np.asarray(np.where(rate > 0, cycles, 0.0), np.float64)
+
+
+def issue_slot_cycles(table: IssueTable, gpu: Gpu) -> Floats:
+    """Cycles of the issue slot: a third register of one bank takes one more where FP32 pipes are half as wide as a warp.
+
+    A product of a warp keeps its scheduler for a part of the time that it holds tensor cores (`Gpu.tensor_issue_share`).
+    """
+    of_products = gpu.tensor_issue_share * tensor_cycles(table, gpu) * (table.tensor_operations > 0)
+    third = 0 if split_fma(gpu) else np.maximum(table.bank_reads.max(axis=1, initial=0) - 2, 0)
+    return np.asarray(np.maximum(1.0 + third, of_products), np.float64)
+
+
+def _bank_reads(table: IssueTable, gpu: Gpu) -> Floats:
+    """Registers that the wide FP32 pipe reads from each bank, which gives one a cycle."""
+    reads = (table.pipe == Pipe.FMA) & split_fma(gpu)
+    return np.where(reads[:, None], table.bank_reads, 0.0)
+
+
+def split_fma(gpu: Gpu) -> bool:
+    """Whether a scheduler has two halves of FP32."""
+    return gpu.fp32_lanes_per_sm / gpu.schedulers_per_sm >= _WIDE_FMA_LANES
+
+
+def constant_sets(gpu: Gpu) -> int:
+    """Sets of a cache of constants."""
+    return gpu.constant_cache_bytes // CONSTANT_LINE_BYTES // gpu.constant_cache_ways
+
+
+def constant_lines(traces: WarpTraces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of the lines of constants that instructions name, -1 for none, and then that walks read; and these lines."""
+    everything = np.concatenate([traces.table.constant_line, traces.constants.lines])
+    lines, numbers = np.unique(everything, return_inverse=True)
+    none = int(lines[0] < 0) if len(lines) else 0
+    return numbers - none, lines[none:]

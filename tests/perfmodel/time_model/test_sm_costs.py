@@ -1,0 +1,51 @@
+"""What requests take of an SM, by shapes whose cycles a micro-benchmark has shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from perfmodel.core.counts import Counts
+from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.machine_code.issue_table import Wait
+from perfmodel.profiles.warp_traces import MemoryDemand
+from perfmodel.time_model.sm_costs import atomic_cycles, data_pipe, lanes_on_a_word
+
+H200 = load_gpu("h200")
+SHAPES = ((1.0, 4.0), (32.0, 32.0))
+"""Lines and sectors of a request: 32 neighbouring words, and each word in a line of its own."""
+
+
+def demand(requests: float = 1.0) -> MemoryDemand:
+    """Requests of these shapes."""
+    lines, sectors = np.array(SHAPES).T
+    none = np.zeros(len(SHAPES))
+    return MemoryDemand(
+        wavefronts=none, lines=lines, sectors=sectors, first_stores=none, partial_sectors=none, requests=none + requests
+    )
+
+
+@pytest.mark.parametrize(("wait", "passes"), [(Wait.GLOBAL_REDUCTION, 1.0), (Wait.GLOBAL_ATOMIC, 2.0)])
+def test_atomics_pass_l1_line_by_line_and_what_they_return_passes_again(wait: Wait, passes: float) -> None:
+    cycles, _ = data_pipe(demand(), np.full(2, int(wait)), 1.0, H200)
+    assert cycles.tolist() == [passes * 1, passes * 32]
+
+
+def test_lanes_on_one_word_pass_one_after_the_other() -> None:
+    wait = np.full(2, int(Wait.GLOBAL_REDUCTION))
+    counts = replace(Counts(), l2_atomic_sectors=32 * (4 + 32))  # every sector 32 times
+    lanes = lanes_on_a_word(demand(), wait, counts, 1.0)
+    assert lanes == 32
+    assert data_pipe(demand(), wait, lanes, H200)[0].tolist() == [32, 32 * 32]
+
+
+def test_all_sms_together_add_to_lines_and_to_words_as_fast_as_measured() -> None:
+    wait, lanes = np.full(2, int(Wait.GLOBAL_REDUCTION)), np.full(2, 32.0)
+    cycles = atomic_cycles(demand(), wait, lanes, 1.0, 132.0, H200)
+    a_line_s, words_s = cycles / 132 / H200.boost_clock_hz
+    assert a_line_s == pytest.approx(34.2e-12, rel=0.1)  # micro-benchmark scatter, 540,672 lines in 18.5 us
+    assert words_s / 32 == pytest.approx(9.5e-12, rel=0.25)  # 17.3 million words in 164 us
+    returned = atomic_cycles(demand(), np.full(2, int(Wait.GLOBAL_ATOMIC)), lanes, 1.0, 132.0, H200)
+    assert returned[0] / 132 / H200.boost_clock_hz == pytest.approx(60.7e-12, rel=0.1)  # 540,672 lines in 32.8 us
