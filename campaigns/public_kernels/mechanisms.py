@@ -3,6 +3,7 @@
 Contended atomics, L1 that is too small for its warps, buffers that stay in L2, written lines that leave it, blocks of unequal
 length, grids smaller than the GPU, chains of dependent instructions, constants read by index and in order, words of many lines,
 fences, clusters, drawn lines and sectors, stores to the same places, asynchronous copies, code walked through once, first loads.
+Local memory stands by itself (`stack_launches`).
 """
 
 from __future__ import annotations
@@ -317,6 +318,27 @@ def _rewritten(gpu: Gpu) -> Iterator[PublicLaunch]:
         grid = blocks * gpu.sm_count
         args = f"f32[{grid * 256 * width}] 1.0 128"
         yield _launch("rewrite", f"{4 * width} B blocks {blocks}", "line_write", grid, 256, args, {"WIDTH": width})
+
+
+def stack_launches(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Local memory stored and loaded in words and in parts of words, of threads whose stacks L1 can hold and of others."""
+    word, byte = ("unsigned", 4), ("unsigned char", 1)
+    cases = [(word, word, size, 256, 1, (1, 1, 8)) for size in (64, 256, 768, 2048)]
+    cases += [(word, word, 256, 256, 1, loops) for loops in ((1, 0, 1), (8, 0, 1), (1, 8, 1))]
+    cases += [(byte, byte, 256, 256, 1, loops) for loops in ((1, 1, 1), (1, 1, 8), (8, 0, 1), (1, 8, 1))]
+    cases += [(byte, word, 256, 256, 1, (1, 1, 8)), (word, byte, 256, 256, 1, (1, 1, 8))]
+    cases += [
+        (word, word, 256, 32, 1, (1, 1, 8)),
+        (byte, byte, 256, 32, 1, (1, 1, 2)),
+        (word, word, 256, 256, 8, (1, 1, 8)),
+    ]
+    for stored, loaded, size, threads, blocks, (stores, loads, rounds) in cases:
+        grid = blocks * gpu.sm_count
+        defines: dict[str, str | int] = {"BYTES": size, "STORED": stored[0], "LOADED": loaded[0]}
+        defines |= {"STORE_STEP": stored[1], "LOAD_STEP": loaded[1]}
+        name = f"{size} B by {stored[1]} and {loaded[1]} threads {threads} x {blocks} {stores} {loads} {rounds}"
+        args = f"u32[{grid * threads}] {stores} {loads} {rounds}"
+        yield _launch("stack", name, "stack_walk", grid, threads, args, defines)
 
 
 def _copies(gpu: Gpu) -> Iterator[PublicLaunch]:

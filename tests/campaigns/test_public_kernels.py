@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from campaigns.public_kernels.counted import compared_counts, compared_table
 from campaigns.public_kernels.inputs import made, with_files
-from campaigns.public_kernels.mechanisms import mechanism_launches
+from campaigns.public_kernels.mechanisms import mechanism_launches, stack_launches
 from campaigns.public_kernels.preparing import (
     compiled_launch,
     compiled_record,
@@ -31,6 +31,7 @@ from perfmodel.records.schema import Timing, TimingMethod
 DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
 PUBLIC, MECHANISMS = DATA / "h200-public.jsonl.gz", DATA / "h200-mechanisms.jsonl.gz"
 UNSEEN, FRESH, DRAWN, VERDICTS = (DATA / f"h200-{name}.jsonl.gz" for name in ("unseen", "fresh", "drawn", "verdicts"))
+STACKS = DATA / "h200-stacks.jsonl.gz"
 WITH_CONTENTION = ("shared_load_wavefronts", "shared_store_wavefronts")
 """Their counters hold wavefronts repeated because of other traffic of L1."""
 
@@ -110,6 +111,28 @@ def test_mechanisms_are_those_that_the_package_lists() -> None:
     listed = {launch.id: launch for launch in mechanism_launches(load_gpu("h200"))}
     measured = {record.launch.id: record.launch for record in read_public_records(MECHANISMS)}
     assert measured == listed
+
+
+def test_bytes_stored_to_stacks_are_missed_the_first_time_that_they_are_loaded() -> None:
+    found = {one.launch.id: one for one in read_public_records(STACKS)}
+    assert [one.launch for one in found.values()] == list(stack_launches(load_gpu("h200")))
+
+    def seconds(stored: int, loops: str) -> float:
+        timing = found[f"stack_256_B_by_{stored}_and_{stored}_threads_256_x_1_{loops}"].timing(L2State.COLD)
+        assert timing is not None
+        return timing.median_s
+
+    gpu = load_gpu("h200")
+    later_round_s = (seconds(1, "1_1_8") - seconds(1, "1_1_1")) / 7.0
+    missed_s = (
+        64 * gpu.l2_latency_cycles / gpu.boost_clock_hz
+    )  # a warp waits for a line of each word, one after the other
+    assert seconds(1, "1_1_1") - later_round_s == pytest.approx(missed_s, rel=0.2)
+    hits = found["stack_256_B_by_4_and_4_threads_256_x_1_1_1_8"].kernel_profile().counts
+    assert hits.local_load_sectors == 132 * 8 * 8 * 64 * 4  # blocks, warps, rounds, words, sectors
+    assert hits.l2_read_sectors == 0.0
+    misses = found["stack_256_B_by_1_and_1_threads_256_x_1_1_1_8"].kernel_profile().counts
+    assert misses.l2_read_sectors == 132 * 8 * 64 * 4  # once, whatever the rounds
 
 
 def test_stored_facts_are_made_again_from_the_source(tmp_path: Path) -> None:
