@@ -52,27 +52,27 @@ def measure(
     ] = None,
     prepare: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Choose and compile only, for --gpu ID; needs no GPU and no --records."),
+        typer.Option(metavar="FOLDER", help="Choose and compile only, for --gpu NAME; needs no GPU and no --records."),
     ] = None,
     gpu: Annotated[
         str,
-        typer.Option("--gpu", metavar="auto|ID|FILE.toml", help="GPU to predict for; auto: this machine's."),
+        typer.Option("--gpu", metavar="auto|NAME|FILE.toml", help="GPU to predict for; auto: this machine's."),
     ] = "auto",
     top: Annotated[
         int | None,
-        typer.Option(min=1, help="Measure this many of the predicted best; 10 where nothing else is chosen."),
+        typer.Option(min=1, help="Measure this many of the predicted fastest; 10 if nothing else is asked for."),
     ] = None,
     random: Annotated[
-        int, typer.Option(min=0, help="Measure this many, drawn at random from all that fit, beside them.")
+        int, typer.Option(min=0, help="Measure this many others, too, drawn at random from all that fit the GPU.")
     ] = 0,
-    every: Annotated[bool, typer.Option("--all", help="Measure every configuration that fits.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Measure every configuration that fits the GPU.")] = False,
     libraries: Annotated[
         bool, typer.Option("--libraries", help="Time cuDNN, cuBLAS, PyTorch and others on the same problems.")
     ] = False,
     time_limit: Annotated[float, typer.Option(min=1.0, help="Seconds after which to stop; run again to resume.")] = 600,
     kernel_tuner_cache: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.json", help="With FAMILY: write the records as a cache of Kernel Tuner, too."),
+        typer.Option(metavar="FILE.json", help="With FAMILY: also write the records as a Kernel Tuner cache."),
     ] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,

@@ -48,8 +48,8 @@ def tune(
         typer.Argument(
             metavar="[FAMILY|FILE.cu|TUNE.py]",
             autocompletion=family_completion,
-            help="What to tune: a family, a source of your own with --space, or a script that calls Kernel Tuner's "
-            "tune_kernel. Not needed with --replay.",
+            help="What to tune: a family, a source of your own with --space, or a script that calls Kernel Tuner. "
+            "Not needed with --replay.",
         ),
     ] = None,
     space: SpaceOption = None,
@@ -71,17 +71,20 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="PARAMETER=FILE.npy",
-            help="What an output must hold [default: what the first configuration computes].",
+            help="What an output must hold; by default what the first configuration computes.",
         ),
     ] = None,
     tolerance: Annotated[
         float, typer.Option(min=0.0, help="Largest accepted error of an output, relative to its largest value.")
     ] = 1e-4,
-    check: Annotated[bool, typer.Option("--check/--no-check", help="Compare outputs with the reference.")] = True,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Compare every configuration's outputs with the reference.")
+    ] = True,
     runs: Annotated[int, typer.Option(min=1, help="Measure at most this many.")] = 200,
     time_limit: Annotated[float, typer.Option(min=1.0, help="Seconds after which no run begins.")] = 600.0,
     gain: Annotated[
-        float, typer.Option(min=0.0, help="Stop when none is expected to beat the best by this fraction; 0: never.")
+        float,
+        typer.Option(min=0.0, help="Stop when none is expected to beat the best by more than this fraction; 0: never."),
     ] = 0.003,
     executions: Annotated[
         int, typer.Option(min=0, help="Configurations to execute on the CPU first, for predictions; 0: none.")

@@ -68,14 +68,16 @@ def report(
     output: Annotated[Path, typer.Option(metavar="PAGE.html", help="Where the page is written.")],
     measurements: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="CSV, Kernel Tuner cache or own records: report a validation against it."),
+        typer.Option(
+            metavar="FILE", help="CSV, Kernel Tuner cache, or records of `measure`: report a validation against it."
+        ),
     ] = None,
     row_filter: FilterOption = None,
     sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of FILE.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of that drawing [default: 0]")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of --sample; by default 0.")] = None,
     space: SpaceOption = None,
     top: Annotated[
-        int | None, typer.Option(min=1, help=f"How many configurations a ranking shows [default: {TOP}]")
+        int | None, typer.Option(min=1, help=f"How many configurations a ranking shows; by default {TOP}.")
     ] = None,
     fidelity: FidelityOption = "compiled",
     sm_clock_mhz: ClockOption = None,

@@ -70,11 +70,15 @@ def analyze(
     ] = None,
     grid: Annotated[
         list[str] | None,
-        typer.Option("--grid", metavar="X,Y,Z", help="Blocks; what is left out is 1. Several launches are compared."),
+        typer.Option(
+            "--grid",
+            metavar="X,Y,Z",
+            help="Blocks of the grid; Y and Z are 1 where left out. Repeat it to compare launches.",
+        ),
     ] = None,
     block: Annotated[
         list[str] | None,
-        typer.Option("--block", metavar="X,Y,Z", help="Threads of a block; likewise, once or for each --grid."),
+        typer.Option("--block", metavar="X,Y,Z", help="Threads of a block: once, or once for each --grid."),
     ] = None,
     arguments: Annotated[
         list[str] | None,
@@ -91,11 +95,11 @@ def analyze(
         typer.Option("--constant", metavar="NAME=SPEC", help="Contents of a __constant__ or __device__ array."),
     ] = None,
     shared: Annotated[
-        int | None, typer.Option("--shared", min=0, metavar="BYTES", help="Dynamic shared memory.")
+        int | None, typer.Option("--shared", min=0, metavar="BYTES", help="Dynamic shared memory of a block.")
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="X,Y,Z", help="Blocks of a cluster; as the kernel declares where left out."),
+        typer.Option("--cluster", metavar="X,Y,Z", help="Blocks of a cluster; by default as the kernel declares."),
     ] = None,
     defines: Annotated[
         list[str] | None,
@@ -111,7 +115,7 @@ def analyze(
         ),
     ] = None,
     options: Annotated[
-        list[str] | None, typer.Option("--compiler-option", metavar="OPTION", help="Handed to the compiler.")
+        list[str] | None, typer.Option("--compiler-option", metavar="OPTION", help="An option for the compiler.")
     ] = None,
     source: Annotated[
         bool,
@@ -125,14 +129,17 @@ def analyze(
             help="Write a page: source beside PTX and machine code, warps, roofline, changes.",
         ),
     ] = None,
-    all_blocks: Annotated[bool, typer.Option("--all-blocks", help="Execute and check every block.")] = False,
+    all_blocks: Annotated[
+        bool, typer.Option("--all-blocks", help="Execute and check every block, whatever that takes.")
+    ] = False,
     baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Earlier result; exit 1 if it got worse (--fail-on).")
+        Path | None,
+        typer.Option(metavar="FILE.json", help="What --json printed earlier; exit status 1 if it got worse."),
     ] = None,
     fail_on: Annotated[
         str | None,
         typer.Option(
-            "--fail-on", metavar="LIMITS", help="Growth that fails against the baseline [default: time=5%,spill=0]"
+            "--fail-on", metavar="LIMITS", help="Largest growth against the baseline; by default time=5%,spill=0."
         ),
     ] = None,
     seed: SeedOption = 0,

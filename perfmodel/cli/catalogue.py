@@ -93,10 +93,13 @@ def add(
         Path, typer.Argument(metavar="FILE", help="Output of `deviceQuery` or `nvidia-smi -q` on your card.")
     ],
     base: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The GPU that it is most like [default: by name or capability]")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The GPU that it is most like; by default found by name or compute capability."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="The sheet to write [default: by the card's name, here]")
+        Path | None, typer.Option(metavar="FILE.toml", help="The sheet to write; by default here, by the card's name.")
     ] = None,
 ) -> None:
     """Make a sheet for your own card from what NVIDIA's tools print of it, to be named as --gpu FILE.toml.

@@ -27,18 +27,21 @@ def register(app: typer.Typer) -> None:
 def check(
     file: Annotated[
         Path,
-        typer.Argument(metavar="[PERF.toml]", help="The launches; the manual's page on checks describes the file."),
+        typer.Argument(metavar="[PERF.toml]", help="The launches; docs/check.md describes the file."),
     ] = Path("perf.toml"),
     fail_on: Annotated[
         str | None,
         typer.Option(
             "--fail-on",
             metavar="LIMITS",
-            help="How much each quantity may grow, as time=5%,spill=0; resources, counts by name. Replaces the file's fail_on.",
+            help="How much each quantity may grow: time=5%,spill=0, resources and counts by name. Replaces the file's fail_on.",
         ),
     ] = None,
     baseline: Annotated[
-        Path | None, typer.Option("--baseline", metavar="FILE.json", help="Compare with this one, not the file's.")
+        Path | None,
+        typer.Option(
+            "--baseline", metavar="FILE.json", help="Compare with this baseline, not with the one that PERF.toml names."
+        ),
     ] = None,
     update_baseline: Annotated[
         bool,

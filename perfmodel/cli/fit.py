@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from ..records.measurements import Measurements
 
 GpusOption = Annotated[
-    list[str], typer.Option("--gpu", metavar="ID|FILE.toml|auto", help="GPU of a file; once for each file.")
+    list[str], typer.Option("--gpu", metavar="NAME|FILE.toml|auto", help="GPU of a file; once for each file.")
 ]
 FilesOption = Annotated[
     list[Path],
-    typer.Option("--measurements", metavar="FILE", help="CSV, Kernel Tuner cache or own records; once for each --gpu."),
+    typer.Option(
+        "--measurements", metavar="FILE", help="CSV, Kernel Tuner cache, or records of `measure`; one for each --gpu."
+    ),
 ]
 FiltersOption = Annotated[
     list[str] | None,
@@ -34,7 +36,7 @@ FiltersOption = Annotated[
         "--filter",
         "--where",
         metavar="EXPR",
-        help="Rows to take: comparisons and arithmetic of columns, as pandas queries; once, or for each --gpu (or '').",
+        help="Only rows for which this holds, as for `validate`: one, or one for each --gpu ('' takes all).",
     ),
 ]
 
@@ -73,7 +75,7 @@ def fit(
     """Fit the time model to measurements and write a calibration for `--calibration`.
 
     Give one --measurements for each --gpu, in the same order; FAMILY and --filter once, or once for each --gpu. The errors shown
-    are those of launches that were held out of the fit. Words behind the options are the arguments of TUNE.py.
+    are those of launches that were held out of the fit. Words after the options are arguments of TUNE.py.
     """
     from ..calibration.fit import calibrate, calibration_text, fits
     from ..core.choices import one_of

@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def network(
     name: Annotated[str, typer.Argument(metavar="NAME|FILE.toml|FILE.onnx|FILE.py:MODULE", help="What to estimate.")],
     gpu: GpuOption,
-    batch: Annotated[int | None, typer.Option(min=1, help="Batch size [default: 1, or the file's]")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Batch size; by default the file's, or 1.")] = None,
     input_shape: Annotated[
         str | None, typer.Option(metavar="N,C,H,W", help="Input shape, for a PyTorch module only.")
     ] = None,

@@ -117,7 +117,7 @@ SourceArgument = Annotated[
     typer.Argument(
         metavar="FAMILY|FILE.cu|TUNE.py",
         autocompletion=family_completion,
-        help="A name of `perfmodel families`, a source of your own, or a script that calls Kernel Tuner's tune_kernel.",
+        help="A name of `perfmodel families`, a source of your own with --space, or a script that calls Kernel Tuner.",
     ),
 ]
 SpaceOption = Annotated[
@@ -129,7 +129,7 @@ GpuOption = Annotated[
     typer.Option(
         "--gpu",
         metavar="NAME|FILE.toml|auto",
-        help="GPU: a name of `perfmodel gpus`, a file, or the one present.",
+        help="GPU: a name of `perfmodel gpus`, a file, or auto, the one present.",
         autocompletion=_gpu_names,
     ),
 ]
@@ -138,12 +138,12 @@ GpusOption = Annotated[
     typer.Option(
         "--gpu",
         metavar="NAME|FILE.toml|auto",
-        help="GPU: a name of `perfmodel gpus`, a file, or the one present; several are compared.",
+        help="GPU: a name of `perfmodel gpus`, a file, or auto, the one present. Repeat it to compare.",
         autocompletion=_gpu_names,
     ),
 ]
 ClockOption = Annotated[
-    float | None, typer.Option("--sm-clock-mhz", min=1.0, help="SM clock in MHz [default: the boost clock]")
+    float | None, typer.Option("--sm-clock-mhz", min=1.0, help="SM clock in MHz; by default the boost clock.")
 ]
 L2Option = Annotated[
     str,
@@ -164,7 +164,7 @@ FidelityOption = Annotated[
     typer.Option(
         "--fidelity",
         metavar="analytic|compiled|simulated",
-        help="Where counts and registers come from.",
+        help="Where counts come from: formulas, one block executed, or the launch executed.",
         autocompletion=_one_of("analytic", "compiled", "simulated"),
     ),
 ]
@@ -180,7 +180,7 @@ FilterOption = Annotated[
         "--filter",
         "--where",
         metavar="EXPR",
-        help="Rows to take: comparisons and arithmetic of columns, as pandas queries.",
+        help="Only rows for which this holds: comparisons and arithmetic of columns, as in pandas.",
     ),
 ]
 

@@ -56,7 +56,7 @@ def predict(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Predict one configuration of FAMILY and explain its time; fields without --set have the values of the analytic best."""
+    """Predict one configuration of FAMILY and explain its time; fields without --set are those of the best by closed form."""
     from ..families.registry import family
     from ..prediction.explanation import sensitivity
     from ..prediction.predicting import predict_all

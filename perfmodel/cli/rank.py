@@ -41,7 +41,7 @@ def rank(
     gpu: GpuOption,
     space: SpaceOption = None,
     top: Annotated[int, typer.Option(min=1, help="How many configurations to show.")] = 10,
-    refine: Annotated[int, typer.Option(min=1, help="How many candidates to compile.")] = 16,
+    refine: Annotated[int, typer.Option(min=1, help="Compile at most this many (a source of your own: all).")] = 16,
     fidelity: FidelityOption = "compiled",
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
@@ -49,7 +49,7 @@ def rank(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Rank the configurations of FAMILY for a problem, fastest first.
+    """Rank the configurations of a kernel by predicted time, fastest first.
 
     `rank FAMILY --help` lists the problem's options (--height 2160 --filter-width 5 …).
     """

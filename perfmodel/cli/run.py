@@ -54,7 +54,7 @@ def run(
     gpu: GpuOption,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE.cu [MORE] [-- ARGUMENTS]", help="The program's sources; behind -- its arguments."),
+        typer.Argument(metavar="FILE.cu [MORE] [-- ARGUMENTS]", help="The program's sources; after -- its arguments."),
     ] = None,
     exe: Annotated[
         Path | None,
@@ -73,7 +73,7 @@ def run(
         list[Path] | None, typer.Option("--include", "-I", metavar="DIR", help="Folder of your headers.")
     ] = None,
     options: Annotated[
-        list[str] | None, typer.Option("--compiler-option", metavar="OPTION", help="Handed to nvcc.")
+        list[str] | None, typer.Option("--compiler-option", metavar="OPTION", help="An option for nvcc.")
     ] = None,
     seed: SeedOption = 0,
     sm_clock_mhz: ClockOption = None,

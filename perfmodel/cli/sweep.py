@@ -30,17 +30,17 @@ def register(app: typer.Typer) -> None:
 def sweep(
     file: Annotated[
         Path,
-        typer.Argument(metavar="SWEEP.toml", help="Kernels, GPUs, fidelity; the manual's page on sweeps describes it."),
+        typer.Argument(metavar="SWEEP.toml", help="Kernels, GPUs, fidelity; docs/sweep.md describes it."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.parquet", help="The table of all results.")],
     scheduler: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786 [default: processes on this machine]"
+            metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786; by default processes on this machine."
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes on this machine [default: one for each processor]")
+        int | None, typer.Option(min=1, help="Processes on this machine; by default one for each processor.")
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Drop finished tasks in FILE.parquet that SWEEP.toml does not have.")

@@ -41,18 +41,28 @@ def validate(
     context: typer.Context,
     family_name: SourceArgument,
     gpu: GpuOption,
-    measurements: Annotated[Path, typer.Option(metavar="FILE", help="CSV, Kernel Tuner cache or own records.")],
+    measurements: Annotated[
+        Path, typer.Option(metavar="FILE", help="CSV, Kernel Tuner cache, or records of `measure`.")
+    ],
     space: SpaceOption = None,
     fidelity: FidelityOption = "compiled",
     row_filter: FilterOption = None,
     sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of the file.")] = None,
     seed: SeedOption = 0,
     max_mape: Annotated[
-        float | None, typer.Option(min=0.0, help="Exit 1 if mape_scaled is above (a fraction).")
+        float | None,
+        typer.Option(min=0.0, help="Exit status 1 if the MAPE after one scale factor is above; 0.1 is 10 %."),
     ] = None,
-    min_tau: Annotated[float | None, typer.Option(min=-1.0, max=1.0, help="Exit 1 if kendall_tau is below.")] = None,
+    min_tau: Annotated[
+        float | None, typer.Option(min=-1.0, max=1.0, help="Exit status 1 if Kendall's tau-b is below.")
+    ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", "--recount", help="Compile and execute anew; exit 1 if the store differs.")
+        bool,
+        typer.Option(
+            "--verify",
+            "--recount",
+            help="Compile and execute anew the rows whose counts are shipped; exit status 1 if any differ.",
+        ),
     ] = False,
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
@@ -60,9 +70,9 @@ def validate(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Compare predictions with the measurements in FILE: errors, rank correlation, regret, counters.
+    """Compare predictions with the measurements in FILE: errors, order, what the predicted best costs, counters.
 
-    Words behind the options are the arguments of TUNE.py.
+    Words after the options are arguments of TUNE.py.
     """
     from ..families.profiling import fidelity_of
     from ..profiles.kernel_profile import Fidelity
