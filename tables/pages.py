@@ -32,7 +32,8 @@ def percent(value: float | None) -> str:
 def full_table(figures: Table) -> str:
     """Every row, as Markdown."""
     columns = (
-        "predicted by", "GPU", "runs", "MAPE", "tau", "tau without near-ties", "tau inside problems", "regret top-1 / 5",
+        "runs, and what was held out", "GPU", "runs", "MAPE", "tau", "tau without near-ties", "tau inside problems",
+        "regret top-1 / 5",
         "regret top-1 inside problems", "regret top-5 inside problems", "sign of one-step changes", "in the 90 % interval",
     )  # fmt: skip
     titles = {case.name: case.title for case in CASES}
