@@ -64,7 +64,7 @@ def test_no_launch_that_is_called_exact_is_wrong(path: Path) -> None:
     exact = [one for one in read_public_records(path) if one.counters and one.profile and one.kernel_profile().exact]
     assert len(exact) == {PUBLIC: 130, UNSEEN: 83, FRESH: 41, DRAWN: 22, VERDICTS: 24}[path]
     unequal = {one.name: {launch for launch, _ in one.unequal} for one in compared_counts(exact)}
-    assert unequal["instrumented_warp_instructions"] <= ISSUED_AGAIN
+    assert unequal.get("instrumented_warp_instructions", set()) <= ISSUED_AGAIN
     beside = (*WITH_CONTENTION, "instrumented_warp_instructions")
     assert not set().union(*(launches for name, launches in unequal.items() if name not in beside))
 
