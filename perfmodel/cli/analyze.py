@@ -152,7 +152,7 @@ def analyze(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Analyse one launch of a kernel of FILE: counts, registers, occupancy, caches, time; faults are reported.
+    """Analyse one launch of a kernel of FILE: time, limiter, changes, counts, occupancy; faults are reported.
 
     The source is compiled for the GPU's architecture and executed on the CPU. Exit status 1 where the kernel does something
     wrong (a race, uninitialised shared memory …) or is worse than the baseline. Several FILEs, kernels, launches or GPUs are

@@ -126,7 +126,7 @@ def add(
 
 
 def families(as_json: JsonOption = False) -> None:
-    """List the kernel families with their problem options and configuration fields."""
+    """List the built-in kernels (families) with the options of their problems and the fields of a configuration."""
     from ..core.json_aliases import second_names
     from ..core.json_values import plain
     from ..families.registry import family, family_names
@@ -155,7 +155,7 @@ def families(as_json: JsonOption = False) -> None:
 
 
 def schema(name: str = typer.Argument(None, metavar="[NAME]", help="One of the names that the command lists.")) -> None:
-    """Print the JSON Schema of what a command prints with --json, or of a file that the program reads; list them."""
+    """Print the JSON Schema of what a command prints with --json, or of a file that it reads; without NAME list them."""
     from .objects import OBJECTS, json_schema
 
     if name is None:

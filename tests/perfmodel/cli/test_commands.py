@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from perfmodel.cli.app import run
+from perfmodel.cli.app import build_app, run
 from perfmodel.core.counts import COUNT_NAMES
 
 PROBLEM = ("--width", "256", "--height", "256")
@@ -23,6 +25,18 @@ def json_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
     assert run([*arguments, "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
+
+
+def test_no_help_text_is_taken_for_markup() -> None:
+    """Rich drops ``[word …]`` from a help text, as it does colours."""
+    waiting = [typer.main.get_command(build_app())]
+    texts = []
+    while waiting:
+        command = waiting.pop()
+        waiting += getattr(command, "commands", {}).values()
+        texts += [f"{command.name} {one.name}: {one.help}" for one in command.params if getattr(one, "help", None)]
+    assert len(texts) > 100
+    assert [text for text in texts if re.search(r"\[[a-z]+[ :]", text)] == []
 
 
 def test_predict_gives_the_object_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
