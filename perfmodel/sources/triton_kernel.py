@@ -83,7 +83,8 @@ def _values(kernel: Any, function: Any, wish: KernelWish) -> dict[str, Any]:
         return values_of(configurations[0]) | values
     if configurations and not set(configurations[0].kwargs) <= set(values):
         raise InputError(
-            f"{function.__name__} has {len(configurations)} configurations: choose one by defines={{...}}, or rank all with "
+            f"{function.__name__} has {len(configurations)} configurations: choose one by --define (defines in Python), as in "
+            f"{', '.join(f'{name}={value}' for name, value in values_of(configurations[0]).items())}, or rank all with "
             "pm.rank_configurations"
         )
     return values
